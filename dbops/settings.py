@@ -90,7 +90,8 @@ TEMPLATES = [
                 "dbops.web.live.status_bars.bars",
             ],
             "builtins": [
-                f"dbops.web.templatetags.{name}" for name in ("dbops", "moments", "sample", "forecasts", "topology")
+                f"dbops.web.templatetags.{name}"
+                for name in ("dbops", "moments", "sample", "forecasts", "topology", "breadcrumbs")
             ],
         },
     }

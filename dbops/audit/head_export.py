@@ -1,4 +1,4 @@
-"""Exports the head of the audit log to a file and to syslog. Only a copy elsewhere shows that entries and head were cut off."""
+"""Export the head of the audit log to a file and to syslog. Only an exported head reveals a truncated log."""
 
 import logging
 import os
@@ -16,7 +16,10 @@ log = logging.getLogger(__name__)
 
 
 def send_head() -> list[str]:
-    """Send the head to each configured destination. Return the names of those that failed; the worker's log has the reasons."""
+    """Send the head to each configured destination.
+
+    Return the names of failed ones; the worker's log has the reasons.
+    """
     head, now = current_head(), timezone.now()
     failed = []
     for name, destination, send in (
@@ -44,7 +47,7 @@ def _syslog(where: str, head: ChainHead, now: datetime) -> None:
     host, _, port = where.rpartition(":")
     address = where if where.startswith("/") else (host or where, int(port) if host else SYSLOG_PORT)
     handler = SysLogHandler(address, facility=SysLogHandler.LOG_AUTHPRIV)
-    # Called directly: a logger would swallow errors.
+    # Called directly: a logger would hide errors.
     handler.handleError = _raise  # type: ignore[method-assign]
     try:
         handler.emit(

@@ -1,4 +1,4 @@
-"""Writes audit entries: the one place where the chain grows."""
+"""Append entries to the audit log."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from dbops.engine.audit.entries import outcome_of, subject_is, text_of
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditSegment, AuditText, Instance
 from dbops.models.audit import NAMED
 
-#: The product itself, where no person acts.
+#: The actor of automatic actions.
 SYSTEM = "dbops"
 THE_HEAD = 1
 LENGTHS = {field.name: field.max_length for field in AuditEntry._meta.fields}
@@ -22,7 +22,7 @@ LENGTHS = {field.name: field.max_length for field in AuditEntry._meta.fields}
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """Where what is done now comes from: a web request's address and id. Empty elsewhere."""
+    """The IP address and id of the current web request; empty elsewhere."""
 
     address: str = ""
     request: str = ""
@@ -33,7 +33,7 @@ _origin: ContextVar[RequestOrigin] = ContextVar("dbops_audit_origin", default=Re
 
 @contextmanager
 def request_origin(origin: RequestOrigin) -> Iterator[None]:
-    """Have entries that are written meanwhile say where they come from."""
+    """Set the origin of entries appended within the block."""
     token = _origin.set(origin)
     try:
         yield
@@ -83,7 +83,7 @@ def append(
     )
     with transaction.atomic():
         head = _locked_head()
-        # The time is taken under the lock: times rise with the numbers, as far as the clock does.
+        # The time is read under the lock, so that times rise with the numbers.
         link = replace(wanted, sequence=head.sequence + 1, previous=head.hash, at=timezone.now())
         link = replace(link, hash=hash_of(link))
         entry = AuditEntry.objects.create(**{name: getattr(link, name) for name in ChainEntry.__dataclass_fields__})
@@ -100,7 +100,7 @@ def current_head() -> ChainHead:
 
 
 def current_anchor() -> ChainHead:
-    """Return what the oldest entry in the database follows: the last archived entry, or the beginning of the log."""
+    """Return the predecessor of the oldest entry in the database: the last archived entry, or the start of the log."""
     newest = AuditSegment.objects.last()
     return newest.anchor if newest else ChainHead()
 
@@ -110,13 +110,13 @@ def _locked_head() -> ChainHead:
     if row is not None:
         return row.head
     if AuditEntry.objects.exists():
-        raise RuntimeError("the head of the audit log is gone: a chain that was begun anew would hide what came before")
+        raise RuntimeError("the head of the audit log is missing; a new chain would hide the earlier entries")
     AuditHead.objects.create(pk=THE_HEAD)
     return ChainHead()
 
 
 def _about(action: str, subject: str, instance: str, cluster: str) -> tuple[str, str]:
-    """Return instance and cluster, as far as subject and inventory tell them."""
+    """Return instance and cluster of the subject, as far as the inventory knows them."""
     kind = subject_is(action)
     if not instance and kind == "instance":
         instance = subject
@@ -128,13 +128,13 @@ def _about(action: str, subject: str, instance: str, cluster: str) -> tuple[str,
 
 
 def _fitting(column: str, value: str) -> str:
-    """Return a text as its column can hold it: what is hashed is what is stored."""
+    """Return a text in the form that its column stores, so that the hash covers the stored text."""
     text: str = plain(value)
     return text[: LENGTHS[column]]
 
 
 def _learn_names(link: ChainEntry) -> None:
-    """Note values that a named column has not had before. Under the head's lock nobody else does."""
+    """Record new values of filter columns. The head's lock excludes other writers."""
     values = {column: getattr(link, column) for column in NAMED if getattr(link, column)}
     known = set(
         AuditName.objects.filter(column__in=values, name__in=set(values.values())).values_list("column", "name")

@@ -5,7 +5,7 @@ Entries and their texts may be deleted only when a segment covers them: ``manage
 
 from collections.abc import Iterator
 
-REFUSAL = "audit entries are never changed or removed"
+REFUSAL = "audit entries are append-only"
 ENTRIES = ("dbops_auditentry", "dbops_audittext")
 NAMES, HEAD, SEGMENTS = "dbops_auditname", "dbops_audithead", "dbops_auditsegment"
 TABLES = (*ENTRIES, NAMES, HEAD, SEGMENTS)
@@ -36,7 +36,7 @@ def create_statements(vendor: str) -> Iterator[str]:
 
 
 def drop_statements(vendor: str) -> Iterator[str]:
-    """Yield the statements that remove every trigger: for the way back, and for tests that empty their database."""
+    """Yield the statements that remove every trigger, for reverse migrations and tests."""
     for table in TABLES:
         for event in EVENTS[vendor]:
             on = f" ON {table}" if vendor == "postgresql" else ""

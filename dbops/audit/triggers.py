@@ -1,10 +1,10 @@
-"""Whether the database still has the triggers that make the audit log append-only."""
+"""Check that the audit log's append-only triggers exist in the database."""
 
 from django.db import connection
 
 from dbops.audit.trigger_sql import EVENTS, TABLES
 
-#: A trigger that is switched off, or that acts on replicas alone, protects nothing.
+#: A disabled or replica-only trigger protects nothing.
 EXISTING = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'trigger'",
     "postgresql": (
@@ -16,7 +16,7 @@ EXISTING = {
 
 
 def missing_triggers() -> list[tuple[str, str]]:
-    """Return table and event of each trigger that the database has lost. One query."""
+    """Return table and event of each missing trigger. One query."""
     with connection.cursor() as cursor:
         cursor.execute(EXISTING[connection.vendor])
         existing = {row[0] for row in cursor.fetchall()}

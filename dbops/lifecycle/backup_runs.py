@@ -1,4 +1,4 @@
-"""Backup runs that dbops itself makes: the queue, the driver's writes, the end, and what was removed later.
+"""Managed backup runs: queue, driver's writes, end, and later removal.
 
 ``lifecycle.starts`` takes the holds: a backup run and a rebuild never have one instance.
 """
@@ -38,14 +38,14 @@ def queue(
     actor: Any = None,
     since: datetime | None = None,
 ) -> BackupRun | None:
-    """Write a queued run of a schedule, in the caller's transaction.
+    """Create a queued run of a schedule, in the caller's transaction.
 
     Args:
-        schedule: must be locked by the caller where two could ask at once (``lock_schedule``).
+        schedule: locked by the caller if concurrent requests are possible (``lock_schedule``).
         text: the first line of its history.
         due_at: its due time; a second run of one due time is not written, and ``None`` is returned.
-        actor: the user who asked for it, if any.
-        since: the moment since which the schedule waits: its place in the line. Where a newer occurrence takes the place of one
+        actor: the user who requested it, if any.
+        since: the time from which the schedule waits, for its queue position. Where a newer occurrence takes the place of one
             that still waited, it takes its place in the line too, or a busy source would put it off for ever.
     """
     now = timezone.now()
@@ -69,26 +69,26 @@ def queue(
 
 
 def lock_schedule(schedule_id: int) -> BackupSchedule | None:
-    """Return a schedule that nobody else changes or queues runs of until the caller's transaction ends."""
+    """Lock a schedule and return it, so that no other process changes it or queues runs of it until the transaction ends."""
     return BackupSchedule.objects.select_for_update().filter(pk=schedule_id).first()
 
 
 def active_runs(schedule: BackupSchedule) -> list[BackupRun]:
-    """Return the runs of a schedule that dbops makes and that have not ended, oldest first."""
+    """Return the active managed runs of a schedule, oldest first."""
     rows = BackupRun.objects.filter(schedule=schedule, origin=RunOrigin.MANAGED).exclude(status__in=RUN_FINAL)
     return list(rows.order_by("pk"))
 
 
 def move_next_due(schedule: BackupSchedule, next_due_at: datetime | None) -> bool:
-    """Move the next due time from the one that was read. Whoever moves it writes the runs of what was due."""
+    """Move the next due time from the known one. The process that moves it creates the due runs."""
     rows = BackupSchedule.objects.filter(pk=schedule.pk, next_due_at=schedule.next_due_at, is_enabled=True)
     return bool(rows.update(next_due_at=next_due_at))
 
 
 def write_missed(schedule: BackupSchedule, due_times: Iterable[datetime], reason: str) -> list[BackupRun]:
-    """Write a row for each due time at which no run was made, with the reason, in the caller's transaction. Return them.
+    """Create a missed run for each due time with the reason, in the caller's transaction. Return them.
 
-    They are not in the audit log yet: ``audit_missed`` puts them there, when all else of the transaction is written.
+    ``audit_missed`` records them in the audit log at the end of the transaction.
     """
     now, missed = timezone.now(), []
     for due_at in due_times:
@@ -113,7 +113,7 @@ def write_missed(schedule: BackupSchedule, due_times: Iterable[datetime], reason
 
 
 def audit_missed(missed: Iterable[BackupRun]) -> None:
-    """Write into the audit log which runs were missed, as the last thing of the transaction that wrote them."""
+    """Record missed runs in the audit log, at the end of the transaction that created them."""
     for run in missed:
         _audit(run, RunStatus.MISSED, due_at=_when(run.due_at), outcome=run.outcome)
 
@@ -123,7 +123,7 @@ def _when(moment: datetime | None) -> str:
 
 
 def end_queued(run: BackupRun, status: RunStatus, text: str) -> bool:
-    """Cancel or miss a run that has not started. Return whether it was still queued."""
+    """Cancel a queued run, or mark it as missed. Return whether it was still queued."""
     with transaction.atomic():
         moved = (
             locked(BackupRun, run.pk)
@@ -132,13 +132,13 @@ def end_queued(run: BackupRun, status: RunStatus, text: str) -> bool:
         )
         if moved:
             log_event(run, text, level=Level.WARNING)
-            if status == RunStatus.MISSED:  # who stops a run is written by that verb
+            if status == RunStatus.MISSED:  # operations record cancelled runs with their actor
                 _audit(run, status, outcome=text)
     return bool(moved)
 
 
 def flag_late(now: datetime) -> None:
-    """Flag the queued runs that have waited longer after their due time than their schedules bear. One query where none is new."""
+    """Flag queued runs that start later than their schedules allow. One query if there is none."""
     waiting = BackupRun.objects.filter(status=RunStatus.QUEUED, origin=RunOrigin.MANAGED, flags=[], due_at__lt=now)
     rows = waiting.order_by().values_list("pk", "due_at", "schedule__late_after_seconds")
     late = [pk for pk, due_at, patience in rows if due_at and due_at + timedelta(seconds=patience or 0) < now]
@@ -149,7 +149,7 @@ def flag_late(now: datetime) -> None:
 
 
 def request_cancel(run: BackupRun, by: str) -> bool:
-    """Ask the driver of a run to stop. Return whether there was something to ask."""
+    """Request the stop of a run from its driver. Return whether the request is new."""
     now = timezone.now()
     with transaction.atomic():
         at_work = locked(BackupRun, run.pk).filter(
@@ -164,7 +164,10 @@ def request_cancel(run: BackupRun, by: str) -> bool:
 
 
 def run_again(rebuild: Rebuild) -> None:
-    """Queue the backup that was stopped for a rebuild, once, however that rebuild has ended. In the caller's transaction."""
+    """Queue the backup that was stopped for a rebuild again, once, after the rebuild ends.
+
+    In the caller's transaction.
+    """
     schedule_id = Rebuild.objects.filter(pk=rebuild.pk).values_list("requeue_schedule_id", flat=True).first()
     if schedule_id is None:
         return
@@ -174,16 +177,16 @@ def run_again(rebuild: Rebuild) -> None:
         return
     waiting = next((run for run in active_runs(schedule) if run.status == RunStatus.QUEUED), None)
     if schedule.run_by != RunBy.DBOPS:
-        log_event(
-            rebuild, f"The backup {schedule.name} was stopped for it; run it again where it is run: dbops does not."
-        )
+        log_event(rebuild, f"External backup {schedule.name} was stopped for this rebuild. Start it again on its host.")
     elif waiting is not None:
-        log_event(rebuild, f"The backup {schedule.name} was stopped for it; its run {waiting.pk} waits already.")
+        log_event(
+            rebuild, f"Backup {schedule.name} was stopped for this rebuild. Backup run {waiting.pk} is already queued."
+        )
     else:
-        run = queue(schedule, f"Queued again: it was stopped for rebuild {rebuild.pk}, which has ended.")
+        run = queue(schedule, f"Queued again after rebuild {rebuild.pk}, for which it was stopped.")
         log_event(
             rebuild,
-            f"The backup {schedule.name} was stopped for it: queued again as backup run {run.pk if run else '?'}.",
+            f"Backup {schedule.name} was stopped for this rebuild. Queued again as backup run {run.pk if run else '?'}.",
         )
 
 
@@ -191,29 +194,32 @@ def run_again(rebuild: Rebuild) -> None:
 
 
 def due(now: datetime) -> list[int]:
-    """Return the ids of managed runs that have work due and no living owner."""
+    """Return the ids of managed runs with due work and without a living driver."""
     return leases.due(BackupRun, now)
 
 
 def take_lease(run_id: int) -> RunLease | None:
-    """Become the driver of a run, or ``None`` when it has a living one or nothing to do."""
+    """Become the driver of a run; ``None`` if it has a living driver or no due work."""
     return leases.take(BackupRun, run_id, "instance__host", "instance__cluster", "schedule")
 
 
 def finish(lease: RunLease, status: RunStatus, outcome: str, update: Update) -> None:
-    """Give the run its last status, free its hold, and write it into the audit log. Raises ``LeaseLost``, or ``Bug``."""
+    """End a run: set its final status, release its hold, and record it in the audit log.
+
+    Raises ``LeaseLost`` or ``Bug``.
+    """
     run = lease.run
     with transaction.atomic():
         leases.finish(lease, status, update, outcome=outcome)
         Hold.objects.filter(backup_run=run).delete()
-        log_event(run, f"The backup has {_ended(status)}. {outcome}", level=LEVELS.get(status, Level.ERROR))
+        log_event(run, f"Backup {_ended(status)}. {outcome}", level=LEVELS.get(status, Level.ERROR))
         run.refresh_from_db()
         flag(run)
         _audit(run, status, outcome=outcome, error=update.changes.get("error", {}))
 
 
 def write_late_update(run: BackupRun, update: Update) -> None:
-    """Write what was done after the end of a run into its history. Its columns are no longer its driver's to change."""
+    """Add events after the end of a run. Its driver can no longer change its columns."""
     if update.events:
         with transaction.atomic():
             BackupEvent.objects.bulk_create(update.events)
@@ -221,7 +227,7 @@ def write_late_update(run: BackupRun, update: Update) -> None:
 
 
 def _ended(status: RunStatus) -> str:
-    return {RunStatus.SUCCEEDED: "succeeded", RunStatus.CANCELLED: "been stopped"}.get(status, "failed")
+    return {RunStatus.SUCCEEDED: "succeeded", RunStatus.CANCELLED: "stopped"}.get(status, "failed")
 
 
 def _audit(run: BackupRun, status: RunStatus, **detail: Any) -> None:
@@ -235,11 +241,11 @@ def _audit(run: BackupRun, status: RunStatus, **detail: Any) -> None:
 
 
 def force_fail(run: BackupRun, by: str) -> bool:
-    """End a ``lost`` run without its host: nothing is known of it. Return whether it was lost.
+    """Mark a ``lost`` run as failed without its host. Return whether it was lost.
 
-    Its partial file, and its job if that still runs, are ended by the next run of the same instance.
+    The next run of the instance stops its job and removes its partial file.
     """
-    outcome = f"{by} ended it while its host was silent: nothing is known of what runs there."
+    outcome = f"Marked as failed by {by} while the host was unreachable. Processes may still be running there."
     with transaction.atomic():
         moved = (
             locked(BackupRun, run.pk)
@@ -263,13 +269,13 @@ def force_fail(run: BackupRun, by: str) -> bool:
 
 
 def kept_runs(schedule: BackupSchedule) -> list[BackupRun]:
-    """Return the runs of a schedule whose files were published by us and are not known to be removed, newest first."""
+    """Return the runs of a schedule with published files that are not known to be removed, newest first."""
     rows = BackupRun.objects.filter(schedule=schedule, origin=RunOrigin.MANAGED, status=RunStatus.SUCCEEDED)
     return list(rows.filter(removed_at=None).exclude(path="").order_by("-started_at", "-pk"))
 
 
 def runs_being_read() -> set[int]:
-    """Return the runs whose files unfinished rebuilds or proofs read, or will read: nobody may remove these."""
+    """Return the runs whose files active rebuilds or restore tests read: their files must stay."""
     readers = [name for name, method in METHODS.items() if method.reads.backup]
     plans = Rebuild.objects.exclude(status__in=FINAL).filter(method__in=readers).values_list("plan", flat=True)
     restore_tested = RestoreTest.objects.exclude(run_slot=None).values_list("run_id", flat=True)
@@ -277,13 +283,13 @@ def runs_being_read() -> set[int]:
 
 
 def leftovers(run: BackupRun) -> list[BackupRun]:
-    """Return ended runs of the same instance whose partial file, or job, may be left on the host."""
+    """Return ended runs of the same instance that may have leftovers on the host."""
     ended = BackupRun.objects.filter(instance=run.instance, origin=RunOrigin.MANAGED, removed_at=None).exclude(path="")
     return list(ended.filter(status__in=(RunStatus.FAILED, RunStatus.CANCELLED)).order_by("pk"))
 
 
 def mark_removed(run: BackupRun, text: str) -> None:
-    """Note that the file of an ended run is gone, and why."""
+    """Record that the file of an ended run was removed, and why."""
     with transaction.atomic():
         if BackupRun.objects.filter(pk=run.pk, removed_at=None).update(
             removed_at=timezone.now(), revision=F("revision") + 1

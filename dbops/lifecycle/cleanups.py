@@ -27,8 +27,8 @@ def force_fail(rebuild: Rebuild, by: str) -> bool:
     """
     now = timezone.now()
     outcome = (
-        f"{by} ended it while a host was silent: nothing is known of {rebuild.target.name}. "
-        "As soon as the hosts answer, what still runs there is ended, and this is brought up to date."
+        f"Marked as failed by {by} while a host was unreachable. The state of {rebuild.target.name} is unknown. "
+        "When the hosts respond, dbops stops what still runs there and updates this outcome."
     )
     with transaction.atomic():
         moved = (

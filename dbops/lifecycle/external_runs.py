@@ -1,7 +1,7 @@
-"""Backup runs that others start: rows that come from what probes see and what hosts report, merged where they are one run.
+"""External backup runs: rows from probes and reports, merged if they are one run.
 
-Whoever decides which run something belongs to holds the instance's lock meanwhile: of a probe and a report at the same
-moment, the second one finds the row of the first.
+The instance's lock serializes the matching: of a simultaneous probe and report, the second finds the row of the
+first.
 """
 
 import secrets
@@ -37,15 +37,15 @@ from dbops.lifecycle.run_schedules import assign_schedule
 from dbops.models import BackupEvent, BackupRun, Hold, Instance, Rebuild
 from dbops.security.redaction import redact
 
-#: The report of an end is on its way when a probe sees the process gone; a busy server answers the next time.
+#: Time for the report of an end to arrive after a probe sees the process gone, and for a busy server to answer again.
 GRACE = timedelta(seconds=60)
-SERVER_IS_SILENT = "The server that it read does not answer any more; nobody said how it ended."
-END_UNKNOWN = "It was seen at work and is gone; nobody said how it ended."
+SERVER_IS_SILENT = "The server no longer answers. The result of the backup is unknown."
+END_UNKNOWN = "The backup is no longer running. Its result is unknown."
 
 
 @contextmanager
 def locked(instance: Instance) -> Iterator[None]:
-    """Hold the instance's row in one transaction. On SQLite each transaction has the whole database to itself."""
+    """Lock the instance's row in a transaction. On SQLite a transaction locks the whole database."""
     with transaction.atomic():
         rows = Instance.objects.select_for_update(no_key=connection.features.has_select_for_no_key_update)
         rows.only("pk").get(pk=instance.pk)
@@ -53,7 +53,7 @@ def locked(instance: Instance) -> Iterator[None]:
 
 
 def observe(instance: Instance, facts: InstanceFacts) -> None:
-    """Begin, continue and end runs by what a probe saw. What it could not read, it says nothing about."""
+    """Start, continue and end runs by the result of a probe, as far as it could read the host."""
     sightings = sightings_of(facts, is_held=_is_held(instance, facts))
     if not sightings and not _observed_active(instance).exists():
         return
@@ -82,14 +82,14 @@ def observe(instance: Instance, facts: InstanceFacts) -> None:
 def record_sighting(
     instance: Instance, sighting: Sighting, evidence: dict[str, Any], *, schedule_id: int | None = None
 ) -> BackupRun:
-    """Return the run that a reporter's sighting belongs to, begun where there is none. The caller holds the lock."""
+    """Return the run of a report, created if necessary. The caller holds the lock."""
     rows = {run.pk: run for run in _candidates(instance, (sighting,))}
     found = which_run(sighting, [KnownRun(pk, sightings_of_run(run)) for pk, run in rows.items()])
     if found is None:
         return _begin(instance, sighting, evidence, schedule_id=schedule_id)
     run = rows[found.pk]
     if sighting.origin != run.origin:
-        log_run_event(run, f"It is {sighting.origin} now, and was {run.origin} before.")
+        log_run_event(run, f"Origin changed from {run.origin} to {sighting.origin}.")
     _write(run, joined(sightings_of_run(run), sighting), evidence)
     if schedule_id and run.schedule_id != schedule_id:
         assign_schedule(run, schedule_id=schedule_id)
@@ -97,7 +97,7 @@ def record_sighting(
 
 
 def sightings_of_run(run: BackupRun) -> Sighting:
-    """Return a row as what is known of it."""
+    """Return a row as a sighting."""
     known: dict[str, Any] = run.evidence or {}
     is_over = run.status not in RUN_ACTIVE
     started = run.started_at or run.queued_at or run.last_seen_at or timezone.now()
@@ -123,7 +123,7 @@ def log_run_event(run: BackupRun, text: str, *, level: Level = Level.INFO) -> No
 
 
 def change(run: BackupRun, **values: Any) -> None:
-    """Write these columns alone, and show them on the row at hand. The caller holds the instance's lock."""
+    """Update these columns in the database and on the row. The caller holds the instance's lock."""
     BackupRun.objects.filter(pk=run.pk).update(revision=F("revision") + 1, **values)
     _recount(run, values)
     for name, value in values.items():
@@ -131,7 +131,7 @@ def change(run: BackupRun, **values: Any) -> None:
 
 
 def _recount(run: BackupRun, values: dict[str, Any]) -> None:
-    """Have the availability of days that are over counted anew where another start or end of a run became known."""
+    """Recount the availability of finished days if the start or end of a run changes."""
     now = timezone.now()
     moments: list[datetime] = []
     if (started_at := values.get("started_at", run.started_at)) != run.started_at:
@@ -143,29 +143,29 @@ def _recount(run: BackupRun, values: dict[str, Any]) -> None:
 
 
 def end_unknown(run: BackupRun, at: datetime, text: str) -> None:
-    """End a run of which nobody said how it ended."""
+    """End a run with unknown result."""
     change(run, status=RunStatus.ENDED, finished_at=max(at, run.started_at or at), outcome=text)
     log_run_event(run, text)
     flag(run)
 
 
 def mark_ended(run: BackupRun, by: str) -> bool:
-    """End a run of others because a person says that it is over. Return whether it went on. The caller writes the audit entry.
+    """Mark an external run as ended. Return whether it was active. The caller records it in the audit log.
 
-    What a later probe sees, or its reporter says, begins it again.
+    A later probe or report of the backup continues the run.
     """
     with locked(run.instance):
         run.refresh_from_db()
         if run.origin == RunOrigin.MANAGED or run.status not in RUN_ACTIVE:
             return False
-        end_unknown(run, timezone.now(), f"{by} said that it is over; nobody said how it ended.")
+        end_unknown(run, timezone.now(), f"Marked as ended by {by}. The result of the backup is unknown.")
         return True
 
 
 def _is_held(instance: Instance, facts: InstanceFacts) -> bool:
-    """Asked only where it matters: a connection of the server's own host, or a process of ours.
+    """Return whether a managed job holds the instance; asked only for local connections and managed processes.
 
-    What ended while the probe was under way, or has a moment to end yet, counts as held.
+    A job that ended during the probe, or is about to end, counts as held.
     """
     connections = (facts.server.backup_connections if facts.server else None) or ()
     ours = any(process.is_ours for process in facts.backup_processes or ())
@@ -184,7 +184,7 @@ def _observed_active(instance: Instance) -> Any:
 
 
 def _candidates(instance: Instance, sightings: tuple[Sighting, ...]) -> list[BackupRun]:
-    """Return the runs that go on, and those that ended late enough to be one of the sightings."""
+    """Return active runs and recently ended runs that the sightings may belong to."""
     wanted = Q(status__in=RUN_ACTIVE)
     if sightings:
         since = min(item.started_at for item in sightings) - FAMILY_GAP
@@ -212,7 +212,7 @@ def _begin(
     )
     recount([instance.cluster_id], sighting.started_at, timezone.now())
     log_run_event(
-        run, "Seen at work for the first time." if sighting.origin == RunOrigin.OBSERVED else "Its start was reported."
+        run, "First seen by a probe." if sighting.origin == RunOrigin.OBSERVED else "Start reported by the host."
     )
     assign_schedule(run, schedule_id=schedule_id)
     flag(run)
@@ -221,25 +221,25 @@ def _begin(
 
 
 def _log_overlap(run: BackupRun) -> None:
-    """Tell in both histories that a run began beside a rebuild, and what that means. One query where no rebuild is there."""
+    """Log an event on both jobs when an external backup overlaps a rebuild. One query without a rebuild."""
     holds = Hold.objects.select_related("rebuild", "instance").filter(rebuild__isnull=False)
     hold = holds.filter(instance=run.instance_id).first()
     if hold is None or hold.rebuild is None:
         return
     is_target, is_dump = hold.purpose == "target", run.method == BackupMethod.DUMP
     meaning = meaning_alongside(method_named(hold.rebuild.method), is_target=is_target, is_dump=is_dump)
-    what = f"backup run {run.pk} ({run.method}, {run.origin}), which dbops did not start, began beside it"
-    log_event(hold.rebuild, f"On {hold.instance.name} {what}. {meaning}", level=Level.WARNING)
+    what = f"external backup run {run.pk} ({run.method}, {run.origin}) started during the rebuild"
+    log_event(hold.rebuild, f"On {hold.instance.name}, {what}. {meaning}", level=Level.WARNING)
     log_event(
         run,
-        f"Rebuild {hold.rebuild.pk} uses {hold.instance.name} as its {hold.purpose}. {meaning}",
+        f"Rebuild {hold.rebuild.pk} uses {hold.instance.name} ({hold.purpose}). {meaning}",
         level=Level.WARNING,
     )
     announce_later(hold.rebuild.pk)
 
 
 def _continue(run: BackupRun, sighting: Sighting, evidence: dict[str, Any], observed_at: datetime) -> None:
-    """A run that is seen goes on. One whose end somebody told stays ended: the probe is older, or sees its last moment."""
+    """Continue a run that a probe sees, unless a report ended it later than the probe."""
     if run.status in RUN_ACTIVE:
         _write(run, joined(sightings_of_run(run), sighting), evidence)
         if run.status == RunStatus.LOST:
@@ -247,7 +247,7 @@ def _continue(run: BackupRun, sighting: Sighting, evidence: dict[str, Any], obse
     elif run.status == RunStatus.ENDED and run.finished_at and observed_at > run.finished_at:
         change(run, status=RunStatus.RUNNING, finished_at=None, outcome="")
         _write(run, joined(sightings_of_run(run), sighting), evidence)
-        log_run_event(run, "It is seen at work again.")
+        log_run_event(run, "Seen by a probe again.")
 
 
 def _write(run: BackupRun, said: Sighting, evidence: dict[str, Any]) -> None:
@@ -281,7 +281,7 @@ def _progress(evidence: dict[str, Any]) -> dict[str, Any]:
 
 
 def _evidence(sighting: Sighting, facts: InstanceFacts) -> dict[str, Any]:
-    """Return what a person can look up on the host or in the server."""
+    """Return details that a person can look up on the host or in the server."""
     if sighting.process:
         return _of_process(next(item for item in facts.backup_processes or () if item.key == sighting.process))
     connections = (facts.server.backup_connections if facts.server else None) or ()
@@ -306,14 +306,14 @@ def _of_connection(item: BackupConnection) -> dict[str, Any]:
         "user": item.user,
         "client": item.client,
         "statement": redact(item.statement),
-        "because": f"connection {item.number} of {item.user} from {item.client} sends its statements",
+        "because": f"connection {item.number} of {item.user} from {item.client} sends backup statements",
     }
 
 
 def _gone(run: BackupRun, facts: InstanceFacts, alive: frozenset[str]) -> None:
-    """End a run that was seen and is not there any more, if this probe could have seen it.
+    """End a run that this probe should have seen and did not see.
 
-    What is known by its connection alone ends with its server: one that was asked and does not answer reads nothing out.
+    A run known only by its connection also ends if its server no longer answers.
     """
     known = run.evidence or {}
     process, connections = known.get("process"), facts.server.backup_connections if facts.server else None
@@ -331,12 +331,15 @@ def _gone(run: BackupRun, facts: InstanceFacts, alive: frozenset[str]) -> None:
     if gone_at is None:
         change(run, evidence={**known, "gone_at": facts.observed_at.isoformat()})
     elif facts.observed_at - datetime.fromisoformat(gone_at) > GRACE:
-        reported = "" if run.origin == RunOrigin.OBSERVED else " Its reporter told of a start and of no end."
+        reported = "" if run.origin == RunOrigin.OBSERVED else " Its host reported a start but no end."
         end_unknown(run, datetime.fromisoformat(gone_at), text + reported)
 
 
 def _server_is_silent(facts: InstanceFacts) -> bool:
-    """Tell whether the server did not answer though its host did. A refused login is an answer: backups may go on there."""
+    """Return whether the server is unreachable while its host answers.
+
+    A refused login counts as an answer: backups may continue.
+    """
     problem = facts.server_problem
     return (
         facts.server is None and facts.host is not None and problem is not None and problem.code == "mysql.unreachable"

@@ -1,4 +1,4 @@
-"""Proofs of backups: the queue, the start, the driver's writes and the end."""
+"""Restore tests: queue, start, driver's writes and end."""
 
 import secrets
 from datetime import datetime
@@ -15,7 +15,7 @@ from dbops.lifecycle.leases import Lease, Update, audit_move
 from dbops.models import BackupRun, Host, RestoreTest
 
 RestoreTestLease: TypeAlias = Lease[RestoreTest]
-#: The columns of an end: nobody drives it any more, and its run and host are free for the next one.
+#: The columns of an end: no driver, and run and host are free for the next restore test.
 _OVER: dict[str, Any] = {
     **leases.NO_LEASE,
     "run_slot": None,
@@ -26,7 +26,10 @@ _OVER: dict[str, Any] = {
 
 
 def queue(run: BackupRun, text: str, *, by: str = "") -> RestoreTest | None:
-    """Queue a proof of a run, in the caller's transaction; ``None`` where one of it is not over. ``by``: who asked, empty for nobody."""
+    """Queue a restore test of a run, in the caller's transaction; ``None`` if one is active.
+
+    ``by`` is the user, if any.
+    """
     chosen, host = run.instance.cluster.restore_test_host, _host_for(run)
     try:
         with transaction.atomic():
@@ -46,7 +49,7 @@ def queue(run: BackupRun, text: str, *, by: str = "") -> RestoreTest | None:
     if chosen and host.name != chosen:
         log_event(
             restore_test,
-            f"{chosen}, chosen for this cluster's proofs, is not in the inventory: proven on {host.name}.",
+            f"{chosen}, the chosen host for restore tests of this cluster, is not in the inventory. The test runs on {host.name}.",
             level=Level.WARNING,
         )
     revision_update(restore_test)
@@ -54,18 +57,18 @@ def queue(run: BackupRun, text: str, *, by: str = "") -> RestoreTest | None:
 
 
 def _host_for(run: BackupRun) -> Host:
-    """Return the host that was chosen for the cluster's proofs, else the one that has the file."""
+    """Return the host chosen for the cluster's restore tests, or the host with the file."""
     holder, chosen = run.instance.host, run.instance.cluster.restore_test_host
     return (Host.objects.filter(name=chosen).first() if chosen else None) or holder
 
 
 def active(run: BackupRun) -> RestoreTest | None:
-    """Return the proof of a run that is not over."""
+    """Return the active restore test of a run."""
     return RestoreTest.objects.filter(run_slot=run.pk).first()
 
 
 def start(restore_test: RestoreTest) -> bool:
-    """Begin a queued proof where its host has none. Return whether it did: the host's unique slot has the last word."""
+    """Start a queued restore test if its host has none. Return whether it started: the host's unique slot decides."""
     now = timezone.now()
     try:
         with transaction.atomic():
@@ -83,7 +86,7 @@ def start(restore_test: RestoreTest) -> bool:
             if begun:
                 log_event(
                     restore_test,
-                    f"Proof {restore_test.pk} begins on {restore_test.host.name}{_from_where(restore_test)}.",
+                    f"Restore test {restore_test.pk} started on {restore_test.host.name}{_from_where(restore_test)}.",
                 )
                 revision_update(restore_test)
     except IntegrityError:
@@ -97,54 +100,55 @@ def _from_where(restore_test: RestoreTest) -> str:
 
 
 def delay(restore_test: RestoreTest, why: str) -> None:
-    """Say what a queued proof waits for."""
+    """Record what a queued restore test waits for."""
     rows = RestoreTest.objects.filter(pk=restore_test.pk, status=RunStatus.QUEUED).exclude(waiting_for=why)
     if rows.update(waiting_for=why):
         revision_update(restore_test)
 
 
 def due(now: datetime) -> list[int]:
-    """Return the ids of proofs that have work due and no living owner."""
+    """Return the ids of restore tests with due work and without a living driver."""
     return leases.due(RestoreTest, now)
 
 
 def take_lease(restore_test_id: int) -> RestoreTestLease | None:
-    """Become the driver of a proof, or ``None`` when it has a living one or nothing to do."""
+    """Become the driver of a restore test; ``None`` if it has a living driver or no due work."""
     return leases.take(RestoreTest, restore_test_id, "run", "source__cluster", "source__host", "host")
 
 
 def finish(lease: RestoreTestLease, status: RunStatus, text: str, update: Update) -> None:
-    """Give the proof its last status, free run and host, and write it into the audit log. Raises ``LeaseLost``, or ``Bug``."""
+    """End a restore test: set its final status, free run and host, and record it in the audit log.
+
+    Raises ``LeaseLost`` or ``Bug``.
+    """
     restore_test = lease.restore_test
     level = Level.INFO if status is RunStatus.SUCCEEDED else Level.ERROR
     with transaction.atomic():
         leases.finish(lease, status, update, **_OVER)
-        log_event(restore_test, f"Proof {restore_test.pk} has {_ENDED[status]}. {text}", level=level)
+        log_event(restore_test, f"Restore test {restore_test.pk} {_ENDED[status]}. {text}", level=level)
         revision_update(restore_test)
         audit_move(restore_test, status.value, code=update.changes.get("error", {}).get("code", ""))
 
 
-_ENDED = {RunStatus.SUCCEEDED: "succeeded", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "been stopped"}
+_ENDED = {RunStatus.SUCCEEDED: "succeeded", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "stopped"}
 
 
 def stop(restore_test: RestoreTest, by: str) -> bool:
-    """End a queued proof at once and have its driver end a running one; a lost one ends without its host. Return whether there was one.
+    """End a queued or lost restore test at once, or request the stop of a running one. Return whether it was active.
 
-    What a lost one may have left is removed by the next proof on its host. In the caller's transaction.
+    The next restore test on the host removes the leftovers of a lost one. In the caller's transaction.
     """
     now = timezone.now()
     rows = locked(RestoreTest, restore_test.pk)
     ended = {**_OVER, "status": RunStatus.CANCELLED, "finished_at": now, "cancel_requested_by": by}
     if rows.filter(status=RunStatus.QUEUED).update(**ended):
-        text = f"Proof {restore_test.pk} was stopped by {by} before it began."
+        text = f"Restore test {restore_test.pk} was cancelled by {by} before it started."
     elif rows.filter(status=RunStatus.LOST).update(**ended, has_leftovers=True):
-        text = (
-            f"Proof {restore_test.pk} was ended by {by} while its host was silent: nothing is known of what runs there."
-        )
+        text = f"Restore test {restore_test.pk} was ended by {by} while the host was unreachable. Processes may still be running there."
     elif rows.filter(status=RunStatus.RUNNING, cancel_requested_at=None).update(
         cancel_requested_at=now, cancel_requested_by=by, next_tick_at=now
     ):
-        text = f"{by} asked for the end of proof {restore_test.pk}."
+        text = f"Stop of restore test {restore_test.pk} requested by {by}."
     else:
         return False
     log_event(restore_test, text, level=Level.WARNING)
@@ -153,13 +157,13 @@ def stop(restore_test: RestoreTest, by: str) -> bool:
 
 
 def leftovers(restore_test: RestoreTest) -> list[RestoreTest]:
-    """Return ended proofs on the same host of which something may still be there."""
+    """Return ended restore tests on the same host that may have leftovers."""
     rows = RestoreTest.objects.filter(host=restore_test.host, has_leftovers=True, status__in=RUN_FINAL)
     return list(rows.exclude(pk=restore_test.pk).select_related("source__host").order_by("pk")[:20])
 
 
 def mark_removed(restore_test: RestoreTest) -> None:
-    """Note that nothing of an ended proof is left on its host."""
+    """Record that the leftovers of an ended restore test were removed."""
     if RestoreTest.objects.filter(pk=restore_test.pk, has_leftovers=True).update(has_leftovers=False):
-        log_event(restore_test, f"What proof {restore_test.pk} had left on {restore_test.host.name} is removed.")
+        log_event(restore_test, f"Removed the leftovers of restore test {restore_test.pk} on {restore_test.host.name}.")
         revision_update(restore_test)

@@ -1,4 +1,4 @@
-"""Writes the flags of a backup run, from its own figures and those of the runs before it."""
+"""Set the flags of a backup run from its figures and those of earlier runs."""
 
 from datetime import datetime
 from typing import Any
@@ -12,9 +12,9 @@ from dbops.models import BackupRun
 
 
 def flag(run: BackupRun, *, now: datetime | None = None) -> list[str]:
-    """Compute and write a run's flags: when it begins, while it goes on, and when it has ended. Return them.
+    """Compute and write a run's flags at its start, while it runs, and at its end. Return them.
 
-    Its predecessors are those of its schedule, or where it has none, those of its instance and method.
+    Earlier runs are those of its schedule, or without a schedule those of its instance and method.
     """
     now = now or timezone.now()
     schedule = run.schedule
@@ -36,7 +36,7 @@ def flag(run: BackupRun, *, now: datetime | None = None) -> list[str]:
 
 
 def figures(run: BackupRun, now: datetime) -> RunFigures:
-    """Return what is compared of a run. Until it has ended, its time is that until now."""
+    """Return the compared figures of a run. Before its end the duration is the time so far."""
     end = run.finished_at or now
     return RunFigures(
         due_at=run.due_at,
@@ -48,6 +48,6 @@ def figures(run: BackupRun, now: datetime) -> RunFigures:
 
 
 def flag_running(now: datetime | None = None) -> None:
-    """Compute the flags of what goes on: a run becomes too long while it runs."""
+    """Update the flags of running runs: a run becomes too long while it runs."""
     for run in BackupRun.objects.filter(status__in=RUN_AT_WORK).select_related("schedule"):
         flag(run, now=now)

@@ -1,4 +1,4 @@
-"""What hosts report of their own backups: a start, signs of life, an end. Told twice is told once, in whatever order it comes."""
+"""Record reports of hosts about their backups: start, heartbeat and end, in any order and repeated or not."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,15 +15,15 @@ from dbops.lifecycle.run_flags import flag
 from dbops.models import BackupRun, Instance
 from dbops.security.redaction import redact
 
-#: A reporter that gave signs of life gives one a minute: after this time without one it is gone.
+#: Time without a heartbeat after which a run ends; reporters send one a minute.
 SILENT_AFTER = timedelta(minutes=15)
-#: One that only tells of start and end may take this long.
+#: Time limit for a reporter that sends only start and end.
 NEVER_ENDED_AFTER = timedelta(hours=48)
 SAID_ALL = (RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED)
 
 
 class ReportKind(StrEnum):
-    """What a report is about."""
+    """The kind of a report."""
 
     START = "start"
     HEARTBEAT = "heartbeat"
@@ -32,9 +32,9 @@ class ReportKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """One report. ``started_at`` and ``ended_at`` are reckoned on our clock; ``None`` where the reporter did not say.
+    """One report, with times in dbops's clock; ``None`` if not reported.
 
-    ``pid`` is its command's on ``host``; ``where`` says whether that is the instance's host.
+    ``pid`` is the command's process id on ``host``; ``where`` says whether that is the instance's host.
     """
 
     key: str
@@ -53,10 +53,10 @@ class RunReport:
 
 
 def report_run(instance: Instance, told: RunReport, now: datetime) -> BackupRun:
-    """Write what a report says, to the run that it belongs to. Return the run.
+    """Record a report in its run. Return the run.
 
     Raises:
-        Refused: the key is that of a run of another instance (``report.key_taken``).
+        Refused: the key belongs to a run of another instance (``report.key_taken``).
     """
     try:
         with locked(instance):
@@ -82,7 +82,7 @@ def _take(instance: Instance, told: RunReport, now: datetime) -> BackupRun:
 def _key_taken(key: str) -> Refused:
     return Refused(
         "report.key_taken",
-        f"Taking the report {key}",
+        f"Recording report {key}",
         cause="this key belongs to a run of another instance",
     )
 
@@ -123,7 +123,7 @@ def _goes_on(run: BackupRun, told: RunReport, now: datetime) -> None:
 def _end(run: BackupRun, told: RunReport, now: datetime) -> None:
     status = told.exit_status
     succeeded = status == 0
-    words = "The command ended without an error." if succeeded else f"The command ended with exit status {status}."
+    words = "The command succeeded." if succeeded else f"The command failed with exit status {status}."
     change(
         run,
         status=RunStatus.SUCCEEDED if succeeded else RunStatus.FAILED,
@@ -139,7 +139,7 @@ def _end(run: BackupRun, told: RunReport, now: datetime) -> None:
 
 
 def end_silent_reports(now: datetime) -> int:
-    """End runs whose reporter told of a start and then fell silent. Its word, should it come later, still counts."""
+    """End runs whose reporters stopped sending. A later report still counts."""
     rows = BackupRun.objects.filter(origin=RunOrigin.REPORTED, status__in=RUN_ACTIVE).select_related(
         "instance", "schedule"
     )
@@ -153,7 +153,7 @@ def _end_silent(run: BackupRun, now: datetime) -> bool:
         run.refresh_from_db()
         if run.status not in RUN_ACTIVE or run.last_seen_at is None or now - run.last_seen_at < _patience(run):
             return False
-        text = "Its reporter fell silent; nobody said how it ended."
+        text = "Its host stopped reporting. The result of the backup is unknown."
         end_unknown(run, run.last_seen_at, text)
         return True
 

@@ -1,4 +1,4 @@
-"""Which schedule, and which of its due times, a run of somebody else's belongs to; and the due times that nobody met."""
+"""Match external runs with schedules and due times, and record missed due times."""
 
 import logging
 import secrets
@@ -18,16 +18,16 @@ from dbops.models import BackupEvent, BackupRun, BackupSchedule, InstanceState
 
 log = logging.getLogger(__name__)
 
-#: Rows of one schedule that one pass writes: a schedule of every minute must not fill the table at once.
+#: Maximum number of rows of one schedule per pass.
 MISSED_AT_ONCE = 24
 SEEN_NOTHING = (
-    "It was due, the host was read all the time, and nothing was seen or reported. A run that takes less than"
-    " {seconds} s can pass between two probes unseen: report it with dbops-backup-report."
+    "The backup was due, but no probe or report saw it while the host was observed. Probes can miss runs shorter than"
+    " {seconds} s: report them with dbops-backup-report."
 )
 
 
 def assign_schedule(run: BackupRun, *, schedule_id: int | None = None) -> None:
-    """Give a run its schedule and due time, if one fits that no other run has. A missed one that comes after all is taken over.
+    """Assign a run to a schedule and a free due time, if one fits. A missed due time can be assigned later.
 
     Args:
         schedule_id: of the schedule that its report named; else those of its instance and method that others run are tried.
@@ -59,7 +59,7 @@ def _fitting(schedule: BackupSchedule, started_at: datetime) -> Iterator[datetim
 
 
 def _claim(run: BackupRun, schedule: BackupSchedule, due: datetime) -> bool:
-    """Take a due time, which the database gives to one run alone. A run that was taken as missed gives it up."""
+    """Claim a due time, which is unique in the database. A missed run of that time is removed."""
     try:
         with transaction.atomic():
             gone, _ = BackupRun.objects.filter(schedule=schedule, due_at=due, status=RunStatus.MISSED).delete()
@@ -68,7 +68,7 @@ def _claim(run: BackupRun, schedule: BackupSchedule, due: datetime) -> bool:
         run.refresh_from_db(fields=["schedule", "due_at"])
         return False
     if gone:
-        text = "It was taken as missed before it began."
+        text = "This due time was recorded as missed before the run started."
         BackupEvent.objects.create(run=run, at=timezone.now(), level=Level.WARNING, text=text)
     return True
 
@@ -79,10 +79,10 @@ def _write(run: BackupRun, schedule: BackupSchedule | None, due: datetime | None
 
 
 def watch_schedules(now: datetime | None = None) -> int:
-    """Look at the due times of external schedules that are past: met, missed, or not known. Return how many were missed.
+    """Check past due times of external schedules: met, missed or unknown. Return the number of missed ones.
 
-    A due time is missed only where its host was read from before it was due until it was late: what happened while nobody
-    looked, also in a long downtime of the dashboard, is not known, and gets no row.
+    A due time counts as missed only if its host was probed from the due time until the run was late. Times without
+    probes, also in a downtime of dbops, are unknown and get no row.
     """
     now = now or timezone.now()
     schedules = BackupSchedule.objects.filter(run_by=RunBy.EXTERNAL, is_enabled=True)
@@ -102,10 +102,10 @@ def _watch(schedule: BackupSchedule, state: InstanceState | None, now: datetime)
             if due is None or due + late >= now:
                 break
             if since is None or until is None or since > due:
-                # nobody looked when it was due: go on with the first due time that was watched from its beginning
+                # No probe at the due time: continue with the first due time that was observed in full.
                 due = next_due(schedule.cron, schedule.time_zone, since or now - late)
             elif until < due + late:
-                break  # the host is silent at the moment
+                break  # the host is unreachable now
             else:
                 missed += not _is_met(schedule, due) and _miss(schedule, due, now)
                 due = next_due(schedule.cron, schedule.time_zone, due)
@@ -122,7 +122,7 @@ def _is_met(schedule: BackupSchedule, due: datetime) -> bool:
 
 
 def _miss(schedule: BackupSchedule, due: datetime, now: datetime) -> bool:
-    """Write that nobody met a due time. Of two that do, one does."""
+    """Record a missed due time, once."""
     if not _would_be_seen(schedule):
         return False
     text = SEEN_NOTHING.format(seconds=2 * settings.PROBE_INTERVAL_SECONDS)
@@ -146,7 +146,7 @@ def _miss(schedule: BackupSchedule, due: datetime, now: datetime) -> bool:
 
 
 def _would_be_seen(schedule: BackupSchedule) -> bool:
-    """Tell whether a run would not have passed between two probes: it is reported, or takes long enough."""
+    """Return whether a run would be noticed: it is reported, or longer than the distance of two probes."""
     rows = BackupRun.objects.filter(schedule=schedule, started_at__isnull=False, finished_at__isnull=False)
     last = list(rows.order_by("-started_at")[:5])
     if any(run.origin == RunOrigin.REPORTED for run in last):

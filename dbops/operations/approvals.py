@@ -1,4 +1,4 @@
-"""Approve a rebuild, decline it, or start it without the second person that its cluster asks for."""
+"""Approve or decline a rebuild, or override its approval."""
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -61,7 +61,7 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
     ):
         require_operator(actor, doing)
         if decision is not Approval.OVERRIDDEN and rebuild.requested_by_id == actor.pk:
-            found = "it is your own request"
+            found = "this is your own request"
             raise Refused.unchanged("approval.own", doing, found)
         if decision is not Approval.APPROVED and not says_why(reason):
             raise Refused.unchanged("rebuild.reason", doing, "no reason was given")

@@ -1,4 +1,4 @@
-"""What several verbs write to the audit log: refusals, exports, changes of the inventory."""
+"""Write audit entries shared by several operations: refusals, exports and inventory changes."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ REASON_MINIMUM_CHARACTERS = 3
 
 
 def says_why(reason: str) -> bool:
-    """Tell whether what a person typed as a reason is one that can be read later."""
+    """Return whether a reason has enough characters to be useful later."""
     return len(reason.strip()) >= REASON_MINIMUM_CHARACTERS
 
 
@@ -20,13 +20,13 @@ def says_why(reason: str) -> bool:
 def refusals_recorded(
     *, actor: str, action: str, subject: str, reason: str = "", instance: str = "", **detail: Any
 ) -> Iterator[None]:
-    """Write down that what is asked for within was refused: by its code, and what else its raiser says for the record.
+    """Record a refusal raised within the block, with its code and the details that it offers for the log.
 
-    What was found is left out: it may repeat what a person typed, and that may be a password in the wrong field. Not within
-    a transaction, which the refusal would undo.
+    The error's ``found`` is left out: it may repeat input, even a password in a wrong field. Do not use within a
+    transaction, which the refusal would roll back.
 
     Args:
-        action: whose last word is ``refused``.
+        action: the action's name, ending in ``refused``.
     """
     try:
         yield
@@ -43,24 +43,24 @@ def refusals_recorded(
 
 
 def record_export(actor: str, subject: str, *, instance: str = "", **detail: Any) -> None:
-    """Write that somebody takes a copy of data: what, and with which filter."""
+    """Record an export of data with its subject and filter."""
     append(actor=actor, action="data.exported", subject=subject, instance=instance, detail=detail)
 
 
 def record_item(actor: str, item: Item, *, via: str) -> None:
-    """Write what became of one object of the inventory, with before and after of each field; nothing where it stayed."""
+    """Record the change of one inventory object with each field before and after; nothing if unchanged."""
     if item.outcome != UNCHANGED:
-        told = {name: _told(change, is_new=item.outcome == CREATED) for name, change in item.changes.items()}
-        append(actor=actor, action=f"{item.kind}.{item.outcome}", subject=item.name, detail={"via": via, **told})
-        if item.outcome != CREATED and told.get("needs_approval", "").endswith("False"):
-            # Seen among what was decided against the rules: it takes the second person away.
+        changes = {name: _as_text(change, is_new=item.outcome == CREATED) for name, change in item.changes.items()}
+        append(actor=actor, action=f"{item.kind}.{item.outcome}", subject=item.name, detail={"via": via, **changes})
+        if item.outcome != CREATED and changes.get("needs_approval", "").endswith("False"):
+            # Listed with the overrides: without approval no second person decides.
             append(
                 actor=actor, action="override.approval_switched_off", subject=item.name, cluster=item.name, detail={}
             )
 
 
-def _told(change: Any, *, is_new: bool) -> str:
-    """Return one change in words, as the audit log shows it."""
+def _as_text(change: Any, *, is_new: bool) -> str:
+    """Return one change as text for the audit log."""
     if isinstance(change, str):
         return change
     before, after = (", ".join(value) if isinstance(value, list) else str(value) for value in change.values())

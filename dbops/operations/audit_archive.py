@@ -1,4 +1,4 @@
-"""Archives the oldest entries of the audit log: into a verified file, then out of the database. The rest of the chain stays verifiable."""
+"""Archive the oldest audit entries: write them to a verified file, then remove them from the database."""
 
 import hashlib
 import json
@@ -15,17 +15,17 @@ from dbops.engine.audit.chain import ChainEntry, ChainHead, Verification, covere
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, AuditSegment, AuditText
 
-#: More recent entries stay in the log, where people look for them.
+#: More recent entries stay in the log.
 MIN_AGE = timedelta(days=90)
 BATCH = 2000
 DOING = "Archiving audit entries"
 
 
 def archive_entries(*, actor: str, before: datetime, folder: Path) -> AuditSegment:
-    """Write the oldest entries into a new file, read it back and verify it, and only then remove them from the database.
+    """Write the oldest entries to a new file, read it back and verify it, then remove them from the database.
 
-    The file has the format of ``manage.py audit export``: all files and an export, concatenated, are the whole log. After an
-    interruption the entries are still in the database; the next call writes the same file again.
+    The file has the format of ``manage.py audit export``: all files and an export, concatenated, are the whole log.
+    After an interruption the entries are still in the database; the next call writes the same file again.
 
     Args:
         before: the first entry at or after this time, and all later entries, stay.
@@ -56,7 +56,7 @@ def archive_entries(*, actor: str, before: datetime, folder: Path) -> AuditSegme
 
 
 def _last_before(before: datetime, anchor: ChainHead) -> int | None:
-    """Return the last entry before the first one that stays. If the clock stepped back, more entries stay."""
+    """Return the last entry before the first one that stays. After a clock step back, more entries stay."""
     entries = AuditEntry.objects.filter(sequence__gt=anchor.sequence).order_by("sequence")
     first_kept = entries.filter(at__gte=before).values_list("sequence", flat=True).first()
     older = entries.filter(sequence__lt=first_kept) if first_kept else entries
@@ -71,7 +71,7 @@ def _links(anchor: ChainHead, last: int) -> Iterator[ChainEntry]:
 
 
 def _written(path: Path, anchor: ChainHead, last: int) -> tuple[ChainHead, str]:
-    """Write the file whole or not at all. Return the segment's end and the file's SHA-256."""
+    """Write the complete file or none. Return the segment's end and the file's SHA-256."""
     run, digest, draft = Verification(start=anchor), hashlib.sha256(), path.with_name(f".{path.name}.new")
     with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
         for link in _links(anchor, last):
@@ -90,7 +90,7 @@ def _written(path: Path, anchor: ChainHead, last: int) -> tuple[ChainHead, str]:
 
 
 def _verify_file(path: Path, anchor: ChainHead, head: ChainHead) -> None:
-    """Read the file back: it must hold every entry that leaves the database."""
+    """Read the file back and check that it has every removed entry."""
     run = Verification(start=anchor)
     with path.open(encoding="utf-8") as file:
         for link in _read(file):
@@ -114,7 +114,7 @@ def _remove(actor: str, anchor: ChainHead, head: ChainHead, path: Path, file_has
             file_hash=file_hash,
             at=timezone.now(),
         )
-        # First the segment: the database refuses to remove entries without one, and a second process finds its number taken.
+        # Segment first: the triggers refuse removals without one, and a concurrent archive fails on its number.
         AuditText.objects.filter(sequence__lte=head.sequence).delete()
         AuditEntry.objects.filter(sequence__lte=head.sequence).delete()
         append(

@@ -1,4 +1,4 @@
-"""What people do with the audit log itself: verify it, and take a copy of it. Both are in it."""
+"""Verify and export the audit log, and record both in it."""
 
 import csv
 import hashlib
@@ -25,17 +25,17 @@ COLUMNS = (
 def verify_log(
     rows: Iterable[AuditEntry], *, actor: str, witnesses: Mapping[int, str] | None = None
 ) -> tuple[list[ChainFinding], ChainHead, int]:
-    """Verify the whole log, and write that, with what came out, as its next entry.
+    """Verify the whole log and record the result as its next entry.
 
     Args:
-        rows: every entry as it is stored, ``queries.audit.log.stored``; begun to be read after the call.
-        witnesses: heads that were kept elsewhere, hash by number.
+        rows: all rows as stored, from ``queries.audit.log.stored``, read lazily.
+        witnesses: exported heads, hash by number.
 
     Returns:
-        What was found, the head against which it was verified, and the number of entries.
+        The findings, the verified head, and the number of entries.
     """
     with transaction.atomic():
-        # Read before the entries: what is written meanwhile stands after it.
+        # Read before the entries: later entries come after this head.
         head, anchor = current_head(), current_anchor()
     run = Verification(start=anchor, witnesses=witnesses or {})
     for row in rows:
@@ -58,23 +58,26 @@ def verify_log(
 
 
 def _unrecorded() -> list[ChainFinding]:
-    """Return segments without an ``audit.archived`` entry, and segments that do not follow each other: signs of removal by hand."""
+    """Return segments without an ``audit.archived`` entry or with holes between them: signs of manual removal."""
     segments = list(AuditSegment.objects.order_by("last"))
     findings, before = [], ChainHead()
     for segment in segments:
         if (segment.first, segment.previous) != (before.sequence + 1, before.hash):
-            text = f"the segment {segment.first} to {segment.last} does not follow entry {before.sequence}"
+            text = f"segment {segment.first} to {segment.last} does not follow entry {before.sequence}"
             findings.append(ChainFinding(Tampering.REMOVED, segment.first, segment.last, text))
         before = segment.anchor
     if segments and not _is_recorded(segments[-1]):
         first, last = segments[-1].first, segments[-1].last
-        text = f"entries {first} to {last} were removed, and no entry records that they were archived"
+        text = f"entries {first} to {last} were removed, but no entry records their archive"
         findings.append(ChainFinding(Tampering.REMOVED, first, last, text))
     return findings
 
 
 def _is_recorded(segment: AuditSegment) -> bool:
-    """Return whether the entry that was written with the segment exists. It is newer than the segment, so it was not archived with it."""
+    """Return whether the ``audit.archived`` entry of a segment exists.
+
+    It is newer than the segment, so it is still in the log.
+    """
     candidates = AuditEntry.objects.filter(action="audit.archived", sequence__gt=segment.last)
     wanted = (segment.first, segment.last, segment.hash, segment.file_hash)
     return any(
@@ -83,7 +86,7 @@ def _is_recorded(segment: AuditSegment) -> bool:
 
 
 def _unguarded() -> list[ChainFinding]:
-    """Return the missing triggers: the entries may still be unchanged."""
+    """Return the missing triggers. The entries may still be unchanged."""
     return [
         ChainFinding(Tampering.UNGUARDED, 0, 0, f"the trigger that refuses {event.upper()} of {table} is missing")
         for table, event in missing_triggers()
@@ -91,11 +94,11 @@ def _unguarded() -> list[ChainFinding]:
 
 
 def export_log(entries: Iterable[AuditEntry], kind: str, *, actor: str, wanted: Mapping[str, str]) -> Iterator[str]:
-    """Write into the log that somebody takes a copy of it, and return the copy's lines.
+    """Record an export in the log, and return its lines.
 
     Args:
-        entries: ``queries.audit.log.every`` of the filter.
-        wanted: the filter, in words.
+        entries: the matching entries, from ``queries.audit.log.every``.
+        wanted: the filter as text.
         kind: one of ``FORMATS``.
     """
     append(actor=actor, action="audit.exported", subject="audit log", detail={"format": kind, "filter": dict(wanted)})
@@ -122,7 +125,7 @@ def _csv(rows: Iterable[Mapping[str, object]]) -> Iterator[str]:
 
 
 def take_evidence(html: str, rebuild: Rebuild, *, actor: str, path: str) -> None:
-    """Write into the log that somebody takes the evidence of a rebuild: with the file's hash, so that the file can be known again."""
+    """Record an export of a rebuild's evidence, with the hash of the file."""
     record_export(
         actor,
         f"evidence of rebuild {rebuild.pk}",

@@ -1,4 +1,4 @@
-"""What a host may say and ask about its backups. A token speaks of the instances of its own cluster alone."""
+"""Record what hosts report about their backups. A token covers only the instances of its cluster."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from dbops.loaders.cluster_snapshots import snapshot_of
 from dbops.models import AccessToken, BackupRun, BackupSchedule, Hold, Instance
 
 KEY = re.compile(r"[A-Za-z0-9._-]{8,64}")
-#: Longest time that a report may speak of, in seconds: a month.
+#: Longest time in a report, in seconds: a month.
 LONGEST_SECONDS = 31 * 86400
 MOST_BYTES = 2**62
 TEXT_CHARACTERS = 1000
@@ -26,7 +26,7 @@ TEXT_CHARACTERS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Whether a backup may start now. ``until`` is when what is in the way is expected to end; ``None`` where nobody knows."""
+    """Whether a backup may start now. ``until`` is the expected end of the holder; ``None`` if unknown."""
 
     instance: str
     may_start: bool
@@ -36,17 +36,17 @@ class Leave:
 
 
 def take_report(*, token: AccessToken, key: str, kind: str, said: Mapping[str, Any]) -> BackupRun:
-    """Write one report. Sent twice it changes nothing.
+    """Record one report. A repeated report changes nothing.
 
     Args:
-        key: the reporter's own name of the run, new for each.
+        key: the reporter's unique name of the run.
         kind: a ``ReportKind``.
         said: ``instance`` or ``schedule``; ``method``; ``started_seconds_ago``, ``ended_seconds_ago`` (counted back from
             now, so that a host's clock does not matter); ``bytes``, ``path``, ``exit_status``, ``pid``, ``host``, ``command``.
 
     Raises:
-        Refused: something of it cannot be read (``report.invalid``), the instance is not of the token's cluster
-            (``report.unknown_instance``), or the key is another run's (``report.key_taken``).
+        Refused: the report is invalid (``report.invalid``), the instance is not in the token's cluster
+            (``report.unknown_instance``), or the key belongs to another run (``report.key_taken``).
     """
     now = timezone.now()
     if not KEY.fullmatch(key):
@@ -56,7 +56,7 @@ def take_report(*, token: AccessToken, key: str, kind: str, said: Mapping[str, A
     started, ended = (_number(said, f"{name}_seconds_ago", LONGEST_SECONDS) for name in ("started", "ended"))
     status = _number(said, "exit_status", 255)
     if kind == ReportKind.END and status is None:
-        raise _invalid("the report of an end needs exit_status")
+        raise _invalid("the report of an end has no exit_status")
     host = _text(said, "host")
     told = RunReport(
         key=key,
@@ -77,13 +77,13 @@ def take_report(*, token: AccessToken, key: str, kind: str, said: Mapping[str, A
 
 
 def may_start(*, token: AccessToken, instance: str, schedule: str = "") -> Leave:
-    """Tell whether an instance is free for a backup: no rebuild and no backup of ours holds it.
+    """Return whether an instance is free for a backup: no rebuild and no managed backup holds it.
 
-    A backup of others that runs there is no reason to wait: what began it answers for the two of them, and one whose end
-    nobody reported must not keep the next ones back.
+    A running external backup does not count: its own job is responsible for overlaps, and a run whose end nobody
+    reported must not block the next ones.
 
     Raises:
-        Refused: as ``take_report``.
+        Refused: like ``take_report``.
     """
     found, _ = _subject(token, instance, schedule)
     hold = Hold.objects.filter(instance=found).first()
@@ -95,7 +95,7 @@ def may_start(*, token: AccessToken, instance: str, schedule: str = "") -> Leave
 
 
 def _expected_end(instance: Instance, hold: Hold) -> datetime | None:
-    """Return when what holds an instance is likely to end, as the queue's page says it; ``None`` where nobody knows."""
+    """Return the expected end of an instance's hold, as on the queue page; ``None`` if unknown."""
     for stay in reservations_of(snapshot_of(instance.cluster)):
         is_holder = (stay.job.rebuild, stay.job.run) == (hold.rebuild_id, hold.backup_run_id)
         if stay.instance == instance.name and is_holder:
@@ -104,7 +104,7 @@ def _expected_end(instance: Instance, hold: Hold) -> datetime | None:
 
 
 def _subject(token: AccessToken, instance: str, schedule: str) -> tuple[Instance, BackupSchedule | None]:
-    """Return what a report is about. Whether another cluster has one of this name is not told."""
+    """Return the instance and schedule of a report. Names in other clusters are not revealed."""
     found = None
     if schedule:
         rows = BackupSchedule.objects.select_related("instance__state", "instance__cluster")
@@ -118,7 +118,7 @@ def _subject(token: AccessToken, instance: str, schedule: str) -> tuple[Instance
         if one:
             return one, None
     else:
-        raise _invalid("it names neither an instance nor a schedule")
+        raise _invalid("the report names neither an instance nor a schedule")
     what = (
         f"schedule {schedule!r}" + (f" of instance {instance!r}" if instance else "")
         if schedule
@@ -126,7 +126,7 @@ def _subject(token: AccessToken, instance: str, schedule: str) -> tuple[Instance
     )
     raise Refused(
         "report.unknown_instance",
-        "Taking a report",
+        "Recording a backup report",
         cause=f"the cluster {token.cluster} of this token has no {what}",
     )
 
@@ -139,7 +139,7 @@ def _method(asked: str, schedule: BackupSchedule | None) -> BackupMethod:
 
 
 def _where(instance: Instance, host: str) -> Where:
-    """Tell whether the reporter runs on the instance's host: both give their first name, with or without a domain."""
+    """Return whether the reporter runs on the instance's host, by comparing short host names."""
     state = getattr(instance, "state", None)
     facts = state.facts() if state else None
     if not host or facts is None or facts.host is None:
@@ -153,7 +153,7 @@ def _text(said: Mapping[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or "\0" in value:
-        raise _invalid(f"{name} must be a text")
+        raise _invalid(f"{name} must be a string")
     return value[:TEXT_CHARACTERS]
 
 
@@ -169,6 +169,6 @@ def _number(said: Mapping[str, Any], name: str, most: int) -> int | None:
 def _invalid(found: str) -> Refused:
     return Refused(
         "report.invalid",
-        "Reading a report",
+        "Reading a backup report",
         cause=found,
     )

@@ -1,4 +1,4 @@
-"""Run a backup now, stop one, give up one whose host is silent, and say that one of others is over."""
+"""Operations on backup runs and restore tests: run, stop, mark as failed, mark as ended, test."""
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -14,26 +14,30 @@ from dbops.security.permissions import require_operator
 
 
 def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRun:
-    """Queue a run of a schedule that dbops runs; it starts as soon as its instance is free.
+    """Queue a run of a schedule that dbops runs; it starts when its instance is free.
 
     Raises:
-        Refused: ``access.denied``, the schedule is run by somebody else (``backup.external``), or a run of it waits or runs
-            already (``backup.active``).
+        Refused: ``access.denied``, the schedule is external (``backup.external``), or a run of it is queued or running
+            (``backup.active``).
     """
-    doing = f"Running the backup {schedule.name}"
+    doing = f"Running backup schedule {schedule.name}"
     require_operator(actor, doing)
     if schedule.run_by != RunBy.DBOPS:
-        found = "its runs are started by somebody else's cron"
+        found = "an external cron job runs this schedule"
         raise Refused.unchanged("backup.external", doing, found)
     name = actor.get_username()
     with transaction.atomic():
         locked = backup_runs.lock_schedule(schedule.pk)
         active = backup_runs.active_runs(schedule)
         if locked is None or active:
-            found = f"backup run {active[0].pk} of it is {active[0].status}" if active else "it is gone"
+            found = (
+                f"backup run {active[0].pk} of this schedule is {active[0].status}"
+                if active
+                else "the schedule was removed"
+            )
             raise Refused.unchanged("backup.active", doing, found)
-        run = backup_runs.queue(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
-        assert run is not None  # noqa: S101 - only a due time can be there twice
+        run = backup_runs.queue(locked, f"Requested by {name}{f': {reason}' if reason else '.'}", actor=actor)
+        assert run is not None  # noqa: S101 - only due times are unique
         append(
             actor=name,
             action="backup.requested",
@@ -46,10 +50,12 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
 
 
 def stop_run(run: BackupRun, actor: User, reason: str) -> None:
-    """Stop a run that dbops makes: at once while it is queued, by its driver within seconds while it runs. Its file is removed.
+    """Stop a managed run: at once while queued, through its driver within seconds while running.
+
+    Its file is removed.
 
     Raises:
-        Refused: ``access.denied``, no reason (``backup.reason``), the run is not ours to stop (``backup.not_ours``), or it has
+        Refused: ``access.denied``, no reason (``backup.reason``), the run is external (``backup.not_ours``), or it has
             ended (``backup.ended``).
     """
     doing = f"Stopping backup run {run.pk}"
@@ -71,16 +77,16 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
             nudge()
     run.refresh_from_db()
     if not asked and run.status in RUN_FINAL:
-        raise Refused.unchanged("backup.ended", doing, f"it has ended: {run.status}")
+        raise Refused.unchanged("backup.ended", doing, f"the run has ended ({run.status})")
 
 
 def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
-    """End a lost run without its host. The next run of the instance ends what still runs there, and removes its file.
+    """Mark a lost run as failed. The next run of the instance stops its processes and removes its file.
 
     Raises:
-        Refused: ``access.denied``, no reason (``backup.reason``), or it is not lost (``backup.not_lost``).
+        Refused: ``access.denied``, no reason (``backup.reason``), or the run is not lost (``backup.not_lost``).
     """
-    doing = f"Ending backup run {run.pk} without its host"
+    doing = f"Marking backup run {run.pk} as failed"
     require_operator(actor, doing)
     _must_have_reason(reason, doing)
     name = actor.get_username()
@@ -96,21 +102,21 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
             )
     if not ended:
         run.refresh_from_db()
-        found = f"it is {run.status}: its host is known, or it has ended"
+        found = f"the run is {run.status}, not lost"
         raise Refused.unchanged("backup.not_lost", doing, found)
 
 
 def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
-    """End a run that dbops did not start and that a person knows to be over. It goes on if it is seen or reported again.
+    """Mark an external run as ended. It continues if a probe or a report sees it again.
 
     Raises:
-        Refused: ``access.denied``, no reason (``backup.reason``), dbops runs it itself (``backup.ours``), or it has ended
+        Refused: ``access.denied``, no reason (``backup.reason``), dbops manages the run (``backup.ours``), or it has ended
             (``backup.ended``).
     """
-    doing = f"Ending backup run {run.pk}, which dbops did not start"
+    doing = f"Marking backup run {run.pk} as ended"
     require_operator(actor, doing)
     if run.origin == RunOrigin.MANAGED:
-        found = "dbops runs it itself and knows whether it is over"
+        found = "dbops manages this run and detects its end"
         raise Refused.unchanged("backup.ours", doing, found)
     _must_have_reason(reason, doing)
     name = actor.get_username()
@@ -126,26 +132,24 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
             )
             nudge()
     if not ended:
-        raise Refused.unchanged("backup.ended", doing, f"it has ended: {run.status}")
+        raise Refused.unchanged("backup.ended", doing, f"the run has ended ({run.status})")
 
 
 def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> RestoreTest:
-    """Queue a proof of a finished physical backup. Return it, or the one of this run that is not over: a second click asks no more.
+    """Queue a restore test of a finished physical backup. Return it, or the run's active restore test.
 
     Raises:
-        Refused: ``access.denied``, or there is no file of a physical backup that dbops made (``restore_test.no_backup``).
+        Refused: ``access.denied``, or the run has no file of a physical backup made by dbops (``restore_test.no_backup``).
     """
-    doing = f"Proving backup run {run.pk}"
+    doing = f"Testing the restore of backup run {run.pk}"
     require_operator(actor, doing)
     name = actor.get_username()
     with transaction.atomic():
-        # locked against retention, which marks the row when it has removed the file
+        # Locked against retention, which marks the row after it removes the file.
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
         if why := live.why_not_testable:
             raise Refused.unchanged("restore_test.no_backup", doing, why)
-        restore_test = restore_tests.queue(
-            live, f"Its proof was asked for by {name}{f': {reason}' if reason else '.'}", by=name
-        )
+        restore_test = restore_tests.queue(live, f"Requested by {name}{f': {reason}' if reason else '.'}", by=name)
         if restore_test is not None:
             subject = live.instance.name
             append(
@@ -157,16 +161,16 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
             )
             nudge()
     found = restore_test or restore_tests.active(run)
-    return found or request_restore_test(run, actor, reason)  # the one that was there has ended in this moment
+    return found or request_restore_test(run, actor, reason)  # the active one has just ended
 
 
 def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> None:
-    """Stop a proof: at once while it waits or its host is silent, by its driver within seconds while it runs.
+    """Stop a restore test: at once while queued or lost, through its driver within seconds while running.
 
-    Everything of it is removed.
+    Its files are removed.
 
     Raises:
-        Refused: ``access.denied``, no reason (``backup.reason``), or it is over, or is being stopped (``restore_test.ended``).
+        Refused: ``access.denied``, no reason (``backup.reason``), or it has ended or is stopping (``restore_test.ended``).
     """
     doing = f"Stopping restore test {restore_test.pk}"
     require_operator(actor, doing)
@@ -184,12 +188,12 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
             )
             nudge()
     if not asked:
-        raise Refused.unchanged("restore_test.ended", doing, "it has ended, or is being stopped")
+        raise Refused.unchanged("restore_test.ended", doing, "the restore test has ended or is stopping")
 
 
 def _must_be_ours(run: BackupRun, doing: str) -> None:
     if run.origin != RunOrigin.MANAGED:
-        found = "dbops did not start it, and has only heard of it"
+        found = "this is an external backup"
         raise Refused.unchanged("backup.not_ours", doing, found)
 
 

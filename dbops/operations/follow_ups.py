@@ -1,4 +1,4 @@
-"""After a rebuild that did not succeed: go on with its copy, or go back to the old data."""
+"""Request a follow-up of an unsuccessful rebuild: resume or roll back."""
 
 import secrets
 
@@ -22,7 +22,7 @@ from dbops.operations.offers import ended, offers
 from dbops.operations.rebuilds import check_confirmation, write_once
 from dbops.security.permissions import require_operator
 
-DOING = {ROLLBACK: "Putting the old data of {} back", RESUME: "Going on with the copy of {}"}
+DOING = {ROLLBACK: "Rolling back {}", RESUME: "Resuming the copy of {}"}
 
 
 def follow_up_plan(rebuild: Rebuild, offer: FollowUpOption) -> Plan:

@@ -1,4 +1,4 @@
-"""Maintenance of a cluster: an interval in which no rebuild of it may start."""
+"""Operations on maintenance of a cluster, during which none of its rebuilds starts."""
 
 from datetime import datetime, timedelta
 
@@ -13,18 +13,16 @@ from dbops.models import Cluster, Maintenance
 from dbops.operations.audit import says_why
 from dbops.security.permissions import require_operator
 
-#: A time typed as "now" has passed when it arrives here.
+#: Tolerance for a start time of "now" that has passed on arrival.
 PAST_SECONDS = 120
-#: What is marked afterwards is no longer than this: a longer one is a slip of the pen.
+#: Longest maintenance that can be marked afterwards; a longer one is probably a typing error.
 LONGEST_MARK = timedelta(days=31)
 
 
 def begin_maintenance(
     *, actor: User, cluster: Cluster, starts_at: datetime, ends_at: datetime | None, reason: str
 ) -> Maintenance:
-    """Announce maintenance, from now or from later, until a time or (``None``) until somebody ends it.
-
-    What runs already goes on.
+    """Announce maintenance until a time, or (``None``) until a person ends it. Running jobs continue.
 
     Raises:
         Refused: ``access.denied``, ``maintenance.invalid``.
@@ -36,9 +34,9 @@ def begin_maintenance(
     if not says_why(reason):
         problems["no_reason"] = "no reason was given"
     if starts_at < now - timedelta(seconds=PAST_SECONDS):
-        problems["starts_in_past"] = "it would begin in the past"
+        problems["starts_in_past"] = "the start is in the past"
     if ends_at is not None and ends_at <= max(starts_at, now):
-        problems["ends_before_start"] = "it would end before it begins, or in the past"
+        problems["ends_before_start"] = "the end is in the past or before the start"
     _refuse(problems, doing)
     name = actor.get_username()
     with transaction.atomic():
@@ -60,10 +58,10 @@ def begin_maintenance(
 
 
 def end_maintenance(*, actor: User, maintenance: Maintenance) -> None:
-    """End maintenance now; one that has not begun is taken back.
+    """End running maintenance now, or withdraw future maintenance.
 
     Raises:
-        Refused: ``access.denied``, or it has ended already (``maintenance.ended``).
+        Refused: ``access.denied``, or the maintenance has ended (``maintenance.ended``).
     """
     cluster = maintenance.cluster
     doing = f"Ending maintenance of {cluster.name}"
@@ -72,7 +70,7 @@ def end_maintenance(*, actor: User, maintenance: Maintenance) -> None:
     with transaction.atomic():
         row = Maintenance.objects.select_for_update().filter(pk=maintenance.pk).first()
         if row is None or (row.ends_at is not None and row.ends_at <= now):
-            raise Refused("maintenance.ended", doing, cause="it has ended")
+            raise Refused("maintenance.ended", doing, cause="the maintenance has ended")
         has_begun = row.starts_at < now
         if has_begun:
             row.ends_at = now
@@ -90,23 +88,23 @@ def end_maintenance(*, actor: User, maintenance: Maintenance) -> None:
 def mark_maintenance(
     *, actor: User, cluster: Cluster, starts_at: datetime, ends_at: datetime, reason: str
 ) -> Maintenance:
-    """Mark a time that has passed as planned: gaps of it stay what they were, and are told as planned, by whom and why.
+    """Mark past maintenance as planned. Its gaps stay, labelled with name and reason.
 
     Raises:
         Refused: ``access.denied``, ``maintenance.invalid``.
     """
-    doing = f"Marking a time of {cluster.name} as planned"
+    doing = f"Marking past maintenance of {cluster.name} as planned"
     require_operator(actor, doing)
     now = timezone.now()
     problems: dict[str, str] = {}
     if not says_why(reason):
         problems["no_reason"] = "no reason was given"
     if ends_at <= starts_at:
-        problems["ends_before_start"] = "it would end before it begins"
+        problems["ends_before_start"] = "the end is before the start"
     elif ends_at - starts_at > LONGEST_MARK:
-        problems["too_long"] = f"it would be longer than {LONGEST_MARK.days} days"
+        problems["too_long"] = f"the maintenance is longer than {LONGEST_MARK.days} days"
     if ends_at > now:
-        problems["ends_in_future"] = "it would end in the future: announce that on the cluster's page"
+        problems["ends_in_future"] = "the end is in the future; announce future maintenance on the cluster page"
     _refuse(problems, doing)
     name = actor.get_username()
     with transaction.atomic():
@@ -119,12 +117,12 @@ def mark_maintenance(
 
 
 def unmark_maintenance(*, actor: User, maintenance: Maintenance) -> None:
-    """Take a mark back. That there was one stays in the audit log.
+    """Remove a mark of planned maintenance. The audit log keeps both entries.
 
     Raises:
-        Refused: ``access.denied``, or it is no mark, or was taken back already (``maintenance.ended``).
+        Refused: ``access.denied``, or the mark was removed (``maintenance.ended``).
     """
-    doing = f"Taking back a mark of {maintenance.cluster.name}"
+    doing = f"Removing a maintenance mark of {maintenance.cluster.name}"
     require_operator(actor, doing)
     now = timezone.now()
     with transaction.atomic():
@@ -133,7 +131,7 @@ def unmark_maintenance(*, actor: User, maintenance: Maintenance) -> None:
             raise Refused(
                 "maintenance.ended",
                 doing,
-                cause="the mark no longer exists",
+                cause="the mark was removed",
             )
         recount([row.cluster_id], row.starts_at, now)
         _record_mark(actor.get_username(), "maintenance.unmarked", row)
@@ -154,7 +152,7 @@ def _record_mark(name: str, action: str, row: Maintenance) -> None:
 
 
 def _refuse(problems: dict[str, str], doing: str) -> None:
-    """Refuse where there are problems: texts by code."""
+    """Raise a refusal if there are problems (texts by code)."""
     if problems:
         refused = Refused(
             "maintenance.invalid",

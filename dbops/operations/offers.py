@@ -77,7 +77,7 @@ def offers(rebuild: Rebuild) -> dict[str, FollowUpOption]:
     found = ended(rebuild)
     made = {name: offer(found) for name, offer in OFFERS.items()} | {"again": offer_again(found)}
     if rebuild.sweep_due_at:
-        why = "The source has not answered since it ended: nothing is known of it yet."
+        why = "The source has not responded since the rebuild ended: its state is unknown."
         made[RESUME] = FollowUpOption(RESUME, False, why, code="source_silent")
     return made
 
@@ -89,11 +89,14 @@ def _overtaken(rebuild: Rebuild) -> tuple[str, str] | None:
         if not other.is_final:
             return "busy", f"Rebuild {other.pk} of this instance is {other.status}."
         if has_worked(other):
-            return "overtaken", f"Rebuild {other.pk} has worked on this instance since: look there."
+            return "overtaken", f"Rebuild {other.pk} has changed this instance since. See its page."
     if rebuild.sweep_due_at and not is_target_known(rebuild.checkpoint):
-        return "target_silent", f"{rebuild.target.name} has not answered since it ended: nothing is known of it yet."
+        return (
+            "target_silent",
+            f"{rebuild.target.name} has not responded since the rebuild ended: its state is unknown.",
+        )
     if rebuild.target.role == Role.PRIMARY:
-        return "primary", f"{rebuild.target.name} is a primary now."
+        return "primary", f"{rebuild.target.name} is now a primary."
     return None
 
 

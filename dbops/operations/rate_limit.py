@@ -1,4 +1,4 @@
-"""A stream is slowed down, and let go again, while it waits or runs."""
+"""Set and remove the rate limit of a queued or running rebuild."""
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -29,14 +29,14 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
         Refused: ``access.denied``; the rate is so low that the source's redo log would be overwritten, or no rate at all
             (``rebuild.rate``); the stream is over, or there is none (``rebuild.no_stream``).
     """
-    doing = f"Setting the rate of rebuild {rebuild.pk}"
+    doing = f"Setting the rate limit of rebuild {rebuild.pk}"
     require_operator(actor, doing)
     if not can_be_held(rebuild.method):
         raise Refused.unchanged("rebuild.no_stream", doing, f"the method {rebuild.method} has no stream")
     if rate is not None:
         check_rate(doing, from_record(Plan, rebuild.plan), rebuild.source, rate)
     name, before = actor.get_username(), rebuild.stream_rate
-    text = f"Stream at most {rate / MIB:.1f} MiB/s, by {name}." if rate else f"Stream at full speed, by {name}."
+    text = f"Rate limit set to {rate / MIB:.1f} MiB/s by {name}." if rate else f"Rate limit removed by {name}."
     with transaction.atomic():
         is_set = rebuild_requests.set_rate(rebuild, rate, text)
         if is_set:
@@ -63,9 +63,9 @@ def check_rate(doing: str, plan: Plan, source: Instance, rate: int) -> None:
     if slowest <= rate <= FASTEST:
         return
     why = (
-        "the source's redo log would be overwritten before it is read" if slowest > SLOWEST else "it would hardly move"
+        "the source overwrites its redo log before the copy reads it" if slowest > SLOWEST else "the copy hardly moves"
     )
-    found = f"{rate / MIB:.2f} MiB/s was asked for; below {slowest / MIB:.2f} MiB/s {why}"
+    found = f"{rate / MIB:.2f} MiB/s was entered; below {slowest / MIB:.2f} MiB/s {why}"
     raise Refused.unchanged(
         "rebuild.rate", doing, found, next_step=f"Enter {slowest / MIB:.2f} MiB/s or more, or remove the limit."
     )

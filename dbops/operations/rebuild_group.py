@@ -1,4 +1,4 @@
-"""Several replicas of one cluster, rebuilt from one read of their source: looked at together, asked for together."""
+"""Plan and request rebuilds of several replicas from one read of their source."""
 
 import uuid
 from collections.abc import Sequence

@@ -70,7 +70,7 @@ def plan_inputs_for(
         raise Refused(
             "plan.no_source",
             f"Planning a rebuild of {target.name}",
-            cause=f"the cluster {target.cluster.name} has no other instance than its primary",
+            cause=f"cluster {target.cluster.name} has no instance to read besides its primary",
         )
     return plan_inputs_of(target, chosen, keep_old_data=keep_old_data, run_id=run_id)
 
@@ -199,7 +199,7 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
         if wish.joins is not None:
             may_join(frozen, wish.joins, doing)
             if not shared_reads.join(rebuild, wish.joins, actor.get_username()):
-                raise refused(doing, f"rebuild {wish.joins.pk} reads already, or reads no more")
+                raise refused(doing, f"rebuild {wish.joins.pk} already reads or has finished reading")
         if choice.stops_run:
             stop_run(BackupRun.objects.get(pk=choice.stops_run), actor, f"for rebuild {rebuild.pk}: {reason}")
         append(
@@ -230,7 +230,7 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
 def check_confirmation(doing: str, target: Instance, typed_name: str, reason: str) -> None:
     """Refuse unless the person typed the target's name and said why (``rebuild.name``, ``rebuild.reason``)."""
     if typed_name != target.name:
-        found = f"the name typed is {typed_name!r}, the target is {target.name!r}"
+        found = f"the entered name is {typed_name!r}, the target is {target.name!r}"
         raise Refused.unchanged("rebuild.name", doing, found)
     if not says_why(reason):
         raise Refused.unchanged("rebuild.reason", doing, "no reason was given")
@@ -244,7 +244,7 @@ def check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
         refused.told = {"findings": [finding.code for finding in plan.refusals]}
         raise refused
     if plan.fingerprint != fingerprint:
-        found = "the plan has changed since it was shown"
+        found = "the plan changed after it was shown"
         stale = Refused.unchanged("plan.stale", doing, found)
         stale.told = {"fingerprint_now": plan.fingerprint}
         raise stale
@@ -287,11 +287,11 @@ def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
     doing = f"Changing the priority of rebuild {rebuild.pk}"
     require_operator(actor, doing)
     if priority not in PRIORITIES:
-        found = f"{priority} was given"
+        found = f"priority {priority} is out of range"
         raise Refused.unchanged(
             "rebuild.priority", doing, found, next_step=f"Enter {PRIORITIES[0]} to {PRIORITIES[-1]}."
         )
-    _move(actor, rebuild, priority, doing, "Priority {0} instead of {1}, by {2}.")
+    _move(actor, rebuild, priority, doing, "Priority changed from {1} to {0} by {2}.")
 
 
 def move_first(*, actor: User, rebuild: Rebuild) -> None:
@@ -300,7 +300,7 @@ def move_first(*, actor: User, rebuild: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it is not queued (``rebuild.not_queued``).
     """
-    doing = f"Moving rebuild {rebuild.pk} to the front of the line"
+    doing = f"Moving rebuild {rebuild.pk} to the front of the queue"
     require_operator(actor, doing)
     with transaction.atomic():
         instances = (rebuild.source_id, rebuild.target_id)
@@ -310,7 +310,7 @@ def move_first(*, actor: User, rebuild: Rebuild) -> None:
         if BackupRun.objects.filter(status=RunStatus.QUEUED, instance__in=instances).exists():
             before.append(0)  # that of every backup run
         priority = max([rebuild.priority, *(found + 1 for found in before if found is not None)])
-        _move(actor, rebuild, priority, doing, "Moved to the front of the line by {2} (priority {0}, was {1}).")
+        _move(actor, rebuild, priority, doing, "Moved to the front of the queue by {2} (priority {0}, was {1}).")
 
 
 def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -> None:
@@ -327,7 +327,7 @@ def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -
             nudge()
     rebuild.refresh_from_db()
     if not moved:
-        found = f"it is {rebuild.status}"
+        found = f"the rebuild is {rebuild.status}"
         raise Refused.unchanged("rebuild.not_queued", doing, found)
 
 
@@ -337,7 +337,7 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     Raises:
         Refused: ``access.denied``, no reason (``rebuild.reason``), or it is not lost (``rebuild.not_lost``).
     """
-    doing = f"Ending rebuild {rebuild.pk} without its hosts"
+    doing = f"Force-failing rebuild {rebuild.pk}"
     require_operator(actor, doing)
     if not says_why(reason):
         raise Refused.unchanged("rebuild.reason", doing, "no reason was given")
@@ -354,5 +354,5 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
             )
     if not ended:
         rebuild.refresh_from_db()
-        found = f"it is {rebuild.status}: its hosts are known, or it has ended"
+        found = f"the rebuild is {rebuild.status}, not lost"
         raise Refused.unchanged("rebuild.not_lost", doing, found)

@@ -1,4 +1,4 @@
-"""Backup schedules: add, change, switch on and off, remove."""
+"""Operations on backup schedules: add, change, enable, disable, remove."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,37 +17,37 @@ from dbops.models import BackupRun, BackupSchedule, Rebuild
 from dbops.operations.audit import record_item
 from dbops.security.permissions import require_operator
 
-CORRECT = "Correct it and save again."
+CORRECT = "Correct the fields and save again."
 
 
 def save_schedule(*, actor: User, schedule: BackupSchedule | None, values: Mapping[str, Any]) -> BackupSchedule:
-    """Add a schedule (``None``) or change one; its next due time follows.
+    """Add a schedule (``None``) or change one, and update its next due time.
 
     Args:
-        values: fields of the model, all of them for a new one. The instance and the name of a schedule stay as they are.
+        values: fields of the model, all of them for a new schedule. Instance and name can't change later.
 
     Raises:
-        Refused: ``access.denied``, ``schedule.invalid``, or it has been removed meanwhile (``schedule.gone``).
+        Refused: ``access.denied``, ``schedule.invalid``, or the schedule was removed (``schedule.gone``).
     """
     name = schedule.name if schedule else values.get("name", "")
-    doing = f"Saving the backup schedule {name}"
+    doing = f"Saving backup schedule {name}"
     require_operator(actor, doing)
     try:
         with transaction.atomic():
-            # The same lock as the inventory's verbs: an instance does not move while it gets a schedule.
+            # The inventory's lock: the instance can't move to another host during the save.
             fleet = stored.load(lock=True)
             current = _lock(schedule, doing) if schedule else None
             _check(doing, current, {**_fields(current), **values}, fleet)
             written, item = store(current, BackupSchedule, values, actor=actor.get_username())
             record_item(actor.get_username(), item, via="browser")
     except (ValidationError, IntegrityError) as error:
-        found = " ".join(error.messages) if isinstance(error, ValidationError) else "somebody else has taken the name"
+        found = " ".join(error.messages) if isinstance(error, ValidationError) else "the name is taken"
         raise Refused.unchanged("schedule.invalid", doing, found) from error
     return written
 
 
 def set_enabled(*, actor: User, schedule: BackupSchedule, is_enabled: bool) -> None:
-    """Switch a schedule on or off. A run that is going on stays; a second time changes nothing.
+    """Enable or disable a schedule. Running backups continue.
 
     Raises:
         Refused: ``access.denied``, ``schedule.gone``.
@@ -56,20 +56,20 @@ def set_enabled(*, actor: User, schedule: BackupSchedule, is_enabled: bool) -> N
 
 
 def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
-    """Take a schedule away. Its runs stay in the history; backups that it has written stay where they are.
+    """Remove a schedule. Its runs stay listed and its backups are kept.
 
     Raises:
-        Refused: ``access.denied``, ``schedule.gone``; one of its runs, or a rebuild that will run it again, is not over
+        Refused: ``access.denied``, ``schedule.gone``; a run of the schedule, or a rebuild that queues one at its end, is active
             (``schedule.busy``).
     """
-    doing = f"Removing the backup schedule {schedule.name}"
+    doing = f"Removing backup schedule {schedule.name}"
     require_operator(actor, doing)
     with transaction.atomic():
         row = _lock(schedule, doing)
         run = BackupRun.objects.filter(schedule=row, status__in=RUN_ACTIVE).first()
         rebuild = Rebuild.objects.filter(requeue_schedule=row, status__in=ACTIVE).only("pk").first()
         if run or rebuild:
-            found = f"{run} of it is {run.status}" if run else f"{rebuild} will run it again at its end"
+            found = f"{run} of this schedule is {run.status}" if run else f"{rebuild} queues a run of it at its end"
             raise Refused.unchanged("schedule.busy", doing, found)
         instance = row.instance.name
         row.delete()
@@ -79,7 +79,7 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
 def _lock(schedule: BackupSchedule, doing: str) -> BackupSchedule:
     row = BackupSchedule.objects.select_for_update().filter(pk=schedule.pk).first()
     if row is None:
-        raise Refused.unchanged("schedule.gone", doing, "it was removed")
+        raise Refused.unchanged("schedule.gone", doing, "the schedule was removed")
     return row
 
 
@@ -93,7 +93,7 @@ def _check(doing: str, row: BackupSchedule | None, values: dict[str, Any], fleet
         raise Refused.unchanged(
             "schedule.invalid",
             doing,
-            "its instance and its name cannot be changed: its runs and their reports go by them",
+            "the instance and name of a schedule can’t change, because runs and reports refer to them",
         )
     problems = [problem for name, value in values.items() if (problem := rules.own_problem(name, value))]
     datadirs = fleet.datadirs_beside(values["instance"]) if values.get("instance") else {}

@@ -1,4 +1,4 @@
-"""One read of a source for several rebuilds: a queued one joins another, or leaves it again."""
+"""Let a queued rebuild follow another one's read of the source, or leave it."""
 
 from dataclasses import dataclass
 
@@ -87,9 +87,7 @@ def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
         joined = False
     rebuild.refresh_from_db()
     if not joined:
-        raise refused(
-            doing, "the one does not wait, the other reads already, or one of the two shares a read with others"
-        )
+        raise refused(doing, "this rebuild is not queued, the other already reads, or one of them is in another group")
 
 
 def leave_read(*, actor: User, rebuild: Rebuild) -> None:
@@ -102,7 +100,9 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     require_operator(actor, doing)
     name, reader = actor.get_username(), rebuild.leader_id
     with transaction.atomic():
-        left = shared_reads.leave(rebuild, f"It waits for the source by itself again, by {name}.")
+        left = shared_reads.leave(
+            rebuild, f"Left the shared read, by {name}. The rebuild waits for the source on its own."
+        )
         if left:
             append(
                 actor=name,

@@ -1,4 +1,4 @@
-"""The ways to start a rebuild, as the tables have them now, and what is stored of the one that a person chose."""
+"""Load the current start options of a rebuild, and what is stored of the chosen one."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -23,7 +23,7 @@ from dbops.loaders.members import member_of
 from dbops.loaders.plan_inputs import archives_to_read
 from dbops.models import BackupRun, BackupSchedule, Instance
 
-#: Bounds of what a person may choose. A week: whoever waits longer plans anew.
+#: Bounds of the expiry: an hour to a week.
 EXPIRES_HOURS = range(1, 7 * 24 + 1)
 
 
@@ -121,7 +121,7 @@ def choose(
     """
     doing = f"Choosing when to rebuild {target.name}"
     if expires_hours is not None and expires_hours not in EXPIRES_HOURS:
-        found = f"{expires_hours} hours were given"
+        found = f"{expires_hours} hours is out of range"
         raise Refused.unchanged(
             "plan.expiry", doing, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
         )
@@ -150,7 +150,7 @@ def _why_not(doing: str, offered: StartOptions, key: str) -> Refused:
         return Refused.unchanged("rebuild.busy", doing, found)
     if blocking:
         found = " ".join(f"{item.text} {item.reason}" for item in blocking)
-        next_step = f"To unblock: {'; '.join(item.clears for item in blocking)}."
+        next_step = " ".join(item.clears for item in blocking)
         return Refused.unchanged("plan.blocked", doing, found, next_step)
     why = next((choice.reason for choice in offered.choices if choice.key == key), "this option is no longer offered")
     return Refused.unchanged("plan.start_stale", doing, why)
@@ -179,15 +179,15 @@ def _in_words(choice: StartOption, expires_at: datetime, *, is_chosen: bool) -> 
     if not is_chosen:
         return ""
     words = {
-        StartMode.AFTER_WINDOW: f"To start after a backup: not before {_clock(choice.not_before)}.",
-        StartMode.AT: f"To start at a time that was named: not before {_clock(choice.not_before)}.",
-        StartMode.AFTER_MAINTENANCE: f"To start after the maintenance: not before {_clock(choice.not_before)}.",
-        StartMode.BEFORE_WINDOW: f"To start in time to end before the backup of {_clock(choice.window_at)}.",
-        StartMode.AFTER_RUN: f"To start when backup run {choice.start_after_run} ends.",
-        StartMode.STOP_RUN: f"Backup run {choice.stops_run} is stopped for it, and {choice.requeue_schedule} is run again at its end.",
-    }.get(choice.way, "To start as soon as it can.")
-    return f"{words} It expires {_clock(expires_at)} when it could not start by then."
+        StartMode.AFTER_WINDOW: f"Start after a backup: not before {_clock(choice.not_before)}.",
+        StartMode.AT: f"Start at a chosen time: not before {_clock(choice.not_before)}.",
+        StartMode.AFTER_MAINTENANCE: f"Start after the maintenance: not before {_clock(choice.not_before)}.",
+        StartMode.BEFORE_WINDOW: f"Start in time to end before the backup of {_clock(choice.window_at)}.",
+        StartMode.AFTER_RUN: f"Start when backup run {choice.start_after_run} ends.",
+        StartMode.STOP_RUN: f"Backup run {choice.stops_run} is stopped for this rebuild; {choice.requeue_schedule} runs again afterwards.",
+    }.get(choice.way, "Start as soon as possible.")
+    return f"{words} Expires {_clock(expires_at)}."
 
 
 def _clock(moment: datetime | None) -> str:
-    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M UTC}" if moment else "at a time that is not known"
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M UTC}" if moment else "at an unknown time"

@@ -1,4 +1,4 @@
-"""Access tokens of machines: made, shown once, revoked; and whose a presented one is."""
+"""Create, revoke and check access tokens."""
 
 import hashlib
 import hmac
@@ -16,19 +16,19 @@ from dbops.models import AccessToken, Cluster
 
 REPORT, CALENDAR = "report", "calendar"
 PREFIX_CHARACTERS = 8
-#: A token that is used all the time is not written all the time.
+#: How often the last use of a token is written.
 USE_NOTED_EVERY = {REPORT: timedelta(minutes=1), CALENDAR: timedelta(hours=1)}
 
 
 def make_token(*, actor: str, name: str, purpose: str, cluster: Cluster | None) -> tuple[AccessToken, str]:
-    """Make a token and return it with its secret, which is nowhere kept and cannot be shown again.
+    """Create a token and return it with its secret, which is stored nowhere and can't be shown again.
 
     Args:
-        actor: for the audit log; the caller has made sure that they may.
-        cluster: the one whose instances it may speak of. A token that reports must have one.
+        actor: for the audit log; the caller checks the permission.
+        cluster: the cluster that the token is limited to; required for report tokens.
 
     Raises:
-        Refused: the name or the purpose is not acceptable, or the name is taken (``token.invalid``).
+        Refused: the name or purpose is invalid, or the name is taken (``token.invalid``).
     """
     secret = secrets.token_urlsafe(32)
     token = AccessToken(
@@ -47,15 +47,15 @@ def make_token(*, actor: str, name: str, purpose: str, cluster: Cluster | None) 
             where = cluster.name if cluster else ""
             append(actor=actor, action="token.made", subject=name, cluster=where, detail={"purpose": purpose})
     except IntegrityError as error:
-        raise _invalid(name, "a token of this name exists; a revoked one keeps its name") from error
+        raise _invalid(name, "a token of this name exists; revoked tokens keep their names") from error
     return token, secret
 
 
 def revoke_token(*, actor: str, name: str) -> AccessToken:
-    """End a token for good. A second call changes nothing.
+    """Revoke a token for good. Revoking twice changes nothing.
 
     Raises:
-        Refused: there is none of this name (``token.not_found``).
+        Refused: there is no token of this name (``token.not_found``).
     """
     with transaction.atomic():
         revoked = AccessToken.objects.filter(name=name, revoked_at=None).update(revoked_at=timezone.now())
@@ -63,7 +63,7 @@ def revoke_token(*, actor: str, name: str) -> AccessToken:
         if token is None:
             raise Refused(
                 "token.not_found",
-                f"Revoking the token {name!r}",
+                f"Revoking token {name!r}",
                 cause="there is no token of this name",
             )
         if revoked:
@@ -72,10 +72,10 @@ def revoke_token(*, actor: str, name: str) -> AccessToken:
 
 
 def token_of(secret: str, purpose: str) -> AccessToken:
-    """Return the valid token whose secret this is.
+    """Return the valid token with this secret.
 
     Raises:
-        Refused: there is none, it is revoked, or it is for another purpose (``token.unknown``): which one is not told.
+        Refused: the token is unknown, revoked or for another purpose (``token.unknown``); the error does not say which.
     """
     digest, found = digest_of(secret), None
     for token in AccessToken.objects.select_related("cluster").filter(prefix=secret[:PREFIX_CHARACTERS]):
@@ -85,7 +85,7 @@ def token_of(secret: str, purpose: str) -> AccessToken:
         raise Refused(
             "token.unknown",
             "Checking the access token",
-            cause="no valid token for this purpose was sent",
+            cause="the request has no valid token for this purpose",
         )
     now = timezone.now()
     oldest = now - USE_NOTED_EVERY[purpose]
@@ -96,7 +96,7 @@ def token_of(secret: str, purpose: str) -> AccessToken:
 
 
 def digest_of(secret: str) -> str:
-    """Return what is kept of a secret. It has 256 bits of chance in it: a slow hash would add nothing."""
+    """Return the stored digest of a secret. It has 256 random bits, so a slow hash would add nothing."""
     return hashlib.sha256(secret.encode()).hexdigest()
 
 
@@ -107,10 +107,10 @@ def _check(token: AccessToken) -> None:
     except ValidationError as error:
         problems = [f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items()]
     if token.purpose == REPORT and token.cluster is None:
-        problems.append("cluster: a token that reports belongs to one cluster")
+        problems.append("cluster: a report token needs a cluster")
     if problems:
         raise _invalid(token.name, " ".join(problems))
 
 
 def _invalid(name: str, found: str) -> Refused:
-    return Refused.unchanged("token.invalid", f"Creating the token {name!r}", found)
+    return Refused.unchanged("token.invalid", f"Creating token {name!r}", found)

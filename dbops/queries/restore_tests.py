@@ -1,4 +1,4 @@
-"""How old the restores are: the proofs of one backup, and what is known of each source's newest."""
+"""Read the restore tests of a backup, and the newest restore test of each source."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -14,12 +14,12 @@ from dbops.engine.restore_tests.result import STEPS
 from dbops.engine.states import BackupMethod, RunBy, RunStatus
 from dbops.models import BackupRun, BackupSchedule, RestoreTest
 
-#: Of one run so many proofs are shown, the newest.
+#: Maximum number of restore tests shown of one run, the newest.
 SHOWN = 5
 
 
 class RestoreTestStep(NamedTuple):
-    """One step of a proof. Unknown numbers are ``None``."""
+    """One step of a restore test. Unknown numbers are ``None``."""
 
     name: str
     title: str
@@ -34,7 +34,7 @@ class RestoreTestStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RestoreTestRow:
-    """One proof of a run, with its steps."""
+    """One restore test of a run, with its steps."""
 
     restore_test: RestoreTest
 
@@ -51,13 +51,13 @@ class RestoreTestRow:
 
     @property
     def holder(self) -> str:
-        """Return the host that has the file, empty where the proof was made there."""
+        """Return the host that has the backup file; empty if it is the restore test's host."""
         holder = self.restore_test.source.host
         return "" if holder.pk == self.restore_test.host_id else holder.name
 
     @property
     def rows(self) -> str:
-        """Return the rows that were counted, for a reader."""
+        """Return the number of counted rows, for display."""
         return f"{self.restore_test.rows_counted or 0:,}"
 
     @property
@@ -67,7 +67,7 @@ class RestoreTestRow:
 
 @dataclass(frozen=True, slots=True)
 class RunRestoreTests:
-    """The proofs of one run, the newest first; ``why_not`` says why it cannot be proven, empty where it can."""
+    """The restore tests of one run, newest first; ``why_not`` says why the run can't be tested, or is empty."""
 
     shown: tuple[RestoreTestRow, ...]
     why_not: str
@@ -82,7 +82,7 @@ class RunRestoreTests:
 
 
 def restore_tests_of(run: BackupRun) -> RunRestoreTests:
-    """Return the proofs of a run. One query; none of a run that could not have any."""
+    """Return the restore tests of a run. One query; none for a run that can't have any."""
     why_not = run.why_not_testable
     if why_not and run.status != RunStatus.SUCCEEDED:
         return RunRestoreTests((), why_not)
@@ -91,13 +91,13 @@ def restore_tests_of(run: BackupRun) -> RunRestoreTests:
 
 
 def find_restore_test(restore_test_id: int) -> RestoreTest | None:
-    """Return one proof with what it is about, ``None`` where there is none. One query."""
+    """Return one restore test with its related rows, or ``None``. One query."""
     return RestoreTest.objects.select_related("run", "source", "host").filter(pk=restore_test_id).first()
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreStatus:
-    """What is known of restoring one source's backups, in one word."""
+    """The restore test state of one source's backups."""
 
     age: RestoreAge
     state: RestoreState
@@ -116,20 +116,21 @@ class RestoreStatus:
 
     @property
     def weight(self) -> int:
-        """How early it must be looked at: greater is earlier."""
+        """Return the urgency: a greater number comes first."""
         order = (RestoreState.TESTED, RestoreState.OLD, RestoreState.NEVER, RestoreState.FAILED)
         return order.index(self.state)
 
 
 def restores(now: datetime, only: Collection[int] | None = None) -> dict[int, list[RestoreStatus]]:
-    """Return by cluster each source whose physical backups dbops makes, the worst first. Three queries.
+    """Return the sources with physical backups by dbops, by cluster, worst first. Three queries.
 
-    A source that was never proven is left out where nothing is proven by itself (``DBOPS_RESTORE_TEST_INTERVAL_SECONDS`` is 0).
+    A source that was never tested is left out if automatic restore tests are off
+    (``DBOPS_RESTORE_TEST_INTERVAL_SECONDS`` is 0).
     """
     sources = _sources(only)
     newest: dict[tuple[int, str], dict[str, Any]] = {}
     ended = RestoreTest.objects.filter(source__in=sources, status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED))
-    # by their keys: a proof without a code is to count, and NOT of what is missing is not true
+    # Filtered by key: a restore test without an error code counts, and SQL's NOT skips missing values.
     nothing = Q(error__code__in=sorted(OF_THE_PLACE)) | Q(error__code__startswith=OF_THE_WAY)
     ended = ended.exclude(pk__in=RestoreTest.objects.filter(nothing).order_by().values("pk"))
     keys = [row["newest"] for row in ended.order_by().values("source", "status").annotate(newest=Max("pk"))]

@@ -1,4 +1,4 @@
-"""A change that might be made, in words: ``moving nightly from 02:00 to 05:00``."""
+"""Texts for what-if changes, for example ``moving nightly from 02:00 to 05:00``."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ MINUTES_OF_A_DAY = 24 * 60
 
 @dataclass(frozen=True, slots=True)
 class ChangeSuggestion:
-    """A change in words, how much it removes, and the form's fields that show it."""
+    """A suggested change: its text, outcome and query string."""
 
     text: str
     outcome: WhatIfOutcome
@@ -37,7 +37,7 @@ def proposal(outcome: WhatIfOutcome, schedules: Iterable[BackupSchedule], days: 
 
 
 def in_words(change: WhatIfChange, schedules: Iterable[BackupSchedule]) -> str:
-    """Return what is done; empty for nothing."""
+    """Return a change as text; empty for no change."""
     schedule = next((one for one in schedules if one.name == change.schedule), None)
     done = []
     if schedule and change.by:

@@ -1,4 +1,4 @@
-"""Counts the gaps of days that are over, once, and keeps them: pages add up days instead of judging a year."""
+"""Count the gaps of finished days once and store them, so that pages need not judge a whole year."""
 
 import time
 from collections import defaultdict
@@ -18,18 +18,18 @@ from dbops.lifecycle import availability_rollups
 from dbops.loaders.availability_records import records
 from dbops.models import Cluster, CountedDays, GapDay, InstancePeriod, Maintenance, Rebuild
 
-#: So many clusters are read at once, and so many days of each.
+#: Number of clusters read at once, and of days of each.
 CLUSTERS, DAYS = 50, timedelta(days=92)
 ROWS = 500
 
 
 def count_days(now: datetime, *, seconds: float = 20.0) -> int:
-    """Count what is over and not counted yet. Return for how many clusters something was counted.
+    """Count and store days that are finished. Return the number of clusters with new days.
 
-    A second one at the same moment counts the same and keeps nothing of it.
+    A concurrent call counts the same days and stores nothing.
 
     Args:
-        seconds: it begins nothing more after this time; what is left is done by the next call.
+        seconds: no new work starts after this time; the next call continues.
     """
     _begin(now)
     until, counted, began = settled_until(now, longest_gap(settings.PROBE_INTERVAL_SECONDS)), 0, time.monotonic()
@@ -46,7 +46,7 @@ def count_days(now: datetime, *, seconds: float = 20.0) -> int:
 
 
 def _begin(now: datetime) -> None:
-    """Make the rows of clusters that have none, or were counted by other rules. Four queries where there is none."""
+    """Create the rows of clusters without one, or counted by other rules. Four queries if there is none."""
     if other := list(CountedDays.objects.exclude(rules=RULES).values_list("cluster", flat=True)):
         availability_rollups.recount(other, None, now)
     new = list(Cluster.objects.filter(gap_count=None).order_by().values_list("pk", flat=True))
@@ -61,7 +61,7 @@ def _begin(now: datetime) -> None:
         found = rows.filter(**{f"{cluster}__in": new}).order_by().values_list(cluster).annotate(first=Min(moment))
         for key, first in found:
             firsts[key].append(first)
-    # A day earlier: what is being written at this moment may be a little older than all that is read here.
+    # A day earlier: rows being written now may be slightly older than what is read here.
     days = {key: day_of(min([*firsts[key], now])) - DAY for key in new}
     CountedDays.objects.bulk_create(
         [CountedDays(cluster_id=key, since=day, until=day, rules=RULES) for key, day in days.items()],
@@ -92,6 +92,6 @@ def _count(marks: Sequence[CountedDays], until: date, now: datetime) -> int:
 
 
 def _claim(mark: CountedDays, until: date) -> bool:
-    """Move the end on, unless somebody else did or the past has changed since it was read."""
+    """Move the end, unless another process did, or the past has changed since it was read."""
     same = CountedDays.objects.filter(pk=mark.pk, until=mark.until, revision=mark.revision)
     return bool(same.update(until=until, revision=F("revision") + 1))

@@ -1,4 +1,4 @@
-"""Removes files of backups on their host: what failed runs left, and what a new backup makes superfluous."""
+"""Remove backup files on their host: leftovers of failed runs, and files that a new backup replaces."""
 
 from contextlib import ExitStack
 
@@ -20,15 +20,15 @@ from dbops.worker.wiring import build_site, jobs_of
 
 
 class BackupFiles:
-    """The files of older runs, as one run meets them."""
+    """Removes the files of older runs on the host of one run."""
 
     def __init__(self, run: BackupRun, journal: BackupJournal, stack: ExitStack) -> None:
         self.run, self.journal, self.stack = run, journal, stack
 
     def remove_leftovers(self, *, is_final_kept: bool) -> None:
-        """What runs that ended badly could not remove, because their host was silent.
+        """Remove the leftovers of failed runs whose hosts were unreachable.
 
-        What one of them has published may be the only backup there is: it goes only after another was made.
+        The published file of such a run may be the only backup: it is kept until a new backup exists.
         """
         for dead in backup_runs.leftovers(self.run):
             if "plan" not in dead.checkpoint or dead.pk == self.run.pk:
@@ -41,34 +41,36 @@ class BackupFiles:
             except Unreachable:
                 raise
             except DbopsError as error:
-                self.journal.say(f"What backup run {dead.pk} left could not be removed: {error}", level=Level.WARNING)
+                self.journal.say(
+                    f"Could not remove the leftovers of backup run {dead.pk}: {error}", level=Level.WARNING
+                )
                 continue
             if is_final_kept and "final" in dead.checkpoint:
-                self.journal.say(f"What backup run {dead.pk} may have published is kept until this one has succeeded.")
+                self.journal.say(f"The file of backup run {dead.pk} is kept until this run succeeds.")
             else:
-                backup_runs.mark_removed(dead, f"What it left on the host was removed by backup run {self.run.pk}.")
-                self.journal.say(f"Removed what backup run {dead.pk} had left on the host.")
+                backup_runs.mark_removed(dead, f"Backup run {self.run.pk} removed the leftovers on the host.")
+                self.journal.say(f"Removed the leftovers of backup run {dead.pk}.")
 
     def remove_superfluous(self, site: BackupContext) -> None:
-        """Remove what this backup makes superfluous, only after it was recorded and judged: it may be one of an emptied server.
+        """Remove files that this backup replaces, after it was recorded and flagged: it may be of an emptied server.
 
-        It never spoils the backup that was just made: what cannot be removed now is removed after the next one.
+        Problems do not affect the new backup: the next run removes what is left.
         """
         if why := self._why_all_is_kept():
-            text = f"No older backup is removed: {why}. Look at this backup; the next one that is as usual removes what is due."
+            text = f"Older backups are kept: {why}. Check this backup; the next normal run removes them."
             self.journal.say(text, level=Level.WARNING)
             return
         try:
             self.remove_leftovers(is_final_kept=False)
         except Unreachable as error:
-            self.journal.say(f"What failed backups left could not be removed: {error}", level=Level.WARNING)
+            self.journal.say(f"Could not remove the leftovers of failed backups: {error}", level=Level.WARNING)
         self._remove_older(site)
 
     def _why_all_is_kept(self) -> str:
-        """Return why this backup may not be of the right data; empty where nothing says so."""
+        """Return why this backup may be of the wrong data; empty if there is no sign."""
         run = self.run
         if RunFlag.SMALL in run.flags:
-            return f"this one is smaller than is usual ({run.bytes_written} bytes)"
+            return f"this backup is unusually small ({run.bytes_written} bytes)"
         changed = TopologyDifference.objects.filter(
             cluster_id=run.instance.cluster_id,
             subject=run.instance.name,
@@ -76,15 +78,15 @@ class BackupFiles:
             gone_at=None,
             accepted_at=None,
         )
-        return "another server, or other data, may be in the place of this one" if changed.exists() else ""
+        return "the server or its data may have been replaced" if changed.exists() else ""
 
     def _remove_older(self, site: BackupContext) -> None:
-        """Retention."""
+        """Apply the schedule's retention."""
         run, schedule, now = self.run, self.run.schedule, timezone.now()
         if schedule is None:
             return
         rows = {item.pk: item for item in backup_runs.kept_runs(schedule)}
-        read = backup_runs.runs_being_read()  # first: a proof that ends from here on is seen as running or as its end
+        read = backup_runs.runs_being_read()  # read first: a restore test that ends later is seen as running or ended
         restore_tested = {pk for pk, restore_test in restore_tests_of_runs(list(rows)).items() if restore_test.is_good}
         kept = [
             StoredBackup(
@@ -94,23 +96,25 @@ class BackupFiles:
             if item.instance_id == run.instance_id
         ]
         if stays := spared(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
-            text = f"{stays.path} of backup run {stays.pk} stays until a newer backup of this schedule is proven."
+            text = f"{stays.path} of backup run {stays.pk} is kept until a newer backup of this schedule is restore-tested."
             self.journal.say(text)
         for old, why in to_remove(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
             if old.pk in read:
-                self.journal.say(f"{old.path} of backup run {old.pk} stays for now: a rebuild or a proof reads it.")
+                self.journal.say(
+                    f"{old.path} of backup run {old.pk} is kept for now: a rebuild or restore test reads it."
+                )
                 continue
             try:
                 end = remove(site, [old.path])[old.path]
             except DbopsError as error:
-                self.journal.say(f"Older backups could not be removed: {error}", level=Level.WARNING)
+                self.journal.say(f"Could not remove older backups: {error}", level=Level.WARNING)
                 return
             if end is Removal.REMOVED:
-                text = f"Its file {old.path} was removed by backup run {run.pk}: {why}."
+                text = f"Backup run {run.pk} removed {old.path}: {why}."
                 backup_runs.mark_removed(rows[old.pk], text)
                 self.journal.say(f"Removed {old.path} of backup run {old.pk}: {why}.")
             elif end is Removal.ABSENT:
-                text = f"{old.path} of backup run {old.pk} was not there, so it is not known to be gone: {why}, and it was to go."
+                text = f"{old.path} of backup run {old.pk} is due for removal ({why}), but was not found."
                 self.journal.say(text, level=Level.WARNING)
             else:
-                self.journal.say(f"{old.path} of backup run {old.pk} could not be removed.", level=Level.WARNING)
+                self.journal.say(f"Could not remove {old.path} of backup run {old.pk}.", level=Level.WARNING)

@@ -1,7 +1,8 @@
-"""Drives one managed backup run for one tick. A run is one job, so it has no steps.
+"""Drive one managed backup run for one tick.
 
-Whatever happens, the run ends in a defined way: a failed or stopped one removes its partial file first, a silent host keeps the
-hold until it answers, and a driver that takes over finds the job by its name and never starts a second one.
+A run is one job without steps. It always ends in a defined way: a failed or stopped run removes its partial file
+first, an unreachable host keeps the hold until it answers, and a new driver finds the job by its name instead of
+starting a second one.
 """
 
 from contextlib import ExitStack
@@ -24,12 +25,15 @@ from dbops.worker.wiring import build_site, jobs_of, secrets_of
 
 
 def tick(run_id: int) -> bool:
-    """Drive one backup run for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
+    """Drive one backup run for at most ``TICK_SECONDS``.
+
+    Return whether more work is due at once. Never raises for host errors.
+    """
     return BackupDriver.tick(backup_runs.take_lease(run_id))
 
 
 class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
-    """Makes one backup, then removes the files that it makes superfluous."""
+    """Make one backup, then remove the files that it replaces."""
 
     journal: BackupJournal
 
@@ -66,7 +70,7 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
 
     # --- the plan -------------------------------------------------------------------------------------------------
     def _site(self) -> BackupContext:
-        """Return the way to the host; the plan is made once, from a probe of this moment, and kept."""
+        """Return the connection to the host and its plan, which is made once from a new probe."""
         if self.site is not None:
             return self.site
         if "plan" not in self.checkpoint:
@@ -102,7 +106,7 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
         )
 
     def _last_mount(self, last: BackupRun | None) -> str:
-        """Return where the file system of the last backup was mounted; empty where the schedule now writes to another directory."""
+        """Return the mount point of the last backup; empty if the schedule has a different directory now."""
         if last is None or self.row.schedule is None or last.instance_id != self.row.instance_id:
             return ""
         is_same = last.path.rpartition("/")[0] == self.row.schedule.directory.rstrip("/")
@@ -112,7 +116,7 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
     def may_give_up(self, error: Unreachable) -> bool:
         if self.checkpoint.get("asked"):
             return False
-        error.state, error.next_step = "Nothing was written.", "Look at the host; the backup can be run again."
+        error.state, error.next_step = "Nothing was written.", "Check the host, then run the backup again."
         return True
 
     def begin_ending(self, error: DbopsError | None) -> None:
@@ -130,7 +134,7 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
         self.journal.cancellable = False
         pending_status = self.checkpoint["pending_status"]
         is_clean = self._clean_up() if "plan" in self.checkpoint else True
-        if self.row.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
+        if self.row.unreachable_since and self.checkpoint.get("asked"):  # the clean-up reached the host
             leases.mark_reachable(self.lease)
         self.journal.note(unreachable_since=None, error=pending_status["error"])
         status = RunStatus(pending_status["status"])
@@ -138,7 +142,7 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
             self.journal.say(pending_status["text"], level=Level.ERROR)
         if is_clean:
             self.journal.note(path="")
-        nothing = "Nothing of it is left on the host." if is_clean else "Its partial file could not be removed."
+        nothing = "Its files were removed." if is_clean else "Its partial file could not be removed."
         why = pending_status["error"].get("cause", "") if status is RunStatus.FAILED else self._who_stopped_it()
         backup_runs.finish(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
         self.has_ended = True

@@ -29,7 +29,7 @@ RETRY_SECONDS = 2.0
 LOST_RETRY_SECONDS = 10.0
 #: The worker's hard limit ends a tick before this.
 LONGEST_TICK_SECONDS = 90.0
-WHAT = {Rebuild: "rebuild", BackupRun: "backup run", RestoreTest: "proof of a backup"}
+WHAT = {Rebuild: "rebuild", BackupRun: "backup run", RestoreTest: "restore test"}
 
 
 class LeaseRenewal(threading.Thread):
@@ -113,7 +113,7 @@ class Driver(ABC, Generic[Row, Result]):
     def drive(self, *, until: float) -> float | None:
         """Advance the row. Return seconds until the next tick is due, or ``None`` when the row has ended."""
         if self.lease.reattached_after_seconds is not None:
-            self.journal.say(f"Re-attached after {self.lease.reattached_after_seconds:.0f} s.")
+            self.journal.say(f"Reattached after {self.lease.reattached_after_seconds:.0f} s.")
             self.fence_last_driver()
         while time.monotonic() < until:
             try:
@@ -203,7 +203,7 @@ class Driver(ABC, Generic[Row, Result]):
         silent = self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS
         if silent and not self.is_ending() and self.may_give_up(error):
             return self.begin_ending(error)
-        return self.ask_again(f"{error} The work on the host may be going on; trying again.")
+        return self.ask_again(f"{error} The job may still be running on the host. dbops retries.")
 
     def _silent_seconds(self) -> float:
         since = self.row.unreachable_since

@@ -1,8 +1,7 @@
-"""Backups that dbops runs become queued rows when they are due: one waiting run of each schedule, and a row for what was missed.
+"""Queue the backups of schedules that are due, and record missed ones.
 
-A schedule whose run still waits when its next one is due does not get a second waiting run: two backups in a row would keep a
-source busy twice for the same purpose. The older occurrence is recorded as missed, and the newer one takes its place in the line.
-After a downtime of the dashboard the same rule gives one catch-up run, the newest occurrence, and the others as missed.
+A schedule whose run still waits at the next due time gets no second queued run: the older one is recorded as missed,
+and the newer one takes its queue position. After a downtime of dbops the newest missed occurrence is caught up.
 """
 
 import logging
@@ -18,14 +17,14 @@ from dbops.models import BackupRun, BackupSchedule
 
 log = logging.getLogger(__name__)
 
-#: Rows for missed occurrences of one schedule at once: what was missed in a year of downtime is told in words.
+#: Maximum number of rows for missed occurrences of one schedule; the text mentions the rest.
 MISSED_ROWS = 50
 
 
 def queue_due(now: datetime) -> list[int]:
-    """Queue a run for every schedule that is due, and record what was missed. Return the ids of the queued runs.
+    """Queue a run of every due schedule, and record missed occurrences. Return the ids of the queued runs.
 
-    A second call, at once or at the same moment in another process, finds nothing due: moving the next due time is the claim.
+    A second call, even at the same time in another process, finds nothing due: moving the due time is the claim.
     """
     _give_first_due_times(now)
     due = BackupSchedule.objects.filter(is_enabled=True, run_by=RunBy.DBOPS, next_due_at__lte=now)
@@ -61,7 +60,7 @@ def _queue_one(pk: int, now: datetime) -> BackupRun | None:
         waiting = next((run for run in backup_runs.active_runs(schedule) if run.status == RunStatus.QUEUED), None)
         since = waiting.queued_at if waiting is not None else None
         queued = backup_runs.queue(schedule, f"Due at {newest:%Y-%m-%d %H:%M} UTC.", due_at=newest, since=since)
-        # The audit log comes last: whoever writes a row after an entry of it could meet one who has that row and waits for the log.
+        # The audit log comes last: locking a row after the log's head could deadlock with a process that does the reverse.
         if waiting is not None:
             _miss(waiting, newest)
         backup_runs.audit_missed(missed)
@@ -78,13 +77,13 @@ def _later(schedule: BackupSchedule, now: datetime) -> list[datetime]:
 
 
 def _write_missed(schedule: BackupSchedule, older: list[datetime]) -> list[BackupRun]:
-    reason = "dbops did not run at that time; a later occurrence is caught up on instead."
+    reason = "dbops was not running at that time. A later occurrence is caught up instead."
     if len(older) > MISSED_ROWS:
-        reason += f" {len(older) - MISSED_ROWS} earlier ones have no row."
+        reason += f" {len(older) - MISSED_ROWS} earlier occurrences are not listed."
     return backup_runs.write_missed(schedule, older[-MISSED_ROWS:], reason)
 
 
 def _miss(waiting: BackupRun, newest: datetime) -> None:
-    why = f" for: {waiting.waiting_for}" if waiting.waiting_for else ""
-    text = f"It still waited{why} when the next run became due at {newest:%Y-%m-%d %H:%M} UTC, which takes its place."
+    why = f" ({waiting.waiting_for})" if waiting.waiting_for else ""
+    text = f"Still queued{why} at the next due time, {newest:%Y-%m-%d %H:%M} UTC. The next run takes its place."
     backup_runs.end_queued(waiting, RunStatus.MISSED, text)

@@ -1,4 +1,4 @@
-"""Which backups are due to be proven, and which proof may begin now: the newest physical backup of each source, one at a time on a host."""
+"""Queue due restore tests, and start queued ones, one at a time on each host."""
 
 from datetime import datetime, timedelta
 
@@ -14,9 +14,10 @@ from dbops.models import BackupRun, Hold, RestoreTest
 
 
 def queue_due(now: datetime) -> list[int]:
-    """Queue a proof for every source whose newest backup is due to be proven. Return their ids.
+    """Queue a restore test for every source that is due. Return their ids.
 
-    A second call, at the same moment in another process, queues nothing more: a run has one proof that is not over.
+    A second call, even at the same time in another process, queues nothing more: a run has at most one active restore
+    test.
     """
     if settings.RESTORE_TEST_INTERVAL_SECONDS <= 0:
         return []
@@ -27,14 +28,14 @@ def queue_due(now: datetime) -> list[int]:
 
 
 def _candidates() -> list[RestoreTestCandidate]:
-    """Return every backup that could be proven, of each source the newest. Retention keeps the number of rows small."""
+    """Return the newest testable backup of each source. Retention keeps the number of rows small."""
     rows = readable_runs().filter(method=BackupMethod.PHYSICAL, started_at__isnull=False).order_by("started_at", "pk")
     newest = {source: (run, started) for run, source, started in rows.values_list("pk", "instance_id", "started_at")}
     return [RestoreTestCandidate(source, run, started) for source, (run, started) in newest.items() if started]
 
 
 def _attempts() -> dict[int, LastRestoreTest]:
-    """Return of each source the newest proof. Two queries."""
+    """Return the newest restore test of each source. Two queries."""
     newest = [row["last"] for row in RestoreTest.objects.order_by().values("source").annotate(last=Max("pk"))]
     return {
         restore_test.source_id: LastRestoreTest(
@@ -55,11 +56,11 @@ def _queue(run_id: int) -> RestoreTest | None:
             .filter(pk=run_id, removed_at=None)
             .first()
         )
-        return restore_tests.queue(run, "Its proof is due.") if run else None
+        return restore_tests.queue(run, "Restore test is due.") if run else None
 
 
 def start_what_can() -> list[int]:
-    """Begin the oldest queued proof of each host where nothing else is at work. Return their ids."""
+    """Start the oldest queued restore test of each idle host. Return their ids."""
     queued = list(
         RestoreTest.objects.filter(status=RunStatus.QUEUED).select_related("host", "source__host").order_by("pk")
     )
@@ -70,7 +71,7 @@ def start_what_can() -> list[int]:
     begun = []
     for restore_test in queued:
         if other := restore_tested.get(restore_test.host_id):
-            restore_tests.delay(restore_test, f"proof {other} runs on {restore_test.host.name}")
+            restore_tests.delay(restore_test, f"restore test {other} runs on {restore_test.host.name}")
         elif hold := holds.get(restore_test.host_id) or holds.get(restore_test.source.host_id):
             what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
             restore_tests.delay(restore_test, f"{what} uses {hold.instance.name}")

@@ -1,4 +1,4 @@
-"""What a backup should contain: the tables of its source, and the rows of the last good restore test."""
+"""Read the expected content of a backup: the tables of its source, and the rows of the last successful restore test."""
 
 from dbops.engine.errors import DbopsError
 from dbops.engine.hosts.jobs import RunJournal
@@ -7,7 +7,7 @@ from dbops.engine.states import Level, RunStatus
 from dbops.models import RestoreTest
 from dbops.worker.connections import open_database
 
-#: So many tables of the source are asked for; of one that has more nothing is compared.
+#: Maximum number of tables read from the source; with more, nothing is compared.
 TABLES_ASKED = 20_000
 TABLES_SQL = (
     "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, UNIX_TIMESTAMP(CREATE_TIME) < %s AS older FROM information_schema.TABLES"
@@ -18,7 +18,7 @@ TABLES_SQL = (
 
 
 def expected_contents(restore_test: RestoreTest, journal: RunJournal) -> ExpectedContents:
-    """Return what should be in the backup, by the source's server and by the last good proof."""
+    """Return the expected content, from the source's server and the last successful restore test."""
     good = RestoreTest.objects.filter(source=restore_test.source, status=RunStatus.SUCCEEDED)
     last = good.order_by("-pk").values_list("result", flat=True).first() or {}
     rows = {(schema, name): count for schema, name, count in last.get("tables", [])}
@@ -27,7 +27,7 @@ def expected_contents(restore_test: RestoreTest, journal: RunJournal) -> Expecte
 
 
 def _tables_of_source(restore_test: RestoreTest, journal: RunJournal) -> dict[tuple[str, str], bool]:
-    """Return its tables, and whether each was made before the backup began. A server that does not answer spoils no proof."""
+    """Return the source's tables, and whether each is older than the backup. An unreachable server fails no test."""
     started = restore_test.run.started_at
     try:
         database = open_database(restore_test.source)
@@ -36,7 +36,7 @@ def _tables_of_source(restore_test: RestoreTest, journal: RunJournal) -> dict[tu
         finally:
             database.close()
     except DbopsError as error:
-        journal.say(f"the source cannot say which tables it has: {error}", level=Level.WARNING)
+        journal.say(f"Could not read the tables of the source: {error}", level=Level.WARNING)
         return {}
     if len(rows) == TABLES_ASKED:
         return {}

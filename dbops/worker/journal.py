@@ -126,7 +126,7 @@ class BackupJournal(_RunRows[BackupRun]):
         return leases.heartbeat(self._lease, self.take()) and not self.checkpoint.get("publishing")
 
     def cancelled(self) -> Cancelled:
-        return Cancelled("backup.cancelled", "Making the backup", cause="a person asked for the end")
+        return Cancelled("backup.cancelled", "Running the backup", cause="a person requested the stop")
 
 
 class RestoreTestJournal(_RunRows[RestoreTest]):
@@ -145,7 +145,9 @@ class RestoreTestJournal(_RunRows[RestoreTest]):
         return leases.heartbeat(self._lease, self.take())
 
     def cancelled(self) -> Cancelled:
-        return Cancelled("restore_test.cancelled", "Proving the backup", cause="a person asked for the end")
+        return Cancelled(
+            "restore_test.cancelled", "Testing the restore of the backup", cause="a person requested the stop"
+        )
 
 
 class _RebuildRows(BufferedJournal):
@@ -159,7 +161,7 @@ class _RebuildRows(BufferedJournal):
         self._rebuild, self._update = rebuild, RebuildUpdate()
 
     def cancelled(self) -> Cancelled:
-        return Cancelled("rebuild.cancelled", "Rebuilding", cause="a person asked for the end")
+        return Cancelled("rebuild.cancelled", "Rebuilding", cause="a person requested the stop")
 
     def take(self) -> RebuildUpdate:
         update, self._update = self._update, RebuildUpdate()

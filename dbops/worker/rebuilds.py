@@ -116,7 +116,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
             step.cancel(self.run)
         except Unreachable as silence:
             if self.checkpoint.get("touched"):
-                return self.ask_again(f"The rebuild ends as soon as its work there is known to have ended: {silence}")
+                return self.ask_again(f"The rebuild ends when its jobs on the host are known to have ended: {silence}")
         except DbopsError as trouble:
             self.journal.say(f"Ending step {step.name}: {trouble}", level=Level.WARNING)
         if self.row.unreachable_since:
@@ -131,18 +131,14 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         since = checkpoint.setdefault("clean-up.since", time.time())
         if time.time() - since < CLEAN_UP_PATIENCE_SECONDS:
             if checkpoint.get("clean-up.said") != str(error):
-                self.journal.say(f"Clean-up, tried again: {error}", level=Level.WARNING)
+                self.journal.say(f"Clean-up will be retried: {error}", level=Level.WARNING)
             checkpoint["clean-up.said"] = str(error)
             self.journal.flush()
             return RETRY_SECONDS
-        guard = (
-            "the guard on the source goes on"
-            if checkpoint.get("guard_started")
-            else "no guard was started on the source"
-        )
+        guard = "the guard on the source continues" if checkpoint.get("guard_started") else "the source has no guard"
         if checkpoint.get("donor_opened") and not checkpoint.get("donor_closed"):
-            guard = "what is left on the source is taken away when it answers"
-        self.journal.say(f"Clean-up ended without success; {guard}: {error}", level=Level.ERROR)
+            guard = "the source is cleaned up when it responds"
+        self.journal.say(f"Clean-up failed; {guard}: {error}", level=Level.ERROR)
         self.journal.end_step(StepState.FAILED, {"error": error.as_record()})
         return None
 
@@ -153,7 +149,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         if self.checkpoint.get("touched"):
             return False
         error.state = f"Nothing on {self.plan.target.name} was changed."
-        error.next_step = "Look at the host, then rebuild again."
+        error.next_step = "Check the host, then rebuild again."
         return True
 
     def finish(self) -> None:

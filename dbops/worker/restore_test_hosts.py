@@ -1,4 +1,4 @@
-"""The hosts of one proof: where it is made, where its backup lies, and the plan that both give."""
+"""Connect to the hosts of one restore test, and plan it."""
 
 from contextlib import ExitStack
 
@@ -22,23 +22,23 @@ from dbops.models import Host, Instance, RestoreTest
 from dbops.worker import prober
 from dbops.worker.connections import endpoint_of, open_shell
 
-#: Fences and locks of proofs on a host: of those made there, and of those that read there. No instance has such a name: names begin with
-#: a letter or digit.
+#: Names of fences and locks of restore tests on a host, for tests there and for reads there. No instance has such a
+#: name: instance names start with a letter or digit.
 HOST_KEY, READ_KEY = "_restore_test", "_proof-reads"
-#: A link that is away for some seconds must not cost a proof.
+#: A short network failure must not fail a restore test.
 PULL_ATTEMPTS = 5
-#: The last word for ``serve_file.sh``: every other work on the host that has the file comes first.
+#: The last argument of ``serve_file.sh``: all other work on the host with the file comes first.
 LOW_PRIORITY = "low"
 
 
 class Hosts:
-    """The hosts of one proof, under its token. Shells are closed with ``stack``."""
+    """The hosts of one restore test, with its fence. ``stack`` closes the shells."""
 
     def __init__(self, restore_test: RestoreTest, stack: ExitStack) -> None:
         self._restore_test, self._stack = restore_test, stack
 
     def jobs(self, uid: str) -> HostJobs:
-        """Return the jobs of the proof ``uid`` on this proof's host."""
+        """Return the jobs of the restore test ``uid`` on this test's host."""
         return self._jobs_on(self._restore_test.host, uid, HOST_KEY)
 
     def _jobs_on(self, host: Host, uid: str, key: str) -> HostJobs:
@@ -49,7 +49,7 @@ class Hosts:
         )
 
     def way_to_file(self, restore_test: RestoreTest, plan: RestoreTestPlan) -> FileAccess | None:
-        """Return the way to the file of this proof, or of an older one on this proof's host; ``None`` where the file lies there."""
+        """Return the access to the file of a restore test on this test's host; ``None`` if the file is there."""
         if not plan.transport:
             return None
         words = (plan.path, str(plan.bytes), plan.run_uid, plan.sha256, LOW_PRIORITY)
@@ -57,18 +57,18 @@ class Hosts:
 
     def _way(self, restore_test: RestoreTest) -> HostAccess:
         holder, host = restore_test.source.host, self._restore_test.host
-        # proofs of several hosts may read from this one at a time: each host has its own fence here
+        # Tests on several hosts may read from this one at a time: each test host has its own fence here.
         reading = self._jobs_on(holder, restore_test.uid, f"{READ_KEY}-{host.pk}")
         facts = host_facts(host)
         target = endpoint_of(host, facts.local_address if facts else "", self.jobs(restore_test.uid))
         return HostAccess(restore_test.uid, source=endpoint_of(holder, "", reading), target=target)
 
     def plan(self) -> RestoreTestPlan:
-        """Return what the proof will do, by what both hosts say now.
+        """Plan the restore test from new probes of both hosts.
 
         Raises:
-            Refused: there is no such backup any more (``restore_test.no_backup``), the chosen host cannot be read
-                (``restore_test.no_host``), and as ``plan_restore_test``.
+            Refused: the backup was removed (``restore_test.no_backup``), the chosen host can't be probed
+                (``restore_test.no_host``), or as in ``plan_restore_test``.
             Unreachable: a host does not answer.
         """
         restore_test, archive = self._restore_test, archive_of_run(self._restore_test.run_id)
@@ -102,12 +102,12 @@ class Hosts:
         return RemoteFile(source.host.name, machine_of(holder), tuple(pull), host.work_dir)
 
     def _instance_there(self) -> Instance:
-        """Return an instance of the chosen host: a host is read with those that stand on it."""
+        """Return an instance of the chosen host: hosts are probed through their instances."""
         there = Instance.objects.filter(host=self._restore_test.host).order_by("pk").first()
         if there is None:
             raise Refused(
                 "restore_test.no_host",
                 f"Planning the restore test of backup run {self._restore_test.run_id}",
-                cause=f"{self._restore_test.host.name} has no instance in the inventory, so its memory, programs and ciphers are unknown",
+                cause=f"{self._restore_test.host.name} has no instance in the inventory, so dbops can’t probe it",
             )
         return there

@@ -1,7 +1,8 @@
-"""Drives one proof of a backup for one tick. As a backup run, a proof is one job on its host.
+"""Drive one restore test for one tick.
 
-However it ends, everything that it made is removed first, by a job of its own that is seen to end. A host that is silent keeps the proof
-open until it answers, or until a person ends it: then the next proof on that host removes what is left.
+A restore test is one job on its host. However it ends, a removal job first removes everything that it made. An
+unreachable host keeps it open until the host answers or a person ends it; the next restore test on that host then
+removes the leftovers.
 """
 
 import time
@@ -27,12 +28,15 @@ from dbops.worker.wiring import SystemClock, secrets_of
 
 
 def tick(restore_test_id: int) -> bool:
-    """Drive one proof for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
+    """Drive one restore test for at most ``TICK_SECONDS``.
+
+    Return whether more work is due at once. Never raises for host errors.
+    """
     return RestoreTestDriver.tick(restore_tests.take_lease(restore_test_id))
 
 
 class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
-    """Restores one backup on a scratch server, reads it, and removes everything again."""
+    """Restore one backup on a scratch server, check it, and remove everything."""
 
     journal: RestoreTestJournal
 
@@ -57,7 +61,7 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
 
     # --- the plan -------------------------------------------------------------------------------------------------
     def _site(self) -> RestoreTestContext:
-        """Return the way to the host; the plan is made once, from a probe of this moment, and kept."""
+        """Return the connection to the host and its plan, which is made once from a new probe."""
         if self.site is not None:
             return self.site
         if "plan" not in self.checkpoint:
@@ -86,7 +90,7 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
         return site
 
     def _remove_leftovers(self) -> None:
-        """What proofs on this host could not remove. A host of files that does not answer is asked once."""
+        """Remove the leftovers of restore tests on this host. An unreachable host with files is asked once."""
         silent: set[int] = set()
         for dead in restore_tests.leftovers(self.row):
             if dead.source.host_id in silent:
@@ -104,7 +108,9 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
             except Unreachable:
                 raise
             except DbopsError as error:
-                self.journal.say(f"what proof {dead.pk} left is still there: {error}", level=Level.WARNING)
+                self.journal.say(
+                    f"Could not remove the leftovers of restore test {dead.pk}: {error}", level=Level.WARNING
+                )
                 silent.add(dead.source.host_id)
                 continue
             if gone:
@@ -112,19 +118,19 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
 
     # --- ends -----------------------------------------------------------------------------------------------------
     def ask_again(self, text: str) -> float:
-        return super().ask_again(f"Proof {self.row.pk}: {text}")
+        return super().ask_again(f"Restore test {self.row.pk}: {text}")
 
     def may_give_up(self, error: Unreachable) -> bool:
         if self.checkpoint.get("asked"):
             return False
-        error.state, error.next_step = "Nothing was written.", "Look at the host; the backup can be proven again."
+        error.state, error.next_step = "Nothing was written.", "Check the host, then run the restore test again."
         return True
 
     def begin_ending(self, error: DbopsError | None) -> None:
         self._end_as(RunStatus.FAILED if error else RunStatus.CANCELLED, error)
 
     def _end_as(self, status: RunStatus, error: DbopsError | None = None) -> None:
-        """Remember how it ends: every later driver removes what was made and does not look at the job again."""
+        """Store the coming end: the next driver removes the files without looking at the job."""
         record = self.journal.redact_record(error.as_record()) if error else {}
         self.checkpoint["pending_status"] = {
             "status": status.value,
@@ -135,7 +141,7 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
         self.journal.flush()
 
     def finish(self) -> None:
-        """Remove everything, a part at each call, then end."""
+        """Remove everything, a part in each call, then end."""
         self.journal.cancellable = False
         pending_status, is_gone, has_leftovers = self.checkpoint["pending_status"], True, False
         try:
@@ -149,11 +155,11 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
         if not is_gone:
             self.journal.check()
             return
-        if self.row.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
+        if self.row.unreachable_since and self.checkpoint.get("asked"):  # the clean-up reached the host
             leases.mark_reachable(self.lease)
         self.journal.note(error=pending_status["error"], has_leftovers=has_leftovers)
         if pending_status["text"]:
             self.journal.say(pending_status["text"], level=Level.ERROR)
-        gone = "Something of it is left on the host." if has_leftovers else "Nothing of it is left on the host."
+        gone = "Some of its files could not be removed." if has_leftovers else "Its files were removed."
         restore_tests.finish(self.lease, RunStatus(pending_status["status"]), gone, self.journal.take())
         self.has_ended = True

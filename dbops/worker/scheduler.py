@@ -1,4 +1,4 @@
-"""Who starts next, and why not: rows become jobs, the engine decides, and what it decides is tried and written."""
+"""Start queued jobs: load the queue, let the engine decide, then start jobs or store why they wait."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -102,7 +102,7 @@ def _followers(queued: Iterable[tuple[Any, ...]]) -> _Followers:
     found = _Followers({}, {})
     for pk, leader in ((pk, known[leader]) for pk, leader in sorted(read_by.items())):
         if leader.phase is SharedReadPhase.QUEUED:
-            found.waits[pk] = f"it starts together with rebuild {leader.number}"
+            found.waits[pk] = f"the start of its leader, rebuild {leader.number}"
         elif leader.can_be_joined:
             found.waits[pk] = ""
         else:
@@ -116,7 +116,8 @@ def _release(followers: _Followers) -> None:
         follower = Rebuild.objects.defer("plan", "checkpoint").filter(pk=pk, leader=leader).first()
         if follower is not None:  # else it joined another one a moment ago: the next pass sees that
             shared_reads.leave(
-                follower, f"Rebuild {leader} reads without this one, which waits for the source by itself now."
+                follower,
+                f"Rebuild {leader} started the shared read without this one. This rebuild now waits on its own.",
             )
 
 
@@ -151,9 +152,9 @@ def _gates(now: datetime) -> dict[int, str]:
         .order_by()
         .values_list("pk", "start_after_run_id")
     )
-    gates = {pk: f"it is to start when backup run {run} has ended" for pk, run in after}
+    gates = {pk: f"backup run {run}" for pk, run in after}
     for pk, moment in rows.filter(not_before__gt=now, leader=None).values_list("pk", "not_before"):
-        told = f"it is to start not before {moment:%Y-%m-%d %H:%M} UTC"
+        told = f"not before {moment:%Y-%m-%d %H:%M} UTC"
         gates[pk] = f"{told}, and {gates[pk]}" if pk in gates else told
     for pk, told in unmet_conditions(now).items():
         gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
@@ -162,7 +163,7 @@ def _gates(now: datetime) -> dict[int, str]:
 
 def _expire(now: datetime) -> None:
     for rebuild in Rebuild.objects.filter(status=Status.QUEUED, expires_at__lte=now).defer("plan", "checkpoint"):
-        rebuild_requests.end_queued(rebuild, Status.EXPIRED, "Expired: it could not start in time.")
+        rebuild_requests.end_queued(rebuild, Status.EXPIRED, "Expired before it could start.")
 
 
 def _start(job: QueuedJob) -> bool:
@@ -174,7 +175,7 @@ def _start(job: QueuedJob) -> bool:
         gate = partial(_gate, job.pk)
     else:
         row = BackupRun.objects.select_related("instance", "schedule").filter(pk=job.pk).first()
-    reason = starts.start(row, gate) if row else "it is gone"
+    reason = starts.start(row, gate) if row else "the job is gone"
     if reason:
         log.debug("%s %s waits: %s", job.kind, job.pk, reason)
     return not reason

@@ -35,7 +35,7 @@ def unmet_conditions(now: datetime, rebuild_id: int | None = None) -> dict[int, 
 def _close_for_approval(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -> None:
     waiting = rebuilds.filter(approval=Approval.WAITING).order_by("pk")
     for pk, asked_by in waiting.values_list("pk", "requested_by__username"):
-        closed[pk].append(f"an operator other than {asked_by} must approve it")
+        closed[pk].append(f"approval by an operator other than {asked_by}")
 
 
 def _close_for_runs(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -> None:
@@ -49,14 +49,14 @@ def _close_for_runs(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -
     for pk, source, target, method in queued.values_list("pk", "source", "target", "method"):
         for name, run, _ in runs.get(target, ()):
             if _stops(method, Activity.TARGET_BACKUP):
-                closed[pk].append(f"{name} is read by backup run {run}, which dbops did not start")
+                closed[pk].append(f"external backup run {run} of {name}")
         for name, run, how in runs.get(source, ()) if method_named(method).reads_source else ():
             if _stops(method, of_backup(is_dump=how == BackupMethod.DUMP, is_managed=False)):
-                closed[pk].append(f"{name} is read by backup run {run}, which dbops did not start")
+                closed[pk].append(f"external backup run {run} of {name}")
 
 
 def _close_for_clusters(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]], now: datetime) -> None:
-    """What follows a rebuild that failed mends its target, and a person has asked for it: it is not kept back."""
+    """Add maintenance and topology differences. Follow-ups are exempt: a person requested them to repair the target."""
     reasons: dict[int, list[tuple[Activity, str]]] = defaultdict(list)
     current = Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now), starts_at__lte=now).order_by("pk")
     for cluster, name, reason in current.values_list("cluster", "cluster__name", "reason"):

@@ -1,4 +1,4 @@
-"""The weekly e-mail about availability: all clusters in the week that is over, once for each week."""
+"""Send the weekly availability report by e-mail, once a week."""
 
 import logging
 from datetime import datetime, timedelta
@@ -12,18 +12,18 @@ from dbops.lib.documents import render_document
 from dbops.models import SentReport
 from dbops.queries.availability.report import FleetReport, fleet_report, last_week
 
-#: So long after the week's end: its last day is counted by then.
+#: Delay after the end of the week, until its last day is counted.
 SENT_AFTER = timedelta(hours=6)
-#: Clusters that the plain text names; the HTML has all.
+#: Number of clusters in the plain text; the HTML has all.
 NAMED = 20
 log = logging.getLogger(__name__)
 
 
 def send_report(now: datetime) -> bool:
-    """Send the report of the last week, where it is due, wanted, and was not sent yet. Return whether it was.
+    """Send the report of the last week if it is due, wanted and not sent yet. Return whether it was sent.
 
-    It is claimed first: who comes at the same moment finds it taken. What the mail server did not take is given back for the next
-    call; where the process dies meanwhile it is not sent again.
+    The report is claimed first, so that only one process sends it. A failed delivery is retried by the next call; if
+    the process dies while sending, the report is not sent again.
     """
     monday, span = last_week(now, timezone.get_current_timezone())
     if not settings.REPORT_RECIPIENTS or now < span.period.end + SENT_AFTER:
@@ -35,11 +35,11 @@ def send_report(now: datetime) -> bool:
     if not is_new:
         return False
     try:
-        with get_connection() as connection:  # which is closed, too, where the server refuses the account
+        with get_connection() as connection:  # closed even if the server refuses the account
             connection.send_messages([message])
     except OSError as error:
-        # What a server answers may repeat addresses and accounts.
-        log.warning("the weekly report was not sent, and is tried again: %s", type(error).__name__)
+        # The server's answer may contain addresses and accounts.
+        log.warning("the weekly report was not sent; dbops retries: %s", type(error).__name__)
         claim.delete()
         return False
     SentReport.objects.filter(pk=claim.pk).update(sent_at=now)
@@ -47,7 +47,7 @@ def send_report(now: datetime) -> bool:
 
 
 def _message(report: FleetReport) -> EmailMultiAlternatives:
-    subject = f"Availability of all clusters in {report.span.title}"
+    subject = f"Availability of all clusters, {report.span.title}"
     text = render_to_string("availability/weekly.txt", {"report": report, "rows": report.rows[:NAMED]})
     message = EmailMultiAlternatives(subject, text, settings.REPORT_FROM, settings.REPORT_RECIPIENTS)
     html = render_document("availability/report_fleet.html", report=report, is_file=True)

@@ -43,7 +43,7 @@ def test_charts_icon_title_and_notification_of_a_rebuild(stack: Stack, olga: Vis
     olga.context.add_init_script(KEEP_NOTIFICATIONS)
     with slow_rebuild(stack, olga) as auto_throttle:
         wait_for_stream(page)
-        page.get_by_role("button", name="Tell me when it ends").click()
+        page.get_by_role("button", name="Notify me at the end").click()
         expect(page.locator("#tell-me")).to_contain_text("This browser will tell you")
 
         copied = page.locator("[data-line=rate] [data-words]")

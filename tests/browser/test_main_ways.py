@@ -185,8 +185,8 @@ def test_dba_rolls_back_and_the_auditor_finds_both(stack: Stack, visit: Open) ->
         visitor.page.locator("#rollback-link").click()
         fill_in(visitor.page, REASON_TO_GO_BACK)
 
-    dba.see(ask, lambda page: expect(page.get_by_role("heading", level=1)).to_contain_text("back?"))
-    follow_up = dba.press(f"Put the old data of {TARGET} back")
+    dba.see(ask, lambda page: expect(page.locator("#typed-name")).to_be_visible())
+    follow_up = dba.press(f"Roll back {TARGET}")
     assert follow_up != address
     ends_as("succeeded")(dba.acting.page)
     assert target.data_dir.stat().st_ino == before

@@ -141,7 +141,7 @@ def test_follow_ups_are_refused_when_the_copy_is_writable(stack: Stack) -> None:
     assert "read_only = 0" in lines[-1]["error"]["cause"]
     status, lines = stack.rebuild("replica-1", "--resume", check=False)
     assert (status, lines[-1]["status"]) == (1, "failed")
-    assert "takes writes" in lines[-1]["error"]["cause"]
+    assert "accepts writes" in lines[-1]["error"]["cause"]
     assert stack.lab.host("replica-1").server_pid() == pid
     one(stack, "replica-1", "SET GLOBAL read_only = 1")
     assert stack.rebuild("replica-1", "--roll-back")[0] == 0

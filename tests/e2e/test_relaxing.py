@@ -183,7 +183,7 @@ def test_restarted_host_makes_the_copy_worthless(own: Stack) -> None:
         own.state_of_rebuilds()
     )
     assert settings_of(own) == OWN
-    assert "worthless" in ended["outcome"]
+    assert "unusable" in ended["outcome"]
     source_is_given_back(own, ended["uid"])
     again = own.manage("rebuild", "replica-1", "--resume", "--reason", "a test", check=False)
     assert again.returncode != 0

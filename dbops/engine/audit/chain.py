@@ -1,8 +1,8 @@
-"""The audit log's hash chain: the canonical form of an entry, its hash, and what a verification finds.
+"""The hash chain of the audit log: canonical form, hashes and verification.
 
-Each entry has the number after the last one's and names the last one's hash. Its own hash covers both, so that no entry
-can be changed, taken out, put in or moved without the next one telling. What a chain cannot tell from inside is that its
-end was cut off or written anew: that is seen only beside a head that was kept elsewhere (``witnesses``).
+Each entry has the next number and the hash of its predecessor, and its own hash covers both. So the next entry
+reveals a changed, removed, inserted or moved entry. Only an exported head (``witnesses``) reveals a chain whose end
+was cut off or rewritten.
 """
 
 import hashlib
@@ -13,15 +13,15 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-#: What the first entry of all names as the one before it.
+#: The predecessor's hash of the very first entry.
 GENESIS = "0" * 64
-#: An entry whose number was changed is looked for this far from where it stands, for the first of them.
+#: How far from its place an entry with a changed number is searched for, and for how many findings.
 FAR, MOST_LOOKED_FOR = 64, 50
 MOST_FINDINGS = 1000
 
 
 class Tampering(StrEnum):
-    """What can have been done to a log."""
+    """Kinds of tampering."""
 
     CHANGED = "changed"
     REMOVED = "removed"
@@ -33,7 +33,7 @@ class Tampering(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChainEntry:
-    """One entry as it is stored: what its hash covers, and the hash.
+    """One stored entry: the hashed content and the hash.
 
     Attributes:
         at: aware.
@@ -58,7 +58,7 @@ class ChainEntry:
 
 @dataclass(frozen=True, slots=True)
 class ChainHead:
-    """The end of the chain: the number and hash of its last entry. 0 and ``GENESIS``: there is none yet."""
+    """The end of the chain: number and hash of the last entry. 0 and ``GENESIS`` mean an empty chain."""
 
     sequence: int = 0
     hash: str = GENESIS
@@ -69,7 +69,7 @@ class ChainHead:
 
 @dataclass(frozen=True, slots=True)
 class ChainFinding:
-    """Something was done to the log: what, from which entry to which (a number each), in words."""
+    """Evidence of tampering: its kind, the first and last entry number, and a text."""
 
     kind: Tampering
     first: int
@@ -81,7 +81,7 @@ class ChainFinding:
 
 
 def plain(value: Any) -> Any:
-    """Return data as every database gives it back: no NUL, no lone surrogates, no whole number with a point, no NaN."""
+    """Return data in the form that every database returns: no NUL, lone surrogates, integral floats or NaN."""
     if isinstance(value, str):
         return value.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
     if isinstance(value, float):
@@ -96,12 +96,12 @@ def plain(value: Any) -> Any:
 
 
 def moment(at: datetime) -> str:
-    """Return a time as the canonical form has it: UTC, six digits of a second, always."""
+    """Return a time in canonical form: UTC with six decimals."""
     return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def covered(link: ChainEntry) -> dict[str, Any]:
-    """Return what the hash of an entry covers."""
+    """Return the content that the hash covers."""
     return {
         "sequence": link.sequence,
         "previous": link.previous,
@@ -120,7 +120,7 @@ def covered(link: ChainEntry) -> dict[str, Any]:
 
 
 def read_link(values: Mapping[str, Any]) -> ChainEntry:
-    """Return an entry that was written as its canonical form with its hash.
+    """Return an entry from its canonical form with hash.
 
     Raises:
         ValueError, KeyError, TypeError: it is none.
@@ -129,7 +129,10 @@ def read_link(values: Mapping[str, Any]) -> ChainEntry:
 
 
 def canonical(link: ChainEntry, sequence: int | None = None) -> bytes:
-    """Return the canonical form: JSON, keys in order, no spaces, ASCII. ``sequence`` stands in for the entry's own number."""
+    """Return the canonical form:
+
+    JSON with sorted keys, without spaces, in ASCII. ``sequence`` replaces the entry's number.
+    """
     values = covered(link)
     if sequence is not None:
         values["sequence"] = sequence
@@ -137,23 +140,23 @@ def canonical(link: ChainEntry, sequence: int | None = None) -> bytes:
 
 
 def hash_of(link: ChainEntry, sequence: int | None = None) -> str:
-    """Return the SHA-256 of the canonical form, in hexadecimal digits."""
+    """Return the SHA-256 of the canonical form in hexadecimal."""
     return hashlib.sha256(canonical(link, sequence)).hexdigest()
 
 
 def digest(value: Any) -> str:
-    """Return the SHA-256 of plain data, written as the canonical form is."""
+    """Return the SHA-256 of plain data in canonical form."""
     text = json.dumps(plain(value), sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(slots=True)
 class Verification:
-    """Goes over a log once, from its first entry to its last, and keeps little of it.
+    """Verify a log in one pass with little memory.
 
     Attributes:
-        start: what the first entry must follow.
-        witnesses: heads that were kept elsewhere, hash by number.
+        start: the predecessor of the first entry.
+        witnesses: exported heads, hash by number.
     """
 
     start: ChainHead = field(default_factory=ChainHead)
@@ -172,36 +175,36 @@ class Verification:
 
     @property
     def head(self) -> ChainHead:
-        """The last entry that was seen."""
+        """Return the last seen entry."""
         return ChainHead(self._number, self._last.hash) if self._last else self.start
 
     def see(self, link: ChainEntry) -> None:
-        """Take the next entry, in the order in which they are stored."""
+        """Check the next stored entry."""
         self.count += 1
         number = self._true_number(link)
         if number is None:
             number = link.sequence + self._shift
-            self._find(Tampering.CHANGED, number, f"entry {number} is not what its hash was made of")
+            self._find(Tampering.CHANGED, number, f"entry {number} does not match its hash")
             self._place(link, number, is_sure=False)
             return
         self._shift = number - link.sequence
         self._place(link, number, is_sure=True)
 
     def end(self, head: ChainHead | None = None) -> list[ChainFinding]:
-        """Compare the end with the head that the log itself keeps, and return all that was found, by entry."""
+        """Compare the end with the stored head, and return all findings by entry."""
         for first, last in self._missing:
             which = f"entry {first} is" if first == last else f"entries {first} to {last} are"
-            self._find(Tampering.REMOVED, first, f"{which} not there", last)
+            self._find(Tampering.REMOVED, first, f"{which} missing", last)
         if head is not None:
             self._compare_with(head)
         for number, value in self.witnesses.items():
             if number > self._number and (head is None or number > head.sequence):
-                text = f"the log ends with entry {self._number}, but a head of entry {number} ({value[:12]}…) was kept"
+                text = f"the log ends with entry {self._number}, but the head of entry {number} ({value[:12]}…) was exported"
                 self._find(Tampering.TRUNCATED, self._number + 1, text, number)
         return sorted(self.findings, key=lambda item: (item.first, item.kind))
 
     def _true_number(self, link: ChainEntry) -> int | None:
-        """Return the number under which the entry was written, ``None`` where it is authentic under none nearby."""
+        """Return the original number of the entry; ``None`` if its hash matches no number nearby."""
         if hash_of(link) == link.hash:
             return link.sequence
         offsets = [self._shift]
@@ -224,59 +227,59 @@ class Verification:
         self._last, self._number, self._is_sure, self._twin = link, number, is_sure, None
 
     def _come_late(self, link: ChainEntry, number: int, *, is_sure: bool) -> None:
-        """Judge an entry whose number is past: it stands too late, or there are two of it."""
+        """Check an entry with an old number: it was moved, or it is a second one."""
         for place, (first, last) in enumerate(self._missing):
             if first <= number <= last:
                 self._missing[place : place + 1] = [
                     item for item in ((first, number - 1), (number + 1, last)) if item[0] <= item[1]
                 ]
                 if is_sure:
-                    self._find(Tampering.REORDERED, number, f"entry {number} stands after entry {self._number}")
+                    self._find(Tampering.REORDERED, number, f"entry {number} comes after entry {self._number}")
                 return
         if number == self._number and self._last is not None and self._twin is None:
-            # Which of the two is the right one is told by the next entry, which names it.
+            # The next entry decides which of the two is genuine: it has its hash.
             self._twin = link
             return
         self._find(Tampering.INSERTED, number, f"there is a second entry {number}")
 
     def _link(self, link: ChainEntry, number: int, *, is_sure: bool) -> None:
-        """Hold an entry against the one before it."""
+        """Compare an entry with its predecessor."""
         before = self._last.hash if self._last else self.start.hash
         if self._twin is not None and self._last is not None:
             text = f"there is a second entry {self._number}"
-            self._find(Tampering.INSERTED, self._number, f"{text}, which its successor does not name")
+            self._find(Tampering.INSERTED, self._number, f"{text}, whose hash the next entry does not have")
             if link.previous == self._twin.hash:
                 return
         if link.previous == before or not is_sure:
             return
         if self._last is None:
-            text = f"entry {number} does not follow {'the anchor' if self.start.sequence else 'the beginning'}"
+            text = f"entry {number} does not follow {'the archived entries' if self.start.sequence else 'the start of the log'}"
             self._find(Tampering.CHANGED, number, text)
         elif link.previous == self._last.previous:
-            text = f"entry {self._number} was put in: entry {number} follows the one before it"
+            text = f"entry {self._number} was inserted: entry {number} follows its predecessor"
             self._find(Tampering.INSERTED, self._number, text)
         elif self._is_sure:
-            text = f"entry {self._number} is another one than entry {number} was written after"
+            text = f"entry {self._number} was replaced after entry {number} was written"
             self._find(Tampering.CHANGED, self._number, text)
 
     def _witness(self, link: ChainEntry, number: int) -> None:
         kept = self.witnesses.get(number)
         if kept is not None and kept != link.hash:
-            text = f"entry {number} is another one than when its head was kept elsewhere: it or one before it was written anew"
+            text = f"entry {number} does not match its exported head: this entry or an earlier one was rewritten"
             self._find(Tampering.CHANGED, number, text)
 
     def _compare_with(self, head: ChainHead) -> None:
         ours = self.head
         if head.sequence > ours.sequence:
-            text = f"the log ends with entry {ours.sequence}, its head says {head.sequence}"
+            text = f"the log ends with entry {ours.sequence}, but its head says {head.sequence}"
             self._find(Tampering.TRUNCATED, ours.sequence + 1, text, head.sequence)
         elif head.sequence < ours.sequence:
-            text = f"the log goes on to entry {ours.sequence}, its head says {head.sequence}"
+            text = f"the log continues to entry {ours.sequence}, but its head says {head.sequence}"
             self._find(Tampering.INSERTED, head.sequence + 1, text, ours.sequence)
         elif self._twin is not None:
             self._find(Tampering.INSERTED, ours.sequence, f"there is a second entry {ours.sequence}")
         elif head.hash != ours.hash and self._is_sure:
-            text = f"the last entry, {ours.sequence}, is another one than the head says"
+            text = f"the last entry, {ours.sequence}, does not match the head"
             self._find(Tampering.CHANGED, ours.sequence, text)
 
     def _find(self, kind: Tampering, first: int, text: str, last: int | None = None) -> None:
@@ -291,13 +294,13 @@ def verify(
     start: ChainHead | None = None,
     witnesses: Mapping[int, str] | None = None,
 ) -> list[ChainFinding]:
-    """Return what was done to a log; an empty result means that it is unchanged.
+    """Return the evidence of tampering with a log; empty if it is unchanged.
 
     Args:
-        links: the entries in the order in which they are stored.
-        head: what the log itself says its last entry is.
-        start: what the first of them must follow; the beginning, where it is not given.
-        witnesses: heads that were kept elsewhere, hash by number.
+        links: the entries in stored order.
+        head: the stored head.
+        start: the predecessor of the first entry; by default the start of the log.
+        witnesses: exported heads, hash by number.
     """
     run = Verification(start or ChainHead(), witnesses or {})
     for link in links:
@@ -306,7 +309,7 @@ def verify(
 
 
 def read_heads(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
-    """Return the heads in a file of them: lines whose last two words are a number and a hash. Others are passed over."""
+    """Yield the heads in a file: lines that end with a number and a hash. Other lines are ignored."""
     for line in lines:
         words = line.split()
         if len(words) >= 2 and words[-2].isdigit() and len(words[-1]) == len(GENESIS):

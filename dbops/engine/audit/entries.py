@@ -1,15 +1,15 @@
-"""What the columns of an audit entry are read from where its writer does not say: outcome, instance, the text to search in."""
+"""Derive columns of an audit entry: outcome, instance, cluster and search text."""
 
 from collections.abc import Iterator
 from typing import Any
 
 DONE = "done"
-#: Last words of actions that are an outcome of their own.
+#: Last words of actions that are outcomes.
 OUTCOMES = ("cancelled", "declined", "expired", "failed", "lost", "missed", "refused", "unknown")
-#: First words of actions whose subject is an instance, or a cluster.
+#: First words of actions whose subject is an instance or a cluster.
 OF_INSTANCES, OF_CLUSTERS = ("backup", "instance", "restore_test", "rebuild"), ("cluster", "maintenance", "topology")
 
-#: Views that have a name: actions that begin with one of these.
+#: Named views: prefixes of actions.
 OVERRIDES = (
     "backup.force_failed",
     "backup.marked_ended",
@@ -40,19 +40,19 @@ VIEWS = {"overrides": OVERRIDES, "failed-logins": FAILED_LOGINS, "data-movement"
 
 
 def outcome_of(action: str) -> str:
-    """Return how an act ended, by its action."""
+    """Return the outcome of an action."""
     last = action.rpartition(".")[2]
     return last if last in OUTCOMES else DONE
 
 
 def subject_is(action: str) -> str:
-    """Return what kind of thing the subject of an action is: ``instance``, ``cluster`` or, where it is neither, nothing."""
+    """Return the kind of an action's subject: ``instance``, ``cluster`` or ``""``."""
     first = action.partition(".")[0]
     return "instance" if first in OF_INSTANCES else "cluster" if first in OF_CLUSTERS else ""
 
 
 def text_of(reason: str, detail: Any) -> str:
-    """Return the text in which an entry is searched for: its reason and every text of its detail, in lower case."""
+    """Return the search text of an entry: its reason and all texts of its detail, in lower case."""
     return "\n".join(part for part in (reason, *_texts(detail)) if part).casefold()
 
 

@@ -1,7 +1,7 @@
-"""Some entries of the audit log, with what of the chain goes with them: for a file that leaves the others out.
+"""Extract audit entries together with their part of the hash chain.
 
-A hash covers the whole entry, so what lies between two of them cannot be proven without showing it. The file says where such holes
-are, and from which hash to which; the full export closes them.
+A hash covers the whole entry, so omitted entries can't be verified. The excerpt lists these holes with the hashes at
+both ends; the full export has the entries.
 """
 
 from collections.abc import Sequence
@@ -11,11 +11,11 @@ from dbops.engine.audit.chain import GENESIS, ChainEntry, ChainHead, covered
 
 
 def excerpt(links: Sequence[ChainEntry], head: ChainHead) -> dict[str, Any]:
-    """Return whole entries, the holes between them, and the log's head, as plain data.
+    """Return entries, the holes between them, and the head, as plain data.
 
     Args:
-        links: the chosen entries, oldest first, none above the head.
-        head: the end of the log when they were read.
+        links: the chosen entries, oldest first, up to the head.
+        head: the head of the log at the time of reading.
     """
     return {
         "entries": [{**covered(link), "hash": link.hash} for link in links],
@@ -25,7 +25,7 @@ def excerpt(links: Sequence[ChainEntry], head: ChainHead) -> dict[str, Any]:
 
 
 def holes(links: Sequence[ChainEntry], head: ChainHead) -> list[dict[str, Any]]:
-    """Return where other entries stand: their first and last number, the hash that the first follows, and that of the last."""
+    """Return the omitted ranges: first and last number, the hash before the first, and the hash of the last."""
     found: list[dict[str, Any]] = []
     expected, last = 1, GENESIS
     for link in links:

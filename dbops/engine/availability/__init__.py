@@ -1,1 +1,1 @@
-"""When a cluster was short of something, and why: intervals counted from what was seen, exact to the second. Pure."""
+"""Compute when a cluster lacked something, and why, exactly to the second."""

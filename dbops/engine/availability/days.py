@@ -1,7 +1,7 @@
-"""Gaps by day, as they are kept once a day is over: how long a cluster was short of what, for which cause. Pure.
+"""Sum up gaps by day for storage.
 
-Days are those of UTC: they all have one length, and mean the same to every reader. Time is counted in whole microseconds, so that
-sums of days and sums of intervals are the same number and not only nearly so.
+Days are in UTC: they have one length and mean the same to every reader. Time is counted in whole microseconds, so
+that sums of days and sums of intervals are exactly equal.
 """
 
 from collections import defaultdict
@@ -13,43 +13,43 @@ from dbops.engine.availability.record import Cause
 from dbops.engine.availability.shortages import Gap, Shortage
 from dbops.engine.schedule.calendar import Interval
 
-#: Raise it when the same facts give other gaps than before: then all days are counted anew.
+#: Raise this number when the same facts lead to other gaps: all days are then counted again.
 RULES = 2
 DAY = timedelta(days=1)
-#: A day is counted so long after its end: probes that were under way have written by then, and it shows whether one was missed.
+#: A day is counted this long after its end, when running probes have finished and missed ones are known.
 SETTLED_AFTER = timedelta(hours=1)
 
 
 class SumKey(NamedTuple):
-    """What sums are told apart by."""
+    """The key of a sum."""
 
     gap: Gap
     cause: Cause
     is_planned: bool
 
 
-#: Microseconds by kind.
+#: Microseconds by key.
 Amounts = dict[SumKey, int]
 
 
 def midnight(day: date) -> datetime:
-    """Return the moment at which a day begins."""
+    """Return the start of a day."""
     return datetime.combine(day, time(), tzinfo=UTC)
 
 
 def day_of(moment: datetime) -> date:
-    """Return the day that holds a moment."""
+    """Return the day of a moment."""
     return moment.astimezone(UTC).date()
 
 
 def first_full_day(moment: datetime) -> date:
-    """Return the first day that begins at a moment or after it."""
+    """Return the first day that starts at or after a moment."""
     day = day_of(moment)
     return day if midnight(day) == moment else day + DAY
 
 
 def settled_until(now: datetime, longest_gap: timedelta) -> date:
-    """Return the first day that may still change by itself; all before it are over.
+    """Return the first day that can still change; all earlier days are final.
 
     Args:
         longest_gap: ``engine.availability.periods.longest_gap``.
@@ -58,12 +58,12 @@ def settled_until(now: datetime, longest_gap: timedelta) -> date:
 
 
 def microseconds(interval: Interval) -> int:
-    """Return the length of an interval, exactly."""
+    """Return the exact length of an interval in microseconds."""
     return (interval.end - interval.start) // timedelta(microseconds=1)
 
 
 def amounts(found: Iterable[Shortage]) -> Amounts:
-    """Return how long gaps were, by kind."""
+    """Return the durations of gaps by key."""
     sums: Amounts = defaultdict(int)
     for part in found:
         sums[SumKey(part.gap, part.cause, bool(part.planned))] += microseconds(part.interval)
@@ -71,7 +71,7 @@ def amounts(found: Iterable[Shortage]) -> Amounts:
 
 
 def by_day(found: Iterable[Shortage]) -> dict[tuple[date, SumKey], int]:
-    """Return the same for each day; what goes over midnight is counted to both."""
+    """Return the durations of gaps by day; a gap over midnight is split."""
     sums: dict[tuple[date, SumKey], int] = defaultdict(int)
     for part in found:
         kind = SumKey(part.gap, part.cause, bool(part.planned))
@@ -89,7 +89,7 @@ def _cut(interval: Interval) -> Iterator[Interval]:
 
 
 def added(*sums: Amounts) -> Amounts:
-    """Return the sum of sums."""
+    """Return the sum of several sums."""
     whole: Amounts = defaultdict(int)
     for one in sums:
         for kind, value in one.items():

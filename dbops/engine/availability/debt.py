@@ -1,4 +1,4 @@
-"""Redundancy debt: how long a cluster had fewer healthy replicas than its target, week by week and by cause. Pure."""
+"""Compute redundancy debt: the time with fewer healthy replicas than the target, by week and cause."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ DAYS_OF_A_WEEK = 7
 
 @dataclass(frozen=True, slots=True)
 class Week:
-    """A week, or the part of it that lies in the period, and the seconds below the target by cause, in the order of ``Cause``."""
+    """A week, cut to the period, and the seconds below target by cause, in the order of ``Cause``."""
 
     interval: Interval
     causes: tuple[tuple[Cause, float], ...]
@@ -28,7 +28,7 @@ class Week:
 
 
 def weeks(period: Interval, zone: tzinfo) -> list[Interval]:
-    """Return the weeks of a period, from Monday to Monday on the wall's clock; the first and the last are cut to the period."""
+    """Return the weeks of a period from local Monday to Monday, the first and last cut to the period."""
     first = period.start.astimezone(zone).date()
     monday, found = first - timedelta(days=first.weekday()), []
     while (start := day(monday, zone).start) < period.end:
@@ -39,7 +39,7 @@ def weeks(period: Interval, zone: tzinfo) -> list[Interval]:
 
 
 def debt(found: Iterable[Shortage], of: Sequence[Interval]) -> list[Week]:
-    """Return the debt of each week. Together they are all the time below the target, where the weeks are the whole period."""
+    """Return the debt of each week. The sum is all time below target if the weeks cover the period."""
     short = [part for part in found if part.gap is Gap.SHORT]
     return [Week(week, tuple(seconds_by_cause(_within(short, week), Gap.SHORT).items())) for week in of]
 
@@ -51,6 +51,6 @@ def _within(found: Iterable[Shortage], outer: Interval) -> Iterable[Shortage]:
 
 
 def causes_of(found: Iterable[Week]) -> list[Cause]:
-    """Return the causes that there are in any of the weeks, in the order of ``Cause``."""
+    """Return all causes in the weeks, in the order of ``Cause``."""
     there = {cause for week in found for cause, _ in week.causes}
     return [cause for cause in Cause if cause in there]

@@ -1,7 +1,7 @@
-"""If something broke now: how long until the cluster is whole again, for each hour of the week. Pure.
+"""Forecast the time to full redundancy after a failure, for each hour of the week.
 
-What is in the way is what is due: backups by their schedules, and announced maintenance. What runs or waits at this moment is left out:
-it matters for the next hours alone, and the plan's page tells of it.
+Scheduled backups and announced maintenance count as waiting time. Running and queued jobs are left out: they matter
+only for the next hours, and the plan page shows them.
 """
 
 from bisect import bisect_right
@@ -14,15 +14,18 @@ from itertools import groupby, islice, takewhile
 from dbops.engine.schedule.calendar import Interval, common, merge
 
 WEEK = timedelta(days=7)
-#: Backups that begin after the week may go on from one that began in it; further ahead nothing is looked for.
+#: Look-ahead beyond the week, for backups that start in it and end later.
 LOOK_AHEAD = timedelta(days=3)
-#: Some zones are half an hour or three quarters off.
+#: Some time zones differ by half an hour or three quarters.
 QUARTER = timedelta(minutes=15)
 
 
 @dataclass(frozen=True, slots=True)
 class Busy:
-    """Something keeps rebuilds from starting from a source. ``source`` is empty for all of them; ``end`` is ``None``: nobody knows."""
+    """Something that blocks rebuilds from a source.
+
+    An empty ``source`` means all sources; ``end`` is ``None`` if unknown.
+    """
 
     source: str
     start: datetime
@@ -32,7 +35,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True)
 class HourSlot:
-    """An hour of the clock on the wall as it comes in the week ahead. Monday is weekday 0."""
+    """A local hour of the week ahead. Monday is weekday 0."""
 
     weekday: int
     hour: int
@@ -40,7 +43,7 @@ class HourSlot:
 
 
 class Cause(StrEnum):
-    """Why a rebuild waits in an hour, or why its wait is not known."""
+    """Why a rebuild waits in an hour, or why its waiting time is unknown."""
 
     BUSY = "busy"
     NO_SOURCE = "no-source"
@@ -53,8 +56,8 @@ class ForecastHour:
     """The worst moment of one hour of the week.
 
     Args:
-        at: the moment from which it takes the longest.
-        wait_seconds: until a rebuild could start; ``None`` where nobody knows.
+        at: the moment with the longest time to full redundancy.
+        wait_seconds: until a rebuild can start; ``None`` if unknown.
         seconds: until it is whole again; ``None`` where nobody knows how long a rebuild takes, either.
         why: what is waited for, or why nobody knows; empty where a rebuild can start at once.
         cause: the kind of that; ``None`` where a rebuild can start at once.
@@ -69,7 +72,7 @@ class ForecastHour:
     cause: Cause | None = None
 
     def breaks(self, goal_seconds: float) -> bool:
-        """Tell whether it takes longer than wanted, as far as that is known: a wait alone may be too long."""
+        """Return whether the hour is over the goal, as far as known: a wait alone may be too long."""
         known = self.wait_seconds if self.seconds is None else self.seconds
         return known is not None and known > goal_seconds
 
@@ -79,13 +82,13 @@ class ForecastHour:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The hours of a week in order from now on, each weekday and hour once. An hour that the clock jumps over is not among them."""
+    """The hours of a week from now on, each weekday and hour once; an hour skipped by a clock change is left out."""
 
     hours: tuple[ForecastHour, ...]
 
     @property
     def worst(self) -> ForecastHour | None:
-        """The hour that takes the longest of those that are known, the first of several; ``None`` where none is known."""
+        """Return the slowest known hour, the first of several; ``None`` if none is known."""
         known = [hour for hour in self.hours if hour.seconds is not None]
         return max(known, key=lambda hour: hour.seconds or 0.0, default=None)
 
@@ -98,7 +101,7 @@ class Forecast:
         return sum(hour.breaks(goal_seconds) for hour in self.hours)
 
     def unknown(self, goal_seconds: float) -> int:
-        """Return of how many hours nobody can say whether they keep the goal."""
+        """Return the number of hours for which it is unknown whether they meet the goal."""
         return sum(not hour.breaks(goal_seconds) and not hour.keeps(goal_seconds) for hour in self.hours)
 
     def of(self, weekday: int, hour: int) -> ForecastHour | None:
@@ -106,7 +109,7 @@ class Forecast:
 
 
 def week_ahead(now: datetime, zone: tzinfo) -> list[HourSlot]:
-    """Return the hours of the seven days from the full hour that holds ``now``: one less or more where the clock is set meanwhile."""
+    """Return the hours of seven days from the current full hour; a clock change adds or removes one."""
     local = now.astimezone(zone)
     start = (now - timedelta(minutes=local.minute, seconds=local.second, microseconds=local.microsecond)).astimezone(
         zone
@@ -129,13 +132,13 @@ def _on_the_wall(moment: datetime, zone: tzinfo) -> tuple[datetime, int, timedel
 def forecast(
     pieces: Sequence[HourSlot], sources: Sequence[str], busy: Iterable[Busy], *, rebuild_seconds: float | None
 ) -> Forecast:
-    """Return what is to be expected in each hour.
+    """Return the forecast of each hour.
 
     Args:
         pieces: ``week_ahead``.
-        sources: the instances that a rebuild may read: it starts as soon as one of them is free.
-        busy: of these, from long enough before the first hour on that nothing of it is missed.
-        rebuild_seconds: from start to end; ``None`` where nobody knows.
+        sources: the instances that a rebuild may read; it starts when one of them is free.
+        busy: of these sources, from early enough before the first hour.
+        rebuild_seconds: duration of a rebuild; ``None`` if unknown.
     """
     all_of_it = Interval(pieces[0].interval.start, pieces[-1].interval.end + LOOK_AHEAD)
     items = list(busy)
@@ -150,13 +153,13 @@ def forecast(
 
 
 def _met(hour: Interval, blocked: Sequence[Interval], ends: Sequence[datetime]) -> list[Interval]:
-    """Return the blocks that meet an hour. They are in order: looking at each of them for each hour took most of the time."""
+    """Return the blocks that overlap an hour. They are sorted: checking each for each hour took most of the time."""
     later = islice(blocked, bisect_right(ends, hour.start), None)
     return list(takewhile(lambda block: block.start < hour.end, later))
 
 
 def _blocked(sources: Sequence[str], busy: Sequence[Busy], within: Interval) -> list[Interval]:
-    """Return when no source is free."""
+    """Return the times without a free source."""
     if not sources:
         return [within]
     sets = [[_interval(item, within) for item in busy if item.source in ("", source)] for source in sources]
@@ -175,7 +178,7 @@ def _worst_of(
     within: Interval,
     rebuild_seconds: float | None,
 ) -> ForecastHour:
-    """A wait gets shorter as time passes: the longest begins with the hour, or with what begins in it."""
+    """Return the longest wait of an hour, which starts with the hour or with a block in it."""
     hour = piece.interval
     found = [ForecastHour(piece.weekday, piece.hour, hour.start, 0.0, rebuild_seconds)]
     for block in blocked:
@@ -193,7 +196,7 @@ def _worst_of(
 
 
 def _worse(one: ForecastHour, other: ForecastHour) -> ForecastHour:
-    """Return the hour with the longer wait, one that nobody knows before all; the first of two that are alike."""
+    """Return the hour with the longer wait; unknown waits come first, and the first of two equal ones."""
     if one.wait_seconds is None:
         return one
     return other if other.wait_seconds is None or other.wait_seconds > one.wait_seconds else one
@@ -205,8 +208,8 @@ def _ends_with(moment: datetime, busy: Iterable[Busy]) -> str:
 
 def _never(sources: Sequence[str], busy: Iterable[Busy], block: Interval) -> tuple[str, Cause]:
     if not sources:
-        return "there is no instance that a rebuild could read", Cause.NO_SOURCE
+        return "no instance can serve as a source", Cause.NO_SOURCE
     endless = [item for item in busy if item.end is None and item.start < block.end]
     if endless:
-        return f"nobody knows when it ends: {endless[0].why}", Cause.NO_END
-    return f"no source gets free in {round(block.seconds / 86400)} days", Cause.NEVER_FREE
+        return f"no estimated end: {endless[0].why}", Cause.NO_END
+    return f"no source is free within {round(block.seconds / 86400)} days", Cause.NEVER_FREE

@@ -1,6 +1,6 @@
-"""Gaps of one cluster: a sweep over all moments at which anything changed. Pure.
+"""Find the gaps of one cluster with a sweep over all moments of change.
 
-Between two such moments nothing changes, so each part is judged once and the result is exact: nothing is sampled.
+Nothing changes between two such moments, so each part is judged once and the result is exact.
 """
 
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ from dbops.engine.schedule.conflicts import MethodTraits
 
 
 def parts(record: ClusterRecord, within: Interval, *, method: MethodTraits) -> list[Shortage]:
-    """Return the gaps of a time, in order; of one kind they do not overlap, and neighbours that are alike are one.
+    """Return the gaps of a period in order. Gaps of one kind do not overlap, and equal neighbours are joined.
 
     Args:
-        within: only what lies in it is returned.
-        method: the way of rebuilding that ``NOT_REBUILDABLE`` is about.
+        within: the returned period.
+        method: the rebuild method for ``NOT_REBUILDABLE``.
     """
     found: dict[Gap, list[Shortage]] = {gap: [] for gap in Gap}
     sweep, judge = _Sweep(record), Judge(record, method)
@@ -41,7 +41,7 @@ def _append(row: list[Shortage], part: Shortage) -> None:
 
 
 def _moments(record: ClusterRecord, within: Interval) -> list[datetime]:
-    """Return every moment at which something may change, the ends of the time itself included, in order."""
+    """Return every moment of change in order, with both ends of the period."""
     moments = {moment for interval in record.boundaries() for moment in (interval.start, interval.end)}
     return [within.start, *sorted(moment for moment in moments if within.start < moment < within.end), within.end]
 
@@ -50,9 +50,9 @@ T = TypeVar("T")
 
 
 class _Index(Generic[T]):
-    """Finds which of many intervals hold a moment, for moments that are asked in order.
+    """Find the intervals that contain a moment, for moments asked in order.
 
-    While nothing begins or ends the same list is returned: whoever reckoned something from it need not do so again.
+    The same list object is returned until an interval starts or ends, so that callers can reuse results.
     """
 
     def __init__(self, items: Iterable[tuple[Interval, T]]) -> None:
@@ -108,12 +108,12 @@ def _index(items: Iterable[P]) -> _Index[P]:
 
 
 def seconds(found: Iterable[Shortage], gap: Gap) -> float:
-    """Return how long a cluster was short of one thing: its parts do not overlap, so their causes make up the whole."""
+    """Return the duration of one kind of gap."""
     return sum(part.interval.seconds for part in found if part.gap is gap)
 
 
 def seconds_by_cause(found: Iterable[Shortage], gap: Gap) -> dict[Cause, float]:
-    """Return the same by cause, in the order of ``Cause``; only those that there were."""
+    """Return the duration by cause, in the order of ``Cause``, without empty ones."""
     sums: dict[Cause, float] = {}
     for part in found:
         if part.gap is gap:

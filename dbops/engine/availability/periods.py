@@ -1,7 +1,7 @@
-"""How long an instance was seen in one state: a period goes on while probes follow each other and see the same. Pure.
+"""Build periods of one instance in one state from probes.
 
-What is kept is intervals and not samples: a probe that sees what the last one saw adds nothing. Time in which nobody looked
-belongs to no period, so that it can never be counted as good.
+A period continues while probes follow each other and see the same state. Time without probes belongs to no period and
+never counts as good.
 """
 
 from dataclasses import dataclass
@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 
 from dbops.engine.states import Role
 
-#: Probes that may be missed before the time between two of them counts as not observed.
+#: Number of missed probes after which the time between two probes counts as not observed.
 MISSED_PROBES = 3
 LEAST_GAP_SECONDS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class ProbedState:
-    """What one probe saw: the word of ``engine.facts.summary.judge``, and the role and cluster that the instance had then."""
+    """The result of one probe: the state from ``engine.facts.summary.judge``, and the instance's role and cluster."""
 
     state: str
     role: Role
@@ -24,10 +24,10 @@ class ProbedState:
 
 
 def longest_gap(interval_seconds: float) -> timedelta:
-    """Return how far apart two probes may be without leaving unobserved time between them.
+    """Return the longest distance of two probes without unobserved time between them.
 
     Args:
-        interval_seconds: what is set between two probes of an instance.
+        interval_seconds: the configured interval of probes.
     """
     return timedelta(seconds=max(LEAST_GAP_SECONDS, MISSED_PROBES * interval_seconds))
 
@@ -35,10 +35,10 @@ def longest_gap(interval_seconds: float) -> timedelta:
 def end_of_period(
     before: ProbedState, now: ProbedState, *, last_seen_at: datetime | None, at: datetime, gap: timedelta
 ) -> datetime | None:
-    """Return when the open period ended, ``None`` where it goes on.
+    """Return the end of the open period, ``None`` if it continues.
 
-    A change lies somewhere between two probes; it counts from the one that saw it. After a gap the old period ends with the last
-    probe that saw it, even where the first one after the gap sees the same.
+    A change counts from the probe that saw it. After a gap the old period ends with its last probe, even if the next
+    probe sees the same state.
 
     Args:
         last_seen_at: of the last probe before this one.

@@ -1,4 +1,4 @@
-"""The life of rebuilds as intervals: what each waited for, what it did, and what it used meanwhile. Pure."""
+"""Compute the intervals of rebuilds: what they waited for, did and used."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,15 +9,15 @@ from dbops.engine.availability.record import Cause, OccupiedPeriod, RebuildPhase
 from dbops.engine.schedule.calendar import Interval, clip, free, merge
 from dbops.engine.states import Status
 
-#: What a step's time counts as; all others are ``Cause.OTHER_STEPS``.
+#: Causes of step times; all other steps are ``Cause.OTHER_STEPS``.
 STEP_CAUSES = {"stream": Cause.STREAM, "prepare": Cause.PREPARE, "catch-up": Cause.CATCH_UP}
-#: The source is given back with the end of this step, and paused from the beginning of that one.
+#: The source is released at the end of the first step, and paused from the start of the second.
 RELEASE, PAUSE = "release", "pause"
 
 
 @dataclass(frozen=True, slots=True)
 class StepInterval:
-    """When a step ran; ``finished_at`` is ``None`` while it does."""
+    """The time of a step; ``finished_at`` is ``None`` while it runs."""
 
     name: str
     started_at: datetime
@@ -26,9 +26,11 @@ class StepInterval:
 
 @dataclass(frozen=True, slots=True)
 class RebuildIntervals:
-    """One rebuild's times. ``pauses``: its plan paused the source's replication. ``reads_source``: it holds its source, and waits for it.
+    """The times of one rebuild.
 
-    ``needs_approval``: it was asked for where a second person has to agree; ``decided_at`` is when one did, or declined.
+    ``pauses``: its plan paused the source's replication. ``reads_source``: it holds its source and waits for it.
+    ``needs_approval``: it was requested where approval is required; ``decided_at`` is the time of approval or
+    decline.
     """
 
     number: int
@@ -46,9 +48,9 @@ class RebuildIntervals:
 
 
 def occupied(lives: Iterable[RebuildIntervals], now: datetime, blocks: frozenset[str]) -> list[OccupiedPeriod]:
-    """Return what rebuilds used: the target all along, the source until it was given back; and the time of its pause.
+    """Return what rebuilds used: the target throughout, the source until its release, and the pause of the source.
 
-    What puts old data back reads no source.
+    A roll-back reads no source.
 
     Args:
         blocks: by which methods no rebuild starts from an instance that another rebuild uses.
@@ -87,7 +89,7 @@ def _end(moment: datetime | None, now: datetime) -> datetime:
 
 
 def phases(lives: Sequence[RebuildIntervals], uses: Iterable[OccupiedPeriod], now: datetime) -> list[RebuildPhase]:
-    """Return the parts of each rebuild's life, and the time after a failed one until the next was asked for.
+    """Return the phases of each rebuild, and the time from a failed rebuild to the next request.
 
     Args:
         uses: of the same cluster, backups and rebuilds: what a queued rebuild waited for is what used its source.
@@ -108,7 +110,7 @@ def _waiting(life: RebuildIntervals, uses: Iterable[OccupiedPeriod], now: dateti
     others = [use for use in uses if use.reference != f"rebuild {life.number}" and use.blocks]
     left = [whole]
     if life.needs_approval:
-        # whatever else stands in the way: it could not have started
+        # regardless of other blockers, the rebuild could not start
         decided = min(whole.end, life.decided_at or whole.end)
         yield from (_phase(life, Cause.APPROVAL, item) for item in [Interval(whole.start, decided)] if item.seconds)
         left = [Interval(decided, whole.end)]
@@ -124,14 +126,14 @@ def _working(life: RebuildIntervals, now: datetime) -> Iterator[RebuildPhase]:
     if life.started_at is None:
         return
     whole = Interval(life.started_at, max(life.started_at, _end(life.finished_at, now)))
-    told: list[Interval] = []
+    explained: list[Interval] = []
     for step in life.steps:
         interval = Interval(step.started_at, max(step.started_at, _end(step.finished_at, whole.end)))
         cause = STEP_CAUSES.get(step.name)
         if cause and interval.seconds:
-            told.append(interval)
+            explained.append(interval)
             yield _phase(life, cause, interval)
-    yield from (_phase(life, Cause.OTHER_STEPS, item) for item in free(told, whole))
+    yield from (_phase(life, Cause.OTHER_STEPS, item) for item in free(explained, whole))
 
 
 def _between_tries(lives: Sequence[RebuildIntervals], now: datetime) -> Iterator[RebuildPhase]:

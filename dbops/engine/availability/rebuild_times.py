@@ -1,4 +1,4 @@
-"""How long rebuilds took in a period, whole and by step, against the period before. Measured times only. Pure."""
+"""Compute rebuild durations of a period, in total and by step, with the trend."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dbops.engine.schedule.backup_windows import LEAST_RUNS
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRebuild:
-    """One rebuild that succeeded: seconds from its start to its end, and of each step that was done, in their order."""
+    """A successful rebuild: its duration in seconds, in total and of each finished step in order."""
 
     method: str
     seconds: float
@@ -18,7 +18,7 @@ class MeasuredRebuild:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """Seconds that something took in a period.
+    """Durations in a period, in seconds.
 
     Args:
         what: a step's title; empty for the whole.
@@ -35,7 +35,7 @@ class Times:
 
     @property
     def trend_percent(self) -> float | None:
-        """How much longer (positive) than before half of them took at most; ``None`` where there is nothing to compare with."""
+        """Return the trend in percent (positive: slower), ``None`` without an earlier period."""
         return 100 * (self.p50 / self.before_p50 - 1) if self.before_p50 else None
 
 
@@ -49,7 +49,7 @@ class MethodTimes:
 
 
 def rebuild_times(took: Iterable[MeasuredRebuild], before: Iterable[MeasuredRebuild]) -> tuple[MethodTimes, ...]:
-    """Return the times of each method that succeeded in the period, the most used one first."""
+    """Return the durations of each method in the period, the most used method first."""
     earlier = _by_method(before)
     methods = sorted(_by_method(took).items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(_times(method, runs, earlier.get(method, [])) for method, runs in methods)

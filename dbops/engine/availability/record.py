@@ -1,4 +1,4 @@
-"""What availability is counted from: stored intervals of one cluster, each with where it comes from. Pure."""
+"""The stored intervals of one cluster that availability is calculated from."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,21 +11,21 @@ HEALTHY = "healthy"
 
 
 class Cause(StrEnum):
-    """What a gap was waiting for, in the order of a rebuild's life."""
+    """The cause of a gap, in the order of a rebuild's phases."""
 
     DETECTION = "detection"
     APPROVAL = "waiting for approval"
     WINDOW = "waiting for a backup"
     LINE = "waiting for another rebuild"
-    QUEUE = "waiting in the queue"
+    QUEUE = "queued"
     STREAM = "stream"
     PREPARE = "prepare"
     CATCH_UP = "catch-up"
     OTHER_STEPS = "other steps"
-    RETRY = "failed, until the next try"
-    BACKUP = "a backup reads the source"
-    REBUILD = "a rebuild uses the source"
-    SOURCE_DOWN = "the source is not healthy"
+    RETRY = "failed, not retried yet"
+    BACKUP = "backup reads the source"
+    REBUILD = "rebuild uses the source"
+    SOURCE_DOWN = "source not healthy"
     PRIMARY_ALONE = "no healthy replica"
     MAINTENANCE = "maintenance"
     NO_BACKUP = "no complete backup"
@@ -34,7 +34,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StatePeriod:
-    """An instance was seen in one state, all through an interval."""
+    """An interval in which an instance had one state."""
 
     instance: str
     role: Role
@@ -44,7 +44,7 @@ class StatePeriod:
 
 @dataclass(frozen=True, slots=True)
 class RebuildPhase:
-    """A part of a rebuild's life. ``paused``: the source's replication stood still meanwhile."""
+    """A phase of a rebuild. ``paused``: the source's replication was paused."""
 
     rebuild: int
     target: str
@@ -55,10 +55,10 @@ class RebuildPhase:
 
 @dataclass(frozen=True, slots=True)
 class OccupiedPeriod:
-    """Something used an instance, so that no rebuild by ``blocks`` could start from it.
+    """The use of an instance, which blocks rebuilds by ``blocks`` from it.
 
-    ``reference`` says what it was, ``run 12`` or ``rebuild 7``. ``pauses``: replication of the instance stood still meanwhile.
-    ``schedule`` is that of a run, empty where it has none.
+    ``reference`` is ``run 12`` or ``rebuild 7``. ``pauses``: the instance's replication was paused. ``schedule`` is
+    the run's schedule, or empty.
     """
 
     instance: str
@@ -72,7 +72,7 @@ class OccupiedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class UsableBackup:
-    """A complete backup that could be read, from its end until it was removed or could no more be rolled forward."""
+    """A complete backup, from its end until it was removed or too old for the source's binary logs."""
 
     kind: BackupMethod
     interval: Interval
@@ -80,7 +80,7 @@ class UsableBackup:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMaintenance:
-    """Maintenance. ``was_marked``: a person said so afterwards, and it kept nothing from starting."""
+    """Maintenance. ``was_marked``: marked afterwards, so it did not block rebuilds."""
 
     reference: str
     interval: Interval
@@ -91,10 +91,10 @@ class PlannedMaintenance:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRecord:
-    """All that is stored of one cluster about a time.
+    """Everything stored about one cluster in a period.
 
-    ``wanted`` is how many healthy replicas the cluster is to have; ``None``: all that it has at each moment. ``expected``
-    is when each instance belonged to the cluster: time of it without anything seen is not observed.
+    ``wanted`` is the target number of healthy replicas; ``None`` means all. ``expected`` is when each instance
+    belonged to the cluster: such time without a state is not observed.
     """
 
     seen: tuple[StatePeriod, ...]
@@ -106,7 +106,7 @@ class ClusterRecord:
     wanted: int | None = None
 
     def boundaries(self) -> Iterator[Interval]:
-        """Return every interval at whose ends something may change."""
+        """Return all intervals at whose ends the state can change."""
         yield from (item.interval for item in self.seen)
         yield from (interval for _, _, interval in self.expected)
         yield from (item.interval for item in self.occupied)

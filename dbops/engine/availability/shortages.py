@@ -1,4 +1,4 @@
-"""What a cluster was short of at one moment, and for which cause. Pure."""
+"""Judge what a cluster lacked at one moment, and why."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,27 +21,27 @@ from dbops.engine.states import BackupMethod, Role
 
 REPLICAS = (Role.REPLICA, Role.BACKUP)
 _CAUSES = list(Cause)
-#: Stands where a part's time is not said yet.
+#: Placeholder for an interval that is not known yet.
 NO_TIME = Interval(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
 
 
 class Gap(StrEnum):
-    """What a cluster was short of."""
+    """What a cluster lacked."""
 
-    NOT_REBUILDABLE = "no rebuild could start"
+    NOT_REBUILDABLE = "rebuild blocked"
     SHORT = "too few healthy replicas"
     NO_SOURCE = "no healthy source"
-    PAUSED = "the source's replication was paused"
-    NO_CANDIDATE = "the primary had no healthy replica"
+    PAUSED = "source replication paused"
+    NO_CANDIDATE = "no replica to fail over to"
     NOT_OBSERVED = "not observed"
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """A time in which a cluster was short of one thing for one cause.
+    """An interval of one gap with one cause.
 
-    ``reference`` names the rebuild, run or instance that it rests on; ``missing`` how many replicas were missing. ``planned`` is the
-    maintenance that it lies in, announced or marked afterwards; it is a gap all the same.
+    ``reference`` is the rebuild, run or instance behind it; ``missing`` is the number of missing replicas.
+    ``planned`` is the maintenance around it; planned gaps still count.
     """
 
     gap: Gap
@@ -54,7 +54,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class ClusterMoment:
-    """What held at one moment. A list that is the same object as that of an earlier moment has not changed."""
+    """The state at one moment. A list that is the same object as before has not changed."""
 
     seen: list[StatePeriod]
     expected: list[tuple[str, Role]]
@@ -69,7 +69,7 @@ States: TypeAlias = dict[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class _OpenShortage:
-    """One gap at a moment, not yet with its time."""
+    """One gap at a moment, without its interval."""
 
     gap: Gap
     cause: Cause
@@ -79,7 +79,7 @@ class _OpenShortage:
 
 @dataclass(slots=True)
 class _BaseShortages:
-    """What follows from states and rebuilds alone: it holds until one of these changes, which is seldom."""
+    """Results that depend only on states and rebuilds, which change seldom."""
 
     of: tuple[list[StatePeriod], list[tuple[str, Role]], list[RebuildPhase]]
     sources: States
@@ -92,23 +92,23 @@ class _BaseShortages:
 
 
 class Judge:
-    """Tells what one cluster was short of, for moments that are asked in order."""
+    """Judge one cluster at moments asked in order."""
 
     def __init__(self, record: ClusterRecord, method: MethodTraits) -> None:
         self._wanted, self._method = record.wanted, method
         self._standing: _BaseShortages | None = None
 
     def of(self, now: ClusterMoment) -> list[Shortage]:
-        """Return what the cluster was short of; its time is for the caller to say."""
+        """Return the gaps of a moment; the caller adds the interval."""
         if self._standing is None or not self._standing.holds(now):
             self._standing = _standing(now, self._wanted)
         standing = self._standing
         findings = [*standing.found, _paused(now), _not_rebuildable(now, standing.sources, self._method)]
-        told = [found for found in findings if found and found.gap is not Gap.NOT_OBSERVED]
+        gaps = [found for found in findings if found and found.gap is not Gap.NOT_OBSERVED]
         if _UNKNOWN in findings or not now.expected:
-            told.append(_OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_LOOKED, standing.unseen))
-        planned = now.planned[0].reference if told and now.planned else ""
-        return [Shortage(one.gap, NO_TIME, one.cause, one.reference, one.missing, planned) for one in told]
+            gaps.append(_OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_LOOKED, standing.unseen))
+        planned = now.planned[0].reference if gaps and now.planned else ""
+        return [Shortage(one.gap, NO_TIME, one.cause, one.reference, one.missing, planned) for one in gaps]
 
 
 def _standing(now: ClusterMoment, wanted: int | None) -> _BaseShortages:
@@ -124,7 +124,7 @@ def _standing(now: ClusterMoment, wanted: int | None) -> _BaseShortages:
     )
 
 
-#: Whether there was a gap depends on an instance that nobody looked at.
+#: Whether there was a gap depends on an instance without a probe.
 _UNKNOWN = _OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_LOOKED)
 
 
@@ -165,7 +165,7 @@ def _paused(now: ClusterMoment) -> _OpenShortage | None:
 
 
 def _not_rebuildable(now: ClusterMoment, sources: States, method: MethodTraits) -> _OpenShortage | None:
-    """Tell whether no rebuild could start: no source is healthy and free, no backup is there to read, or maintenance forbids it."""
+    """Return whether no rebuild could start: no free healthy source, no readable backup, or maintenance."""
     if not now.expected:
         return None
     for stop in now.planned:
@@ -194,7 +194,7 @@ def _no_backup(now: ClusterMoment, blocking: dict[str, OccupiedPeriod], kind: Ba
 
 
 def _why_missing(now: ClusterMoment, replicas: States) -> tuple[Cause, str]:
-    """Return what the replica that is nearest to being healthy again waits for; where nobody asked for a rebuild, detection."""
+    """Return what the replica closest to healthy waits for; without a requested rebuild, detection."""
     missing = {name for name, state in replicas.items() if state not in (HEALTHY, None)}
     phases = [phase for phase in now.phases if phase.target in missing]
     if phases:

@@ -1,7 +1,6 @@
-"""What if: a cluster's real history with one thing changed, and what it would have been short of then. Pure.
+"""Replay the history of a cluster with one change.
 
-Only what was in the way of rebuilds is changed. How long rebuilds took and what they waited for stays as it was: nobody knows what they
-would have done.
+Only the blockers of rebuilds change. Rebuild durations and waiting times stay as recorded.
 """
 
 from collections import defaultdict
@@ -18,9 +17,9 @@ from dbops.engine.schedule.calendar import Interval, clip, merge
 from dbops.engine.schedule.conflicts import MethodTraits
 from dbops.engine.states import Role
 
-#: A change that removes less than this share of the blocked time is none.
+#: A change that removes less than this share of the blocked time is ignored.
 LEAST_PERCENT = 1.0
-#: What a source is called that is not there.
+#: The name of the additional source.
 ADDED = "another source"
 
 M = TypeVar("M", bound=MethodTraits)
@@ -28,12 +27,12 @@ M = TypeVar("M", bound=MethodTraits)
 
 @dataclass(frozen=True, slots=True)
 class WhatIfChange:
-    """One thing that might be done.
+    """A possible change.
 
     Args:
-        schedule: whose runs are changed; empty for none.
-        by: they begin so much later; earlier where it is negative.
-        takes: each of them takes so long; ``None``: as long as it took.
+        schedule: the schedule whose runs change; empty for none.
+        by: shift of the runs; negative is earlier.
+        takes: duration of each run; ``None``: unchanged.
         blocks: by which methods no rebuild starts beside them; ``None``: as it was.
         adds_source: there is one more backup instance, always healthy, that no backup reads.
     """
@@ -46,13 +45,13 @@ class WhatIfChange:
 
     @property
     def effort(self) -> tuple[bool, bool, timedelta]:
-        """How much it asks for: another hour less than another kind of backup, that less than another machine."""
+        """Return the effort: moving a schedule, then changing the backup method, then adding a machine."""
         return self.adds_source, self.takes is not None, abs(self.by)
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOutcome:
-    """What a cluster was short of, and would have been, in microseconds by kind."""
+    """The recorded and the changed gaps, in microseconds by key."""
 
     change: WhatIfChange
     before: Amounts
@@ -68,19 +67,19 @@ class WhatIfOutcome:
 
     @property
     def removed_percent(self) -> float:
-        """How much of the time in which no rebuild could start it removes; negative where it adds."""
+        """Return the removed share of the blocked time; negative if the change adds to it."""
         return 100 * (1 - self.blocked_after / self.blocked_before) if self.blocked_before else 0.0
 
 
 def blocked(found: Amounts) -> int:
-    """Return how long no rebuild could start."""
+    """Return the blocked time."""
     return sum(value for kind, value in found.items() if kind.gap is Gap.NOT_REBUILDABLE)
 
 
 def changed(record: ClusterRecord, change: WhatIfChange, period: Interval) -> ClusterRecord:
-    """Return a period's history with a change.
+    """Return the history of a period with a change.
 
-    Runs that are moved over an end of the period come in at the other one: so the same hours of backup stand before and after.
+    Runs moved over an end of the period reappear at the other end, so that the hours of backups stay the same.
     """
     if change.schedule:
         record = replace(record, occupied=tuple(_changed(record.occupied, change, period)))
@@ -101,7 +100,7 @@ def _changed(occupied: Iterable[OccupiedPeriod], change: WhatIfChange, period: I
 
 
 def _moved(interval: Interval, by: timedelta, period: Interval) -> list[Interval]:
-    """Return the part that lies in a period, moved; what leaves it at one end comes in at the other."""
+    """Return the part within a period, moved; the part beyond one end reappears at the other."""
     if not by:
         return [interval]
     length = period.end - period.start
@@ -114,7 +113,7 @@ def _moved(interval: Interval, by: timedelta, period: Interval) -> list[Interval
 
 
 def _with_source(record: ClusterRecord) -> ClusterRecord:
-    """Add a backup instance that was healthy whenever anybody looked at the cluster at all."""
+    """Add a backup instance that was healthy while the cluster was observed."""
     there = merge(interval for _, _, interval in record.expected)
     looked = merge(item.interval for item in record.seen)
     return replace(
@@ -125,7 +124,7 @@ def _with_source(record: ClusterRecord) -> ClusterRecord:
 
 
 def compare(record: ClusterRecord, change: WhatIfChange, period: Interval, *, method: MethodTraits) -> WhatIfOutcome:
-    """Return what one change would have made of a period."""
+    """Return the outcome of one change."""
     return _compared(record, change, period, method, _amounts(record, period, method))
 
 
@@ -142,8 +141,7 @@ def _amounts(record: ClusterRecord, period: Interval, method: MethodTraits) -> A
 def proposals(
     record: ClusterRecord, changes: Sequence[WhatIfChange], period: Interval, *, method: MethodTraits
 ) -> list[WhatIfOutcome]:
-    """Return the changes that remove a part of the time in which no rebuild could start, the best first; of two that are as good
-    the one that asks for less."""
+    """Return the changes that reduce the blocked time, best first; of equal ones the one with less effort first."""
     before = _amounts(record, period, method)
     if not blocked(before):
         return []
@@ -153,8 +151,7 @@ def proposals(
 
 
 def by_method(record: ClusterRecord, period: Interval, methods: Iterable[M]) -> list[tuple[M, dict[Cause, int]]]:
-    """Return by way of rebuilding how long none could start, in microseconds by cause, the longest first. The record has complete
-    backups, too."""
+    """Return the blocked time by method, in microseconds by cause, longest first. The record has complete backups."""
     return [(method, _by_cause(_amounts(record, period, method))) for method in methods]
 
 

@@ -1,4 +1,4 @@
-"""Finished backups that a rebuild may read instead of a running server: which files there are, and which of them is read."""
+"""Choose the finished backup that a rebuild reads."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from dbops.engine.states import BackupMethod
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The file of a managed backup that was found whole when it was published (``engine.backups.completeness``).
+    """The file of a managed backup that passed the completeness check.
 
-    ``identity`` is not part of it: a directory may be moved to another disk; ``sha256`` is what the file must have when it arrives.
-    ``data_bytes`` is what the tool read, ``None`` where that was not measured; ``gtid`` the position at which the data is, ``""`` where
-    the server kept none. ``taken_at`` is when it began: what a change needs to be later than is the end, and what age counts from this.
+    ``identity`` is left out, because a directory may move to another disk. ``sha256`` is checked on arrival.
+    ``data_bytes`` is the size of the source data, ``None`` if not measured. ``gtid`` is the position of the data,
+    ``""`` if the server has none. ``taken_at`` is the start of the backup, from which its age counts.
     """
 
     run: int
@@ -38,16 +38,16 @@ def newest(
     method: BackupMethod,
     restore_tests: Mapping[int, RestoreTestEnd] | None = None,
 ) -> Archive | None:
-    """Return the backup that is read: the newest of an instance by one method that is not known to be bad.
+    """Return the newest backup of an instance by one method that is not known to be bad.
 
     Args:
         archives: of any instances and methods.
         instance: name of the instance.
         method: by which the backup was made.
-        proofs: by run, the last proof that tells something of it.
+        restore_tests: by run, its last conclusive restore test.
 
-    One in doubt is passed over as long as there is another. Where all are known to be bad it is the newest of these, and whoever
-    plans has to refuse it (``engine.planning.checks.archive``); ``None`` where there is none at all.
+    A backup in doubt is used only if there is no other. If all are known to be bad, the result is the newest of these, which
+    ``engine.planning.checks.archive`` refuses. The result is ``None`` without any backup.
     """
     found = [one for one in archives if one.instance == instance and one.method is method]
     said = restore_tests or {}
@@ -57,5 +57,5 @@ def newest(
 
 
 def is_known_bad(archive: Archive, restore_tests: Mapping[int, RestoreTestEnd]) -> bool:
-    """Tell whether the last proof that tells something of a backup found it bad."""
+    """Return whether the last conclusive restore test found the backup bad."""
     return archive.run in restore_tests and restore_tests[archive.run].is_bad

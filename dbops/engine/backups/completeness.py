@@ -1,4 +1,4 @@
-"""Whether the file of a backup is whole. Exit statuses lie, so all of the evidence must agree before it gets its final name."""
+"""Check that a backup file is complete before it gets its final name. Exit statuses alone are not enough."""
 
 import re
 from collections.abc import Mapping
@@ -25,13 +25,16 @@ STAGES = {
 NOTHING_KEPT = CATALOGUE["backup.failed"].state
 
 _BINLOG_POS = re.compile(r"filename '([^']*)', position '?(\d+)'?(?:,? GTID of the last change '([^']*)')?", re.DOTALL)
-#: What a dump program says in a good run. Anything else on its standard error is no good run.
+#: Normal output of a dump program. Anything else on its standard error fails the backup.
 _HARMLESS = re.compile(r"warning|deprecated|^--\s|^\s*$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class VerifiedBackup:
-    """A file that is whole, under its partial name. ``identity`` is its device:inode, ``mount`` where its file system is mounted."""
+    """A complete file under its partial name.
+
+    ``identity`` is device:inode, ``mount`` the mount point of its file system.
+    """
 
     bytes: int
     sha256: str
@@ -44,15 +47,15 @@ class VerifiedBackup:
 
 
 def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> VerifiedBackup:
-    """Return what a finished job wrote when all of it proves that the file is whole.
+    """Return the verified backup of a finished job, if all evidence shows that its file is complete.
 
     Args:
         plan: of the run.
-        state: of its job, which has ended or vanished.
+        state: of the job, ended or vanished.
         files_text: the job's ``log.files``.
 
     Raises:
-        Refused: the host is not as it must be; nothing was written (``backup.refused``).
+        Refused: the host does not match the plan; nothing was written (``backup.refused``).
         RemoteFailure: the first real cause.
     """
     _must_have_worked(plan, state)
@@ -64,9 +67,9 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Verified
     if not problem and not (facts.get("bytes", "").isdigit() and int(facts["bytes"]) > 0):
         problem = "the file is empty"
     if not problem and not re.fullmatch(r"[0-9a-f]{64}", facts.get("sha256", "")):
-        problem = "its checksum is missing"
+        problem = "the checksum is missing"
     if problem:
-        raise _failure("backup.incomplete", f"every stage ended with status 0, but {problem}")
+        raise _failure("backup.incomplete", f"all stages exited with status 0, but {problem}")
     return VerifiedBackup(
         bytes=int(facts["bytes"]),
         sha256=facts["sha256"],
@@ -82,7 +85,7 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Verified
 
 
 def position_of(plan: BackupPlan, files: Mapping[str, str]) -> Coordinates:
-    """Return the position of the server's own binary log at which the backup is, as its tool says; empty where it has none."""
+    """Return the server's binary log position of the backup, as its tool reports it; empty if it has none."""
     if plan.method is BackupMethod.DUMP:
         return dump_position(files.get("position", ""))
     flavor = flavor_for(plan.version, plan.flavor)
@@ -94,16 +97,16 @@ def position_of(plan: BackupPlan, files: Mapping[str, str]) -> Coordinates:
 
 
 def _failure(code: str, found: str) -> RemoteFailure:
-    return RemoteFailure(code, "Making the backup", cause=found)
+    return RemoteFailure(code, "Running the backup", cause=found)
 
 
 def _known_cause(known: KnownFailure, said: str) -> RemoteFailure:
     found = f"{known.sentence} ({said})"
-    return RemoteFailure(known.code, "Making the backup", cause=found, state=NOTHING_KEPT)
+    return RemoteFailure(known.code, "Running the backup", cause=found, state=NOTHING_KEPT)
 
 
 def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
-    """What ended before the pipe did."""
+    """Raise the failure of a job that ended before its pipe did."""
     output = state.tails.get("out", "").strip()
     last = output.splitlines()[-1] if output else ""
     if state.status is JobStatus.VANISHED:
@@ -118,8 +121,8 @@ def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
     if state.exit_status != 0 and (last.startswith("FAILED: ") or not state.stages):
         killed = KILLED_STATUSES.get(state.exit_status or 0)
         if killed and not last.startswith("FAILED: "):
-            raise _failure("backup.killed", f"the job was ended by signal {killed}")
-        said = f"exit status {state.exit_status}, without a word"
+            raise _failure("backup.killed", f"signal {killed} killed the job")
+        said = f"exit status {state.exit_status} without output"
         raise _failure("backup.failed", last.removeprefix("FAILED: ") or said)
 
 
@@ -128,16 +131,16 @@ def _stages_must_have_worked(plan: BackupPlan, state: JobState, log: str) -> Non
     if all(status == 0 for status in statuses.values()) and state.exit_status == 0:
         return
     said = ", ".join(f"{name} {status}" for name, status in statuses.items())
-    for name in ("write", "sum", "compress", "tool"):  # who breaks a pipe is behind those who feel it
+    for name in ("write", "sum", "compress", "tool"):  # a broken pipe is caused by a later stage
         if (signal := KILLED_STATUSES.get(statuses[name] or 0)) is not None:
             raise _failure(
                 "backup.killed",
-                f"the program of stage '{name}' was ended by signal {signal} ({said})",
+                f"signal {signal} killed the program of stage '{name}' ({said})",
             )
     if known := _known(state, log):
         raise _known_cause(known, said)
     words = next((tail for name in ("write", "compress", "tool") if (tail := state.tails.get(name, "").strip())), "")
-    raise _failure("backup.failed", f"exit statuses: {said}. Last words: {words[-500:] or '(none)'}")
+    raise _failure("backup.failed", f"exit statuses: {said}. Last output: {words[-500:] or '(none)'}")
 
 
 def _known(state: JobState, log: str) -> KnownFailure | None:
@@ -162,9 +165,9 @@ def _physical_problem(plan: BackupPlan, files: Mapping[str, str], log: str) -> s
     if not lines or not lines[-1].rstrip().endswith("completed OK!"):
         return f"the backup tool's last line is not 'completed OK!' but: {lines[-1][:300] if lines else '(nothing)'}"
     if OTHER_DATADIR in log:
-        return "the backup tool read another data directory than the server's own"
+        return "the backup tool read a different data directory than the server's"
     flavor = flavor_for(plan.version, plan.flavor)
     for kind in ("info", "checkpoints"):
         if not first_of(flavor, kind, files):
-            return f"the tool left no {' or '.join(name for name in metadata_file_names(plan) if kind in name)}"
+            return f"the tool wrote no {' or '.join(name for name in metadata_file_names(plan) if kind in name)}"
     return ""

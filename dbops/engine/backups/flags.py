@@ -1,7 +1,8 @@
-"""What is not as usual with a backup run: late, too long, too small, too large. Pure: times and sizes in, codes out.
+"""Flag unusual backup runs: late, too long, too small, too large.
 
-Where the limits come from: wmfbackups warns at 5 % and calls 15 % critical, against the backup before, for databases that
-hardly change within a day. Here a flag should be worth a look each time, so it is 15 %, against the median of the last runs.
+The limits: wmfbackups warns at 5 % and calls 15 % critical, against the backup before, for databases that hardly
+change within a day. Here a flag should be worth a look each time, so the limit is 15 % of the median of the last
+runs.
 """
 
 import math
@@ -11,18 +12,18 @@ from datetime import datetime
 from enum import StrEnum
 from statistics import median
 
-#: Runs that speak for the next one, newest first.
+#: Number of past runs that count, newest first.
 HISTORY_RUNS = 20
-#: Sizes grow with the data: only the newest ones are compared with.
+#: Number of past sizes that count: sizes grow with the data.
 SIZE_RUNS = 5
 MINIMUM_SIZES = 3
 MINIMUM_DURATIONS = 5
 SIZE_SHARE = 0.15
-#: A small database doubles within a day without anything being wrong: differences below this are never told.
+#: Smaller differences are never flagged: a small database can double within a day.
 SIZE_SLACK_BYTES = 300_000
-#: Without a history: a packed nothing, or a dump that is its own header.
+#: Limit without a history: an empty archive, or a dump with only its header.
 NOTHING_BYTES = 2_000
-#: One run in ten takes longer than the 90th percentile: it takes this much more to be told.
+#: One run in ten exceeds the 90th percentile: a flagged run exceeds it by this factor.
 LONG_SHARE = 1.25
 LONG_SLACK_SECONDS = 60.0
 
@@ -38,7 +39,7 @@ class RunFlag(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RunFigures:
-    """What is compared of one run. ``seconds`` is how long it took, or has taken until now. Unknown is ``None``."""
+    """The compared figures of one run. ``seconds`` is its duration, or its time so far. Unknown is ``None``."""
 
     due_at: datetime | None = None
     started_at: datetime | None = None
@@ -58,9 +59,9 @@ def flags_of(
     """Return the flags of a run, in the order of ``RunFlag``.
 
     Args:
-        history: its predecessors that succeeded, newest first.
-        late_after_seconds: it is late when it begins later than this after it was due.
-        expected_seconds: what a person expects; counts while there are fewer than ``MINIMUM_DURATIONS`` runs.
+        history: its successful predecessors, newest first.
+        late_after_seconds: a run that starts later than this after its due time is late.
+        expected_seconds: the expected duration, used below ``MINIMUM_DURATIONS`` runs.
     """
     flags = [
         RunFlag.LATE if is_late(run, now, late_after_seconds) else None,
@@ -71,27 +72,27 @@ def flags_of(
 
 
 def is_late(run: RunFigures, now: datetime, late_after_seconds: int) -> bool:
-    """Tell whether it began, or has not yet begun, later than allowed. A run that was never due is never late."""
+    """Return whether a run started, or still waits, later than allowed. A run without a due time is never late."""
     if run.due_at is None:
         return False
     return ((run.started_at or now) - run.due_at).total_seconds() > late_after_seconds
 
 
 def is_too_long(run: RunFigures, history: Sequence[RunFigures], expected_seconds: int | None) -> bool:
-    """Tell whether it takes longer than its own history, or what a person expects, leads one to expect."""
+    """Return whether a run takes longer than its history or its expected duration allows."""
     usual = usual_seconds(history, expected_seconds)
     return usual is not None and run.seconds is not None and run.seconds > usual * LONG_SHARE + LONG_SLACK_SECONDS
 
 
 def usual_seconds(history: Sequence[RunFigures], expected_seconds: int | None) -> float | None:
-    """Return the 90th percentile of the last runs, what a person expects while they are few, or ``None``."""
+    """Return the 90th percentile of the last runs, the expected duration if there are few, or ``None``."""
     known = [item.seconds for item in history[:HISTORY_RUNS] if item.seconds is not None]
     return percentile(known, 0.9) if len(known) >= MINIMUM_DURATIONS else expected_seconds
 
 
 def _by_size(run: RunFigures, history: Sequence[RunFigures]) -> list[RunFlag]:
     if run.bytes is None or not run.is_succeeded:
-        return []  # what failed is flagged by its status
+        return []  # failed runs are flagged by their status
     known = [item.bytes for item in history if item.bytes is not None][:SIZE_RUNS]
     if len(known) < MINIMUM_SIZES:
         return [RunFlag.SMALL] if run.bytes < NOTHING_BYTES else []
@@ -103,7 +104,10 @@ def _by_size(run: RunFigures, history: Sequence[RunFigures]) -> list[RunFlag]:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """Return the smallest value that at least ``share`` of all do not exceed. Raises ``ValueError`` where there is none."""
+    """Return the smallest value that at least ``share`` of all values do not exceed.
+
+    Raises ``ValueError`` without values.
+    """
     ordered = sorted(values)
     if not ordered:
         raise ValueError("no values")

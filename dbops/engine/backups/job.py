@@ -1,6 +1,6 @@
-"""The work of one backup run: a job that is started once and found again, then judged, published, and older files removed.
+"""Run the job of one backup run: start or find it, check it, publish the file, remove older files.
 
-Nothing here touches replication: no step stops or starts it, and no option of the tools that does is used.
+Replication stays unchanged: no step stops or starts it, and no option of the tools does.
 """
 
 import json
@@ -22,7 +22,10 @@ from dbops.engine.states import BackupMethod, Level
 
 @dataclass(slots=True)
 class BackupContext:
-    """One run at work. ``credentials`` is an option file's text; ``checkpoint`` is plain data that survives the driver."""
+    """One running backup.
+
+    ``credentials`` is the text of an option file; ``checkpoint`` is plain data that survives the driver.
+    """
 
     plan: BackupPlan
     jobs: Jobs
@@ -44,12 +47,12 @@ class BackupContext:
 
 
 def _stalled(found: str) -> RemoteFailure:
-    return RemoteFailure("backup.stalled", "Making the backup", cause=found)
+    return RemoteFailure("backup.stalled", "Running the backup", cause=found)
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedBackup:
-    """A backup under its final name. ``record`` is what stands beside it."""
+    """A backup under its final name. ``record`` is the content of its record file."""
 
     path: str
     bytes: int
@@ -57,7 +60,7 @@ class PublishedBackup:
 
 
 class Removal(StrEnum):
-    """What became of a file that was to be removed. ``ABSENT``: it was not there, which is no proof that it is gone."""
+    """The result of a removal. ``ABSENT``: the file was not found, so it may not be gone for good."""
 
     REMOVED = "removed"
     ABSENT = "absent"
@@ -65,14 +68,16 @@ class Removal(StrEnum):
 
 
 def advance(site: BackupContext) -> PublishedBackup | None:
-    """Do or follow what is due for about a second. Return the published backup once it is, ``None`` to be asked again.
+    """Advance the backup for about a second. Return the published backup, or ``None`` if it is not finished.
 
     Raises:
-        Unreachable: nothing is known of the host; before the job was asked for (``memory["asked"]``) nothing runs there either.
+        Unreachable: the host does not answer; before the job was requested (``checkpoint["asked"]``) nothing runs there.
         Refused, RemoteFailure: the run has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    site.job.begin(site.journal, lambda: site.journal.say(f"Runs on {site.plan.instance}'s host: {site.plan.command}"))
+    site.job.begin(
+        site.journal, lambda: site.journal.say(f"Command on the host of {site.plan.instance}: {site.plan.command}")
+    )
     state = site.job.follow(lambda: _start(site))
     if state.status is JobStatus.ABSENT:
         return None
@@ -86,11 +91,13 @@ def advance(site: BackupContext) -> PublishedBackup | None:
 
 
 def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
-    """End the job if it runs and remove its files. Any number of times. Raises as ``Jobs``, ``Unreachable`` too while it cannot be ended.
+    """Stop the job and remove its files.
+
+    Idempotent. Raises like ``Jobs``, and ``Unreachable`` while the job can't be stopped.
 
     Args:
-        site: the run that has failed, or was stopped.
-        is_final_kept: leave what stands under the final name: until there is another, it may be the only backup.
+        site: the failed or stopped run.
+        is_final_kept: keep the file with the final name: it may be the only backup.
     """
     if not site.checkpoint.get("asked"):
         return
@@ -107,7 +114,7 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
 
 
 def remove(site: BackupContext, paths: list[str]) -> dict[str, Removal]:
-    """Remove files with their records. Return what became of each. Raises as ``Jobs``."""
+    """Remove files with their records. Return the result for each. Raises like ``Jobs``."""
     result = site.jobs.act(IN_BASH, load("common", "remove_backups"), *paths)
     said = {path: word for word, _, path in (line.partition(" ") for line in result.stdout.splitlines())}
     words = {"removed": Removal.REMOVED, "absent": Removal.ABSENT}
@@ -115,7 +122,7 @@ def remove(site: BackupContext, paths: list[str]) -> dict[str, Removal]:
 
 
 def _withdraw(site: BackupContext) -> bool:
-    """Remove what stands under the final name where it is this run's. Return whether nothing of the run is left there."""
+    """Remove the file with the final name if it is of this run. Return whether no file of the run is left."""
     plan, final = site.plan, site.checkpoint["final"]
     result = site.jobs.act(
         IN_BASH,
@@ -129,7 +136,7 @@ def _withdraw(site: BackupContext) -> bool:
     if result.exit_status is None:
         raise Unreachable("ssh.lost", "Removing a failed backup", cause="the connection ended before the answer")
     if result.stdout.strip() == "another":
-        site.journal.say(f"{plan.path} is not this run's file, and was left alone.", level=Level.WARNING)
+        site.journal.say(f"{plan.path} belongs to another run and was kept.", level=Level.WARNING)
     return result.exit_status == 0
 
 
@@ -160,7 +167,7 @@ def _start(site: BackupContext) -> None:
 
 
 def _report_progress(site: BackupContext, state: JobState) -> None:
-    """Bytes of the file are those that the compressor has written; how far it is follows the last run, else what was read."""
+    """Return the progress: bytes written by the compressor, and a share by the last run's size or the bytes read."""
     now = site.clock.now()
     written, read = state.counters.get("compress.write_bytes"), state.counters.get("compress.read_bytes")
     if written is not None and read is not None:
@@ -195,7 +202,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
     }
     site.checkpoint["publishing"] = True
     site.checkpoint["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
-    site.journal.flush()  # whoever comes after a driver that dies from here on must know what may stand under the final name
+    site.journal.flush()  # a driver that takes over must know that the final name may be in use
     text = json.dumps(record, indent=2, sort_keys=True) + "\n"
     result = site.jobs.act(
         IN_BASH,
@@ -212,7 +219,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
     if result.exit_status is None:
         raise Unreachable("ssh.lost", "Publishing the backup", cause="the connection ended before the answer")
     if result.exit_status == REFUSED_STATUS:
-        # what stands there is somebody else's: nothing of ours may be looked for under that name
+        # the file with that name belongs to another run: do not search for ours there
         del site.checkpoint["final"]
     if result.exit_status != 0:
         said = f"{result.stdout}{result.stderr}".strip()[-400:]

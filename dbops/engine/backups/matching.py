@@ -1,6 +1,6 @@
-"""Which run a sighting belongs to: the same run seen by a probe, told by a report and known from before is one run.
+"""Match sightings of a backup: probes, reports and stored rows of the same run become one run.
 
-``which_run`` finds the run, ``joined`` merges what is known of it, ``fits`` compares it with a due time of a schedule.
+``which_run`` finds the run, ``joined`` merges the information, ``fits`` compares a run with a due time.
 """
 
 from collections import Counter
@@ -13,20 +13,20 @@ from dbops.engine.facts.backups import BackupConnection, BackupProcess, Reads
 from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.states import BackupMethod, RunOrigin, knows_better
 
-#: What was observed may begin a little before the report's own start, or end after it: clocks of calls, not of hosts.
+#: Tolerance between the reported and the observed start or end of a run.
 TOLERANCE = timedelta(seconds=60)
-#: A script that dumps one database after the other: the next process begins within this time after the last one was seen.
+#: A script that dumps several databases starts the next process within this time.
 FAMILY_GAP = timedelta(seconds=90)
-#: Tools that work over several connections at once.
+#: Tools that use several connections at once.
 MANY_CONNECTIONS = frozenset({"mydumper", "mysqlsh"})
-#: Clocks differ, and some cron daemons start a little early.
+#: Tolerance for clock differences and cron daemons that start early.
 EARLY = timedelta(minutes=5)
-#: A run that begins later than this after it was due is another one, made by hand.
+#: A run that starts later than this after its due time counts as manual.
 REACH = timedelta(hours=6)
 
 
 class Where(StrEnum):
-    """Where the process of a backup runs: on the instance's own host, on another machine, or nobody knows."""
+    """Where the process of a backup runs: on the instance's host, on another machine, or unknown."""
 
     HERE = "here"
     ELSEWHERE = "elsewhere"
@@ -35,12 +35,12 @@ class Where(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """What one origin says of one run.
+    """The information of one origin about one run.
 
-    ``until`` is the last moment at which it is known to have gone on: its end, where ``is_over``. ``process``, ``parents``
-    and ``family`` are keys as in ``BackupProcess``; ``pid`` is the number that a reporter gave of its command, which
-    counts only where ``where`` is ``HERE``. ``start_is_unknown``: only an end was reported, and ``started_at`` is that end.
-    ``may_begin``: it is certain enough to begin a run, and not only to continue one.
+    ``until`` is the last known moment of the run: its end if ``is_over``. ``process``, ``parents`` and ``family`` are
+    keys as in ``BackupProcess``; ``pid`` is the reported process id, valid only if ``where`` is ``HERE``.
+    ``start_is_unknown``: only an end was reported, and ``started_at`` is that end. ``may_begin``: reliable enough to
+    start a run, not only to continue one.
     """
 
     origin: RunOrigin
@@ -61,17 +61,17 @@ class Sighting:
 
 @dataclass(frozen=True, slots=True)
 class KnownRun:
-    """A run as it stands in the table."""
+    """A stored run."""
 
     pk: int
     said: Sighting
 
 
 def which_run(new: Sighting, runs: Iterable[KnownRun], alive: Collection[str] = ()) -> KnownRun | None:
-    """Return the run that ``new`` belongs to, ``None`` where it is another one.
+    """Return the run that ``new`` belongs to, or ``None``.
 
     Args:
-        runs: of the same instance, those that go on and those that ended lately.
+        runs: running and recently ended runs of the same instance.
         alive: keys of all processes that the same probe saw: a script's next process is no next one while the last still runs.
     """
     known = [run for run in runs if run.said.method == new.method]
@@ -83,7 +83,7 @@ def which_run(new: Sighting, runs: Iterable[KnownRun], alive: Collection[str] = 
 
 
 def joined(known: Sighting, new: Sighting) -> Sighting:
-    """Return what is known once ``new`` is: the better origin's words first, and nothing that was known gets lost."""
+    """Return the merged information: the better origin wins, and known values are kept."""
     better, other = (new, known) if knows_better(new.origin, known.origin) else (known, new)
     current = new if new.process else known
     return replace(
@@ -104,7 +104,7 @@ def joined(known: Sighting, new: Sighting) -> Sighting:
 
 
 def _is_over(known: Sighting, new: Sighting) -> bool:
-    """Whoever knows better says so; a probe that sees the process again is right, a reporter's word of the end is final."""
+    """Return whether the run has ended: a probe that sees the process wins, and a reported end is final."""
     if knows_better(known.origin, new.origin):
         return known.is_over
     if knows_better(new.origin, known.origin) or new.origin == RunOrigin.OBSERVED:
@@ -117,14 +117,14 @@ def _is_identical(new: Sighting, known: Sighting) -> bool:
         return True
     if new.process and new.process == known.process:
         return True
-    # numbers of connections begin anew with each start of the server
+    # connection ids restart with the server
     return bool(new.connection) and new.connection == known.connection and _overlap(new, known)
 
 
 def _contradicts(new: Sighting, known: Sighting) -> bool:
-    """Tell whether the two cannot be one run, whatever their times say."""
+    """Return whether the two can't be one run, regardless of their times."""
     if RunOrigin.MANAGED in (new.origin, known.origin):
-        return True  # our own run is known by its process, and nobody reports it
+        return True  # a managed run is known by its process, and nobody reports it
     if new.report_key and known.report_key:
         return True
     if new.connection and known.connection:
@@ -153,7 +153,7 @@ def _is_next_of_family(new: Sighting, known: Sighting) -> bool:
 
 
 def _is_of_reported(observed: Sighting, reported: Sighting) -> bool | None:
-    """Tell whether the observed process is the reported command or was started by it; ``None`` where that cannot be told."""
+    """Return whether the observed process is the reported command or its child; ``None`` if unknown."""
     if reported.pid is None or not observed.process or reported.where != Where.HERE:
         return None
     return reported.pid in {int(key.split(":")[1]) for key in (observed.process, *observed.parents)}
@@ -164,7 +164,7 @@ def _overlap(one: Sighting, other: Sighting) -> bool:
 
 
 def _begins_before(one: Sighting, other: Sighting) -> bool:
-    """Tell whether ``one`` began while ``other`` was going on, or before."""
+    """Return whether ``one`` started before ``other`` ended."""
     return (
         not other.is_over
         or one.started_at < other.until
@@ -178,7 +178,7 @@ def _lies_within(observed: Sighting, reported: Sighting) -> bool:
 
 
 def fits(started_at: datetime, due: datetime, following: datetime | None, late_after_seconds: int) -> bool:
-    """Tell whether a run that began at ``started_at`` is the one that was due at ``due``.
+    """Return whether a run that started at ``started_at`` is the one due at ``due``.
 
     Args:
         following: the next due time: a run belongs to the due time before it for half of the way there, for ``REACH`` at
@@ -189,10 +189,10 @@ def fits(started_at: datetime, due: datetime, following: datetime | None, late_a
 
 
 def sightings_of(facts: InstanceFacts, *, is_held: bool) -> tuple[Sighting, ...]:
-    """Return the backups of others that a probe saw at work on its instance, oldest first; those that may begin a run come first.
+    """Return the external backups that a probe saw on its instance, oldest first; those that may start a run come first.
 
-    A local connection proves what it reads. Only a process that certainly reads this instance explains it; one of which that is not
-    clear may belong to the connection's run, where it is the only one.
+    A local connection shows what it reads. Only a process that certainly reads this instance explains a connection;
+    an unclear process may belong to the only connection.
 
     Args:
         is_held: a job of ours holds the instance: what works on it from its own host, without a process to be seen, is ours.
@@ -247,7 +247,7 @@ def _of_connections(connections: Sequence[BackupConnection], now: datetime) -> l
 
 
 def connection_key(item: BackupConnection) -> str:
-    """Return what names a backup by its connections: one each, but for tools that open many, all of one client."""
+    """Return the key of a backup seen by its connections: one per connection, or one per client for parallel tools."""
     host = item.client.rpartition(":")[0] or item.client
     if item.tool in MANY_CONNECTIONS:
         return f"{item.tool}:{item.user}@{host}"

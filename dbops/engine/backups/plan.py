@@ -1,4 +1,4 @@
-"""What one backup run will do, frozen before it begins: the machine, the server, the commands and the file."""
+"""Plan a backup run before it starts: machine, server, commands and file."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,26 +15,26 @@ from dbops.engine.states import BackupMethod, Role
 #: The job on the host, and the file with credentials in its directory.
 JOB = "backup"
 CREDENTIALS = "backup.cnf"
-#: What must be free beyond what the last run took, or beyond the data where there was none.
+#: Required free space: a factor of the last backup's size, or of the data's size without a last backup.
 MARGIN, LEAST_BYTES = 1.2, 64 * 1024**2
-#: The compressor is the narrow place of a backup. Measured (zstd 1.5, 2026-11-23): on rows as sysbench makes them level 1 is four times as
-#: fast as the tool's own level 3 and the file is a tenth smaller; on programs and text 1.7 times as fast, the file 1.17 times as large,
-#: which is 1.07 times what gzip makes of it.
+#: The compressor limits the speed of a backup. Measured (zstd 1.5, 2026-11-23): on sysbench rows level 1 is four times
+#: as fast as the tool's default level 3 and the file is 10 % smaller; on programs and text it is 1.7 times as fast and
+#: the file 1.17 times as large (1.07 times the size of gzip's).
 ZSTD_LEVEL = "-1"
-#: It may be every core: the run has low priority (``back_up.sh``), so that the server takes from it and not it from the server. Measured
-#: on 2 cores, 1.1 GB from one copy thread: 3.7 to 4.3 s with two threads, 3.9 to 6.0 s with one.
+#: Compression may use every core: the run has low priority (``back_up.sh``). Measured on 2 cores, 1.1 GB from one copy
+#: thread: 3.7 to 4.3 s with two threads, 3.9 to 6.0 s with one.
 COMPRESSORS_MAXIMUM = 4
-#: One copy thread reads and sends in turns, so that the disk and the compressor wait for each other: the same 1.1 GB took 2.9 s with two.
-#: That is what a backup instance is there for; where an instance serves readers one thread spares them.
+#: One copy thread alternates between reading and sending: the same 1.1 GB took 2.9 s with two. Backup instances use
+#: two; one thread spares instances that serve readers.
 COPY_THREADS, COPY_THREADS_BESIDE_READERS = 2, 1
 
 
 @dataclass(frozen=True, slots=True)
 class BackupSettings:
-    """What the schedule and the inventory say. ``last_bytes`` is the size of the last run's file.
+    """The settings of schedule and inventory.
 
-    ``last_mount`` is the mount point of the file system that it was written to, in the same directory; empty where not known.
-    ``role`` is the instance's in its cluster.
+    ``last_bytes`` is the size of the last backup file, ``last_mount`` the mount point of its file system in the same
+    directory (empty if unknown). ``role`` is the instance's role.
     """
 
     run_id: str
@@ -50,10 +50,11 @@ class BackupSettings:
 
 @dataclass(frozen=True, slots=True)
 class BackupPlan:
-    """Everything that the run will do. ``tools`` and ``clients`` are names of programs, best first: the host has one of them.
+    """Everything that the run will do.
 
-    ``datadir_identity`` is ``device:inode``; ``data_bytes`` what the tool will read, ``expected_bytes`` what the file will have.
-    ``mount`` is where the directory's file system must be mounted: where the last backup's was.
+    ``tools`` and ``clients`` are program names, best first. ``datadir_identity`` is ``device:inode``; ``data_bytes``
+    is the size of the data, ``expected_bytes`` of the file. ``mount`` is the required mount point of the directory:
+    that of the last backup.
     """
 
     run_id: str
@@ -81,7 +82,7 @@ class BackupPlan:
 
     @property
     def partial(self) -> str:
-        """Name of the file while it is written: hidden, and never the final one."""
+        """Return the hidden name of the file while it is written."""
         return f".{self.file}.partial"
 
     @property
@@ -94,19 +95,19 @@ class BackupPlan:
 
     @property
     def command(self) -> str:
-        """The pipe as a person would type it."""
+        """Return the pipe as a shell command line."""
         return f"{show([self.tools[0], *self.options])} | {show(self.compressor)} > {self.partial_path}"
 
 
 def plan_backup(
     asked: BackupSettings, facts: InstanceFacts | None, *, started_at: datetime, run_directory: str
 ) -> BackupPlan:
-    """Return what a run will do.
+    """Return the plan of a run.
 
     Args:
-        asked: from the schedule and the inventory.
-        facts: what a probe has just found.
-        started_at: goes into the file's name, in UTC.
+        asked: settings of the schedule and the inventory.
+        facts: of a new probe.
+        started_at: part of the file name, in UTC.
         run_directory: of this run on the host; the tool's credentials will be below it.
 
     Raises:
@@ -118,7 +119,7 @@ def plan_backup(
         raise Refused(
             "backup.no_directory",
             doing,
-            cause=f"the schedule {asked.schedule} does not say where it writes",
+            cause=f"schedule {asked.schedule} has no directory",
         )
     if facts is None or facts.server is None or facts.host is None or facts.datadir is None:
         raise Refused("backup.no_server", doing, cause=_problem(facts))
@@ -161,13 +162,13 @@ def _compressor(method: BackupMethod, cpu_count: int) -> tuple[str, ...]:
 
 def _problem(facts: InstanceFacts | None) -> str:
     if facts is None:
-        return "it was never probed"
+        return "no probe has read the instance"
     problem = facts.host_problem or facts.server_problem
-    return problem.text if problem else "its server does not answer"
+    return problem.text if problem else "the server does not answer"
 
 
 def _options(asked: BackupSettings, flavor: Flavor, facts: InstanceFacts, server: ServerFacts, job: str) -> list[str]:
-    """Words after the program's name."""
+    """Return the arguments of the program."""
     if asked.method is BackupMethod.DUMP:
         return dump_options(flavor, server, credentials_file=f"{job}/{CREDENTIALS}")
     return flavor.backup_command(
@@ -193,13 +194,13 @@ def _copy_threads(role: Role, facts: InstanceFacts) -> int:
 
 
 def metadata_file_names(plan: BackupPlan) -> tuple[str, ...]:
-    """Return names of the files that a physical backup's tool keeps beside the stream, as proof."""
+    """Return the names of the metadata files that a physical backup tool writes beside the stream."""
     flavor = flavor_for(plan.version, plan.flavor)
     return tuple(name for kind in ("info", "checkpoints") for name in flavor.metadata_files[kind])
 
 
 def record_of(plan: BackupPlan) -> dict[str, Any]:
-    """Return what stands beside the file about its origin."""
+    """Return the content of the record file beside the backup."""
     return {
         "format": "dbops-backup 1",
         "run": plan.run_id,

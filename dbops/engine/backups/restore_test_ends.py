@@ -1,20 +1,20 @@
-"""What the ends of proofs say of the backups that they were made of: good, bad, in doubt, or nothing. Pure."""
+"""Judge backups by the ends of their restore tests: good, bad, in doubt, or inconclusive."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
-#: Ends that say that the backup itself is bad, on whatever host it is restored: its file, its redo log or its tables.
+#: Error codes of a bad backup, regardless of the host: its file, redo log or tables.
 OF_THE_BACKUP = frozenset(
     {"restore_test.damaged", "restore_test.unpack", "restore_test.prepare", "restore_test.tables"}
 )
-#: Ends that may be the backup's fault as well as that of its surroundings: a key or a plugin that was missing, data that lies elsewhere.
+#: Error codes that may be caused by the backup or by its surroundings: a missing key or plugin, data in other places.
 IN_DOUBT = frozenset({"restore_test.start", "restore_test.outside"})
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreTestEnd:
-    """How one proof of a backup run ended, and when. ``code`` and ``found`` are those of its error, empty where it was good."""
+    """The end of one restore test of a run. ``code`` and ``found`` are of its error, empty if it succeeded."""
 
     run: int
     is_good: bool
@@ -24,26 +24,26 @@ class RestoreTestEnd:
 
     @property
     def is_bad(self) -> bool:
-        """Whether the backup is known to be bad."""
+        """Return whether the backup is known to be bad."""
         return not self.is_good and self.code in OF_THE_BACKUP
 
     @property
     def is_doubt(self) -> bool:
-        """Whether the backup may be bad, and may as well be good."""
+        """Return whether the backup may be bad."""
         return not self.is_good and self.code in IN_DOUBT
 
 
 def last_conclusive(ends: Iterable[RestoreTestEnd]) -> dict[int, RestoreTestEnd]:
-    """Return by run the last proof that tells something of its backup; a run of which none does is not in it.
+    """Return the last conclusive restore test by run; runs without one are left out.
 
     Args:
-        ends: of any runs, the oldest first.
+        ends: of any runs, oldest first.
 
-    What is clear, good or bad, is replaced by what is clear later, and never by a doubt.
+    A clear result is replaced by a later clear result, never by a doubt.
     """
-    told: dict[int, RestoreTestEnd] = {}
+    found: dict[int, RestoreTestEnd] = {}
     for end in ends:
-        before = told.get(end.run)
+        before = found.get(end.run)
         if end.is_good or end.is_bad or (end.is_doubt and (before is None or before.is_doubt)):
-            told[end.run] = end
-    return told
+            found[end.run] = end
+    return found

@@ -1,4 +1,4 @@
-"""What is kept of older backups of a schedule. Pure: rows in, rows out."""
+"""Choose the older backups of a schedule that retention removes."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class StoredBackup:
-    """A backup that was published and is not known to be removed. ``path`` is its file on the host.
+    """A published backup that is not known to be removed. ``path`` is its file on the host.
 
-    ``is_restore_tested``: the last proof that tells something of it has shown that it is good.
+    ``is_restore_tested``: its last conclusive restore test succeeded.
     """
 
     pk: int
@@ -22,7 +22,7 @@ class StoredBackup:
 def to_remove(
     runs: Iterable[StoredBackup], *, keep_count: int | None, keep_days: int | None, now: datetime
 ) -> tuple[tuple[StoredBackup, str], ...]:
-    """Return what is removed after a success, oldest first, each with the reason.
+    """Return the backups that are removed after a success, oldest first, each with the reason.
 
     Args:
         runs: the successful runs of one schedule, the newest included.
@@ -39,14 +39,17 @@ def to_remove(
 def spared(
     runs: Iterable[StoredBackup], *, keep_count: int | None, keep_days: int | None, now: datetime
 ) -> StoredBackup | None:
-    """Return what only stays because no newer one is proven, ``None`` where nothing does. Arguments as of ``to_remove``."""
+    """Return the backup that is kept only because no newer one is restore-tested, or ``None``.
+
+    Arguments as for ``to_remove``.
+    """
     known = list(runs)
     stays = newest_tested(known)
     return next((run for run, _ in _beyond(known, keep_count, keep_days, now) if run == stays), None)
 
 
 def newest_tested(runs: Iterable[StoredBackup]) -> StoredBackup | None:
-    """Return the newest backup that is proven, ``None`` where none is."""
+    """Return the newest restore-tested backup, or ``None``."""
     return max((run for run in runs if run.is_restore_tested), key=_age, default=None)
 
 
@@ -57,13 +60,13 @@ def _age(run: StoredBackup) -> tuple[datetime, int]:
 def _beyond(
     runs: Iterable[StoredBackup], keep_count: int | None, keep_days: int | None, now: datetime
 ) -> tuple[tuple[StoredBackup, str], ...]:
-    """Return what is beyond the number or the age that is kept, oldest first, each with the reason."""
+    """Return the backups beyond the maximum number or age, oldest first, each with the reason."""
     found = []
     for place, run in enumerate(sorted(runs, key=_age, reverse=True)):
         if place == 0 or run.run_id not in run.path.rpartition("/")[2] or not run.path.startswith("/"):
             continue
         if keep_count is not None and place >= keep_count:
-            found.append((run, f"the newest {keep_count} are kept"))
+            found.append((run, f"more than {keep_count} backups"))
         elif keep_days is not None and now - run.taken_at > timedelta(days=keep_days):
-            found.append((run, f"it is older than {keep_days} days"))
+            found.append((run, f"older than {keep_days} days"))
     return tuple(reversed(found))

@@ -1,4 +1,4 @@
-"""What a backup tool's command line and statements tell: whether it makes a backup, which instance it reads, what is secret in it."""
+"""Read command lines and statements of backup tools: method, instance and secrets."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from dbops.engine.states import BackupMethod
 
 DUMP_TOOLS = ("mysqldump", "mariadb-dump", "mysqlpump", "mydumper")
 PHYSICAL_TOOLS = ("xtrabackup", "mariadb-backup", "mariabackup", "innobackupex")
-#: What a physical tool does that is no backup: it reads no server.
+#: Options with which a physical tool reads no server.
 NO_BACKUP = {
     "--prepare", "--copy-back", "--move-back", "--apply-log", "--decompress", "--stats", "--export",
     "--version", "--help", "--print-defaults",
@@ -23,8 +23,8 @@ SECRET_OPTION = re.compile(
 SECRET_IN_ADDRESS = re.compile(r"(\w+://[^/\s:@]*:)[^/\s@]+@")
 COMMAND_CHARACTERS = 1000
 
-#: FLUSH TABLES WITH READ LOCK is none of them: dumps, physical backups and people take it, and alone it proves no backup.
-#: What dump tools send to read a table, MySQL's, MariaDB's and mydumper's (``db``.``table``) and MySQL Shell's.
+#: Statements of dump tools that read a table: mysqldump, mariadb-dump, mydumper (``db``.``table``) and MySQL Shell.
+#: FLUSH TABLES WITH READ LOCK is not among them: other programs and people use it too.
 _DUMPS = (
     ("mysqlsh", re.compile(r"/\*\s*mysqlsh dump", re.IGNORECASE)),
     (
@@ -40,10 +40,10 @@ _PHYSICAL = re.compile(r"^\s*(?:BACKUP STAGE|LOCK (?:INSTANCE|TABLES|BINLOG) FOR
 
 @dataclass(frozen=True, slots=True)
 class InstancePlace:
-    """What is known of one instance, to tell whether a process reads it.
+    """The known addresses of one instance.
 
-    ``addresses`` are the names and addresses of its host that reach it on ``port``; ``is_only_server`` says that no other
-    server process runs on the host.
+    ``addresses`` are names and addresses of its host with ``port``; ``is_only_server`` says that no other server
+    process runs on the host.
     """
 
     datadir: str
@@ -56,7 +56,7 @@ class InstancePlace:
 
 @dataclass(frozen=True, slots=True)
 class SocketEnd:
-    """The other end of a connection that a process has: a socket's path, or an address and port."""
+    """The other end of a process's connection: a socket path, or an address and port."""
 
     path: str = ""
     address: str = ""
@@ -64,12 +64,12 @@ class SocketEnd:
 
 
 def method_of_tool(tool: str) -> BackupMethod:
-    """Return how the program ``tool`` makes backups."""
+    """Return the backup method of the program ``tool``."""
     return BackupMethod.DUMP if tool in DUMP_TOOLS else BackupMethod.PHYSICAL
 
 
 def makes_a_backup(tool: str, words: Sequence[str]) -> bool:
-    """Tell whether this command line reads a server, and does not work on a copy that is there already."""
+    """Return whether this command line reads a server, rather than an existing copy."""
     options = {word.partition("=")[0].replace("_", "-") for word in words[1:]}
     if options & NO_BACKUP or not words:
         return False
@@ -77,7 +77,7 @@ def makes_a_backup(tool: str, words: Sequence[str]) -> bool:
 
 
 def tool_of_statement(statement: str) -> tuple[str, BackupMethod] | None:
-    """Return the kind of tool that sends such a statement (the tool's family: ``mysqldump`` also for ``mariadb-dump``)."""
+    """Return the tool family that sends such a statement (``mysqldump`` also for ``mariadb-dump``)."""
     for tool, pattern in _DUMPS:
         if pattern.search(statement):
             return tool, BackupMethod.DUMP
@@ -87,7 +87,7 @@ def tool_of_statement(statement: str) -> tuple[str, BackupMethod] | None:
 
 
 def masked_command(words: Iterable[str]) -> str:
-    """Return the command line as one text, without its passwords and keys, cut to ``COMMAND_CHARACTERS``."""
+    """Return the command line as one text without passwords and keys, cut to ``COMMAND_CHARACTERS``."""
     shown: list[str] = []
     is_secret = False
     for word in words:
@@ -110,17 +110,17 @@ def masked_command(words: Iterable[str]) -> str:
 def which_instance(
     tool: str, words: Sequence[str], endpoints: Sequence[SocketEnd], place: InstancePlace
 ) -> tuple[Reads, str]:
-    """Return whether the process reads the instance at ``place``, and in words why.
+    """Return whether the process reads the instance at ``place``, with the reason.
 
-    What it is connected to counts most, then what its command line names, then that there is no other server.
+    Connections count most, then the command line, then whether the host has other servers.
     """
     return (
         _by_endpoints(endpoints, place)
         or _by_options(tool, words, place)
         or (
-            (Reads.THIS, "it names no server, and this is the only one on the host")
+            (Reads.THIS, "the command names no server, and this is the only server on the host")
             if place.is_only_server
-            else (Reads.UNCLEAR, "its command line names no server, and several run on this host")
+            else (Reads.UNCLEAR, "the command names no server, and several servers run on this host")
         )
     )
 
@@ -128,13 +128,13 @@ def which_instance(
 def _by_endpoints(endpoints: Sequence[SocketEnd], place: InstancePlace) -> tuple[Reads, str] | None:
     for end in endpoints:
         if end.path and _path(end.path) in {_path(socket) for socket in place.sockets}:
-            return Reads.THIS, f"it is connected to {end.path}"
+            return Reads.THIS, f"connected to {end.path}"
         if end.port == place.port and end.address in place.addresses:
-            return Reads.THIS, f"it is connected to {end.address}:{end.port}"
+            return Reads.THIS, f"connected to {end.address}:{end.port}"
     if not endpoints:
         return None
     other = endpoints[0]
-    return Reads.OTHER, f"it is connected to {other.path or f'{other.address}:{other.port}'}"
+    return Reads.OTHER, f"connected to {other.path or f'{other.address}:{other.port}'}"
 
 
 def _by_options(tool: str, words: Sequence[str], place: InstancePlace) -> tuple[Reads, str] | None:
@@ -143,23 +143,20 @@ def _by_options(tool: str, words: Sequence[str], place: InstancePlace) -> tuple[
     if host and host != "localhost":
         port = int(options["port"]) if options.get("port", "").isdigit() else DEFAULT_PORT
         ours = host in place.addresses and port == place.port
-        return (Reads.THIS if ours else Reads.OTHER), f"its command line names {host}:{port}"
+        return (Reads.THIS if ours else Reads.OTHER), f"the command names {host}:{port}"
     if socket:
         ours = _path(socket) in {_path(item) for item in place.sockets}
-        return (Reads.THIS if ours else Reads.OTHER), f"its command line names {socket}"
+        return (Reads.THIS if ours else Reads.OTHER), f"the command names {socket}"
     if "datadir" in options:
         ours = options["datadir"].rstrip("/") == place.datadir.rstrip("/")
-        return (Reads.THIS if ours else Reads.OTHER), f"its command line names {options['datadir']}"
+        return (Reads.THIS if ours else Reads.OTHER), f"the command names {options['datadir']}"
     if place.defaults_file and options.get("defaults-file") == place.defaults_file:
-        return Reads.THIS, f"it reads {place.defaults_file}"
+        return Reads.THIS, f"the command reads {place.defaults_file}"
     return None
 
 
 def read_options(tool: str, words: Sequence[str]) -> dict[str, str]:
-    """Return what the command line says of the server: ``host``, ``port``, ``socket``, ``datadir``, ``defaults-file``.
-
-    ``-h`` is the host of a dump tool and the data directory of a physical one.
-    """
+    """Return the server options of a command line: ``host``, ``port``, ``socket``, ``datadir``, ``defaults-file``."""
     short = {"-S": "socket", "-P": "port", "-h": "host" if tool in DUMP_TOOLS else "datadir"}
     wanted = {"host", "port", "socket", "datadir", "defaults-file"}
     options: dict[str, str] = {}

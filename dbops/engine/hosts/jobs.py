@@ -122,7 +122,7 @@ class DetachedJob:
         self.checkpoint[self.watch_key] = look.checkpoint
         if look.is_to_be_told:
             limit = f"; after {limits.limit_seconds:.0f} s it counts as stalled" if limits.limit_seconds else ""
-            say(f"Nothing has moved for {look.silent_seconds:.0f} s: no byte, no line of a log{limit}.")
+            say(f"No progress for {look.silent_seconds:.0f} s: no bytes, no log lines{limit}.")
         if look.is_stalled:
             raise self.stalled(f"no byte and no line of a log for {look.silent_seconds:.0f} s")
 

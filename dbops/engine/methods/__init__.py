@@ -1,18 +1,18 @@
-"""The ways to rebuild, one file each. A method is one object: its steps, its checks, its conflicts and what else differs.
+"""The methods, one file each: steps, checks, conflicts and other attributes.
 
-To add one: write its file, and name it in ``METHODS``.
+To add a method, write its file and add it to ``METHODS``.
 """
 
 from dbops.engine.methods import archive, clone, dump, resume, rollback, xbstream
 from dbops.engine.planning.method import Method
 from dbops.engine.schedule.conflicts import Activity, Conflict
 
-#: What a person may choose, in the order of the page. The first is the default.
+#: The methods in the order of the page. The first is the default.
 METHODS: dict[str, Method] = {
     method.name: method for method in (xbstream.METHOD, clone.METHOD, archive.METHOD, dump.METHOD)
 }
 DEFAULT_METHOD = next(iter(METHODS))
-#: What may follow a rebuild that did not succeed.
+#: The follow-ups of an unsuccessful rebuild.
 FOLLOW_UPS: dict[str, Method] = {method.name: method for method in (resume.METHOD, rollback.METHOD)}
 
 
@@ -22,12 +22,12 @@ def method_named(name: str) -> Method:
 
 
 def shareable() -> frozenset[str]:
-    """Return the methods of which one read of a source can serve several rebuilds."""
+    """Return the methods that support a shared read."""
     return frozenset(name for name, method in METHODS.items() if method.can_share_read)
 
 
 def conflict_table() -> dict[Activity, dict[str, Conflict]]:
-    """Return what each activity means for each method that a person may choose."""
+    """Return the conflicts of each activity by method."""
     return {
         work: {name: method.conflicts[work] for name, method in METHODS.items() if work in method.conflicts}
         for work in Activity
@@ -35,5 +35,5 @@ def conflict_table() -> dict[Activity, dict[str, Conflict]]:
 
 
 def blocked_by(work: Activity) -> frozenset[str]:
-    """Return by which methods no rebuild starts while this goes on."""
+    """Return the methods that cannot start during an activity."""
     return frozenset(name for name, method in METHODS.items() if not method.may_start_beside(work))

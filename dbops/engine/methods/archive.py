@@ -1,4 +1,4 @@
-"""Unpack the latest complete physical backup, and roll forward from the primary's binary logs. No server is read."""
+"""The ``archive`` method: unpack the latest complete physical backup and catch up from the primary."""
 
 from dbops.engine.planning.checks import archive, capacity, pair, source, target, topology
 from dbops.engine.planning.method import Method
@@ -14,7 +14,7 @@ from dbops.engine.schedule.conflicts import BLOCKS, FOR_A_BACKUP, Activity, Conf
 
 METHOD = Method(
     name="archive",
-    summary="Unpack the latest complete physical backup into the data directory, and roll forward from the primary.",
+    summary="Unpack the latest complete physical backup into the data directory, and catch up from the primary.",
     steps=(
         PreflightCheck(),
         OpenArchive(),
@@ -32,10 +32,10 @@ METHOD = Method(
         **FOR_A_BACKUP,
         Activity.NO_COPY: Conflict(
             BLOCKS,
-            "There is no complete physical backup to read.",
+            "No complete physical backup exists.",
         ),
     },
-    # Of one that reads a finished backup: the server that made it is not asked.
+    # The source's server is not read, so it is not checked.
     checks=(
         *topology.CHECKS,
         *target.CHECKS,
@@ -49,5 +49,5 @@ METHOD = Method(
     ),
     reads=CopySource.PHYSICAL_BACKUP,
     short="from the last physical backup",
-    no_pause="A finished backup is read: the server that made it is not touched.",
+    no_pause="The method reads a finished backup, not the source's server.",
 )

@@ -1,4 +1,4 @@
-"""Let the target's own server clone the source's: MySQL 8.0 and newer, without a backup tool and without a pause."""
+"""The ``clone`` method: the target's MySQL server clones the source's. MySQL 8.0 and newer, no backup tool, no pause."""
 
 from dbops.engine.planning.checks import capacity, clone, pair, source, target, topology
 from dbops.engine.planning.method import Method
@@ -14,7 +14,7 @@ from dbops.engine.schedule.conflicts import FOR_A_SERVER, WAITS, Activity, Confl
 
 METHOD = Method(
     name="clone",
-    summary="Let the target's MySQL server clone the running source into a new data directory.",
+    summary="Clone the running MySQL source into a new data directory.",
     steps=(
         PreflightCheck(),
         OpenDonor(),
@@ -30,28 +30,28 @@ METHOD = Method(
         **FOR_A_SERVER,
         Activity.SOURCE_DUMP_MANAGED: Conflict(
             WAITS,
-            "Both read every page of the source, the clone without a limit, while the dump's long transaction "
+            "Both read every page of the source, the clone without a rate limit. The dump's long transaction "
             "keeps every old row version. Both hold the instance.",
         ),
         Activity.SOURCE_DUMP_EXTERNAL: Conflict(
             WAITS,
-            "Both read every page of the source, the clone without a limit, while the dump's long transaction "
+            "Both read every page of the source, the clone without a rate limit. The dump's long transaction "
             "keeps every old row version.",
         ),
         Activity.SOURCE_PHYSICAL_MANAGED: Conflict(
             WAITS,
-            "Both read every page of the source, the clone without a limit. Both hold the instance.",
+            "Both read every page of the source, the clone without a rate limit. Both hold the instance.",
         ),
         Activity.SOURCE_PHYSICAL_EXTERNAL: Conflict(
             WAITS,
-            "Both read every page of the source, the clone without a limit, and tonight's backup comes late.",
+            "Both read every page of the source, the clone without a rate limit. The backup ends late.",
         ),
         Activity.SOURCE_READ: Conflict(
             WAITS,
-            "One job at a time on each source, and a donor serves one clone at a time.",
+            "One job at a time reads a source, and a donor serves one clone at a time.",
         ),
     },
-    # Of a clone, which the target's own server makes: no backup tool, and nothing that could outrun the redo log.
+    # The target's server copies: no backup tool, no race with the redo log.
     checks=(
         *topology.CHECKS,
         *target.CHECKS,
@@ -69,5 +69,5 @@ METHOD = Method(
         capacity.target_has_room,
     ),
     short="by a clone",
-    no_pause="The server itself gives a copy of one moment, and knows its position by GTID.",
+    no_pause="The server creates a consistent copy with its GTID position.",
 )

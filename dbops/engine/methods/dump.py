@@ -1,4 +1,4 @@
-"""Load the latest complete logical dump into a new data directory, and roll forward from the primary's binary logs. No server is read."""
+"""The ``dump`` method: load the latest complete dump into a new data directory and catch up from the primary."""
 
 from dbops.engine.planning.checks import archive, capacity, pair, target, topology
 from dbops.engine.planning.method import Method
@@ -15,7 +15,7 @@ from dbops.engine.schedule.conflicts import BLOCKS, FOR_A_BACKUP, RUNS_ALONGSIDE
 
 METHOD = Method(
     name="dump",
-    summary="Load the latest complete dump into a new data directory, and roll forward from the primary.",
+    summary="Load the latest complete dump into a new data directory, and catch up from the primary.",
     steps=(
         PreflightCheck(),
         OpenArchive(),
@@ -31,19 +31,18 @@ METHOD = Method(
         **FOR_A_BACKUP,
         Activity.SOURCE_DUMP_MANAGED: Conflict(
             RUNS_ALONGSIDE,
-            "A managed dump gets its final name when it is complete: the one before it is read meanwhile, from the same disk.",
+            "A managed dump replaces the previous one only when it is complete. The rebuild reads the previous one from the same disk.",
         ),
         Activity.SOURCE_DUMP_EXTERNAL: Conflict(
             WAITS,
-            "What is being written is not complete, and a dump of somebody else may overwrite the last complete one as it "
-            "goes: only after its end is there a complete dump.",
+            "An external dump may overwrite the last complete one while it runs. A complete dump exists only after its end.",
         ),
         Activity.NO_COPY: Conflict(
             BLOCKS,
-            "There is no complete dump to read.",
+            "No complete dump exists.",
         ),
     },
-    # The formats of the data directory are the target's own there: statements are read in.
+    # A dump is SQL: formats of the data directory do not matter.
     checks=(
         *topology.CHECKS,
         *target.CHECKS,
@@ -55,5 +54,5 @@ METHOD = Method(
     ),
     reads=CopySource.DUMP,
     short="from the last dump",
-    no_pause="A finished backup is read: the server that made it is not touched.",
+    no_pause="The method reads a finished dump, not the source's server.",
 )

@@ -1,4 +1,4 @@
-"""Go on with a copy that is whole, from the first step that is not done."""
+"""The resume follow-up: continue with a complete copy from the first step that is not done."""
 
 from dbops.engine.methods import xbstream
 from dbops.engine.planning.method import Method
@@ -8,7 +8,7 @@ from dbops.engine.rebuilds.steps.preflight.resume_check import ResumeCheck
 
 METHOD = Method(
     name=RESUME,
-    summary="Go on with the copy of a failed rebuild, from the first step that is not done.",
+    summary="Resume the copy of a failed rebuild from the first step that is not done.",
     steps=(ResumeCheck(), *RESUMED_STEPS, CleanUp()),
     conflicts=xbstream.METHOD.conflicts,
     checks=(),

@@ -1,4 +1,4 @@
-"""Put the old data back where a rebuild failed before its copy was verified."""
+"""The rollback follow-up: put the old data back if the copy was not verified."""
 
 from dbops.engine.methods import xbstream
 from dbops.engine.planning.method import Method

@@ -1,4 +1,4 @@
-"""Stream a physical backup from a running source straight into the target's data directory."""
+"""The ``xbstream`` method: stream a physical backup from the running source into the target's data directory."""
 
 from dbops.engine.planning.checks import OF_A_SERVER
 from dbops.engine.planning.method import Method
@@ -15,7 +15,7 @@ from dbops.engine.schedule.conflicts import FOR_A_SERVER, WAITS, Activity, Confl
 
 METHOD = Method(
     name="xbstream",
-    summary="Stream a physical backup from the source straight into the data directory.",
+    summary="Stream a physical backup from the source directly into the data directory.",
     steps=(
         PreflightCheck(),
         OpenAccess(),
@@ -35,29 +35,29 @@ METHOD = Method(
         **FOR_A_SERVER,
         Activity.SOURCE_DUMP_MANAGED: Conflict(
             WAITS,
-            "Both read every page of the source: each slows the other, and a slower stream is overtaken by the redo log. "
+            "Both read every page of the source. They slow each other down, and the redo log may overtake a slow stream. "
             "Both hold the instance.",
         ),
         Activity.SOURCE_DUMP_EXTERNAL: Conflict(
             WAITS,
-            "Both read every page of the source: each slows the other, and a slower stream is overtaken by the redo log. "
-            "Where the copy ends with FLUSH TABLES WITH READ LOCK, that waits for the dump's running SELECT and holds up "
-            "replication; a dump with --dump-slave starts the source's replication again while we have it paused.",
+            "Both read every page of the source. They slow each other down, and the redo log may overtake a slow stream. "
+            "FLUSH TABLES WITH READ LOCK at the end of the copy waits for the dump's SELECT and delays replication. "
+            "A dump with --dump-slave restarts the replication that dbops paused.",
         ),
         Activity.SOURCE_PHYSICAL_MANAGED: Conflict(
             WAITS,
-            "One server makes one physical backup at a time: MariaDB lets one session into BACKUP STAGE and the second "
-            "one waits or fails; with xtrabackup both read every page and follow the redo log twice.",
+            "A server makes one physical backup at a time. MariaDB allows one session in BACKUP STAGE; the second one waits "
+            "or fails. With xtrabackup both read every page and the redo log.",
         ),
         Activity.SOURCE_PHYSICAL_EXTERNAL: Conflict(
             WAITS,
-            "One server makes one physical backup at a time: MariaDB lets one session into BACKUP STAGE and the second "
-            "one waits or fails, which may be the backup of tonight; with xtrabackup both follow the redo log, and "
-            "--safe-slave-backup starts the source's replication again while we have it paused.",
+            "A server makes one physical backup at a time. MariaDB allows one session in BACKUP STAGE; the second one, which "
+            "may be the external backup, waits or fails. With xtrabackup both read the redo log, and --safe-slave-backup "
+            "restarts the replication that dbops paused.",
         ),
         Activity.SOURCE_READ: Conflict(
             WAITS,
-            "One job at a time on each source: it is read at full speed, and its replication may be paused for the other one.",
+            "One job at a time reads a source: at full speed, and perhaps with its replication paused.",
         ),
     },
     checks=OF_A_SERVER,

@@ -1,4 +1,4 @@
-"""What a rebuild does to everything else while it runs: the source, backups that are due, who waits behind it, redundancy. Pure."""
+"""Compute the impact of a rebuild: source, due backups, queue, redundancy."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ from dbops.engine.schedule.start_option_keys import StartOption
 from dbops.engine.schedule.window_blockers import BLIND_HOURS
 from dbops.engine.states import Role
 
-#: From the first of these to the end of the last the source's replication stands still, where it is paused.
+#: The source's replication is paused from the first to the last of these steps.
 PAUSED_STEPS = ("pause", "stream", "release")
 HEALTHY = "healthy"
 
 
 @dataclass(frozen=True, slots=True)
 class DurationRange:
-    """How long something is expected to take, in seconds. ``None`` where it is not known."""
+    """Expected duration in seconds. ``None`` where unknown."""
 
     p50_seconds: float | None
     p90_seconds: float | None
@@ -28,7 +28,7 @@ class DurationRange:
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """A backup that is due while the rebuild runs. ``is_likely``: it is due before the likely end, and not only before a late one."""
+    """A backup that is due during the rebuild. ``is_likely``: due before the p50 end, not only before the p90 end."""
 
     window: BackupWindow
     is_likely: bool
@@ -37,7 +37,7 @@ class Collision:
 
 @dataclass(frozen=True, slots=True)
 class Redundancy:
-    """The replicas of the cluster, backup instances among them: all, those that are healthy now, and those that stay so meanwhile."""
+    """The replicas of the cluster with backup instances: all, healthy now, and healthy during the rebuild."""
 
     replicas: tuple[str, ...]
     healthy: tuple[str, ...]
@@ -51,10 +51,10 @@ class Redundancy:
 
 @dataclass(frozen=True, slots=True)
 class Impact:
-    """What happens meanwhile. ``is_blind``: how long it takes is not known, so backups of the next ``BLIND_HOURS`` are looked at.
+    """The impact of a rebuild. ``is_blind``: its duration is unknown, so backups of the next ``BLIND_HOURS`` count.
 
-    ``reads_server``: where a finished backup is read, what else happens to its server matters to nobody. ``reading`` is how long the
-    source is read; where ``pauses`` its replication stands still as long.
+    ``reads_server``: false if a finished backup is read. ``reading`` is how long the source is read; with ``pauses`` its replication is
+    paused as long.
     """
 
     source: str
@@ -78,7 +78,7 @@ def impact(
     *,
     method: MethodTraits,
 ) -> Impact:
-    """Return what a rebuild by this plan does meanwhile.
+    """Return the impact of a rebuild by this plan.
 
     Args:
         choice: the way to start; its predicted times say which backups are met.

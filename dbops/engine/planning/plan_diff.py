@@ -1,4 +1,4 @@
-"""What differs between the plan that a person confirmed and the plan of now: a stale page's click is refused with it. Pure."""
+"""Compare the confirmed plan with the current plan, so that a stale confirmation is refused."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -17,7 +17,7 @@ WORDS = {
     "datadir_identity": "device and inode of the data directory",
     "host_key_fingerprint": "host key",
     "is_answering": "server answers",
-    "local_address": "own address of its host",
+    "local_address": "local address of its host",
     "machine": "name and machine id of its host",
     "os_user": "system user",
     "ssh_address": "SSH address",
@@ -90,7 +90,7 @@ def _change(
 
 
 def _of_start(then: ShownPlan, now: ShownPlan) -> Iterator[PlanChange]:
-    yield from _change("start", "Way to start", then.start or NOTHING, now.start or NOTHING)
+    yield from _change("start", "Start option", then.start or NOTHING, now.start or NOTHING)
 
 
 def _of_party(who: str, then: PlannedInstance, now: PlannedInstance) -> Iterator[PlanChange]:
@@ -112,14 +112,12 @@ def _said(value: object) -> str | None:
 
 def _of_data(then: Plan, now: Plan) -> Iterator[PlanChange]:
     yield from _change("method", "Method", then.method, now.method)
-    yield from _change("archive", "Backup that is read", _file(then), _file(now))
-    yield from _change("destroys", "What is destroyed", " ".join(then.destroys), " ".join(now.destroys))
-    yield from _change("aside_path", "Where the old data goes", then.aside_path or NOTHING, now.aside_path or NOTHING)
-    yield from _change("keep_old_data", "Old data is kept", _said(then.keep_old_data), _said(now.keep_old_data))
+    yield from _change("archive", "Backup", _file(then), _file(now))
+    yield from _change("destroys", "Data loss", " ".join(then.destroys), " ".join(now.destroys))
+    yield from _change("aside_path", "Path of the old data", then.aside_path or NOTHING, now.aside_path or NOTHING)
+    yield from _change("keep_old_data", "Keep old data", _said(then.keep_old_data), _said(now.keep_old_data))
     counts = then.pause_source != now.pause_source
-    yield from _change(
-        "pause_source", f"Replication on {now.source.name} meanwhile", _pause(then), _pause(now), counts=counts
-    )
+    yield from _change("pause_source", f"Replication on {now.source.name}", _pause(then), _pause(now), counts=counts)
 
 
 def _file(plan: Plan) -> str:
@@ -127,7 +125,7 @@ def _file(plan: Plan) -> str:
 
 
 def _pause(plan: Plan) -> str:
-    return f"{'paused during the copy' if plan.pause_source else 'goes on'}: {plan.pause_reason}"
+    return f"{'paused during the copy' if plan.pause_source else 'continues'}: {plan.pause_reason}"
 
 
 def _of_findings(then: Iterable[Finding], now: Iterable[Finding]) -> Iterator[PlanChange]:
@@ -166,10 +164,10 @@ def _of_steps(then: Iterable[PlannedStep], now: Iterable[PlannedStep]) -> Iterat
     before, after = ({step.name: step for step in steps} for steps in (then, now))
     for name, step in before.items():
         if name not in after:
-            yield PlanChange(f"step.{name}.removed", f"Step “{step.title}”", "is done", "is not done")
+            yield PlanChange(f"step.{name}.removed", f"Step “{step.title}”", "included", "not included")
     for name, step in after.items():
         if name not in before:
-            yield PlanChange(f"step.{name}.added", f"Step “{step.title}”", "is not done", "is done")
+            yield PlanChange(f"step.{name}.added", f"Step “{step.title}”", "not included", "included")
         else:
             yield from _of_commands(before[name], step)
     both = [name for name in before if name in after]
@@ -196,20 +194,20 @@ def _by_themselves(then: ShownPlan, now: ShownPlan) -> Iterator[PlanChange]:
     old, new = then.plan, now.plan
     for key, what, before, after, unit in (
         ("bytes_to_copy", "To copy", old.bytes_to_copy, new.bytes_to_copy, Unit.BYTES),
-        ("predicted_seconds", "Expected time, all steps", old.predicted_seconds, new.predicted_seconds, Unit.SECONDS),
+        ("predicted_seconds", "Expected duration", old.predicted_seconds, new.predicted_seconds, Unit.SECONDS),
         ("prepare_memory_bytes", "Memory to prepare", old.prepare_memory_bytes, new.prepare_memory_bytes, Unit.BYTES),
         (
             "prepare_options",
-            "Options to prepare",
+            "Prepare options",
             " ".join(old.prepare_options),
             " ".join(new.prepare_options),
             Unit.TEXT,
         ),
         ("cipher", "Ciphers", old.cipher, new.cipher, Unit.TEXT),
-        ("parallel", "Threads that copy", str(old.parallel), str(new.parallel), Unit.TEXT),
+        ("parallel", "Copy threads", str(old.parallel), str(new.parallel), Unit.TEXT),
         (
             "unpack_threads",
-            "Threads that unpack",
+            "Unpack threads",
             str(old.unpack_threads or old.parallel),
             str(new.unpack_threads or new.parallel),
             Unit.TEXT,
@@ -217,7 +215,7 @@ def _by_themselves(then: ShownPlan, now: ShownPlan) -> Iterator[PlanChange]:
     ):
         yield from _change(key, what, before, after, unit, counts=False)
     yield from _of_moment("starts_at", "Expected start", then.starts_at, now.starts_at)
-    yield from _of_moment("finishes_at", "Expected finish", then.finishes_at, now.finishes_at)
+    yield from _of_moment("finishes_at", "Expected end", then.finishes_at, now.finishes_at)
 
 
 def _of_moment(key: str, what: str, then: datetime | None, now: datetime | None) -> Iterator[PlanChange]:

@@ -1,4 +1,4 @@
-"""From facts to a plan."""
+"""Build the plan of a rebuild from facts."""
 
 from dataclasses import replace
 
@@ -28,7 +28,7 @@ from dbops.engine.tuning.transport import (
 
 
 def build_plan(inputs: PlanInputs, method: Method) -> Plan:
-    """Return what a rebuild would do now. Pure: nothing is written, no host is asked.
+    """Return the plan of a rebuild. Nothing is written, no host is contacted.
 
     Raises:
         Refused: too little is known to say anything (``plan.no_facts``): source or target were never read, or there is no primary.
@@ -181,18 +181,16 @@ def _planned(step: Step, draft: Plan, inputs: PlanInputs, age_seconds: float | N
 def _what_is_missing(inputs: PlanInputs, method: Method) -> str:
     missing = []
     if method.reads.backup and inputs.archive is None:
-        missing.append(
-            f"dbops has made no complete {method.reads.backup} backup of {inputs.source.name} that is still kept"
-        )
+        missing.append(f"dbops has no complete {method.reads.backup} backup of {inputs.source.name}")
     for member in (inputs.target, inputs.source):
         if member.facts is None:
-            missing.append(f"{member.name} was never read")
+            missing.append(f"{member.name} was never probed")
     facts = inputs.source.facts
     if facts and (problem := facts.host_problem or facts.server_problem):
         missing.append(f"{inputs.source.name} does not answer: {problem.text} ({problem.code})")
     if inputs.primary is None:
         missing.append(f"the cluster {inputs.target.cluster} has no primary in the inventory")
-    return "; ".join(missing) or "not enough is known"
+    return "; ".join(missing) or "too few facts"
 
 
 def _aside_path(target: KnownInstance, run_id: str) -> str:
@@ -212,10 +210,10 @@ def _destroys(target: KnownInstance, *, beside: bool, keep: bool) -> tuple[str, 
     link = f" (a link to {real})" if real != target.datadir.rstrip("/") else ""
     what = f"The data directory {target.datadir}{link} on {target.host}"
     if not beside:
-        return (f"{what} is REMOVED BEFORE the copy: there is no room for both.",)
+        return (f"{what} is REMOVED BEFORE the copy: not enough space for both.",)
     if keep:
         return (f"{what} is moved aside and kept.",)
-    return (f"{what} is moved aside, and removed after the new data is verified.",)
+    return (f"{what} is moved aside and removed after the new data is verified.",)
 
 
 def _programs(inputs: PlanInputs, flavor: Flavor) -> dict[str, str]:

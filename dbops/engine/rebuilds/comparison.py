@@ -1,4 +1,4 @@
-"""What a rebuild that has ended is compared with: what was expected of it, the last ones, and the dumps. Measured times only. Pure."""
+"""Compare an ended rebuild with its estimate, earlier rebuilds and dumps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,18 +6,18 @@ from statistics import median
 
 from dbops.engine.states import StepState
 
-#: What each step has proven when it is done, in the words of those who will be asked for it.
+#: What a done step confirms, by step.
 EVIDENCE_OF_STEPS = {
-    "fingerprint": "The live machines were those of the plan.",
-    "resume-check": "The live machines and the copy were those of the rebuild that it follows.",
-    "open": "The way from the source to the target worked, and the guard on the source was armed.",
-    "swap-datadir": "The target's directory and its server process were checked once more before its data was moved.",
-    "stream": "The copy was whole: every process ended with 0, and both ends tell of the same backup.",
-    "prepare": "The copy was prepared to its end.",
+    "fingerprint": "The live machines matched the plan.",
+    "resume-check": "The live machines and the copy matched the failed rebuild.",
+    "open": "The SSH connection from target to source worked, and the guard on the source was armed.",
+    "swap-datadir": "The target's directory and server process were checked again before its data was moved.",
+    "stream": "The copy was complete: every process ended with 0, and source and target have the same backup.",
+    "prepare": "The copy was prepared completely.",
     "start": "The server answered with its own server id.",
-    "catch-up": "It executed what the source had logged by then.",
-    "verify": "It replicated from the primary, read only, and stayed caught up.",
-    "clean-up": "Keys and guard were taken away.",
+    "catch-up": "The target caught up with the source.",
+    "verify": "The target replicated from the primary, read-only, and stayed caught up.",
+    "clean-up": "Keys and guard were removed.",
 }
 
 

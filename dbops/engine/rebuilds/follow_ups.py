@@ -1,4 +1,4 @@
-"""What may follow a rebuild that did not succeed: retry with its copy, put the old data back, or rebuild again."""
+"""Decide the follow-ups of an unsuccessful rebuild: resume, roll back, rebuild again."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ REMEMBERED = (
     "worthless",
     "half_copy",
 )
-#: Steps that a retry never skips: each finds out by itself that nothing is left to do.
+#: Steps that a resume never skips: each one detects that nothing is left to do.
 ALWAYS = {"resume-check", "start", "verify", "clean-up"}
 #: Ends after which the same rebuild can be planned again.
 REPEATABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.EXPIRED})
@@ -66,72 +66,74 @@ def _ended_badly(ended: EndedRebuild) -> bool:
 
 
 def rollback_option(ended: EndedRebuild) -> FollowUpOption:
-    """Tell whether the old data can be put back: it was moved aside, and the copy was never verified."""
+    """Return whether the rebuild can be rolled back: the old data was moved aside and the copy never verified."""
 
     def answer(code: str, reason: str, possible: bool = False) -> FollowUpOption:
         return FollowUpOption(ROLLBACK, possible, reason, code=code)
 
     checkpoint = ended.checkpoint
     if not _ended_badly(ended):
-        return answer("status", "Only a rebuild that failed or was cancelled can be gone back from.")
+        return answer("status", "Only a failed or cancelled rebuild can be rolled back.")
     if not checkpoint.get("touched"):
         return answer("untouched", "Nothing was changed on the target.")
     if checkpoint.get("verified"):
-        return answer("verified", "The new copy was verified: it is the data of this instance now.")
+        return answer("verified", "The new copy was verified and is in use.")
     if checkpoint.get("rolled_back") or checkpoint.get("old_identity"):
-        return answer("in_place", "The old data is in place already.")
+        return answer("in_place", "The old data is already in place.")
     if "half_copy" in checkpoint:
         older = checkpoint["half_copy"]
-        where = f" The old data is where the first one moved it, at {older}: put it back by hand." if older else ""
-        return answer("half_copy_aside", f"What was moved aside is half a copy of the rebuild before.{where}")
+        where = f" The old data is at {older}: move it back manually." if older else ""
+        return answer(
+            "half_copy_aside", f"The data that was moved aside is an incomplete copy of the rebuild before.{where}"
+        )
     if not (checkpoint.get("aside_path") and checkpoint.get("aside_identity")):
         return answer(
             "no_old_data",
-            "No old data was moved aside: there was none, there was no room for both, or it is in place still.",
+            "No old data was moved aside: there was none, there was no space for both, or it is still in place.",
         )
     return answer(
-        "possible", f"The old data at {checkpoint['aside_path']} goes back, and the server is started on it.", True
+        "possible", f"The old data at {checkpoint['aside_path']} is put back, and the server is started on it.", True
     )
 
 
 def resume_option(ended: EndedRebuild) -> FollowUpOption:
-    """Tell whether what is left can be done with the copy that was made, and from which step on."""
+    """Return whether the copy can be resumed, and from which step."""
 
     def answer(code: str, reason: str, possible: bool = False, skips: tuple[str, ...] = ()) -> FollowUpOption:
         return FollowUpOption(RESUME, possible, reason, skips, code)
 
     checkpoint, steps = ended.checkpoint, ended.steps
     if not _ended_badly(ended):
-        return answer("status", "Only a rebuild that failed or was cancelled can be gone on with.")
+        return answer("status", "Only a failed or cancelled rebuild can be resumed.")
     went_back = steps.get("rollback", StepState.SKIPPED) not in (StepState.PENDING, StepState.SKIPPED)
     if checkpoint.get("verified") or (went_back and not (checkpoint.get("found") or {}).get("new")):
-        return answer("no_copy", "There is no copy to go on with.")
+        return answer("no_copy", "There is no copy to resume.")
     if not checkpoint.get("touched"):
         return answer("untouched", "Nothing was changed on the target.")
     if not (checkpoint.get("checkpoints") or checkpoint.get("loaded")) or not checkpoint.get("new_identity"):
-        return answer("half_copy", "The copy is not whole, and half a copy cannot be continued: plan a new rebuild.")
+        return answer("half_copy", "The copy is incomplete and can't be resumed. Plan a new rebuild.")
     if checkpoint.get("worthless"):
-        return answer("worthless", f"The copy is worthless: {checkpoint['worthless']}. Plan a new rebuild.")
+        return answer("worthless", f"The copy is unusable: {checkpoint['worthless']}. Plan a new rebuild.")
     done = steps_done(ended)
     if "prepare" not in done and checkpoint.get("prepare.begun"):
         return answer(
             "half_prepared",
-            "Preparing the copy was begun and not completed; the tools do not promise that it can be done twice: "
-            "plan a new rebuild.",
+            "Prepare started but did not finish, and the backup tools do not guarantee that it can be repeated. "
+            "Plan a new rebuild.",
         )
     first = next((step for step in RESUMED_STEPS if step.name not in done), RESUMED_STEPS[-1])
     skips = tuple(name for name in AFTER_THE_COPY if name in done and name not in ALWAYS)
-    return answer("possible", f"The copy is whole: it goes on with “{first.title}”.", True, skips)
+    return answer("possible", f"The copy is complete. Next step: “{first.title}”.", True, skips)
 
 
 def offer_again(ended: EndedRebuild) -> FollowUpOption:
-    """Tell whether the same rebuild can be planned again, from the start."""
+    """Return whether the same rebuild can be planned again."""
     if ended.status in REPEATABLE:
         return FollowUpOption("again", True, "A new plan with the same choices. Nothing changes until you confirm it.")
     return FollowUpOption(
         "again",
         False,
-        "Only a rebuild that failed, expired or was cancelled can be planned again.",
+        "Only a failed, expired or cancelled rebuild can be planned again.",
         code="not_ended_badly",
     )
 
@@ -164,7 +166,7 @@ def steps_done(ended: EndedRebuild) -> set[str]:
 
 
 def remembered(ended: EndedRebuild) -> dict[str, Any]:
-    """Return the memory with which a follow-up begins."""
+    """Return the checkpoint of a new follow-up."""
     known = {key: ended.checkpoint[key] for key in REMEMBERED if key in ended.checkpoint}
     known.setdefault("copy_run", ended.uid)
     known["done_before"] = sorted(steps_done(ended))
@@ -181,7 +183,7 @@ def plan_follow_up(
     """
     plan = replace(plan, primary=primary or plan.primary)
     destroys = {
-        ROLLBACK: f"The copy at {plan.target.datadir}, which was not verified, once the old data is in place.",
+        ROLLBACK: f"The copy at {plan.target.datadir} (not verified), when the old data is in place.",
         RESUME: _removed_by_retry(plan),
     }[offer.method]
     return replace(
@@ -197,7 +199,7 @@ def plan_follow_up(
 
 def _removed_by_retry(plan: Plan) -> str:
     if plan.old_data != "aside":
-        return "Nothing: the old data was removed before the copy began."
+        return "Nothing: the old data was removed before the copy started."
     if plan.keep_old_data:
         return f"Nothing: old data at {plan.aside_path} is kept."
-    return f"Old data at {plan.aside_path}, where there is any, once the copy is verified."
+    return f"Old data at {plan.aside_path}, if any, after the copy is verified."

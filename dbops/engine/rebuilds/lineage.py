@@ -1,4 +1,4 @@
-"""Where the data of an instance comes from: whose copy it is, whose copy that was, and so on, as far as rebuilds tell."""
+"""Trace the data of an instance back through the rebuilds that copied it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dbops.engine.states import Status
 
 
 class DataOrigin(StrEnum):
-    """What is known of an instance's data at a moment."""
+    """The origin of an instance's data at a moment."""
 
     COPIED = "copied"
     NEVER_REBUILT = "never rebuilt"

@@ -1,7 +1,7 @@
-"""Rebuilds that share one read of their source: who they are, and how far each is. Pure.
+"""Members and phases of a shared read.
 
-One of them reads: it opens the source, pauses it where that is needed, and runs the backup once. The others, its branches, get the same
-bytes at the same time. Each is a rebuild of its own, with its own plan, steps, key, log and end.
+The leader opens the source, pauses it if needed, and runs the backup once. The followers get the same bytes at the same time.
+Each member is a separate rebuild with its own plan, steps, key, log and result.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ BEGUN = "fan_out.begun"
 
 
 class SharedReadPhase(StrEnum):
-    """How far a rebuild is that shares a read."""
+    """The phase of a member of a shared read."""
 
     QUEUED = "queued"
     #: it runs, and its data directory is not taken over yet
@@ -55,7 +55,7 @@ class SharedReadMember:
 
 
 class SharedReadMembers(Protocol):
-    """Who shares the read with one rebuild; asked anew each time."""
+    """The other members of a rebuild's shared read, loaded on each call."""
 
     def reader(self) -> SharedReadMember | None:
         """Return the rebuild from whose read this one gets its copy, ``None`` where it reads itself."""
@@ -67,7 +67,7 @@ class SharedReadMembers(Protocol):
 
 
 class _Alone:
-    """A rebuild that shares its read with nobody."""
+    """A rebuild without a shared read."""
 
     def reader(self) -> SharedReadMember | None:
         return None

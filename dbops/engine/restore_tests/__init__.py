@@ -1,1 +1,1 @@
-"""The proof of a backup: restored beside the running servers, prepared, served on a private socket, every table read, and removed."""
+"""Restore tests: restore a backup beside the running servers, check every table, and remove the copy."""

@@ -1,25 +1,25 @@
-"""Which backups are due to be proven, and what the last proof of a source says. Pure."""
+"""Decide which backups are due for a restore test, and the restore test state of each source."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-#: Ends that say nothing of the backup: the host of the proof, or the way to the file, was not as it has to be.
+#: Error codes that say nothing of the backup: the test host, or its access to the file, had a problem.
 OF_THE_PLACE = frozenset(
     {
         *("restore_test.no_host", "restore_test.tool", "restore_test.transport"),
         *("restore_test.memory", "restore_test.space", "restore_test.killed", "restore_test.vanished"),
     }
 )
-#: What the SSH driver says is never of the backup either.
+#: Errors of the SSH driver say nothing of the backup either.
 OF_THE_WAY = "ssh."
-#: After one of these the same backup is tried again.
+#: After these errors the same backup is tested again.
 AGAIN_AFTER = timedelta(hours=1)
 
 
 def is_inconclusive(code: str) -> bool:
-    """Tell whether a proof that failed with this code says nothing of its backup."""
+    """Return whether a restore test that failed with this code says nothing of its backup."""
     return code in OF_THE_PLACE or code.startswith(OF_THE_WAY)
 
 
@@ -34,7 +34,7 @@ class RestoreTestCandidate:
 
 @dataclass(frozen=True, slots=True)
 class LastRestoreTest:
-    """The last proof of a source: of which run, whether it is over and was good, when it ended or was asked for, its end's code."""
+    """The last restore test of a source: its run, result, time (end or request) and error code."""
 
     run: int
     is_over: bool
@@ -43,7 +43,7 @@ class LastRestoreTest:
     code: str = ""
 
     def is_done_with(self, run: int, now: datetime) -> bool:
-        """Tell whether nothing is to be found out by proving a run now, before the interval is over."""
+        """Return whether a restore test of a run now, before the interval is over, would find nothing new."""
         if is_inconclusive(self.code):
             return now - self.at < AGAIN_AFTER
         return self.is_good or run <= self.run
@@ -56,11 +56,11 @@ def due_runs(
     now: datetime,
     interval: timedelta,
 ) -> list[int]:
-    """Return the runs to prove now, the oldest first.
+    """Return the runs to test now, oldest first.
 
-    A source is due when it was never proven, when its last proof is ``interval`` old, or when that proof did not succeed and there
-    is a newer backup: that one may be good, and somebody waits to know. One backup is not tried twice within the interval, but an hour
-    after a proof that says nothing of it.
+    A source is due if it was never tested, if its last restore test is ``interval`` old, or if that test failed and
+    there is a newer backup. One backup is not tested twice within the interval, except an hour after an inconclusive
+    test.
     """
     due = []
     for one in newest:
@@ -71,19 +71,21 @@ def due_runs(
 
 
 class RestoreState(StrEnum):
-    """What is known of restoring a source's backups."""
+    """The restore test state of a source's backups."""
 
-    TESTED = "restore_tested"
-    OLD = "too old"
+    TESTED = "tested"
+    OLD = "old"
     FAILED = "failed"
-    NEVER = "never proven"
+    NEVER = "never tested"
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreAge:
-    """The newest proof that succeeded, and one that failed since; both ``None`` where there is none. ``code`` is of the failure.
+    """The newest successful restore test, and a later failed one; ``None`` if there is none.
 
-    A proof that says nothing of its backup is none of the two.
+    ``code`` is of the failure.
+
+    Inconclusive restore tests count as neither.
     """
 
     source: str
@@ -94,7 +96,7 @@ class RestoreAge:
     code: str = ""
 
     def state(self, now: datetime, old_after: timedelta) -> RestoreState:
-        """Return the one word for it: a failure that nothing good has followed comes before every age."""
+        """Return the state: a failure without a later success comes before the age."""
         if self.failed_at is not None and (self.tested_at is None or self.failed_at > self.tested_at):
             return RestoreState.FAILED
         if self.tested_at is None:

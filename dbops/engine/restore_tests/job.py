@@ -1,4 +1,4 @@
-"""The work of one proof: a job that is started once and found again, judged, and followed by a removal that is seen to end."""
+"""Run the job of one restore test: start or find it, judge it, and remove everything that it made."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,17 +19,18 @@ from dbops.engine.restore_tests.result import (
 )
 from dbops.engine.states import Level
 
-#: What is read of the rows by table; a schema with more tables than fit is counted as a whole all the same.
+#: Maximum size of the row counts by table; in larger schemas rows are only counted in total.
 COUNTS_BYTES = 1024**2
-#: The file is asked for within seconds of the job's start, and a second time where its checksum is asked for once more: hours later.
+#: The access key is used within seconds of the job's start, and again hours later if the checksum is read again.
 KEY_SECONDS = 48 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class FileAccess:
-    """From the host that has the backup to the one that proves it. ``words`` are what the forced command is told of the file.
+    """Access from the host with the backup to the test host.
 
-    ``machines`` are name and machine id of both, as they were read when the proof was planned: that which has the file first.
+    ``words`` are the arguments of the forced command. ``machines`` are name and machine id of both hosts from the
+    plan, the host with the file first.
     """
 
     way: HostAccess
@@ -37,10 +38,10 @@ class FileAccess:
     machines: tuple[str, str]
 
     def open(self) -> None:
-        """Let a key of this proof in, to read this one file; it expires by itself. Any number of times.
+        """Install a key that may read this one file and expires automatically. Idempotent.
 
         Raises:
-            Refused: a host is another machine than the plan's (``restore_test.refused``); nothing was written.
+            Refused: a host is not the machine of the plan (``restore_test.refused``); nothing was written.
             RemoteFailure, Unreachable: as ``HostAccess``.
         """
         for end, machine in zip((self.way.source, self.way.target), self.machines, strict=True):
@@ -48,9 +49,9 @@ class FileAccess:
         self.way.let_in(self.way.make_key(), self.words, load("common", "pipes", "serve_file"), key_seconds=KEY_SECONDS)
 
     def close(self) -> None:
-        """Take the key away on both hosts, and what was written down where the file lies. One that fails keeps none of the others.
+        """Remove the key and its files on both hosts, even if one host fails.
 
-        Raises the first error, as ``HostAccess``.
+        Raises the first error, like ``HostAccess``.
         """
         first: DbopsError | None = None
         for part in (self.way.forget_key, self.way.close, lambda: remove_run(self.way.source)):
@@ -68,7 +69,7 @@ def _must_be_machine(end: Endpoint, machine: str) -> None:
         return
     raise Refused(
         "restore_test.refused",
-        f"Opening the way to the backup on {end.name}",
+        f"Opening access to the backup on {end.name}",
         cause=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
         next_step="Check whether the address in the inventory still leads to the intended machine.",
     )
@@ -76,9 +77,10 @@ def _must_be_machine(end: Endpoint, machine: str) -> None:
 
 @dataclass(slots=True)
 class RestoreTestContext:
-    """One proof at work. ``checkpoint`` is plain data that survives the driver; ``expected`` is asked for once all tables are read.
+    """One running restore test.
 
-    ``way`` leads to a file that lies elsewhere; at the end a host that is silent there is asked for ``silent_seconds``.
+    ``checkpoint`` is plain data that survives the driver; ``expected`` is called after all tables are read. ``way``
+    gives access to a file on another host; at the end dbops waits ``silent_seconds`` for that host.
     """
 
     plan: RestoreTestPlan
@@ -113,11 +115,11 @@ class RestoreTestContext:
 
 
 def advance(site: RestoreTestContext) -> RestoreTestResult | None:
-    """Do or follow what is due for about a second. Return what was proven once it is, ``None`` to be asked again.
+    """Advance the restore test for about a second. Return its result, or ``None`` if it is not finished.
 
     Raises:
-        Unreachable: nothing is known of the host; before the job was asked for (``memory["asked"]``) nothing runs there either.
-        Refused, RemoteFailure: the proof has failed; ``clean_up`` ends it.
+        Unreachable: the host does not answer; before the job was requested (``checkpoint["asked"]``) nothing runs there.
+        Refused, RemoteFailure: the restore test failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
     scripts = ("common", "pipes", "restore_test_scratch", "run_restore_test")
@@ -132,19 +134,19 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
         return None
     is_good = state.status is JobStatus.ENDED and state.exit_status == 0
     counts = site.jobs.read(JOB, "counts", limit=COUNTS_BYTES) if is_good else b""
-    is_whole = len(counts) < COUNTS_BYTES  # of a list that was cut nothing can be said to be missing
+    is_whole = len(counts) < COUNTS_BYTES  # missing tables are unknown if the list was cut
     expected = site.expected() if is_good and is_whole else ExpectedContents()
     return judge_restore_test(site.plan.source, site.plan.path, state, counts.decode("utf-8", "replace"), expected)
 
 
 def clean_up(site: RestoreTestContext) -> bool:
-    """End the job if it runs, and remove what it made, by a job of its own: a large directory takes its time.
+    """Stop the job and remove its files through a removal job, which can take long. Idempotent.
 
-    Return whether all is gone; ``False``: ask again. Any number of times.
+    Return whether the removal has finished; ``False``: call again.
 
     Raises:
-        Unreachable: as ``Jobs``, also while the job cannot be ended.
-        RemoteFailure: something stays (``restore_test.not_removed``).
+        Unreachable: like ``Jobs``, and while the job can't be stopped.
+        RemoteFailure: files are left (``restore_test.not_removed``).
     """
     if not site.checkpoint.get("asked"):
         return _must_be_closed(site)
@@ -165,7 +167,7 @@ def _must_be_closed(site: RestoreTestContext) -> bool:
 
 
 def _trouble_in_closing(site: RestoreTestContext) -> DbopsError | None:
-    """Close the way to the file, if one was opened. A host that stays silent there does not withhold what was proven."""
+    """Close the access to the file, if open. An unreachable host there does not withhold the result."""
     if site.way is None or not site.checkpoint.get("opened") or site.checkpoint.get("closed"):
         return None
     since = site.checkpoint.setdefault("closing_since", site.clock.now())
@@ -186,7 +188,7 @@ def _stays_open(plan: RestoreTestPlan, trouble: DbopsError) -> RemoteFailure:
 
 
 def _close(way: FileAccess) -> DbopsError | None:
-    """Close the way to the file. Trouble there keeps nobody from removing what was made here: it is returned."""
+    """Close the access to the file. Return an error instead of raising it, so that the removal continues."""
     try:
         way.close()
     except DbopsError as error:
@@ -195,9 +197,11 @@ def _close(way: FileAccess) -> DbopsError | None:
 
 
 def remove_leftovers(jobs: Jobs, plan: RestoreTestPlan, name: str, way: FileAccess | None) -> bool:
-    """Remove what an older proof left on both hosts. Return whether it is done; raises as ``remove``.
+    """Remove the leftovers of an older restore test on both hosts.
 
-    The host that had its file may be silent for good: that is no reason not to prove another backup (``restore_test.not_removed``).
+    Return whether it is done; raises like ``remove``.
+
+    If the host with its file never answers again, ``restore_test.not_removed`` lets the next restore test run.
     """
     trouble = _close(way) if way else None
     is_gone = remove(jobs, plan, name)
@@ -207,7 +211,10 @@ def remove_leftovers(jobs: Jobs, plan: RestoreTestPlan, name: str, way: FileAcce
 
 
 def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
-    """Remove what the proof of a plan made. Return whether it is done; raises as ``clean_up``. ``name``: of this removal's job."""
+    """Remove the files of a restore test.
+
+    Return whether it is done; raises like ``clean_up``. ``name`` is of the removal job.
+    """
     state = jobs.follow(name, wait_seconds=LOOK_SECONDS)
     if state.status is JobStatus.ABSENT:
         jobs.start(
@@ -226,6 +233,6 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     raise RemoteFailure(
         "restore_test.not_removed",
         f"Removing the files of the restore test of {plan.path}",
-        cause=said or f"the removal ended with status {state.exit_status}",
+        cause=said or f"the removal exited with status {state.exit_status}",
         state=f"{plan.scratch} remains on the host.",
     )

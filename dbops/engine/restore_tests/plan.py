@@ -1,4 +1,4 @@
-"""What one proof will do, frozen before it begins: the file, the scratch directory, the limits and the command lines."""
+"""Plan a restore test before it starts: file, scratch directory, limits and command lines."""
 
 from dataclasses import dataclass
 
@@ -11,26 +11,28 @@ from dbops.engine.flavors.prepare import MIB
 from dbops.engine.hosts.ssh import show
 from dbops.engine.tuning.prepare import GIB, PrepareOptions, PrepareReason, choose
 
-#: The job on the host, and the one that removes what is left of it.
+#: The test job and the removal job on the host.
 JOB, REMOVAL = "restore-test", "restore-test-remove"
-#: Beyond the data itself: temporary tables, undo, and a redo log that the server may make anew.
+#: Free space beyond the data: temporary tables, undo logs, and a new redo log.
 SPACE_MARGIN, SPACE_LEAST_BYTES = 1.1, 512 * MIB
-#: A compressed backup whose data was not measured: what zstd makes of a database is seldom smaller than this part of it.
+#: Compressed size of unmeasured data: zstd seldom shrinks a database below this share.
 RATIO_UNKNOWN = 6
-#: The scratch server reads each table once: a larger buffer pool would not make that faster.
+#: The scratch server reads each table once, so a larger buffer pool would not be faster.
 POOL_BYTES = 128 * MIB
-#: What a process needs beside its pool, and what its address space may hold beyond that: stacks and mapped libraries.
+#: Memory of a process beyond its pool, and address space beyond that for stacks and mapped libraries.
 BESIDE_POOL_BYTES, ADDRESSES_BYTES = 256 * MIB, 3 * GIB
-#: Never more for the preparation, whatever the redo log: other servers live on this host.
+#: Memory limit of the preparation, whatever the redo log: other servers share this host.
 PREPARE_MOST_BYTES = 4 * GIB
-#: Where the source's server does not answer, and so does not say.
+#: Used if the source's server does not answer.
 REDO_CAPACITY_BYTES = 512 * MIB
 
 
 @dataclass(frozen=True, slots=True)
 class RestoreTestLimits:
-    """What a proof may take of its host. ``directory`` is where scratch directories are made; empty means beside the backup, and on
-    another host than the backup's the directory of dbops there.
+    """Limits of a restore test on its host.
+
+    ``directory`` holds the scratch directories; empty means beside the backup, or in the directory of dbops on
+    another host.
     """
 
     cores: int = 2
@@ -40,8 +42,10 @@ class RestoreTestLimits:
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """The file lies on another host than the one where it is proven. ``machine`` is that host's name and machine id;
-    ``pull`` are ssh's words on the other one, ``place`` a directory of dbops there.
+    """The file is on another host.
+
+    ``machine`` is that host's name and machine id; ``pull`` are the arguments of ssh on the test host, ``place`` a
+    directory of dbops there.
     """
 
     holder: str
@@ -52,11 +56,12 @@ class RemoteFile:
 
 @dataclass(frozen=True, slots=True)
 class RestoreTestPlan:
-    """Everything that a proof will do. Command lines are without their programs: the host has one of each list, best first.
+    """Everything that a restore test will do.
 
-    ``machine`` is name and machine id; ``holder`` the host that has the file, and ``transport`` ssh's words to it, both empty where it
-    is this one; ``needed_bytes`` must be free in ``place``, ``needed_memory_bytes`` in memory;
-    ``most_memory_bytes`` is the most that one of its processes may reserve.
+    Command lines are without their programs: the host has one of each list, best first. ``machine`` is name and
+    machine id. ``holder`` is the host with the file, and ``transport`` ssh's arguments to it, both empty if it is the
+    test host. ``needed_bytes`` must be free in ``place``, ``needed_memory_bytes`` in memory. ``most_memory_bytes`` is
+    the limit of each process.
     """
 
     restore_test: str
@@ -93,7 +98,7 @@ class RestoreTestPlan:
 
     @property
     def commands(self) -> tuple[tuple[str, str], ...]:
-        """The command lines as a person would type them, by step."""
+        """Return the command lines by step."""
         server = [self.servers[0], "--no-defaults", *self.server, f"--datadir={self.scratch}/data"]
         source = f"{show([*self.transport, 'backup'])} | zstd -d -c" if self.transport else f"zstd -d -c < {self.path}"
         return (
@@ -103,7 +108,7 @@ class RestoreTestPlan:
         )
 
     def arguments(self) -> list[str]:
-        """Return what ``prove_backup.sh`` is called with."""
+        """Return the arguments of ``run_restore_test.sh``."""
         lists = (self.unpackers, self.tools, self.servers, self.clients, self.checkpoints)
         words = (self.unpack, self.prepare, self.server, self.transport)
         numbers = (self.needed_bytes, self.needed_memory_bytes, self.most_memory_bytes, self.cores, self.start_seconds)
@@ -205,7 +210,7 @@ def _bytes_needed(archive: Archive) -> int:
 
 
 def machine_of(host: HostFacts) -> str:
-    """Return name and machine id of a host, as ``must_be_machine`` compares them."""
+    """Return name and machine id of a host, in the form that ``must_be_machine`` compares."""
     return f"{host.hostname} {host.machine_id}".strip()
 
 
@@ -215,12 +220,12 @@ def _must_have_memory(archive: Archive, host: HostFacts, needed: int) -> None:
     raise Refused(
         "restore_test.memory",
         f"Planning the restore test of {archive.path}",
-        cause=f"{host.memory_available_bytes // MIB} MiB of memory are free on {host.hostname}, and {needed // MIB} MiB are needed",
+        cause=f"{host.hostname} has {host.memory_available_bytes // MIB} MiB of free memory; {needed // MIB} MiB are required",
     )
 
 
 def _tool_of(archive: Archive, host: HostFacts, flavor: Flavor, *, must_fit: bool) -> Tool | None:
-    """Return the host's backup tool. One that was chosen for proofs may have another version than the servers that are backed up."""
+    """Return the host's backup tool. On a chosen test host its version must fit the backup."""
     tool = next((host.tools[name] for name in flavor.backup_programs if name in host.tools), None)
     problem = flavor.tool_problem(tool.version) if tool else f"none of {', '.join(flavor.backup_programs)} is installed"
     if not (must_fit and problem):
@@ -233,10 +238,10 @@ def _tool_of(archive: Archive, host: HostFacts, flavor: Flavor, *, must_fit: boo
 
 
 def _server_options(flavor: Flavor, server: ServerFacts | None) -> list[str]:
-    """Return the options of the scratch server: no network, no accounts, no replication, no events, little memory.
+    """Return the options of the scratch server: no network, accounts, replication or events, and little memory.
 
-    Without the tables of grants neither plugins nor functions of the restored data are loaded. What a version does not know is
-    ``loose``: it is passed over.
+    Without grant tables the server loads no plugins or functions of the restored data. Options that some versions
+    don't know are ``loose``.
     """
     words = [
         *load_server_options(flavor, memory_bytes=POOL_BYTES),

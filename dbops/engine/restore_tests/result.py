@@ -1,4 +1,4 @@
-"""What the end of a proof's job means: how long each step took, what failed, and whether the rows are those that are expected."""
+"""Judge the end of a restore test: step durations, failures and row counts."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -9,27 +9,26 @@ from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs
 from dbops.engine.ports import JobState, JobStatus
 
-#: The steps in their order, with their names for readers.
+#: The steps in order, with their titles.
 STEPS = {
-    "look": "Look at file, space and memory",
+    "look": "Check file, space and memory",
     "unpack": "Decompress and unpack",
     "prepare": "Prepare",
-    "start": "Start a server of its own",
+    "start": "Start scratch server",
     "tables": "Check all tables",
     "rows": "Count rows",
-    "stop": "Stop that server",
-    "remove": "Remove everything",
+    "stop": "Stop scratch server",
+    "remove": "Remove files",
 }
-#: First words with which ``prove_backup.sh`` fails; each is a code.
+#: First words of the failures of ``run_restore_test.sh``; each is an error code.
 FAILURES = (
     *("space", "killed", "transport", "damaged", "unpack", "outside", "prepare", "start", "tables", "not_removed"),
 )
-#: First words with which it refuses where the backup is not to blame, by who has to act: each has a code of its own, for such an end
-#: says nothing of the backup.
+#: First words of refusals that are not the backup's fault, each with its own code, by who has to act.
 OPERATORS, HOSTS = ("tool", "memory"), ("space", "transport")
-#: A table is worth a word when it lost more than this part of its rows since the last proof, if it had so many.
+#: A table is reported if it lost more than this share of at least so many rows since the last restore test.
 LOST_PART, LEAST_ROWS = 0.5, 1000
-#: So many tables are kept by name, the largest; missing ones are named up to a few.
+#: Maximum number of stored tables, the largest, and of missing tables named in a message.
 KEPT_TABLES, NAMED = 1000, 5
 
 Table = tuple[str, str]
@@ -37,10 +36,10 @@ Table = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedContents:
-    """What should be in the backup.
+    """The expected content of a backup.
 
-    ``older`` are tables of the source that were made before the backup began, ``now`` all that it has; ``last`` are the rows that
-    the last successful proof counted. All are empty where nothing is known.
+    ``older`` are tables of the source older than the backup, ``now`` all of its tables; ``last`` are the row counts
+    of the last successful restore test. Unknown is empty.
     """
 
     older: frozenset[Table] = frozenset()
@@ -50,7 +49,10 @@ class ExpectedContents:
 
 @dataclass(frozen=True, slots=True)
 class RestoreTestResult:
-    """A backup that was restored and read. ``counts`` are rows by table; ``warnings`` say what is unlike the expected."""
+    """A restored and checked backup.
+
+    ``counts`` are rows by table; ``warnings`` are differences from the expected content.
+    """
 
     checked: int
     rows: int
@@ -58,14 +60,15 @@ class RestoreTestResult:
     warnings: tuple[str, ...] = ()
 
     def largest(self) -> list[list[Any]]:
-        """Return the tables that are kept: schema, name and rows, the largest first."""
+        """Return the stored tables: schema, name and rows, the largest first."""
         ordered = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return [[schema, name, rows] for (schema, name), rows in ordered[:KEPT_TABLES]]
 
 
 def read_steps(text: str) -> list[dict[str, Any]]:
-    """Return the steps of ``log.steps`` so far: name, state (``running``, ``done``, ``failed``), seconds and bytes, ``None`` where
-    these are not known.
+    """Return the steps of ``log.steps`` so far: name, state (``running``, ``done``, ``failed``), seconds and bytes.
+
+    Unknown seconds and bytes are ``None``.
     """
     steps: dict[str, dict[str, Any]] = {}
     begun: dict[str, float] = {}
@@ -93,19 +96,19 @@ def _number(text: str) -> float:
 def judge_restore_test(
     source: str, path: str, state: JobState, counts_text: str, expected: ExpectedContents
 ) -> RestoreTestResult:
-    """Return what a finished job has proven.
+    """Return the result of a finished restore test.
 
     Args:
         source: name of the instance.
         path: of the backup.
-        state: of the job, which has ended or vanished.
+        state: of the job, ended or vanished.
         counts_text: its ``log.counts``.
-        expected: what should be there.
+        expected: the expected content.
 
     Raises:
-        Refused: the host is not as it must be (``restore_test.tool``, ``restore_test.memory``), or the file is not the backup's
+        Refused: the host does not fit (``restore_test.tool``, ``restore_test.memory``), or the file is not the backup's
             (``restore_test.refused``); nothing was written.
-        RemoteFailure: why the backup, or the host, did not do.
+        RemoteFailure: the backup or the host failed.
     """
     doing = f"Testing the restore of {path} of {source}"
     output = state.tails.get("out", "").strip()
@@ -119,15 +122,18 @@ def judge_restore_test(
         _fail(doing, last.removeprefix("FAILED: "), state.exit_status)
     facts = pairs(state.tails.get("facts", ""))
     if not facts.get("checked", "").isdigit():
-        raise RemoteFailure("restore_test.failed", doing, cause="the job ended well and left no figures")
+        raise RemoteFailure("restore_test.failed", doing, cause="the job succeeded but wrote no results")
     counts = read_counts(counts_text)
     missing = sorted(expected.older - counts.keys())
-    # A table that was renamed since keeps its age (MySQL 8.0 and newer) and is in the backup under its old name.
+    # A renamed table keeps its age (MySQL 8.0 and newer) and has its old name in the backup.
     if len(missing) > len(counts.keys() - expected.now):
         named = ", ".join(f"{schema}.{name}" for schema, name in missing[:NAMED])
-        found = f"{len(missing)} tables that are older than the backup are not in it: {named}"
+        found = f"{len(missing)} tables older than the backup are missing in it: {named}"
         raise RemoteFailure("restore_test.tables", doing, cause=found)
-    renamed = [f"{schema}.{name} is older than the backup and not in it: was it renamed?" for schema, name in missing]
+    renamed = [
+        f"{schema}.{name} is older than the backup but missing in it; it may have been renamed."
+        for schema, name in missing
+    ]
     warnings = (*renamed, *_unlike(counts, expected.last))
     return RestoreTestResult(int(facts["checked"]), int(facts["rows"]), counts, warnings)
 
@@ -144,18 +150,18 @@ def _fail(doing: str, said: str, exit_status: int | None) -> None:
     kind, _, found = said.partition(" ")
     if kind in FAILURES:
         raise RemoteFailure(f"restore_test.{kind}", doing, cause=found)
-    found = said or f"exit status {exit_status}, without a word"
+    found = said or f"exit status {exit_status} without output"
     raise RemoteFailure("restore_test.failed", doing, cause=found)
 
 
 def read_counts(text: str) -> dict[Table, int]:
-    """Return rows by schema and table, from the client's lines; what is no such line is passed over."""
+    """Return rows by schema and table from the client's output; other lines are ignored."""
     rows = (line.split("\t") for line in text.splitlines())
     return {(_plain(row[0]), _plain(row[1])): int(row[2]) for row in rows if len(row) == 3 and row[2].isdigit()}
 
 
 def _plain(text: str) -> str:
-    """Return a value as it was before the client escaped it (``--batch``)."""
+    """Return a value without the client's escapes (``--batch``)."""
     return text.replace("\\t", "\t").replace("\\n", "\n").replace("\\\\", "\\")
 
 
@@ -163,6 +169,6 @@ def _unlike(counts: Mapping[Table, int], last: Mapping[Table, int]) -> Iterable[
     for (schema, name), before in sorted(last.items()):
         now = counts.get((schema, name))
         if now is None:
-            yield f"{schema}.{name} was in the last proof ({before} rows) and is not in this one"
+            yield f"{schema}.{name} is missing; the last restore test counted {before} rows"
         elif before >= LEAST_ROWS and now < before * LOST_PART:
-            yield f"{schema}.{name} has {now} rows, and had {before} in the last proof"
+            yield f"{schema}.{name} has {now} rows; the last restore test counted {before}"

@@ -12,11 +12,11 @@ from statistics import median
 
 from dbops.engine.states import BackupMethod, RunBy
 
-#: How many of the last runs of a schedule speak for the next one.
+#: How many of the last runs count for the next one.
 LEARNED_RUNS = 20
-#: Fewer runs than this do not tell what 9 of 10 take.
+#: Fewer runs give no p90.
 LEAST_RUNS = 3
-NONE_HAS_ENDED = "none like it has ended yet, so nobody knows how long it takes"
+NONE_HAS_ENDED = "no earlier run"
 #: Shorter durations have one decimal.
 TENTHS_BELOW_SECONDS = 10
 
@@ -64,8 +64,8 @@ class Duration:
     def words(self) -> str:
         """What the numbers rest on."""
         if self.runs == 0:
-            return "as a person expects; none like it has ended yet"
-        return "as the last one like it took" if self.runs == 1 else f"from the last {self.runs} like it"
+            return "from the configured duration"
+        return "from the last run" if self.runs == 1 else f"from the last {self.runs} runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +152,11 @@ def predict(own: Sequence[Past], others: Sequence[Past] = (), *, bytes_to_copy: 
         return Prediction(duration, f"from {what} of this cluster", Basis.HISTORY)
     measured = [past for past in others if past.bytes and past.seconds > 0]
     if not measured:
-        return Prediction(None, "How long it takes is not known: no rebuild has succeeded here yet.", Basis.NO_REBUILD)
+        return Prediction(None, "Duration unknown: no successful rebuild yet.", Basis.NO_REBUILD)
     if bytes_to_copy is None:
-        return Prediction(
-            None, "How long it takes is not known: the size of the source was not measured yet.", Basis.NO_SIZE
-        )
+        return Prediction(None, "Duration unknown: source size not measured yet.", Basis.NO_SIZE)
     duration = learn([_scaled(past, bytes_to_copy) for past in measured])
-    return Prediction(
-        duration, "from the size of the source and the speed of this fleet's other rebuilds", Basis.HISTORY
-    )
+    return Prediction(duration, "from the source size and the rate of other clusters' rebuilds", Basis.HISTORY)
 
 
 def _scaled(past: Past, bytes_to_copy: int | None) -> float:
@@ -201,8 +197,8 @@ def expected_end(started_at: datetime, duration: Duration | None, now: datetime)
     taken = max(0.0, (now - started_at).total_seconds())
     if taken >= duration.p90_seconds:
         usual = spell(duration.p90_seconds)
-        whose = f"9 of 10 earlier runs took ({usual})" if duration.runs else f"was expected ({usual})"
-        return TimeEstimate(None, None, f"it has run for {spell(taken)}, longer than {whose}", Basis.OVERDUE)
+        whose = f"the p90 of earlier runs ({usual})" if duration.runs else f"the configured duration ({usual})"
+        return TimeEstimate(None, None, f"running for {spell(taken)}, longer than {whose}", Basis.OVERDUE)
     left_late = duration.p90_seconds - taken
     left = duration.p50_seconds - taken if taken < duration.p50_seconds else left_late / 2
     return TimeEstimate(

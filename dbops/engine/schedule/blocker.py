@@ -1,4 +1,4 @@
-"""One thing that keeps a rebuild from starting, judged by its method's conflicts. Pure."""
+"""A blocker: a reason why a rebuild cannot start, from the conflicts of its method."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dbops.engine.schedule.conflicts import Activity, Effect, MethodTraits
 
 
 class BlockerKind(StrEnum):
-    """Which kind of thing stands in the way."""
+    """The kind of a blocker."""
 
     BACKUP_RUNNING = "backup running"
     WINDOW_AHEAD = "backup window"
@@ -25,7 +25,7 @@ class BlockerKind(StrEnum):
 
 
 class Timing(StrEnum):
-    """Where a job or a backup window stands in time."""
+    """The timing of a job or a backup window."""
 
     RUNNING = "running"
     QUEUED = "queued"
@@ -55,7 +55,7 @@ class Remedy(StrEnum):
 
 
 class Certainty(StrEnum):
-    """How sure the end is: a person set it, earlier runs say so, or nobody knows."""
+    """How sure the end is: set by a person, estimated from earlier runs, or unknown."""
 
     KNOWN = "known"
     PREDICTED = "predicted"
@@ -64,17 +64,17 @@ class Certainty(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """One thing in the way of a rebuild. Text holds no clock times: pages show them in their own time zone.
+    """One reason why a rebuild cannot start. Texts contain no clock times: pages show times in their own time zone.
 
     Args:
-        work: the activity that it was judged by; ``reason`` is what the method's conflict says.
-        text: what it is, one sentence.
-        since: when it began (or begins, where it lies ahead); ``None`` where nobody noted it.
-        until: when it is expected to end. Never in the past of the moment that was asked for.
+        work: the activity; ``reason`` is the text of the method's conflict.
+        text: the blocker in one sentence.
+        since: its begin, in the future for a window ahead; ``None`` where unknown.
+        until: its expected end, never before the moment in question.
         clears: who can end it.
         remedy: what ends it.
         timing: of a job or a window; ``None`` for anything else.
-        run: the backup run, ``rebuild`` the rebuild that it is, where it is one.
+        run: the backup run, if it is one; ``rebuild`` likewise.
     """
 
     kind: BlockerKind
@@ -94,11 +94,11 @@ class Blocker:
 
     @property
     def stops(self) -> bool:
-        """Tell whether a rebuild cannot start beside it."""
+        """Whether a rebuild cannot start while it lasts."""
         return self.effect is not Effect.RUNS_ALONGSIDE
 
 
-NO_END_KNOWN = TimeEstimate(None, None, "nobody can say when")
+NO_END_KNOWN = TimeEstimate(None, None, "no end can be estimated")
 
 
 def make_blocker(
@@ -117,7 +117,7 @@ def make_blocker(
     run: int | None = None,
     rebuild: int | None = None,
 ) -> Iterator[Blocker]:
-    """Yield the blocker, or nothing where it means nothing for the method."""
+    """Yield the blocker, or nothing if the method has no conflict with the activity."""
     judged = method.conflicts.get(work)
     if judged is None:
         return

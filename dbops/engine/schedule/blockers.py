@@ -1,7 +1,7 @@
-"""What keeps a rebuild from starting: which kind, since when, until when, and who can clear it. Pure.
+"""Find the blockers of a rebuild: kind, begin, expected end, and who can clear them.
 
-What each thing means is read from the method's conflicts; when it ends, from ``windows``. ``verdicts.verdict`` makes one answer of it.
-What a blocker is stands in ``blocker``, those that are backup windows come from ``window_blockers``.
+The method's conflicts decide the effect of each activity. ``eligibility`` turns blockers into one answer. ``blocker`` defines a blocker;
+``window_blockers`` finds those that are backup windows.
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ def blockers(
     moment: datetime | None = None,
     late: bool = False,
 ) -> tuple[Blocker, ...]:
-    """Return what stands in the way of a rebuild that starts at ``moment``, the worst first.
+    """Return the blockers of a rebuild that starts at ``moment``, the worst first.
 
     Args:
-        target: ``None`` asks for any target: nothing is said of it.
-        source: the instance that is read; ``None`` where there is none.
-        method: how it is rebuilt.
-        moment: now where it is not given; never earlier than now.
-        late: ask as it is in 1 of 10 cases, when everything that runs takes its p90.
+        target: ``None`` for any target: blockers of the target are left out.
+        source: the instance to read; ``None`` where there is none.
+        method: the method of the rebuild.
+        moment: default and minimum: now.
+        late: assume that everything takes its p90.
     """
     return find_blockers(
         snapshot, reservations_of(snapshot), target=target, source=source, method=method, moment=moment, late=late
@@ -50,7 +50,7 @@ def find_blockers(
     moment: datetime | None = None,
     late: bool = False,
 ) -> tuple[Blocker, ...]:
-    """As ``blockers``, with the stays of the picture already at hand."""
+    """As ``blockers``, for reservations that are already computed."""
     at = max(moment or snapshot.now, snapshot.now)
     found = [
         *_of_cluster(snapshot, source, method, at),
@@ -64,13 +64,13 @@ def find_blockers(
 
 def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: MethodTraits, at: datetime) -> Iterator[Blocker]:
     if source is None:
-        text = f"{snapshot.cluster} has no other instance to read than its primary."
+        text = f"{snapshot.cluster} has no source: its only readable instance is the primary."
         yield from make_blocker(
             BlockerKind.NO_SOURCE,
             Activity.NO_SOURCE,
             method,
             text=text,
-            clears="whoever adds a backup instance or another replica",
+            clears="Add a backup instance or another replica.",
             remedy=Remedy.ADD_SOURCE,
         )
     if snapshot.difference:
@@ -80,7 +80,7 @@ def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: MethodTra
             method,
             text=snapshot.difference.text,
             since=snapshot.difference.since,
-            clears="an operator, by accepting the difference or correcting the inventory",
+            clears="Accept the difference, or correct the inventory.",
             remedy=Remedy.FIX_INVENTORY,
         )
     duration = snapshot.predicted(source).duration
@@ -100,11 +100,11 @@ def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: MethodTra
             until=TimeEstimate(
                 stop.ends_at,
                 stop.ends_at,
-                "as it was announced" if stop.ends_at else "no end was announced",
+                "announced" if stop.ends_at else "no end announced",
                 Basis.ANNOUNCEMENT if stop.ends_at else Basis.NO_END,
             ),
             certainty=Certainty.KNOWN if stop.ends_at else Certainty.UNKNOWN,
-            clears=f"{stop.by or 'an operator'}, by ending the maintenance",
+            clears=f"End the maintenance (announced by {stop.by or 'an operator'}).",
             remedy=Remedy.END_MAINTENANCE,
         )
 
@@ -119,8 +119,8 @@ def _of_source(snapshot: ClusterSnapshot, source: str | None, method: MethodTrai
             Activity.SOURCE_DOWN,
             method,
             instance=machine.name,
-            text=f"{machine.name} cannot be read: {machine.problem}.",
-            clears=f"whoever looks after {machine.name}",
+            text=f"{machine.name} is not readable: {machine.problem}.",
+            clears=f"Fix {machine.name}.",
             remedy=Remedy.FIX_SERVER,
         )
     elif why := _why_lagging(machine, snapshot.max_lag_seconds):
@@ -130,9 +130,9 @@ def _of_source(snapshot: ClusterSnapshot, source: str | None, method: MethodTrai
             method,
             instance=machine.name,
             text=f"{machine.name} {why}.",
-            clears=f"nobody: it ends when {machine.name} has caught up"
+            clears=f"Wait until {machine.name} has caught up."
             if not machine.stopped
-            else f"whoever looks after {machine.name}",
+            else f"Fix replication on {machine.name}.",
             remedy=Remedy.FIX_SERVER if machine.stopped else Remedy.CATCH_UP,
         )
     if not machine.has(method.reads):
@@ -142,8 +142,8 @@ def _of_source(snapshot: ClusterSnapshot, source: str | None, method: MethodTrai
             Activity.NO_COPY,
             method,
             instance=machine.name,
-            text=f"There is no complete {what} of {machine.name} to read.",
-            clears=f"a {what} of {machine.name} that succeeds",
+            text=f"{machine.name} has no complete {what} to read.",
+            clears=f"Run a {what} of {machine.name}.",
             remedy=Remedy.MAKE_BACKUP,
         )
 
@@ -154,9 +154,9 @@ def _why_lagging(machine: InstanceStatus, limit_seconds: float) -> str:
     if machine.stopped:
         return f"does not replicate: {machine.stopped}"
     if machine.lag_seconds is None:
-        return "replicates, and its lag is not known"
+        return "replicates with unknown lag"
     if machine.lag_seconds > limit_seconds:
-        return f"lags by {spell(machine.lag_seconds)}; at most {spell(limit_seconds)} are allowed"
+        return f"lags by {spell(machine.lag_seconds)} (limit {spell(limit_seconds)})"
     return ""
 
 
@@ -173,7 +173,7 @@ def _of_stays(
         if stay.instance not in (target, source) or not stay.covers(at, late=late):
             continue
         is_target = stay.instance == target
-        # It stands in no line until then; that its target has a rebuild already is so all the same.
+        # It is in no queue before its approval; its target is taken all the same.
         if stay.job.needs_approval and not (is_target and stay.use is InstanceUse.REPLACE):
             continue
         yield from make_blocker(
@@ -211,10 +211,10 @@ def _work_of(stay: Reservation, *, is_target: bool) -> Activity:
 
 
 _DEEDS = {
-    InstanceUse.DUMP: ("dumps", "is to dump"),
-    InstanceUse.PHYSICAL: ("backs up", "is to back up"),
-    InstanceUse.READ: ("reads", "is to read"),
-    InstanceUse.REPLACE: ("replaces", "is to replace"),
+    InstanceUse.DUMP: ("is dumping", "will dump"),
+    InstanceUse.PHYSICAL: ("is backing up", "will back up"),
+    InstanceUse.READ: ("is reading", "will read"),
+    InstanceUse.REPLACE: ("is replacing", "will replace"),
 }
 
 
@@ -222,10 +222,10 @@ def _tell(stay: Reservation) -> str:
     does, will = _DEEDS[stay.use]
     name = stay.job.name[:1].upper() + stay.job.name[1:]
     if stay.job.needs_approval:
-        return f"{name} waits until another operator has approved it, and {will} {stay.instance}."
+        return f"{name} needs approval and {will} {stay.instance}."
     if stay.job.started_at is None:
-        return f"{name} waits in line before this one, and {will} {stay.instance}."
-    silent = " Its host is silent." if stay.job.is_lost else ""
+        return f"{name} is ahead in the queue and {will} {stay.instance}."
+    silent = " Its host is unreachable." if stay.job.is_lost else ""
     return f"{name} {does} {stay.instance}.{silent}"
 
 
@@ -245,9 +245,9 @@ def _remedy(stay: Reservation) -> Remedy:
 
 def _who_clears(stay: Reservation) -> str:
     if stay.job.needs_approval:
-        return "an operator, by approving, declining or cancelling that rebuild"
+        return "Approve, decline or cancel that rebuild."
     if stay.job.rebuild is not None:
-        return "an operator, by cancelling that rebuild; else it ends by itself"
+        return "Wait for that rebuild, or cancel it."
     if stay.job.can_be_stopped:
-        return "an operator, by stopping the run; else it ends by itself"
-    return f"whoever started it on {stay.instance}'s host; else it ends by itself"
+        return "Wait for that run, or stop it."
+    return f"Wait for that run, or stop it on the host of {stay.instance}."

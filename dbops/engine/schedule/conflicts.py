@@ -1,6 +1,6 @@
-"""What a rebuild may run beside: what each method says of each thing that may stand in its way, with the reason. Pure.
+"""Conflict matrix: for each method and activity, whether a rebuild is blocked, waits, or runs alongside.
 
-Each method names its own cells (``engine.methods``). The cells that methods share are here. ``script/docs`` writes the table of
+Each method defines its own cells (``engine.methods``). Shared cells are here. ``script/docs`` writes the table of
 ``docs/reference/blockers.md`` from them.
 """
 
@@ -12,10 +12,10 @@ from dbops.engine.states import BackupMethod
 
 
 class Effect(StrEnum):
-    """What something means for a rebuild that is asked for.
+    """The effect of an activity on a rebuild.
 
-    ``blocks``: it must not start while this lasts, and asking for it now is refused. ``waits``: it may be asked for, is
-    queued, and starts by itself when this has ended. ``beside``: it may start, with a warning.
+    ``blocks``: a request is refused while the activity lasts. ``waits``: the rebuild is queued and starts automatically
+    when the activity ends. ``beside``: the rebuild starts, with a warning.
     """
 
     BLOCKS = "blocks"
@@ -24,7 +24,7 @@ class Effect(StrEnum):
 
 
 class Activity(StrEnum):
-    """What runs, is due, or is amiss."""
+    """An activity or a condition that may conflict with a rebuild."""
 
     SOURCE_DUMP_MANAGED = "managed dump of the source"
     SOURCE_DUMP_EXTERNAL = "external dump of the source"
@@ -49,7 +49,7 @@ class Activity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """What one thing means for one method, and why."""
+    """The effect of one activity on one method, and the reason."""
 
     effect: Effect
     reason: str
@@ -103,42 +103,42 @@ class MethodTraits:
 
 BLOCKS, WAITS, RUNS_ALONGSIDE = Effect.BLOCKS, Effect.WAITS, Effect.RUNS_ALONGSIDE
 _NOT_THE_SERVER = Conflict(
-    RUNS_ALONGSIDE, "It reads a finished backup, not the server: they share at most the disk on which it lies."
+    RUNS_ALONGSIDE, "The method reads a finished backup, not the server. At most they share a disk."
 )
 
 #: The same for every method.
 FOR_EVERY_METHOD: Conflicts = {
     Activity.TARGET_BACKUP: Conflict(
         WAITS,
-        "A rebuild stops the target's server, and with it the backup that reads it; nothing of that backup is of use.",
+        "A rebuild stops the target's server, which ends its backup.",
     ),
     Activity.TARGET_READ: Conflict(
         WAITS,
-        "Another rebuild copies from this instance, and would lose its source.",
+        "Another rebuild reads this instance and would lose its source.",
     ),
     Activity.TARGET_REPLACED: Conflict(
         BLOCKS,
-        "An instance has one unfinished rebuild at a time: asking for a second one is refused.",
+        "An instance can have only one unfinished rebuild. A second request is refused.",
     ),
     Activity.AHEAD_TARGET: Conflict(
         RUNS_ALONGSIDE,
-        "The target has no server, or one that catches up, when its backup is due: a managed one waits, another fails.",
+        "The target's server is down or catching up when its backup is due. A managed backup waits; an external one fails.",
     ),
     Activity.NO_SOURCE: Conflict(
         BLOCKS,
-        "A rebuild reads another instance of the cluster than its primary, and there is none.",
+        "A rebuild needs a source other than the primary.",
     ),
     Activity.MAINTENANCE: Conflict(
         BLOCKS,
-        "A person said that no rebuild of this cluster may start meanwhile.",
+        "No rebuild of this cluster may start during maintenance.",
     ),
     Activity.MAINTENANCE_AHEAD: Conflict(
         RUNS_ALONGSIDE,
-        "Only the start is forbidden: a rebuild that runs goes on into the maintenance.",
+        "Maintenance only prevents starts: a running rebuild continues.",
     ),
     Activity.TOPOLOGY: Conflict(
         BLOCKS,
-        "The servers do not replicate as the inventory says: what would be read or wiped may not be what its name says.",
+        "The servers do not replicate as in the inventory: dbops could read or wipe the wrong instance.",
     ),
 }
 #: The same for every method that reads a running server.
@@ -146,25 +146,25 @@ FOR_A_SERVER: Conflicts = {
     **FOR_EVERY_METHOD,
     Activity.SOURCE_REPLACED: Conflict(
         WAITS,
-        "There is no server to read until its own rebuild has ended.",
+        "The source has no server to read until its own rebuild ends.",
     ),
     Activity.AHEAD_MANAGED: Conflict(
         RUNS_ALONGSIDE,
-        "The backup waits for the rebuild and runs after it: late, and not lost.",
+        "The backup waits for the rebuild and runs after it.",
     ),
     Activity.AHEAD_EXTERNAL: Conflict(
         RUNS_ALONGSIDE,
-        "Nobody holds a cron job of somebody else: it starts in the middle of the copy. Both get slower, of two "
-        "physical backups one may fail, and a dump with --dump-slave stops the source's replication.",
+        "dbops can't hold back an external cron job: it starts during the copy. Both get slower, one of two "
+        "physical backups may fail, and a dump with --dump-slave stops the source's replication.",
     ),
     Activity.SOURCE_DOWN: Conflict(
         BLOCKS,
-        "The running server is what is copied.",
+        "The method copies the running server.",
     ),
     Activity.SOURCE_LAGGING: Conflict(
         BLOCKS,
-        "The copy is as old as the source, and must catch up from binary logs that are being removed meanwhile; "
-        "the checks of the plan refuse it.",
+        "The copy would be as old as the source and might need binary logs that are already removed. "
+        "The pre-flight checks refuse it.",
     ),
 }
 #: The same for every method that reads a finished backup.
@@ -177,24 +177,24 @@ FOR_A_BACKUP: Conflicts = {
     Activity.SOURCE_READ: _NOT_THE_SERVER,
     Activity.SOURCE_REPLACED: Conflict(
         RUNS_ALONGSIDE,
-        "It reads a finished backup: the server that is being replaced is not asked.",
+        "The method reads a finished backup, not the server that is being replaced.",
     ),
     Activity.AHEAD_MANAGED: _NOT_THE_SERVER,
     Activity.AHEAD_EXTERNAL: _NOT_THE_SERVER,
     Activity.SOURCE_DOWN: Conflict(
         RUNS_ALONGSIDE,
-        "It reads a finished backup; the copy replicates from the primary afterwards.",
+        "The method reads a finished backup. The copy replicates from the primary afterwards.",
     ),
     Activity.SOURCE_LAGGING: Conflict(
         RUNS_ALONGSIDE,
-        "It reads a finished backup, whatever the source has reached since.",
+        "The method reads a finished backup. The state of the source does not matter.",
     ),
 }
-#: A job that is no rebuild from a source: it waits until the one instance that it uses is free.
+#: A job on one instance: it waits until the instance is free.
 ONE_INSTANCE = MethodTraits(
     name="",
     conflicts={
-        work: Conflict(WAITS, "An instance is used by one job at a time.")
+        work: Conflict(WAITS, "One job at a time uses an instance.")
         for work in (
             Activity.SOURCE_DUMP_MANAGED,
             Activity.SOURCE_DUMP_EXTERNAL,
@@ -208,14 +208,14 @@ ONE_INSTANCE = MethodTraits(
 
 
 def meaning_alongside(method: MethodTraits, *, is_target: bool, is_dump: bool) -> str:
-    """Return in words what a backup that dbops did not start means for a rebuild that uses the same instance already."""
+    """Return the effect of an external backup on a rebuild that already uses the instance, as text."""
     work = Activity.TARGET_BACKUP if is_target else of_backup(is_dump=is_dump, is_managed=False)
     judged = method.conflicts.get(work)
     return judged.reason if judged else ""
 
 
 def of_backup(*, is_dump: bool, is_managed: bool) -> Activity:
-    """Return which row speaks of a backup that reads the source."""
+    """Return the activity of a backup that reads the source."""
     if is_dump:
         return Activity.SOURCE_DUMP_MANAGED if is_managed else Activity.SOURCE_DUMP_EXTERNAL
     return Activity.SOURCE_PHYSICAL_MANAGED if is_managed else Activity.SOURCE_PHYSICAL_EXTERNAL

@@ -1,4 +1,4 @@
-"""Can it be rebuilt now? One answer, computed here and shown everywhere the same. Pure."""
+"""Decide whether a rebuild can start now, and if not, when."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -17,7 +17,7 @@ FOLLOWED = 50
 
 
 class EligibilityState(StrEnum):
-    """Can it be rebuilt: now, at a time that can be said, at one that cannot, or not for want of a source?"""
+    """Whether a rebuild can start: now, at an estimated time, at an unknown time, or never without a source."""
 
     NOW = "now"
     UNTIL = "until"
@@ -27,7 +27,7 @@ class EligibilityState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Eligibility:
-    """The one answer for a cluster, or for one target of it.
+    """The answer for a cluster, or for one of its targets.
 
     Args:
         source: the instance that is free the earliest.
@@ -49,7 +49,7 @@ class Eligibility:
 
     @property
     def by(self) -> Blocker | None:
-        """The blocker that the answer names: the one that ends last, an unknown end being the last of all."""
+        """The blocker to name: the one that ends last; an unknown end counts as the last."""
         return _last_to_end((*self.blockers, *self.later))
 
 
@@ -84,7 +84,7 @@ def _by_name(machine: InstanceStatus) -> str:
 def eligibility_of(
     snapshot: ClusterSnapshot, *, method: MethodTraits, target: str | None = None, source: str | None = None
 ) -> Eligibility:
-    """Answer whether a rebuild could start now, and else when.
+    """Return whether a rebuild can start now, and if not, when.
 
     Args:
         target: the instance to rebuild; ``None`` asks for the cluster as a whole.
@@ -208,7 +208,7 @@ def _way_to_free(
         met = (*passed, *passed_late)
         unknown = next((blocker for blocker in met if blocker.until.p50 is None), met[-1])
         return TimeEstimate(None, None, unknown.until.words, unknown.until.basis), passed
-    words = "when nothing of what is known stands in the way any more"
+    words = "when all known blockers have ended"
     return TimeEstimate(likely, max(likely, late), words, Basis.QUEUE), passed
 
 

@@ -1,4 +1,4 @@
-"""Who uses an instance, from when until when: what runs now, and who stands in line after it. Pure."""
+"""Compute who uses each instance and when: running jobs, then the queue."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dbops.engine.schedule.scheduler import line_order
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceUse
 
 #: When a person approves what waits for that, nobody knows.
-NOT_APPROVED = TimeEstimate(None, None, "another operator must approve it first", Basis.APPROVAL)
+NOT_APPROVED = TimeEstimate(None, None, "needs approval", Basis.APPROVAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Reservation:
     end: TimeEstimate
 
     def covers(self, moment: datetime, *, late: bool = False) -> bool:
-        """Tell whether it lasts at ``moment``; with ``late``, whether it may still last in 1 of 10 cases."""
+        """Whether it lasts at ``moment``; with ``late``, whether it lasts by its p90."""
         ends = self.end.p90 if late else self.end.p50
         return self.begins <= moment and (ends is None or moment < ends)
 
@@ -52,7 +52,7 @@ def _running(job: ActiveJob, now: datetime) -> Iterator[Reservation]:
     assert job.started_at is not None  # noqa: S101 - the caller chose those that have started
     end = expected_end(job.started_at, job.duration, now)
     if job.is_lost:
-        end = TimeEstimate(None, None, "its host is silent, so nothing is known of it", Basis.SILENT_HOST)
+        end = TimeEstimate(None, None, "its host is unreachable", Basis.SILENT_HOST)
     for instance, use in job.claims:
         yield Reservation(job, instance, use, min(job.started_at, now), end)
 
@@ -64,7 +64,7 @@ def order_of(job: ActiveJob) -> tuple[Any, ...]:
 
 
 def _queued(job: ActiveJob, now: datetime, free: dict[str, TimeEstimate]) -> Iterator[Reservation]:
-    """It keeps its place from now on, or from the moment that a person chose; it ends when all before it have ended and it is done."""
+    """Return the reservation of a queued job: it starts when all jobs ahead have ended."""
     begins = max(now, job.not_before) if job.not_before else now
     before = TimeEstimate(begins, begins, "")
     for instance, _ in job.claims:
@@ -76,7 +76,7 @@ def _queued(job: ActiveJob, now: datetime, free: dict[str, TimeEstimate]) -> Ite
 
 def _after(before: TimeEstimate, job: ActiveJob) -> TimeEstimate:
     if before.p50 is None or before.p90 is None:
-        return TimeEstimate(None, None, "it waits for something whose end is not known", Basis.QUEUE)
+        return TimeEstimate(None, None, "waits for a job without an estimated end", Basis.QUEUE)
     if job.duration is None:
         return TimeEstimate(None, None, NONE_HAS_ENDED, Basis.NO_RUN)
     likely, late = job.duration.p50_seconds, job.duration.p90_seconds

@@ -117,13 +117,13 @@ def decide(
 
 
 def hold_reason(name: str, kind: JobKind, pk: int, purpose: str) -> str:
-    """Return who holds an instance, as every page and every history says it."""
+    """Return the holder of an instance as text."""
     if kind is JobKind.BACKUP:
-        return f"{name} is read by backup run {pk}"
-    return f"{name} is held by rebuild {pk} as its {purpose}"
+        return f"{name} is held by backup run {pk}"
+    return f"{name} is held by rebuild {pk} ({purpose})"
 
 
 def reservation_reason(name: str, kind: JobKind, pk: int, purpose: str) -> str:
-    """Return who stands before all others in the line of an instance that nobody holds."""
-    who = f"backup run {pk}" if kind is JobKind.BACKUP else f"rebuild {pk} as its {purpose}"
-    return f"{name} is wanted first by {who}"
+    """Return the job for which an instance without a holder is reserved, as text."""
+    who = f"backup run {pk}" if kind is JobKind.BACKUP else f"rebuild {pk} ({purpose})"
+    return f"{name} is reserved for {who}"

@@ -1,4 +1,4 @@
-"""The ways to start a rebuild: what one of them is, and the key by which a form names it. Pure."""
+"""A start option, and its key in forms."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,10 +26,10 @@ class StartMode(StrEnum):
 
 
 class Problem(StrEnum):
-    """Why a way to start is not possible."""
+    """Why a start option is unavailable."""
 
-    BLOCKED = "blocked"  # by what no start waits for
-    BUSY = "busy"  # something else keeps it waiting
+    BLOCKED = "blocked"  # no start option waits for the blocker
+    BUSY = "busy"  # another blocker makes it wait
     NO_SCHEDULE = "no-schedule"
     TOO_SHORT = "too-short"
     TOO_LATE = "too-late"
@@ -42,14 +42,14 @@ class Problem(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StartOption:
-    """One way to start. Text holds no clock times: pages show ``starts``, ``finishes`` and ``window_at`` in their time zone.
+    """One choice of when and how a rebuild starts. Texts contain no clock times: pages show ``starts``, ``finishes`` and ``window_at``.
 
     Args:
-        key: names the choice in a form; the same key means the same thing later, or is not offered any more.
-        reason: what it means; where it is not possible, why not.
-        warnings: what it would run beside.
-        problem: the code of why it is not possible.
-        blockers: what keeps the rebuild from starting at once (``now``, ``soon``, ``elsewhere``, ``at``, ``stop-run``).
+        key: its value in a form; later the same key means the same, or is gone.
+        reason: what it does, or why it is unavailable.
+        warnings: what runs alongside.
+        problem: the code of the reason if it is unavailable.
+        blockers: what delays the start (``now``, ``soon``, ``elsewhere``, ``at``, ``stop-run``).
         slows_reads: the source serves reads.
         not_before, start_by, after_run, stops_run, runs_again: what is stored with the rebuild; ``start_by`` is the latest
             start at which it would still end before the window in 9 of 10 cases.
@@ -80,12 +80,12 @@ class StartOption:
 
 
 def moment_key(moment: datetime) -> str:
-    """Return the key of a start at a moment that a person has named."""
+    """Return the key of a start at a given moment."""
     return f"{StartMode.AT}:{moment.astimezone(UTC):{STAMP}}"
 
 
 def moment_of(key: str) -> datetime | None:
-    """Return the moment that a key names, ``None`` where it names none."""
+    """Return the moment of a key, ``None`` if it has none."""
     way, _, stamp = key.partition(":")
     if way != StartMode.AT:
         return None

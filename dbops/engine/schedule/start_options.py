@@ -1,4 +1,4 @@
-"""Every way to start a rebuild, each with its predicted start and finish, and whether it is possible and why not. Pure."""
+"""List the start options of a rebuild with expected start and end, and why an option is unavailable."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from dbops.engine.schedule.occupancy import Reservation, reservations_of
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot
 from dbops.engine.schedule.start_option_keys import STAMP, Problem, StartMode, StartOption, moment_key
 
-#: Only windows that begin within this time are offered to be gone round.
+#: Only windows that begin within this time give start options.
 SOON_HOURS = 26
-#: A person may name a moment so far ahead. Later, the windows that it might run into are not known yet.
+#: The latest start that a person may choose. Backup windows are unknown beyond it.
 MOMENT_HOURS = 30
 
 
@@ -28,12 +28,11 @@ def start_options(
     stoppable: Collection[int] = (),
     moment: datetime | None = None,
 ) -> tuple[StartOption, ...]:
-    """Return every way to start a rebuild of ``target`` from ``source``, and from the others.
+    """Return the start options of a rebuild of ``target`` from ``source``, and from other sources.
 
     Args:
-        moment: one that a person has named.
-        stoppable: backup runs that the caller can end and start again, by number: those that dbops manages, and those whose
-            process was found on the host.
+        moment: a start that a person entered.
+        stoppable: ids of the backup runs that the caller can stop and run again.
     """
     asked = _StartRequest(snapshot, reservations_of(snapshot), target, source, method)
     return (
@@ -48,9 +47,9 @@ def start_options(
 
 
 def chosen_option(offered: Collection[StartOption], key: str) -> StartOption | None:
-    """Return the choice that a form named, ``None`` where it is not offered any more, or not possible.
+    """Return the start option of a key, ``None`` if it is gone or unavailable.
 
-    Who was content to wait is content to start now. Who was promised now does not silently get a place in a line.
+    "As soon as possible" may become "now", but "now" never becomes a place in a queue.
     """
     keys = {key, StartMode.NOW.value} if key == StartMode.SOON else {key}
     return next((choice for choice in offered if choice.key in keys and choice.is_possible), None)
@@ -58,7 +57,7 @@ def chosen_option(offered: Collection[StartOption], key: str) -> StartOption | N
 
 @dataclass(frozen=True, slots=True)
 class _StartRequest:
-    """What is asked, with the stays of the picture at hand."""
+    """The request, with the reservations of the snapshot."""
 
     snapshot: ClusterSnapshot
     used: tuple[Reservation, ...]
@@ -109,7 +108,7 @@ class _StartRequest:
         return tuple(blocker for blocker in found if not blocker.stops)
 
     def forbidden(self, moment: datetime | None = None) -> str:
-        """Say what refuses a rebuild that starts at that moment: it is not waited for, whatever start is chosen."""
+        """Return the blockers that no start option waits for, as text."""
         blocking = [item for item in self.found(moment) if item.effect is Effect.BLOCKS]
         return " ".join(f"{item.text} {item.reason}" for item in blocking)
 
@@ -119,18 +118,16 @@ def _at(moment: datetime, words: str) -> TimeEstimate:
 
 
 def _now(asked: _StartRequest) -> StartOption:
-    """Now where nothing stops it; in line where it only waits; not at all where something blocks."""
+    """Now if nothing blocks; queued if blockers end; unavailable otherwise."""
     found = [item for item in asked.found() if item.stops]
     starts = asked.free()
     if not found:
-        way, title, reason = StartMode.NOW, "Now", "Nothing stands in the way."
+        way, title, reason = StartMode.NOW, "Now", "No blockers."
         if asked.warnings(asked.snapshot.now):
-            reason = "Nothing stops it; see the warning."
+            reason = "No blockers; see the warning."
     else:
-        way, title = StartMode.SOON, "As soon as it can"
-        reason = "It is queued, and starts by itself when nothing stands in the way: " + " ".join(
-            item.text for item in found
-        )
+        way, title = StartMode.SOON, "As soon as possible"
+        reason = "Queued; starts automatically when these end: " + " ".join(item.text for item in found)
     forbidden = asked.forbidden()
     return StartOption(
         key=way.value,
@@ -148,7 +145,7 @@ def _now(asked: _StartRequest) -> StartOption:
 
 
 def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
-    """The same from each other source: a plan of its own, with checks of its own."""
+    """The same from each other source, with its own plan and checks."""
     for other in all_sources_of(asked.snapshot, asked.target):
         if other == asked.source:
             continue
@@ -156,12 +153,12 @@ def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
         starts = asked.free(source=other)
         machine = asked.snapshot.machine(other)
         role = machine.role.value if machine else "replica"
-        note = "" if role == "backup" else " It serves reads, which get slower meanwhile."
+        note = "" if role == "backup" else " Reads on it slow down during the copy."
         blocked = any(item.effect is Effect.BLOCKS for item in found)
         yield StartOption(
             key=f"{StartMode.ELSEWHERE}:{other}",
             way=StartMode.ELSEWHERE,
-            title=f"Now from {other}" if not found else f"From {other}, as soon as it can",
+            title=f"Now from {other}" if not found else f"From {other}, as soon as possible",
             source=other,
             is_possible=not blocked,
             reason=(" ".join(item.text for item in found) or f"{other} is free.") + note,
@@ -192,7 +189,7 @@ def _after_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
         title=f"When {job.name} ends",
         source=asked.source,
         is_possible=not forbidden,
-        reason=forbidden or "It is queued, and starts by itself when that run has ended, however it ends.",
+        reason=forbidden or "Starts automatically when that backup run ends, whether or not it succeeds.",
         starts=starts,
         finishes=asked.finish(starts),
         warnings=asked.warnings(starts.p50),
@@ -202,7 +199,7 @@ def _after_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
 
 
 def _after_maintenance(asked: _StartRequest) -> Iterator[StartOption]:
-    """When the maintenance of now is over, as it was announced."""
+    """After the announced end of the current maintenance."""
     now = asked.snapshot.now
     ends = [stop.ends_at for stop in asked.snapshot.stops if stop.starts_at <= now]
     announced = [end for end in ends if end is not None and end > now]
@@ -216,7 +213,7 @@ def _after_maintenance(asked: _StartRequest) -> Iterator[StartOption]:
         title="After the maintenance",
         source=asked.source,
         is_possible=not problem,
-        reason=problem or "It is queued until the maintenance ends as it was announced.",
+        reason=problem or "Queued until the announced end of the maintenance.",
         starts=starts,
         finishes=asked.finish(starts),
         warnings=asked.warnings(starts.p50),
@@ -239,28 +236,26 @@ def _around_windows(asked: _StartRequest) -> Iterator[StartOption]:
 
 
 def _at_moment(asked: _StartRequest, moment: datetime) -> StartOption:
-    """At a time that a person has named, or as soon after it as it can. One that has passed is shown, and not possible."""
+    """At a time that a person entered, or as soon as possible after it. A time in the past is unavailable."""
     starts, problem = asked.free(moment), asked.forbidden(moment)
     code = Problem.BLOCKED if problem else None
     if moment > asked.snapshot.now + timedelta(hours=MOMENT_HOURS):
         code = Problem.TOO_FAR
         problem = (
-            f"That is more than {MOMENT_HOURS} hours ahead: the backups that it might run into are not looked at yet."
+            f"More than {MOMENT_HOURS} hours ahead: backup windows are not known that far. Choose an earlier time."
         )
     if moment <= asked.snapshot.now:
         code = Problem.PASSED
-        problem = "That time has passed. Name a later one, or choose another way."
+        problem = "That time has passed. Enter a later time, or choose another option."
         starts = TimeEstimate(None, None, "that time has passed", Basis.PASSED)
     stopping = [item for item in asked.found(moment) if item.stops]
-    reason = "It is queued until then."
+    reason = "Queued until then."
     if stopping:
-        reason = "It is queued until then, and starts when nothing stands in the way: " + " ".join(
-            item.text for item in stopping
-        )
+        reason = "Queued until then; starts when these end: " + " ".join(item.text for item in stopping)
     return StartOption(
         key=moment_key(moment),
         way=StartMode.AT,
-        title="At the time named",
+        title="At a chosen time",
         source=asked.source,
         is_possible=not problem,
         reason=problem or reason,
@@ -276,25 +271,25 @@ def _at_moment(asked: _StartRequest, moment: datetime) -> StartOption:
 def _too_late(
     asked: _StartRequest, window: BackupWindow, starts: TimeEstimate, start_by: datetime | None
 ) -> tuple[Problem | None, str]:
-    """Return why a rebuild could not end before the window: a code and a sentence, nothing where it could."""
+    """Return why a rebuild would not end before the window: code and text; empty if it would."""
     duration = asked.prediction.duration
     if blocked := asked.forbidden():
         return Problem.BLOCKED, blocked
     if duration is None or start_by is None:
-        return Problem.NO_DURATION, f"Nobody can say whether it would end in time. {asked.prediction.words}"
+        return Problem.NO_DURATION, f"No estimate whether the rebuild would end in time. {asked.prediction.words}"
     if start_by <= asked.snapshot.now:
         spare = spell((window.starts_at - asked.snapshot.now).total_seconds())
         longest = spell(duration.p90_seconds)
-        return Problem.TOO_SHORT, f"There are {spare} left, and 1 of 10 takes longer than {longest}."
+        return Problem.TOO_SHORT, f"Too short: {spare} left, p90 duration {longest}."
     if starts.p50 is None:
-        return Problem.NO_START, f"Nobody can say whether it could start in time: {starts.words}."
+        return Problem.NO_START, f"No estimate for the start: {starts.words}."
     if starts.p50 > start_by:
-        return Problem.TOO_LATE, "It would start too late to end before the backup in 9 of 10 cases."
+        return Problem.TOO_LATE, "Too late: the rebuild would not end before the backup (p90)."
     return None, ""
 
 
 def _before(asked: _StartRequest, window: BackupWindow) -> StartOption:
-    """As soon as it can, if it can in time: else it expires instead of running into the backup."""
+    """As soon as possible; the rebuild expires if it would run into the backup."""
     starts, duration, start_by = asked.free(), asked.prediction.duration, None
     if duration is not None:
         start_by = window.starts_at - timedelta(seconds=duration.p90_seconds)
@@ -305,8 +300,7 @@ def _before(asked: _StartRequest, window: BackupWindow) -> StartOption:
         title=f"Before the backup {window.schedule}",
         source=asked.source,
         is_possible=not problem,
-        reason=problem
-        or "It starts as soon as it can, and expires where it could not end before the backup in 9 of 10 cases.",
+        reason=problem or "Starts as soon as possible. Expires if it would not end before the backup (p90).",
         starts=starts,
         finishes=asked.finish(starts),
         warnings=asked.warnings(starts.p50),
@@ -317,18 +311,18 @@ def _before(asked: _StartRequest, window: BackupWindow) -> StartOption:
 
 
 def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
-    """When the window has likely passed; where the backup takes longer, it is waited for."""
+    """After the expected end of the window; a longer backup delays the start."""
     problem = asked.forbidden(window.ends_p50)
     code = Problem.BLOCKED if problem else None
     starts = (
         asked.free(window.ends_p50)
         if window.ends_p50
-        else TimeEstimate(None, None, "the end of the window is not known", Basis.NO_RUN)
+        else TimeEstimate(None, None, "the end of the window is unknown", Basis.NO_RUN)
     )
     if window.ends_p50 is None and not problem:
         code, problem = (
             Problem.NO_WINDOW_END,
-            "How long that backup takes is not known yet: no run of it has ended. Once it runs, choose to start when it ends.",
+            "Duration of that backup unknown: no run has ended yet. Once it runs, choose to start when it ends.",
         )
     if starts.p90 and window.ends_p90:
         starts = TimeEstimate(starts.p50, max(starts.p90, window.ends_p90), starts.words, starts.basis)
@@ -338,7 +332,7 @@ def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
         title=f"After the backup {window.schedule}",
         source=asked.source,
         is_possible=not problem,
-        reason=problem or "It is queued until the backup has likely ended, and waits for it where it takes longer.",
+        reason=problem or "Queued until the expected end of the backup, and longer if the backup takes longer.",
         starts=starts,
         finishes=asked.finish(starts),
         warnings=asked.warnings(starts.p50),
@@ -349,15 +343,15 @@ def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
 
 
 def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
-    """End the run, rebuild, and run the backup again: only where nothing else stands in the way."""
+    """Stop the run, rebuild, and run the backup again: only without other blockers."""
     without = _without(asked, job)
     others = [item for item in without.found() if item.stops]
-    starts = _at(asked.snapshot.now, "as soon as the run has been stopped")
+    starts = _at(asked.snapshot.now, "when the run has stopped")
     problem = " ".join(f"{item.text}" for item in others)
     code = Problem.BUSY if others else None
     if not job.schedule and not problem:
         code = Problem.NO_SCHEDULE
-        problem = f"{job.name} belongs to no schedule: nobody could run it again."
+        problem = f"{job.name} has no schedule, so dbops can't run it again."
     done = spell((asked.snapshot.now - job.started_at).total_seconds()) if job.started_at else "0 s"
     return StartOption(
         key=f"{StartMode.STOP_RUN}:{job.run}",
@@ -366,7 +360,7 @@ def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
         source=asked.source,
         is_possible=not problem,
         reason=problem
-        or f"{done} of backup are thrown away. Until it has run again there is no backup of today. It is written into the audit log.",
+        or f"Discards {done} of backup work. There is no new backup until the schedule has run again. Recorded in the audit log.",
         starts=starts,
         finishes=without.finish(starts),
         warnings=without.warnings(asked.snapshot.now),

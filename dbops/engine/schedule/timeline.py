@@ -1,7 +1,7 @@
-"""A stretch of one cluster's time: what ran, what runs, what is due, and when a rebuild could start. Pure.
+"""Build the timeline of a cluster: past and running jobs, backup windows, and when a rebuild can start.
 
-What lies ahead is asked of ``blockers`` moment by moment, so that the drawing never says anything else than the answer.
-What lies behind is what rows tell: a source was busy while a backup or a rebuild used it.
+The future comes from ``blockers`` moment by moment, so the drawing always agrees with the eligibility.
+The past comes from rows: a source was busy while a backup or a rebuild used it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -117,10 +117,7 @@ def timeline(
     past = [bar for bar in history if bar.whole.meets(within)]
     used = reservations_of(snapshot)
     bars = [*past, *_running(used, within), *_windows(snapshot, within)]
-    behind = [
-        BlockedPeriod(item, "a source was busy, or maintenance was announced")
-        for item in _behind(snapshot, past, within)
-    ]
+    behind = [BlockedPeriod(item, "source busy or maintenance") for item in _behind(snapshot, past, within)]
     likely = _ahead(snapshot, used, within, method, late=False)
     late = merge([item.interval for item in _ahead(snapshot, used, within, method, late=True)])
     blocked = [*behind, *likely]

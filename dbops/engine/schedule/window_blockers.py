@@ -1,4 +1,4 @@
-"""Backup windows that keep a rebuild from starting: those that lie ahead, and what is due and was not seen yet. Pure."""
+"""Find the blockers that are backup windows: windows ahead, and backups that are due but not detected."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,14 +10,14 @@ from dbops.engine.schedule.conflicts import Activity, MethodTraits, of_backup
 from dbops.engine.schedule.snapshot import ClusterSnapshot
 from dbops.engine.states import BackupMethod
 
-#: How far ahead a window is looked at where it is not known how long the rebuild takes.
+#: How far ahead windows count if the duration of the rebuild is unknown.
 BLIND_HOURS = 24
 
 
 def of_unseen(
     snapshot: ClusterSnapshot, target: str | None, source: str | None, method: MethodTraits, at: datetime, *, late: bool
 ) -> Iterator[Blocker]:
-    """A cron job of somebody else that is due may begin in any moment, or run already: a run is known from the next probe on."""
+    """Yield external backups that are due: they may start at any moment, or run already until the next probe detects them."""
     for due in snapshot.unseen:
         waited = snapshot.now - due.starts_at
         window = replace(
@@ -33,10 +33,10 @@ def of_unseen(
             Activity.AHEAD_TARGET if window.instance == target else Activity.AHEAD_EXTERNAL,
             method,
             instance=window.instance,
-            text=f"The backup {window.schedule} of {window.instance} is due now, and was not seen yet.",
+            text=f"The backup {window.schedule} of {window.instance} is due now and not detected yet.",
             since=due.starts_at,
             until=_until(window),
-            clears=f"whoever owns cron on {window.instance}",
+            clears=f"Change the cron job on {window.instance}.",
             remedy=Remedy.CHANGE_CRON,
             timing=Timing.UNSEEN,
         )
@@ -77,12 +77,10 @@ def _running_then(window: BackupWindow, method: MethodTraits, *, is_target: bool
         Activity.TARGET_BACKUP if is_target else of_backup(is_dump=is_dump, is_managed=window.is_managed),
         method,
         instance=window.instance,
-        text=f"The backup {window.schedule} of {window.instance} is expected to run then.",
+        text=f"The backup {window.schedule} of {window.instance} is expected to run at that time.",
         since=window.starts_at,
         until=_until(window),
-        clears="an operator, by changing the schedule"
-        if window.is_managed
-        else f"whoever owns cron on {window.instance}",
+        clears="Change the schedule." if window.is_managed else f"Change the cron job on {window.instance}.",
         remedy=_remedy(window),
         timing=Timing.EXPECTED,
     )
@@ -98,13 +96,13 @@ def _ahead(
     work = Activity.AHEAD_MANAGED if window.is_managed else Activity.AHEAD_EXTERNAL
     if likely is None:
         timing = Timing.DUE_OR_NOT
-        how = "may become due before the rebuild ends: how long that takes is not known"
+        how = "may become due before the rebuild ends (duration unknown)"
     elif window.starts_at < likely:
         timing = Timing.DUE
         how = "is due before the rebuild is expected to end"
     else:
         timing = Timing.DUE_IF_LATE
-        how = "may become due before the rebuild ends, where that takes longer than usual"
+        how = "may become due if the rebuild takes longer than usual"
     yield from make_blocker(
         BlockerKind.WINDOW_AHEAD,
         Activity.AHEAD_TARGET if is_target else work,
@@ -113,9 +111,7 @@ def _ahead(
         text=f"The backup {window.schedule} of {window.instance} {how}.",
         since=window.starts_at,
         until=_until(window),
-        clears="an operator, by changing the schedule"
-        if window.is_managed
-        else f"whoever owns cron on {window.instance}",
+        clears="Change the schedule." if window.is_managed else f"Change the cron job on {window.instance}.",
         remedy=_remedy(window),
         timing=timing,
     )

@@ -331,7 +331,7 @@ def start_lines(ways: StartOptions) -> Iterator[str]:
     until = f" {_clock(answer.free)}" if answer.answer == EligibilityState.UNTIL else ""
     yield f"Can it be rebuilt: {answer.answer}{until}"
     for blocker in (*answer.blockers, *answer.warnings):
-        yield f"  {blocker.effect:8} {blocker.text} Until: {_clock(blocker.until)}. Can be cleared by {blocker.clears}."
+        yield f"  {blocker.effect:8} {blocker.text} Until: {_clock(blocker.until)}. To unblock: {blocker.clears}"
     yield "Ways to start (--start KEY; another source: --source NAME):"
     for choice in ways.choices:
         times = f"starts {_clock(choice.starts)}, finished {_clock(choice.finishes)}"

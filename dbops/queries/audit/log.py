@@ -1,7 +1,8 @@
-"""What the audit log shows: filters, pages, one entry, its whole length for exports and verification.
+"""Read the audit log: filters, pages, single entries, exports and verification.
 
-A part of a name (``ol`` for ``olga``) is first looked up among the names that the column has had (``AuditName``). What is asked of the log
-itself is then whole values, which its indexes know. The time becomes a span of numbers: they rise together.
+A part of a name (``ol`` for ``olga``) is first looked up in ``AuditName``, the names that each column has had. The
+log is then searched for whole values through its indexes. A period becomes a range of entry numbers, because numbers
+rise with time.
 """
 
 import re
@@ -17,15 +18,15 @@ from dbops.engine.audit.entries import VIEWS
 from dbops.models import AuditEntry, AuditName, AuditSegment, AuditText
 
 ENTRIES_ON_A_PAGE = 50
-#: So many values are asked for one by one, each by its index; of more, entries are dense enough to be met on the way.
+#: Maximum number of values looked up one by one through an index; with more, entries are dense enough for a scan.
 FEW = 20
-#: How far a clock may have stepped back.
+#: The longest expected step back of a clock.
 SLACK = timedelta(days=1)
 BATCH = 2000
 
 
 class Part(Contains):
-    """A case-sensitive "contains" for texts that are in lower case already. On SQLite ``GLOB`` is a fifth faster than ``LIKE``."""
+    """A case-sensitive "contains" for lower-case texts. On SQLite ``GLOB`` is a fifth faster than ``LIKE``."""
 
     def as_sqlite(self, compiler: Any, connection: Any) -> tuple[str, list[Any]]:
         place, parameters = self.process_lhs(compiler, connection)
@@ -35,7 +36,7 @@ class Part(Contains):
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """What a reader looks for. Empty means all.
+    """A filter of the audit log; empty fields match everything.
 
     Attributes:
         actor, subject, instance, cluster: parts of names, upper and lower case alike.
@@ -56,7 +57,7 @@ class AuditFilter:
     until: datetime | None = None
 
     def as_record(self) -> dict[str, str]:
-        """Return what is asked for, in words."""
+        """Return the set fields as text."""
         values = {item.name: getattr(self, item.name) for item in fields(self)}
         return {name: value if isinstance(value, str) else value.isoformat() for name, value in values.items() if value}
 
@@ -66,7 +67,7 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True)
 class AuditPage:
-    """One page, newest first, and the numbers from which the pages beside it go on (``None``: there is none)."""
+    """One page, newest first, and the numbers where its neighbours start (``None``: no neighbour)."""
 
     entries: list[AuditEntry]
     older_before: int | None
@@ -74,7 +75,7 @@ class AuditPage:
 
 
 def entries(wanted: AuditFilter, *, before: int | None = None, after: int | None = None) -> AuditPage:
-    """Return one page of the log, newest first: the newest, or what is older or newer than an entry.
+    """Return one page of the log, newest first: the newest page, or entries older or newer than one.
 
     Args:
         before: only entries with lower numbers.
@@ -101,7 +102,7 @@ def choices(column: str) -> list[str]:
 
 
 def every(wanted: AuditFilter) -> Iterator[AuditEntry]:
-    """Give every entry of a filter, oldest first, in batches: a log may be large."""
+    """Yield all matching entries in batches, oldest first."""
     after = 0
     while numbers := _numbers(wanted, BATCH, before=None, after=after, is_upward=True):
         yield from AuditEntry.objects.filter(sequence__in=numbers).order_by("sequence")
@@ -109,13 +110,13 @@ def every(wanted: AuditFilter) -> Iterator[AuditEntry]:
 
 
 def archived_in(sequence: int) -> str:
-    """Return a sentence that names the file of an archived entry; ``""`` for every other number."""
+    """Return a sentence that names the file of an archived entry; ``""`` for any other number."""
     segment = AuditSegment.objects.filter(first__lte=sequence, last__gte=sequence).first()
-    return f"Entry {sequence} was archived on {segment.at:%Y-%m-%d}, in {segment.file_name}." if segment else ""
+    return f"Entry {sequence} was archived on {segment.at:%Y-%m-%d} to {segment.file_name}." if segment else ""
 
 
 def stored() -> Iterator[AuditEntry]:
-    """Give every row as it is stored, for a verification: by number, then by age."""
+    """Yield all rows as stored, by number and key, for verification."""
     last = (-(2**63), 0)
     while True:
         beyond = Q(sequence__gt=last[0]) | Q(sequence=last[0], pk__gt=last[1])
@@ -127,7 +128,7 @@ def stored() -> Iterator[AuditEntry]:
 
 
 def _numbers(wanted: AuditFilter, limit: int, *, before: int | None, after: int | None, is_upward: bool) -> list[int]:
-    """Return the numbers of the first entries of a filter, in the direction that is asked for."""
+    """Return the numbers of the first matching entries in one direction."""
     values = _values(wanted)
     if values is None:
         return []
@@ -136,7 +137,8 @@ def _numbers(wanted: AuditFilter, limit: int, *, before: int | None, after: int 
     rows = rows.filter(at__gte=wanted.since) if wanted.since is not None else rows
     rows = rows.filter(at__lt=wanted.until) if wanted.until is not None else rows
     order = "sequence" if is_upward else "-sequence"
-    # The index of the column with the fewest values gives each value's entries in order; the others are compared.
+    # The index of the column with the fewest values gives each value's entries in order; the other columns are
+    # compared.
     first = min(
         (column for column in values if len(values[column]) <= FEW), key=lambda name: len(values[name]), default=""
     )
@@ -155,7 +157,7 @@ def _numbers(wanted: AuditFilter, limit: int, *, before: int | None, after: int 
 
 
 def _values(wanted: AuditFilter) -> dict[str, list[str]] | None:
-    """Return, by column, the values that are asked for; ``None`` where no entry can have them."""
+    """Return the requested values by column; ``None`` if no entry can match."""
     asked: list[tuple[str, Q]] = []
     for column in ("actor", "subject", "instance", "cluster", "outcome"):
         if part := getattr(wanted, column):
@@ -176,7 +178,7 @@ def _values(wanted: AuditFilter) -> dict[str, list[str]] | None:
 
 
 def _span(wanted: AuditFilter, before: int | None, after: int | None) -> Q:
-    """Return the range of numbers in which the entries of a page and of a period are: numbers rise with time."""
+    """Return the range of entry numbers of a page and period: numbers rise with time."""
     by_time = AuditEntry.objects.order_by("at").values_list("sequence", flat=True)
     bounds = {"sequence__lt": before, "sequence__gt": after}
     if wanted.since is not None:

@@ -1,4 +1,4 @@
-"""If something of a cluster broke now: how long until it is whole again, for each hour of the week ahead."""
+"""Forecast the time to full redundancy after a failure, for each hour of the week ahead."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -21,15 +21,18 @@ from dbops.models import BackupSchedule, Cluster, Instance, Maintenance
 from dbops.queries.backups.schedules import learned
 from dbops.queries.schedule.windows import planned
 
-#: A backup that began longer ago is over, however long it takes.
+#: A backup that started longer ago has ended, however long it takes.
 LONGEST = timedelta(days=7)
-#: An expression that is due every minute is looked at so often and no more.
+#: Maximum number of due times of one schedule.
 WINDOWS = 30_000
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterForecast:
-    """``rebuild`` is how long a rebuild takes by ``method``, and what that rests on; the goal is the cluster's own, or that of all."""
+    """A cluster's forecast.
+
+    ``rebuild`` is the predicted duration by ``method``; ``goal_seconds`` is the cluster's or the default.
+    """
 
     forecast: Forecast
     rebuild: Prediction
@@ -53,7 +56,7 @@ def cluster_forecast(cluster: Cluster, now: datetime) -> ClusterForecast:
 
 
 def forecasts(only: Collection[int], now: datetime) -> dict[int, ClusterForecast]:
-    """Return the week ahead of some clusters, by primary key. Seven queries, however many there are."""
+    """Return the week ahead of clusters, by primary key. Seven queries, however many there are."""
     sources = _sources(only)
     found = predicted(DEFAULT_METHOD, {key: one.bytes_to_copy for key, one in sources.items()})
     pieces = week_ahead(now, timezone.get_current_timezone())
@@ -78,20 +81,20 @@ def forecasts(only: Collection[int], now: datetime) -> dict[int, ClusterForecast
 
 
 def _goals(only: Collection[int]) -> dict[int, int | None]:
-    """Return each cluster's own goal; ``None`` where that of all holds."""
+    """Return each cluster's own goal; ``None`` where the default applies."""
     return dict(Cluster.objects.filter(pk__in=only).order_by().values_list("pk", "redundancy_goal_seconds"))
 
 
 @dataclass(frozen=True, slots=True)
 class _Sources:
-    """What a rebuild may read, and the smallest size of it that was measured."""
+    """The sources of a cluster's rebuilds, and their smallest measured size."""
 
     names: tuple[str, ...] = ()
     bytes_to_copy: int | None = None
 
 
 def _sources(only: Collection[int]) -> dict[int, _Sources]:
-    """Return what a rebuild of each cluster may read, as ``verdicts.sources_of`` has it."""
+    """Return the sources of each cluster's rebuilds, as in ``eligibility.sources_of``."""
     size = KeyTextTransform("data_bytes", KeyTransform("datadir", "state__record"))
     rows = Instance.objects.filter(cluster__in=only).exclude(role=Role.PRIMARY).annotate(size=size).order_by("name")
     others: dict[int, list[tuple[str, str, str | None]]] = defaultdict(list)
@@ -109,9 +112,9 @@ def _chosen(others: Sequence[tuple[str, str, str | None]]) -> _Sources:
 
 
 def _backups(sources: Mapping[int, _Sources], within: Interval) -> dict[int, list[Busy]]:
-    """Return when schedules have sources read, by cluster."""
+    """Return when scheduled backups read sources, by cluster."""
     names = {name for one in sources.values() for name in one.names}
-    # By cluster and not by name: of a large fleet there would be more names than a statement may have.
+    # Filtered by cluster: a large fleet has more names than a statement may have parameters.
     rows = BackupSchedule.objects.filter(instance__cluster__in=list(sources), is_enabled=True)
     schedules = [row for row in rows.select_related("instance").order_by("pk") if row.instance.name in names]
     durations = learned(schedules)
@@ -124,7 +127,7 @@ def _backups(sources: Mapping[int, _Sources], within: Interval) -> dict[int, lis
 def _windows(schedule: BackupSchedule, duration: Duration | None, within: Interval) -> Iterable[Busy]:
     if DEFAULT_METHOD not in blocked_methods(schedule.method, schedule.run_by == RunBy.DBOPS):
         return
-    # One that nobody knows the end of is looked at from now on: what began before is a run by now, or was missed.
+    # A backup without an estimated end counts from now on: an earlier one is a run by now, or was missed.
     before = min(LONGEST, timedelta(seconds=duration.p50_seconds)) if duration else timedelta()
     within = Interval(within.start - before, within.end)
     for window in planned([schedule], {schedule.pk: duration}, within, most=WINDOWS):

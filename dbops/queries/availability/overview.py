@@ -1,4 +1,4 @@
-"""How well clusters could be rebuilt: today, and over a period what they were short of, for how long and why."""
+"""Read how well clusters can be rebuilt: their state now, and their gaps of a period with causes."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -24,16 +24,16 @@ from dbops.queries.fleet.cluster_status import ClusterNow
 from dbops.queries.fleet.overview import FleetPage, FleetRow, Show, fleet, matching
 from dbops.queries.rebuilds.history import Last, newest
 
-#: Days that can be looked at, up to now.
+#: Periods that pages offer, in days up to now.
 PERIODS = (7, 30, 90)
 MICROSECONDS = 1_000_000
-#: What the list of all clusters tells; a cluster's own page tells all.
+#: The gaps in the list of all clusters; a cluster's own page has all of them.
 TOLD = (Gap.NOT_REBUILDABLE, Gap.SHORT, Gap.NOT_OBSERVED)
 
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """How long a cluster was short of one thing in a period of ``of_seconds``."""
+    """The duration of one gap in a period of ``of_seconds``."""
 
     gap: Gap
     seconds: float
@@ -46,7 +46,10 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """One cluster now, what it was short of, and its week ahead. ``rebuild`` and ``backup`` are ``None`` where none has succeeded."""
+    """One cluster now, its gaps, and its week ahead.
+
+    ``rebuild`` and ``backup`` are the last successful ones or ``None``.
+    """
 
     row: FleetRow
     rebuild: Last | None
@@ -57,7 +60,7 @@ class Today:
 
 @dataclass(frozen=True, slots=True)
 class AvailabilityPage:
-    """One page of clusters, with the period that their sums are of."""
+    """One page of clusters, with the period of their sums."""
 
     fleet: FleetPage
     period: Interval
@@ -69,14 +72,14 @@ class AvailabilityPage:
 
 
 def period_of(days: int, now: datetime) -> Interval:
-    """Return the days up to now."""
+    """Return the last days up to now."""
     return Interval(now - timedelta(days=days), now)
 
 
 def today(
     now: datetime, *, days: int, text: str = "", show: Show = Show.ALL, number: str | int = 1
 ) -> AvailabilityPage:
-    """Return one page of clusters as they are now and were, those in trouble first. At most 32 queries more than the fleet page has."""
+    """Return one page of clusters, with problems first. At most 32 queries more than the fleet page."""
     period = period_of(days, now)
     found = fleet(now, text=text, show=show, number=number)
     keys = [row.agenda.cluster.pk for row in found.rows]
@@ -92,7 +95,7 @@ def today(
 
 @dataclass(frozen=True, slots=True)
 class ClusterSums:
-    """What one cluster was short of in a period."""
+    """The gaps of one cluster in a period."""
 
     name: str
     sums: tuple[Sum, ...]
@@ -102,25 +105,24 @@ class ClusterSums:
 def everything(
     now: datetime, *, days: int, text: str = "", show: Show = Show.ALL
 ) -> tuple[Interval, tuple[ClusterSums, ...]]:
-    """Return the sums of all clusters that the pages of ``today`` have, and their period."""
+    """Return the sums of all clusters on the pages of ``today``, and their period."""
     period, clusters = period_of(days, now), matching(now, text=text, show=show)
     short = totals([cluster.pk for cluster in clusters], period, now)
     rows = (ClusterSums(one.name, sums(short[one.pk], period), short[one.pk]) for one in clusters)
     return period, tuple(rows)
 
 
-def sums(found: Amounts, period: Interval, told: Iterable[Gap] = Gap) -> tuple[Sum, ...]:
-    """Return how long a cluster was short of each of some things, by default of all."""
+def sums(found: Amounts, period: Interval, gaps: Iterable[Gap] = Gap) -> tuple[Sum, ...]:
+    """Return the durations of some gaps of a cluster, by default of all."""
     by_gap: dict[Gap, int] = defaultdict(int)
     for kind, value in found.items():
         by_gap[kind.gap] += value
-    return tuple(Sum(gap, by_gap[gap] / MICROSECONDS, period.seconds) for gap in told)
+    return tuple(Sum(gap, by_gap[gap] / MICROSECONDS, period.seconds) for gap in gaps)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterGaps:
-    """What one cluster was short of in a period: sums, those of the chosen kind by cause, each interval, the latest
-    first, and the time below its target by week."""
+    """The gaps of one cluster in a period: sums, causes of the chosen gap, intervals and weeks below target."""
 
     period: Interval
     sums: tuple[Sum, ...]
@@ -131,12 +133,12 @@ class ClusterGaps:
 
 
 def cluster_gaps(cluster: Cluster, now: datetime, *, days: int, gap: Gap) -> ClusterGaps:
-    """Return the gaps of one cluster: every number is made of the intervals that are returned with it. Ten queries."""
+    """Return the gaps of one cluster with the intervals behind each number. Ten queries."""
     return gaps_of(cluster, period_of(days, now), now, gap=gap)
 
 
 def gaps_of(cluster: Cluster, period: Interval, now: datetime, *, gap: Gap | None) -> ClusterGaps:
-    """Return the same of any period. ``None`` is for all kinds of gaps: then causes are told by nobody."""
+    """Return the gaps of any period. ``None`` stands for all gaps, without causes."""
     record = records([cluster.pk], period, now, method=METHODS[DEFAULT_METHOD])[cluster.pk]
     found = parts(record, period, method=METHODS[DEFAULT_METHOD])
     return ClusterGaps(

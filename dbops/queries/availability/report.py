@@ -1,4 +1,4 @@
-"""The monthly availability report: of all clusters, and of one."""
+"""Read the monthly availability report of all clusters, and of one."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from dbops.queries.restore_tests import RestoreStatus, restores
 
 @dataclass(frozen=True, slots=True)
 class ReportPeriod:
-    """A month or a week on the wall's clock, up to now where it is not over yet. ``key`` names it in an address."""
+    """A calendar month or week, cut at now if unfinished. ``key`` names it in a URL."""
 
     title: str
     key: str
@@ -29,10 +29,10 @@ class ReportPeriod:
 
 @dataclass(frozen=True, slots=True)
 class FleetReport:
-    """What the document of all clusters tells.
+    """The report of all clusters.
 
-    ``rows`` are in the order of how long no rebuild could start, the worst first; ``causes`` are of all clusters together;
-    ``restores`` says of each cluster's sources when a backup was last restored, when it was computed.
+    ``rows`` and ``causes`` start with the longest blocked time; ``restores`` has the restore tests of each cluster's
+    sources.
     """
 
     span: ReportPeriod
@@ -45,8 +45,7 @@ class FleetReport:
 
 @dataclass(frozen=True, slots=True)
 class ClusterReport:
-    """What the document of one cluster tells; of each proof whether it is stale, and how old the last restore of each source's
-    backups is. ``ahead`` is the week after it was computed."""
+    """The report of one cluster, with verified sources, restore tests and the week ahead of its computation."""
 
     span: ReportPeriod
     computed_at: datetime
@@ -59,7 +58,7 @@ class ClusterReport:
 
 
 def month_of(first: date, now: datetime, zone: tzinfo) -> ReportPeriod | None:
-    """Return a month; ``None`` for one that has not begun."""
+    """Return a month; ``None`` for a future one."""
     start = day(first, zone).start
     end = day(_next(first), zone).start
     if start >= now:
@@ -68,18 +67,16 @@ def month_of(first: date, now: datetime, zone: tzinfo) -> ReportPeriod | None:
 
 
 def last_week(now: datetime, zone: tzinfo) -> tuple[date, ReportPeriod]:
-    """Return the last week that is over, and the Monday with which it began."""
+    """Return the Monday of the last finished week, and that week."""
     today = now.astimezone(zone).date()
     until = today - timedelta(days=today.weekday())
     monday = until - timedelta(days=7)
     period = Interval(day(monday, zone).start, day(until, zone).start)
-    return monday, ReportPeriod(
-        f"the week from {monday.day} {monday:%B %Y}", f"{monday:%Y-%m-%d}", period, is_over=True
-    )
+    return monday, ReportPeriod(f"the week of {monday.day} {monday:%B %Y}", f"{monday:%Y-%m-%d}", period, is_over=True)
 
 
 def last_month(now: datetime, zone: tzinfo) -> date:
-    """Return the first day of the last month that is over."""
+    """Return the first day of the last finished month."""
     return (now.astimezone(zone).date().replace(day=1) - timedelta(days=1)).replace(day=1)
 
 
@@ -115,7 +112,7 @@ def fleet_report(span: ReportPeriod, now: datetime) -> FleetReport:
 
 
 def cluster_report(cluster: Cluster, span: ReportPeriod, now: datetime) -> ClusterReport:
-    """Return a month of one cluster, with every interval. Twenty-six queries."""
+    """Return a month of one cluster, with every interval. 26 queries."""
     restore_tests = history.verified_sources(cluster)
     return ClusterReport(
         span=span,

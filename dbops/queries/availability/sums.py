@@ -1,4 +1,4 @@
-"""How long clusters were short of what in a period: days that are counted are added up in the database, the rest is judged."""
+"""Sum up gaps of a period: finished days from stored sums, the rest from the record."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -32,7 +32,7 @@ UNSEEN = SumKey(Gap.NOT_OBSERVED, Cause.NOT_LOOKED, False)
 
 
 class _Counted(NamedTuple):
-    """What is counted of one cluster."""
+    """The sums of one cluster."""
 
     since: datetime
     until: datetime
@@ -40,14 +40,15 @@ class _Counted(NamedTuple):
 
 
 def totals(only: Collection[int], period: Interval, now: datetime) -> dict[int, Amounts]:
-    """Return how long clusters were short of what and why, in microseconds by kind.
+    """Return the durations of gaps in microseconds, by gap and cause.
 
-    They are the same numbers with and without counted days. At most 23 queries, ten more for each day at which counting stands with
-    different clusters.
+    At most 23 queries, plus ten for each day at which stored sums end for some clusters.
+
+    The numbers are the same with and without stored days.
     """
     counted = _counted(only)
     stored = _stored(counted, period)
-    # Between the two somebody may have counted on, or found that a day holds no more: what changed is judged from the beginning.
+    # Stored days may have changed between the two queries: compute the changed ones from the record.
     again = _counted(only) if counted else {}
     counted = {key: mark for key, mark in counted.items() if again.get(key) == mark}
     found: dict[int, list[Amounts]] = {key: [stored[key]] if key in counted else [] for key in only}
@@ -86,7 +87,7 @@ def _stored(counted: Collection[int], period: Interval) -> dict[int, Amounts]:
 
 
 def _left(mark: _Counted | None, period: Interval) -> list[Interval]:
-    """Return what of a period is not in the full days that are counted, nor before anything was known."""
+    """Return the parts of a period without stored sums, from the first known moment on."""
     first, last = midnight(first_full_day(period.start)), midnight(day_of(period.end))
     if mark is None or mark.since >= period.end or first >= min(last, mark.until):
         return [period]
@@ -96,7 +97,7 @@ def _left(mark: _Counted | None, period: Interval) -> list[Interval]:
 
 
 def _before(mark: _Counted, period: Interval) -> Amounts:
-    """Return the time before anything was known of a cluster, where it is not judged: nobody looked."""
+    """Return the time before anything was known of a cluster: it counts as not observed."""
     if _left(mark, period) == [period] or mark.since < midnight(first_full_day(period.start)):
         return {}
     return {UNSEEN: microseconds(Interval(period.start, mark.since))}

@@ -1,4 +1,4 @@
-"""What if: a cluster's real history of a period, with one thing changed."""
+"""Replay the history of a cluster with one change."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -16,17 +16,17 @@ from dbops.loaders.availability_records import blocked_methods, records
 from dbops.models import BackupRun, BackupSchedule, Cluster
 from dbops.queries.availability.overview import MICROSECONDS, Sum, period_of, sums
 
-#: A run may be moved by so many hours; twelve earlier and twelve later are the same time of the day.
+#: Hours by which a schedule can move; twelve earlier and twelve later are the same time of day.
 HOURS = range(-11, 13)
-#: What is tried for the best change; each takes a sweep over the whole period.
+#: Changes that are tried for the best one; each takes a sweep over the whole period.
 TRIED_HOURS = (-9, -6, -3, 3, 6, 9, 12)
-#: So many schedules are tried, those that ran the longest.
+#: Maximum number of schedules that are tried, those that ran the longest.
 TRIED_SCHEDULES = 4
 
 
 @dataclass(frozen=True, slots=True)
 class WhatIfRequest:
-    """What a person wants to see."""
+    """The change and the period that a person asks for."""
 
     schedule: str = ""
     hours: int = 0
@@ -36,7 +36,7 @@ class WhatIfRequest:
 
 @dataclass(frozen=True, slots=True)
 class WhatIfRow:
-    """How long a cluster was short of one thing, and would have been."""
+    """The duration of one gap, as recorded and with the change."""
 
     before: Sum
     after: Sum
@@ -44,7 +44,7 @@ class WhatIfRow:
 
 @dataclass(frozen=True, slots=True)
 class BlockedShare:
-    """For how much of a period no rebuild could start in one way, and why: each cause in words with its seconds, the longest first."""
+    """The blocked time of a period by one method, with each cause and its seconds, longest first."""
 
     method: str
     text: str
@@ -62,9 +62,9 @@ class BlockedShare:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """``outcome`` and ``rows`` are of what was asked for; ``best`` are the changes that help, the best first.
+    """``outcome`` and ``rows`` are of the requested change; ``best`` are the best changes, best first.
 
-    ``physical`` is how long a physical backup of this cluster takes, ``None`` where none was made.
+    ``physical`` is the duration of a physical backup, or ``None``.
     """
 
     period: Interval
@@ -82,7 +82,7 @@ class WhatIf:
 
 
 def what_if(cluster: Cluster, now: datetime, asked: WhatIfRequest, *, days: int) -> WhatIf:
-    """Return a period as it was and as it would have been. Fifteen queries, and a sweep for each change that is tried."""
+    """Return a period as recorded and with the change. Fifteen queries, and one sweep per tried change."""
     period = period_of(days, now)
     record = records([cluster.pk], period, now)[cluster.pk]
     schedules = tuple(
@@ -113,27 +113,26 @@ def _ways(cluster: Cluster, record: ClusterRecord, period: Interval) -> Iterable
 
 
 def _compared_methods() -> list[Method]:
-    """Return the methods that read a finished backup, and the default one last."""
+    """Return the methods that read a finished backup, then the default one."""
     return [method for name, method in reversed(METHODS.items()) if method.reads.backup or name == DEFAULT_METHOD]
 
 
 def _made_by_others(cluster: Cluster, period: Interval) -> Counter[BackupMethod]:
-    """Return how many backups others made in a period, by their kind. One query."""
+    """Return the number of external backups of a period, by kind. One query."""
     rows = BackupRun.objects.filter(instance__cluster=cluster, finished_at__gte=period.start, started_at__lt=period.end)
     by_others = rows.filter(status__in=(RunStatus.SUCCEEDED, RunStatus.ENDED)).exclude(origin=RunOrigin.MANAGED)
     return Counter(BackupMethod(method) for method in by_others.order_by().values_list("method", flat=True))
 
 
 def _why(cause: Cause, method: Method, others: Counter[BackupMethod]) -> str:
-    """Return a cause in words. Of a missing backup also what the list of backups seems to contradict."""
+    """Return a cause as text. For a missing backup it mentions external backups, which don't count."""
     kind = method.reads.backup
     if cause is not Cause.NO_BACKUP or kind is None:
         return str(cause)
     one = method.reads.value
-    text = f"no complete {one} that dbops made"
+    text = f"no complete {one} made by dbops"
     if count := others[kind]:
-        whose = f"the one {one} that others made is" if count == 1 else f"the {count} {one}s that others made are"
-        text += f"; {whose} not counted: dbops does not know whether they are whole"
+        text += f" (external, not counted: {count}; dbops can’t tell whether they are complete)"
     return text
 
 
@@ -170,7 +169,7 @@ def _tried(
 
 
 def _physical(cluster: Cluster) -> Duration | None:
-    """Return how long physical backups of a cluster take, by its last ones. One query."""
+    """Return the duration of a cluster's last physical backups. One query."""
     rows = BackupRun.objects.filter(
         instance__cluster=cluster,
         method=BackupMethod.PHYSICAL,

@@ -1,4 +1,4 @@
-"""What the page of one backup run shows."""
+"""Read one backup run for its page."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -41,7 +41,7 @@ class RunPage:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """Return what it does, as it was planned; empty before its first look at the host."""
+        """Return the plan of the run; empty before dbops has looked at the host."""
         plan: dict[str, Any] = self.run.checkpoint.get("plan") or {}
         return plan
 
@@ -52,7 +52,7 @@ class RunPage:
 
     @property
     def title(self) -> str:
-        """Return the document's title: percent or state first, as it must be read in a narrow tab."""
+        """Return the page title, with percent or state first so that it is visible in a narrow tab."""
         percent = self.percent
         known = self.run.status == RunStatus.RUNNING and percent is not None
         return (
@@ -61,17 +61,17 @@ class RunPage:
 
 
 def find_run(run_id: int) -> BackupRun | None:
-    """Return one run with its people and machines, ``None`` where there is none. One query."""
+    """Return one run with its people and machines, or ``None``. One query."""
     rows = BackupRun.objects.select_related("instance__cluster", "instance__host", "schedule", "requested_by")
     return rows.filter(pk=run_id).first()
 
 
 def run_revision(run_id: int) -> int | None:
-    """Return the revision alone: what a waiting page asks for again and again. One query."""
+    """Return the revision alone, for polls. One query."""
     return BackupRun.objects.filter(pk=run_id).values_list("revision", flat=True).first()
 
 
 def run_page(run: BackupRun) -> RunPage:
-    """Return the page of a run that was just read with ``find_run``. One query, and one more while a backup of others goes on."""
+    """Return the page of a run from ``find_run``. One query, one more for a running external backup."""
     newest = list(run.events.order_by("-pk")[: LINES_SHOWN + 1])
     return RunPage(run, tuple(reversed(newest[:LINES_SHOWN])), len(newest) > LINES_SHOWN, overlapping_rebuild(run))

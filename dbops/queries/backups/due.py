@@ -1,4 +1,4 @@
-"""When a schedule will be due, as a page shows it while it is being written."""
+"""Compute the next due times of a schedule for its form."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,16 +9,16 @@ from dbops.engine.schedule.calendar import ClockChange, day, next_clock_change
 from dbops.lib.cron import BadSchedule, due_times
 
 DUE_TIMES_SHOWN = 5
-#: A change of the clock within so many days is told of.
+#: Days ahead in which a clock change is mentioned.
 NEAR_DAYS = 60
 TIMES_NAMED = 4
-SKIPPED = "A fixed time in the hour that is skipped is due when that hour would have begun."
-TWICE = "A fixed time in the hour that comes twice is due once."
+SKIPPED = "A time within the skipped hour runs when that hour would have started."
+TWICE = "A time within the repeated hour runs once."
 
 
 @dataclass(frozen=True, slots=True)
 class DueTimes:
-    """The next due times (in UTC) of a schedule in its zone, or why there are none."""
+    """The next due times (in UTC) of a schedule in its zone, or the problem with its expression."""
 
     zone: str
     times: tuple[datetime, ...] = ()
@@ -32,7 +32,7 @@ class DueTimes:
 
 
 def due_times_of(cron: str, zone: str, now: datetime) -> DueTimes:
-    """Return the next due times, and what the next change of the clock does to them where one is near."""
+    """Return the next due times, and the effect of a near clock change."""
     try:
         times = tuple(islice(due_times(cron, zone, now), DUE_TIMES_SHOWN))
     except BadSchedule as error:
@@ -43,21 +43,21 @@ def due_times_of(cron: str, zone: str, now: datetime) -> DueTimes:
         zone=zone,
         times=times,
         in_zone=tuple(f"{moment.astimezone(known):%a %d %b %H:%M %Z}" for moment in times),
-        clock_change=_told(change, cron, known) if change else "",
+        clock_change=_effect(change, cron, known) if change else "",
     )
 
 
-def _told(change: ClockChange, cron: str, zone: ZoneInfo) -> str:
-    """Return in words what a change of the clock does to a schedule on that day."""
+def _effect(change: ClockChange, cron: str, zone: ZoneInfo) -> str:
+    """Return the effect of a clock change on a schedule as text."""
     local = change.at.astimezone(zone)
-    was = local - timedelta(seconds=change.seconds)  # on the wall, an instant before
+    was = local - timedelta(seconds=change.seconds)  # local time just before the change
     way = "forward" if change.seconds > 0 else "back"
     head = f"On {local:%Y-%m-%d} the clock of {zone.key} goes {way} from {was:%H:%M} to {local:%H:%M}."
     whole = day(local.date(), zone)
     just_before = whole.start - timedelta(seconds=1)
     times = list(takewhile(whole.holds, due_times(cron, zone.key, just_before)))
     if not times:
-        return f"{head} Nothing is due on that day."
+        return f"{head} No run is due on that day."
     named = ", ".join(f"{moment.astimezone(zone):%H:%M %Z}" for moment in times[:TIMES_NAMED])
-    more = f" and {len(times) - TIMES_NAMED} times more" if len(times) > TIMES_NAMED else ""
-    return f"{head} On that day it is due at {named}{more}. {SKIPPED if change.seconds > 0 else TWICE}"
+    more = f" and {len(times) - TIMES_NAMED} more" if len(times) > TIMES_NAMED else ""
+    return f"{head} Due times on that day: {named}{more}. {SKIPPED if change.seconds > 0 else TWICE}"

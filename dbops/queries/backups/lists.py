@@ -1,4 +1,4 @@
-"""What the lists of backup runs show. Nothing here asks for each row."""
+"""Read lists of backup runs with a constant number of queries."""
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 RUNS_ON_A_PAGE = 50
 DAYS_SHOWN = 7
-#: What a list can be narrowed to: flags, and the statuses that are one.
+#: Flags and statuses that a list can be filtered by.
 FLAGS = (*RunFlag, RunStatus.FAILED, RunStatus.MISSED)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """One line of a list. ``bytes`` of a run that goes on are those so far, and ``bytes_so_far`` says so."""
+    """One row of a list. ``bytes_so_far`` says that ``bytes`` is of a running backup."""
 
     run: BackupRun
     bytes: int | None
@@ -34,7 +34,7 @@ class RunRow:
 
     @property
     def moment(self) -> datetime | None:
-        """Return when it began, and where it never did, when it was due."""
+        """Return the start time, or the due time of a run that never started."""
         return self.run.started_at or self.run.due_at or self.run.queued_at
 
     @property
@@ -49,7 +49,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class HostNote:
-    """Something that was seen on a host and that no run was written for: a person decides."""
+    """A backup or schedule found on a host that no run was recorded for."""
 
     host: str
     instances: tuple[str, ...]
@@ -58,7 +58,7 @@ class HostNote:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """``unclear`` are running backups whose instance is not certain; ``found`` are lines of crontabs: proposals."""
+    """``unclear``: running backups of unknown instances; ``found``: crontab and timer lines without a schedule."""
 
     unclear: tuple[HostNote, ...]
     found: tuple[HostNote, ...]
@@ -72,7 +72,7 @@ def runs(
     instances: Collection[int] | None = None,
     flag: str = "",
 ) -> QuerySet[BackupRun]:
-    """Return runs that go on or ended after ``since`` and began before ``until``, newest first. One query, with what a row names.
+    """Return runs that overlap a period, newest first. One query.
 
     Args:
         instances: primary keys; ``None`` means all.
@@ -101,11 +101,11 @@ def listed(*, cluster: str, flag: str, number: str | int) -> Page[RunRow]:
         "checkpoint", "error"
     )
     page = Paginator(rows, RUNS_ON_A_PAGE).get_page(number)
-    return Page(rows_of(page.object_list), page.number, page.paginator)  # type: ignore[arg-type]  # it counts, it does not list
+    return Page(rows_of(page.object_list), page.number, page.paginator)  # type: ignore[arg-type]  # counts without listing
 
 
 def rows_of(found: Iterable[BackupRun]) -> list[RunRow]:
-    """Return runs as lines of a list."""
+    """Return runs as rows of a list."""
     return [_row(run) for run in found]
 
 
@@ -121,7 +121,7 @@ def cluster_names() -> list[str]:
 
 
 def notes() -> Notes:
-    """Return what a person has to judge: running backups of no certain instance, and schedules found on hosts. Two queries."""
+    """Return running backups of unknown instances and schedules found on hosts. Two queries."""
     states = InstanceState.objects.annotate(text=Cast("record", TextField()))
     interesting = Q(text__contains='"reads": "unclear"') | Q(text__contains='"found_schedules": [{')
     rows = (
@@ -138,7 +138,7 @@ def notes() -> Notes:
 
 
 def _unclear(host: str, states: list[InstanceState]) -> Iterator[HostNote]:
-    """A process that one instance of the host knows to be its own, or to be another's, is not of all of them unclear."""
+    """Return the processes that no instance of their host accounts for."""
     processes = [process for state in states for process in _parts(state, "backup_processes", BackupProcess)]
     clear = {item.key for item in processes if item.reads != Reads.UNCLEAR or item.is_ours}
     open_ones = {item.key: item for item in processes if item.key not in clear}

@@ -1,4 +1,4 @@
-"""What the pages about backup schedules show."""
+"""Read backup schedules for their pages."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -18,7 +18,7 @@ SCHEDULES_ON_A_PAGE = 50
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """A schedule, how long its runs take (``None``: nobody knows), and its last run that has ended."""
+    """A schedule with its learned duration (``None``: unknown) and its last ended run."""
 
     schedule: BackupSchedule
     duration: Duration | None
@@ -32,10 +32,10 @@ class SchedulePage:
 
 
 def schedules(text: str = "", number: str | int = 1) -> SchedulePage:
-    """Return one page of the schedules, by instance. ``text`` is looked for in the names. Four queries."""
+    """Return one page of the schedules, by instance. ``text`` filters by name. Four queries."""
     found = BackupSchedule.objects.select_related("instance__cluster").order_by("instance__name", "name")
     if text:
-        # `icontains` would not do: with MariaDB's binary collation it tells upper from lower case.
+        # `icontains` would not do: it is case-sensitive with MariaDB's binary collation.
         names = ("name", "instance__name", "instance__cluster__name")
         wanted = Q()
         for name in names:
@@ -52,7 +52,7 @@ def of_cluster(cluster_id: int) -> list[ScheduleRow]:
 
 
 def learned(schedules: Collection[BackupSchedule]) -> dict[int, Duration | None]:
-    """Return how long the runs of each schedule take, by its primary key. One query."""
+    """Return the durations of each schedule's runs, by its primary key. One query."""
     seconds: dict[int, list[float]] = defaultdict(list)
     latest = (
         BackupRun.objects.filter(

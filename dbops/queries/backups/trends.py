@@ -1,4 +1,4 @@
-"""Duration and size of backup runs over time: one series for each schedule, and for what runs without one."""
+"""Read durations and sizes of backup runs: one series per schedule, and one per instance without one."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -20,12 +20,12 @@ from dbops.queries.backups.schedules import learned
 
 SERIES_ON_A_PAGE = 10
 PERIODS = (30, 90, 365)
-#: So many runs of a series are read and drawn, the newest; a schedule of every minute has half a million a year.
+#: Maximum number of runs per series; a schedule of every minute has half a million runs a year.
 RUNS_DRAWN = 400
 
 
 class Key(NamedTuple):
-    """One series, in the order of the page. ``schedule`` is 0 for the runs of an instance that belong to none."""
+    """One series, in page order. ``schedule`` is 0 for runs without a schedule."""
 
     instance_name: str
     name: str
@@ -37,7 +37,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The runs of one schedule that ended in the period, the oldest first. ``total`` is how many there were."""
+    """The runs of one series that ended in the period, oldest first. ``total`` counts all of them."""
 
     key: Key
     within: Interval
@@ -55,7 +55,7 @@ class Series:
 
     @property
     def last(self) -> PastRun | None:
-        """The newest run that has a size or a duration."""
+        """Return the newest run with a size or a duration."""
         return next((run for run in self.newest_first if run.seconds is not None or run.bytes is not None), None)
 
 
@@ -80,7 +80,7 @@ def history(now: datetime, *, days: int, text: str = "", number: str | int = 1) 
 
 
 def _matching(text: str, *names: str) -> Q:
-    # `icontains` would not do: with MariaDB's binary collation it tells upper from lower case.
+    # `icontains` would not do: it is case-sensitive with MariaDB's binary collation.
     wanted = Q()
     for name in names:
         wanted |= Q(Contains(Lower(name), text.lower()))
@@ -102,7 +102,7 @@ def _without_schedule(text: str, within: Interval) -> Iterable[Key]:
 
 
 def _of_period(within: Interval) -> QuerySet[BackupRun]:
-    # What was missed ends with the moment at which that was written down.
+    # A missed run ends when it is recorded as missed.
     return BackupRun.objects.filter(status__in=RUN_FINAL, finished_at__gt=within.start)
 
 
@@ -138,7 +138,7 @@ def _runs_without(keys: Collection[Key], within: Interval) -> _Found:
 
 
 def _newest(rows: QuerySet[BackupRun], by: tuple[str, ...]) -> _Found:
-    """Return the newest runs of each group, and how many there are of it. One query."""
+    """Return the newest runs of each group with their number. One query."""
     groups = [F(name) for name in by]
     moment = Coalesce("started_at", "due_at", "queued_at", "finished_at")
     found: dict[object, list[PastRun]] = defaultdict(list)

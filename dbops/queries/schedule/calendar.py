@@ -1,4 +1,4 @@
-"""A cluster's time on its own pages: its day, and seven days."""
+"""Read a cluster's timeline and its seven-day calendar."""
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
@@ -11,13 +11,13 @@ from dbops.queries.fleet.cluster_status import clusters_now
 from dbops.queries.fleet.overview import strip_of
 
 DAYS = 7
-#: The calendar begins so many days before today.
+#: The calendar starts this many days before today.
 DAYS_BACK = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Day:
-    """One day of the wall clock. ``hours`` are 23 or 25 when the clock changes."""
+    """One local day. ``hours`` is 23 or 25 on a clock change."""
 
     on: date
     timeline: Timeline
@@ -38,18 +38,18 @@ class CalendarPage:
 
     @property
     def bars(self) -> list[TimelineBar]:
-        """Everything that is drawn, once."""
+        """Return all bars, each once."""
         return list(self.agenda.timeline.bars)
 
 
 def agenda_of(cluster: Cluster, now: datetime, within: Interval | None = None) -> Agenda:
-    """Return a cluster's agenda, of the day around now where no interval is given."""
+    """Return a cluster's agenda, by default of the day around now."""
     [found] = agendas(clusters_now(now, only=[cluster.pk]), within or strip_of(now), now)
     return found
 
 
 def week_ahead(agenda: Agenda, now: datetime, zone: tzinfo) -> tuple[Day, ...]:
-    """Return the seven days from today on of a cluster that has been read. Thirteen queries at most."""
+    """Return the seven days from today of a loaded cluster. Thirteen queries at most."""
     today = now.astimezone(zone).date()
     week = days(today, DAYS, zone)
     [found] = agendas([agenda.cluster], Interval(week[0].start, week[-1].end), now)
@@ -57,7 +57,7 @@ def week_ahead(agenda: Agenda, now: datetime, zone: tzinfo) -> tuple[Day, ...]:
 
 
 def calendar(cluster: Cluster, now: datetime, zone: tzinfo, first: date | None = None) -> CalendarPage:
-    """Return seven days of a cluster, from two days ago where no first day is given."""
+    """Return seven days of a cluster, by default from two days ago."""
     today = now.astimezone(zone).date()
     begin = first or today - timedelta(days=DAYS_BACK)
     week = days(begin, DAYS, zone)
@@ -77,6 +77,6 @@ def _days_of(agenda: Agenda, begin: date, week: list[Interval], today: date) -> 
 
 
 def maintenances(cluster: Cluster, now: datetime) -> list[Maintenance]:
-    """Return the maintenance that goes on or is announced, the earliest first."""
+    """Return current and announced maintenance, earliest first."""
     rows = Maintenance.objects.filter(cluster=cluster).exclude(ends_at__lte=now)
     return list(rows.order_by("starts_at"))

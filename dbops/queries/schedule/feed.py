@@ -1,4 +1,4 @@
-"""What a calendar reads: runs of the past two days, windows of the next two weeks, and maintenance."""
+"""Read the entries of a calendar feed: past runs, upcoming backup windows and maintenance."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ from dbops.queries.backups.schedules import learned
 from dbops.queries.schedule.windows import planned
 
 PAST, AHEAD = timedelta(days=2), timedelta(days=14)
-#: More than this would keep the web process busy for seconds, and calendars as well.
+#: More entries would keep the web process and calendars busy for seconds.
 ENTRIES_AT_MOST = 3000
 
 
 @dataclass(frozen=True, slots=True)
 class FeedEntry:
-    """One entry of a calendar. ``key`` stays the same from one reading to the next; ``ends_at`` is ``None`` where nobody knows."""
+    """One calendar entry. ``key`` stays the same between readings; ``ends_at`` is ``None`` if unknown."""
 
     key: str
     starts_at: datetime
@@ -52,7 +52,7 @@ def feed(cluster: Cluster | None, now: datetime) -> list[FeedEntry]:
     known = {schedule.name: schedule for schedule in schedules}
     durations = learned(known.values())
     entries = [_of_run(run) for run in runs]
-    # A due time whose run exists already is that run.
+    # A due time whose run already exists is shown as that run.
     taken = {entry.key for entry in entries}
     windows = planned(known.values(), durations, Interval(now, now + AHEAD))
     for window in windows:
@@ -65,13 +65,13 @@ def feed(cluster: Cluster | None, now: datetime) -> list[FeedEntry]:
 
 
 def _cut(entries: list[FeedEntry]) -> list[FeedEntry]:
-    """Return the earliest entries, and where some are left out one more that says so."""
+    """Return the earliest entries, and a note if some are left out."""
     if len(entries) <= ENTRIES_AT_MOST:
         return entries
     last = entries[ENTRIES_AT_MOST]
     left_out = len(entries) - ENTRIES_AT_MOST
-    text = f"{left_out} later entries are left out: subscribe to the clusters that you look after, one by one."
-    note = FeedEntry("cut", last.starts_at, None, "This calendar ends here", text, "dbops")
+    text = f"{left_out} later entries are left out. Subscribe to single clusters instead."
+    note = FeedEntry("cut", last.starts_at, None, "Calendar truncated", text, "dbops")
     return [*entries[:ENTRIES_AT_MOST], note]
 
 
@@ -87,7 +87,7 @@ def _of_run(run: BackupRun) -> FeedEntry:
     if run.schedule:
         text.append(f"Schedule: {run.schedule.name}.")
     if run.finished_at:
-        text.append(f"It took {spell((run.finished_at - run.started_at).total_seconds())}.")
+        text.append(f"Duration: {spell((run.finished_at - run.started_at).total_seconds())}.")
     return FeedEntry(
         key=_key(run.schedule_id, run.due_at) if belongs and run.schedule_id and run.due_at else f"run-{run.uid}",
         starts_at=run.started_at,
@@ -100,16 +100,16 @@ def _of_run(run: BackupRun) -> FeedEntry:
 
 def _of_window(window: BackupWindow, schedule: BackupSchedule, duration: Duration | None) -> FeedEntry:
     text = [f"Schedule {window.schedule}: {schedule.cron} in {schedule.time_zone}."]
-    text.append("dbops runs it." if window.is_managed else "An outside cron job runs it.")
+    text.append("Managed by dbops." if window.is_managed else "External cron job.")
     if duration is None:
-        text.append("How long it takes is not known: no run has ended yet.")
+        text.append("Duration: unknown.")
     elif duration.runs:
         text.append(
-            f"Half of its runs take at most {spell(duration.p50_seconds)}, 9 of 10 at most {spell(duration.p90_seconds)} "
-            f"(from {duration.runs}); this entry ends with the latter."
+            f"Duration: median {spell(duration.p50_seconds)}, p90 {spell(duration.p90_seconds)} "
+            f"(from {duration.runs} runs). This entry ends at the p90."
         )
     else:
-        text.append(f"A person expects it to take {spell(duration.p50_seconds)}.")
+        text.append(f"Expected duration: {spell(duration.p50_seconds)}.")
     return FeedEntry(
         key=_key(schedule.pk, window.starts_at),
         starts_at=window.starts_at,
@@ -127,6 +127,6 @@ def _of_maintenance(stops: Iterable[Maintenance]) -> Iterator[FeedEntry]:
             starts_at=stop.starts_at,
             ends_at=stop.ends_at,
             title=f"Maintenance of {stop.cluster.name}",
-            text=f"{stop.reason} No rebuild starts meanwhile. Announced by {stop.created_by}.",
+            text=f"{stop.reason} No rebuild starts during this time. Announced by {stop.created_by}.",
             cluster=stop.cluster.name,
         )

@@ -1,4 +1,4 @@
-"""One calendar of all clusters: a day or a week, one row for each, one page of them."""
+"""Read the calendar of all clusters: a day or a week, one row per cluster, in pages."""
 
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, tzinfo
@@ -20,7 +20,7 @@ CLUSTERS_ON_A_PAGE = 25
 
 
 class CalendarSpan(StrEnum):
-    """How much time one page shows."""
+    """The period that one page shows."""
 
     DAY = "day"
     WEEK = "week"
@@ -32,7 +32,7 @@ class CalendarSpan(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FleetCalendar:
-    """``first`` is the first day that is shown; ``days`` are 23 or 25 hours long when the clock changes."""
+    """One page of the calendar. ``first`` is its first day; ``days`` are 23 or 25 hours long on a clock change."""
 
     page: Page[ClusterNow]
     rows: tuple[Agenda, ...]
@@ -62,7 +62,7 @@ class FleetCalendar:
 
     @property
     def changed_hours(self) -> int:
-        """The hours of the day on which the clock is set; 0 where it is not."""
+        """Return the hours of a day with a clock change; 0 if there is none."""
         return next((hours for one in self.days if (hours := round(one.seconds / 3600)) != 24), 0)
 
 
@@ -102,7 +102,7 @@ def fleet_calendar(
 
 
 def _page(now: datetime, text: str, is_blocked: bool, number: str | int) -> Page[ClusterNow]:
-    """Return one page of the clusters that are meant. Only for those that are blocked now must all be judged."""
+    """Return one page of the matching clusters. Only the filter for blocked clusters evaluates all of them."""
     keys = _keys(text)
     if is_blocked:
         blocked = [
@@ -113,14 +113,14 @@ def _page(now: datetime, text: str, is_blocked: bool, number: str | int) -> Page
         return Paginator(blocked, CLUSTERS_ON_A_PAGE).get_page(number)
     page = Paginator(keys, CLUSTERS_ON_A_PAGE).get_page(number)
     shown = clusters_now(now, only=list(page.object_list))
-    return Page(shown, page.number, page.paginator)  # type: ignore[arg-type]  # it counts, it does not list
+    return Page(shown, page.number, page.paginator)  # type: ignore[arg-type]  # counts without listing
 
 
 def _keys(text: str) -> list[int]:
-    """Return the primary keys of the clusters that are meant, by name."""
+    """Return the primary keys of the matching clusters, by name."""
     found = Cluster.objects.order_by("name")
     if text:
-        # `icontains` would not do: with MariaDB's binary collation it tells upper from lower case.
+        # `icontains` would not do: it is case-sensitive with MariaDB's binary collation.
         named = Instance.objects.filter(Contains(Lower("name"), text.lower())).order_by().values("cluster")
         found = found.filter(Q(Contains(Lower("name"), text.lower())) | Q(pk__in=named))
     return list(found.values_list("pk", flat=True))

@@ -1,4 +1,4 @@
-"""The line of each source: what uses it now, what waits in which order, why, and when it is expected to start."""
+"""Read the queue of each instance: running jobs, queued jobs in order, and their expected starts."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -16,20 +16,20 @@ from dbops.queries.fleet.agenda import Agenda, agendas
 from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
 from dbops.queries.fleet.overview import strip_of
 
-#: So many of those that wait are asked when they start; of the rest only their place is told.
+#: Queued jobs per cluster whose expected start is computed; the rest only get a position.
 ASKED = 20
 CLUSTERS_ON_A_PAGE = 25
 DOES = {
-    InstanceUse.DUMP: "dumps it",
-    InstanceUse.PHYSICAL: "backs it up",
-    InstanceUse.READ: "reads it",
-    InstanceUse.REPLACE: "replaces it",
+    InstanceUse.DUMP: "(dump)",
+    InstanceUse.PHYSICAL: "(physical backup)",
+    InstanceUse.READ: "(source)",
+    InstanceUse.REPLACE: "(target)",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """One job in the line of an instance. ``place`` is 0 for what uses it now; ``starts`` is ``None`` where it was not asked."""
+    """One job in the queue of an instance. ``place`` is 0 for a running job; ``starts`` is ``None`` if not computed."""
 
     job: ActiveJob
     does: str
@@ -42,7 +42,7 @@ class QueueEntry:
 
 @dataclass(frozen=True, slots=True)
 class InstanceQueue:
-    """The line of one instance."""
+    """The queue of one instance."""
 
     cluster: str
     instance: str
@@ -51,14 +51,14 @@ class InstanceQueue:
 
 @dataclass(frozen=True, slots=True)
 class QueuePage:
-    """The lines of one page of clusters."""
+    """The queues of one page of clusters."""
 
     page: Page[ClusterNow]
     lines: tuple[InstanceQueue, ...]
 
 
 def queue(now: datetime, number: str | int = 1) -> QueuePage:
-    """Return one page of the fleet's lines, the longest first. Twenty-two queries at most, however much waits."""
+    """Return one page of the fleet's queues, longest first. 22 queries at most, however many jobs wait."""
     busy = [cluster for cluster in clusters_now(now) if cluster.snapshot.jobs]
     busy.sort(key=lambda cluster: (-sum(job.started_at is None for job in cluster.snapshot.jobs), cluster.name))
     page = Paginator(busy, CLUSTERS_ON_A_PAGE).get_page(number)
@@ -68,7 +68,7 @@ def queue(now: datetime, number: str | int = 1) -> QueuePage:
 
 
 def queues_of(agenda: Agenda) -> list[InstanceQueue]:
-    """Return the lines of a cluster's instances that are used or waited for. One query where there are rebuilds, else none."""
+    """Return the queues of a cluster's used instances. One query if there are rebuilds, else none."""
     return _lines(agenda.snapshot, _rebuilds(agenda.snapshot.jobs))
 
 
@@ -102,14 +102,14 @@ def _rebuilds(jobs: Iterable[ActiveJob]) -> dict[int, Rebuild]:
 
 
 def _start(snapshot: ClusterSnapshot, job: ActiveJob) -> tuple[TimeEstimate, str]:
-    """Return when a job that waits is expected to start, and what it waits for."""
+    """Return the expected start of a queued job and what it waits for."""
     expected = expected_start(snapshot, job)
     if job.needs_approval:
         return expected.at, expected.at.words
     if expected.by:
         return expected.at, expected.by.text
     if job.start_after_run is not None:
-        return expected.at, f"backup run {job.start_after_run}: a person chose to start when it has ended"
+        return expected.at, f"the end of backup run {job.start_after_run}, as chosen"
     if job.not_before and job.not_before > snapshot.now:
-        return expected.at, "a person chose a later start"
-    return expected.at, "nothing: it starts at the next look"
+        return expected.at, "the chosen start time"
+    return expected.at, "the next scheduler pass"

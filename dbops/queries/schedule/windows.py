@@ -1,4 +1,4 @@
-"""The windows of schedules in an interval."""
+"""Compute the backup windows of schedules in an interval."""
 
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -10,7 +10,7 @@ from dbops.engine.states import BackupMethod, RunBy
 from dbops.lib.cron import BadSchedule, due_times
 from dbops.models import BackupSchedule
 
-#: An expression that is due every minute is drawn so many times and no more.
+#: Maximum number of drawn windows of one schedule.
 WINDOWS_OF_A_SCHEDULE = 500
 
 
@@ -21,7 +21,7 @@ def planned(
     *,
     most: int = WINDOWS_OF_A_SCHEDULE,
 ) -> list[BackupWindow]:
-    """Return the windows that begin in an interval, of the schedules that are switched on.
+    """Return the windows that start in an interval, of the enabled schedules.
 
     Args:
         durations: by primary key of the schedule. The schedules' instances are at hand (``select_related``).
@@ -34,7 +34,7 @@ def planned(
         try:
             times = due_times(schedule.cron, schedule.time_zone, within.start - timedelta(seconds=1))
         except BadSchedule:
-            continue  # the schedule's own page says so; one row that cannot be read must not take the fleet's pages away
+            continue  # The schedule's own page shows the problem; one bad row must not break the fleet's pages.
         for number, moment in enumerate(takewhile(lambda at: at < within.end, times)):
             if number >= most:
                 break

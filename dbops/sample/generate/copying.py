@@ -15,17 +15,17 @@ from dbops.sample.generate.clusters import MIB, SampleCluster
 
 #: Where a step stands in the history with a line of its own when it is done.
 DONE_LINES = {
-    "fingerprint": "{target} is what the plan saw: its data directory, its server process and its server id.",
+    "fingerprint": "{target} matches the plan: its data directory, its server process and its server id.",
     "open": "{target_host} reaches {source_host} over SSH.",
     "swap-datadir": "{target} is stopped. Its old data is at {aside}.",
-    "stream": "The copy is whole: backup {backup}, up to LSN {lsn}.",
-    "release": "{source} is given back: the run's key and credentials are removed.",
+    "stream": "The copy is complete: backup {backup}, up to LSN {lsn}.",
+    "release": "{source} is released: the run's key and credentials are removed.",
     "start": "{target} serves with server id {server_id}.",
     "catch-up": "{target} has caught up with {source}.",
     "repoint": "{target} replicates from the primary {primary}.",
-    "verify": "{target} replicates from {primary} and has stayed caught up.",
+    "verify": "{target} replicates from {primary} and keeps up.",
     "find-old-data": "The old data is at {aside}.",
-    "rollback": "The old data is at /var/lib/mysql again.",
+    "rollback": "The old data is back at /var/lib/mysql.",
 }
 ON_THE_SOURCE = {"release"}
 #: Steps that nothing is told of when the copy was never whole.

@@ -1,7 +1,4 @@
-"""Redundancy debt as a chart: a column for each week, its causes upon each other, drawn here as SVG. Its table stands beside it.
-
-Across it is percent, down it is pixels, as in ``web.charts.trends``.
-"""
+"""Draw redundancy debt as an SVG: one column per week, stacked by cause. X values are percent, y values are pixels."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
@@ -18,16 +15,16 @@ from dbops.web.templatetags.dbops import duration
 
 TOP, PLOT, BELOW = 8, 120, 22
 HEIGHT = TOP + PLOT + BELOW
-#: Of a week's width.
+#: Column width, as a share of a week's width.
 COLUMN = 0.7
-#: A week narrower than this has no date below, in percent.
+#: A week narrower than this, in percent, has no date label.
 DATED_FROM = 7.0
-#: What is there is seen, however short it is, in pixels.
+#: The least height of a column part, in pixels.
 THINNEST = 2.0
 
 
 def waterfall(found: Sequence[Week]) -> SafeString:
-    """Return the chart, empty where there was no debt."""
+    """Return the chart, empty if there was no debt."""
     if not any(week.seconds for week in found):
         return mark_safe("")
     levels = scale((week.seconds for week in found), Figure.SECONDS)
@@ -40,7 +37,7 @@ def waterfall(found: Sequence[Week]) -> SafeString:
 
 
 def key(cause: Cause) -> SafeString:
-    """Return a cause's colour for a line of text; its word stands beside it."""
+    """Return a legend box in a cause's colour."""
     box = f'<rect class="debt-part {_css(cause)}" width="12" height="12" rx="2"></rect>'
     return mark_safe(f'<svg width="12" height="12" aria-hidden="true">{box}</svg>')  # noqa: S308 - names of this module
 
@@ -50,7 +47,7 @@ def legend(found: Sequence[Week]) -> list[tuple[SafeString, Cause]]:
 
 
 def by_cause(found: Sequence[Week]) -> list[tuple[Week, list[tuple[Cause, float]]]]:
-    """Return the rows of the chart's table, the latest week first, each with a number for every cause that there is in any."""
+    """Return the rows of the chart's table, newest week first, with a number for every cause of the chart."""
     there = causes_of(found)
     return [(week, [(cause, week.of(cause)) for cause in there]) for week in reversed(found)]
 

@@ -1,4 +1,4 @@
-"""The week ahead as a table of hours and days: each field a word and a number, with a colour besides."""
+"""Show the recovery forecast as a table of hours and days, with a number and a colour per cell."""
 
 from dataclasses import dataclass, replace
 
@@ -8,20 +8,20 @@ from dbops.web.templatetags.dbops import duration
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 KEPT, SLOW, BROKEN, UNKNOWN, NONE = "kept", "slow", "broken", "unknown", "none"
-#: More than this share of the goal is told apart from what is far from it.
+#: Above this share of the goal an hour counts as slow.
 SLOW_SHARE = 0.5
 MARKS = {BROKEN: "!"}
 LEGEND = (
     (KEPT, "at most half of the goal"),
     (SLOW, "within the goal"),
     (BROKEN, "longer than the goal"),
-    (UNKNOWN, "not known; with a plus, the wait alone is"),
+    (UNKNOWN, "unknown (“+”: waiting time only)"),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class HeatmapCell:
-    """One hour of one day: what stands in it, its kind for the colour, and all of it in words."""
+    """One hour of one day: its text, the kind for the colour, and a spoken text."""
 
     text: str
     kind: str
@@ -30,7 +30,7 @@ class HeatmapCell:
 
 @dataclass(frozen=True, slots=True)
 class HeatmapRow:
-    """One hour of the day, on all days."""
+    """One hour of the day on all days."""
 
     hour: int
     fields: tuple[HeatmapCell, ...]
@@ -38,7 +38,10 @@ class HeatmapRow:
 
 @dataclass(frozen=True, slots=True)
 class Heatmap:
-    """The whole of it: ``lead`` and ``text`` name the worst hour. Hours down and days across, so that it fits a telephone."""
+    """The whole heatmap: hours down and days across, so that it fits a phone.
+
+    ``lead`` and ``text`` describe the worst hour.
+    """
 
     ahead: ClusterForecast
     lead: str
@@ -54,7 +57,7 @@ def heat(found: ClusterForecast) -> Heatmap:
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The worst hour of a week in short: ``text`` is how long it takes, ``verdict`` says in words what the icon and the colour say."""
+    """The worst hour of a week: ``text`` is its duration, ``verdict`` the text beside icon and colour."""
 
     text: str
     verdict: str
@@ -64,17 +67,17 @@ class Worst:
 
 
 def worst_hour(found: ClusterForecast) -> Worst:
-    """Return the hour that takes the longest; where nobody knows how long a rebuild takes, the one with the longest wait."""
+    """Return the slowest hour; if rebuild durations are unknown, the hour with the longest wait."""
     hour = found.forecast.worst or found.forecast.longest_wait
     if hour is None or (hour.seconds is None and not hour.wait_seconds):
-        return Worst("not known", "", "unknown", "info-circle")
-    when = told(hour) if hour.wait_seconds else f"in every hour{' that is known' if found.unknown else ''}"
+        return Worst("Unknown", "", "unknown", "info-circle")
+    when = hour_name(hour) if hour.wait_seconds else f"every{' known' if found.unknown else ''} hour"
     if hour.breaks(found.goal_seconds):
         verdict = Worst("", "over the goal", "failed", "alert-triangle")
     elif found.unknown:
         verdict = Worst(
             "",
-            "others are not known" if hour.seconds is not None else "the rest is not known",
+            "other hours unknown" if hour.seconds is not None else "rebuild time unknown",
             "unknown",
             "info-circle",
         )
@@ -85,17 +88,17 @@ def worst_hour(found: ClusterForecast) -> Worst:
 
 
 def worst_in_words(found: ClusterForecast) -> tuple[str, str]:
-    """Return what leads a sentence about the worst hour, and the rest of it."""
+    """Return the lead and the rest of the sentence about the worst hour."""
     worst, wait = found.forecast.worst, found.forecast.longest_wait
     if worst and worst.wait_seconds:
-        return f"Worst hour: {told(worst)},", f"{in_words(worst)}."
+        return f"Worst hour: {hour_name(worst)},", f"{in_words(worst)}."
     if worst:
-        return "No hour is worse than another:", f"{in_words(worst)} in each that is known."
+        return "All known hours are equal:", f"{in_words(worst)}."
     if wait and wait.wait_seconds:
-        return f"Longest wait: {told(wait)},", f"{in_words(wait)}."
+        return f"Longest wait: {hour_name(wait)},", f"{in_words(wait)}."
     if wait:
-        return "No rebuild has to wait", "in any hour that is known; how long it takes then is not."
-    return "Nothing is known of any hour:", f"{found.forecast.hours[0].why}."
+        return "No waiting time in any known hour.", "The rebuild time is unknown."
+    return "No estimate for any hour:", f"{found.forecast.hours[0].why}."
 
 
 def _rows(found: ClusterForecast) -> tuple[HeatmapRow, ...]:
@@ -108,17 +111,17 @@ def _rows(found: ClusterForecast) -> tuple[HeatmapRow, ...]:
     )
 
 
-def told(hour: ForecastHour) -> str:
-    """Return one hour of the week: ``Monday 02:00``."""
+def hour_name(hour: ForecastHour) -> str:
+    """Return an hour of the week, for example ``Monday 02:00``."""
     return f"{DAYS[hour.weekday]} {hour.hour:02d}:00"
 
 
 def _field(hour: ForecastHour | None, day: int, on: int, goal: float) -> HeatmapCell:
     if hour is None:
-        return HeatmapCell("–", NONE, f"{DAYS[day]} {on:02d}:00: the clock jumps over this hour")
+        return HeatmapCell("–", NONE, f"{DAYS[day]} {on:02d}:00: skipped by the daylight-saving change")
     kind = _kind(hour, goal)
     text = _clock(hour) + MARKS.get(kind, "")
-    return HeatmapCell(text or "?", kind, f"{told(hour)}: {in_words(hour)}")
+    return HeatmapCell(text or "?", kind, f"{hour_name(hour)}: {in_words(hour)}")
 
 
 def _kind(hour: ForecastHour, goal: float) -> str:
@@ -130,7 +133,7 @@ def _kind(hour: ForecastHour, goal: float) -> str:
 
 
 def _clock(hour: ForecastHour) -> str:
-    """Return hours and minutes as ``9:05``; more than 99 hours without minutes; a wait alone with ``+``."""
+    """Return hours and minutes as ``9:05``, above 99 hours without minutes; a wait alone ends with ``+``."""
     known = hour.wait_seconds if hour.seconds is None else hour.seconds
     if known is None:
         return ""
@@ -140,11 +143,11 @@ def _clock(hour: ForecastHour) -> str:
 
 
 def in_words(hour: ForecastHour) -> str:
-    """Return how long it takes and what is waited for."""
+    """Return the time to full redundancy and its waiting part."""
     if hour.wait_seconds is None:
-        return f"not known: {hour.why}"
-    wait = f"{duration(hour.wait_seconds)} of it waiting for {hour.why}" if hour.wait_seconds else "can start at once"
+        return f"unknown ({hour.why})"
+    wait = f"including {duration(hour.wait_seconds)} waiting for {hour.why}" if hour.wait_seconds else "no waiting time"
     if hour.seconds is None:
         wait = f"{duration(hour.wait_seconds)} waiting for {hour.why}" if hour.wait_seconds else wait
-        return f"{wait}; then a rebuild that nobody knows the time of"
-    return f"whole again after {duration(hour.seconds)}, {wait}"
+        return f"{wait}; rebuild time unknown"
+    return f"full redundancy after {duration(hour.seconds)}, {wait}"

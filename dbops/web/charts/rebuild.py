@@ -1,4 +1,4 @@
-"""The charts of a rebuild: their points as JSON for the page's script, and a line drawn here for pages without one."""
+"""The charts of a rebuild: points as JSON for the page's script, and drawings for pages without a script."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ WIDTH, HEIGHT = 300, 90
 
 @dataclass(frozen=True, slots=True)
 class ChartSeries:
-    """One line of a chart: its key in the JSON, its name, its least, middle and most in words, and its drawing."""
+    """One line of a chart: its JSON key, name, figures as text, and drawing."""
 
     key: str
     name: str
@@ -24,7 +24,7 @@ class ChartSeries:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart. ``unit`` is ``MiB/s`` or ``s``; ``empty`` says why nothing is drawn; ``words`` are read out instead of it."""
+    """One chart. ``unit`` is ``MiB/s`` or ``s``; ``empty`` says why there is no line; ``words`` is the spoken text."""
 
     key: str
     title: str
@@ -35,22 +35,22 @@ class Chart:
     empty: str
 
 
-#: key, title, unit, lines, and what an empty one says
+#: Key, title, unit, lines, and the text of an empty chart.
 CHARTS = (
-    ("rate", "Copy rate", "MiB/s", (("rate", "copied"),), "No figures: no copy has run."),
+    ("rate", "Copy rate", "MiB/s", (("rate", "copied"),), "No data: no copy has run."),
     (
         "lag",
         "Lag of the source",
         "s",
         (("lag", "lag"),),
-        "Not known: it replicates from nothing, its replication stands still, or no probe was fresh.",
+        "No data: the source does not replicate, its replication is stopped, or no probe was fresh.",
     ),
     (
         "disk",
         "Disk of the target",
         "MiB/s",
         (("read", "read"), ("written", "written")),
-        "No figures: neither copy nor preparation has run, or its host does not tell.",
+        "No data: neither copy nor prepare has run, or the host reports no disk figures.",
     ),
 )
 
@@ -80,7 +80,7 @@ def _whole(values: Iterable[float | None]) -> list[float | int | None]:
 
 
 def charts(points: Sequence[Point]) -> list[Chart]:
-    """Return every chart of a rebuild, those without a point included: what was not measured is said."""
+    """Return every chart of a rebuild, also those without points."""
     found = columns(points)
     return [_chart(found, *chart) for chart in CHARTS]
 
@@ -102,20 +102,20 @@ def _chart(
 
 
 def _words(known: Spread | None, unit: str) -> str:
-    """Say least, middle and most: ``least 12, median 90, most 110 MiB/s``. A unit that all have is said once."""
+    """Return the figures as text: ``min 12, median 90, max 110 MiB/s``. A common unit appears once."""
     if known is None:
         return ""
     say = rate if unit == "MiB/s" else duration
     low, middle, high = say(known.low), say(known.middle), say(known.high)
     if unit == "MiB/s":
         low, middle = low.removesuffix(f" {unit}"), middle.removesuffix(f" {unit}")
-    return f"least {low}, median {middle}, most {high}"
+    return f"min {low}, median {middle}, max {high}"
 
 
 def _drawing(
     at: Sequence[float | int | None], lines: Sequence[tuple[str, Sequence[float | int | None]]], top: float
 ) -> SafeString:
-    """Draw the lines; they are stretched to the width that there is, their strokes are not."""
+    """Draw the lines; they stretch to the available width, their strokes do not."""
     parts = format_html_join(
         "", '<path class="spark spark-{}" d="{}"></path>', ((key, path(at, values, top)) for key, values in lines)
     )
@@ -128,7 +128,7 @@ def _drawing(
 
 
 def path(at: Sequence[float | int | None], values: Sequence[float | int | None], top: float) -> str:
-    """Return the way of a line as SVG has it; where nothing is known the pen is lifted."""
+    """Return the path of a line in SVG notation, with a break at each unknown value."""
     moments = [moment or 0.0 for moment in at]
     span = (moments[-1] - moments[0] or 1.0) if moments else 1.0
     words, is_down = [], False

@@ -1,6 +1,6 @@
-"""Backup runs over time as charts: an SVG that is made here, whose points are links and whose words stand beside it.
+"""Draw backup trends as SVG.
 
-Across it is percent, down it is pixels: so it takes any width without a script, and its letters and shapes keep their size.
+X values are percent and y values are pixels, so a chart fits any width without a script.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,12 +23,12 @@ from dbops.web.templatetags.dbops import bytes_text, duration, words
 
 TOP, PLOT, BELOW = 8, 96, 22
 HEIGHT = TOP + PLOT + BELOW
-#: Marks that are named below a chart; the others are in its table.
+#: Maximum number of marks listed below a chart; the table has all of them.
 NAMED = 4
-#: A date stands at each so manieth day, counted back from today.
+#: Days between two date labels, counted back from today, by the days of the period.
 DATES_APART = {30: 7, 90: 30, 365: 91}
 
-#: A shape for each word, around 0 0. A run like any other is a circle.
+#: A shape per flag or status, around 0 0. A normal run is a circle.
 SHAPES = {
     "": "M-2.75 0a2.75 2.75 0 1 0 5.5 0a2.75 2.75 0 1 0 -5.5 0z",
     RunStatus.FAILED: "M-4.5 -4.5L4.5 4.5M-4.5 4.5L4.5 -4.5",
@@ -40,7 +40,7 @@ SHAPES = {
     RunFlag.LARGE: "M0 -6L5.5 -1L3.5 5.5L-3.5 5.5L-5.5 -1z",
 }
 LEGEND = (
-    ("", "a run like others"),
+    ("", "normal"),
     (RunFlag.TOO_LONG, "too long"),
     (RunFlag.LATE, "late"),
     (RunFlag.SMALL, "small"),
@@ -53,7 +53,7 @@ LEGEND = (
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A run that is out of the ordinary, as it is named beside its chart."""
+    """An unusual run, as listed below its chart."""
 
     run: PastRun
     shape: SafeString
@@ -62,7 +62,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """One chart: its drawing, and what is said where there is nothing to draw."""
+    """One chart: its drawing, or the text of an empty one."""
 
     title: str
     drawing: SafeString
@@ -71,7 +71,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """All that the page shows of one series."""
+    """Everything that the page shows of one series."""
 
     series: Series
     trends: tuple[Trend, ...]
@@ -80,7 +80,7 @@ class Card:
 
 
 def card(series: Series, period_days: int) -> Card:
-    """Return the two charts of a series and the runs that are named beside them."""
+    """Return the two charts of a series and the listed unusual runs."""
     odd = series.odd
     return Card(
         series=series,
@@ -94,12 +94,12 @@ def card(series: Series, period_days: int) -> Card:
 
 
 def legend() -> list[tuple[SafeString, str]]:
-    """Return each shape with its word."""
+    """Return each shape with its name."""
     return [(shape(code), text) for code, text in LEGEND]
 
 
 def shape(code: str) -> SafeString:
-    """Return a mark that stands in a line of text. It is decoration: its word stands beside it."""
+    """Return a shape for a line of text; it is decoration beside its name."""
     return mark_safe(  # noqa: S308 - codes and ways are those of this module
         f'<svg class="mark-key" width="14" height="14" aria-hidden="true" focusable="false">'
         f'<svg x="7" y="7" class="mark">{_path(code)}</svg></svg>'
@@ -114,17 +114,13 @@ def _path(code: str) -> str:
 def _trend(title: str, series: Series, figure: Figure, period_days: int) -> Trend:
     known = [value for run in series.runs if (value := run.figure(figure)) is not None]
     if not known:
-        empty = (
-            "No run of this period has ended."
-            if not series.runs
-            else f"No run of this period has a known {title.lower()}."
-        )
+        empty = "No run ended in this period." if not series.runs else f"No run of this period has a {title.lower()}."
         return Trend(title, mark_safe(""), empty)
     lines = _lines(series.duration) if figure is Figure.SECONDS else []
     found = scale([*known, *(value for _, value, _ in lines)], figure)
     parts = [*_scale(found, figure), *_dates(series.within, period_days)]
     parts += [_level(css, found.share(value), text) for css, value, text in lines]
-    # What is out of the ordinary lies above the others.
+    # Unusual runs are drawn above the others.
     parts += [_point(run, figure, found, series.within) for run in sorted(series.runs, key=lambda run: bool(run.words))]
     said = f"{title} of {series.key.name or series.key.instance_name}: {_said(known, figure, odd_ones(series.runs))}"
     head = f'<div role="group" aria-label="{escape(said)}"><svg class="trend" width="100%" height="{HEIGHT}">'
@@ -141,13 +137,13 @@ def _lines(known: Duration | None) -> list[tuple[str, float, str]]:
 
 
 def _said(values: Sequence[float], figure: Figure, odd: Sequence[PastRun]) -> str:
-    """Say what is seen at one look: the range, and what is out of the ordinary."""
-    told = f"{len(values)} run{'s' if len(values) > 1 else ''}, {text_of(min(values), figure)} to {text_of(max(values), figure)}"
-    return f"{told}; {len(odd)} out of the ordinary" if odd else told
+    """Return the spoken summary: the range, and the number of unusual runs."""
+    summary = f"{len(values)} run{'s' if len(values) > 1 else ''}, {text_of(min(values), figure)} to {text_of(max(values), figure)}"
+    return f"{summary}; {len(odd)} unusual" if odd else summary
 
 
 def text_of(value: float | None, figure: Figure) -> str:
-    """Return a figure as pages write it."""
+    """Return a figure as on pages."""
     return duration(value) if figure is Figure.SECONDS else bytes_text(value)
 
 
@@ -164,7 +160,7 @@ def _scale(found: Scale, figure: Figure) -> Iterable[str]:
 
 
 def _round(value: float, figure: Figure) -> str:
-    """Return a number of the scale without the zeros that it has by being round."""
+    """Return a number of the scale without trailing zeros."""
     text = text_of(value, figure)
     if figure is Figure.BYTES:
         number, _, unit = text.partition(" ")
@@ -197,16 +193,16 @@ def _level(css: str, share: float, text: str) -> str:
 
 
 def _point(run: PastRun, figure: Figure, found: Scale, within: Interval) -> str:
-    """Return a run's point: a link. What nobody measured stands on the base line where it is out of the ordinary.
+    """Return a run's point, a link. Unusual runs without a value are drawn on the base line.
 
-    A chart of ninety nights must not be ninety stops of the Tab key: only what is out of the ordinary is one. The table below has all.
+    Only unusual runs are tab stops: ninety of them per chart would be too many. The table lists all runs.
     """
     value, mark = run.figure(figure), run.mark(figure)
     left = position(run.at, within)
     if left is None or (value is None and not mark):
         return ""
     y = _y(found.share(value or 0.0))
-    title = escape(told(run))
+    title = escape(in_words(run))
     state = f'aria-label="{title}"' if mark else 'tabindex="-1" aria-hidden="true"'
     return (
         f'<a href="{reverse("backup-run", args=[run.run])}" {state} class="trend-point">'
@@ -215,8 +211,8 @@ def _point(run: PastRun, figure: Figure, found: Scale, within: Interval) -> str:
     )
 
 
-def told(run: PastRun) -> str:
-    """Say all of a run in one line."""
+def in_words(run: PastRun) -> str:
+    """Return a run in one line of text."""
     local = timezone.localtime(run.at)
     figures = [text_of(run.figure(item), item) for item in Figure if run.figure(item) is not None]
     return ", ".join(

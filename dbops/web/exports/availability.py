@@ -1,4 +1,4 @@
-"""The availability pages as files: the same period, filters and numbers, as CSV or JSON."""
+"""Export the availability pages as CSV or JSON, with the same period, filters and numbers."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ FORMATS = ("csv", "json")
 
 
 def fleet_file(period: Interval, rows: tuple[ClusterSums, ...], form: str) -> HttpResponse:
-    """Return the sums of all clusters; JSON has them by cause, too."""
+    """Return the sums of all clusters; JSON also has them by cause."""
     name = f"availability-{_day(period.end)}"
     if form == "json":
         clusters = [{"cluster": row.name, "gaps": [_gap(one, row) for one in row.sums]} for row in rows]
@@ -49,11 +49,11 @@ def cluster_file(
     restores: Iterable[RestoreStatus],
     ahead: ClusterForecast,
 ) -> HttpResponse:
-    """Return one cluster's intervals of the chosen kind, the latest first; JSON has all else that its page tells, too."""
+    """Return one cluster's intervals of the chosen gap, newest first; JSON also has the rest of its page."""
     name = f"availability-{cluster}-{gap.name.lower()}-{_day(found.period.end)}"
     intervals = [_interval(part) for part in found.parts]
     if form == "csv":
-        columns = ("from", "to", "seconds", "gap", "cause", "missing", "rests on", "announced")
+        columns = ("from", "to", "seconds", "gap", "cause", "missing", "evidence", "announced")
         return csv_answer(name, columns, [tuple(one.values()) for one in intervals])
     weeks = [
         {
@@ -91,17 +91,17 @@ def cluster_file(
 
 
 def forecast_file(cluster: str, ahead: ClusterForecast, now: datetime) -> HttpResponse:
-    """Return the hours of the week ahead as CSV."""
-    columns = ("weekday", "hour", "worst at", "wait seconds", "seconds", "breaks the goal", "why")
+    """Return the recovery forecast as CSV."""
+    columns = ("weekday", "hour", "worst at", "wait seconds", "seconds", "over the goal", "why")
     lines = [
-        (*list(one.values())[:5], {True: "yes", False: "no", None: "not known"}[one["breaks_goal"]], one["why"])
+        (*list(one.values())[:5], {True: "yes", False: "no", None: "unknown"}[one["breaks_goal"]], one["why"])
         for one in _forecast(ahead)["hours"]
     ]
     return csv_answer(f"forecast-{cluster}-{_day(now)}", columns, lines)
 
 
 def what_if_file(cluster: str, found: WhatIf, best: Iterable[ChangeSuggestion], form: str) -> HttpResponse:
-    """Return a period as it was and as it would have been, the changes that help, and each way of rebuilding."""
+    """Return the what-if analysis: both periods, the best changes, and the blocked time by method."""
     name, asked = f"what-if-{cluster}-{_day(found.period.end)}", found.asked
     if form == "csv":
         columns = (
@@ -155,7 +155,7 @@ def what_if_file(cluster: str, found: WhatIf, best: Iterable[ChangeSuggestion], 
 
 
 def _fields(change: WhatIfChange) -> dict[str, Any]:
-    """Return a change as the request for it names it."""
+    """Return a change with the names of its request."""
     return {
         "schedule": change.schedule,
         "moved_by_hours": change.by // timedelta(hours=1),
@@ -165,7 +165,7 @@ def _fields(change: WhatIfChange) -> dict[str, Any]:
 
 
 def _what_if_rows(found: WhatIf, best: Iterable[ChangeSuggestion]) -> Iterator[tuple[Any, ...]]:
-    """Return the page's three tables below one another; ``part`` tells them apart, and what a row has not is empty."""
+    """Return the page's three tables below each other; ``part`` names the table, and missing columns are empty."""
     asked = in_words(found.outcome.change, found.schedules)
     for row in found.rows:
         yield "gap", asked, str(row.before.gap), row.before.seconds, row.after.seconds, _removed(row), ""
@@ -258,7 +258,7 @@ def _period(period: Interval) -> dict[str, str]:
 
 
 def _time(moment: datetime) -> str:
-    """Return a moment as it is meant everywhere: in UTC, and saying so."""
+    """Return a moment in UTC, with its zone."""
     return moment.isoformat(timespec="seconds")
 
 

@@ -1,4 +1,4 @@
-"""Calendar entries as an iCalendar file (RFC 5545)."""
+"""Write calendar entries as an iCalendar file (RFC 5545)."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
@@ -12,7 +12,7 @@ REFRESH = timedelta(hours=1)
 
 
 def render(entries: Iterable[FeedEntry], *, name: str, domain: str, now: datetime) -> bytes:
-    """Return the file. ``domain`` makes the entries' UIDs differ from those of another dashboard."""
+    """Return the file. ``domain`` keeps the UIDs of entries different from those of other dashboards."""
     calendar = Calendar()
     calendar.add("prodid", "-//dbops//backup windows//EN")
     calendar.add("version", "2.0")
@@ -34,6 +34,6 @@ def _event(entry: FeedEntry, domain: str, now: datetime) -> Event:
     event.add("summary", clean(f"{entry.cluster}: {entry.title}"))
     event.add("description", clean(entry.text))
     event.add("categories", [entry.cluster])
-    # It is not the reader who is busy then.
+    # The entry does not block the reader's time.
     event.add("transp", "TRANSPARENT")
     return event

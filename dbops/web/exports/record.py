@@ -1,4 +1,4 @@
-"""Files that somebody takes away are in the audit log, whoever makes them."""
+"""Record exports in the audit log."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -16,7 +16,7 @@ R = TypeVar("R", bound=HttpResponseBase)
 def exported(
     subject: str,
 ) -> Callable[[Callable[Concatenate[HttpRequest, P], R]], Callable[Concatenate[HttpRequest, P], R]]:
-    """Write it down where a view answers with a file: what, from which address, with which filter. A page is no file."""
+    """Record an export with its address and filter when a view returns a file; pages are not recorded."""
 
     def decorate(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
         @wraps(view)

@@ -1,4 +1,4 @@
-"""Long files, sent as they are made: nobody holds a log of a million entries in memory."""
+"""Stream long files, so that a million entries do not fill the memory."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator
 from itertools import islice
@@ -7,15 +7,15 @@ from asgiref.sync import sync_to_async
 from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 
-#: So many lines are made before the event loop is asked to send them: each hop to the thread costs a fraction of a millisecond.
+#: Lines per chunk: each hop between event loop and thread costs a fraction of a millisecond.
 LINES = 500
 
 
 def streamed(request: HttpRequest, lines: Iterable[str], content_type: str) -> StreamingHttpResponse:
-    """Return an answer that sends lines as they are made.
+    """Return a response that streams lines.
 
-    Under ASGI Django would read a synchronous iterator to its end before the first byte is sent. Here a few lines at a time are made in the
-    request's own thread, which is the one that its database connection belongs to.
+    Under ASGI, Django would read a synchronous iterator to its end before the first byte. Here chunks are made in the
+    request's own thread, which owns its database connection.
     """
     content = _in_pieces(iter(lines)) if isinstance(request, ASGIRequest) else lines
     return StreamingHttpResponse(content, content_type=content_type)

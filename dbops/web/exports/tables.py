@@ -1,4 +1,4 @@
-"""Tables to take away: CSV after RFC 4180, whose cells no spreadsheet takes for a formula, and JSON."""
+"""Export tables as CSV (RFC 4180, safe from formulas in spreadsheets) and JSON."""
 
 import csv
 import io
@@ -11,7 +11,7 @@ from dbops.security.redaction import cell
 
 
 def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> HttpResponse:
-    """Return a CSV file: lines end with CR LF, UTF-8 with a mark so that spreadsheets know it."""
+    """Return a CSV file with CR LF line ends, in UTF-8 with a byte order mark for spreadsheets."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(columns)

@@ -1,4 +1,4 @@
-"""Forms about backups: a schedule, maintenance of a cluster, a token."""
+"""Forms for backup schedules, maintenance and calendar tokens."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -18,8 +18,8 @@ from dbops.web.forms.inventory import InventoryForm, MinutesField, sentence
 
 INSTANCES_IN_A_LIST = 200
 METHODS = [
-    ("physical", "physical: xtrabackup or mariadb-backup, with zstd"),
-    ("dump", "dump: mysqldump or mariadb-dump, with gzip"),
+    ("physical", "Physical (xtrabackup or mariadb-backup, zstd)"),
+    ("dump", "Dump (mysqldump or mariadb-dump, gzip)"),
 ]
 RUN_BY = [("dbops", "dbops"), ("external", "External cron job")]
 
@@ -33,7 +33,7 @@ class ScheduleForm(InventoryForm):
         "Storage and retention": ("directory", "keep_count", "keep_days"),
     }
     method = forms.ChoiceField(choices=METHODS)
-    run_by = forms.ChoiceField(choices=RUN_BY, label="Run by")
+    run_by = forms.ChoiceField(choices=RUN_BY, label="Started by")
     expected_seconds = MinutesField(
         label="Expected duration (minutes)",
         required=False,
@@ -106,8 +106,8 @@ class ScheduleForm(InventoryForm):
 class MaintenanceForm(forms.Form):
     """Maintenance of a cluster, during which no rebuild starts. Times are in the page's zone."""
 
-    starts_at = forms.DateTimeField(label="From", required=False, help_text="Empty: now.")
-    ends_at = forms.DateTimeField(label="Until", required=False, help_text="Empty: until ended by a person.")
+    starts_at = forms.DateTimeField(label="Start", required=False, help_text="Empty: now.")
+    ends_at = forms.DateTimeField(label="End", required=False, help_text="Empty: until ended by a person.")
     reason = forms.CharField(label="Reason", max_length=300)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -119,7 +119,7 @@ class MaintenanceForm(forms.Form):
         self.fields["reason"].widget.attrs["class"] = "form-control"
 
     def add_refusal(self, error: Refused, text: str) -> None:
-        """Show a refusal above the form. Its code is that of the first problem."""
+        """Show a refusal above the form, with the code of its first problem."""
         code = (error.told.get("problems") or [error.code])[0]
         self.add_error(None, ValidationError(text, code=code))
 
@@ -138,7 +138,7 @@ class MarkForm(MaintenanceForm):
 
 
 class TokenForm(forms.ModelForm):
-    """A token that lets a calendar read the backup windows."""
+    """An access token for calendar feeds."""
 
     cluster = forms.ModelChoiceField(Cluster.objects.all(), label="Cluster", required=False, empty_label="All clusters")
 

@@ -1,4 +1,4 @@
-"""What a second operator says of a rebuild that waits for it."""
+"""Approve or decline a rebuild, or override its approval."""
 
 from collections.abc import Callable
 
@@ -15,9 +15,9 @@ from dbops.queries.rebuilds import pages as queries
 from dbops.web.decorators import operator_page, user_of
 
 DECISIONS: dict[str, tuple[Callable[..., None], str]] = {
-    "approve": (approve_rebuild, "is approved"),
-    "decline": (decline_rebuild, "is declined and will not start"),
-    "override": (override_approval, "may start without approval. This is listed among the overrides"),
+    "approve": (approve_rebuild, "approved"),
+    "decline": (decline_rebuild, "declined"),
+    "override": (override_approval, "starts without approval. The audit log lists this as an override"),
 }
 
 
@@ -25,7 +25,7 @@ DECISIONS: dict[str, tuple[Callable[..., None], str]] = {
 @never_cache
 @operator_page
 def approval(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Show who asks for what and why; let another operator approve or decline it, and anybody override in an emergency."""
+    """Show a request; another operator can approve or decline it, any operator can override in an emergency."""
     found = queries.find(rebuild_id)
     if found is None:
         raise Http404(f"There is no rebuild {rebuild_id}.")

@@ -1,4 +1,4 @@
-"""The audit log."""
+"""Pages of the audit log."""
 
 from datetime import MAXYEAR, MINYEAR, datetime, time, timedelta
 
@@ -23,7 +23,7 @@ TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
 @require_GET
 @viewer_page
 def audit(request: HttpRequest) -> HttpResponse:
-    """Show who did what, newest first."""
+    """Show audit entries, newest first."""
     asked = request.GET
     wanted = _filter(asked)
     page = entries(wanted, before=_number(asked, "before"), after=_number(asked, "after"))
@@ -41,7 +41,7 @@ def audit(request: HttpRequest) -> HttpResponse:
 @require_GET
 @viewer_page
 def entry(request: HttpRequest, sequence: int) -> HttpResponse:
-    """Show one entry, with its place in the chain."""
+    """Show one entry with its hashes."""
     row = find(sequence)
     if row is None:
         raise Http404(archived_in(sequence) or f"The audit log has no entry {sequence}.")
@@ -66,10 +66,10 @@ def verify(request: HttpRequest) -> HttpResponse:
 @require_POST
 @viewer_page
 def export(request: HttpRequest) -> HttpResponseBase:
-    """Send every entry of a filter as a file, oldest first."""
+    """Send all matching entries as a file, oldest first."""
     kind = request.POST.get("format", "")
     if kind not in FORMATS:
-        raise Http404("There is no such format.")
+        raise Http404("Unknown export format.")
     wanted = _filter(request.GET)
     by = user_of(request).get_username()
     lines = export_log(every(wanted), kind, actor=by, wanted=wanted.as_record())
@@ -86,12 +86,12 @@ def _filter(asked: QueryDict) -> AuditFilter:
 
 
 def _moment(text: str, *, days: int = 0) -> datetime | None:
-    """Return a time, or a day's beginning, so many days later; ``None`` for what is neither. In the zone of the pages."""
+    """Return a time, or the start of a day plus ``days``, in the page's zone; ``None`` if invalid."""
     try:
         day = parse_date(text)
         found = datetime.combine(day + timedelta(days=days), time()) if day else parse_datetime(text)
         found = timezone.make_aware(found) if found and timezone.is_naive(found) else found
-        # A year at the end of what a time can be is no time that can be reckoned with.
+        # Date arithmetic overflows near the first and last year.
         return found if found and MINYEAR + 1 < found.year < MAXYEAR else None
     except (ValueError, OverflowError):
         return None
@@ -103,7 +103,7 @@ def _number(asked: QueryDict, name: str) -> int | None:
 
 
 def _without_place(asked: QueryDict) -> str:
-    """Return the filter of a page's address, without the place in its pages."""
+    """Return the filter of a page's query string without its page position."""
     kept = asked.copy()
     for name in ("before", "after", "page"):
         kept.pop(name, None)

@@ -1,4 +1,4 @@
-"""Availability: what each cluster is and was short of, for how long and why."""
+"""Availability pages: current gaps, past gaps and their causes."""
 
 from datetime import date
 
@@ -37,7 +37,7 @@ GAPS = {gap.name.lower(): gap for gap in Gap}
 @never_cache
 @viewer_page
 def availability(request: HttpRequest) -> HttpResponse:
-    """Show each cluster now, and how long it was short of what in a period."""
+    """Show each cluster's current state and its gaps in a period."""
     text, show = filters(request.GET)
     days = days_of(request.GET)
     if request.GET.get("format") in FORMATS:
@@ -59,24 +59,22 @@ def availability(request: HttpRequest) -> HttpResponse:
 @never_cache
 @viewer_page
 def cluster(request: HttpRequest, name: str) -> HttpResponse:
-    """Show the intervals that one cluster's numbers are made of."""
+    """Show one cluster's gaps, with the intervals behind each number."""
     return _show(request, get_object_or_404(Cluster, name=name))
 
 
 @require_POST
 @operator_page
 def mark(request: HttpRequest, name: str) -> HttpResponse:
-    """Mark a time that has passed as planned."""
+    """Mark past maintenance as planned."""
     row, form = get_object_or_404(Cluster, name=name), MarkForm(request.POST)
     if form.is_valid():
         try:
             verbs.mark_maintenance(actor=user_of(request), cluster=row, **form.cleaned_data)
         except Refused as error:
-            form.add_refusal(error, f"Nothing was marked: {error.cause}.")
+            form.add_refusal(error, f"Not marked: {error.cause}.")
         else:
-            messages.success(
-                request, f"That time of {name} is marked as planned. What it was short of then stays visible."
-            )
+            messages.success(request, f"Marked as planned maintenance of {name}. The gaps stay visible.")
             return redirect("cluster-availability", name=name)
     return _show(request, row, form=form, status=422)
 
@@ -84,19 +82,19 @@ def mark(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @operator_page
 def unmark(request: HttpRequest, name: str, maintenance_id: int) -> HttpResponse:
-    """Take a mark back."""
+    """Remove a mark of planned maintenance."""
     row = get_object_or_404(Maintenance.objects.select_related("cluster"), pk=maintenance_id, cluster__name=name)
     try:
         verbs.unmark_maintenance(actor=user_of(request), maintenance=row)
     except Refused as error:
         messages.error(request, f"{error.cause[:1].upper()}{error.cause[1:]}.")
     else:
-        messages.success(request, f"That time of {name} is not marked as planned any more.")
+        messages.success(request, f"Removed the mark of planned maintenance of {name}.")
     return redirect("cluster-availability", name=name)
 
 
 def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, status: int = 200) -> HttpResponse:
-    """Return a cluster's page. ``form`` is one that was refused, with what was typed."""
+    """Return a cluster's page. ``form`` is a rejected form with its input."""
     days, gap = days_of(request.GET), GAPS.get(request.GET.get("gap", ""), Gap.NOT_REBUILDABLE)
     now = timezone.now()
     found = cluster_gaps(row, now, days=days, gap=gap)
@@ -140,16 +138,16 @@ def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, s
 
 
 def _months() -> list[date]:
-    """Return the months whose reports a page leads to: this one and the last one that is over."""
+    """Return the months whose reports a page links to: the current and the last one."""
     now, zone = timezone.now(), timezone.get_current_timezone()
     return [now.astimezone(zone).date().replace(day=1), last_month(now, zone)]
 
 
 def _planned(found: ClusterGaps) -> list[tuple[int, PlannedMaintenance]]:
-    """Return the maintenance of a period, the latest first, each with its number."""
+    """Return the maintenance of a period with its numbers, newest first."""
     return [(int(one.reference.rpartition(" ")[2]), one) for one in reversed(found.record.planned)]
 
 
 def days_of(asked: QueryDict) -> int:
-    """Return one of the periods; the middle one for what is none."""
+    """Return the requested period in days, or the middle one."""
     return next((days for days in PERIODS if str(days) == asked.get("days", "")), PERIODS[1])

@@ -1,4 +1,4 @@
-"""The monthly availability report as a page that prints well."""
+"""Pages of the monthly availability report."""
 
 from datetime import date, datetime
 
@@ -15,7 +15,7 @@ from dbops.web.decorators import viewer_page
 
 
 class MonthConverter:
-    """``2026-03`` in an address."""
+    """URL converter for a month, for example ``2026-03``."""
 
     regex = "20[0-9]{2}-(?:0[1-9]|1[0-2])"
 
@@ -30,7 +30,7 @@ class MonthConverter:
 @never_cache
 @viewer_page
 def fleet(request: HttpRequest, first: date) -> HttpResponse:
-    """Show a month of all clusters."""
+    """Show the report of a month for all clusters."""
     now = timezone.now()
     report = fleet_report(_month(first, now), now)
     return HttpResponse(render_document("availability/report_fleet.html", report=report, is_file=False))
@@ -40,7 +40,7 @@ def fleet(request: HttpRequest, first: date) -> HttpResponse:
 @never_cache
 @viewer_page
 def cluster(request: HttpRequest, first: date, name: str) -> HttpResponse:
-    """Show a month of one cluster."""
+    """Show the report of a month for one cluster."""
     now, row = timezone.now(), get_object_or_404(Cluster, name=name)
     report = cluster_report(row, _month(first, now), now)
     return HttpResponse(render_document("availability/report_cluster.html", report=report, is_file=False))
@@ -49,5 +49,5 @@ def cluster(request: HttpRequest, first: date, name: str) -> HttpResponse:
 def _month(first: date, now: datetime) -> ReportPeriod:
     found = month_of(first, now, timezone.get_current_timezone())
     if found is None:
-        raise Http404("that month has not begun")
+        raise Http404("This month is in the future.")
     return found

@@ -1,4 +1,4 @@
-"""One backup run: its page, and its end by a person."""
+"""Pages of one backup run: status, stop, mark as failed or ended, restore test."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ from dbops.web.decorators import operator_page, user_of, viewer_page
 @vary_on_headers("HX-Request")
 @viewer_page
 def run(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Show one run. A poll gets what changes without the frame, and 204 while it shows the newest revision already."""
+    """Show one run. A poll gets the changing part only, or 204 while the revision is current."""
     is_poll = bool(request.headers.get("HX-Request"))
     if is_poll and request.GET.get("revision") == str(queries.run_revision(run_id)):
         return HttpResponse(status=204)
@@ -38,37 +38,37 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 @never_cache
 @operator_page
 def stop(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Ask once more and for a reason, then ask the driver to stop."""
-    return _end(request, run_id, stop_run, "backups/stop.html", "is asked to stop.")
+    """Confirm with a reason, then request the stop of a run."""
+    return _end(request, run_id, stop_run, "backups/stop.html", "is stopping.")
 
 
 @require_http_methods(["GET", "POST"])
 @never_cache
 @operator_page
 def force_fail(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Say what is not known, ask for a reason, then end a lost run without its host."""
-    return _end(request, run_id, force_fail_run, "backups/force_fail.html", "is ended without its host.")
+    """Confirm with a reason, then mark a lost run as failed."""
+    return _end(request, run_id, force_fail_run, "backups/force_fail.html", "is marked as failed.")
 
 
 @require_http_methods(["GET", "POST"])
 @never_cache
 @operator_page
 def over(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Say what a probe or a report would do, ask for a reason, then end a run of others."""
-    return _end(request, run_id, mark_run_ended, "backups/mark_ended.html", "is noted as over.")
+    """Confirm with a reason, then mark an external run as ended."""
+    return _end(request, run_id, mark_run_ended, "backups/mark_ended.html", "is marked as ended.")
 
 
 @require_POST
 @operator_page
 def prove(request: HttpRequest, run_id: int) -> HttpResponse:
-    """Queue a proof of this backup. A second click finds the proof of the first."""
+    """Queue a restore test of this backup. A second click finds the first one's restore test."""
     try:
         restore_test = verbs.request_restore_test(_find(run_id), user_of(request))
     except Refused as error:
-        messages.error(request, f"It was not begun: {error.cause}. {error.next_step}")
+        messages.error(request, f"Restore test not started: {error.cause}. {error.next_step}")
     else:
         messages.success(
-            request, f"Proof {restore_test.pk} begins as soon as {restore_test.host.name} has no other work of dbops."
+            request, f"Restore test {restore_test.pk} starts when no other job runs on {restore_test.host.name}."
         )
     return redirect("backup-run", run_id=run_id)
 
@@ -77,10 +77,10 @@ def prove(request: HttpRequest, run_id: int) -> HttpResponse:
 @never_cache
 @operator_page
 def stop_restore_test(request: HttpRequest, restore_test_id: int) -> HttpResponse:
-    """Ask once more and for a reason, then have a proof stopped."""
+    """Confirm with a reason, then request the stop of a restore test."""
     restore_test, reason = find_restore_test(restore_test_id), request.POST.get("reason", "")
     if restore_test is None:
-        raise Http404(f"There is no proof {restore_test_id}.")
+        raise Http404(f"There is no restore test {restore_test_id}.")
     refused, status = None, 200
     if request.method == "POST":
         try:
@@ -89,7 +89,7 @@ def stop_restore_test(request: HttpRequest, restore_test_id: int) -> HttpRespons
             refused, status = error, 409
             restore_test.refresh_from_db()
         else:
-            messages.success(request, f"Proof {restore_test_id} is asked to stop.")
+            messages.success(request, f"Restore test {restore_test_id} is stopping.")
             return redirect("backup-run", run_id=restore_test.run_id)
     context = {"restore_test": restore_test, "refused": refused, "reason": reason}
     return render(request, "backups/restore_test_stop.html", context, status=status)
@@ -102,7 +102,7 @@ def _end(
     refused, status = None, 200
     if request.method == "POST":
         try:
-            assert isinstance(request.user, User)  # noqa: S101 - operator_page saw to it
+            assert isinstance(request.user, User)  # noqa: S101 - operator_page checks it
             act(found, request.user, reason)
         except Refused as error:
             refused, status, found = error, 409, _find(run_id)

@@ -1,4 +1,4 @@
-"""The HTTP API by which hosts report their backups: JSON in, JSON out, a token in the header, no cookies."""
+"""HTTP API for backup reports: JSON with a token in the header, no cookies."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from dbops.operations import backup_reports
 from dbops.operations.tokens import REPORT, token_of
 
 BODY_BYTES = 16 * 1024
-#: For each token and web process. A host with fifty backups at once, each with its heartbeat, is far below.
+#: Per token and web process. A host with fifty backups at a time stays far below.
 REQUESTS_A_MINUTE = 300
 STATUS = {
     "token.unknown": 401,
@@ -33,7 +33,7 @@ View = Callable[..., HttpResponse]
 
 
 def api(method: str) -> Callable[[View], View]:
-    """Let in who has a token that reports; every refusal is JSON with its code and what to do next."""
+    """Require a report token, and return refusals as JSON with code and next step."""
 
     def decorate(view: View) -> View:
         @login_not_required
@@ -55,14 +55,14 @@ def api(method: str) -> Callable[[View], View]:
 
 @api("POST")
 def report(request: HttpRequest, token: AccessToken, *, key: str, kind: str) -> HttpResponse:
-    """Take the report of a start, a sign of life or an end."""
+    """Record a reported start, heartbeat or end of a backup."""
     run = backup_reports.take_report(token=token, key=key, kind=kind, said=_body(request))
     return JsonResponse({"run": run.pk, "status": run.status, "origin": run.origin, "flags": run.flags})
 
 
 @api("GET")
 def may_start(request: HttpRequest, token: AccessToken) -> HttpResponse:
-    """Tell whether the instance is free for a backup, and if not, until when."""
+    """Return whether a backup of the instance may start, and if not, the expected time."""
     asked = request.GET
     leave = backup_reports.may_start(
         token=token, instance=asked.get("instance", ""), schedule=asked.get("schedule", "")
@@ -81,18 +81,18 @@ def may_start(request: HttpRequest, token: AccessToken) -> HttpResponse:
 def _token(request: HttpRequest) -> AccessToken:
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     secret = secret.strip() if scheme.lower() == "bearer" else ""
-    # counted by what was presented, known or not: guessing one secret again and again does not reach the database
+    # Counted per presented secret, valid or not: repeated guesses of one secret do not reach the database.
     counter = f"report-{hashlib.sha256(secret.encode()).hexdigest()}"
     cache.add(counter, 0, timeout=60)
     try:
         count = cache.incr(counter)
-    except ValueError:  # it expired a moment ago
+    except ValueError:  # expired between the two calls
         count = 1
     if count > REQUESTS_A_MINUTE:
         raise Refused(
             "report.too_many",
-            "Taking a report",
-            cause=f"more than {REQUESTS_A_MINUTE} requests a minute with this token",
+            "Recording a backup report",
+            cause=f"this token sent more than {REQUESTS_A_MINUTE} requests in a minute",
         )
     return token_of(secret, REPORT)
 
@@ -102,7 +102,7 @@ def _body(request: HttpRequest) -> dict[str, Any]:
     if len(raw) > BODY_BYTES:
         raise Refused(
             "report.too_large",
-            "Reading a report",
+            "Reading a backup report",
             cause=f"the body has more than {BODY_BYTES} bytes",
         )
     try:
@@ -112,7 +112,7 @@ def _body(request: HttpRequest) -> dict[str, Any]:
     if not isinstance(said, dict):
         raise Refused(
             "report.invalid",
-            "Reading a report",
+            "Reading a backup report",
             cause="the body is not a JSON object",
             next_step='Send a JSON object, for example {"instance": "backup-1", "method": "dump"}.',
         )
@@ -122,7 +122,7 @@ def _body(request: HttpRequest) -> dict[str, Any]:
 def _wrong_method(method: str) -> Refused:
     return Refused(
         "report.wrong_method",
-        "Reading a report",
+        "Reading a backup report",
         cause=f"this address accepts only {method}",
     )
 

@@ -1,4 +1,4 @@
-"""The list of backup runs, and their figures over time."""
+"""Pages: the list of backup runs, and backup trends."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -16,7 +16,7 @@ from dbops.web.decorators import viewer_page
 @never_cache
 @viewer_page
 def backup_runs(request: HttpRequest) -> HttpResponse:
-    """Show the runs of the last week, newest first, and what was seen on hosts and needs a person."""
+    """Show the runs of the last week, newest first, with unclear and found backups."""
     asked = request.GET
     cluster, flag = asked.get("cluster", ""), asked.get("flag", "")
     context = {
@@ -52,5 +52,5 @@ def history(request: HttpRequest) -> HttpResponse:
 
 
 def _period(text: str) -> int:
-    """Return one of the periods; the middle one for what is none."""
+    """Return the requested period in days, or the middle one."""
     return next((days for days in trends.PERIODS if str(days) == text), trends.PERIODS[1])

@@ -1,4 +1,4 @@
-"""A cluster's seven days, the calendar of all clusters, the lines of all sources, and maintenance."""
+"""Pages: calendars, the queue and announced maintenance."""
 
 from datetime import date, timedelta
 
@@ -27,7 +27,7 @@ from dbops.web.views.fleet import show_cluster
 @never_cache
 @viewer_page
 def calendar(request: HttpRequest, name: str) -> HttpResponse:
-    """Show seven days of a cluster: what ran, what is due, and what is free."""
+    """Show seven days of a cluster: past jobs, backup windows and free slots."""
     cluster = get_object_or_404(Cluster, name=name)
     page = queries.calendar(
         cluster, timezone.now(), timezone.get_current_timezone(), _date(request.GET.get("from", ""))
@@ -40,7 +40,7 @@ def calendar(request: HttpRequest, name: str) -> HttpResponse:
 @never_cache
 @viewer_page
 def fleet_calendar(request: HttpRequest) -> HttpResponse:
-    """Show a day or a week of all clusters, a row for each."""
+    """Show a day or a week of all clusters, one row each."""
     asked = request.GET
     span = asked.get("span", "")
     found = fleet_queries.fleet_calendar(
@@ -63,7 +63,7 @@ def fleet_calendar(request: HttpRequest) -> HttpResponse:
 @vary_on_headers("HX-Request")
 @viewer_page
 def queue(request: HttpRequest) -> HttpResponse:
-    """Show what uses each instance of the fleet, and what waits for it."""
+    """Show the running and queued jobs of each instance."""
     found = read_queue(timezone.now(), request.GET.get("page", "1"))
     template = "calendar/_lines.html" if request.headers.get("HX-Request") else "calendar/queue.html"
     return render(request, template, {"page": found.page, "lines": found.lines, "whole_fleet": True})
@@ -79,9 +79,9 @@ def begin_maintenance(request: HttpRequest, name: str) -> HttpResponse:
         try:
             verbs.begin_maintenance(actor=user_of(request), cluster=cluster, **form.cleaned_data)
         except Refused as error:
-            form.add_refusal(error, f"No maintenance was announced: {error.cause}.")
+            form.add_refusal(error, f"Maintenance not announced: {error.cause}.")
         else:
-            messages.success(request, f"Maintenance of {name} is announced: no rebuild of it starts meanwhile.")
+            messages.success(request, f"Maintenance of {name} announced. No rebuild starts during that time.")
             return redirect("cluster", name=name)
     return show_cluster(request, cluster, maintenance_form=form, status=422)
 
@@ -89,19 +89,19 @@ def begin_maintenance(request: HttpRequest, name: str) -> HttpResponse:
 @require_POST
 @operator_page
 def end_maintenance(request: HttpRequest, name: str, maintenance_id: int) -> HttpResponse:
-    """End maintenance now, or take back what has not begun."""
+    """End running maintenance now, or withdraw future maintenance."""
     row = get_object_or_404(Maintenance.objects.select_related("cluster"), pk=maintenance_id, cluster__name=name)
     try:
         verbs.end_maintenance(actor=user_of(request), maintenance=row)
     except Refused as error:
         messages.error(request, f"{error.cause[:1].upper()}{error.cause[1:]}.")
     else:
-        messages.success(request, f"The maintenance of {name} has ended.")
+        messages.success(request, f"Maintenance of {name} ended.")
     return redirect("cluster", name=name)
 
 
 def _date(text: str) -> date | None:
-    """Return the date in an address; ``None`` for what is none, or too far away to have days around it."""
+    """Return the date in a URL; ``None`` if it is invalid or more than ten years away."""
     try:
         found = date.fromisoformat(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Evidence of one rebuild: a file that stands alone, for whoever must see it without dbops."""
+"""Download the evidence of a rebuild as a self-contained file."""
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
@@ -16,7 +16,7 @@ from dbops.web.decorators import user_of, viewer_page
 @never_cache
 @viewer_page
 def evidence(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Send everything that is known of a rebuild, with its entries of the audit log. Taking it is in the log, too."""
+    """Send a rebuild's evidence with its audit entries. The download is audited."""
     found = find(rebuild_id)
     if found is None:
         raise Http404(f"There is no rebuild {rebuild_id}.")

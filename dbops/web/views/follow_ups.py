@@ -1,4 +1,4 @@
-"""After a rebuild that did not succeed: what a retry or a going back would do, and its confirmation."""
+"""Show and confirm a follow-up: resume or roll back."""
 
 import uuid
 
@@ -35,7 +35,7 @@ FIELDS = {"rebuild.name": "typed_name", "rebuild.reason": "reason"}
 @never_cache
 @operator_page
 def follow_up(request: HttpRequest, rebuild_id: int, method: str) -> HttpResponse:
-    """Show what would be done, ask for the target's name and a reason, then queue it."""
+    """Show the plan of a follow-up; queue it on POST."""
     found = queries.find(rebuild_id)
     if found is None:
         raise Http404(f"There is no rebuild {rebuild_id}.")

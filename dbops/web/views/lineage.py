@@ -43,7 +43,7 @@ def lineage(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _lines(found: Lineage) -> Iterator[list[Any]]:
-    """Give one line for each copy; of the way back those that are known."""
+    """Yield one line per known copy."""
     ancestors = [one.copy for one in found.ancestors if one.copy]
     for part, copies in (("lineage", ancestors), ("received", found.received), ("sent", found.sent)):
         for copy in copies:

@@ -1,4 +1,4 @@
-"""The plan of a rebuild: looking at it writes nothing, confirming it asks for exactly what was shown."""
+"""Show the plan of a rebuild, and request exactly that plan on confirmation."""
 
 import re
 import uuid
@@ -50,7 +50,7 @@ REBUILD_ID = re.compile(r"[0-9]{1,9}")
 
 
 class ConfirmForm(forms.Form):
-    """What the operator types, and what the page knew when it was shown."""
+    """The operator's input, and the state of the page when it was shown."""
 
     reason = forms.CharField(max_length=TYPED_CHARACTERS, required=False, strip=True)
     source = forms.CharField(max_length=63)
@@ -128,7 +128,7 @@ class PlanQuery:
 @never_cache
 @viewer_page
 def plan(request: HttpRequest, name: str) -> HttpResponse:
-    """Show what a rebuild of the instance would do, and ask for it on POST."""
+    """Show the plan of a rebuild of the instance; request it on POST."""
     target = get_object_or_404(Instance.objects.select_related("cluster", "host"), name=name)
     if request.method == "POST":
         return _confirm(request, target)
@@ -199,22 +199,22 @@ def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: Con
     require_operator(request.user, doing)
     assert isinstance(request.user, User)  # noqa: S101 - only a user is an operator
     if "expires_hours" in form.errors:
-        found = "the hours after which it expires are no number within the bounds"
+        found = "the expiry is not a number in range"
         raise Refused.unchanged(
             "plan.expiry", doing, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
         )
     if "reason" in form.errors:
-        found = f"the reason is longer than {TYPED_CHARACTERS} characters, or holds some that cannot be stored"
+        found = f"the reason is longer than {TYPED_CHARACTERS} characters or contains characters that cannot be stored"
         raise Refused.unchanged(
             "rebuild.reason", doing, found, next_step="Enter a shorter reason. The audit log records it."
         )
     if "rate" in form.errors:
-        found = "the stream limit is not a number"
+        found = "the rate limit is not a number"
         raise Refused.unchanged(
             "rebuild.rate", doing, found, next_step="Enter a number of MiB/s, or leave it empty for no limit."
         )
     if asked.source is None or "method" in form.errors or "request_key" not in given or "fingerprint" not in given:
-        found = "the form came without its source, its fingerprint or its request key"
+        found = "the form is incomplete: source, fingerprint or request key is missing"
         raise Refused.unchanged("plan.incomplete", doing, found)
     return request_rebuild(
         actor=request.user,
@@ -259,6 +259,7 @@ def _show(
     start = ways.chosen(asked.start)
     changes = differences(asked.seen, shown(found, start)) if found else ()
     bad_field = FIELDS.get(refused.code, "") if refused else ""
+    why_start_stops = start_stops(ways, start, asked.start)
     context = {
         "target": target,
         "row": row,
@@ -267,8 +268,8 @@ def _show(
         "no_plan": no_plan,
         "refused": refused,
         "bad_field": bad_field,
-        "focus": "" if changes else bad_field,  # what has changed stands above, and is read first
-        # The name confirmed another plan: whoever presses Enter twice has not read this one.
+        "focus": "" if changes else bad_field,  # changes are on top and read first
+        # The typed name confirmed another plan, so it must be typed again.
         "typed": asked.typed | ({"typed_name": ""} if refused and refused.code == "plan.stale" else {}),
         "findings": found.findings if found else (),
         "impact": impact(found, ways.snapshot, start, cluster.states, method=METHODS[asked.method]) if found else None,
@@ -282,7 +283,11 @@ def _show(
         "bad_moment": bad_moment,
         "expires_hours": asked.typed.get("expires_hours") or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
-        "stops": stops(request, found, row) + again_stops(asked.again) + start_stops(ways, start, asked.start),
+        "stops": stops(request, found, row) + again_stops(asked.again) + why_start_stops,
+        # A clear case needs no look at the other options.
+        "starts_open": bool(
+            bad_moment or why_start_stops or ways.verdict.answer != "now" or (start and start.is_deferred)
+        ),
         "again": asked.again,
         "has_rate": "rate" in asked.typed and can_be_held(asked.method),
         "request_key": uuid.uuid4(),
@@ -327,21 +332,21 @@ def _other_plans(
 def _start_choice(
     choice: start_ways.StartOption, url: Callable[..., str], start: start_ways.StartOption | None
 ) -> StartChoice:
-    """Another source is another plan: its page begins anew with its own ways to start."""
+    """Return a start option with its address. Another source is another plan with its own start options."""
     is_elsewhere = choice.way is start_ways.StartMode.ELSEWHERE
     address = url(source=choice.source, start="") if is_elsewhere else url(start=choice.key)
     return StartChoice(choice, address, start is choice)
 
 
 def start_stops(ways: StartOptions, start: start_ways.StartOption | None, asked: str) -> list[Stop]:
-    """Return why the chosen way to start cannot be asked for now, but for what the plan's own checks say already.
+    """Return why the chosen start option is unavailable, without what the plan's checks already say.
 
-    Where what was asked for is gone, a person chooses anew: nothing starts now because something else was wanted.
+    If the requested option is gone, a person must choose again: no other option replaces it.
     """
     if start is None:
         return []
     if asked not in ("", start.key, start_ways.StartMode.SOON):
-        gone = "The way to start that was asked for is not offered any more. Look above, and choose anew."
+        gone = "The selected start option is no longer available. Choose again."
         return [Stop("start_gone", gone)]
     if start.is_possible:
         return []
@@ -362,11 +367,11 @@ def stops(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[St
     """Return why the form cannot be sent now."""
     reasons = []
     if not request.may_operate:  # type: ignore[attr-defined]
-        reasons.append(Stop("access", "You may look at this plan. Only operators may start a rebuild."))
+        reasons.append(Stop("access", "You have read access. Only operators can start a rebuild."))
     if row.rebuild:
         reasons.append(Stop("busy", f"Rebuild {row.rebuild.pk} of {row.instance.name} is {row.rebuild.status}."))
     if found and found.refusals:
-        reasons += [Stop(f"finding.{one.code}", f"“{one.title}” does not hold: {one.seen}") for one in found.refusals]
+        reasons += [Stop(f"finding.{one.code}", f"Check failed: {one.title}. {one.seen}") for one in found.refusals]
     return reasons
 
 

@@ -1,4 +1,4 @@
-"""How fast the stream of a rebuild may be: shown with what is too slow, set, and let go again."""
+"""Show, set and remove the rate limit of a rebuild."""
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -24,7 +24,7 @@ SLIDER_MIB = 1000
 @never_cache
 @operator_page
 def rate(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Show how fast the stream is and may be; set another limit, or none."""
+    """Show the rate and the rate limit; set or remove the limit on POST."""
     found = queries.find(rebuild_id)
     if found is None:
         raise Http404(f"There is no rebuild {rebuild_id}.")
@@ -36,8 +36,8 @@ def rate(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         except Refused as error:
             refused, status = error, 409
         else:
-            said = f"is held to {wanted / MIB:.1f} MiB/s" if wanted else "goes at full speed"
-            messages.success(request, f"The stream of rebuild {rebuild_id} {said}.")
+            said = f"set to {wanted / MIB:.1f} MiB/s" if wanted else "removed"
+            messages.success(request, f"Rate limit of rebuild {rebuild_id} {said}.")
             return redirect("rebuild", rebuild_id=rebuild_id)
         found = queries.find(rebuild_id) or found
     page = queries.page(found)
@@ -65,7 +65,7 @@ def rate(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 
 
 def bytes_of(text: str) -> int:
-    """Return the bytes of so many MiB, 0 for what is no number: too slow, and refused as such."""
+    """Return MiB as bytes; 0, which is refused, for anything but a number."""
     try:
         return round(float(text.replace(",", ".")) * MIB)
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Several replicas from one read of their source: choosing them, what each loses, and asking for all of them."""
+"""Choose several replicas, show their plans, and request rebuilds from one read of their source."""
 
 import re
 import uuid
@@ -43,7 +43,7 @@ class Target:
 @never_cache
 @operator_page
 def several(request: HttpRequest, name: str) -> HttpResponse:
-    """Show the plans of the chosen targets side by side; ask for all of them on POST."""
+    """Show the plans of the chosen targets; request all rebuilds on POST."""
     cluster = get_object_or_404(Cluster, name=name)
     given = request.POST if request.method == "POST" else request.GET
     members = list(Instance.objects.filter(cluster=cluster).select_related("cluster", "host").order_by("name"))
@@ -100,7 +100,7 @@ def _request(request: HttpRequest, source: Instance, chosen: list[Instance]) -> 
     try:
         key = str(uuid.UUID(request.POST.get("request_key", "")))
     except ValueError:
-        raise Http404("The form came without its key.") from None
+        raise Http404("The form has no request key.") from None
     confirmed = [
         ConfirmedTarget(
             target=item,
@@ -111,7 +111,7 @@ def _request(request: HttpRequest, source: Instance, chosen: list[Instance]) -> 
     ]
     reason = request.POST.get("reason", "").replace("\0", "")[:TYPED_CHARACTERS]
     rebuilds = request_group(actor=user_of(request), source=source, confirmed=confirmed, reason=reason, request_key=key)
-    messages.success(request, f"{len(rebuilds)} rebuilds are asked for, from one read of {source.name}.")
+    messages.success(request, f"{len(rebuilds)} rebuilds requested from one read of {source.name}.")
     return redirect("rebuild", rebuild_id=rebuilds[0].pk)
 
 

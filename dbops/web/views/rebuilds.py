@@ -1,4 +1,4 @@
-"""The list of rebuilds and one rebuild: its page, its fragments, its log and its end by a person."""
+"""The list of rebuilds, and one rebuild's page, fragments and actions."""
 
 import re
 
@@ -81,7 +81,7 @@ def rebuild_samples(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 @never_cache
 @viewer_page
 def actions(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Return what this user may do about the rebuild. It is asked for anew whenever the status changes."""
+    """Return the actions of this user. Requested again on each change of the status."""
     found = _find(rebuild_id)
     return render(request, "rebuilds/_actions.html", {"rebuild": found, "offers": fragments.offered(found)})
 
@@ -89,7 +89,7 @@ def actions(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @operator_page
 def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Ask once more, then ask the runner to stop."""
+    """Ask for confirmation, then request the cancellation."""
     found = _find(rebuild_id)
     refused, status = None, 200
     if request.method == "POST":
@@ -100,7 +100,7 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
             is_over = found.started_at is None and _find(rebuild_id).is_final
-            said = "was cancelled before it started" if is_over else "is asked to stop. Its clean-up is shown below"
+            said = "was cancelled before it started" if is_over else "is being cancelled. See the clean-up below"
             messages.success(request, f"Rebuild {rebuild_id} {said}.", extra_tags="over" if is_over else "stopping")
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"page": queries.page(found), "rebuild": found, "refused": refused}
@@ -111,7 +111,7 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 @never_cache
 @operator_page
 def force_fail(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Say what is not known, ask for a reason, then end a lost rebuild without its hosts."""
+    """Ask for a reason, then mark a lost rebuild as failed."""
     found = _find(rebuild_id)
     refused, status = None, 200
     if request.method == "POST":
@@ -122,7 +122,7 @@ def force_fail(request: HttpRequest, rebuild_id: int) -> HttpResponse:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
             messages.success(
-                request, f"Rebuild {rebuild_id} is ended. Its hosts are cleaned up as soon as they answer."
+                request, f"Rebuild {rebuild_id} is marked as failed. dbops cleans up its hosts when they respond."
             )
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"rebuild": found, "refused": refused, "reason": request.POST.get("reason", "")}
@@ -133,7 +133,7 @@ def force_fail(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 @never_cache
 @operator_page
 def place(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Show the place of a queued rebuild in its lines, and change it: to the front, or by a priority."""
+    """Show the queue position of a rebuild; move it to the front or set its priority."""
     found = _find(rebuild_id)
     refused, status = None, 200
     if request.method == "POST":
@@ -146,7 +146,7 @@ def place(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         except Refused as error:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
-            messages.success(request, f"Rebuild {rebuild_id} has priority {found.priority} now.")
+            messages.success(request, f"Rebuild {rebuild_id} now has priority {found.priority}.")
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"rebuild": found, "refused": refused, "line": queries.queue_of(found), "priorities": PRIORITIES}
     return render(request, "rebuilds/queue_position.html", context, status=status)

@@ -1,4 +1,4 @@
-"""Backup schedules: the list, adding, changing, switching on and off, removing, and when one would be due."""
+"""Pages of backup schedules: list, add, edit, switch, run now, remove and due times."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -21,7 +21,7 @@ from dbops.web.forms.schedules import ScheduleForm
 @never_cache
 @viewer_page
 def schedules(request: HttpRequest) -> HttpResponse:
-    """List the schedules of the fleet."""
+    """Show the schedules of the fleet."""
     text = request.GET.get("text", "").strip()
     found = queries.schedules(text, request.GET.get("page", "1"))
     return render(request, "schedules/list.html", {"found": found, "page": found.page, "text": text})
@@ -31,7 +31,7 @@ def schedules(request: HttpRequest) -> HttpResponse:
 @never_cache
 @viewer_page
 def due(request: HttpRequest) -> HttpResponse:
-    """Show when an expression would be due: a part of the form, asked for while it is being written."""
+    """Show the next due times of a cron expression while the form is filled in."""
     times = due_times_of(request.GET.get("cron", ""), request.GET.get("time_zone", ""), timezone.now())
     return render(request, "schedules/_due.html", {"due": times})
 
@@ -40,7 +40,7 @@ def due(request: HttpRequest) -> HttpResponse:
 @never_cache
 @operator_page
 def add(request: HttpRequest) -> HttpResponse:
-    """Show an empty form, and add on POST."""
+    """Show an empty form; add the schedule on POST."""
     return _edit(request, None)
 
 
@@ -48,7 +48,7 @@ def add(request: HttpRequest) -> HttpResponse:
 @never_cache
 @operator_page
 def edit(request: HttpRequest, name: str) -> HttpResponse:
-    """Show a schedule, and change it on POST."""
+    """Show a schedule; save it on POST."""
     return _edit(request, get_object_or_404(BackupSchedule.objects.select_related("instance"), name=name))
 
 
@@ -63,21 +63,21 @@ def switch(request: HttpRequest, name: str) -> HttpResponse:
     except Refused as error:
         messages.error(request, f"{error.cause}. {error.next_step}")
     else:
-        messages.success(request, f"The schedule {name} is switched {'on' if is_enabled else 'off'}.")
+        messages.success(request, f"Schedule {name} switched {'on' if is_enabled else 'off'}.")
     return redirect("schedules")
 
 
 @require_POST
 @operator_page
 def run(request: HttpRequest, name: str) -> HttpResponse:
-    """Run a backup of a schedule now. A second click finds the run of the first."""
+    """Queue a backup of a schedule now. A second click finds the first one's run."""
     row = get_object_or_404(BackupSchedule.objects.select_related("instance"), name=name)
     try:
         begun = run_now(row, user_of(request))
     except Refused as error:
-        messages.error(request, f"No backup was begun: {error.cause}. {error.next_step}")
+        messages.error(request, f"Backup not started: {error.cause}. {error.next_step}")
         return redirect("schedules")
-    messages.success(request, f"Backup run {begun.pk} is queued; it starts as soon as {row.instance.name} is free.")
+    messages.success(request, f"Backup run {begun.pk} is queued. It starts when {row.instance.name} is free.")
     return redirect("backup-run", run_id=begun.pk)
 
 
@@ -85,7 +85,7 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
 @never_cache
 @operator_page
 def remove(request: HttpRequest, name: str) -> HttpResponse:
-    """Ask, and take a schedule away on POST."""
+    """Show a confirmation; remove the schedule on POST."""
     row = get_object_or_404(BackupSchedule.objects.select_related("instance"), name=name)
     refused: Refused | None = None
     if request.method == "POST":
@@ -94,7 +94,7 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
         except Refused as error:
             refused = error
         else:
-            messages.success(request, f"The schedule {name} was removed. Backups that it has written stay.")
+            messages.success(request, f"Schedule {name} removed. Its backups are kept.")
             return redirect("schedules")
     return render(request, "schedules/remove.html", {"row": row, "refused": refused}, status=409 if refused else 200)
 
@@ -103,7 +103,7 @@ def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
     form = ScheduleForm(
         request.POST if request.method == "POST" else None, instance=row, initial=_initial(request, row)
     )
-    # Without JavaScript the same form shows when it would be due, and saves nothing.
+    # Without JavaScript a button of the form shows the due times and saves nothing.
     only_show = request.POST.get("action") == "show"
     if request.method == "POST" and form.is_valid() and not only_show:
         try:
@@ -111,7 +111,7 @@ def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
         except Refused as error:
             form.add_error(None, f"{error.cause[:1].upper()}{error.cause[1:]}. {error.state} {error.next_step}")
         else:
-            messages.success(request, f"The schedule {saved.name} was saved.")
+            messages.success(request, f"Schedule {saved.name} saved.")
             return redirect("schedules")
     cron, zone = str(form["cron"].value() or ""), str(form["time_zone"].value() or "")
     context = {

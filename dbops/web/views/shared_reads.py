@@ -53,7 +53,7 @@ def _join(request: HttpRequest, rebuild_id: int) -> str:
     if rebuild is None or reader is None:
         raise Http404("There is no such rebuild.")
     join_read(actor=user_of(request), rebuild=rebuild, reader=reader)
-    return f"Rebuild {rebuild.pk} starts with rebuild {reader.pk} and gets its copy from the same read."
+    return f"Rebuild {rebuild.pk} now follows rebuild {reader.pk}."
 
 
 def _leave(request: HttpRequest, rebuild_id: int) -> str:
@@ -61,4 +61,4 @@ def _leave(request: HttpRequest, rebuild_id: int) -> str:
     if rebuild is None:
         raise Http404("There is no such rebuild.")
     leave_read(actor=user_of(request), rebuild=rebuild)
-    return f"Rebuild {rebuild_id} waits for {rebuild.source.name} by itself."
+    return f"Rebuild {rebuild_id} left the group and waits for {rebuild.source.name} on its own."

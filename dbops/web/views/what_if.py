@@ -1,4 +1,4 @@
-"""What if: a cluster's availability with one thing changed."""
+"""Page of the what-if analysis."""
 
 from urllib.parse import urlencode
 
@@ -16,7 +16,7 @@ from dbops.web.decorators import viewer_page
 from dbops.web.exports.availability import FORMATS, what_if_file
 from dbops.web.views.availability import days_of
 
-#: The best changes that a page names.
+#: Number of best changes that the page lists.
 NAMED = 5
 
 
@@ -24,7 +24,7 @@ NAMED = 5
 @never_cache
 @viewer_page
 def page(request: HttpRequest, name: str) -> HttpResponse:
-    """Show a period as it was and as it would have been, and which single change would have helped most."""
+    """Show a period as recorded and with one change, and the best single changes."""
     row = get_object_or_404(Cluster, name=name)
     days, asked = days_of(request.GET), _asked(request.GET)
     found = what_if(row, timezone.now(), asked, days=days)
@@ -46,14 +46,14 @@ def page(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _query(asked: WhatIfRequest, days: int) -> str:
-    """Return the address' part that asks for the same."""
+    """Return the query string of a request."""
     fields = {"days": str(days), "schedule": asked.schedule, "hours": str(asked.hours)}
     fields |= {"as": "physical"} if asked.as_physical else {}
     return urlencode(fields | ({"source": "1"} if asked.adds_source else {}))
 
 
 def _asked(given: QueryDict) -> WhatIfRequest:
-    """Return what the address asks for; nonsense in it asks for nothing."""
+    """Return the requested change; invalid values count as no change."""
     hours = next((one for one in HOURS if str(one) == given.get("hours", "")), 0)
     return WhatIfRequest(
         schedule=given.get("schedule", ""),

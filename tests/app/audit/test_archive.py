@@ -23,6 +23,7 @@ from dbops.operations.audit_log import verify_log
 from dbops.queries.audit.log import stored
 from tests.app.factories import make_viewer
 from tests.audit_guards import unguarded
+from tests.said import numbers
 
 from .test_command import DOCUMENT
 
@@ -131,7 +132,9 @@ def test_verify_finds_entries_removed_behind_a_forged_segment(tmp_path: Path) ->
         at=timezone.now(),
     )
     AuditEntry.objects.filter(sequence__lte=5).delete()
-    assert findings() == ["removed: entries 1 to 5 were removed, and no entry records that they were archived"]
+    [finding] = findings()
+    assert finding.startswith("removed:")
+    assert numbers(finding) == [1, 5]
 
 
 @needs_triggers_dropped
@@ -139,7 +142,7 @@ def test_verify_finds_entries_removed_behind_a_forged_segment(tmp_path: Path) ->
 def test_archive_refuses_entries_that_were_changed(tmp_path: Path) -> None:
     with unguarded():
         AuditEntry.objects.filter(sequence=2).update(actor="mallory")
-    with pytest.raises(CommandError, match="entry 2 is not what its hash was made of"):
+    with pytest.raises(CommandError, match=r"\[audit\.not_as_written\].*entry 2\b"):
         call_command("audit", "archive", "--before", days_ago(200), "--to", str(tmp_path))
     assert list(tmp_path.iterdir()) == []
     assert AuditEntry.objects.filter(sequence__lte=4).count() == 4

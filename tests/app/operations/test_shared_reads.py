@@ -218,7 +218,7 @@ def test_join_read_refuses_the_rebuild_itself(line: Line, olga: User) -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"method": "archive"}, "only streams from a running server"),
+        ({"method": "archive"}, "stream from a running server"),
         ({"uses_gtid": False}, "without GTID"),
         ({"parallel": 7}, "with different options"),
     ],

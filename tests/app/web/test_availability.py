@@ -142,7 +142,7 @@ def test_availability_csv_equals_the_page(viewer: Client, lost: Any) -> None:
 def test_cluster_intervals_are_exported_as_csv(viewer: Client, lost: Any) -> None:
     answer = viewer.get(f"{PAGE}?days=7&gap=short&format=csv")
     [row] = csv.DictReader(answer.content.decode("utf-8-sig").split("\r\n"))
-    assert (row["cause"], row["rests on"], row["missing"]) == (str(Cause.DETECTION), "replica-1", "1")
+    assert (row["cause"], row["evidence"], row["missing"]) == (str(Cause.DETECTION), "replica-1", "1")
     assert row["from"].endswith("+00:00")
     found = viewer.get(f"{PAGE}?days=7&gap=short&format=json").json()
     assert round(sum(week["seconds"] for week in found["below_target_by_week"])) == 7200
@@ -262,7 +262,7 @@ def test_forecast_names_the_worst_hour(viewer: Client, lost: Any, settings: Any)
     answer = viewer.get(f"{PAGE}?of=forecast&format=csv")
     rows = list(csv.DictReader(answer.content.decode("utf-8-sig").split("\r\n")))
     [worst] = [row for row in rows if row["weekday"] == "Thursday" and row["hour"] == "2"]
-    assert (worst["seconds"], worst["breaks the goal"]) == ("16200.0", "no")
+    assert (worst["seconds"], worst["over the goal"]) == ("16200.0", "no")
 
 
 def ahead_of(client: Client) -> ClusterForecast:
@@ -297,7 +297,7 @@ def test_forecast_uses_the_goal_of_the_cluster(viewer: Client, lost: Any, settin
     found = viewer.get(f"{PAGE}?format=json").json()["if_it_broke_now"]
     assert (found["goal_seconds"], found["goal_is_its_own"], found["breaches"]) == (4 * 3600, True, 7)
     lines = viewer.get(f"{PAGE}?of=forecast&format=csv").content.decode("utf-8-sig").split("\r\n")
-    assert sum(row["breaks the goal"] == "yes" for row in csv.DictReader(lines)) == 7
+    assert sum(row["over the goal"] == "yes" for row in csv.DictReader(lines)) == 7
     paper = words(viewer, "/availability/report/2026-03/shop/")
     for told in ('data-goal="own"', "4 h 00 min", "Thursday 02:00", 'data-breaches="7"'):
         assert told in paper

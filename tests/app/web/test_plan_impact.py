@@ -40,7 +40,7 @@ class TestImpact:
     def seen(operator: Client) -> tuple[Any, str]:
         """Return what the page says happens, and its section."""
         answer = operator.get(ADDRESS)
-        return answer.context["impact"], part(text_of(answer), 'id="impact-title"', "</section>")
+        return answer.context["impact"], part(text_of(answer), 'id="fold-impact"', "</details>")
 
     def test_section_shows_how_long_the_source_is_paused(self, operator: Client, trio: Any) -> None:
         set_facts(trio[1], make_facts(server_id=2, binlog_format="STATEMENT", replication=(make_channel(),)))

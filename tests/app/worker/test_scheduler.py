@@ -189,7 +189,7 @@ def dump(source: Instance) -> str:
         started_at=timezone.now(),
         **values,
     )
-    return f"backup-1 is read by backup run {run.pk}, which dbops did not start"
+    return f"external backup run {run.pk} of backup-1"
 
 
 @pytest.mark.parametrize("begin", [maintain, dump])

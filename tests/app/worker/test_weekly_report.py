@@ -115,7 +115,8 @@ def test_report_is_accepted_by_a_mail_server(letters: Letters) -> None:
     [envelope] = letters.taken
     assert (envelope.mail_from, envelope.rcpt_tos) == ("dbops@example.org", ["boss@example.org", "dba@example.org"])
     assert isinstance(envelope.content, bytes)
-    assert b"Subject: Availability of all clusters in the week from 2 March 2026" in envelope.content
+    subject = envelope.content.partition(b"Subject: ")[2].partition(b"\r\n")[0]
+    assert b"2 March 2026" in subject
 
 
 def test_send_report_retries_after_a_failure(letters: Letters, settings: Any, caplog: pytest.LogCaptureFixture) -> None:

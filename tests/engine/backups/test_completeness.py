@@ -57,7 +57,7 @@ def test_judge_backup_fails_when_a_stage_has_no_status(stage: str) -> None:
         (PHYSICAL, {"log": ""}, "(nothing)"),
         (PHYSICAL, {"xtrabackup_info": None}, "xtrabackup_info"),
         (PHYSICAL, {"xtrabackup_checkpoints": None}, "checkpoints"),
-        (PHYSICAL, {"log": "option 'datadir' has different values\ncompleted OK!"}, "another data directory"),
+        (PHYSICAL, {"log": "option 'datadir' has different values\ncompleted OK!"}, "data directory"),
         (PHYSICAL, {"facts": f"bytes=0\nsha256={samples.SHA}"}, "empty"),
         (PHYSICAL, {"facts": "bytes=10\nsha256="}, "checksum"),
         (DUMP, {"end": "INSERT INTO `t` VALUES (1"}, "Dump completed"),

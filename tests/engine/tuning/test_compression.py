@@ -184,9 +184,9 @@ def test_shared_read_expands_the_same_compression_on_each_target(plan: Plan, rea
     ids=["by the tool or not at all", "in the pipe or not at all", "by the tool or in the pipe"],
 )
 def test_shared_read_refuses_a_target_with_another_compression(one: Plan, its: str, other: Plan, others: str) -> None:
-    told = "all of one read get the same bytes, and this one's stream is"
-    assert why_not_shared(one, other, ["python3"]) == f"{told} {its}, the other's is {others}"
-    assert why_not_shared(other, one, ["python3"]) == f"{told} {others}, the other's is {its}"
+    told = "the streams differ: this one is"
+    assert why_not_shared(one, other, ["python3"]) == f"{told} {its}, the other is {others}"
+    assert why_not_shared(other, one, ["python3"]) == f"{told} {others}, the other is {its}"
 
 
 def test_another_number_of_threads_is_another_way_to_read() -> None:

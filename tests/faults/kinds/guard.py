@@ -191,7 +191,7 @@ class PausedGuardKilled(Paused):
         seconds_until("another guard", lambda: hosts.guard_process(scene.source, scene.uid) is not None, 30)
 
     def expect(self, scene: Scene) -> Expected:
-        return Expected(events=(r"guard on the source had ended .* another one is armed",))
+        return Expected(events=(r"guard on the source had ended .* new one is armed",))
 
 
 @register

@@ -14,8 +14,8 @@ SHORT_SECONDS = 20.0
 LONG_SECONDS = 600.0
 #: the setting for faults of the default run: a host is lost after this long
 LOST_AFTER_SECONDS = 10
-ANSWERS_AGAIN = r"answer again: re-attached after \d+ s"
-GOES_ON = r"source does not answer the dashboard; the copy goes on"
+ANSWERS_AGAIN = r"[Rr]e-?attached after \d+ s"
+GOES_ON = r"source does not respond to dbops\. The copy continues"
 HOLDS_STAY = r"Lost since .* The holds stay"
 #: steps that talk to the target's host or server, after it was touched
 TARGET_STEPS = tuple(step for step in ON_TARGET if step not in ("release", "clean-up"))
@@ -146,7 +146,7 @@ class SourceSilentShortly(DashboardCut):
 
     def expect(self, scene: Scene) -> Expected:
         return Expected(
-            events=(GOES_ON, r"source answers the dashboard again") if scene.step == "stream" else (ANSWERS_AGAIN,)
+            events=(GOES_ON, r"source responds to dbops again") if scene.step == "stream" else (ANSWERS_AGAIN,)
         )
 
 

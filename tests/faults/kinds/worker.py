@@ -13,7 +13,7 @@ from tests.faults.matrix import Expected, Fault, register
 from tests.faults.scene import TARGET, Scene
 from tests.stack import ROOT, wait_for
 
-REATTACHED = r"Re-attached after \d+ s"
+REATTACHED = r"Re-?attached after \d+ s"
 LAUNCHER = (ROOT / "dbops" / "drivers" / "remote" / "launcher.sh").read_text()
 
 

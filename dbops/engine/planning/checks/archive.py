@@ -1,4 +1,4 @@
-"""Can a finished physical backup become the new data? The server that made it is not asked: it may be down."""
+"""Checks of a finished backup. The server that made it may be down."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,71 +19,67 @@ FOUND_SHOWN = 300
 
 
 def there_is_one(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, archive = "archive.file", "There is a complete backup to read", inputs.archive
+    code, title, archive = "archive.file", "A complete backup exists", inputs.archive
     name = inputs.source.name
     if archive is None:
         yield refusal(
             code,
             title,
-            f"dbops knows of none of {name} of this kind that it made itself and that is still kept.",
-            "Let a schedule make one, or choose another method.",
+            f"dbops has no complete backup of {name} for this method.",
+            "Run a backup by its schedule, or choose another method.",
         )
         return
     age = (inputs.now - archive.taken_at).total_seconds()
     seen = f"{archive.path} of backup run {archive.run}, {gib(archive.bytes)}, {duration(max(age, 0))} old."
     if age > OLD_SECONDS:
-        yield warning(code, title, seen, "All that was written since is applied from binary logs: that takes its time.")
+        yield warning(code, title, seen, "Catch-up from binary logs takes longer for an old backup.")
     else:
         yield ok(code, title, seen)
 
 
 def no_restore_test_failed(inputs: PlanInputs) -> Iterator[Finding]:
-    """What is read was restored by a proof, or by none yet; one that a proof found bad is refused."""
-    code, title = "archive.proof", "No proof says that the backup is bad"
+    """Refuse a backup whose restore test failed."""
+    code, title = "archive.proof", "No restore test of the backup failed"
     archive = inputs.archive
     if archive is None:
         return
     restore_test, run = inputs.restore_tests.get(archive.run), f"backup run {archive.run}"
     if restore_test is None:
-        yield ok(code, title, f"No proof has told yet whether {run} can be restored.")
+        yield ok(code, title, f"{run.capitalize()} has no restore test yet.")
     elif restore_test.is_good:
-        yield ok(
-            code, title, f"{run.capitalize()} was proven on {_moment(restore_test.at)}: restored, and all of it read."
-        )
+        yield ok(code, title, f"{run.capitalize()} passed a restore test on {_moment(restore_test.at)}.")
     elif restore_test.is_bad:
         others = sum(one.instance == archive.instance and one.method is archive.method for one in inputs.archives) - 1
-        rest = f" The others that are kept ({others}) are known to be bad too." if others else ""
+        rest = f" The other backups ({others}) failed too." if others else ""
         advice = (
-            f"Make a new backup of {archive.instance}, or choose another method. Where the cause was mended, prove "
-            f"{run} again: a proof that succeeds counts from then on."
+            f"Make a new backup of {archive.instance}, or choose another method. If you fixed the cause, run the restore "
+            f"test of {run} again."
         )
         yield refusal(code, title, f"{run.capitalize()}: {_found(restore_test)}{rest}", advice)
     else:
-        advice = "Look at that proof before you go on: the copy may not start either. Another method does not read the backup."
+        advice = "Check that restore test first: the copy may not start either. Other methods do not read the backup."
         yield warning(code, title, f"{run.capitalize()} is in doubt: {_found(restore_test)}", advice)
 
 
 def no_newer_one_was_passed_over(inputs: PlanInputs) -> Iterator[Finding]:
-    """Who expects the newest backup is told why an older one is read."""
+    """Warn if an older backup is read than the newest."""
     archive, newer = inputs.archive, inputs.newer_archives
     restore_test = inputs.restore_tests.get(newer[0].run) if newer else None
     if archive is None or restore_test is None:
         return
-    others = f" {len(newer) - 1} more of those between were passed over too." if len(newer) > 1 else ""
+    others = f" {len(newer) - 1} more backups in between were skipped." if len(newer) > 1 else ""
     seen = (
-        f"Backup run {newer[0].run} of {_moment(newer[0].taken_at)} is newer than backup run {archive.run} and is not read: "
+        f"Backup run {newer[0].run} of {_moment(newer[0].taken_at)} is newer than backup run {archive.run} but skipped: "
         f"{_found(restore_test)}{others}"
     )
-    advice = (
-        f"Look at the page of backup run {newer[0].run}. A new backup that can be restored makes the way shorter again."
-    )
-    yield warning("archive.passed_over", "The newest backup is the one that is read", seen, advice)
+    advice = f"See the page of backup run {newer[0].run}. A new restorable backup shortens the catch-up."
+    yield warning("archive.passed_over", "The newest backup is read", seen, advice)
 
 
 def _found(restore_test: RestoreTestEnd) -> str:
-    """What a proof that did not succeed found, as a sentence."""
-    said = restore_test.found[:FOUND_SHOWN].strip().rstrip(".") or "it did not succeed"
-    return f"its proof of {_moment(restore_test.at)} found: {said} ({restore_test.code})."
+    """Return the result of a failed restore test as text."""
+    said = restore_test.found[:FOUND_SHOWN].strip().rstrip(".") or "failed"
+    return f"restore test of {_moment(restore_test.at)}: {said} ({restore_test.code})."
 
 
 def _moment(at: datetime) -> str:
@@ -95,7 +91,7 @@ def its_host_answers(inputs: PlanInputs) -> Iterator[Finding]:
     if source.facts is None:
         return
     if problem := source.facts.host_problem:
-        yield refusal(code, title, f"{problem.text} ({problem.code})", "Mend the SSH access to that host.")
+        yield refusal(code, title, f"{problem.text} ({problem.code})", "Fix SSH access to that host.")
     else:
         yield ok(code, title, f"{source.host} answers at {source.ssh_address}.")
 
@@ -128,8 +124,8 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     tool = find_tool(inputs.target, flavor.backup_programs)
     code, title = "archive.tool", "The target's host has the backup tool for this backup"
     if tool is None:
-        seen = f"None of {', '.join(flavor.backup_programs)} on {inputs.target.host}."
-        yield refusal(code, title, seen, "Install the tool of the server's version.")
+        seen = f"Missing: {' or '.join(flavor.backup_programs)} on {inputs.target.host}."
+        yield refusal(code, title, seen, "Install the tool for the server's version.")
     elif problem := flavor.tool_problem(tool.version):
         yield refusal(code, title, problem, "Install the tool that fits the server.")
     else:
@@ -141,11 +137,11 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
         for names in (flavor.unpack_programs, flavor.client_programs)
         if find_tool(inputs.target, names) is None
     ]
-    code, title = "archive.programs", "The target's host has the programs that unpack it"
+    code, title = "archive.programs", "The target's host has the programs to unpack"
     if missing:
-        yield refusal(code, title, f"Missing: {', '.join(missing)}.", "Install them.")
+        yield refusal(code, title, f"Missing: {', '.join(missing)}.", "Install them on that host.")
     else:
-        yield ok(code, title, "All are there.")
+        yield ok(code, title, "All programs found.")
 
 
 def the_primary_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
@@ -158,7 +154,7 @@ def the_primary_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
         seen = "The primary does not use GTID." if not primary.gtid_enabled else "The backup has no GTID position."
         yield refusal(code, title, seen, "Stream from the running source instead.")
     else:
-        yield ok(code, title, f"From {archive.gtid} on.")
+        yield ok(code, title, f"From {archive.gtid}.")
 
 
 def binlogs_reach_back(inputs: PlanInputs) -> Iterator[Finding]:
@@ -180,7 +176,7 @@ def binlogs_reach_back(inputs: PlanInputs) -> Iterator[Finding]:
         advice = "Stream from the running source instead, or take a new backup."
         yield refusal(code, title, f"The primary has removed {gone}, which the backup does not have.", advice)
     else:
-        yield ok(code, title, "Nothing that the backup lacks was removed there.")
+        yield ok(code, title, "The primary has all transactions since the backup.")
 
 
 def programs_that_load_are_there(inputs: PlanInputs) -> Iterator[Finding]:
@@ -197,11 +193,11 @@ def programs_that_load_are_there(inputs: PlanInputs) -> Iterator[Finding]:
         for names in (flavor.server_programs, flavor.client_programs, install_programs(flavor))
         if find_tool(inputs.target, names) is None
     ]
-    code, title = "dump.programs", "The target's host has the programs that load it"
+    code, title = "dump.programs", "The target's host has the programs to load"
     if missing:
-        yield refusal(code, title, f"Missing: {', '.join(missing)}.", "Install them.")
+        yield refusal(code, title, f"Missing: {', '.join(missing)}.", "Install them on that host.")
     else:
-        yield ok(code, title, "All are there.")
+        yield ok(code, title, "All programs found.")
 
 
 #: Of a physical backup.

@@ -1,4 +1,4 @@
-"""Is there room, and are the limits wide enough for the time that the copy takes?"""
+"""Checks of space and limits."""
 
 from collections.abc import Iterator
 
@@ -29,8 +29,8 @@ def fits_beside_old_data(inputs: PlanInputs) -> bool:
 
 
 def target_has_room(inputs: PlanInputs) -> Iterator[Finding]:
-    """Checked before anything is destroyed. Old data that must go first is said as loudly as it deserves."""
-    code, title = "target.space", "The target has room"
+    """Checked before anything is destroyed. Warn loudly if the old data is removed first."""
+    code, title = "target.space", "The target has enough space"
     needed, facts = bytes_needed(inputs), inputs.target.facts
     if facts is None or facts.datadir is None:
         return
@@ -40,16 +40,16 @@ def target_has_room(inputs: PlanInputs) -> Iterator[Finding]:
     free, old = facts.datadir.free_bytes, facts.datadir.total_bytes or 0
     text = f"{gib(needed)} needed, {gib(free)} free"
     if free >= needed:
-        yield ok(code, title, f"{text}. The old data stays beside the new until it is verified.")
+        yield ok(code, title, f"{text}. The old data is kept until the new data is verified.")
     elif free + old >= needed and not inputs.keep_old_data:
         yield warning(
             code,
             title,
-            f"{text}, {gib(old)} held by the old data.",
-            "The old data directory is REMOVED BEFORE the copy: there is no way back to it.",
+            f"{text}, {gib(old)} used by the old data.",
+            "The old data directory is REMOVED BEFORE the copy: no rollback is possible.",
         )
     else:
-        yield refusal(code, title, f"{text}, {gib(old)} held by the old data.", "Make room on the target.")
+        yield refusal(code, title, f"{text}, {gib(old)} used by the old data.", "Free space on the target.")
 
 
 def redo_is_wide_enough(inputs: PlanInputs) -> Iterator[Finding]:
@@ -63,29 +63,33 @@ def redo_is_wide_enough(inputs: PlanInputs) -> Iterator[Finding]:
         yield warning(
             code,
             title,
-            f"Capacity {gib(capacity)}; its rate is not known yet (needs two probes).",
-            "Wait for the next probe and reload.",
+            f"Capacity {gib(capacity)}; rate unknown (needs two probes).",
+            "Wait for the next probe and reload this page.",
         )
         return
     written = rate * seconds
-    seen = f"Capacity {gib(capacity)}, {gib(rate)}/s: about {gib(written)} during {duration(seconds)}."
+    seen = f"Capacity {gib(capacity)}, {gib(rate)}/s: ~{gib(written)} in {duration(seconds)}."
     if rate and capacity / rate < 10:
         yield refusal(
-            code, title, f"{seen} It wraps around within {capacity / rate:.0f} s.", "Raise the redo log capacity."
+            code, title, f"{seen} Wraps around within {capacity / rate:.0f} s.", "Raise the redo log capacity."
         )
     elif written > capacity * REDO_SHARE:
         yield warning(
             code,
             title,
             seen,
-            "The copier must keep up without a pause. Raise the redo log capacity, or copy at a calmer hour.",
+            "The copy must keep up without a pause. Raise the redo log capacity, or rebuild at a quieter time.",
         )
     else:
         yield ok(code, title, seen)
 
 
 def sessions_may_open_files(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "source.open_files", "The SSH session may open enough files", inputs.source.facts
+    code, title, facts = (
+        "source.open_files",
+        "The open files limit of the SSH session is high enough",
+        inputs.source.facts,
+    )
     if not (facts and facts.host):
         return
     limit = facts.host.open_files_limit

@@ -1,4 +1,4 @@
-"""Can the target clone the source? MySQL's own way has prerequisites of its own."""
+"""Checks of the clone method."""
 
 from collections.abc import Iterator
 
@@ -20,16 +20,16 @@ def clone_facts(inputs: PlanInputs) -> CloneFacts | None:
 
 
 def both_can_clone(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "clone.version", "Both are MySQL servers that clone each other"
+    code, title = "clone.version", "Both servers support clone"
     source, flavor, target = inputs.source.server, inputs.source.flavor, inputs.target
     if source is None or flavor is None:
         yield unknown(code, title, inputs.source.name)
         return
     if source.flavor != "mysql":
-        yield refusal(code, title, f"{inputs.source.name} is not a MySQL server but {source.flavor}.", ANOTHER_WAY)
+        yield refusal(code, title, f"{inputs.source.name} is {source.flavor}, not MySQL.", ANOTHER_WAY)
         return
     if target.server and target.server.flavor != "mysql":
-        yield refusal(code, title, f"{target.name} is not a MySQL server but {target.server.flavor}.", ANOTHER_WAY)
+        yield refusal(code, title, f"{target.name} is {target.server.flavor}, not MySQL.", ANOTHER_WAY)
         return
     program = find_tool(target, flavor.server_programs)
     version = target.server.version if target.server else (program.version if program else None)
@@ -42,26 +42,24 @@ def both_can_clone(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def the_plugin_can_be_had(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "clone.plugin", "The source has the clone plugin, or can load it", clone_facts(inputs)
+    code, title, facts = "clone.plugin", "The source has or can load the clone plugin", clone_facts(inputs)
     if inputs.source.server is None or inputs.source.server.flavor != "mysql":
         return
     if facts is None:
         yield unknown(code, title, "the clone plugin of the source")
     elif facts.plugin == "ACTIVE":
-        yield ok(code, title, "It is active.")
+        yield ok(code, title, "Active.")
     elif facts.plugin:
-        yield refusal(code, title, f"It is there, and {facts.plugin}.", "Let the source's server load it (clone = ON).")
+        yield refusal(code, title, f"Plugin state: {facts.plugin}.", "Enable the plugin on the source (clone = ON).")
     else:
-        yield ok(
-            code, title, f"It is not loaded: {LIBRARY} is installed for the time of the rebuild and removed at the end."
-        )
+        yield ok(code, title, f"Not loaded: {LIBRARY} is installed for the rebuild and removed at the end.")
 
 
 def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
     """An account and a plugin are rows: where nobody may write, not even the server's own administrator can make them (error 1290)."""
     code, title, facts = (
         "clone.super_read_only",
-        "The account of this rebuild can be made on the source",
+        "dbops can create the clone account on the source",
         clone_facts(inputs),
     )
     if facts is None:
@@ -70,8 +68,8 @@ def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            "super_read_only is ON there.",
-            "SET GLOBAL super_read_only = OFF on the source for the time of the rebuild (read_only stays ON), or choose another method.",
+            "super_read_only is ON.",
+            "SET GLOBAL super_read_only = OFF on the source during the rebuild (read_only stays ON), or choose another method.",
         )
     else:
         yield ok(code, title, "super_read_only is OFF.")
@@ -79,14 +77,14 @@ def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
 
 def tables_are_cloned(inputs: PlanInputs) -> Iterator[Finding]:
     """Clone copies InnoDB alone: tables of other engines arrive empty (manual, "Clone Plugin Limitations")."""
-    code, title, server = "clone.engines", "Every table is InnoDB's", inputs.source.server
+    code, title, server = "clone.engines", "All tables are InnoDB", inputs.source.server
     if server is None or server.flavor != "mysql":
         return
     if server.foreign_engines:
         seen = ", ".join(f"{count} {engine}" for engine, count in sorted(server.foreign_engines.items()))
         yield refusal(code, title, f"Not InnoDB: {seen}. Their rows would be missing.", ANOTHER_WAY)
     else:
-        yield ok(code, title, "InnoDB alone.")
+        yield ok(code, title, "InnoDB only.")
 
 
 def packets_are_large_enough(inputs: PlanInputs) -> Iterator[Finding]:
@@ -94,7 +92,7 @@ def packets_are_large_enough(inputs: PlanInputs) -> Iterator[Finding]:
     if facts is None:
         return
     if facts.max_allowed_packet < PACKET_BYTES:
-        seen = f"{gib(facts.max_allowed_packet)} on the source; the clone asks for {gib(PACKET_BYTES)}."
+        seen = f"{gib(facts.max_allowed_packet)} on the source; clone needs {gib(PACKET_BYTES)}."
         yield refusal(code, title, seen, "SET GLOBAL max_allowed_packet = 64 * 1024 * 1024 on the source.")
     else:
         yield ok(code, title, gib(facts.max_allowed_packet))
@@ -110,9 +108,9 @@ def platforms_agree(inputs: PlanInputs) -> Iterator[Finding]:
         config = inputs.target.facts.config if inputs.target.facts else None
         charset = config.options.get("character_set_server") if config else None
         if charset and charset != facts.charset:
-            yield refusal(code, title, f"{facts.charset} and {charset}.", "Give both the same character_set_server.")
+            yield refusal(code, title, f"{facts.charset} and {charset}.", "Set the same character_set_server on both.")
         else:
-            yield ok(code, title, f"{facts.platform}, {facts.charset}; the target is not asked, as its server is down.")
+            yield ok(code, title, f"{facts.platform}, {facts.charset}; the target's server is down.")
         return
     there = target.clone
     if (facts.platform, facts.charset, facts.collation) == (there.platform, there.charset, there.collation):
@@ -127,26 +125,26 @@ def platforms_agree(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def the_way_is_encrypted(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "clone.tls", "The data is encrypted on its way", clone_facts(inputs)
+    code, title, facts = "clone.tls", "The transfer is encrypted", clone_facts(inputs)
     if facts is None:
         return
     if facts.tls:
-        yield ok(code, title, "The servers' own TLS is required.")
+        yield ok(code, title, "TLS is required.")
     else:
-        advice = "Give the source's server a certificate, or choose another method: that goes over SSH."
-        yield warning(code, title, "The source's server has no TLS.", advice)
+        advice = "Configure a certificate on the source, or choose another method: other methods use SSH."
+        yield warning(code, title, "The source has no TLS.", advice)
 
 
 def statements_are_not_held_up(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "clone.ddl", "Schema changes go on meanwhile", inputs.source.server
+    code, title, server = "clone.ddl", "Schema changes are possible during the clone", inputs.source.server
     facts = clone_facts(inputs)
     if server is None or facts is None:
         return
     if parse_version(server.version) < FIRST_WITHOUT_DDL_LOCK or facts.blocks_ddl:
-        advice = "Where replication brings one, the source lags until the clone has ended."
+        advice = "A replicated DDL statement delays the source until the clone ends."
         yield warning(code, title, "Every DDL statement on the source waits for the clone.", advice)
     else:
-        yield ok(code, title, "The clone waits for none and holds up none.")
+        yield ok(code, title, "DDL and clone do not block each other.")
 
 
 def the_source_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
@@ -170,11 +168,11 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     source = inputs.source.facts.host if inputs.source.facts else None
     if source and find_tool(inputs.source, flavor.client_programs) is None:
         missing.append(f"{' or '.join(flavor.client_programs)} on {inputs.source.host}")
-    code, title = "clone.programs", "The hosts have the programs of the clone"
+    code, title = "clone.programs", "The hosts have the programs for clone"
     if missing:
-        yield refusal(code, title, f"Missing: {', '.join(missing)}.", "Install them.")
+        yield refusal(code, title, f"Missing: {', '.join(missing)}.", "Install them on that host.")
     else:
-        yield ok(code, title, "All are there.")
+        yield ok(code, title, "All programs found.")
 
 
 CHECKS = (

@@ -17,13 +17,13 @@ def refusal(code: str, title: str, seen: str, advice: str) -> Finding:
 
 
 def unknown(code: str, title: str, of: str) -> Finding:
-    """A check that could not be made is a refusal: nothing is guessed."""
+    """Return a refusal for a check without data: nothing is guessed."""
     return Finding(
         code,
         Severity.REFUSAL,
         title,
-        f"Nothing is known of {of}.",
-        "Wait for a probe that succeeds, or mend what stops it.",
+        f"Unknown: {of}.",
+        "Wait for a successful probe, or fix the cause.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Do source and target fit each other, and have both hosts what the copy needs?"""
+"""Checks of source and target together."""
 
 from collections.abc import Iterator
 
@@ -17,7 +17,7 @@ def find_tool(member: KnownInstance, programs: tuple[str, ...]) -> Tool | None:
 
 def source_is_another(inputs: PlanInputs) -> Iterator[Finding]:
     """By name, by address, by data directory on the host, and by what the servers say of themselves."""
-    code, title = "pair.differ", "Source and target are two instances"
+    code, title = "pair.differ", "Source and target are different instances"
     source, target = inputs.source, inputs.target
     same = [
         word
@@ -31,9 +31,9 @@ def source_is_another(inputs: PlanInputs) -> Iterator[Finding]:
         if left and left == right
     ]
     if same:
-        yield refusal(code, title, f"They share their {', '.join(dict.fromkeys(same))}.", "Choose another source.")
+        yield refusal(code, title, f"Same {', '.join(dict.fromkeys(same))}.", "Choose another source.")
     else:
-        yield ok(code, title, f"{source.name} is read, {target.name} is replaced.")
+        yield ok(code, title, f"{source.name} is read; {target.name} is replaced.")
 
 
 def _place(member: KnownInstance) -> tuple[str, str, str] | None:
@@ -48,7 +48,7 @@ def _uuid(member: KnownInstance) -> str:
 
 
 def members_of_one_cluster(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "pair.cluster", "Source and target belong to one cluster"
+    code, title = "pair.cluster", "Source and target are in the same cluster"
     if inputs.source.cluster != inputs.target.cluster:
         yield refusal(
             code,
@@ -60,15 +60,18 @@ def members_of_one_cluster(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(code, title, "The cluster has no primary in the inventory.", "Add the primary.")
     elif inputs.primary.server is None:
         yield refusal(
-            code, title, f"The primary {inputs.primary.name} does not answer.", "The replica must end at a primary."
+            code,
+            title,
+            f"The primary {inputs.primary.name} does not answer.",
+            "Fix the primary: the copy replicates from it.",
         )
     else:
-        yield ok(code, title, f"{inputs.target.cluster}, whose primary is {inputs.primary.name}.")
+        yield ok(code, title, f"{inputs.target.cluster}, primary {inputs.primary.name}.")
 
 
 def versions_fit(inputs: PlanInputs) -> Iterator[Finding]:
     """The target's server must be of the source's series and not older (an older server cannot open the files)."""
-    code, title = "pair.version", "Same flavor, and a version that can open the copy"
+    code, title = "pair.version", "Same flavor and compatible version"
     source, flavor = inputs.source.server, inputs.source.flavor
     if source is None or flavor is None:
         yield unknown(code, title, inputs.source.name)
@@ -82,7 +85,7 @@ def versions_fit(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"The target's host has none of {', '.join(flavor.server_programs)}.",
+            f"Missing on the target's host: {' or '.join(flavor.server_programs)}.",
             f"Install {source.flavor} {source.version} there.",
         )
     elif problem := flavor.clone_problem(parse_version(version)):
@@ -104,8 +107,8 @@ def tools_are_there(inputs: PlanInputs) -> Iterator[Finding]:
             yield refusal(
                 code,
                 title,
-                f"None of {', '.join(flavor.backup_programs)} on {member.host}.",
-                "Install the tool of the server's version.",
+                f"Missing: {' or '.join(flavor.backup_programs)} on {member.host}.",
+                "Install the tool for the server's version.",
             )
         elif problem := flavor.tool_problem(tool.version):
             yield refusal(code, title, problem, "Install the tool that fits the server.")
@@ -121,12 +124,12 @@ def tools_are_there(inputs: PlanInputs) -> Iterator[Finding]:
         if missing:
             yield refusal(
                 f"programs.{role}",
-                f"The {role}'s host has the programs of the stream",
+                f"The {role}'s host has the programs to stream",
                 f"Missing: {', '.join(missing)}.",
-                "Install them.",
+                "Install them on that host.",
             )
         else:
-            yield ok(f"programs.{role}", f"The {role}'s host has the programs of the stream", "All are there.")
+            yield ok(f"programs.{role}", f"The {role}'s host has the programs to stream", "All programs found.")
 
 
 def _programs_needed(role: str) -> tuple[str, ...]:
@@ -160,7 +163,7 @@ def formats_fit(inputs: PlanInputs) -> Iterator[Finding]:
         configured = config.options.get(option) if config else None
         value = have if have is not None else _number(configured)
         if value is None:
-            yield ok(code, title, f"{want} on the source; the target's file leaves the default.")
+            yield ok(code, title, f"{want} on the source; the target uses the default.")
         elif value != want:
             yield refusal(code, title, f"Source {want}, target {value}.", f"Set {option} = {want} on the target.")
         else:
@@ -183,9 +186,7 @@ def clocks_agree(inputs: PlanInputs) -> Iterator[Finding]:
         return
     offset = facts.host.clock_offset_seconds
     if abs(offset) > 60:
-        yield warning(
-            "pair.clock", "The source's clock is right", f"It is off by {offset:.0f} s.", "Mend its time service."
-        )
+        yield warning("pair.clock", "The source's clock is right", f"Off by {offset:.0f} s.", "Fix its time service.")
     else:
         yield ok("pair.clock", "The source's clock is right", f"Off by {offset:.1f} s.")
 

@@ -1,4 +1,4 @@
-"""Is the source fit to be read, and will the copy be able to replicate afterwards?"""
+"""Checks of the source, and whether the copy can replicate afterwards."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ def source_answers(inputs: PlanInputs) -> Iterator[Finding]:
         return
     problem = source.facts.host_problem or source.facts.server_problem
     if problem:
-        yield refusal(code, title, f"{problem.text} ({problem.code})", "Mend it, or choose another source.")
+        yield refusal(code, title, f"{problem.text} ({problem.code})", "Fix it, or choose another source.")
     else:
         yield ok(code, title, f"{source.name} at {source.address}:{source.port}")
 
@@ -27,11 +27,14 @@ def source_has_a_fit_role(inputs: PlanInputs) -> Iterator[Finding]:
             code,
             title,
             f"{source.name} is the primary.",
-            "Its disk and network would be taken from the applications. Choose another source.",
+            "The copy would slow down applications. Choose another source.",
         )
     elif source.role != Role.BACKUP:
         yield warning(
-            code, title, f"{source.name} is a {source.role} that serves reads.", "Reads there will be slower meanwhile."
+            code,
+            title,
+            f"{source.name} is a {source.role} that serves reads.",
+            "Reads on it slow down during the copy.",
         )
     else:
         yield ok(code, title, source.name)
@@ -39,29 +42,29 @@ def source_has_a_fit_role(inputs: PlanInputs) -> Iterator[Finding]:
 
 def source_replicates(inputs: PlanInputs) -> Iterator[Finding]:
     """A source that stands still would give an old copy, and its lag is added to the time of catching up."""
-    code, title, server = "source.replication", "The source replicates and is close behind", inputs.source.server
+    code, title, server = "source.replication", "The source replicates with little lag", inputs.source.server
     if server is None:
         return
     if not server.replication:
-        yield refusal(code, title, "The source replicates from nobody.", "Choose a source that follows the primary.")
+        yield refusal(code, title, "The source does not replicate.", "Choose a source that follows the primary.")
         return
     if len(server.replication) > 1:
         names = ", ".join(repr(link.channel) for link in server.replication)
         yield refusal(
-            code, title, f"The source has several channels: {names}.", "Multi-source replicas are not rebuilt yet."
+            code, title, f"The source has several channels: {names}.", "Multi-source replicas are not supported."
         )
         return
     link = server.replication[0]
     if not link.is_running:
         error = link.last_io_error or link.last_sql_error or f"IO {link.io_running}, SQL {link.sql_running}"
-        yield refusal(code, title, f"Replication is not running: {error}", "Mend it, or choose another source.")
+        yield refusal(code, title, f"Replication is not running: {error}", "Fix it, or choose another source.")
     elif link.lag_seconds is None or link.lag_seconds > inputs.max_lag_seconds:
         seen = "unknown" if link.lag_seconds is None else f"{link.lag_seconds:.0f} s"
         yield refusal(
             code,
             title,
-            f"Lag {seen}; at most {inputs.max_lag_seconds:.0f} s.",
-            "Wait until it has caught up, or choose another source.",
+            f"Lag {seen} (limit {inputs.max_lag_seconds:.0f} s).",
+            "Wait until the source has caught up, or choose another source.",
         )
     else:
         yield ok(code, title, f"From {link.source_host}:{link.source_port}, lag {link.lag_seconds:.0f} s.")
@@ -74,14 +77,14 @@ def source_can_be_replicated_from(inputs: PlanInputs) -> Iterator[Finding]:
     if not server.log_bin or not server.log_replica_updates:
         off = "log_bin" if not server.log_bin else "log_slave_updates"
         yield refusal(
-            code, title, f"{off} is off.", f"Turn {off} on: the copy rolls forward from the source's binary logs."
+            code, title, f"{off} is off.", f"Turn {off} on: the copy catches up from the source's binary logs."
         )
     else:
         yield ok(code, title, "log_bin and log_slave_updates are on.")
 
 
 def positions_are_known(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "source.gtid", "Positions are kept by GTID"
+    code, title = "source.gtid", "Replication uses GTID"
     source, primary = inputs.source.server, inputs.primary.server if inputs.primary else None
     if source is None or primary is None:
         return
@@ -90,22 +93,22 @@ def positions_are_known(inputs: PlanInputs) -> Iterator[Finding]:
             code,
             title,
             f"No GTID, and {source.parallel_workers} parallel appliers: the source has no single position.",
-            "Set replica_parallel_workers = 0 on the source for the time of the rebuild, or use GTID.",
+            "Set replica_parallel_workers = 0 on the source during the rebuild, or use GTID.",
         )
     elif source.gtid_enabled:
-        yield ok(code, title, "The copy is repointed to the primary without coordinates.")
+        yield ok(code, title, "The copy is repointed to the primary by GTID.")
     else:
         yield warning(
             code,
             title,
             "The source replicates by file and position.",
-            "When the copy is repointed, the source's applier is stopped for some seconds so that both stand at one point.",
+            "Repointing stops the source's applier for some seconds, so that both are at the same position.",
         )
 
 
 def source_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     """What exists on the source alone comes along with the copy, and stops the repointing after all the work."""
-    code, title = "source.errant", "The source holds no transaction of its own"
+    code, title = "source.errant", "The source has no errant transactions"
     source, primary = inputs.source.server, inputs.primary.server if inputs.primary else None
     flavor = inputs.source.flavor
     if not (source and primary and flavor and source.gtid_enabled) or source.flavor != primary.flavor:
@@ -115,10 +118,13 @@ def source_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     )
     if errant := not_written_by(primary, missing):
         yield refusal(
-            code, title, f"The primary does not have {errant}.", "Find out why, and make source and primary agree."
+            code,
+            title,
+            f"The primary does not have {errant}.",
+            "Find the cause, and make source and primary consistent.",
         )
     else:
-        yield ok(code, title, "The primary has all that the source has.")
+        yield ok(code, title, "The primary has all transactions of the source.")
 
 
 def binlogs_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
@@ -130,7 +136,7 @@ def binlogs_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
             continue
         title = f"{member.name} keeps its binary logs long enough"
         if server.binlog_expire_seconds == 0:
-            yield ok(code, title, "They are kept until somebody removes them.")
+            yield ok(code, title, "No automatic removal.")
         elif seconds is None:
             yield unknown(code, title, "how long the copy takes")
         elif server.binlog_expire_seconds < 2 * seconds + 600:
@@ -138,7 +144,7 @@ def binlogs_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
                 code,
                 title,
                 f"Kept {server.binlog_expire_seconds} s; the copy may take {seconds:.0f} s.",
-                "Raise binlog_expire_logs_seconds (expire_logs_days) for the time of the rebuild.",
+                "Raise binlog_expire_logs_seconds (expire_logs_days) during the rebuild.",
             )
         else:
             yield ok(
@@ -148,34 +154,34 @@ def binlogs_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
 
 def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
     """A missing privilege shows only after everything was copied: so each late statement is tried now."""
-    code, title, facts = "source.account", "The backup account may do all that it will need", inputs.source.facts
+    code, title, facts = "source.account", "The backup account has all privileges", inputs.source.facts
     if facts is None or facts.server is None:
         return
     if not facts.backup_account:
-        yield refusal(code, title, "The account was not tried.", "Give the cluster a backup account.")
+        yield refusal(code, title, "The account was not tested.", "Configure a backup account for the cluster.")
     failed = [item for item in facts.backup_account if item.error]
     for item in failed:
         yield refusal(
-            code, title, f"{item.statement}: {item.error}", "Grant what is missing; see docs/how-to/accounts.md."
+            code, title, f"{item.statement}: {item.error}", "Grant the missing privileges; see docs/how-to/accounts.md."
         )
     if facts.backup_account and not failed:
         yield ok(code, title, "; ".join(item.statement for item in facts.backup_account))
 
 
 def engines_are_copied_online(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "source.engines", "All tables are copied without a lock", inputs.source.server
+    code, title, server = "source.engines", "All tables are copied without locks", inputs.source.server
     if server is None:
         return
     if server.foreign_engines:
         seen = ", ".join(f"{count} {engine}" for engine, count in sorted(server.foreign_engines.items()))
-        yield warning(code, title, f"Not InnoDB: {seen}.", "Writes to them wait while these tables are copied.")
+        yield warning(code, title, f"Not InnoDB: {seen}.", "Writes to these tables wait while they are copied.")
     else:
-        yield ok(code, title, "InnoDB alone.")
+        yield ok(code, title, "InnoDB only.")
 
 
 def nothing_lies_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """The stream flattens outside paths into one directory, and the server would not start on it."""
-    code, title, server = "source.external_paths", "All data lies in the data directory", inputs.source.server
+    code, title, server = "source.external_paths", "All data is in the data directory", inputs.source.server
     if server is None:
         return
     if server.external_paths:
@@ -183,7 +189,7 @@ def nothing_lies_outside(inputs: PlanInputs) -> Iterator[Finding]:
             code,
             title,
             f"Outside: {', '.join(server.external_paths[:5])}.",
-            "Instances with separate data, undo or log directories are not rebuilt yet.",
+            "Instances with separate data, undo or log directories are not supported.",
         )
     else:
         yield ok(code, title, server.datadir)

@@ -1,4 +1,4 @@
-"""Is this the instance that may be wiped? Every check here guards against the wrong machine."""
+"""Checks that the target is the right instance to wipe."""
 
 from collections.abc import Iterator
 
@@ -32,11 +32,11 @@ def facts_are_fresh(inputs: PlanInputs) -> Iterator[Finding]:
             yield refusal(
                 code,
                 title,
-                f"{member.name} was last read {age:.0f} s ago; at most {inputs.fresh_seconds:.0f} s are accepted.",
-                "Look whether worker and beat run, then reload.",
+                f"{member.name} last probed {age:.0f} s ago (limit {inputs.fresh_seconds:.0f} s).",
+                "Check that worker and beat run, then reload this page.",
             )
         else:
-            yield ok(code, title, f"{member.name} was read {max(age, 0):.0f} s ago.")
+            yield ok(code, title, f"{member.name} probed {max(age, 0):.0f} s ago.")
 
 
 def target_host_answers(inputs: PlanInputs) -> Iterator[Finding]:
@@ -44,9 +44,7 @@ def target_host_answers(inputs: PlanInputs) -> Iterator[Finding]:
     if target.facts is None:
         return
     if problem := target.facts.host_problem:
-        yield refusal(
-            "target.host", title, f"{problem.text} ({problem.code})", "Mend the SSH access to the target's host."
-        )
+        yield refusal("target.host", title, f"{problem.text} ({problem.code})", "Fix SSH access to the target's host.")
     else:
         yield ok("target.host", title, f"{target.host} answers at {target.ssh_address}.")
 
@@ -63,7 +61,7 @@ def target_is_no_primary_by_role(inputs: PlanInputs) -> Iterator[Finding]:
 
 def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
     """A server that takes writes is a primary, whatever the inventory says."""
-    code, title = "target.read_only", "The target takes no writes"
+    code, title = "target.read_only", "The target accepts no writes"
     server = inputs.target.server
     if server is None:
         if inputs.target.facts and inputs.target.facts.server_problem:
@@ -72,7 +70,7 @@ def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
                 code,
                 title,
                 f"The server does not answer: {problem.text}",
-                "Make sure that this is the broken replica. Its identity is checked on the host before anything is moved.",
+                "Make sure that this is the broken replica. dbops checks its identity on the host before it moves data.",
             )
         else:
             yield unknown(code, title, inputs.target.name)
@@ -80,8 +78,8 @@ def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"{inputs.target.name} runs with read_only = 0: it may be a primary.",
-            "If it is a replica, SET GLOBAL read_only = 1 and plan again.",
+            f"{inputs.target.name} has read_only = 0 and may be a primary.",
+            "If it is a replica, run SET GLOBAL read_only = 1 and plan again.",
         )
     else:
         yield ok(code, title, "read_only = 1")
@@ -89,7 +87,7 @@ def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
 
 def target_has_no_replicas(inputs: PlanInputs) -> Iterator[Finding]:
     """Asked of the target itself, and of every other instance: who replicates from it?"""
-    code, title = "target.replicas", "Nobody replicates from the target"
+    code, title = "target.replicas", "No replica is attached to the target"
     target = inputs.target
     attached = [
         f"{item.host or 'server id ' + str(item.server_id)}"
@@ -99,7 +97,7 @@ def target_has_no_replicas(inputs: PlanInputs) -> Iterator[Finding]:
     if attached:
         yield refusal(code, title, f"Replicas are attached: {', '.join(sorted(set(attached)))}.", "Repoint them first.")
     else:
-        yield ok(code, title, "No replica is attached.")
+        yield ok(code, title, "None.")
 
 
 def _reads_from(member: KnownInstance, target: KnownInstance) -> bool:
@@ -108,7 +106,7 @@ def _reads_from(member: KnownInstance, target: KnownInstance) -> bool:
 
 
 def target_is_no_write_address(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "target.write_address", "The target is no cluster's write address"
+    code, title = "target.write_address", "The target is not a write address"
     target = inputs.target
     own = {target.address, target.ssh_address, f"{target.address}:{target.port}"}
     hits = sorted(own & set(inputs.write_addresses))
@@ -125,7 +123,7 @@ def target_is_no_write_address(inputs: PlanInputs) -> Iterator[Finding]:
             "Correct the inventory, or choose the right target.",
         )
     else:
-        yield ok(code, title, f"{target.address}:{target.port} is none.")
+        yield ok(code, title, f"{target.address}:{target.port} is not a write address.")
 
 
 def target_has_no_clients(inputs: PlanInputs) -> Iterator[Finding]:
@@ -140,29 +138,27 @@ def target_has_no_clients(inputs: PlanInputs) -> Iterator[Finding]:
             code,
             title,
             f"{len(server.clients)} connections: {shown}.",
-            "They will be cut. Take the target out of the load balancer first.",
+            "The rebuild ends these connections. Remove the target from the load balancer first.",
         )
     else:
-        yield ok(code, title, "No connection but ours.")
+        yield ok(code, title, "None.")
 
 
 def target_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     """Errant transactions exist nowhere else: they are lost with the data directory."""
-    code, title = "target.errant", "The target holds no transaction of its own"
+    code, title = "target.errant", "The target has no errant transactions"
     target, primary = inputs.target.server, inputs.primary.server if inputs.primary else None
     flavor = inputs.target.flavor
     if target is None or primary is None or flavor is None or target.flavor != primary.flavor:
         yield warning(
             code,
             title,
-            "Not known: target or primary does not answer, or they are of two flavors.",
-            "Anything that exists only on the target is lost.",
+            "Unknown: target or primary does not answer, or their flavors differ.",
+            "Data that exists only on the target is lost.",
         )
         return
     if not target.gtid_enabled:
-        yield warning(
-            code, title, "Not known: the target does not use GTID.", "Anything that exists only there is lost."
-        )
+        yield warning(code, title, "Unknown: the target does not use GTID.", "Data that exists only on it is lost.")
         return
     missing = flavor.gtid_missing(
         target.gtid_binlog or target.gtid_executed, primary.gtid_binlog or primary.gtid_executed
@@ -176,7 +172,7 @@ def target_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
             "These transactions are lost. Save them first if they matter.",
         )
     else:
-        yield ok(code, title, "The primary has all that the target has.")
+        yield ok(code, title, "The primary has all transactions of the target.")
 
 
 def not_written_by(primary: ServerFacts, gtids: str) -> str:
@@ -190,12 +186,12 @@ def not_written_by(primary: ServerFacts, gtids: str) -> str:
 
 
 def target_can_be_started_and_stopped(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "target.service", "The target can be stopped and started"
+    code, title = "target.service", "The target has stop and start commands"
     target = inputs.target
     if target.start_command and target.stop_command:
         yield ok(code, title, f"{target.stop_command}; {target.start_command}")
     else:
-        yield refusal(code, title, "The inventory has no start and stop command.", "Edit the instance.")
+        yield refusal(code, title, "The inventory has no start and stop command.", "Add both commands to the instance.")
 
 
 def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
@@ -203,14 +199,14 @@ def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
 
     The file is read over SSH, the server over SQL: where they differ, the two addresses may be those of two machines.
     """
-    code, title = "target.server_id", "The target's server id is its own"
+    code, title = "target.server_id", "The target's server id is unique"
     config = inputs.target.facts.config if inputs.target.facts else None
     if config is None or config.server_id is None:
         yield refusal(
             code,
             title,
             f"No server_id in {inputs.target.defaults_file}.",
-            "Set server_id in the target's option file, different from every other of the cluster.",
+            "Set server_id in the target's option file, unique in the cluster.",
         )
         return
     server = inputs.target.server
@@ -218,9 +214,9 @@ def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"{inputs.target.defaults_file} on {inputs.target.host} says {config.server_id}; the server that answers at "
+            f"{inputs.target.defaults_file} on {inputs.target.host} has {config.server_id}; the server at "
             f"{inputs.target.address}:{inputs.target.port} has {server.server_id}.",
-            "Correct the address if that is another server; else write its server_id into the option file.",
+            "Correct the address if that is another server; otherwise set its server_id in the option file.",
         )
         return
     same = [
@@ -236,12 +232,12 @@ def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
             code, title, f"server_id {config.server_id} is also that of {', '.join(same)}.", "Change one of them."
         )
     else:
-        yield ok(code, title, f"server_id {config.server_id} is used by nobody else.")
+        yield ok(code, title, f"server_id {config.server_id} is unique.")
 
 
 def target_data_lies_where_the_inventory_says(inputs: PlanInputs) -> Iterator[Finding]:
     """A server that comes up on another directory than the one that was filled would be "verified" on its old data."""
-    code, title = "target.datadir", "The target's option file and the inventory name one data directory"
+    code, title = "target.datadir", "Option file and inventory have the same data directory"
     facts = inputs.target.facts
     if facts is None or facts.datadir is None:
         return
@@ -254,7 +250,7 @@ def target_data_lies_where_the_inventory_says(inputs: PlanInputs) -> Iterator[Fi
 
 def target_keeps_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """Redo, undo or system files elsewhere would meet the new data; old binary logs would tell of positions that are gone."""
-    code, title = "target.external_paths", "The target keeps nothing outside its data directory"
+    code, title = "target.external_paths", "The target has no files outside its data directory"
     facts = inputs.target.facts
     if facts is None or facts.config is None or facts.datadir is None:
         return
@@ -265,7 +261,7 @@ def target_keeps_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
         if name in OUTSIDE_OPTIONS and value.startswith("/") and not f"{value}/".startswith(inside)
     ]
     if outside:
-        advice = "Instances with separate data, undo, redo or binary log directories are not rebuilt yet."
+        advice = "Instances with separate data, undo, redo or binary log directories are not supported."
         yield refusal(code, title, f"{'; '.join(outside)}.", advice)
     else:
         yield ok(code, title, inside)
@@ -280,16 +276,16 @@ def target_stays_quiet_after_start(inputs: PlanInputs) -> Iterator[Finding]:
     if flavor.name == "mysql" and not config.skip_replica_start:
         yield refusal(
             "target.skip_replica_start",
-            "The copy does not replicate before it is told to",
+            "The copy does not start replication on its own",
             f"{target.defaults_file} does not set skip_replica_start.",
             "Set skip_replica_start = ON there: the copied settings would start replication from the source's source.",
         )
     if not config.read_only:
         yield warning(
             "target.read_only_config",
-            "The target comes up read-only",
+            "The target starts read-only",
             f"{target.defaults_file} does not set read_only.",
-            "We set it after the start; set it in the file so that a restart keeps it.",
+            "dbops sets it after the start. Set it in the file so that it survives a restart.",
         )
 
 

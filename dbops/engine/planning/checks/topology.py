@@ -1,4 +1,4 @@
-"""Is the cluster's topology the one that the inventory describes?"""
+"""Check the topology against the inventory."""
 
 from collections.abc import Iterator
 
@@ -8,18 +8,18 @@ from dbops.engine.rebuilds.plan import Finding
 
 
 def topology_is_as_stored(inputs: PlanInputs) -> Iterator[Finding]:
-    """Roles decide who is read, who is replaced and from whom the replica reads afterwards: wrong roles, wrong machine."""
-    code, title = "topology.differs", "The topology is the one of the inventory"
+    """Roles decide which instance is read, replaced and replicated from: wrong roles mean a wrong machine."""
+    code, title = "topology.differs", "The topology matches the inventory"
     open_ones = [item for item in inputs.differences if item.matters]
     if open_ones:
         yield refusal(
             code,
             title,
             " ".join(item.text for item in open_ones),
-            "Accept what has changed on the cluster's topology page, or mend it and wait for the next probe.",
+            "Accept the change on the cluster's topology page, or fix it and wait for the next probe.",
         )
     else:
-        yield ok(code, title, "No difference that matters is open.")
+        yield ok(code, title, "No open differences.")
 
 
 CHECKS = (topology_is_as_stored,)

@@ -194,9 +194,9 @@ def test_plan_shows_relax_statements_only_when_enabled() -> None:
         plan = build_plan(replace(builders.inputs(), relaxes=relaxes))
         return "\n".join(command.text for step in plan.steps for command in step.commands)
 
-    assert "SET GLOBAL sync_binlog = 0   # where it is set to more" in shown(True)
-    assert "SET GLOBAL slave_parallel_threads = 16   # where it is set to less" in shown(True)
-    assert "SET GLOBAL sync_binlog = (what it was before)" in shown(True)
+    assert "SET GLOBAL sync_binlog = 0   # if set to more" in shown(True)
+    assert "SET GLOBAL slave_parallel_threads = 16   # if set to less" in shown(True)
+    assert "SET GLOBAL sync_binlog = (its earlier value)" in shown(True)
     assert "SET GLOBAL" not in shown(False).replace("SET GLOBAL gtid_slave_pos", "")
 
 

@@ -32,11 +32,11 @@ def archive_of(plan: Plan) -> Archive:
 class OpenArchive(OpenAccess):
     """A key of this run and a forced command that sends one file. Nothing of the server there is touched, so nobody guards it."""
 
-    title = "Open the way from the backup to the target"
+    title = "Open access from the target to the backup"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return (
-            PlannedCommand(plan.target.name, "ssh-keygen -t ed25519 -f key   # a key of this run alone"),
+            PlannedCommand(plan.target.name, "ssh-keygen -t ed25519 -f key   # a key for this run only"),
             PlannedCommand(
                 plan.source.name,
                 'authorized_keys += restrict,command="serve",from="..."   # sends this file alone; taken away at the end, and it expires',
@@ -104,7 +104,7 @@ class Fetch(Stream):
         self._remember_position(run, evidence.copy)
         run.journal.progress(bytes=received, total_bytes=received, percent=100.0)
         run.journal.say(
-            f"The backup of run {archive.run} arrived whole: its checksum is that with which it was published.",
+            f"The backup of run {archive.run} arrived completely: the checksum matches.",
             host=run.target.party.host,
         )
         return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)

@@ -47,7 +47,7 @@ class OpenDonor(Step):
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         source, account = plan.source, account_sql("RUN")
         return (
-            PlannedCommand(source.name, f"{_install()}   -- where it is not loaded; then it is removed at the end"),
+            PlannedCommand(source.name, f"{_install()}   -- if not loaded; removed at the end"),
             *(PlannedCommand(source.name, sql) for sql in _account_statements(account, tls=True)),
             PlannedCommand(
                 plan.target.name,
@@ -92,7 +92,7 @@ class OpenDonor(Step):
         """An account that is written to the binary log of a replica is an errant transaction, and reaches every copy."""
         if int(database.query("SELECT @@SESSION.sql_log_bin AS logs")[0]["logs"]):
             raise RemoteFailure(
-                "clone.account", DOING, cause="the admin account may not keep its statements out of the binary log"
+                "clone.account", DOING, cause="the admin account can't disable binary logging for its session"
             )
 
     def _try_from_target(self, run: Run, password: str) -> None:
@@ -135,9 +135,9 @@ class Clone(JobStep):
         )
         return (
             PlannedCommand(target, show(_initialise(plan, flavor))),
-            PlannedCommand(target, f"{serve}   # nobody reaches it"),
+            PlannedCommand(target, f"{serve}   # not reachable"),
             *(PlannedCommand(target, line.rstrip(";")) for line in statements.splitlines()),
-            PlannedCommand(target, f"{serve}   # once more: it completes the clone"),
+            PlannedCommand(target, f"{serve}   # again, to complete the clone"),
             PlannedCommand(target, _tidy(flavor, "RUN", plugin=True)),
         )
 
@@ -199,11 +199,11 @@ class Clone(JobStep):
         if state.tails.get("phase"):
             checkpoint["stream.stage"] = "restart"
             run.journal.progress(
-                note="starting the server on the copy, which completes it", percent=checkpoint.get("stream.percent")
+                note="starting the server to complete the copy", percent=checkpoint.get("stream.percent")
             )
             return
         if progress is None:
-            run.journal.progress(note="making an empty data directory")
+            run.journal.progress(note="creating an empty data directory")
             return
         samples = checkpoint["stream.samples"] = add_sample(
             checkpoint.get("stream.samples", []), at=now, count=progress.copied_bytes
@@ -240,7 +240,7 @@ class Clone(JobStep):
             "done_before": ["set-ownership", "prepare"],
         }
         run.journal.progress(bytes=copied, total_bytes=copied, percent=100.0)
-        run.journal.say(f"The clone is complete: it stands at {gtid}.", host=run.target.party.host)
+        run.journal.say(f"The clone is complete, at {gtid}.", host=run.target.party.host)
         with suppress(DbopsError):  # the clean-up does what could not be done here
             close_donor(run)
         return done(exit_statuses=state.stages, tails=state.tails, bytes=copied, seconds=seconds)
@@ -290,7 +290,7 @@ def close_donor(run: Run) -> bool:
             if plugin_state(database):  # somebody else clones with it: it goes when that ends
                 return False
     run.checkpoint["donor_closed"] = True
-    run.journal.say(f"{source.party.name} is as it was: the account of this run is dropped.", host=source.party.host)
+    run.journal.say(f"{source.party.name} is restored: the account of this run is dropped.", host=source.party.host)
     return True
 
 
@@ -298,7 +298,7 @@ def closing_statements() -> tuple[str, ...]:
     """Return, for the plan's page, what is taken away from the source again."""
     return (
         f"DROP USER IF EXISTS {account_sql('RUN')}",
-        f"UNINSTALL PLUGIN {PLUGIN}   -- where this rebuild has installed it",
+        f"UNINSTALL PLUGIN {PLUGIN}   -- if this rebuild installed it",
     )
 
 

@@ -73,7 +73,7 @@ class LoadDump(JobStep):
     def follow(self, run: Run, state: JobState) -> None:
         received, now = state.counters.get("see.read_bytes"), run.clock.now()
         if received is None:
-            run.journal.progress(note="making an empty data directory")
+            run.journal.progress(note="creating an empty data directory")
             return
         samples = run.checkpoint["stream.samples"] = add_sample(
             run.checkpoint.get("stream.samples", []), at=now, count=received
@@ -103,7 +103,7 @@ class LoadDump(JobStep):
         }
         run.journal.progress(bytes=archive.bytes, total_bytes=archive.bytes, percent=100.0)
         run.journal.say(
-            f"The dump of run {archive.run} was loaded whole: its checksum is that with which it was published.",
+            f"The dump of run {archive.run} was loaded completely: the checksum matches.",
             host=run.target.party.host,
         )
         return done(exit_statuses=statuses, tails=tails, bytes=archive.bytes, seconds=seconds)

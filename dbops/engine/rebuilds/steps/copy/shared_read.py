@@ -56,7 +56,7 @@ def may_swap_datadir(run: Run) -> bool:
     _must_be_read_for(run, reader)
     if "fan_out.told" not in run.checkpoint:
         run.checkpoint["fan_out.told"] = True
-        run.journal.say(f"The source is read by {reader} for both: waiting until its target is taken over.")
+        run.journal.say(f"Leader: {reader}. Waiting until its target is ready.")
     return reader.phase is not SharedReadPhase.QUEUED and reader.phase is not SharedReadPhase.COMING
 
 
@@ -70,7 +70,7 @@ def settle(run: Run) -> bool:
         return False
     coming = [one for one in followers if one.phase is SharedReadPhase.COMING]
     if coming and waited < run.settings.fan_out_wait_seconds:
-        run.journal.progress(note=f"waiting until {', '.join(map(str, coming))} can receive")
+        run.journal.progress(note=f"waiting for {', '.join(map(str, coming))}")
         return False
     ready = [one for one in followers if one.phase is SharedReadPhase.READY]
     run.checkpoint[BRANCHES] = {
@@ -83,10 +83,12 @@ def settle(run: Run) -> bool:
 
 def _tell(run: Run, ready: list[SharedReadMember], left: list[SharedReadMember]) -> None:
     if ready:
-        once = ", compressed once for all" if run.plan.compress_threads else ""
-        run.journal.say(f"One read of {run.source.party.name} for this and {', '.join(map(str, ready))}{once}.")
+        once = ", compressed once" if run.plan.compress_threads else ""
+        run.journal.say(
+            f"Shared read of {run.source.party.name} for this rebuild and {', '.join(map(str, ready))}{once}."
+        )
     if left:
-        text = f"Not waited for any longer: {', '.join(map(str, left))}."
+        text = f"Not ready in time and left out: {', '.join(map(str, left))}."
         run.journal.say(text, level=Level.WARNING)
 
 
@@ -113,7 +115,7 @@ def may_stream(run: Run) -> bool:
 
 def _is_read_by(run: Run, reader: SharedReadMember) -> bool:
     _must_be_read_for(run, reader)
-    run.journal.progress(note=f"waiting until {reader} reads")
+    run.journal.progress(note=f"waiting for {reader} to read")
     return reader.phase is SharedReadPhase.READING
 
 
@@ -150,7 +152,7 @@ def _take_from(run: Run, reader: str) -> None:
     run.act(
         run.source,
         "stream.take",
-        f"take from the one read of rebuild {reader}",
+        f"receive the shared read of rebuild {reader}",
         load("attach_to_sender"),
         directory,
         run.run_id,
@@ -215,7 +217,7 @@ def _tell_of_sender(run: Run, said: str) -> None:
     for line in lines[run.checkpoint.get("fan_out.lines", 0) :]:
         uid, found, rest = line.partition(" is dropped after ")
         if found:
-            text = f"{targets.get(uid, uid)}{found}{rest}. The others go on."
+            text = f"{targets.get(uid, uid)}{found}{rest}. The others continue."
             run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
     run.checkpoint["fan_out.lines"] = len(lines)
 
@@ -265,15 +267,15 @@ def why_not_shared(plan: Plan, reader: Plan, tools: Collection[str], shareable: 
         shareable: methods of which one read of the source can serve several rebuilds.
     """
     if plan.method != reader.method or plan.method not in shareable:
-        return "only streams from a running server are read once for several"
+        return "only methods that stream from a running server can share a read"
     if plan.source.name != reader.source.name:
         return f"this one reads {plan.source.name}, the other {reader.source.name}"
     if not (plan.uses_gtid and reader.uses_gtid):
-        return "without GTID each replica is repointed while the source is paused for it alone"
+        return "without GTID, each replica needs its own pause of the source"
     if "python3" not in tools:
-        return f"the host of {plan.source.name} has no python3, which sends one backup to several targets"
+        return f"the host of {plan.source.name} has no python3, which a shared read needs"
     if _compressed(plan) != _compressed(reader):
-        return f"all of one read get the same bytes, and this one's stream is {_compressed(plan)}, the other's is {_compressed(reader)}"
+        return f"the streams differ: this one is {_compressed(plan)}, the other is {_compressed(reader)}"
     flavor = flavor_for(plan.source.version, plan.flavor)
     if sent_command(plan, flavor, "RUN") != sent_command(reader, flavor, "RUN"):
         return "the two plans read the source with different options"

@@ -151,7 +151,7 @@ class Stream(JobStep):
         run.checkpoint["stream.watch_at"] = run.clock.now() + WATCH_SECONDS
         run.checkpoint["stream.sent"] = bool(told.get("status"))
         if run.checkpoint.pop("stream.source_silent", False):
-            run.journal.say("The source answers the dashboard again.", host=run.source.party.host)
+            run.journal.say("The source responds to dbops again.", host=run.source.party.host)
         run.checkpoint["source.beat_at"] = run.clock.now() + BEAT_SECONDS
         if not told.get("guard") and not told.get("given_back"):
             rearm(run, "")
@@ -174,7 +174,7 @@ class Stream(JobStep):
             raise RemoteFailure(
                 "backup.redo_stuck",
                 "Copying the source's redo log",
-                cause=f"the backup tool has been at LSN {lsn} for {STUCK_LINES // 2} tries: the redo log was overwritten there",
+                cause=f"the backup tool has been at LSN {lsn} for {STUCK_LINES // 2} attempts: the redo log was overwritten",
             )
 
     def _give_up_if_full(self, run: Run, state: JobState) -> None:
@@ -218,7 +218,7 @@ class Stream(JobStep):
             bytes=received, total_bytes=received, percent=100.0, average_bytes_per_second=_rate(received, seconds)
         )
         run.journal.say(
-            f"The copy is whole: backup {info.uuid}, up to LSN {checkpoints.last_lsn}.", host=run.target.party.host
+            f"The copy is complete: backup {info.uuid}, up to LSN {checkpoints.last_lsn}.", host=run.target.party.host
         )
         return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
 

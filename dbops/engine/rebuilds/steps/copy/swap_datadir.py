@@ -26,9 +26,7 @@ class SwapDatadir(JobStep):
             else f"cd {target.datadir} && find . -xdev -mindepth 1 ! -path './.dbops-old-*' ! -path './.dbops-failed-*' -delete"
         )
         return (
-            PlannedCommand(
-                target.name, "# on the host: identity, role and replicas are checked again, or nothing is done"
-            ),
+            PlannedCommand(target.name, "# on the host: check identity, role and replicas first"),
             PlannedCommand(target.name, target.stop_command),
             PlannedCommand(target.name, move),
             PlannedCommand(target.name, f"install -d -o {target.os_user} {target.datadir}"),

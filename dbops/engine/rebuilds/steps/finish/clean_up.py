@@ -29,7 +29,7 @@ class CleanUp(Step):
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         commands = [
-            PlannedCommand(plan.source.name, "# key, credentials and guard of this run are removed"),
+            PlannedCommand(plan.source.name, "# remove key, credentials and guard of this run"),
             PlannedCommand(plan.target.name, "rm -f key key.pub known_hosts"),
         ]
         if self._closing:

@@ -29,18 +29,18 @@ class FindOldData(Step):
     """See on the host that the old data is where it was moved to, before anything is stopped."""
 
     name = "find-old-data"
-    title = "Check that the old data is there"
+    title = "Check the old data"
     is_destructive = False
 
     def advance(self, run: Run) -> StepOutcome:
         inspect_host(run)
         if self._is_back(run):
-            run.journal.say("The old data is in place already.", host=run.plan.target.host)
+            run.journal.say("The old data is already in place.", host=run.plan.target.host)
             return done()
         if not old_data_is_aside(run) or run.checkpoint["found"].get("aside") != run.checkpoint["aside_identity"]:
             raise Refused(
                 "old.not_found",
-                f"Looking for the old data of {run.plan.target.name}",
+                f"Checking the old data of {run.plan.target.name}",
                 cause=f"{run.plan.aside_path} is not the directory that was moved aside",
                 state=describe_data_location(run),
             )
@@ -64,10 +64,8 @@ class Rollback(JobStep):
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         target, failed = plan.target, failed_path(plan, "RUN")
         return (
-            PlannedCommand(
-                target.name, "# on the host: mark, identity, role and replicas are checked, or nothing is done"
-            ),
-            PlannedCommand(target.name, f"{target.stop_command}   # where a server runs on the copy"),
+            PlannedCommand(target.name, "# on the host: check mark, identity, role and replicas first"),
+            PlannedCommand(target.name, f"{target.stop_command}   # if a server runs on the copy"),
             PlannedCommand(target.name, f"mv -T -n {target.datadir} {failed}"),
             PlannedCommand(target.name, f"mv -T -n {plan.aside_path} {target.datadir}"),
         )
@@ -97,14 +95,14 @@ class Rollback(JobStep):
         )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
-        job_must_succeed(state, f"Putting the old data of {run.plan.target.name} back")
+        job_must_succeed(state, f"Rolling back {run.plan.target.name}")
         told = pairs(state.tails.get("out", ""))
         run.checkpoint["old_identity"], run.checkpoint["failed_identity"] = (
             told["identity"],
             told.get("failed_identity", ""),
         )
         run.checkpoint["aside_path"] = ""
-        run.journal.say(f"The old data is at {run.plan.target.datadir} again.", host=run.plan.target.host)
+        run.journal.say(f"The old data is back at {run.plan.target.datadir}.", host=run.plan.target.host)
         return done()
 
 
@@ -121,7 +119,7 @@ class StartOld(StartServer):
         if run.plan.target.is_answering:
             return super().advance(run)
         run.journal.say(
-            f"{run.plan.target.name} did not run before the rebuild: it is left stopped.", host=run.plan.target.host
+            f"{run.plan.target.name} did not run before the rebuild and stays stopped.", host=run.plan.target.host
         )
         return done()
 
@@ -130,7 +128,7 @@ class ReplicateAsBefore(Step):
     """See how the old data replicates. It is told, never a failure: old data may be what was to be replaced."""
 
     name = "replicate-as-before"
-    title = "Look how it serves and replicates"
+    title = "Check the server and its replication"
     is_destructive = False
 
     def advance(self, run: Run) -> StepOutcome:
@@ -142,7 +140,7 @@ class ReplicateAsBefore(Step):
             since = run.checkpoint.setdefault("replicate-as-before.since", run.clock.now())
             if link is None or link.is_running:
                 source = f"replicates from {link.source_host}:{link.source_port}" if link else "does not replicate"
-                run.checkpoint["serves"] = f"It serves and {source}."
+                run.checkpoint["serves"] = f"The server runs and {source}."
                 run.journal.say(f"{run.plan.target.name}: {run.checkpoint['serves']}", host=run.plan.target.host)
                 return done()
             if (link.io_running, link.sql_running) == ("No", "No") and not run.checkpoint.get(
@@ -154,7 +152,7 @@ class ReplicateAsBefore(Step):
         if run.clock.now() - since < REPLICATES_SECONDS:
             return again(0.5)
         error = link.last_io_error or link.last_sql_error or f"receiver {link.io_running}, applier {link.sql_running}"
-        run.checkpoint["serves"] = f"It serves but does not replicate: {error}"
+        run.checkpoint["serves"] = f"The server runs but does not replicate: {error}"
         run.journal.say(run.checkpoint["serves"], level=Level.WARNING, host=run.plan.target.host)
         return done()
 
@@ -163,7 +161,7 @@ class RemoveCopy(Step):
     """Remove the copy that was given up, once the old data is in place."""
 
     name = "clean-up"
-    title = "Remove the copy that was given up"
+    title = "Remove the failed copy"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return (PlannedCommand(plan.target.name, f"find {failed_path(plan, 'RUN')} -xdev -depth -delete"),)
@@ -182,5 +180,5 @@ class RemoveCopy(Step):
 def outcome(run: Run) -> str:
     """Return how a successful going back is told."""
     target = run.plan.target
-    serves = run.checkpoint.get("serves") or f"The server is stopped, as it was: {target.start_command} starts it."
+    serves = run.checkpoint.get("serves") or f"The server is stopped, as before. To start it: {target.start_command}."
     return f"The old data of {target.name} is in place at {target.datadir}. {serves}"

@@ -28,7 +28,7 @@ class Verify(Step):
     """Replicating from the primary, close behind with its own settings, and staying so; itself and read-only."""
 
     name = "verify"
-    title = "Verify that the replica serves and stays caught up"
+    title = "Verify that the replica serves and keeps up"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return restore_commands(plan)
@@ -77,10 +77,8 @@ def _behind(run: Run, link: ReplicationFacts | None, doing: str) -> StepOutcome:
             doing,
             cause=f"its lag does not stay below {limit:.0f} s",
         )
-    lag = f"{link.lag_seconds:.0f} s" if link and link.lag_seconds is not None else "not known"
-    run.journal.progress(
-        note=f"lag {lag}: it counts as healthy once it has stayed within {limit:.0f} s of {run.plan.primary.name} for {gate:.0f} s"
-    )
+    lag = f"{link.lag_seconds:.0f} s" if link and link.lag_seconds is not None else "unknown"
+    run.journal.progress(note=f"lag {lag}; healthy when below {limit:.0f} s for {gate:.0f} s")
     return again(0.4)
 
 
@@ -91,9 +89,9 @@ def _gate(run: Run) -> StepOutcome:
     steady = now - run.checkpoint.setdefault("verify.steady_since", now)
     if steady < gate:
         limit = run.settings.catch_up_lag_seconds
-        note = f"within {limit:.0f} s of {primary.name} for {steady:.0f} of {gate:.0f} s"
+        note = f"lag below {limit:.0f} s for {steady:.0f} of {gate:.0f} s"
         run.journal.progress(note=note, eta_seconds=gate - steady)
         return again(min(0.4, gate - steady))
-    run.journal.say(f"{target.name} replicates from {primary.name} and has stayed caught up.", host=target.host)
+    run.journal.say(f"{target.name} replicates from {primary.name} and keeps up.", host=target.host)
     run.checkpoint["verified"] = True
     return done()

@@ -36,7 +36,7 @@ def _is_between(run: Run, found: dict[str, str]) -> bool:
 def old_data(run: Run) -> str:
     """Return a sentence on the old data, from what the move itself said."""
     aside = run.checkpoint.get("aside_path", "")
-    return f"Its old data is at {aside}." if aside else "There was no old data to keep, or it was removed as planned."
+    return f"Its old data is at {aside}." if aside else "Old data: none, or removed as planned."
 
 
 def describe_data_location(run: Run) -> str:
@@ -45,45 +45,42 @@ def describe_data_location(run: Run) -> str:
     if not run.checkpoint.get("touched"):
         return f"Nothing on {target.name} was changed."
     if found is None:
-        return f"{target.name} could not be looked at again. {old_data(run)}"
+        return f"{target.name} could not be checked again. {old_data(run)}"
     runs = found.get("pids", "").strip()
     if "half_copy" in run.checkpoint and not (found.get("new") or found.get("aside")):
         older = run.checkpoint["half_copy"]
         where = f" The old data is at {older}." if older else ""
-        return (
-            f"What the rebuild before left at {target.datadir}, and whatever was put there since, is in place: half a copy, "
-            f"do not start a server on it.{where}"
-        )
+        return f"An incomplete copy of the rebuild before is at {target.datadir}. Do not start a server on it.{where}"
     aside = old_data_is_aside(run)
     if not found.get("new") and not aside and (run.plan.aside_path or not found.get("moved")):
-        state = "the server runs" if runs else f"the server is stopped: start it with {target.start_command}"
+        state = "the server runs" if runs else f"the server is stopped; start it with {target.start_command}"
         if runs and found.get("stopping"):  # whoever was asked to stop it goes on with that, though we have ended
-            state = f"the server was told to stop and still runs: see that it stops, then start it with {target.start_command}"
+            state = f"the server still runs after the stop command; wait until it stops, then start it with {target.start_command}"
         return f"The old data of {target.name} is in place at {target.datadir}; {state}."
     if aside and not runs and _is_between(run, found):
         return (
-            f"The old data of {target.name} is partly at {run.plan.aside_path} and partly at {target.datadir}: whoever moved "
-            "it was ended in the middle. Going back puts it together again. The server is stopped."
+            f"The old data of {target.name} is partly at {run.plan.aside_path} and partly at {target.datadir}: "
+            "the move was interrupted. Rolling back reunites it. The server is stopped."
         )
     parts = []
     if aside:
         parts.append(f"The old data of {target.name} is at {run.plan.aside_path}.")
     if runs:
         verdict = (
-            f"is worthless: {run.checkpoint['worthless']}" if run.checkpoint.get("worthless") else "was not verified"
+            f"is unusable: {run.checkpoint['worthless']}" if run.checkpoint.get("worthless") else "was not verified"
         )
         parts.append(f"The server runs on the new data at {target.datadir}, which {verdict}.")
     elif found.get("empty"):
         parts.append(f"{target.datadir} is empty, and the server is stopped.")
     else:
-        parts.append(f"What was copied is at {target.datadir}; it is not usable as it is. The server is stopped.")
+        parts.append(f"The copy at {target.datadir} is not usable as it is. The server is stopped.")
     return " ".join(parts)
 
 
 def describe_service(run: Run) -> str:
-    """Return how a rebuild that succeeded is told."""
+    """Return the outcome of a successful rebuild."""
     target, aside = run.plan.target, run.checkpoint.get("aside_path", "")
     kept = f" The old data is kept at {aside}." if aside else ""
     if older := run.checkpoint.get("half_copy"):
-        kept = f" The data of before is still at {older}, where the rebuild before moved it: remove it when nobody wants it any more.{kept}"
+        kept = f" The old data of an earlier rebuild is still at {older}. Remove it when it is no longer needed.{kept}"
     return f"{target.name} serves, replicates from {run.plan.primary.name} and has caught up.{kept}"

@@ -34,7 +34,7 @@ class PreflightCheck(Step):
     """Probe target, source and primary now, and refuse if they are not what the plan saw."""
 
     name = "fingerprint"
-    title = "Check that the live instances are those of the plan"
+    title = "Check that the live instances match the plan"
     is_destructive = False
 
     def advance(self, run: Run) -> StepOutcome:
@@ -51,7 +51,7 @@ class PreflightCheck(Step):
             if target.is_answering
             else f"no running server, directory {target.datadir_identity}"
         )
-        run.journal.say(f"{target.name} is what the plan saw: {seen}.", host=target.host)
+        run.journal.say(f"{target.name} matches the plan: {seen}.", host=target.host)
         return done()
 
 
@@ -59,17 +59,17 @@ class OpenAccess(Step):
     """A key of this run, a forced command on the source, the guard that gives the source back, and a trial of the way."""
 
     name = "open"
-    title = "Open the way from the source to the target"
+    title = "Open access from the target to the source"
     is_destructive = False
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         source, target = plan.source, plan.target
         return (
-            PlannedCommand(target.name, "ssh-keygen -t ed25519 -f key   # a key of this run alone"),
+            PlannedCommand(target.name, "ssh-keygen -t ed25519 -f key   # a key for this run only"),
             PlannedCommand(
                 source.name,
                 'authorized_keys += restrict,command="serve",from="..." '
-                "  # taken away at the end, by the guard at the latest, and it expires by itself",
+                "  # removed at the end, at the latest by the guard; expires automatically",
             ),
         )
 
@@ -94,7 +94,7 @@ class OpenAccess(Step):
             if "open.waits_told" not in run.checkpoint:
                 run.checkpoint["open.waits_told"] = True
                 run.journal.say(
-                    "The guard of an earlier rebuild is still at the source: it gives the source back within "
+                    "The guard of an earlier rebuild still holds the source and releases it within "
                     f"{run.settings.guard_idle_seconds} s.",
                     host=run.source.party.host,
                 )

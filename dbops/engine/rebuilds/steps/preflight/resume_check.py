@@ -47,7 +47,7 @@ class ResumeCheck(Step):
     """Look at the live instances, at the copy on the host, and at the server on it where one runs."""
 
     name = "resume-check"
-    title = "Check that copy and instances are those of the failed rebuild"
+    title = "Check that copy and instances match the failed rebuild"
     is_destructive = False
 
     def advance(self, run: Run) -> StepOutcome:
@@ -56,7 +56,7 @@ class ResumeCheck(Step):
         found, target = run.checkpoint["found"], run.plan.target
         changes = differences_for_resume(run.plan, run.replan())
         if found.get("datadir") != run.checkpoint["new_identity"] or not found.get("new"):
-            changes.append(f"{target.datadir} is not the copy that was made")
+            changes.append(f"{target.datadir} is not the expected copy")
         elif found.get("pids", "").strip():
             with closing(run.target.connect(10.0)) as database:
                 changes += self._server(database, target) + self._attached_elsewhere(run, database)
@@ -68,7 +68,7 @@ class ResumeCheck(Step):
                 state=f"This attempt changed nothing. {describe_data_location(run)}",
             )
         remember_replication(run)
-        run.journal.say(f"The copy at {target.datadir} is the one that was made.", host=target.host)
+        run.journal.say(f"The copy at {target.datadir} is the expected one.", host=target.host)
         return done()
 
     def _attached_elsewhere(self, run: Run, database: Database) -> list[str]:
@@ -78,7 +78,7 @@ class ResumeCheck(Step):
         link = read_link(database, run.flavor)
         if link is None or is_attached_to(link, run.plan.source) or (link.io_running, link.sql_running) == ("No", "No"):
             return []
-        return [f"it replicates from {link.source_host}:{link.source_port}, to which somebody else has attached it"]
+        return [f"it replicates from {link.source_host}:{link.source_port}, which dbops did not set"]
 
     def _server(self, database: Database, target: PlannedInstance) -> list[str]:
         row = database.query("SELECT @@server_id AS server_id, @@read_only AS read_only")[0]
@@ -89,7 +89,7 @@ class ResumeCheck(Step):
         if int(row["server_id"]) != target.configured_server_id:
             changes.append(f"the server has server_id {row['server_id']}, not {target.configured_server_id}")
         if not int(row["read_only"]):
-            changes.append(f"{target.name} takes writes now: it may have become a primary")
+            changes.append(f"{target.name} accepts writes now and may be a primary")
         if int(attached):
             changes.append(f"{attached} replicas are attached to {target.name}")
         return changes

@@ -49,7 +49,7 @@ def compare_replication(run: Run) -> bool:
     run.checkpoint["source_differs"] = ""
     if not is_same:
         run.checkpoint["source_differs"] = (
-            f"{run.source.party.name} does not replicate as it was found: {_words(found)} before, {_words(now)} now."
+            f"{run.source.party.name} does not replicate as before: {_words(found)} before, {_words(now)} now."
         )
         run.journal.say(run.checkpoint["source_differs"], level=Level.ERROR, host=run.source.party.host)
     return True

@@ -42,7 +42,7 @@ class CatchUp(Step):
     """Replicate from the server that was copied until the copy stands where that stands; a finished backup follows the primary."""
 
     name = "catch-up"
-    title = "Roll forward until caught up"
+    title = "Catch up"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)
@@ -78,7 +78,9 @@ class CatchUp(Step):
             run.execute(run.target, database, f"catch-up.position.{number}", statement)
         leader = leader_of(run.plan)
         replicate_from(run, database, "catch-up", leader, start=None if run.plan.uses_gtid else start)
-        run.journal.say(f"{run.plan.target.name} replicates from {leader.name} from {start.gtid or start.log_file} on.")
+        run.journal.say(
+            f"{run.plan.target.name} replicates from {leader.name}, starting at {start.gtid or start.log_file}."
+        )
 
     def _progress(self, run: Run, database: Database, link: ReplicationFacts | None) -> StepOutcome:
         if run.plan.uses_gtid:
@@ -105,7 +107,7 @@ class CatchUp(Step):
         run.checkpoint["catch-up.watch"] = verdict.checkpoint
         if verdict.is_to_be_told:
             run.journal.say(
-                f"Replication has stood still for {verdict.silent_seconds:.0f} s; a large transaction may be the reason.",
+                f"No replication progress for {verdict.silent_seconds:.0f} s, perhaps because of a large transaction.",
                 level=Level.WARNING,
                 host=run.plan.target.host,
             )

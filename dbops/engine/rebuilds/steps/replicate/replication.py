@@ -48,7 +48,7 @@ def target_database(run: Run) -> Iterator[Database]:
             raise
         raise RemoteFailure(
             "target.server_died",
-            f"Asking the server of {run.plan.target.name}",
+            f"Connecting to the server of {run.plan.target.name}",
             cause=f"its host answers, but no server has been running on {run.plan.target.datadir} for {SERVER_GONE_SECONDS:.0f} s",
             state=describe_data_location(run),
         ) from silence
@@ -73,7 +73,7 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
     stopped = link is None or link.sql_running == "No" or link.io_running == "No"
     if not stopped and link and link.io_running != "Yes":
         stopped = _connecting_seconds(run) > CONNECT_SECONDS
-        error = error or "it does not get a connection, and does not say why"
+        error = error or "it can't connect and reports no error"
     else:
         run.checkpoint.pop("connecting", None)
     if stopped and error:

@@ -37,7 +37,7 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
             raise RemoteFailure(
                 "replication.error",
                 f"Reading the position of {run.plan.source.name}",
-                cause="it does not replicate any more",
+                cause="it no longer replicates",
                 state=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}.",
                 next_step=f"Check replication on {run.plan.source.name}. Then resume the rebuild.",
             )
@@ -72,7 +72,7 @@ def _same_primary(run: Run, upstream: str) -> None:
         raise RemoteFailure(
             "repoint.not_primary",
             f"Reading the position of {run.plan.source.name}",
-            cause=f"it replicates from {upstream} now, and from {before} when the rebuild began",
+            cause=f"it replicates from {upstream}; at the start it replicated from {before}",
         )
 
 
@@ -84,7 +84,7 @@ def _let_go(run: Run) -> StepOutcome:
         raise RemoteFailure(
             "repoint.no_common_point",
             f"Waiting for {run.plan.target.name} to reach the position of {run.plan.source.name}",
-            cause=f"it did not within {PAUSE_SECONDS:.0f} s, {attempt} times",
+            cause=f"not reached within {PAUSE_SECONDS:.0f} s, {attempt} times",
         )
     _another_attempt(run)
     return again(REST_SECONDS)

@@ -67,7 +67,7 @@ def serve(run: Run, public_key: str, key: str, command: Sequence[str], *, script
     result = run.act(
         run.source,
         key,
-        "write the forced command and its credentials (0600), and let the run's key in",
+        "write the forced command and its credentials (0600), and authorize the run's key",
         load("release", "open_source"),
         run.run_id,
         public_key,
@@ -80,7 +80,7 @@ def serve(run: Run, public_key: str, key: str, command: Sequence[str], *, script
         stdin=f"{credentials.rstrip()}\n----\n{script}".encode(),
     )
     run.checkpoint["let_in"] = True
-    run.journal.say(f"The run's key is let in; it {result.stdout.strip().replace('=', ' ')}.", host=source.host)
+    run.journal.say(f"The run's key is authorized; it {result.stdout.strip().replace('=', ' ')}.", host=source.host)
 
 
 def is_open(run: Run) -> bool:
@@ -135,9 +135,9 @@ def rearm(run: Run, given_back: str) -> None:
         if error.code != "host.busy":
             raise
         return  # a guard has its lock: one that is just beginning or just ending; the next beat looks again
-    why = given_back or "it was killed, or the host was restarted"
+    why = given_back or "killed, or host restarted"
     run.journal.say(
-        f"The guard on the source had ended ({why}); another one is armed.",
+        f"The guard on the source had ended ({why}). A new one is armed.",
         level=Level.WARNING,
         host=run.source.party.host,
     )

@@ -21,7 +21,7 @@ class Pause(Step):
     """
 
     name = "pause"
-    title = "Pause replication on the source, where that is needed"
+    title = "Pause replication on the source if needed"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)
@@ -49,7 +49,7 @@ class Pause(Step):
             raise RemoteFailure(
                 "source.temp_tables",
                 f"Pausing replication on {run.source.party.name}",
-                cause=f"its applier held {left} temporary tables at each of {attempt} tries; no copy contains them",
+                cause=f"its applier held {left} temporary tables in each of {attempt} attempts; a copy would lack them",
             )
         return again(3.0)
 
@@ -58,10 +58,10 @@ class Release(Step):
     """The copy is whole: the source has done its part, and nothing of ours stays on it."""
 
     name = "release"
-    title = "Give the source back"
+    title = "Release the source"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        return (PlannedCommand(plan.source.name, "# the key, the credentials and the guard of this run are removed"),)
+        return (PlannedCommand(plan.source.name, "# remove key, credentials and guard of this run"),)
 
     def advance(self, run: Run) -> StepOutcome:
         return done() if give_back(run) else again(ASK_SECONDS)

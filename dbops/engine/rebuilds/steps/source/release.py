@@ -18,7 +18,7 @@ def start_guard(run: Run, name: str) -> JobState:
     state = run.start_job(
         run.source,
         name,
-        "guard: ends the backup, resumes replication and takes the key away when the run is over or silent",
+        "guard: end the backup, resume replication and remove the key when the run ends or goes silent",
         load("release", "guard"),
         run.run_id,
         run.source.authorized_keys_file,
@@ -32,7 +32,7 @@ def start_guard(run: Run, name: str) -> JobState:
         lock="guard",
     )
     run.checkpoint["guard_started"] = True
-    run.journal.finished(name, 0, "armed; it ends by itself when the run is over")
+    run.journal.finished(name, 0, "armed; ends automatically with the run")
     return state
 
 
@@ -99,4 +99,4 @@ def close_source(run: Run) -> None:
         timeout_seconds=30,
     )
     run.checkpoint["source_closed"] = True
-    run.journal.say(f"{source.name} is given back: the run's key and credentials are removed.", host=source.host)
+    run.journal.say(f"{source.name} is released: the run's key and credentials are removed.", host=source.host)

@@ -51,7 +51,7 @@ def pass_rate_on(run: Run) -> None:
 
 
 def _tell(run: Run, rate: int | None, why: str) -> None:
-    text = f"The stream is held to {rate / MIB:.1f} MiB/s{why}." if rate else "The stream goes at full speed."
+    text = f"Rate limit: {rate / MIB:.1f} MiB/s{why}." if rate else "Rate limit: none."
     run.journal.say(text, level=Level.WARNING if rate else Level.INFO, host=run.target.party.host)
 
 

@@ -63,7 +63,7 @@ class Prepare(JobStep):
         checkpoint = run.checkpoint["prepare.memory_bytes"] = within_what_is_free(planned, free)
         if checkpoint < planned:
             run.journal.say(
-                f"{size(free)} of memory are free by now: the copy is prepared with {size(checkpoint)} instead of {size(planned)}.",
+                f"{size(free)} of memory are free: prepare uses {size(checkpoint)} instead of {size(planned)}.",
                 level=Level.WARNING,
                 host=run.plan.target.host,
             )
@@ -89,7 +89,7 @@ class Prepare(JobStep):
             raise RemoteFailure(
                 "prepare.not_completed",
                 doing,
-                cause=f"its last line is: {log.strip()[-300:]}",
+                cause=f"last line: {log.strip()[-300:]}",
                 state=describe_data_location(run),
             )
         self._must_be_prepared(run, state.tails.get("out", ""))
@@ -113,7 +113,7 @@ class SetOwnership(JobStep):
     """Give every file to the target's user; take the source's identity out."""
 
     name = "set-ownership"
-    title = "Make the copy the target's own"
+    title = "Set ownership and identity"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         target = plan.target
@@ -140,7 +140,7 @@ class SetOwnership(JobStep):
         )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
-        job_must_succeed(state, "Making the copy the target's own")
+        job_must_succeed(state, "Setting ownership and identity")
         return done()
 
 

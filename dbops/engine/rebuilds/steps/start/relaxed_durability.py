@@ -41,7 +41,7 @@ def relax_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
     return tuple(
         PlannedCommand(
             plan.target.name,
-            f"{set_global(item.variable, item.value)}   # where it is set to {'less' if item.is_minimum else 'more'}",
+            f"{set_global(item.variable, item.value)}   # if set to {'less' if item.is_minimum else 'more'}",
         )
         for item in _relaxations(plan)
     )
@@ -51,7 +51,7 @@ def restore_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
     """Return what ``end_relaxation`` runs, for the plan's page."""
     if not plan.relaxes:
         return ()
-    back = (f"SET GLOBAL {item.variable} = (what it was before)" for item in _relaxations(plan))
+    back = (f"SET GLOBAL {item.variable} = (its earlier value)" for item in _relaxations(plan))
     return (*(PlannedCommand(plan.target.name, text) for text in back), PlannedCommand(plan.target.name, _sync(plan)))
 
 
@@ -123,7 +123,7 @@ def restore_durability(run: Run, database: Database) -> None:
             )
     if state["was"]:
         values = ", ".join(f"{variable} = {was}" for variable, was in state["was"].items())
-        run.journal.say(f"Settings are put back as they were: {values}.", host=run.plan.target.host)
+        run.journal.say(f"Settings restored: {values}.", host=run.plan.target.host)
     del run.checkpoint["relaxed"]
 
 
@@ -133,7 +133,7 @@ def restore_durability_at_end(run: Run) -> None:
         return
     found = _look(run)
     if not run.checkpoint.get("worthless") and (why := _find_worthless(run, found)):
-        run.journal.say(f"The copy is worthless: {why}.", level=Level.ERROR, host=run.plan.target.host)
+        run.journal.say(f"The copy is unusable: {why}.", level=Level.ERROR, host=run.plan.target.host)
     _forget_another_server(run, found)
     if "relaxed" in run.checkpoint:
         with closing(run.target.connect(10.0)) as database:
@@ -182,7 +182,7 @@ def _relax_one(run: Run, database: Database, state: dict[str, Any], item: Relaxa
         raise
     except RemoteFailure as error:  # it is no more than slower without
         run.journal.finished(key, 1, str(error))
-        run.journal.say(f"{item.variable} stays as it is: {error}", level=Level.WARNING, host=run.plan.target.host)
+        run.journal.say(f"{item.variable} is unchanged: {error}", level=Level.WARNING, host=run.plan.target.host)
         del state["was"][item.variable]
 
 
@@ -221,7 +221,7 @@ def _has_what_it_needs(database: Database, item: Relaxation) -> bool:
 def _tell(run: Run, state: dict[str, Any]) -> None:
     target = run.plan.target
     if not state["was"]:
-        run.journal.say(f"No setting of {target.name} is relaxed: all are already, or cannot be.", host=target.host)
+        run.journal.say(f"No settings of {target.name} to relax.", host=target.host)
         return
     wanted = {item.variable: item for item in _relaxations(run.plan)}
     changes = ", ".join(f"{name} {was} -> {wanted[name].value}" for name, was in state["was"].items() if name in wanted)
@@ -257,11 +257,9 @@ def _find_worthless(run: Run, found: dict[str, str]) -> str:
     mark = run.checkpoint.get("undurable")
     if mark and not run.checkpoint.get("worthless"):
         if mark["boot"] and found["boot"] and found["boot"] != mark["boot"]:
-            run.checkpoint["worthless"] = (
-                "its host was restarted while what was committed did not have to be on the disk"
-            )
+            run.checkpoint["worthless"] = "its host restarted while commits were not flushed to disk"
         elif mark["server"] and found["server"] != mark["server"]:
-            run.checkpoint["worthless"] = "its server ended while pages were written without doublewrite"
+            run.checkpoint["worthless"] = "its server ended while doublewrite was off"
     return str(run.checkpoint.get("worthless", ""))
 
 
@@ -269,7 +267,7 @@ def _must_be_worth(run: Run, found: dict[str, str]) -> None:
     if why := _find_worthless(run, found):
         raise RemoteFailure(
             "copy.worthless",
-            f"Rolling {run.plan.target.name} forward with relaxed settings",
+            f"Catching up {run.plan.target.name} with relaxed settings",
             cause=why,
         )
 
@@ -281,9 +279,9 @@ def _forget_another_server(run: Run, found: dict[str, str]) -> None:
         del run.checkpoint["relaxed"]
         run.checkpoint.pop("relaxed.applier", None)
         if found["server"]:
-            text = "The server was restarted meanwhile: its settings are those of its option files. What it had committed is there."
+            text = "The server restarted and uses the settings of its option files. No committed data was lost."
         else:
-            text = "The server does not run any more: what was relaxed has ended with it."
+            text = "The server no longer runs, so no setting is relaxed."
         run.journal.say(text, level=Level.WARNING, host=run.plan.target.host)
 
 
@@ -303,7 +301,7 @@ def _settle(run: Run) -> StepOutcome:
         run.checkpoint["settle.started"] = True
     state = run.target.jobs.follow(SETTLE, wait_seconds=0.8)
     if state.status is JobStatus.RUNNING:
-        run.journal.progress(note="seeing that everything is on the disk")
+        run.journal.progress(note="flushing data to disk")
         return again()
     if state.status is JobStatus.ABSENT:
         del run.checkpoint["settle.started"]
