@@ -90,34 +90,7 @@ class Command(DbopsCommand):
         parser.add_argument(
             "--first", action="store_true", help="move the instance's rebuild to the front of its queue"
         )
-        parser.add_argument("--cancel", action="store_true", help="cancel the instance's unfinished rebuild")
-        parser.add_argument(
-            "--roll-back",
-            action="store_true",
-            help="put the old data of the last failed rebuild back and start the instance",
-        )
-        parser.add_argument(
-            "--resume",
-            action="store_true",
-            help="continue with the complete copy of the last failed rebuild, if that is safe",
-        )
-        parser.add_argument(
-            "--again",
-            action="store_true",
-            help="repeat the last unsuccessful rebuild with the same source, method, old data, rate and reason",
-        )
-        for verb, text in APPROVAL_HELP.items():
-            parser.add_argument(f"--{verb}", action="store_true", help=text)
-        parser.add_argument(
-            "--force-fail", action="store_true", help="mark a lost rebuild as failed without contacting its hosts"
-        )
-        parser.add_argument("--follow", action="store_true", help="print events until the rebuild ends")
-        parser.add_argument(
-            "--json", action="store_true", help="print one JSON object per line; the last one is the result"
-        )
-        parser.add_argument(
-            "--as", dest="user", help="act as this operator (default: cli-<login name>, created if missing)"
-        )
+        _add_controls(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["json"]
@@ -330,6 +303,38 @@ class Command(DbopsCommand):
             "seconds": (rebuild.finished_at - rebuild.requested_at).total_seconds() if rebuild.finished_at else None,
             "steps": steps,
         }
+
+
+def _add_controls(parser: CommandParser) -> None:
+    """Add the options that control or follow an existing rebuild, and the output options."""
+    parser.add_argument("--cancel", action="store_true", help="cancel the instance's unfinished rebuild")
+    parser.add_argument(
+        "--roll-back",
+        action="store_true",
+        help="put the old data of the last failed rebuild back and start the instance",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue with the complete copy of the last failed rebuild, if that is safe",
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="repeat the last unsuccessful rebuild with the same source, method, old data, rate and reason",
+    )
+    for verb, text in APPROVAL_HELP.items():
+        parser.add_argument(f"--{verb}", action="store_true", help=text)
+    parser.add_argument(
+        "--force-fail", action="store_true", help="mark a lost rebuild as failed without contacting its hosts"
+    )
+    parser.add_argument("--follow", action="store_true", help="print events until the rebuild ends")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object per line; the last one is the result"
+    )
+    parser.add_argument(
+        "--as", dest="user", help="act as this operator (default: cli-<login name>, created if missing)"
+    )
 
 
 def _expected_start(rebuild: Rebuild) -> dict[str, Any]:
