@@ -1,10 +1,10 @@
-"""What every row has that is driven by whichever worker takes it."""
+"""Base of rows that a worker drives under a lease."""
 
 from django.db import models
 
 
 class Leased(models.Model):
-    """The columns of a lease. ``fence`` grows with each one: the hosts refuse a smaller one. Written by ``dbops.lifecycle`` alone."""
+    """The columns of a lease. ``fence`` grows with each lease; hosts refuse older ones. Only ``dbops.lifecycle`` writes them."""
 
     run_token = models.CharField(max_length=32, blank=True)
     lease_owner = models.CharField(max_length=64, blank=True)
