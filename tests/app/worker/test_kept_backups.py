@@ -57,7 +57,7 @@ def test_that_it_is_published_is_written_before_it_is_done(played: Played, sched
     run = begun(schedule)
     played.play(running(), running())
     drive(run)
-    FakeJobs(played.host).expect("# Give a whole backup", die, "published\n")
+    FakeJobs(played.host).expect("# Rename a complete backup", die, "published\n")
     played.finish()
     drive(run)
     assert known[0]["final"] == {"bytes": 1000, "sha256": samples.SHA}
@@ -130,7 +130,7 @@ def test_older_backups_go_only_when_the_new_one_is_recorded(played: Played, sche
         seen.append(BackupRun.objects.get(pk=run.pk).status)
         return played.remove(ran)
 
-    FakeJobs(played.host).expect("# Remove files of backups", look)
+    FakeJobs(played.host).expect("# Remove backup files", look)
     played.finish(USUAL)
     end(run)
     assert seen == ["succeeded"]
@@ -146,7 +146,7 @@ def test_what_was_not_there_is_not_taken_for_removed(played: Played, schedule: B
     run = begun(schedule)
     played.play(running())
     drive(run)
-    FakeJobs(played.host).expect("# Remove files of backups", lambda ran: f"absent {ran.arguments[-1]}\n")
+    FakeJobs(played.host).expect("# Remove backup files", lambda ran: f"absent {ran.arguments[-1]}\n")
     played.finish(USUAL)
     assert end(run).status == "succeeded"
     assert BackupRun.objects.get(pk=old.pk).removed_at is None
