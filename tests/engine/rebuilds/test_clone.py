@@ -253,7 +253,7 @@ def test_3707_means_start_me() -> None:
         ),
         ({"outcome": {"state": "Completed", "error": "0", "gtid": ""}}, "clone.incomplete", "Completed"),
         ({"statuses": {"clone": 0, "server": 1}}, "clone.server", "status 1"),
-        ({"statuses": {"clone": 0}, "last": "could not be removed"}, "clone.server", "could not be taken out"),
+        ({"statuses": {"clone": 0}, "last": "could not be taken out"}, "clone.server", "could not be taken out"),
     ],
 )
 def test_what_is_no_whole_clone(changes: dict[str, Any], code: str, words: str) -> None:
