@@ -89,7 +89,9 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "dbops.web.live.status_bars.bars",
             ],
-            "builtins": [f"dbops.web.templatetags.{name}" for name in ("dbops", "moments", "sample", "forecasts")],
+            "builtins": [
+                f"dbops.web.templatetags.{name}" for name in ("dbops", "moments", "sample", "forecasts", "topology")
+            ],
         },
     }
 ]

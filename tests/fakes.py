@@ -103,7 +103,7 @@ def _run_here(ran: Ran, timeout_seconds: float) -> CommandResult:
     try:
         done = subprocess.run(command, input=ran.stdin, capture_output=True, timeout=timeout_seconds, check=False)
     except subprocess.TimeoutExpired:
-        raise Unreachable("ssh.timeout", "Waiting for a command", found=f"{timeout_seconds:g} s") from None
+        raise Unreachable("ssh.timeout", "Waiting for a command", cause=f"{timeout_seconds:g} s") from None
     status = None if done.returncode < 0 else done.returncode
     return CommandResult(status, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
@@ -205,7 +205,7 @@ class FakeJobs(Jobs):
         if known:
             return known.state
         if any(job.lock == lock and job.state.status is JobStatus.RUNNING for job in self.host.order):
-            raise RemoteFailure("host.busy", f"Starting {name}", found=f"the lock {lock} is held by another job")
+            raise RemoteFailure("host.busy", f"Starting {name}", cause=f"the lock {lock} is held by another job")
         states = self._states(name)
         secrets = dict(secrets or {})
         job = StartedJob(name, script, arguments, secrets, lock, states[0], states[1:], secrets_left=set(secrets))
@@ -264,14 +264,14 @@ class FakeJobs(Jobs):
         if self.host.failures:
             raise self.host.failures.pop(0)
         if fenced and self.token < self.host.fence:
-            raise Refused("host.fenced", "Working on the host", found=str(self.host.fence))
+            raise Refused("host.fenced", "Working on the host", cause=str(self.host.fence))
         if fenced:
             self.host.fence = self.token
 
     @staticmethod
     def _check_name(name: str) -> None:
         if not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", name):
-            raise Bug("host.bad_request", "Naming a job", found=repr(name))
+            raise Bug("host.bad_request", "Naming a job", cause=repr(name))
 
 
 class FakeDatabase(Database):
@@ -314,11 +314,11 @@ class FakeDatabase(Database):
         if self.down:
             raise self.down
         if self._lost:
-            raise Unreachable("mysql.unreachable", "Talking to the server", found="the connection was lost before")
+            raise Unreachable("mysql.unreachable", "Talking to the server", cause="the connection was lost before")
         self.executed.append((sql, tuple(parameters)))
         return self.answers.find(sql, default, sql, tuple(parameters))
 
 
 def server_error(number: int, text: str) -> RemoteFailure:
     """Return what a server's refusal of a statement raises."""
-    return RemoteFailure("mysql.error", "Running a statement", found=f"{number}: {text}")
+    return RemoteFailure("mysql.error", "Running a statement", cause=f"{number}: {text}")

@@ -58,7 +58,7 @@ def strangers(path: Path, *allowed: str) -> set[str]:
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=name)
-def test_sizes(path):
+def test_files_and_functions_stay_within_their_limits(path):
     text = path.read_text()
     assert text.count("\n") <= FILE_LINES, f"{name(path)} has {text.count(chr(10))} lines: it is two ideas"
     for function in functions(ast.parse(text)):
@@ -67,25 +67,25 @@ def test_sizes(path):
 
 
 @pytest.mark.parametrize("path", PRODUCT, ids=name)
-def test_nothing_is_imported_inside_a_function(path):
+def test_functions_import_nothing(path):
     for function in functions(ast.parse(path.read_text())):
         inside = [node.lineno for node in ast.walk(function) if isinstance(node, ast.Import | ast.ImportFrom)]
         assert inside == [], f"{name(path)}: {function.name} hides an import, and with it a cycle"
 
 
 @pytest.mark.parametrize("path", ENGINE, ids=name)
-def test_the_engine_needs_python_alone(path):
+def test_engine_imports_only_python(path):
     assert strangers(path, "dbops.engine") == set()
 
 
 @pytest.mark.parametrize("path", [path for path in ENGINE if path not in ON_HOSTS], ids=name)
-def test_the_engine_has_no_clock_and_no_network(path):
+def test_engine_uses_no_clock_and_no_network(path):
     """What it needs of the world comes through ``dbops.engine.ports``."""
     assert imported(path) & {"asyncio", "http", "os", "socket", "subprocess", "threading", "time", "urllib"} == set()
 
 
 @pytest.mark.parametrize("path", ON_HOSTS, ids=name)
-def test_what_runs_on_hosts_is_sent_there_and_imported_by_nobody(path):
+def test_host_scripts_are_never_imported(path):
     """It is text to the engine, as the shell's scripts are, and it needs an old Python alone."""
     module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
     assert strangers(path) == set()
@@ -94,11 +94,11 @@ def test_what_runs_on_hosts_is_sent_there_and_imported_by_nobody(path):
 
 
 @pytest.mark.parametrize("path", DRIVERS, ids=name)
-def test_drivers_know_the_engine_and_their_library(path):
+def test_drivers_import_only_the_engine_and_their_library(path):
     assert strangers(path, "dbops.engine", "dbops.drivers", "paramiko", "pymysql") == set()
 
 
-def test_the_check_sees_what_it_must_see(tmp_path, monkeypatch):
+def test_import_check_finds_each_kind_of_import(tmp_path, monkeypatch):
     """A test of these tests: each kind of import is found."""
     package = tmp_path / "dbops" / "engine"
     package.mkdir(parents=True)

@@ -20,7 +20,7 @@ from script.lib.supervisor import Failed
 ROOT = Path(__file__).parents[1]
 
 
-def test_every_name_has_its_module_and_no_name_is_the_rebuild() -> None:
+def test_bench_names_have_modules_and_exclude_rebuild() -> None:
     for name, (module, what) in benches.BENCHES.items():
         assert find_spec(f"script.lib.{module}") is not None, name
         assert what
@@ -29,7 +29,7 @@ def test_every_name_has_its_module_and_no_name_is_the_rebuild() -> None:
     assert benches.choose(["clone", "--rounds", "2"]) == ("clone", ["--rounds", "2"])
 
 
-def test_what_the_scripts_install_is_a_function_that_there_is() -> None:
+def test_install_functions_exist() -> None:
     shell = {
         file: file.read_text() for file in (ROOT / "script").rglob("*") if file.suffix in ("", ".sh") and file.is_file()
     }
@@ -41,7 +41,7 @@ def test_what_the_scripts_install_is_a_function_that_there_is() -> None:
     assert {"need", "need_mysql"} <= called
 
 
-def test_every_bench_module_with_a_main_has_a_name() -> None:
+def test_bench_modules_with_a_main_have_a_name() -> None:
     modules = {path.stem for path in (ROOT / "script/lib").glob("bench*.py") if "\ndef main(" in path.read_text()}
     modules -= {
         "benches",
@@ -66,7 +66,7 @@ def test_ratios_are_made_within_a_round() -> None:
         (Goal(3, unit=" s"), 2.0, True, "at most 3 s"),
     ],
 )
-def test_a_goal_bounds_from_its_side(goal: Goal, value: float, met: bool, words: str) -> None:
+def test_goal_limits_one_side(goal: Goal, value: float, met: bool, words: str) -> None:
     assert (goal.is_met(value), goal.words()) == (met, words)
 
 
@@ -74,7 +74,7 @@ def cells(row: Row) -> list[str]:
     return [cell.strip() for cell in row.line().strip("|").split("|")]
 
 
-def test_a_row_tells_its_median_and_its_limit_only_where_the_goal_is_missed() -> None:
+def test_row_has_a_note_only_when_the_goal_is_missed() -> None:
     reached, missed = row_of("stream", [1.01, 1.00, 1.2], "the disk"), row_of("stream", [1.1, 1.2, 1.3], "the disk")
     assert cells(reached)[2:] == ["1.01", *cells(reached)[3:4], "3", "yes"]
     assert re.findall(r"[\d.]+", cells(reached)[3]) == ["1.00", "1.20"]
@@ -83,21 +83,21 @@ def test_a_row_tells_its_median_and_its_limit_only_where_the_goal_is_missed() ->
     assert (reached.note, missed.note) == ("", "the disk")
 
 
-def test_a_row_with_a_unit_shows_it() -> None:
+def test_row_with_a_unit_shows_it() -> None:
     row = row_of("around", [2.5])
     assert row.goal.unit == " s"
     assert cells(row)[2] == "2.50 s"
     assert cells(row)[4:] == ["1", "yes"]
 
 
-def test_what_was_not_measured_says_why_and_counts_as_nothing() -> None:
+def test_unmeasured_row_has_a_note_and_no_values() -> None:
     rows = rows_without("fan-out", "no fan-out here")
     assert [row.values for row in rows] == [(), ()]
     assert all("fan-out" in row.note for row in rows)
     assert all(cells(row)[2:5] == ["–", "–", "0"] for row in rows)
 
 
-def test_the_page_has_every_row_every_note_and_the_seconds() -> None:
+def test_page_has_every_row_note_and_duration() -> None:
     group = Group(
         "Stream",
         (row_of("stream", [2.0], "the disk"), *rows_without("clone", "no MySQL")),
@@ -113,13 +113,13 @@ def test_the_page_has_every_row_every_note_and_the_seconds() -> None:
     assert page.index("## Stream") < page.index("A lab.") < page.index("| stream | 3.00 | 2.00 | 4.00 | 2 |")
 
 
-def test_a_page_where_all_was_reached_has_no_notes() -> None:
+def test_page_has_no_notes_when_every_goal_is_met() -> None:
     page = document("now", [Group("Stream", (row_of("stream", [1.0], "some limit"),))])
     assert not [line for line in page.splitlines() if line.startswith(f"* {GOALS['stream'][0][0]}:")]
     assert "some limit" not in page
 
 
-def test_every_row_is_measured_by_one_part() -> None:
+def test_row_belongs_to_one_part() -> None:
     keys = [key for part in PARTS for key in part.keys]
     assert sorted(keys) == sorted(GOALS)
     assert parse(["--only", "stream,clone"]).wanted == {"stream", "clone"}
@@ -128,7 +128,7 @@ def test_every_row_is_measured_by_one_part() -> None:
         parse(["--only", "strem"])
 
 
-def test_seconds_are_told_with_median_and_spread() -> None:
+def test_table_has_median_and_spread() -> None:
     assert table({"a": [3.0, 1.0, 2.0]})[-1] == "| a | 2.00 | 1.00 | 3.00 | 3 |"
 
 
@@ -160,7 +160,7 @@ def values(rows: tuple[Row, ...]) -> list[tuple[str, tuple[float, ...]]]:
     return [(row.key, tuple(round(value, 3) for value in row.values)) for row in rows]
 
 
-def test_the_rows_of_the_stream_come_from_the_right_seconds() -> None:
+def test_stream_rows_use_their_own_seconds() -> None:
     rows = rows_of(SAMPLES)
     assert values(rows) == [
         ("stream", (1.0, 1.2)),
@@ -179,13 +179,13 @@ def test_the_rows_of_the_stream_come_from_the_right_seconds() -> None:
     assert "0.56" in bench_ciphers.row(slower).note
 
 
-def test_rows_that_were_not_asked_for_need_no_samples() -> None:
+def test_unrequested_rows_need_no_samples() -> None:
     names = ("by hand", "restore", "dump", "bytes", "physical", "rebuild by archive")
     rows = rows_of({name: found for name, found in SAMPLES.items() if not name.startswith(names)})
     assert {row.key for row in rows} == {"around", "worker"} < set(KEYS)
 
 
-def test_a_session_costs_what_its_processes_do(tmp_path: Path) -> None:
+def test_session_cost_is_the_sum_of_its_processes(tmp_path: Path) -> None:
     def process(pid: int, session: int, own: int, ended: int, pages: int) -> None:
         (tmp_path / str(pid)).mkdir()
         fields = [
@@ -212,7 +212,7 @@ def test_a_session_costs_what_its_processes_do(tmp_path: Path) -> None:
     assert cost.resident_bytes == 20 * os.sysconf("SC_PAGE_SIZE")
 
 
-def test_programs_are_added_up_by_name_from_the_beginning_of_the_block_on(tmp_path: Path) -> None:
+def test_programs_are_summed_by_name_since_the_block_began(tmp_path: Path) -> None:
     def process(pid: int, name: str, born: int, ticks: int) -> None:
         fields = [0] * 50
         fields[11], fields[12], fields[19] = ticks, 1, born
@@ -239,7 +239,7 @@ def wait_until_true(condition: Callable[[], bool]) -> bool:
     return False
 
 
-def test_a_cost_lies_between_the_looks_nearest_to_both_moments() -> None:
+def test_cost_between_uses_the_nearest_samples() -> None:
     costs = [
         Cost(1.0, 0.1, 5_000_000),
         Cost(2.0, 0.3, 9_000_000),
@@ -252,7 +252,7 @@ def test_a_cost_lies_between_the_looks_nearest_to_both_moments() -> None:
         cost_between([], 1.0, 2.0)
 
 
-def test_the_first_byte_is_the_oldest_file_but_for_the_mark(tmp_path: Path) -> None:
+def test_first_byte_is_the_oldest_file_except_the_mark(tmp_path: Path) -> None:
     (tmp_path / ".dbops-1").touch()
     marked = float(
         subprocess.run(["stat", "-c", "%.W", tmp_path / ".dbops-1"], capture_output=True, text=True, check=True).stdout
@@ -267,6 +267,6 @@ def test_the_first_byte_is_the_oldest_file_but_for_the_mark(tmp_path: Path) -> N
     assert first_birth(tmp_path) == found
 
 
-def test_a_directory_without_files_has_no_first_byte(tmp_path: Path) -> None:
+def test_first_byte_is_none_in_an_empty_directory(tmp_path: Path) -> None:
     with pytest.raises(Failed):
         first_birth(tmp_path)

@@ -24,7 +24,7 @@ def copied_by_dockerfile() -> list[str]:
     return [path for line in lines for path in line.split()]
 
 
-def test_every_process_of_the_product_is_a_service():
+def test_every_process_is_a_service():
     assert set(SERVICES) == {"redis", "migrate", "web", "worker", "beat"} == commands_of_run()
 
 
@@ -33,7 +33,7 @@ def test_service_runs_the_command_of_its_name(name):
     assert SERVICES[name]["command"] == ["script/run", name]
 
 
-def test_run_refuses_what_it_does_not_know():
+def test_run_refuses_an_unknown_command():
     refused = subprocess.run([ROOT / "script" / "run", "nonsense"], capture_output=True, text=True, check=False)
     assert refused.returncode == 2
     assert all(name in refused.stderr for name in SERVICES)
@@ -47,7 +47,7 @@ def test_service_waits_for_redis_and_the_tables(name):
     }
 
 
-def test_state_is_in_volumes_that_are_declared():
+def test_state_is_in_declared_volumes():
     used = {volume.partition(":")[0] for service in SERVICES.values() for volume in service["volumes"]}
     assert used == set(COMPOSE["volumes"])
 
@@ -59,7 +59,7 @@ def test_process_keeps_its_state_in_the_volume(name):
     assert SERVICES[name]["environment"]["DBOPS_STATE_DIR"] == path
 
 
-def test_only_the_web_process_can_be_reached_from_outside():
+def test_only_web_is_reachable_from_outside():
     assert [name for name, service in SERVICES.items() if "ports" in service] == ["web"]
     assert SERVICES["web"]["ports"] == ["${DBOPS_LISTEN:-127.0.0.1:8000}:8000"]
     assert SERVICES["redis"]["networks"] == ["queue"]
@@ -70,14 +70,14 @@ def test_worker_gets_longer_to_end_than_it_takes():
     assert int(SERVICES["worker"]["stop_grace_period"].rstrip("s")) >= stage.STOP_SECONDS["worker"]
 
 
-def test_no_secret_stands_in_the_file():
+def test_compose_file_contains_no_secret():
     names = {key for service in SERVICES.values() for key in service.get("environment", {})}
     assert not [name for name in names if re.search("PASSWORD|SECRET|TOKEN|_KEY", name)]
     text = (ROOT / "docker-compose.yml").read_text()
     assert set(re.findall(r"[a-z]+://[^:/]+", text)) == {"redis://redis", "http://localhost"}
 
 
-def test_everything_the_image_copies_exists_and_is_let_through():
+def test_image_copies_existing_files():
     ignored = (ROOT / ".dockerignore").read_text().split()
     for path in copied_by_dockerfile():
         assert (ROOT / path).exists(), path
@@ -88,7 +88,7 @@ def test_image_does_not_run_as_root():
     assert re.search(r"^USER dbops$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
 
 
-def test_the_demonstration_starts_the_same_commands():
+def test_demo_starts_the_same_commands():
     """``script/demo`` starts its processes as ``script/run NAME``."""
     assert (ROOT / "script" / "run").stat().st_mode & 0o111
     assert set(stage.STOP_SECONDS) == set(SERVICES) - {"migrate"}

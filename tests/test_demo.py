@@ -31,7 +31,7 @@ def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stage:
     return found
 
 
-def test_it_waits_for_both_addresses(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_demo_waits_for_both_addresses(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     stage.start_sample({})
     asked: list[str] = []
 
@@ -44,7 +44,7 @@ def test_it_waits_for_both_addresses(stage: Stage, monkeypatch: pytest.MonkeyPat
     assert asked == [stage.address, stage.sample_address, stage.sample_address]
 
 
-def test_a_sample_that_ends_by_itself_is_told(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sample_process_that_ends_is_reported(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(process: Process) -> None:
         raise Failed(f"{process.name} ended by itself")
 
@@ -55,7 +55,7 @@ def test_a_sample_that_ends_by_itself_is_told(stage: Stage, monkeypatch: pytest.
         stage.wait_for_web()
 
 
-def test_the_sample_has_a_folder_a_port_and_a_mark_of_its_own(stage: Stage, tmp_path: Path) -> None:
+def test_sample_has_its_own_folder_port_and_mark(stage: Stage, tmp_path: Path) -> None:
     stage.start_sample({"operator": "secret"})
     [process] = stage.processes
     assert process.environment["DBOPS_STATE_DIR"] == str(tmp_path) != str(FOLDER)

@@ -116,7 +116,7 @@ def test_check_fails_and_writes_nothing_when_a_page_differs(tmp_path: Path, monk
     assert (tmp_path / "reference" / "blockers.md").read_text() != old
 
 
-def test_architecture_shows_the_state_machine_as_it_is() -> None:
+def test_architecture_shows_the_current_state_machine() -> None:
     for status in Status:
         assert f"| `{status}` |" in ARCHITECTURE
         if TRANSITIONS[status]:

@@ -1,7 +1,7 @@
-"""Every error code that the code can raise has an entry in ``docs/reference/errors.md``, and every entry is raised somewhere.
+"""Every error code that the code can raise has an entry in the error catalogue, and every entry is raised somewhere.
 
 Codes are read from the source: the first argument of the errors' constructors, also where it is handed through a helper's
-parameter. What is put together at run time stands in ``DYNAMIC``, with the place where its codes are read from.
+parameter. What is put together at run time is in ``DYNAMIC``, with the place where its codes are read from.
 """
 
 import ast
@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from dbops.drivers.jobs import ADVICE, LAUNCHER, REFUSALS
+from dbops.drivers.jobs import LAUNCHER, REFUSALS
 from dbops.engine import errors
-from dbops.engine.flavors.failures import CATALOGUE
+from dbops.engine.catalogue import CATALOGUE, SECTIONS
+from dbops.engine.catalogue.entries import Entry
+from dbops.engine.flavors.failures import CATALOGUE as KNOWN_FAILURES
 from dbops.engine.restore_tests.result import FAILURES, HOSTS, OPERATORS
 
 ROOT = Path(__file__).parents[1]
@@ -23,8 +25,9 @@ WHO = {
     for name, kind in vars(errors).items()
     if isinstance(kind, type) and issubclass(kind, errors.DbopsError) and kind is not errors.DbopsError
 }
-CODE = re.compile(r"[a-z]+(\.[a-z_]+)?")
-ENTRY = re.compile(r"^### `([^`]+)`\n\n\*([a-z ]+)\* (.+?)\n\n(.+?)(?=\n\n#|\n*\Z)", re.MULTILINE | re.DOTALL)
+KINDS = (errors.Refused, errors.RemoteFailure, errors.Cancelled, errors.Bug)
+CODE = re.compile(r"[a-z_]+(\.[a-z_]+)?")
+SETTING = re.compile(r"DBOPS_[A-Z_]*[A-Z]")
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Codes = set[tuple[str, str]]
@@ -134,7 +137,7 @@ def returned_first(path: str, *functions: str) -> set[str]:
 
 
 def catalogue() -> Codes:
-    return {(failure.code, "host") for _, failure in CATALOGUE}
+    return {(failure.code, "host") for _, failure in KNOWN_FAILURES}
 
 
 def of_evidence() -> Codes:
@@ -192,43 +195,55 @@ def collect() -> tuple[Codes, list[str], set[str]]:
 
 
 CODES, UNREAD, SEEN = collect()
-ENTRIES = {found[1]: found for found in ENTRY.finditer((ROOT / "docs" / "reference" / "errors.md").read_text())}
 
 
-def test_every_place_that_raises_an_error_was_read() -> None:
+def test_error_scan_reads_every_raise() -> None:
     assert UNREAD == [], "write the code as a constant, or name the place in DYNAMIC"
     assert set(DYNAMIC) == SEEN
 
 
-def test_the_reading_finds_what_is_known_to_be_there() -> None:
+def test_error_scan_finds_known_codes() -> None:
     """A constant, a helper's parameter, a class of its own, the catalogue, the evidence, and the script on the host."""
     known = {("mysql.error", "host"), ("plan.stale", "operator"), ("fleet.file", "operator"), ("bug", "dbops")}
     known |= {("stream.disk_full", "host"), ("stream.unproven", "host"), ("host.fenced", "operator")}
-    known |= {("flavor.unsupported", "operator"), ("rebuild.cancelled", "nobody")}
+    known |= {("flavor.unsupported", "operator"), ("rebuild.cancelled", "none")}
     assert known - CODES == set()
 
 
-def test_the_launcher_has_advice_for_each_of_its_codes() -> None:
-    assert {code for code, _ in of_launcher()} == set(ADVICE)
+def test_catalogue_has_each_code_of_the_launcher_and_of_known_failures() -> None:
+    assert {code for code, _ in of_launcher() | catalogue()} <= set(CATALOGUE)
 
 
 @pytest.mark.parametrize("code", sorted({code for code, _ in CODES}))
-def test_a_code_is_documented(code: str) -> None:
+def test_code_has_an_entry(code: str) -> None:
     assert CODE.fullmatch(code)
-    assert code in ENTRIES, f"docs/reference/errors.md has no entry for {code}"
+    assert CATALOGUE[code].code == code
 
 
-@pytest.mark.parametrize("code", sorted(ENTRIES))
-def test_an_entry_says_who_must_act_and_is_raised(code: str) -> None:
-    assert {who for name, who in CODES if name == code} == {ENTRIES[code][2]}
+@pytest.mark.parametrize("entry", CATALOGUE.values(), ids=lambda entry: entry.code)
+def test_entry_is_used_and_says_who_must_act(entry: Entry) -> None:
+    assert {who for name, who in CODES if name == entry.code} == {entry.who}
 
 
-@pytest.mark.parametrize("code", sorted(ENTRIES))
-def test_an_entry_says_what_is_left_and_what_to_do(code: str) -> None:
-    assert re.search(r"^\*\*Left:\*\* .+", ENTRIES[code][4], re.MULTILINE)
-    assert re.search(r"^\*\*Next:\*\* .+", ENTRIES[code][4], re.MULTILINE)
+@pytest.mark.parametrize("entry", CATALOGUE.values(), ids=lambda entry: entry.code)
+def test_entry_has_short_texts_and_names_settings_that_exist(entry: Entry) -> None:
+    known = (ROOT / "dbops" / "settings.py").read_text()
+    for text in (entry.summary, entry.state, entry.next_step):
+        assert text.endswith(".")
+        assert text.count("`") % 2 == 0
+        assert len(re.findall(r"[.?!](?= |$)", text)) <= 4
+        assert all(setting in known for setting in SETTING.findall(text))
 
 
-def test_no_entry_stands_twice_or_is_written_in_another_way() -> None:
-    headings = re.findall(r"^### `([^`]+)`", (ROOT / "docs" / "reference" / "errors.md").read_text(), re.MULTILINE)
-    assert headings == list(ENTRIES)
+def test_no_code_has_two_entries() -> None:
+    assert len(CATALOGUE) == sum(len(section.entries) for section in SECTIONS)
+
+
+@pytest.mark.parametrize("entry", CATALOGUE.values(), ids=lambda entry: entry.code)
+def test_error_takes_state_and_next_step_from_the_catalogue_unless_its_place_knows_more(entry: Entry) -> None:
+    kind = next(kind for kind in KINDS if kind.who == entry.who)
+    error = kind(entry.code, "Testing")
+    assert (error.state, error.next_step) == (entry.state, entry.next_step)
+    assert entry.code in str(error)
+    error = kind(entry.code, "Testing", state="here", next_step="there")
+    assert (error.state, error.next_step) == ("here", "there")

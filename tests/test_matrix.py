@@ -10,15 +10,15 @@ from tests.matrix import DOCUMENT, RECORDED, RUN, SERVERS, UNTRIED, WAYS, Mark, 
 SERVER = {server.name: server for server in SERVERS}
 
 
-def test_the_table_is_what_the_markers_say() -> None:
+def test_version_table_equals_the_markers() -> None:
     assert DOCUMENT.read_text() == document(), "run script/matrix"
 
 
-def test_nothing_that_a_test_does_is_refused_by_the_plan() -> None:
+def test_plan_refuses_nothing_that_a_test_does() -> None:
     assert [mark for mark in marks() if refusal(SERVER[mark.server], mark.way)] == []
 
 
-def test_what_is_recorded_is_run_nowhere_and_what_is_not_said_is_not_tried() -> None:
+def test_recorded_is_not_run_and_unsaid_is_not_tried() -> None:
     found = [Mark("recorded", "MySQL 8.0", "xbstream", "a"), Mark("runs", "MariaDB 10.11", "xbstream", "b")]
     assert cell(SERVER["MySQL 8.0"], "xbstream", found) == RECORDED
     assert cell(SERVER["MariaDB 10.11"], "xbstream", found) == RUN
@@ -36,19 +36,19 @@ def test_what_is_recorded_is_run_nowhere_and_what_is_not_said_is_not_tried() -> 
         ("MySQL 9.7", "archive", "no: no XtraBackup"),
     ],
 )
-def test_no_carries_its_reason(server: str, way: str, words: str) -> None:
+def test_refused_cell_has_its_reason(server: str, way: str, words: str) -> None:
     assert words in cell(SERVER[server], way, [])
 
 
 @pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)
-def test_dumps_and_relaxed_settings_are_for_every_server(server: matrix.Server) -> None:
+def test_dumps_and_relaxed_settings_apply_to_every_server(server: matrix.Server) -> None:
     assert refusal(server, "dump") == ""
     assert refusal(server, "catch-up") == ""
     if server.tool:
         assert [way for way in WAYS if way != "clone" and refusal(server, way)] == []
 
 
-def test_a_marker_of_another_word_is_an_error(tmp_path: Path) -> None:
+def test_marker_with_another_word_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         'import pytest\n\n@pytest.mark.runs("MariaDB 11.9", "xbstream")\ndef test(): ...\n'
     )
@@ -61,7 +61,7 @@ def test_a_marker_of_another_word_is_an_error(tmp_path: Path) -> None:
     assert (mark.kind, mark.server, mark.way) == ("runs", "MySQL 9.7", "clone")
 
 
-def test_the_list_of_a_run_tells_what_the_table_says_and_nobody_saw() -> None:
+def test_unseen_lists_claims_that_no_run_confirmed() -> None:
     claims = {
         ("MariaDB 10.11", "xbstream"),
         ("MariaDB 10.11", "restore_test"),

@@ -13,23 +13,23 @@ ENTRIES = [entry for entries in PACKAGES.values() for entry in entries]
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry["file"])
-def test_file_is_the_one_that_was_vendored(entry):
+def test_vendored_file_has_its_checksum(entry):
     assert hashlib.sha256((VENDOR / entry["file"]).read_bytes()).hexdigest() == entry["sha256"]
 
 
-def test_nothing_unlisted_stands_there():
+def test_vendor_folder_has_no_unlisted_file():
     present = {str(path.relative_to(VENDOR)) for path in VENDOR.rglob("*") if path.is_file()}
     assert present == {entry["file"] for entry in ENTRIES} | {"VENDORED.json", "VENDORED.md"}
 
 
-def test_file_names_carry_their_packages_version():
+def test_vendored_file_name_contains_the_version():
     for spec, entries in PACKAGES.items():
         version = spec.rpartition("@")[2]
         for entry in entries:
             assert version in entry["file"] or entry["file"].startswith("LICENSES/"), entry["file"]
 
 
-def test_the_page_for_people_names_every_file():
+def test_vendor_page_names_every_file():
     page = (VENDOR / "VENDORED.md").read_text()
     assert [entry["file"] for entry in ENTRIES if "LICENSES/" not in entry["file"] and entry["file"] not in page] == []
 

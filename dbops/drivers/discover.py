@@ -155,7 +155,7 @@ def read_node(host: str, port: int, open_database: Callable[[str, int], Database
         finally:
             database.close()
     except DbopsError as error:
-        return _unread((host, port), Problem(error.code, error.found or error.doing))
+        return _unread((host, port), Problem(error.code, error.cause or error.operation))
 
 
 def _read(host: str, port: int, database: Database) -> NodeReading:
@@ -202,7 +202,7 @@ def _ask(database: Database, sql: str, what: str, unread: list[str]) -> list[dic
     except DbopsError as error:
         if error.code != "mysql.error":
             raise
-        unread.append(f"The account cannot read {what}: {error.found}")
+        unread.append(f"The account cannot read {what}: {error.cause}")
         return None
 
 

@@ -31,14 +31,6 @@ READ_LIMIT_BYTES = 1024 * 1024
 REFUSALS = {"host.fenced"}
 #: temporary launcher errors: a command whose connection was cut still runs, with unknown state until it ends
 PASSING = {"host.guarded"}
-ADVICE = {
-    "host.fenced": "A newer worker has taken over this job; this one stops driving it",
-    "host.guarded": "dbops retries automatically",
-    "host.busy": "Wait until the other job on this instance ends, or stop it",
-    "host.start_failed": "Check the host's disk space and process limits, then try again",
-    "host.tool_missing": "Install this program on the host",
-    "host.fence_damaged": "Check this file; remove it if no rebuild of this instance is running",
-}
 
 
 class HostJobs(Jobs):
@@ -55,7 +47,7 @@ class HostJobs(Jobs):
     def __init__(self, shell: Shell, *, work_dir: str, instance_key: str, run_id: str, token: int) -> None:
         if not work_dir.startswith("/") or token < 0:
             raise Bug(
-                "host.bad_request", "Preparing work on a host", found=f"work directory {work_dir!r}, token {token}"
+                "host.bad_request", "Preparing work on a host", cause=f"work directory {work_dir!r}, token {token}"
             )
         self.run_directory = f"{work_dir}/rebuilds/{_plain(run_id)}"
         self._shell = shell
@@ -67,7 +59,7 @@ class HostJobs(Jobs):
         files = {"wrapper": WRAPPER, "script": script}
         for file, content in (secrets or {}).items():
             if RESERVED.fullmatch(_plain(file)):
-                raise Bug("host.bad_request", f"Starting {name}", found=f"{file!r} is reserved for the journal")
+                raise Bug("host.bad_request", f"Starting {name}", cause=f"{file!r} is reserved for the journal")
             files[file] = content
         stdin = "".join(f"{file} {_base64(content)}\n" for file, content in files.items()) + "end\n"
         return self._state(f"Starting {name}", "start", _name(name), _plain(lock), *arguments, stdin=stdin.encode())
@@ -127,9 +119,9 @@ class HostJobs(Jobs):
         if first is not None and lines[first].startswith(f"{MARKER}error "):
             _, code, text = lines[first].split(" ", 2)
             if code in PASSING:
-                raise Unreachable(code, doing, found=text, left="Nothing was changed", next_step=ADVICE.get(code, ""))
+                raise Unreachable(code, doing, cause=text)
             kind = Refused if code in REFUSALS else RemoteFailure
-            raise kind(code, doing, found=text, left="Nothing was changed", next_step=ADVICE.get(code, ""))
+            raise kind(code, doing, cause=text)
         if first is None or lines[-1] != f"{MARKER}end":
             self._unexpected(doing, result)
         return lines[first:-1]
@@ -139,15 +131,12 @@ class HostJobs(Jobs):
             raise Unreachable(
                 "ssh.lost",
                 doing,
-                found="the connection closed before the answer was complete",
-                left="Jobs on the host continue",
-                next_step="dbops retries automatically",
+                cause="the connection closed before the answer was complete",
             )
         raise RemoteFailure(
             "host.unexpected_answer",
             doing,
-            found=f"exit status {result.exit_status}: {(result.stderr or result.stdout).strip()[-400:]}",
-            next_step="Check the login shell and the file system of this host",
+            cause=f"exit status {result.exit_status}: {(result.stderr or result.stdout).strip()[-400:]}",
         )
 
 
@@ -189,11 +178,11 @@ def _numbers(*values: float) -> list[str]:
 
 def _name(name: str) -> str:
     if not NAME.fullmatch(name):
-        raise Bug("host.bad_request", "Naming a job", found=repr(name))
+        raise Bug("host.bad_request", "Validating the name of a job", cause=repr(name))
     return name
 
 
 def _plain(name: str) -> str:
     if not PLAIN.fullmatch(name):
-        raise Bug("host.bad_request", "Naming something on a host", found=repr(name))
+        raise Bug("host.bad_request", "Validating a name on a host", cause=repr(name))
     return name

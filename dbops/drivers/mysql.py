@@ -138,25 +138,20 @@ class MysqlDatabase(Database):
             return RemoteFailure(
                 "mysql.access_denied",
                 f"Logging in to {place} as {self.address.user}",
-                found=_clean(error, (self.address.password,)),
-                left="Nothing was changed",
-                next_step="Correct the account's password or its allowed hosts",
+                cause=_clean(error, (self.address.password,)),
             )
         if number in LOST or not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.InterfaceError):
             failure = Unreachable(
                 "mysql.unreachable",
-                f"Talking to the server on {place}",
-                found=_clean(error, (self.address.password, *parameters)),
-                left="The statement may or may not have taken effect",
-                next_step="Check that the server runs and that its port is reachable from the dashboard",
+                f"Querying the server on {place}",
+                cause=_clean(error, (self.address.password, *parameters)),
             )
             failure.took_no_connection = number == NO_CONNECTION
             return failure
         return RemoteFailure(
             "mysql.error",
             f"Running {_words(sql)} on {place}",
-            found=_clean(error, (self.address.password, *parameters)),
-            next_step="Fix the cause in the server's message, then try again",
+            cause=_clean(error, (self.address.password, *parameters)),
         )
 
 

@@ -148,4 +148,4 @@ def _host(
 
 
 def _problem(error: DbopsError) -> Problem:
-    return Problem(error.code, f"{error.doing}: {error.found}" if error.found else error.doing)
+    return Problem(error.code, f"{error.operation}: {error.cause}" if error.cause else error.operation)

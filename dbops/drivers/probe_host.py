@@ -107,13 +107,12 @@ def _refuse_half(result: CommandResult, records: Mapping[str, str]) -> None:
     if "time.last" not in records:
         if result.exit_status is None:
             raise Unreachable(
-                "ssh.lost", "Reading the host's facts", found="the connection closed before the answer was complete"
+                "ssh.lost", "Reading the host's facts", cause="the connection closed before the answer was complete"
             )
         raise RemoteFailure(
             "host.probe_failed",
             "Reading the host's facts",
-            found=f"exit status {result.exit_status}: {result.stderr.strip()[-300:]}",
-            next_step="Run a POSIX shell as this user on the host and check its output",
+            cause=f"exit status {result.exit_status}: {result.stderr.strip()[-300:]}",
         )
 
 

@@ -18,8 +18,6 @@ def quote(arguments: Iterable[str]) -> str:
             raise Refused(
                 "ssh.nul_byte",
                 "Building a command for a host",
-                found=f"a NUL byte in {word[:40]!r}",
-                left="Nothing was run",
-                next_step="Correct the name or path that contains the byte",
+                cause=f"a NUL byte in {word[:40]!r}",
             )
     return shlex.join(words)

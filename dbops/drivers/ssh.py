@@ -81,7 +81,7 @@ class SshShell(Shell):
         if self.address.sudo:
             command = f"sudo -n -- {command}"
         if len(command.encode()) > COMMAND_LIMIT_BYTES:
-            raise Bug("ssh.command_too_long", "Building a command for a host", found=f"{len(command)} characters")
+            raise Bug("ssh.command_too_long", "Building a command for a host", cause=f"{len(command)} characters")
         with self._lock:
             exchange = _Exchange(self, command, stdin, timeout_seconds)
             result = exchange.run()
@@ -127,9 +127,7 @@ class SshShell(Shell):
             raise RemoteFailure(
                 "ssh.auth_failed",
                 f"Logging in as {self.address.place}",
-                found=str(error),
-                left="Nothing was run",
-                next_step="Add the dashboard's public key to this user's authorized_keys, or correct the user",
+                cause=str(error),
             ) from None
         except (paramiko.SSHException, EOFError, OSError) as error:
             _close(transport)
@@ -145,18 +143,14 @@ class SshShell(Shell):
             raise Refused(
                 "ssh.host_key_unknown",
                 doing,
-                found=f"{found.type} {found.fingerprint}",
-                left="Nothing was sent",
-                next_step="Compare the fingerprint on the host's console, then accept the key",
+                cause=f"{found.type} {found.fingerprint}",
             )
         pinned = parse_host_key(self.address.host_key)
         if (pinned.type, pinned.base64) != (found.type, found.base64):
             raise Refused(
                 "ssh.host_key_changed",
                 doing,
-                found=f"{found.type} {found.fingerprint} where {pinned.type} {pinned.fingerprint} was accepted",
-                left="Nothing was sent",
-                next_step="Find out why the key changed (a new machine, or an attack) before you accept it",
+                cause=f"{found.type} {found.fingerprint} where {pinned.type} {pinned.fingerprint} was accepted",
             )
 
     def _check_sudo(self, result: CommandResult) -> None:
@@ -164,9 +158,7 @@ class SshShell(Shell):
             raise RemoteFailure(
                 "ssh.sudo_refused",
                 f"Becoming root as {self.address.place}",
-                found=result.stderr.splitlines()[0][:200],
-                left="Nothing was run",
-                next_step="Allow this user sudo without a password, or log in as root",
+                cause=result.stderr.splitlines()[0][:200],
             )
 
 
@@ -199,9 +191,7 @@ class _Exchange:
             raise Unreachable(
                 "ssh.timeout",
                 f"Waiting for a command on {self.shell.address.place}",
-                found=f"no answer in {self.timeout_seconds:g} s",
-                left="The command may still be running on the host",
-                next_step="dbops retries automatically. If this continues, check the host's load and network",
+                cause=f"no answer in {self.timeout_seconds:g} s",
             )
         if result.exit_status is None and (self.shell._transport is None or not self.shell._transport.is_active()):
             self.shell.close()
@@ -281,8 +271,7 @@ def load_private_key(text: str) -> paramiko.PKey:
     raise Refused(
         "ssh.bad_key",
         "Reading the private key",
-        found=found,
-        next_step="Paste an OpenSSH private key without a passphrase",
+        cause=found,
     )
 
 
@@ -347,7 +336,5 @@ def _unreachable(address: str, port: int, error: BaseException) -> Unreachable:
     return Unreachable(
         "ssh.unreachable",
         f"Connecting to {address}:{port} by SSH",
-        found=str(error) or type(error).__name__,
-        left="The state of the host is unknown; jobs on it continue",
-        next_step="dbops retries automatically. Check that the host is up and its SSH port is reachable from the dashboard",
+        cause=str(error) or type(error).__name__,
     )

@@ -1,37 +1,41 @@
 """Errors, split by who must act: the operator, the host, nobody (cancelled), or us.
 
-Each carries a stable code (an entry in ``docs/reference/errors.md``), what was being done, what is left as it was, and what to do next.
+Each carries a stable code (an entry of ``dbops.engine.catalogue``), the operation, its cause, the current state and the next step.
 """
 
 from typing import Any, ClassVar, Self
+
+from dbops.engine.catalogue import CATALOGUE
 
 
 class DbopsError(Exception):
     """Base of every error that the product raises on purpose.
 
     Args:
-        code: stable, dotted, lower case, for example ``stream.truncated``.
-        doing: what was being done, one sentence that starts with a capital letter.
-        found: what was seen, in the words of the tool or host where there are any.
-        left: what is left as it was, or where things stand now.
-        next_step: what the reader should do next.
+        code: of an entry in the catalogue, for example ``stream.truncated``.
+        operation: what failed, a phrase that starts with a capital letter.
+        cause: the cause, in the words of the tool or host if there are any.
+        state: the current state. Empty: as the catalogue says.
+        next_step: what the reader should do. Empty: as the catalogue says.
     """
 
-    who: ClassVar[str] = "nobody"
+    who: ClassVar[str] = "none"
 
-    def __init__(self, code: str, doing: str, *, found: str = "", left: str = "", next_step: str = "") -> None:
-        super().__init__(code, doing, found, left, next_step)
+    def __init__(self, code: str, operation: str, *, cause: str = "", state: str = "", next_step: str = "") -> None:
+        super().__init__(code, operation, cause, state, next_step)
+        # A test holds that every code has an entry; at run time a missing text must not hide the error.
+        entry = CATALOGUE.get(code)
         self.code = code
-        self.doing = doing
-        self.found = found
-        self.left = left
-        self.next_step = next_step
+        self.operation = operation
+        self.cause = cause
+        self.state = state or (entry.state if entry else "")
+        self.next_step = next_step or (entry.next_step if entry else "")
         #: Plain data for the audit log: codes and fingerprints, nothing that anybody typed.
         self.told: dict[str, Any] = {}
 
     def __str__(self) -> str:
-        parts = [f"{self.doing}" + (f": {self.found}" if self.found else ".")]
-        parts += [part for part in (self.left, self.next_step) if part]
+        parts = [f"{self.operation}" + (f": {self.cause}" if self.cause else ".")]
+        parts += [part for part in (self.state, self.next_step) if part]
         return f"[{self.code}] " + " ".join(part if part.endswith((".", "!", "?")) else part + "." for part in parts)
 
     def as_record(self) -> dict[str, str]:
@@ -39,10 +43,10 @@ class DbopsError(Exception):
         return {
             "code": self.code,
             "who": self.who,
-            "doing": self.doing,
-            "found": self.found,
-            "left": self.left,
-            "next": self.next_step,
+            "operation": self.operation,
+            "cause": self.cause,
+            "state": self.state,
+            "next_step": self.next_step,
         }
 
 
@@ -52,9 +56,9 @@ class Refused(DbopsError):
     who = "operator"
 
     @classmethod
-    def unchanged(cls, code: str, doing: str, found: str, next_step: str) -> Self:
-        """Return a refusal that left everything as it was. Arguments as of ``DbopsError``."""
-        return cls(code, doing, found=found, left="Nothing was changed.", next_step=next_step)
+    def unchanged(cls, code: str, operation: str, cause: str, next_step: str = "") -> Self:
+        """Return a refusal with the catalogue's state, which says that nothing was changed. Arguments as of ``DbopsError``."""
+        return cls(code, operation, cause=cause, next_step=next_step)
 
 
 class RemoteFailure(DbopsError):
@@ -75,7 +79,7 @@ class Unreachable(RemoteFailure):
 class Cancelled(DbopsError):
     """A person asked for the end."""
 
-    who = "nobody"
+    who = "none"
 
 
 class Bug(DbopsError):

@@ -18,7 +18,7 @@ def private_key_problem(text: str) -> str:
     try:
         check_private_key(text)
     except Refused as error:
-        return f"this is not a usable private key: {error.found}. {error.next_step}."
+        return f"this is not a usable private key: {error.cause}. {error.next_step}."
     return ""
 
 
@@ -29,7 +29,7 @@ def host_key_problem(text: str) -> str:
     try:
         parse_host_key(text)
     except Refused as error:
-        return f"this is not a public host key (ssh-ed25519 AAAA...): {error.found}"
+        return f"this is not a public host key (ssh-ed25519 AAAA...): {error.cause}"
     return ""
 
 

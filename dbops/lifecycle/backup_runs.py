@@ -1,11 +1,10 @@
 """Backup runs that dbops itself makes: the queue, the driver's writes, the end, and what was removed later.
 
-Holds and the start are those of rebuilds (``requests.start``): a backup run and a rebuild never have one instance.
+``lifecycle.starts`` takes the holds: a backup run and a rebuild never have one instance.
 """
 
 import secrets
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
@@ -15,11 +14,11 @@ from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
 from dbops.database.errors import locked
-from dbops.engine.errors import Bug
 from dbops.engine.methods import METHODS
-from dbops.engine.states import FINAL, LATE, RUN_FINAL, Level, RunBy, RunOrigin, RunStatus, may_end
+from dbops.engine.states import FINAL, LATE, RUN_FINAL, Level, RunBy, RunOrigin, RunStatus
+from dbops.lifecycle import leases
 from dbops.lifecycle.events import log_event
-from dbops.lifecycle.leases import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
+from dbops.lifecycle.leases import Lease, Update
 from dbops.lifecycle.run_flags import flag
 from dbops.models import BackupEvent, BackupRun, BackupSchedule, Hold, Rebuild, RestoreTest
 
@@ -31,7 +30,7 @@ LEVELS = {RunStatus.SUCCEEDED: Level.INFO, RunStatus.CANCELLED: Level.WARNING}
 # ---- the queue -------------------------------------------------------------------------------------------------------
 
 
-def queue_run(
+def queue(
     schedule: BackupSchedule,
     text: str,
     *,
@@ -123,7 +122,7 @@ def _when(moment: datetime | None) -> str:
     return moment.isoformat(timespec="minutes") if moment else ""
 
 
-def end_queued_run(run: BackupRun, status: RunStatus, text: str) -> bool:
+def end_queued(run: BackupRun, status: RunStatus, text: str) -> bool:
     """Cancel or miss a run that has not started. Return whether it was still queued."""
     with transaction.atomic():
         moved = (
@@ -149,7 +148,7 @@ def flag_late(now: datetime) -> None:
         )
 
 
-def request_cancel_run(run: BackupRun, by: str) -> bool:
+def request_cancel(run: BackupRun, by: str) -> bool:
     """Ask the driver of a run to stop. Return whether there was something to ask."""
     now = timezone.now()
     with transaction.atomic():
@@ -181,7 +180,7 @@ def run_again(rebuild: Rebuild) -> None:
     elif waiting is not None:
         log_event(rebuild, f"The backup {schedule.name} was stopped for it; its run {waiting.pk} waits already.")
     else:
-        run = queue_run(schedule, f"Queued again: it was stopped for rebuild {rebuild.pk}, which has ended.")
+        run = queue(schedule, f"Queued again: it was stopped for rebuild {rebuild.pk}, which has ended.")
         log_event(
             rebuild,
             f"The backup {schedule.name} was stopped for it: queued again as backup run {run.pk if run else '?'}.",
@@ -191,62 +190,33 @@ def run_again(rebuild: Rebuild) -> None:
 # ---- driving ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class BackupRunUpdate:
-    """What a driver has to write: gathered for a second, then written in one transaction with the heartbeat."""
-
-    events: list[BackupEvent] = field(default_factory=list)
-    changes: dict[str, Any] = field(default_factory=dict)
-
-
-def due_runs(now: datetime) -> list[int]:
+def due(now: datetime) -> list[int]:
     """Return the ids of managed runs that have work due and no living owner."""
-    return due_of(BackupRun, now)
+    return leases.due(BackupRun, now)
 
 
-def take_run_lease(run_id: int) -> RunLease | None:
+def take_lease(run_id: int) -> RunLease | None:
     """Become the driver of a run, or ``None`` when it has a living one or nothing to do."""
-    return take_lease_of(BackupRun, run_id, "instance__host", "instance__cluster", "schedule")
+    return leases.take(BackupRun, run_id, "instance__host", "instance__cluster", "schedule")
 
 
-def heartbeat_run(lease: RunLease, news: BackupRunUpdate) -> bool:
-    """Write what is new, prove the lease and move its end. Return whether a cancel is asked for. Raises ``LeaseLost``."""
-    with transaction.atomic():
-        changes = dict(news.changes)
-        if changes or news.events:
-            changes["revision"] = F("revision") + 1
-        if not heartbeat(lease, **changes):
-            raise LeaseLost
-        BackupEvent.objects.bulk_create(news.events)
-        return BackupRun.objects.filter(pk=lease.run.pk, cancel_requested_at__isnull=False).exists()
-
-
-def finish_run(lease: RunLease, status: RunStatus, outcome: str, news: BackupRunUpdate) -> None:
+def finish(lease: RunLease, status: RunStatus, outcome: str, update: Update) -> None:
     """Give the run its last status, free its hold, and write it into the audit log. Raises ``LeaseLost``, or ``Bug``."""
     run = lease.run
-    found = mine(lease).values_list("status", flat=True).first()
-    if found is None:
-        raise LeaseLost
-    if not may_end(RunStatus(found), status):
-        raise Bug("backup.transition", f"Ending backup run {run.pk}", found=f"{found} may not become {status}")
     with transaction.atomic():
-        changes = {**news.changes, "status": status, "finished_at": timezone.now(), "outcome": outcome}
-        ended = {"lease_owner": "", "lease_until": None, "next_tick_at": None, "revision": F("revision") + 1}
-        if not mine(lease).filter(status=found).update(**changes, **ended):
-            raise LeaseLost
-        BackupEvent.objects.bulk_create(news.events)
+        leases.finish(lease, status, update, outcome=outcome)
         Hold.objects.filter(backup_run=run).delete()
         log_event(run, f"The backup has {_ended(status)}. {outcome}", level=LEVELS.get(status, Level.ERROR))
         run.refresh_from_db()
         flag(run)
-        _audit(run, status, outcome=outcome, error=news.changes.get("error", {}))
+        _audit(run, status, outcome=outcome, error=update.changes.get("error", {}))
 
 
-def write_late_update(run: BackupRun, news: BackupRunUpdate) -> None:
+def write_late_update(run: BackupRun, update: Update) -> None:
     """Write what was done after the end of a run into its history. Its columns are no longer its driver's to change."""
-    if news.events:
+    if update.events:
         with transaction.atomic():
-            BackupEvent.objects.bulk_create(news.events)
+            BackupEvent.objects.bulk_create(update.events)
             BackupRun.objects.filter(pk=run.pk).update(revision=F("revision") + 1)
 
 
@@ -264,7 +234,7 @@ def _audit(run: BackupRun, status: RunStatus, **detail: Any) -> None:
     )
 
 
-def force_fail_run(run: BackupRun, by: str) -> bool:
+def force_fail(run: BackupRun, by: str) -> bool:
     """End a ``lost`` run without its host: nothing is known of it. Return whether it was lost.
 
     Its partial file, and its job if that still runs, are ended by the next run of the same instance.
@@ -278,10 +248,8 @@ def force_fail_run(run: BackupRun, by: str) -> bool:
                 status=RunStatus.FAILED,
                 finished_at=timezone.now(),
                 outcome=outcome,
-                lease_owner="",
-                lease_until=None,
-                next_tick_at=None,
                 revision=F("revision") + 1,
+                **leases.NO_LEASE,
             )
         )
         if moved:

@@ -27,9 +27,11 @@ from dbops.engine.backups.matching import (
 )
 from dbops.engine.facts.backups import BackupConnection, BackupProcess
 from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.methods import method_named
+from dbops.engine.schedule.conflicts import meaning_alongside
 from dbops.engine.states import RUN_ACTIVE, BackupMethod, Level, RunOrigin, RunStatus
 from dbops.lifecycle.availability_rollups import recount
-from dbops.lifecycle.beside import log_overlap
+from dbops.lifecycle.events import announce_later, log_event
 from dbops.lifecycle.run_flags import flag
 from dbops.lifecycle.run_schedules import assign_schedule
 from dbops.models import BackupEvent, BackupRun, Hold, Instance, Rebuild
@@ -214,8 +216,26 @@ def _begin(
     )
     assign_schedule(run, schedule_id=schedule_id)
     flag(run)
-    log_overlap(run)
+    _log_overlap(run)
     return run
+
+
+def _log_overlap(run: BackupRun) -> None:
+    """Tell in both histories that a run began beside a rebuild, and what that means. One query where no rebuild is there."""
+    holds = Hold.objects.select_related("rebuild", "instance").filter(rebuild__isnull=False)
+    hold = holds.filter(instance=run.instance_id).first()
+    if hold is None or hold.rebuild is None:
+        return
+    is_target, is_dump = hold.purpose == "target", run.method == BackupMethod.DUMP
+    meaning = meaning_alongside(method_named(hold.rebuild.method), is_target=is_target, is_dump=is_dump)
+    what = f"backup run {run.pk} ({run.method}, {run.origin}), which dbops did not start, began beside it"
+    log_event(hold.rebuild, f"On {hold.instance.name} {what}. {meaning}", level=Level.WARNING)
+    log_event(
+        run,
+        f"Rebuild {hold.rebuild.pk} uses {hold.instance.name} as its {hold.purpose}. {meaning}",
+        level=Level.WARNING,
+    )
+    announce_later(hold.rebuild.pk)
 
 
 def _continue(run: BackupRun, sighting: Sighting, evidence: dict[str, Any], observed_at: datetime) -> None:

@@ -1,7 +1,7 @@
 """Leases of whatever has them, rebuilds, backup runs and proofs: one driver at a time, and every write of it proves that it still is."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
 
@@ -12,15 +12,20 @@ from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
 from dbops.engine.audit.chain import moment
-from dbops.engine.states import Level
+from dbops.engine.errors import Bug
+from dbops.engine.states import Level, RunStatus, may_end
 from dbops.lifecycle.events import last_line, log_event, revision_update
-from dbops.models import BackupRun, Rebuild, RestoreTest
+from dbops.models import BackupEvent, BackupRun, Rebuild, RestoreTest
 
 Row = TypeVar("Row", Rebuild, BackupRun, RestoreTest)
+#: Rows whose history is that of a backup run.
+Run = TypeVar("Run", BackupRun, RestoreTest)
 
 #: Status and RunStatus use the same words for these: somebody drives the row, or will again.
 RUNNING, LOST = "running", "lost"
 DRIVEN = (RUNNING, LOST)
+#: The columns of a row that no driver owns or will own.
+NO_LEASE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "next_tick_at": None}
 
 
 class LeaseLost(Exception):
@@ -48,18 +53,29 @@ class Lease(Generic[Row]):
         return self.row
 
 
+@dataclass(slots=True)
+class Update:
+    """What the driver of a backup run or a restore test has to write: gathered for a second, then written with the heartbeat."""
+
+    events: list[BackupEvent] = field(default_factory=list)
+    changes: dict[str, Any] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.events or self.changes)
+
+
 def without_driver(model: type[Row], now: datetime) -> QuerySet[Any]:
     """Return the rows that have work due and no living owner."""
     rows: QuerySet[Any] = model._default_manager.filter(status__in=DRIVEN, next_tick_at__lte=now)
     return rows.filter(Q(lease_until=None) | Q(lease_until__lt=now))
 
 
-def due_of(model: type[Row], now: datetime) -> list[int]:
+def due(model: type[Row], now: datetime) -> list[int]:
     """Return their ids."""
     return list(without_driver(model, now).values_list("pk", flat=True))
 
 
-def take_lease_of(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:
+def take(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:
     """Become the driver of a row, or ``None`` when it has a living one or nothing to do: a second delivery is no act."""
     now, owner = timezone.now(), secrets.token_hex(8)
     rows: QuerySet[Any] = model._default_manager.filter(pk=pk)
@@ -108,8 +124,8 @@ def mine(lease: Lease[Row]) -> QuerySet[Any]:
     return rows
 
 
-def heartbeat(lease: Lease[Row], **changes: Any) -> bool:
-    """Prove the lease, move its end, and write changes with it. Return whether it was still ours."""
+def extend(lease: Lease[Row], **changes: Any) -> bool:
+    """Move the lease's end, and write changes with it. Return whether the lease was still ours."""
     now = timezone.now()
     return bool(mine(lease).update(heartbeat_at=now, lease_until=_end(now), **changes))
 
@@ -120,7 +136,37 @@ def _end(now: datetime) -> datetime:
 
 def renew(lease: Lease[Row]) -> bool:
     """Move the lease's end while its driver waits for a host. Return whether it is still ours."""
-    return heartbeat(lease)
+    return extend(lease)
+
+
+def heartbeat(lease: Lease[Run], update: Update) -> bool:
+    """Write what is new and move the lease's end. Return whether a person asked for the end. Raises ``LeaseLost``."""
+    with transaction.atomic():
+        changes = {**update.changes, "revision": F("revision") + 1} if update else {}
+        if not extend(lease, **changes):
+            raise LeaseLost
+        if update:
+            BackupEvent.objects.bulk_create(update.events)
+            revision_update(lease.row)
+        return mine(lease).filter(cancel_requested_at__isnull=False).exists()
+
+
+def finish(lease: Lease[Run], status: RunStatus, update: Update, **changes: Any) -> None:
+    """Give a backup run or a restore test its last status and end its lease. In the caller's transaction.
+
+    Raises:
+        LeaseLost: another driver did it, or owns the row.
+        Bug: the row may not become ``status``.
+    """
+    found = mine(lease).values_list("status", flat=True).first()
+    if found is None:
+        raise LeaseLost
+    if not may_end(RunStatus(found), status):
+        raise Bug("backup.transition", f"Ending {lease.row}", cause=f"{found} may not become {status}")
+    ended = {"status": status, "finished_at": timezone.now(), "revision": F("revision") + 1, **NO_LEASE}
+    if not mine(lease).filter(status=found).update(**{**update.changes, **changes, **ended}):
+        raise LeaseLost
+    BackupEvent.objects.bulk_create(update.events)
 
 
 def release_lease(lease: Lease[Row], wait_seconds: float) -> None:

@@ -13,9 +13,10 @@ from dbops.audit.log import SYSTEM, append
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
+from dbops.lifecycle import leases
 from dbops.lifecycle.backup_runs import run_again
 from dbops.lifecycle.events import announce_later, log_event
-from dbops.lifecycle.leases import Lease, LeaseLost, due_of, heartbeat, mine, take_lease_of
+from dbops.lifecycle.leases import NO_LEASE, Lease, LeaseLost, extend, mine
 from dbops.lifecycle.shared_reads import pass_on_source
 from dbops.models import ExecutedCommand, Hold, InstanceState, Rebuild, RebuildEvent, RebuildStep
 
@@ -40,15 +41,15 @@ class RebuildUpdate:
 
 def due(now: datetime) -> list[int]:
     """Return the ids of rebuilds that have work due and no living owner."""
-    return due_of(Rebuild, now)
+    return leases.due(Rebuild, now)
 
 
 def take_lease(rebuild_id: int) -> RebuildLease | None:
     """Become the driver of a rebuild, or ``None`` when it has a living one or nothing to do."""
-    return take_lease_of(Rebuild, rebuild_id, "target__host", "target__cluster", "source__host", "requested_by")
+    return leases.take(Rebuild, rebuild_id, "target__host", "target__cluster", "source__host", "requested_by")
 
 
-def heartbeat_rebuild(lease: RebuildLease, news: RebuildUpdate, checkpoint: dict[str, Any] | None) -> bool:
+def heartbeat(lease: RebuildLease, news: RebuildUpdate, checkpoint: dict[str, Any] | None) -> bool:
     """Write what is new, prove the lease and move its end. Return whether a cancel is asked for.
 
     ``checkpoint`` is ``None`` where it has not changed.
@@ -60,7 +61,7 @@ def heartbeat_rebuild(lease: RebuildLease, news: RebuildUpdate, checkpoint: dict
         changes: dict[str, Any] = {"revision": F("revision") + 1} if news else {}
         if checkpoint is not None:
             changes["checkpoint"] = checkpoint
-        if not heartbeat(lease, **changes):
+        if not extend(lease, **changes):
             raise LeaseLost
         ended = write_update(lease.rebuild, news)
         cancel = Rebuild.objects.filter(pk=lease.rebuild.pk, cancel_requested_at__isnull=False).exists()
@@ -209,7 +210,7 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
         raise LeaseLost
     before = Status(found)
     if not may_move(before, status):
-        raise Bug("rebuild.transition", f"Ending rebuild {lease.rebuild.pk}", found=f"{before} may not become {status}")
+        raise Bug("rebuild.transition", f"Ending rebuild {lease.rebuild.pk}", cause=f"{before} may not become {status}")
     with transaction.atomic():
         moved = (
             mine(lease)
@@ -219,11 +220,9 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
                 finished_at=timezone.now(),
                 outcome=outcome,
                 target_slot=None,
-                lease_owner="",
-                lease_until=None,
-                next_tick_at=None,
                 sweep_due_at=timezone.now() if needs_sweep else None,
                 revision=F("revision") + 1,
+                **NO_LEASE,
             )
         )
         if not moved:

@@ -1,7 +1,6 @@
 """Proofs of backups: the queue, the start, the driver's writes and the end."""
 
 import secrets
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -10,16 +9,15 @@ from django.utils import timezone
 
 from dbops.database.errors import locked
 from dbops.engine.states import RUN_FINAL, Level, RunStatus
+from dbops.lifecycle import leases
 from dbops.lifecycle.events import log_event, revision_update
-from dbops.lifecycle.leases import Lease, LeaseLost, audit_move, due_of, heartbeat, mine, take_lease_of
-from dbops.models import BackupEvent, BackupRun, Host, RestoreTest
+from dbops.lifecycle.leases import Lease, Update, audit_move
+from dbops.models import BackupRun, Host, RestoreTest
 
 RestoreTestLease: TypeAlias = Lease[RestoreTest]
 #: The columns of an end: nobody drives it any more, and its run and host are free for the next one.
 _OVER: dict[str, Any] = {
-    "lease_owner": "",
-    "lease_until": None,
-    "next_tick_at": None,
+    **leases.NO_LEASE,
     "run_slot": None,
     "host_slot": None,
     "waiting_for": "",
@@ -27,15 +25,7 @@ _OVER: dict[str, Any] = {
 }
 
 
-@dataclass(slots=True)
-class RestoreTestUpdate:
-    """What a driver has to write: gathered for a second, then written in one transaction with the heartbeat."""
-
-    events: list[BackupEvent] = field(default_factory=list)
-    changes: dict[str, Any] = field(default_factory=dict)
-
-
-def queue_restore_test(run: BackupRun, text: str, *, by: str = "") -> RestoreTest | None:
+def queue(run: BackupRun, text: str, *, by: str = "") -> RestoreTest | None:
     """Queue a proof of a run, in the caller's transaction; ``None`` where one of it is not over. ``by``: who asked, empty for nobody."""
     chosen, host = run.instance.cluster.restore_test_host, _host_for(run)
     try:
@@ -69,12 +59,12 @@ def _host_for(run: BackupRun) -> Host:
     return (Host.objects.filter(name=chosen).first() if chosen else None) or holder
 
 
-def active_restore_test(run: BackupRun) -> RestoreTest | None:
+def active(run: BackupRun) -> RestoreTest | None:
     """Return the proof of a run that is not over."""
     return RestoreTest.objects.filter(run_slot=run.pk).first()
 
 
-def start_restore_test(restore_test: RestoreTest) -> bool:
+def start(restore_test: RestoreTest) -> bool:
     """Begin a queued proof where its host has none. Return whether it did: the host's unique slot has the last word."""
     now = timezone.now()
     try:
@@ -106,52 +96,38 @@ def _from_where(restore_test: RestoreTest) -> str:
     return "" if holder.pk == restore_test.host_id else f", with the file on {holder.name}"
 
 
-def delay_restore_test(restore_test: RestoreTest, why: str) -> None:
+def delay(restore_test: RestoreTest, why: str) -> None:
     """Say what a queued proof waits for."""
     rows = RestoreTest.objects.filter(pk=restore_test.pk, status=RunStatus.QUEUED).exclude(waiting_for=why)
     if rows.update(waiting_for=why):
         revision_update(restore_test)
 
 
-def due_restore_tests(now: datetime) -> list[int]:
+def due(now: datetime) -> list[int]:
     """Return the ids of proofs that have work due and no living owner."""
-    return due_of(RestoreTest, now)
+    return leases.due(RestoreTest, now)
 
 
-def take_restore_test_lease(restore_test_id: int) -> RestoreTestLease | None:
+def take_lease(restore_test_id: int) -> RestoreTestLease | None:
     """Become the driver of a proof, or ``None`` when it has a living one or nothing to do."""
-    return take_lease_of(RestoreTest, restore_test_id, "run", "source__cluster", "source__host", "host")
+    return leases.take(RestoreTest, restore_test_id, "run", "source__cluster", "source__host", "host")
 
 
-def heartbeat_restore_test(lease: RestoreTestLease, news: RestoreTestUpdate) -> bool:
-    """Write what is new, prove the lease and move its end. Return whether a stop is asked for. Raises ``LeaseLost``."""
-    with transaction.atomic():
-        if not heartbeat(lease, **news.changes):
-            raise LeaseLost
-        if news.events or news.changes:
-            BackupEvent.objects.bulk_create(news.events)
-            revision_update(lease.restore_test)
-        return RestoreTest.objects.filter(pk=lease.restore_test.pk, cancel_requested_at__isnull=False).exists()
-
-
-def finish_restore_test(lease: RestoreTestLease, status: RunStatus, text: str, news: RestoreTestUpdate) -> None:
-    """Give the proof its last status, free run and host, and write it into the audit log. Raises ``LeaseLost``."""
+def finish(lease: RestoreTestLease, status: RunStatus, text: str, update: Update) -> None:
+    """Give the proof its last status, free run and host, and write it into the audit log. Raises ``LeaseLost``, or ``Bug``."""
     restore_test = lease.restore_test
     level = Level.INFO if status is RunStatus.SUCCEEDED else Level.ERROR
     with transaction.atomic():
-        changes = {**news.changes, **_OVER, "status": status, "finished_at": timezone.now()}
-        if not mine(lease).update(**changes):
-            raise LeaseLost
-        BackupEvent.objects.bulk_create(news.events)
+        leases.finish(lease, status, update, **_OVER)
         log_event(restore_test, f"Proof {restore_test.pk} has {_ENDED[status]}. {text}", level=level)
         revision_update(restore_test)
-        audit_move(restore_test, status.value, code=news.changes.get("error", {}).get("code", ""))
+        audit_move(restore_test, status.value, code=update.changes.get("error", {}).get("code", ""))
 
 
 _ENDED = {RunStatus.SUCCEEDED: "succeeded", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "been stopped"}
 
 
-def stop_restore_test(restore_test: RestoreTest, by: str) -> bool:
+def stop(restore_test: RestoreTest, by: str) -> bool:
     """End a queued proof at once and have its driver end a running one; a lost one ends without its host. Return whether there was one.
 
     What a lost one may have left is removed by the next proof on its host. In the caller's transaction.
@@ -176,13 +152,13 @@ def stop_restore_test(restore_test: RestoreTest, by: str) -> bool:
     return True
 
 
-def leftover_restore_tests(restore_test: RestoreTest) -> list[RestoreTest]:
+def leftovers(restore_test: RestoreTest) -> list[RestoreTest]:
     """Return ended proofs on the same host of which something may still be there."""
     rows = RestoreTest.objects.filter(host=restore_test.host, has_leftovers=True, status__in=RUN_FINAL)
     return list(rows.exclude(pk=restore_test.pk).select_related("source__host").order_by("pk")[:20])
 
 
-def mark_restore_test_removed(restore_test: RestoreTest) -> None:
+def mark_removed(restore_test: RestoreTest) -> None:
     """Note that nothing of an ended proof is left on its host."""
     if RestoreTest.objects.filter(pk=restore_test.pk, has_leftovers=True).update(has_leftovers=False):
         log_event(restore_test, f"What proof {restore_test.pk} had left on {restore_test.host.name} is removed.")

@@ -83,9 +83,7 @@ def _key_taken(key: str) -> Refused:
     return Refused(
         "report.key_taken",
         f"Taking the report {key}",
-        found="this key belongs to a run of another instance",
-        left="Nothing was written.",
-        next_step="Choose a new key for each run, for example a UUID.",
+        cause="this key belongs to a run of another instance",
     )
 
 

@@ -37,7 +37,5 @@ def refuse_in_use(doing: str, why: str) -> NoReturn:
     raise Refused(
         "test.busy",
         doing,
-        found=f"{why}: a test would share its bandwidth and measure too little",
-        left="Nothing was sent.",
-        next_step="Wait until it ends, then run the test again.",
+        cause=f"{why}: a test would share its bandwidth and measure too little",
     )

@@ -117,7 +117,7 @@ def restore_tests_of_runs(runs: Iterable[int] | QuerySet[Any, Any]) -> dict[int,
             is_good=status == RunStatus.SUCCEEDED,
             at=finished or requested,
             code=error.get("code", ""),
-            found=error.get("found", ""),
+            found=error.get("cause", ""),
         )
         for run, status, finished, requested, error in ended.values_list(
             "run_id", "status", "finished_at", "requested_at", "error"

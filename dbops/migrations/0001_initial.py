@@ -447,6 +447,13 @@ class Migration(migrations.Migration):
             name="BackupRun",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("uid", models.CharField(max_length=32, unique=True)),
+                ("waiting_for", models.CharField(blank=True, max_length=500)),
+                ("checkpoint", models.JSONField(default=dict)),
+                ("error", models.JSONField(default=dict)),
+                ("cancel_requested_at", models.DateTimeField(null=True)),
+                ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
+                ("revision", models.BigIntegerField(default=0)),
                 ("run_token", models.CharField(blank=True, max_length=32)),
                 ("lease_owner", models.CharField(blank=True, max_length=64)),
                 ("lease_until", models.DateTimeField(null=True)),
@@ -454,7 +461,6 @@ class Migration(migrations.Migration):
                 ("heartbeat_at", models.DateTimeField(null=True)),
                 ("next_tick_at", models.DateTimeField(db_index=True, null=True)),
                 ("unreachable_since", models.DateTimeField(null=True)),
-                ("uid", models.CharField(max_length=32, unique=True)),
                 (
                     "origin",
                     models.CharField(
@@ -492,14 +498,8 @@ class Migration(migrations.Migration):
                 ("report_key", models.CharField(max_length=64, null=True, unique=True)),
                 ("evidence", models.JSONField(default=dict)),
                 ("progress", models.JSONField(default=dict)),
-                ("checkpoint", models.JSONField(default=dict)),
-                ("waiting_for", models.CharField(blank=True, max_length=500)),
                 ("removed_at", models.DateTimeField(null=True)),
-                ("cancel_requested_at", models.DateTimeField(null=True)),
-                ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
-                ("error", models.JSONField(default=dict)),
                 ("outcome", models.TextField(blank=True)),
-                ("revision", models.BigIntegerField(default=0)),
                 (
                     "requested_by",
                     models.ForeignKey(
@@ -804,6 +804,14 @@ class Migration(migrations.Migration):
             name="Rebuild",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("uid", models.CharField(max_length=32, unique=True)),
+                ("started_at", models.DateTimeField(null=True)),
+                ("waiting_for", models.CharField(blank=True, max_length=500)),
+                ("checkpoint", models.JSONField(default=dict)),
+                ("error", models.JSONField(default=dict)),
+                ("cancel_requested_at", models.DateTimeField(null=True)),
+                ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
+                ("revision", models.BigIntegerField(default=0)),
                 ("run_token", models.CharField(blank=True, max_length=32)),
                 ("lease_owner", models.CharField(blank=True, max_length=64)),
                 ("lease_until", models.DateTimeField(null=True)),
@@ -811,7 +819,6 @@ class Migration(migrations.Migration):
                 ("heartbeat_at", models.DateTimeField(null=True)),
                 ("next_tick_at", models.DateTimeField(db_index=True, null=True)),
                 ("unreachable_since", models.DateTimeField(null=True)),
-                ("uid", models.CharField(max_length=32, unique=True)),
                 ("request_key", models.CharField(max_length=64, unique=True)),
                 ("method", models.CharField(max_length=16)),
                 (
@@ -833,13 +840,10 @@ class Migration(migrations.Migration):
                 ("priority", models.IntegerField(default=0)),
                 ("reason", models.TextField()),
                 ("requested_at", models.DateTimeField()),
-                ("started_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(null=True)),
                 ("expires_at", models.DateTimeField(null=True)),
                 ("plan", models.JSONField()),
                 ("plan_fingerprint", models.CharField(max_length=64)),
-                ("checkpoint", models.JSONField(default=dict)),
-                ("waiting_for", models.CharField(blank=True, max_length=500)),
                 ("not_before", models.DateTimeField(null=True)),
                 ("stream_rate", models.BigIntegerField(null=True)),
                 ("sweep_due_at", models.DateTimeField(db_index=True, null=True)),
@@ -860,8 +864,6 @@ class Migration(migrations.Migration):
                 ("approval_by", models.CharField(blank=True, max_length=150)),
                 ("approval_at", models.DateTimeField(null=True)),
                 ("approval_reason", models.TextField(blank=True)),
-                ("cancel_requested_at", models.DateTimeField(null=True)),
-                ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
                 (
                     "pending_status",
                     models.CharField(
@@ -878,9 +880,7 @@ class Migration(migrations.Migration):
                         max_length=10,
                     ),
                 ),
-                ("error", models.JSONField(default=dict)),
                 ("outcome", models.TextField(blank=True)),
-                ("revision", models.BigIntegerField(default=0)),
                 (
                     "follows",
                     models.ForeignKey(
@@ -1096,6 +1096,14 @@ class Migration(migrations.Migration):
             name="RestoreTest",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("uid", models.CharField(max_length=32, unique=True)),
+                ("started_at", models.DateTimeField(null=True)),
+                ("waiting_for", models.CharField(blank=True, max_length=500)),
+                ("checkpoint", models.JSONField(default=dict)),
+                ("error", models.JSONField(default=dict)),
+                ("cancel_requested_at", models.DateTimeField(null=True)),
+                ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
+                ("revision", models.BigIntegerField(default=0)),
                 ("run_token", models.CharField(blank=True, max_length=32)),
                 ("lease_owner", models.CharField(blank=True, max_length=64)),
                 ("lease_until", models.DateTimeField(null=True)),
@@ -1103,7 +1111,6 @@ class Migration(migrations.Migration):
                 ("heartbeat_at", models.DateTimeField(null=True)),
                 ("next_tick_at", models.DateTimeField(db_index=True, null=True)),
                 ("unreachable_since", models.DateTimeField(null=True)),
-                ("uid", models.CharField(max_length=32, unique=True)),
                 (
                     "status",
                     models.CharField(
@@ -1123,21 +1130,14 @@ class Migration(migrations.Migration):
                 ),
                 ("requested_by", models.CharField(blank=True, max_length=150)),
                 ("requested_at", models.DateTimeField()),
-                ("started_at", models.DateTimeField(null=True)),
                 ("finished_at", models.DateTimeField(db_index=True, null=True)),
                 ("run_slot", models.BigIntegerField(null=True, unique=True)),
                 ("host_slot", models.BigIntegerField(null=True, unique=True)),
-                ("waiting_for", models.CharField(blank=True, max_length=500)),
                 ("steps", models.JSONField(default=list)),
                 ("tables_checked", models.IntegerField(null=True)),
                 ("rows_counted", models.BigIntegerField(null=True)),
                 ("result", models.JSONField(default=dict)),
-                ("checkpoint", models.JSONField(default=dict)),
-                ("error", models.JSONField(default=dict)),
                 ("has_leftovers", models.BooleanField(default=False)),
-                ("cancel_requested_at", models.DateTimeField(null=True)),
-                ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
-                ("revision", models.BigIntegerField(default=0)),
                 (
                     "host",
                     models.ForeignKey(

@@ -47,7 +47,6 @@ class BackupRun(Leased):
     ``dbops.lifecycle`` writes rows.
     """
 
-    uid = models.CharField(max_length=32, unique=True)
     instance = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="backup_runs")
     schedule = models.ForeignKey(BackupSchedule, on_delete=models.SET_NULL, null=True, related_name="runs")
     origin = models.CharField(max_length=10, choices=[(item.value, item.value) for item in RunOrigin])
@@ -66,14 +65,8 @@ class BackupRun(Leased):
     report_key = models.CharField(max_length=64, unique=True, null=True)  # noqa: DJ001 - many runs have none
     evidence = models.JSONField(default=dict)
     progress = models.JSONField(default=dict)
-    checkpoint = models.JSONField(default=dict)
-    waiting_for = models.CharField(max_length=500, blank=True)
     removed_at = models.DateTimeField(null=True)
-    cancel_requested_at = models.DateTimeField(null=True)
-    cancel_requested_by = models.CharField(max_length=150, blank=True)
-    error = models.JSONField(default=dict)
     outcome = models.TextField(blank=True)
-    revision = models.BigIntegerField(default=0)
 
     class Meta:
         ordering: ClassVar = ["-pk"]
@@ -85,12 +78,6 @@ class BackupRun(Leased):
 
     def __str__(self) -> str:
         return f"backup run {self.pk}"
-
-    @property
-    def host_token(self) -> int:
-        """The fence sent to hosts, like a rebuild's: it grows with each lease and each start."""
-        started = int(self.started_at.timestamp()) if self.started_at else 0
-        return started * 1_000_000 + self.fence
 
     @property
     def why_not_testable(self) -> str:

@@ -1,10 +1,22 @@
-"""Base of rows that a worker drives under a lease."""
+"""What rebuilds, backup runs and restore tests share: each is driven by one worker at a time."""
 
 from django.db import models
 
 
 class Leased(models.Model):
-    """The columns of a lease. ``fence`` grows with each lease; hosts refuse older ones. Only ``dbops.lifecycle`` writes them."""
+    """A job with a lease and a history. ``dbops.lifecycle`` alone writes it.
+
+    ``fence`` grows with each lease: the hosts refuse a smaller one. ``checkpoint`` is plain data that survives its driver.
+    """
+
+    uid = models.CharField(max_length=32, unique=True)
+    started_at = models.DateTimeField(null=True)
+    waiting_for = models.CharField(max_length=500, blank=True)
+    checkpoint = models.JSONField(default=dict)
+    error = models.JSONField(default=dict)
+    cancel_requested_at = models.DateTimeField(null=True)
+    cancel_requested_by = models.CharField(max_length=150, blank=True)
+    revision = models.BigIntegerField(default=0)
 
     run_token = models.CharField(max_length=32, blank=True)
     lease_owner = models.CharField(max_length=64, blank=True)
@@ -16,3 +28,9 @@ class Leased(models.Model):
 
     class Meta:
         abstract = True
+
+    @property
+    def host_token(self) -> int:
+        """The fencing token shown to hosts: it grows with each lease, and from one start to the next."""
+        started = int(self.started_at.timestamp()) if self.started_at else 0
+        return started * 1_000_000 + self.fence

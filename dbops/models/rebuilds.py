@@ -30,7 +30,6 @@ class Rebuild(Leased):
     ``follows``: the rebuild that this one resumes, rolls back or repeats.
     """
 
-    uid = models.CharField(max_length=32, unique=True)
     request_key = models.CharField(max_length=64, unique=True)
     target = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="rebuilds")
     source = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="rebuilds_read")
@@ -43,13 +42,10 @@ class Rebuild(Leased):
     reason = models.TextField()
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="rebuilds")
     requested_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True)
     expires_at = models.DateTimeField(null=True)
     plan = models.JSONField()
     plan_fingerprint = models.CharField(max_length=64)
-    checkpoint = models.JSONField(default=dict)
-    waiting_for = models.CharField(max_length=500, blank=True)
     not_before = models.DateTimeField(null=True)
     start_after_run = models.ForeignKey(BackupRun, on_delete=models.SET_NULL, null=True, related_name="awaited_by")
     requeue_schedule = models.ForeignKey(BackupSchedule, on_delete=models.SET_NULL, null=True, related_name="+")
@@ -65,13 +61,8 @@ class Rebuild(Leased):
     approval_at = models.DateTimeField(null=True)
     approval_reason = models.TextField(blank=True)
 
-    cancel_requested_at = models.DateTimeField(null=True)
-    cancel_requested_by = models.CharField(max_length=150, blank=True)
-
     pending_status = models.CharField(max_length=10, blank=True, choices=[(item.value, item.value) for item in Status])
-    error = models.JSONField(default=dict)
     outcome = models.TextField(blank=True)
-    revision = models.BigIntegerField(default=0)
 
     class Meta:
         ordering: ClassVar = ["-requested_at", "-pk"]
@@ -98,12 +89,6 @@ class Rebuild(Leased):
     @property
     def is_final(self) -> bool:
         return self.status in FINAL
-
-    @property
-    def host_token(self) -> int:
-        """The fence sent to hosts: it grows with each lease and each start of a rebuild."""
-        started = int(self.started_at.timestamp()) if self.started_at else 0
-        return started * 1_000_000 + self.fence
 
 
 class Hold(models.Model):

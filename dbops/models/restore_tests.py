@@ -19,28 +19,20 @@ class RestoreTest(Leased):
     by table and deviations. ``has_leftovers``: files can remain on the host. Only ``dbops.lifecycle`` writes rows.
     """
 
-    uid = models.CharField(max_length=32, unique=True)
     run = models.ForeignKey(BackupRun, on_delete=models.PROTECT, related_name="restore_tests")
     source = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="restore_tests")
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="restore_tests")
     status = models.CharField(max_length=10, choices=[(item.value, item.value) for item in RunStatus], db_index=True)
     requested_by = models.CharField(max_length=150, blank=True)
     requested_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True)
     finished_at = models.DateTimeField(null=True, db_index=True)
     run_slot = models.BigIntegerField(unique=True, null=True)
     host_slot = models.BigIntegerField(unique=True, null=True)
-    waiting_for = models.CharField(max_length=500, blank=True)
     steps = models.JSONField(default=list)
     tables_checked = models.IntegerField(null=True)
     rows_counted = models.BigIntegerField(null=True)
     result = models.JSONField(default=dict)
-    checkpoint = models.JSONField(default=dict)
-    error = models.JSONField(default=dict)
     has_leftovers = models.BooleanField(default=False)
-    cancel_requested_at = models.DateTimeField(null=True)
-    cancel_requested_by = models.CharField(max_length=150, blank=True)
-    revision = models.BigIntegerField(default=0)
 
     class Meta:
         ordering: ClassVar = ["-pk"]
@@ -52,9 +44,3 @@ class RestoreTest(Leased):
     @property
     def is_over(self) -> bool:
         return self.status in RUN_FINAL
-
-    @property
-    def host_token(self) -> int:
-        """The fence sent to the host, like a backup run's: it grows with each lease and each test."""
-        started = int(self.started_at.timestamp()) if self.started_at else 0
-        return started * 1_000_000 + self.fence

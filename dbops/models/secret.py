@@ -49,9 +49,7 @@ def _open(row: models.Model, column: "models.Field[Any, Any]", sealed: _Sealed) 
         raise Refused(
             "secret.lost",
             f"Reading the {column.verbose_name} of {getattr(row, 'name', row)}",
-            found="the current keys cannot decrypt it",
-            left="Nothing changed.",
-            next_step="Restore its key in DBOPS_ENCRYPTION_KEY, or set the secret again.",
+            cause="the current keys cannot decrypt it",
         ) from error
 
 

@@ -50,9 +50,8 @@ def add_account(*, actor: User, name: str, group: str, password: str, superuser:
                 detail={"group": group, "superuser": superuser},
             )
     except IntegrityError as error:
-        next_step = "Choose another name, or change the account that is there."
-        found = "there is an account of this name"
-        raise Refused("account.exists", doing, found=found, left=NOTHING, next_step=next_step) from error
+        found = "an account with this name exists"
+        raise Refused("account.exists", doing, cause=found) from error
     return user
 
 
@@ -112,8 +111,7 @@ def deactivate(*, actor: User, user: User, seen: str) -> None:
     doing = f"Deactivating the account {user.get_username()!r}"
     require_superuser(actor, doing)
     if actor.pk == user.pk:
-        next_step = "Ask another superuser to do it."
-        raise Refused("account.self", doing, found="it is your own account", left=NOTHING, next_step=next_step)
+        raise Refused("account.self", doing, cause="it is your own account")
     with transaction.atomic():
         row = _lock(user, doing, seen)
         if row.is_superuser:
@@ -164,9 +162,8 @@ def _lock(user: User, doing: str, seen: str | None = None) -> User:
     rows = {row.pk: row for row in _superusers().select_for_update()}
     row = rows.get(user.pk) or User.objects.select_for_update().get(pk=user.pk)
     if seen is not None and standing_of(row) != seen:
-        found = "somebody else has changed it since the page was opened"
-        next_step = "Read the page again."
-        raise Refused("account.stale", doing, found=found, left=NOTHING, next_step=next_step)
+        found = "another user changed it after you opened the page"
+        raise Refused("account.stale", doing, cause=found)
     return row
 
 
@@ -176,14 +173,13 @@ def _superusers() -> QuerySet[User]:
 
 def _refuse_last(row: User, doing: str) -> None:
     if row.is_active and not User.objects.filter(is_superuser=True, is_active=True).exclude(pk=row.pk).exists():
-        found = f"{row.get_username()} is the last active superuser: nobody could look after accounts any more"
-        next_step = "Make somebody else a superuser first."
-        raise Refused("account.last_superuser", doing, found=found, left=NOTHING, next_step=next_step)
+        found = f"{row.get_username()} is the last active superuser"
+        raise Refused("account.last_superuser", doing, cause=found)
 
 
 def _refuse_group(doing: str, group: str) -> NoReturn:
     found = f"group: {group!r} is neither {' nor '.join(GROUPS)}"
-    raise Refused("account.invalid", doing, found=found, left=NOTHING, next_step="Choose one of the two.")
+    raise Refused("account.invalid", doing, cause=found)
 
 
 def _end_sessions(user: User) -> int:

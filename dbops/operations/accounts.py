@@ -118,7 +118,5 @@ def _refuse(doing: str, problems: list[str]) -> None:
         raise Refused(
             "account.invalid",
             doing,
-            found=" ".join(problems),
-            left="Nothing was changed.",
-            next_step="Correct this and try again.",
+            cause=" ".join(problems),
         )

@@ -62,11 +62,9 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
         require_operator(actor, doing)
         if decision is not Approval.OVERRIDDEN and rebuild.requested_by_id == actor.pk:
             found = "it is your own request"
-            raise Refused.unchanged("approval.own", doing, found, "Ask another operator. To take it back, cancel it.")
+            raise Refused.unchanged("approval.own", doing, found)
         if decision is not Approval.APPROVED and not says_why(reason):
-            raise Refused.unchanged(
-                "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
-            )
+            raise Refused.unchanged("rebuild.reason", doing, "no reason was given")
         with transaction.atomic():
             decided = approvals.decide(rebuild, decision, name, reason)
             if decided and decision is not Approval.DECLINED:
@@ -76,9 +74,7 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
         rebuild.refresh_from_db()
         if not decided:
             said = f", {rebuild.approval} by {rebuild.approval_by}" if rebuild.approval_by else ""
-            raise Refused.unchanged(
-                "approval.not_waiting", doing, f"it is {rebuild.status}{said}", "Look at it as it is now."
-            )
+            raise Refused.unchanged("approval.not_waiting", doing, f"it is {rebuild.status}{said}")
 
 
 def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str) -> None:

@@ -37,24 +37,22 @@ def archive_entries(*, actor: str, before: datetime, folder: Path) -> AuditSegme
     """
     if timezone.now() - before < MIN_AGE:
         found = f"{before:%Y-%m-%d} is less than {MIN_AGE.days} days ago"
-        raise _refused("audit.too_recent", found, "Choose an earlier day.")
+        raise _refused("audit.too_recent", found)
     anchor = current_anchor()
     last = _last_before(before, anchor)
     if last is None:
-        raise _refused("audit.nothing_to_archive", f"no entry is older than {before:%Y-%m-%d}", "No action is needed.")
+        raise _refused("audit.nothing_to_archive", f"no entry is older than {before:%Y-%m-%d}")
     path = folder / f"audit-{anchor.sequence + 1:09}-{last:09}.jsonl"
     try:
         head, file_hash = _written(path, anchor, last)
         _verify_file(path, anchor, head)
     except OSError as error:
-        raise _refused(
-            "audit.file", f"{path}: {error.strerror or error}", "Fix the folder, then run the command again."
-        ) from None
+        raise _refused("audit.file", f"{path}: {error.strerror or error}") from None
     try:
         return _remove(actor, anchor, head, path, file_hash)
     except IntegrityError:
         found = f"another process has just archived entry {anchor.sequence + 1}"
-        raise _refused("audit.nothing_to_archive", found, "Read the newest entries of the audit log.") from None
+        raise _refused("audit.nothing_to_archive", found) from None
 
 
 def _last_before(before: datetime, anchor: ChainHead) -> int | None:
@@ -86,7 +84,7 @@ def _written(path: Path, anchor: ChainHead, last: int) -> tuple[ChainHead, str]:
     if findings := run.end():
         draft.unlink()
         found = "; ".join(str(item) for item in findings[:3])
-        raise _refused("audit.not_as_written", found, "Change nothing, and run manage.py audit verify.")
+        raise _refused("audit.not_as_written", found)
     os.replace(draft, path)
     return run.head, digest.hexdigest()
 
@@ -98,7 +96,7 @@ def _verify_file(path: Path, anchor: ChainHead, head: ChainHead) -> None:
         for link in _read(file):
             run.see(link)
     if run.end() or run.head != head:
-        raise _refused("audit.file", f"{path} does not contain what dbops wrote", "Choose another folder.")
+        raise _refused("audit.file", f"{path} does not contain what dbops wrote")
 
 
 def _read(lines: Iterable[str]) -> Iterator[ChainEntry]:
@@ -135,5 +133,5 @@ def _remove(actor: str, anchor: ChainHead, head: ChainHead, path: Path, file_has
     return segment
 
 
-def _refused(code: str, found: str, next_step: str) -> Refused:
-    return Refused(code, DOING, found=found, left="All entries are still in the database.", next_step=next_step)
+def _refused(code: str, found: str) -> Refused:
+    return Refused(code, DOING, cause=found)

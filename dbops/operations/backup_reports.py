@@ -127,9 +127,7 @@ def _subject(token: AccessToken, instance: str, schedule: str) -> tuple[Instance
     raise Refused(
         "report.unknown_instance",
         "Taking a report",
-        found=f"the cluster {token.cluster} of this token has no {what}",
-        left="Nothing was written.",
-        next_step="Give the name as the dashboard shows it, or use a token of that instance's cluster.",
+        cause=f"the cluster {token.cluster} of this token has no {what}",
     )
 
 
@@ -172,7 +170,5 @@ def _invalid(found: str) -> Refused:
     return Refused(
         "report.invalid",
         "Reading a report",
-        found=found,
-        left="Nothing was written.",
-        next_step="Correct it; docs/how-to/backup-reports.md describes each field.",
+        cause=found,
     )

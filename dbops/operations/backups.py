@@ -24,17 +24,15 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
     require_operator(actor, doing)
     if schedule.run_by != RunBy.DBOPS:
         found = "its runs are started by somebody else's cron"
-        raise Refused.unchanged(
-            "backup.external", doing, found, "Run it where it is run, or let dbops run the schedule."
-        )
+        raise Refused.unchanged("backup.external", doing, found)
     name = actor.get_username()
     with transaction.atomic():
         locked = backup_runs.lock_schedule(schedule.pk)
         active = backup_runs.active_runs(schedule)
         if locked is None or active:
             found = f"backup run {active[0].pk} of it is {active[0].status}" if active else "it is gone"
-            raise Refused.unchanged("backup.active", doing, found, "Watch that one, or stop it first.")
-        run = backup_runs.queue_run(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
+            raise Refused.unchanged("backup.active", doing, found)
+        run = backup_runs.queue(locked, f"Asked for by {name}{f': {reason}' if reason else '.'}", actor=actor)
         assert run is not None  # noqa: S101 - only a due time can be there twice
         append(
             actor=name,
@@ -61,7 +59,7 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
     name = actor.get_username()
     with transaction.atomic():
         text = f"Cancelled by {name} before it started: {reason.strip()}"
-        asked = backup_runs.end_queued_run(run, RunStatus.CANCELLED, text) or backup_runs.request_cancel_run(run, name)
+        asked = backup_runs.end_queued(run, RunStatus.CANCELLED, text) or backup_runs.request_cancel(run, name)
         if asked:
             append(
                 actor=name,
@@ -73,7 +71,7 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
             nudge()
     run.refresh_from_db()
     if not asked and run.status in RUN_FINAL:
-        raise Refused.unchanged("backup.ended", doing, f"it has ended: {run.status}", "Nothing is left to stop.")
+        raise Refused.unchanged("backup.ended", doing, f"it has ended: {run.status}")
 
 
 def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
@@ -87,7 +85,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        ended = backup_runs.force_fail_run(run, name)
+        ended = backup_runs.force_fail(run, name)
         if ended:
             append(
                 actor=name,
@@ -99,7 +97,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     if not ended:
         run.refresh_from_db()
         found = f"it is {run.status}: its host is known, or it has ended"
-        raise Refused.unchanged("backup.not_lost", doing, found, "Stop it instead, if it still runs.")
+        raise Refused.unchanged("backup.not_lost", doing, found)
 
 
 def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
@@ -113,9 +111,7 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
     require_operator(actor, doing)
     if run.origin == RunOrigin.MANAGED:
         found = "dbops runs it itself and knows whether it is over"
-        raise Refused.unchanged(
-            "backup.ours", doing, found, "Stop it instead, or end it without its host where it is lost."
-        )
+        raise Refused.unchanged("backup.ours", doing, found)
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
@@ -130,7 +126,7 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
             )
             nudge()
     if not ended:
-        raise Refused.unchanged("backup.ended", doing, f"it has ended: {run.status}", "Nothing is left to end.")
+        raise Refused.unchanged("backup.ended", doing, f"it has ended: {run.status}")
 
 
 def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> RestoreTest:
@@ -146,8 +142,8 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
         # locked against retention, which marks the row when it has removed the file
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
         if why := live.why_not_testable:
-            raise Refused.unchanged("restore_test.no_backup", doing, why, "Prove another backup.")
-        restore_test = restore_tests.queue_restore_test(
+            raise Refused.unchanged("restore_test.no_backup", doing, why)
+        restore_test = restore_tests.queue(
             live, f"Its proof was asked for by {name}{f': {reason}' if reason else '.'}", by=name
         )
         if restore_test is not None:
@@ -160,7 +156,7 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
                 detail={"restore_test": restore_test.pk, "backup_run": run.pk},
             )
             nudge()
-    found = restore_test or restore_tests.active_restore_test(run)
+    found = restore_test or restore_tests.active(run)
     return found or request_restore_test(run, actor, reason)  # the one that was there has ended in this moment
 
 
@@ -172,12 +168,12 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
     Raises:
         Refused: ``access.denied``, no reason (``backup.reason``), or it is over, or is being stopped (``restore_test.ended``).
     """
-    doing = f"Stopping proof {restore_test.pk}"
+    doing = f"Stopping restore test {restore_test.pk}"
     require_operator(actor, doing)
     _must_have_reason(reason, doing)
     name = actor.get_username()
     with transaction.atomic():
-        asked = restore_tests.stop_restore_test(restore_test, name)
+        asked = restore_tests.stop(restore_test, name)
         if asked:
             append(
                 actor=name,
@@ -188,19 +184,15 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
             )
             nudge()
     if not asked:
-        raise Refused.unchanged(
-            "restore_test.ended", doing, "it is over, or is being stopped", "Nothing is left to stop."
-        )
+        raise Refused.unchanged("restore_test.ended", doing, "it has ended, or is being stopped")
 
 
 def _must_be_ours(run: BackupRun, doing: str) -> None:
     if run.origin != RunOrigin.MANAGED:
         found = "dbops did not start it, and has only heard of it"
-        raise Refused.unchanged("backup.not_ours", doing, found, "Stop it on its host.")
+        raise Refused.unchanged("backup.not_ours", doing, found)
 
 
 def _must_have_reason(reason: str, doing: str) -> None:
     if not says_why(reason):
-        raise Refused.unchanged(
-            "backup.reason", doing, "no reason was given", "Say why, for those who read the audit log."
-        )
+        raise Refused.unchanged("backup.reason", doing, "no reason was given")

@@ -45,9 +45,7 @@ def request_stream(*, actor: User, source: Host, target: Host) -> ConnectionTest
         raise Refused(
             "test.same_host",
             doing,
-            found="source and target are one host",
-            left="Nothing was sent.",
-            next_step="Choose two hosts.",
+            cause="source and target are one host",
         )
     slot = f"stream:{source.pk}:{target.pk}"
     if running := ConnectionTest.objects.filter(slot=slot).first():

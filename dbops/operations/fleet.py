@@ -33,8 +33,8 @@ class FleetFileErrors(Refused):
         super().__init__(
             "fleet.file",
             "Importing a fleet file",
-            found=f"{len(errors)} error{'s' if len(errors) != 1 else ''}, first on line {errors[0].line}",
-            left=NOTHING,
+            cause=f"{len(errors)} error{'s' if len(errors) != 1 else ''}, first on line {errors[0].line}",
+            state=NOTHING,
             next_step="Correct the lines that are named and import the file again.",
         )
         self.errors = errors
@@ -121,13 +121,11 @@ def accept_host_key(*, actor: User, host: Host, host_key: str, replace: bool = F
         row = Host.objects.select_for_update().get(pk=host.pk)
         pinned = sshkeys.fingerprint_or_empty(row.host_key)
         if row.host_key and row.host_key != line and not replace:
-            found = f"another key is pinned: {pinned}, accepted by {row.host_key_accepted_by or 'nobody known'}"
-            raise Refused(
-                "fleet.host_key", doing, found=found, left=NOTHING, next_step="Find out why it changed first."
-            )
+            found = f"another key is pinned: {pinned}, accepted by {row.host_key_accepted_by or 'an unknown user'}"
+            raise Refused("fleet.host_key", doing, cause=found)
         if shown is not None and shown != pinned:
             found = f"the pinned key is {pinned or 'gone'} by now, not what the page showed"
-            raise Refused("fleet.host_key", doing, found=found, left=NOTHING, next_step="Read the page again.")
+            raise Refused("fleet.host_key", doing, cause=found)
         _, item = store(row, Host, {"host_key": line}, actor=actor.get_username())
         if item.outcome != UNCHANGED:
             keys = item.changes["host_key"]
@@ -150,9 +148,8 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
         raise Refused(
             "fleet.in_use",
             doing,
-            found=f"the backups of cluster {chosen} are proven on it",
-            left=NOTHING,
-            next_step="Choose another host for them first.",
+            cause=f"cluster {chosen} uses it for restore tests",
+            next_step="Choose another host for these restore tests first.",
         )
     try:
         with transaction.atomic():
@@ -167,9 +164,7 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
         raise Refused(
             "fleet.in_use",
             doing,
-            found="needed by " + ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else ""),
-            left=NOTHING,
-            next_step="Remove those first. What has rebuilds in its history stays in the inventory.",
+            cause="needed by " + ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else ""),
         ) from error
 
 
@@ -182,9 +177,7 @@ def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, A
             rows = stored.load(lock=True)
             current = model.objects.get(pk=row.pk) if row else None
             if reason := rows.why_frozen(current, stored.differences(current, model, values) if current else ()):
-                raise Refused(
-                    "fleet.busy", doing, found=reason, left=NOTHING, next_step="Wait for its end, or cancel it."
-                )
+                raise Refused("fleet.busy", doing, cause=reason)
             written, item = store(current, model, values, actor=actor.get_username())
             record_item(actor.get_username(), item, via="browser")
     except (ValidationError, IntegrityError, model.DoesNotExist) as error:
@@ -193,7 +186,5 @@ def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, A
             if isinstance(error, ValidationError)
             else "it was changed or taken by someone else"
         )
-        raise Refused(
-            "fleet.invalid", doing, found=found, left=NOTHING, next_step="Correct it and save again."
-        ) from error
+        raise Refused("fleet.invalid", doing, cause=found) from error
     return written

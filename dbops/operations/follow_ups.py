@@ -75,9 +75,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
             raise Refused(
                 "rebuild.no_follow_up",
                 DOING[method].format(target.name),
-                found=offer.reason,
-                left="Nothing was changed on any host.",
-                next_step="Look at the instance, and plan a new rebuild.",
+                cause=offer.reason,
             )
         following = rebuild_requests.queue(
             plan=follow_up_plan(rebuild, offer),

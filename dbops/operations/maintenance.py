@@ -72,9 +72,7 @@ def end_maintenance(*, actor: User, maintenance: Maintenance) -> None:
     with transaction.atomic():
         row = Maintenance.objects.select_for_update().filter(pk=maintenance.pk).first()
         if row is None or (row.ends_at is not None and row.ends_at <= now):
-            raise Refused(
-                "maintenance.ended", doing, found="it has ended", left="Nothing was changed.", next_step="Nothing."
-            )
+            raise Refused("maintenance.ended", doing, cause="it has ended")
         has_begun = row.starts_at < now
         if has_begun:
             row.ends_at = now
@@ -135,9 +133,7 @@ def unmark_maintenance(*, actor: User, maintenance: Maintenance) -> None:
             raise Refused(
                 "maintenance.ended",
                 doing,
-                found="it is no mark any more",
-                left="Nothing was changed.",
-                next_step="Nothing.",
+                cause="the mark no longer exists",
             )
         recount([row.cluster_id], row.starts_at, now)
         _record_mark(actor.get_username(), "maintenance.unmarked", row)
@@ -163,9 +159,7 @@ def _refuse(problems: dict[str, str], doing: str) -> None:
         refused = Refused(
             "maintenance.invalid",
             doing,
-            found="; ".join(problems.values()),
-            left="Nothing was changed.",
-            next_step="Correct the times or say why, and send it again.",
+            cause="; ".join(problems.values()),
         )
         refused.told = {"problems": list(problems)}
         raise refused

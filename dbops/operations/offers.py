@@ -58,9 +58,7 @@ def known_by_next(rebuild: Rebuild, plan: Plan, doing: str) -> dict[str, str]:
         raise Refused(
             "rebuild.no_follow_up",
             doing,
-            found=offer.reason,
-            left="Nothing was changed on any host.",
-            next_step="Look at the instance, and plan a new rebuild.",
+            cause=offer.reason,
         )
     return half_copy_of(ended(rebuild), plan.target)
 

@@ -32,9 +32,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
     doing = f"Setting the rate of rebuild {rebuild.pk}"
     require_operator(actor, doing)
     if not can_be_held(rebuild.method):
-        raise Refused.unchanged(
-            "rebuild.no_stream", doing, f"the method {rebuild.method} has no stream", "Look at its page."
-        )
+        raise Refused.unchanged("rebuild.no_stream", doing, f"the method {rebuild.method} has no stream")
     if rate is not None:
         check_rate(doing, from_record(Plan, rebuild.plan), rebuild.source, rate)
     name, before = actor.get_username(), rebuild.stream_rate
@@ -51,7 +49,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
             nudge()
     rebuild.refresh_from_db()
     if not is_set:
-        raise Refused.unchanged("rebuild.no_stream", doing, "its stream is over", "Nothing is left to slow down.")
+        raise Refused.unchanged("rebuild.no_stream", doing, "its stream has ended")
 
 
 def can_be_held(method: str) -> bool:
@@ -68,4 +66,6 @@ def check_rate(doing: str, plan: Plan, source: Instance, rate: int) -> None:
         "the source's redo log would be overwritten before it is read" if slowest > SLOWEST else "it would hardly move"
     )
     found = f"{rate / MIB:.2f} MiB/s was asked for; below {slowest / MIB:.2f} MiB/s {why}"
-    raise Refused.unchanged("rebuild.rate", doing, found, f"Give {slowest / MIB:.2f} MiB/s or more, or full speed.")
+    raise Refused.unchanged(
+        "rebuild.rate", doing, found, next_step=f"Enter {slowest / MIB:.2f} MiB/s or more, or remove the limit."
+    )

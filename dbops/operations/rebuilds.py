@@ -70,9 +70,7 @@ def plan_inputs_for(
         raise Refused(
             "plan.no_source",
             f"Planning a rebuild of {target.name}",
-            found=f"the cluster {target.cluster.name} has no other instance than its primary",
-            left="Nothing was changed.",
-            next_step="Add a backup instance or another replica.",
+            cause=f"the cluster {target.cluster.name} has no other instance than its primary",
         )
     return plan_inputs_of(target, chosen, keep_old_data=keep_old_data, run_id=run_id)
 
@@ -233,23 +231,21 @@ def check_confirmation(doing: str, target: Instance, typed_name: str, reason: st
     """Refuse unless the person typed the target's name and said why (``rebuild.name``, ``rebuild.reason``)."""
     if typed_name != target.name:
         found = f"the name typed is {typed_name!r}, the target is {target.name!r}"
-        raise Refused.unchanged("rebuild.name", doing, found, "Type the target's name.")
+        raise Refused.unchanged("rebuild.name", doing, found)
     if not says_why(reason):
-        raise Refused.unchanged(
-            "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
-        )
+        raise Refused.unchanged("rebuild.reason", doing, "no reason was given")
 
 
 def check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
     """Refuse unless a plan is possible and is the one that the person saw (``plan.refused``, ``plan.stale``)."""
     if plan.refusals:
         seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
-        refused = Refused.unchanged("plan.refused", doing, seen, "Mend what is refused, and plan again.")
+        refused = Refused.unchanged("plan.refused", doing, seen)
         refused.told = {"findings": [finding.code for finding in plan.refusals]}
         raise refused
     if plan.fingerprint != fingerprint:
         found = "the plan has changed since it was shown"
-        stale = Refused.unchanged("plan.stale", doing, found, "Read the new plan, then confirm it.")
+        stale = Refused.unchanged("plan.stale", doing, found)
         stale.told = {"fingerprint_now": plan.fingerprint}
         raise stale
 
@@ -278,7 +274,7 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
             nudge()
     rebuild.refresh_from_db()
     if not asked and rebuild.is_final:
-        raise Refused.unchanged("rebuild.ended", doing, f"it has ended: {rebuild.status}", "Nothing is left to cancel.")
+        raise Refused.unchanged("rebuild.ended", doing, f"it has ended: {rebuild.status}")
 
 
 def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
@@ -292,7 +288,9 @@ def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
     require_operator(actor, doing)
     if priority not in PRIORITIES:
         found = f"{priority} was given"
-        raise Refused.unchanged("rebuild.priority", doing, found, f"Give {PRIORITIES[0]} to {PRIORITIES[-1]}.")
+        raise Refused.unchanged(
+            "rebuild.priority", doing, found, next_step=f"Enter {PRIORITIES[0]} to {PRIORITIES[-1]}."
+        )
     _move(actor, rebuild, priority, doing, "Priority {0} instead of {1}, by {2}.")
 
 
@@ -330,7 +328,7 @@ def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -
     rebuild.refresh_from_db()
     if not moved:
         found = f"it is {rebuild.status}"
-        raise Refused.unchanged("rebuild.not_queued", doing, found, "Only what waits has a place in a line.")
+        raise Refused.unchanged("rebuild.not_queued", doing, found)
 
 
 def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
@@ -342,9 +340,7 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     doing = f"Ending rebuild {rebuild.pk} without its hosts"
     require_operator(actor, doing)
     if not says_why(reason):
-        raise Refused.unchanged(
-            "rebuild.reason", doing, "no reason was given", "Say why, for those who read the audit log."
-        )
+        raise Refused.unchanged("rebuild.reason", doing, "no reason was given")
     name = actor.get_username()
     with transaction.atomic():
         ended = cleanups.force_fail(rebuild, name)
@@ -359,4 +355,4 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     if not ended:
         rebuild.refresh_from_db()
         found = f"it is {rebuild.status}: its hosts are known, or it has ended"
-        raise Refused.unchanged("rebuild.not_lost", doing, found, "Cancel it instead, if it still runs.")
+        raise Refused.unchanged("rebuild.not_lost", doing, found)

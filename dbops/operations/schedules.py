@@ -42,7 +42,7 @@ def save_schedule(*, actor: User, schedule: BackupSchedule | None, values: Mappi
             record_item(actor.get_username(), item, via="browser")
     except (ValidationError, IntegrityError) as error:
         found = " ".join(error.messages) if isinstance(error, ValidationError) else "somebody else has taken the name"
-        raise Refused.unchanged("schedule.invalid", doing, found, CORRECT) from error
+        raise Refused.unchanged("schedule.invalid", doing, found) from error
     return written
 
 
@@ -70,7 +70,7 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
         rebuild = Rebuild.objects.filter(requeue_schedule=row, status__in=ACTIVE).only("pk").first()
         if run or rebuild:
             found = f"{run} of it is {run.status}" if run else f"{rebuild} will run it again at its end"
-            raise Refused.unchanged("schedule.busy", doing, found, "Switch it off, and remove it when that is over.")
+            raise Refused.unchanged("schedule.busy", doing, found)
         instance = row.instance.name
         row.delete()
         append(actor=actor.get_username(), action="schedule.removed", subject=row.name, instance=instance)
@@ -79,7 +79,7 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
 def _lock(schedule: BackupSchedule, doing: str) -> BackupSchedule:
     row = BackupSchedule.objects.select_for_update().filter(pk=schedule.pk).first()
     if row is None:
-        raise Refused.unchanged("schedule.gone", doing, "it was removed meanwhile", "Load the page again.")
+        raise Refused.unchanged("schedule.gone", doing, "it was removed")
     return row
 
 
@@ -94,10 +94,9 @@ def _check(doing: str, row: BackupSchedule | None, values: dict[str, Any], fleet
             "schedule.invalid",
             doing,
             "its instance and its name cannot be changed: its runs and their reports go by them",
-            CORRECT,
         )
     problems = [problem for name, value in values.items() if (problem := rules.own_problem(name, value))]
     datadirs = fleet.datadirs_beside(values["instance"]) if values.get("instance") else {}
     problems += [text for _, text in schedule_problems(values, datadirs)]
     if problems:
-        raise Refused.unchanged("schedule.invalid", doing, "; ".join(dict.fromkeys(problems)), CORRECT)
+        raise Refused.unchanged("schedule.invalid", doing, "; ".join(dict.fromkeys(problems)))

@@ -98,7 +98,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it has not joined another, or waits no more (``join.not_joined``).
     """
-    doing = f"Letting rebuild {rebuild.pk} read by itself"
+    doing = f"Removing rebuild {rebuild.pk} from its shared read"
     require_operator(actor, doing)
     name, reader = actor.get_username(), rebuild.leader_id
     with transaction.atomic():
@@ -116,9 +116,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
         raise Refused(
             "join.not_joined",
             doing,
-            found="it has joined no other rebuild, or waits no more",
-            left="Nothing was changed.",
-            next_step="Look at the rebuild's page.",
+            cause="it is not part of a shared read, or no longer waits",
         )
 
 
@@ -127,7 +125,5 @@ def refused(doing: str, found: str) -> Refused:
     return Refused(
         "join.not_possible",
         doing,
-        found=found,
-        left="Nothing was changed: each reads by itself.",
-        next_step="Let them run one after the other, or share the read of another one.",
+        cause=found,
     )

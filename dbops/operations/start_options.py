@@ -122,7 +122,9 @@ def choose(
     doing = f"Choosing when to rebuild {target.name}"
     if expires_hours is not None and expires_hours not in EXPIRES_HOURS:
         found = f"{expires_hours} hours were given"
-        raise Refused.unchanged("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
+        raise Refused.unchanged(
+            "plan.expiry", doing, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
+        )
     offered = offered_start_options(target, source, method=method, key=key)
     choice = chosen_option(offered.choices, key)
     if choice is None or choice.way is StartMode.ELSEWHERE:
@@ -145,15 +147,13 @@ def _why_not(doing: str, offered: StartOptions, key: str) -> Refused:
     blocking = [item for item in offered.verdict.blockers if item.effect is Effect.BLOCKS]
     if any(item.work is Activity.TARGET_REPLACED for item in blocking):
         found = "another rebuild of this instance is queued or running"
-        return Refused.unchanged("rebuild.busy", doing, found, "Watch that one, or cancel it first.")
+        return Refused.unchanged("rebuild.busy", doing, found)
     if blocking:
         found = " ".join(f"{item.text} {item.reason}" for item in blocking)
-        next_step = f"It can be cleared by {'; '.join(item.clears for item in blocking)}."
+        next_step = f"To unblock: {'; '.join(item.clears for item in blocking)}."
         return Refused.unchanged("plan.blocked", doing, found, next_step)
-    why = next((choice.reason for choice in offered.choices if choice.key == key), "that way is not offered any more")
-    return Refused.unchanged(
-        "plan.start_stale", doing, why, "Look at the ways to start as they are now, and choose anew."
-    )
+    why = next((choice.reason for choice in offered.choices if choice.key == key), "this option is no longer offered")
+    return Refused.unchanged("plan.start_stale", doing, why)
 
 
 def _stored(choice: StartOption, expires_hours: int | None) -> RequestedStart:

@@ -64,9 +64,7 @@ def revoke_token(*, actor: str, name: str) -> AccessToken:
             raise Refused(
                 "token.not_found",
                 f"Revoking the token {name!r}",
-                found="there is no token of this name",
-                left="Nothing was changed.",
-                next_step="manage.py token list shows them all.",
+                cause="there is no token of this name",
             )
         if revoked:
             append(actor=actor, action="token.revoked", subject=name, detail={"purpose": token.purpose})
@@ -87,9 +85,7 @@ def token_of(secret: str, purpose: str) -> AccessToken:
         raise Refused(
             "token.unknown",
             "Checking the access token",
-            found="no valid token for this purpose was sent",
-            left="Nothing was written.",
-            next_step="Send the header 'Authorization: Bearer TOKEN'; manage.py token make makes a token.",
+            cause="no valid token for this purpose was sent",
         )
     now = timezone.now()
     oldest = now - USE_NOTED_EVERY[purpose]
@@ -117,4 +113,4 @@ def _check(token: AccessToken) -> None:
 
 
 def _invalid(name: str, found: str) -> Refused:
-    return Refused.unchanged("token.invalid", f"Making the token {name!r}", found, "Correct this and try again.")
+    return Refused.unchanged("token.invalid", f"Creating the token {name!r}", found)

@@ -44,9 +44,7 @@ def request_discovery(
         raise Refused(
             "discovery.invalid",
             f"Discovering from {address}:{port}",
-            found=problem.rstrip("."),
-            left="Nothing was asked.",
-            next_step="Correct it and ask again.",
+            cause=problem.rstrip("."),
         )
     with transaction.atomic():
         row = Discovery.objects.create(
@@ -85,12 +83,10 @@ def accept_roles(*, actor: User, row: TopologyDifference, typed_name: str, reaso
     doing = f"Accepting that {row.subject} is the primary of {row.cluster.name}"
     _check(actor, doing, reason)
     if row.code not in CHANGES_ROLES:
-        _refuse(
-            "topology.roles", doing, f"{row.code} is no change of the primary", "Accept it as intended, or mend it."
-        )
+        _refuse("topology.roles", doing, f"{row.code} is no change of the primary")
     if typed_name != row.subject:
         found = f"the name typed is {typed_name!r}, the new primary is {row.subject!r}"
-        _refuse("topology.name", doing, found, "Type the new primary's name.")
+        _refuse("topology.name", doing, found)
     try:
         with transaction.atomic():
             _change_roles(actor.get_username(), row, reason.strip(), doing)
@@ -98,8 +94,7 @@ def accept_roles(*, actor: User, row: TopologyDifference, typed_name: str, reaso
         raise Refused(
             "fleet.invalid",
             doing,
-            found=" ".join(error.messages),
-            left=NOTHING,
+            cause=" ".join(error.messages),
             next_step="Correct the instances first.",
         ) from error
 
@@ -110,14 +105,12 @@ def _change_roles(by: str, row: TopologyDifference, reason: str, doing: str) -> 
     old = next((item for item in members if item.role == Role.PRIMARY), None)
     new = rows.instances.get(row.subject)
     if new is None or new.cluster_id != row.cluster_id or row.about != (old.name if old else ""):
-        _refuse(
-            "topology.stale", doing, "the inventory was changed since the difference was seen", "Read the page again."
-        )
+        _refuse("topology.stale", doing, "the inventory has changed since the difference was detected")
     for item in [*([old] if old else []), new]:
         if why := rows.why_frozen(item, ("role",)):
-            raise Refused("fleet.busy", doing, found=why, left=NOTHING, next_step="Wait for its end, or cancel it.")
+            raise Refused("fleet.busy", doing, cause=why)
     if not topology_differences.accept_difference(row, by=by, how="roles", reason=reason):
-        _refuse("topology.stale", doing, "it is gone, or somebody has accepted it", "Read the page again.")
+        _refuse("topology.stale", doing, "it is gone, or another user accepted it")
     # A cluster has one primary at every moment: the place is freed before it is filled.
     if old is not None:
         store(old, Instance, {"role": Role.REPLICA.value}, actor=by)
@@ -146,7 +139,7 @@ def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> 
     by = actor.get_username()
     with transaction.atomic():
         if not topology_differences.accept_difference(row, by=by, how="intended", reason=reason.strip()):
-            _refuse("topology.stale", doing, "it is gone, or somebody has accepted it", "Read the page again.")
+            _refuse("topology.stale", doing, "it is gone, or another user accepted it")
         if row.code in REPLACED and (
             instance := Instance.objects.filter(name=row.subject, cluster=row.cluster).first()
         ):
@@ -172,7 +165,7 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
     require_operator(actor, doing)
     with transaction.atomic():
         if not topology_differences.withdraw_acceptance(row):
-            _refuse("topology.stale", doing, "it is gone, or not accepted", "Read the page again.")
+            _refuse("topology.stale", doing, "it is gone, or not accepted")
         append(
             actor=actor.get_username(),
             action="topology.acceptance_withdrawn",
@@ -185,8 +178,8 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
 def _check(actor: User, doing: str, reason: str) -> None:
     require_operator(actor, doing)
     if not says_why(reason):
-        _refuse("topology.reason", doing, "no reason was given", "Say why, for those who read the audit log.")
+        _refuse("topology.reason", doing, "no reason was given")
 
 
-def _refuse(code: str, doing: str, found: str, next_step: str) -> NoReturn:
-    raise Refused(code, doing, found=found, left=NOTHING, next_step=next_step)
+def _refuse(code: str, doing: str, found: str) -> NoReturn:
+    raise Refused(code, doing, cause=found)

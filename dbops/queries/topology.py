@@ -1,4 +1,4 @@
-"""What the topology's pages show: the tables as a tree, differences in words, discoveries with what they propose."""
+"""What the topology pages show: servers as a tree, differences, discoveries and their proposals."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -32,11 +32,22 @@ class ReplicationRow:
     text: str
     runs: bool | None
     lag_seconds: float | None = None
+    error: str = ""
+
+    @property
+    def threads(self) -> str:
+        """Return the state of the replication threads in one word."""
+        if self.runs is None:
+            return "unknown"
+        return "running" if self.runs else "error" if self.error else "stopped"
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One server of a drawing. ``kind`` is ``server`` or ``outside`` (an address, or a replica, that is no instance)."""
+    """One server of a drawing. ``kind`` is ``server`` or ``outside`` (an address, or a replica, that is no instance).
+
+    ``sources`` are the keys of the servers that ``arrows`` come from, in the same order.
+    """
 
     key: str
     name: str
@@ -52,6 +63,7 @@ class Drawn:
     held: str = ""
     held_by: int | None = None
     below: "tuple[Drawn, ...]" = ()
+    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +111,7 @@ def drawing(page: ClusterPage) -> tuple[Drawn, ...]:
             upward[member.name].append(key)
             if source is None:
                 drawn.setdefault(
-                    key, _outside(key, f"{link.source_host}:{link.source_port}", "no instance of this cluster")
+                    key, _outside(key, f"{link.source_host}:{link.source_port}", "Not an instance of this cluster")
                 )
                 upward.setdefault(key, [])
         for attached in row.server.replicas if row.server else ():
@@ -109,6 +121,7 @@ def drawing(page: ClusterPage) -> tuple[Drawn, ...]:
                 upward[key] = [member.name]
     tops = [name for name, row in rows.items() if row.instance.role == Role.PRIMARY]
     keys = [*rows, *(key for key in drawn if key not in rows)]
+    drawn = {key: replace(item, sources=tuple(upward.get(key, ()))) for key, item in drawn.items()}
     return _trees(arrange(keys, upward, tops), drawn)
 
 
@@ -116,7 +129,7 @@ def _of_row(row: InstanceRow, sources: Sequence[tuple[ReplicationFacts, str]]) -
     server, role = row.server, row.instance.role
     lines = [f"{row.instance.address}:{row.instance.port}"]
     if server:
-        writes = "read only" if server.read_only else "takes writes"
+        writes = "read-only" if server.read_only else "writable"
         lines += [f"{server.flavor} {server.version}", writes]
     return Drawn(
         key=row.instance.name,
@@ -137,18 +150,21 @@ def _no_arrow(row: InstanceRow) -> tuple[ReplicationRow, ...]:
     if row.instance.role == Role.PRIMARY:
         return ()
     if row.server is None:
-        return (ReplicationRow("", "from whom it replicates is not known", None),)
-    return (ReplicationRow("", "replicates from nobody", False),)
+        return (ReplicationRow("", "Source unknown", None),)
+    return (ReplicationRow("", "Not replicating", False),)
 
 
 def _arrow_of(link: ReplicationFacts, name: str) -> ReplicationRow:
     place = f"{link.source_host}:{link.source_port}"
-    text = "runs" if link.is_running else f"IO {link.io_running}, SQL {link.sql_running}"
+    error = link.last_io_error or link.last_sql_error
+    text = "running" if link.is_running else f"IO {link.io_running}, SQL {link.sql_running}"
     if not link.uses_gtid:
         text += f", by position {link.relay_source_log_file}:{link.exec_source_log_pos}"
     if link.channel:
         text += f", connection {link.channel}"
-    return ReplicationRow(name or place, text, link.is_running, link.lag_seconds)
+    if error and not link.is_running:
+        text += f": {error}"
+    return ReplicationRow(name or place, text, link.is_running, link.lag_seconds, error)
 
 
 def _outside(key: str, name: str, why: str) -> Drawn:
@@ -157,8 +173,8 @@ def _outside(key: str, name: str, why: str) -> Drawn:
 
 def _attached(key: str, source: str, attached: Attached) -> Drawn:
     place = f"{attached.host}:{attached.port}" if attached.host and attached.port else attached.host
-    found = _outside(key, place or f"server id {attached.server_id}", "attached, and no instance of this cluster")
-    lines = (f"server id {attached.server_id}", *(() if place else ("gives no address (report_host)",)))
+    found = _outside(key, place or f"server id {attached.server_id}", "Attached, but not an instance of this cluster")
+    lines = (f"server id {attached.server_id}", *(() if place else ("no address reported (report_host)",)))
     return replace(found, lines=lines, arrows=(ReplicationRow(source, "attached", None),))
 
 
@@ -166,8 +182,8 @@ def _trees(followers: Iterable[TreeNode[str]], drawn: Mapping[str, Drawn], depth
     found: list[Drawn] = []
     for follower in followers:
         item = drawn[follower.key]
-        notes = [*item.notes, *(f"A ring: {drawn[key].name} is drawn below." for key in follower.closes)]
-        notes += [f"{drawn[key].name} is drawn elsewhere." for key in follower.also_from]
+        notes = [*item.notes, *(f"Replication ring: {drawn[key].name} is below." for key in follower.closes)]
+        notes += [f"Second source: {drawn[key].name}." for key in follower.also_from]
         if depth < DEEPEST:
             found.append(replace(item, notes=tuple(notes), below=_trees(follower.below, drawn, depth + 1)))
             continue
@@ -282,7 +298,7 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
         instance = known.get(node.key)
         lines = [", ".join(f"{host}:{port}" for host, port in node.addresses)]
         if node.is_read:
-            writes = "read only" if node.read_only else "takes writes"
+            writes = "read-only" if node.read_only else "writable"
             lines += [f"{node.flavor} {node.version}", writes, f"server id {node.server_id}"]
         notes = [f"In the inventory: {instance.name}, {instance.role} of {instance.cluster.name}."] if instance else []
         drawn[node.key] = Drawn(
@@ -298,20 +314,19 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
         )
         for link in node.links or ():
             if link.source not in names:
-                drawn.setdefault(link.source, _outside(link.source, link.address, "it was not looked at"))
+                drawn.setdefault(link.source, _outside(link.source, link.address, "Not scanned"))
                 upward.setdefault(link.source, [])
         for number, silent in enumerate(node.silent):
             key = f"silent {node.key} {number}"
             drawn[key] = replace(
-                _outside(
-                    key, silent.host or f"server id {silent.server_id}", "a replica that does not say where it is"
-                ),
+                _outside(key, silent.host or f"server id {silent.server_id}", "Replica without a reported address"),
                 lines=(silent.in_words,),
                 arrows=(ReplicationRow(member.name, "attached", None),),
             )
             upward[key] = [node.key]
     tops = [member.node.key for member in cluster.members if member.role is Role.PRIMARY]
     keys = [*names, *(key for key in drawn if key not in names)]
+    drawn = {key: replace(item, sources=tuple(upward.get(key, ()))) for key, item in drawn.items()}
     return _trees(arrange(keys, upward, tops), drawn)
 
 
@@ -325,7 +340,6 @@ def _arrow(link: ReplicationLink, names: Mapping[str, str], *, is_read: bool) ->
     """Of a server that could not be read, its source alone says that it is attached."""
     source = names.get(link.source, link.address)
     if not is_read:
-        return ReplicationRow(source, "attached, says its source", None)
-    return ReplicationRow(
-        source, "runs" if link.is_running else link.error or "does not run", link.is_running, link.lag_seconds
-    )
+        return ReplicationRow(source, "reported by its source", None)
+    text = "running" if link.is_running else link.error or "stopped"
+    return ReplicationRow(source, text, link.is_running, link.lag_seconds, link.error)

@@ -38,9 +38,8 @@ def database_mismatch() -> Refused | None:
     return Refused(
         "sample.wrong_database",
         DOING,
-        found=found,
-        left="Nothing changed, and nothing is shown.",
-        next_step=f"Correct DBOPS_DATABASE_URL or DBOPS_STATE_DIR, or {way_out}, for each process. Then restart all processes.",
+        cause=found,
+        next_step=f"Correct DBOPS_DATABASE_URL or DBOPS_STATE_DIR, or {way_out}, for each process. Then start all processes again.",
     )
 
 

@@ -52,9 +52,8 @@ def require_operator(user: AbstractBaseUser | AnonymousUser, doing: str) -> None
         raise Refused(
             "access.denied",
             doing,
-            found=f"{user} is not an operator",
-            left="Nothing changed.",
-            next_step="Ask an administrator to add you to the group 'operator'.",
+            cause=f"{user} is not an operator",
+            next_step="Ask a superuser to add you to the group 'operator'.",
         )
 
 
@@ -71,8 +70,7 @@ def require_superuser(user: AbstractBaseUser | AnonymousUser, doing: str) -> Non
         raise Refused(
             "access.denied",
             doing,
-            found=f"{user} is not a superuser",
-            left="Nothing changed.",
+            cause=f"{user} is not a superuser",
             next_step="Ask a superuser to do this.",
         )
 
@@ -82,9 +80,7 @@ def sample_refusal(doing: str) -> Refused:
     return Refused(
         "sample.read_only",
         doing,
-        found="this is the sample, with generated history and no real servers",
-        left="Nothing changed.",
-        next_step="Use the real dashboard. In the sample you can read, filter and export.",
+        cause="this is the sample, with generated history and no real servers",
     )
 
 

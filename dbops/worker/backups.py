@@ -1,148 +1,68 @@
-"""Drives one managed backup run for one tick, as ``runner`` drives a rebuild; a run is one job, so there are no steps.
+"""Drives one managed backup run for one tick. A run is one job, so it has no steps.
 
 Whatever happens, the run ends in a defined way: a failed or stopped one removes its partial file first, a silent host keeps the
 hold until it answers, and a driver that takes over finds the job by its name and never starts a second one.
 """
 
-import json
-import logging
-import time
 from contextlib import ExitStack
-from typing import Any
 
-from celery.exceptions import SoftTimeLimitExceeded
-from django.conf import settings
 from django.utils import timezone
 
-from dbops.database.errors import AWAY
-from dbops.engine.backups.flags import RunFlag
-from dbops.engine.backups.job import BackupContext, PublishedBackup, Removal, advance, clean_up, remove
+from dbops.engine.backups.job import BackupContext, PublishedBackup, advance, clean_up
 from dbops.engine.backups.plan import BackupPlan, BackupSettings, plan_backup
-from dbops.engine.backups.retention import StoredBackup, spared, to_remove
-from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
+from dbops.engine.errors import DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.states import BackupMethod, Level, Role, RunStatus
-from dbops.engine.topology.difference_kinds import REPLACED
 from dbops.lifecycle import backup_runs, leases
-from dbops.lifecycle.backup_runs import BackupRunUpdate, RunLease
-from dbops.lifecycle.leases import LeaseLost
-from dbops.loaders.plan_inputs import restore_tests_of_runs
-from dbops.models import BackupEvent, BackupRun, TopologyDifference
-from dbops.security.redaction import redact, redact_record
+from dbops.lifecycle.backup_runs import RunLease
+from dbops.models import BackupRun
 from dbops.worker import prober
-from dbops.worker.driver import LOST_RETRY_SECONDS, RETRY_SECONDS, drive_once
+from dbops.worker.backup_files import BackupFiles
+from dbops.worker.driver import Driver
+from dbops.worker.journal import BackupJournal
 from dbops.worker.wiring import build_site, jobs_of, secrets_of
-
-log = logging.getLogger(__name__)
-
-WRITE_INTERVAL_SECONDS = 1.0
 
 
 def tick(run_id: int) -> bool:
     """Drive one backup run for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
-    lease = backup_runs.take_run_lease(run_id)
-
-    def drive(until: float) -> float | None:
-        assert lease is not None  # noqa: S101 - it is not driven without
-        with ExitStack() as stack:
-            return Driver(lease, stack).drive(until=until)
-
-    return drive_once(lease, drive)
+    return BackupDriver.tick(backup_runs.take_lease(run_id))
 
 
-class Journal:
-    """What the work tells, gathered and written at most once a second; that write is the heartbeat and the cancel check."""
+class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
+    """Makes one backup, then removes the files that it makes superfluous."""
 
-    def __init__(self, lease: RunLease, secrets: list[str], checkpoint: dict[str, Any]) -> None:
-        self.checkpoint = checkpoint
-        self.cancellable = True
-        self._lease, self._secrets = lease, secrets
-        self._news = BackupRunUpdate()
-        self._written_at, self._written_memory = 0.0, ""
-
-    def say(self, text: str, *, level: Level = Level.INFO) -> None:
-        line = redact(text, self._secrets)
-        self._news.events.append(BackupEvent(run=self._lease.run, at=timezone.now(), level=level, text=line))
-
-    def progress(self, **known: Any) -> None:
-        self._news.changes["progress"] = known
-        if known.get("bytes") is not None:
-            self._news.changes["bytes_written"] = known["bytes"]
-
-    def note(self, **changes: Any) -> None:
-        """Write columns of the run with the next news."""
-        self._news.changes.update(changes)
-
-    def check(self) -> None:
-        if time.monotonic() - self._written_at >= WRITE_INTERVAL_SECONDS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what is gathered, now. Raises ``LeaseLost``, or ``Cancelled`` when a person asked for the end."""
-        cancel = backup_runs.heartbeat_run(self._lease, self.take())
-        self._written_at = time.monotonic()
-        if cancel and self.cancellable and not self.checkpoint.get("publishing"):
-            raise Cancelled("backup.cancelled", "Making the backup", found="a person asked for the end")
-
-    def take(self) -> BackupRunUpdate:
-        """Return what is to be written, the memory included where it has changed."""
-        news, self._news = self._news, BackupRunUpdate()
-        checkpoint = redact_record(self.checkpoint, self._secrets, limit=None)
-        text = json.dumps(checkpoint, sort_keys=True)
-        if text != self._written_memory:
-            self._written_memory = text
-            news.changes["checkpoint"] = checkpoint
-        return news
-
-
-class Driver:
-    """One lease at work."""
+    journal: BackupJournal
 
     def __init__(self, lease: RunLease, stack: ExitStack) -> None:
-        self.lease, self.run, self.stack = lease, lease.run, stack
-        self.checkpoint: dict[str, Any] = dict(self.run.checkpoint)
-        self.journal = Journal(lease, secrets_of(self.run.instance.cluster), self.checkpoint)
+        super().__init__(lease, stack)
+        self.checkpoint = dict(self.row.checkpoint)
+        self.journal = BackupJournal(lease, secrets_of(self.row.instance.cluster), self.checkpoint)
+        self.files = BackupFiles(self.row, self.journal, stack)
         self.site: BackupContext | None = None
 
-    def drive(self, *, until: float) -> float | None:
-        """Advance the run. Return seconds until the next tick is due, or ``None`` when it has ended."""
-        if self.lease.reattached_after_seconds is not None:
-            self.journal.say(f"Re-attached after {self.lease.reattached_after_seconds:.0f} s.")
-        while time.monotonic() < until:
-            try:
-                if "pending_status" in self.checkpoint:
-                    self._end()
-                    return None
-                published = self._advance()
-                if (
-                    self.run.unreachable_since and "pending_status" not in self.checkpoint
-                ):  # else the host may not have been asked
-                    leases.mark_reachable(self.lease)
-                if published is not None:
-                    self._finish(published)
-                    return None
-            except Unreachable as error:
-                return self._unreachable(error)
-        self.journal.flush()
-        return 0.0
+    def is_ending(self) -> bool:
+        return "pending_status" in self.checkpoint
 
-    def _advance(self) -> PublishedBackup | None:
+    def step(self) -> PublishedBackup | None:
+        return advance(self._site())
+
+    def record(self, result: PublishedBackup | None) -> None:
+        if result is None:
+            return
+        self.journal.cancellable = False
+        self.journal.note(
+            path=result.path,
+            bytes_written=result.bytes,
+            exit_status=0,
+            evidence=result.record,
+            progress={"bytes": result.bytes, "total_bytes": result.bytes, "percent": 100.0},
+        )
+        backup_runs.finish(self.lease, RunStatus.SUCCEEDED, f"Published as {result.path}.", self.journal.take())
+        self.has_ended = True
         try:
-            self.journal.check()
-            return advance(self._site())
-        except Cancelled:
-            self._begin_ending(RunStatus.CANCELLED, None)
-        except (Unreachable, LeaseLost, SoftTimeLimitExceeded, *AWAY):
-            raise
-        except DbopsError as error:
-            log.warning("backup run %s: %s", self.run.pk, error)
-            self._begin_ending(RunStatus.FAILED, error)
-        except Exception as error:
-            log.exception("backup run %s", self.run.pk)
-            found = f"{type(error).__name__}: {error}"
-            bug = Bug("bug", f"Backup run {self.run.pk}", found=found, next_step="Please report this.")
-            self._begin_ending(RunStatus.FAILED, bug)
-        return None
+            self.files.remove_superfluous(self._site())
+        finally:
+            backup_runs.write_late_update(self.row, self.journal.take())
 
     # --- the plan -------------------------------------------------------------------------------------------------
     def _site(self) -> BackupContext:
@@ -150,20 +70,18 @@ class Driver:
         if self.site is not None:
             return self.site
         if "plan" not in self.checkpoint:
-            self._remove_leftovers(is_final_kept=True)
+            self.files.remove_leftovers(is_final_kept=True)
             plan = self._plan()
             self.checkpoint["plan"] = to_record(plan)
             self.journal.note(path=plan.partial_path)
         plan = from_record(BackupPlan, self.checkpoint["plan"])
-        self.site = build_site(self.run, plan, self.checkpoint, self.journal, self.stack)
-        if self.lease.reattached_after_seconds is not None and self.checkpoint.get("asked"):
-            self.site.jobs.act(
-                "true"
-            )  # the last driver may only have been slow: from now on the host refuses its token
-        return self.site
+        site = build_site(self.row, plan, self.checkpoint, self.journal, self.stack)
+        self.raise_fence(site.jobs)
+        self.site = site
+        return site
 
     def _plan(self) -> BackupPlan:
-        run, instance, schedule = self.run, self.run.instance, self.run.schedule
+        run, instance, schedule = self.row, self.row.instance, self.row.schedule
         facts = prober.probe_now(instance)
         last = next(iter(backup_runs.kept_runs(schedule)), None) if schedule else None
         return plan_backup(
@@ -185,57 +103,21 @@ class Driver:
 
     def _last_mount(self, last: BackupRun | None) -> str:
         """Return where the file system of the last backup was mounted; empty where the schedule now writes to another directory."""
-        if last is None or self.run.schedule is None or last.instance_id != self.run.instance_id:
+        if last is None or self.row.schedule is None or last.instance_id != self.row.instance_id:
             return ""
-        is_same = last.path.rpartition("/")[0] == self.run.schedule.directory.rstrip("/")
+        is_same = last.path.rpartition("/")[0] == self.row.schedule.directory.rstrip("/")
         return str(last.evidence.get("mount", "")) if is_same else ""
 
-    def _remove_leftovers(self, *, is_final_kept: bool) -> None:
-        """What runs that ended badly could not remove, because their host was silent.
-
-        What one of them has published may be the only backup there is: it goes only after another was made.
-        """
-        for dead in backup_runs.leftovers(self.run):
-            if "plan" not in dead.checkpoint or dead.pk == self.run.pk:
-                continue
-            plan = from_record(BackupPlan, dead.checkpoint["plan"])
-            site = build_site(dead, plan, dict(dead.checkpoint), self.journal, self.stack)
-            site.jobs = jobs_of(self.run, dead.uid, self.stack)
-            try:
-                clean_up(site, is_final_kept=is_final_kept)
-            except Unreachable:
-                raise
-            except DbopsError as error:
-                self.journal.say(f"What backup run {dead.pk} left could not be removed: {error}", level=Level.WARNING)
-                continue
-            if is_final_kept and "final" in dead.checkpoint:
-                self.journal.say(f"What backup run {dead.pk} may have published is kept until this one has succeeded.")
-            else:
-                backup_runs.mark_removed(dead, f"What it left on the host was removed by backup run {self.run.pk}.")
-                self.journal.say(f"Removed what backup run {dead.pk} had left on the host.")
-
-    # --- silence --------------------------------------------------------------------------------------------------
-    def _unreachable(self, error: Unreachable) -> float | None:
-        """Before the job was asked for, a host that stays silent ends the run; afterwards nothing is known, and we ask again."""
-        self.journal.cancellable = False
-        self.journal.flush()
-        if not self.checkpoint.get("asked") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
-            error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be run again."
-            self._begin_ending(RunStatus.FAILED, error)
-            self._end()
-            return None
-        text = f"{error} The work on the host may be going on; trying again."
-        self.run.unreachable_since = leases.mark_unreachable(self.lease, text)
-        return LOST_RETRY_SECONDS if self.run.status == RunStatus.LOST else RETRY_SECONDS
-
-    def _silent_seconds(self) -> float:
-        since = self.run.unreachable_since
-        return (timezone.now() - since).total_seconds() if since else 0.0
-
     # --- ends -----------------------------------------------------------------------------------------------------
-    def _begin_ending(self, status: RunStatus, error: DbopsError | None) -> None:
-        """Remember how it ends: whoever drives from here on cleans up and does not look at the job again."""
-        record = redact_record(error.as_record(), secrets_of(self.run.instance.cluster)) if error else {}
+    def may_give_up(self, error: Unreachable) -> bool:
+        if self.checkpoint.get("asked"):
+            return False
+        error.state, error.next_step = "Nothing was written.", "Look at the host; the backup can be run again."
+        return True
+
+    def begin_ending(self, error: DbopsError | None) -> None:
+        status = RunStatus.FAILED if error else RunStatus.CANCELLED
+        record = self.journal.redact_record(error.as_record()) if error else {}
         self.checkpoint["pending_status"] = {
             "status": status.value,
             "error": record,
@@ -244,25 +126,25 @@ class Driver:
         self.journal.cancellable = False
         self.journal.flush()
 
-    def _end(self) -> None:
+    def finish(self) -> None:
         self.journal.cancellable = False
         pending_status = self.checkpoint["pending_status"]
         is_clean = self._clean_up() if "plan" in self.checkpoint else True
-        if self.run.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
+        if self.row.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
             leases.mark_reachable(self.lease)
-        self.journal.note(unreachable_since=None)
+        self.journal.note(unreachable_since=None, error=pending_status["error"])
         status = RunStatus(pending_status["status"])
         if pending_status["text"]:
             self.journal.say(pending_status["text"], level=Level.ERROR)
         if is_clean:
             self.journal.note(path="")
-        self.journal.note(error=pending_status["error"])
         nothing = "Nothing of it is left on the host." if is_clean else "Its partial file could not be removed."
-        why = pending_status["error"].get("found", "") if status is RunStatus.FAILED else self._who_stopped_it()
-        backup_runs.finish_run(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
+        why = pending_status["error"].get("cause", "") if status is RunStatus.FAILED else self._who_stopped_it()
+        backup_runs.finish(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
+        self.has_ended = True
 
     def _who_stopped_it(self) -> str:
-        by = BackupRun.objects.values_list("cancel_requested_by", flat=True).get(pk=self.run.pk)
+        by = BackupRun.objects.values_list("cancel_requested_by", flat=True).get(pk=self.row.pk)
         return f"Stopped by {by}" if by else "Stopped"
 
     def _clean_up(self) -> bool:
@@ -274,85 +156,3 @@ class Driver:
             self.journal.say(f"Clean-up: {error}", level=Level.WARNING)
             return False
         return True
-
-    def _finish(self, published: PublishedBackup) -> None:
-        self.journal.cancellable = False
-        self.journal.note(
-            path=published.path,
-            bytes_written=published.bytes,
-            exit_status=0,
-            evidence=published.record,
-            progress={"bytes": published.bytes, "total_bytes": published.bytes, "percent": 100.0},
-        )
-        outcome = f"Published as {published.path}."
-        backup_runs.finish_run(self.lease, RunStatus.SUCCEEDED, outcome, self.journal.take())
-        try:
-            self._tidy()
-        finally:
-            backup_runs.write_late_update(self.run, self.journal.take())
-
-    def _tidy(self) -> None:
-        """Remove what this backup makes superfluous, only after it was recorded and judged: it may be one of an emptied server.
-
-        It never spoils the backup that was just made: what cannot be removed now is removed after the next one.
-        """
-        if why := self._why_all_is_kept():
-            text = f"No older backup is removed: {why}. Look at this backup; the next one that is as usual removes what is due."
-            self.journal.say(text, level=Level.WARNING)
-            return
-        try:
-            self._remove_leftovers(is_final_kept=False)
-        except Unreachable as error:
-            self.journal.say(f"What failed backups left could not be removed: {error}", level=Level.WARNING)
-        self._remove_older()
-
-    def _why_all_is_kept(self) -> str:
-        """Return why this backup may not be of the right data; empty where nothing says so."""
-        run = self.run
-        if RunFlag.SMALL in run.flags:
-            return f"this one is smaller than is usual ({run.bytes_written} bytes)"
-        changed = TopologyDifference.objects.filter(
-            cluster_id=run.instance.cluster_id,
-            subject=run.instance.name,
-            code__in=REPLACED,
-            gone_at=None,
-            accepted_at=None,
-        )
-        return "another server, or other data, may be in the place of this one" if changed.exists() else ""
-
-    def _remove_older(self) -> None:
-        """Retention."""
-        run, schedule, now = self.run, self.run.schedule, timezone.now()
-        if schedule is None or self.site is None:
-            return
-        rows = {item.pk: item for item in backup_runs.kept_runs(schedule)}
-        read = backup_runs.runs_being_read()  # first: a proof that ends from here on is seen as running or as its end
-        restore_tested = {pk for pk, restore_test in restore_tests_of_runs(list(rows)).items() if restore_test.is_good}
-        kept = [
-            StoredBackup(
-                item.pk, item.uid, item.started_at or now, item.path, is_restore_tested=item.pk in restore_tested
-            )
-            for item in rows.values()
-            if item.instance_id == run.instance_id
-        ]
-        if stays := spared(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
-            text = f"{stays.path} of backup run {stays.pk} stays until a newer backup of this schedule is proven."
-            self.journal.say(text)
-        for old, why in to_remove(kept, keep_count=schedule.keep_count, keep_days=schedule.keep_days, now=now):
-            if old.pk in read:
-                self.journal.say(f"{old.path} of backup run {old.pk} stays for now: a rebuild or a proof reads it.")
-                continue
-            try:
-                end = remove(self.site, [old.path])[old.path]
-            except DbopsError as error:
-                self.journal.say(f"Older backups could not be removed: {error}", level=Level.WARNING)
-                return
-            if end is Removal.REMOVED:
-                text = f"Its file {old.path} was removed by backup run {run.pk}: {why}."
-                backup_runs.mark_removed(rows[old.pk], text)
-                self.journal.say(f"Removed {old.path} of backup run {old.pk}: {why}.")
-            elif end is Removal.ABSENT:
-                text = f"{old.path} of backup run {old.pk} was not there, so it is not known to be gone: {why}, and it was to go."
-                self.journal.say(text, level=Level.WARNING)
-            else:
-                self.journal.say(f"{old.path} of backup run {old.pk} could not be removed.", level=Level.WARNING)

@@ -3,69 +3,19 @@
 import logging
 import time
 from contextlib import ExitStack
-from typing import Any
-
-from django.utils import timezone
 
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import method_named
-from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
-from dbops.engine.states import Level
 from dbops.lifecycle import cleanups
-from dbops.lifecycle.rebuild_driver import RebuildUpdate
-from dbops.models import ExecutedCommand, Rebuild, RebuildEvent
-from dbops.security.redaction import redact, redact_record
+from dbops.security.redaction import redact_record
+from dbops.worker.journal import SweepJournal
 from dbops.worker.wiring import build_run, secrets_of
 
 log = logging.getLogger(__name__)
-
-
-class SweepJournal:
-    """The engine's ``Journal`` for work after the end: there is no lease to prove, and nothing to cancel."""
-
-    step = "sweep"
-
-    def __init__(self, rebuild: Rebuild, secrets: list[str]) -> None:
-        self._rebuild, self._secrets = rebuild, secrets
-
-    def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
-        event = RebuildEvent(
-            rebuild=self._rebuild,
-            at=timezone.now(),
-            step=self.step,
-            host=host,
-            level=level,
-            text=redact(text, self._secrets),
-        )
-        cleanups.write_sweep(self._rebuild, RebuildUpdate(events=[event]))
-
-    def progress(self, **known: Any) -> None:
-        """A sweep has no bar."""
-
-    def measured(self, figures: Figures) -> None:
-        """A sweep has no charts."""
-
-    def command(self, key: str, place: str, text: str) -> None:
-        command = ExecutedCommand(
-            rebuild=self._rebuild,
-            key=key,
-            step=self.step,
-            place=place,
-            text=redact(text, self._secrets),
-            started_at=timezone.now(),
-        )
-        cleanups.write_sweep(self._rebuild, RebuildUpdate(started_commands={key: command}))
-
-    def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
-        known = {key: (exit_status, redact(output, self._secrets), timezone.now())}
-        cleanups.write_sweep(self._rebuild, RebuildUpdate(finished_commands=known))
-
-    def check(self) -> None:
-        """Nobody else sweeps at this moment, and the hosts refuse whoever comes after a newer rebuild."""
 
 
 def sweep_one(rebuild_id: int) -> bool:

@@ -58,9 +58,7 @@ def private_key_of(host: Host) -> str:
         raise Refused(
             "ssh.key_file",
             f"Reading the SSH key for {host.name}",
-            found=f"{host.ssh_key_file or '(no file given)'}: {error.strerror}",
-            left="Nothing was changed.",
-            next_step="Correct the key in the inventory.",
+            cause=f"{host.ssh_key_file or '(no file given)'}: {error.strerror}",
         ) from error
 
 

@@ -62,9 +62,7 @@ def _open(row: Discovery, listed: set[Address] | None, host: str, port: int) -> 
         raise Refused(
             "discovery.not_listed",
             f"Reading {host}:{port}",
-            found="it was found and not read: it is not in the inventory, and a stored account goes nowhere else",
-            left="Nothing was sent there.",
-            next_step="Discover with an account that you type in, if you trust this server.",
+            cause="the server is not in the inventory, and dbops sends stored accounts only to listed servers",
         )
     user, password = (row.cluster.admin_user, row.cluster.admin_password) if row.cluster else (row.user, row.password)
     return connect_with(
@@ -79,7 +77,7 @@ def _end(pk: int, status: str, **values: object) -> bool:
 
 
 def _in_words(found: str, detail: str = "") -> dict[str, str]:
-    return {"found": f"{found} ({detail})" if detail else found}
+    return {"cause": f"{found} ({detail})" if detail else found}
 
 
 def discoveries_due() -> list[int]:

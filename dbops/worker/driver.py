@@ -1,22 +1,29 @@
-"""What every tick has: a lease that is kept while its driver works, and an end that nothing unknown can spoil."""
+"""Run one driver tick: keep its lease, turn errors into an ending, and an unexpected error into another try."""
 
 import logging
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from abc import ABC, abstractmethod
+from contextlib import ExitStack
+from typing import Any, Generic, TypeVar
 
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import connection
+from django.utils import timezone
 
 from dbops.database.errors import AWAY, mend_connection
-from dbops.engine.errors import Cancelled
+from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
+from dbops.engine.ports import Jobs
+from dbops.engine.states import Status
 from dbops.lifecycle import leases
-from dbops.lifecycle.leases import Lease, LeaseLost
+from dbops.lifecycle.leases import Lease, LeaseLost, Row
 from dbops.models import BackupRun, Rebuild, RestoreTest
+from dbops.worker.journal import BufferedJournal
 
 log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 RETRY_SECONDS = 2.0
 LOST_RETRY_SECONDS = 10.0
@@ -58,33 +65,146 @@ class LeaseRenewal(threading.Thread):
         self.join(5)
 
 
-def drive_once(lease: Lease[Any] | None, drive: Callable[[float], float | None]) -> bool:
-    """Drive what was leased for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do.
+class Driver(ABC, Generic[Row, Result]):
+    """One lease at work. A subclass says what a step is, and how the row ends.
 
-    Args:
-        lease: as just taken; ``None`` where there is nothing to do.
-        drive: takes the moment (``time.monotonic``) until when; returns seconds until the next tick, ``None`` at the end.
+    A hook returns the seconds until the next tick, or ``None`` to continue at once. ``has_ended`` is set where the row has ended.
     """
-    if lease is None:
-        return False
-    try:
-        with LeaseRenewal(lease):
-            wait = drive(time.monotonic() + settings.TICK_SECONDS)
-    except LeaseLost:
-        log.info("%s: another driver has it, or it has ended", lease.row)
-        return False
-    except Cancelled:
-        wait = 0.0
-    except (SoftTimeLimitExceeded, *AWAY) as error:
-        log.warning("%s: this tick ends early: %s", lease.row, error)
-        mend_connection()
-        wait = RETRY_SECONDS
-    except Exception as error:  # nothing that is not known may end it, or keep it from being driven again
-        log.exception("%s cannot be driven", lease.row)
-        what = WHAT[type(lease.row)]
-        leases.log_trouble(lease, f"This {what} cannot be driven, and is tried again: {error}")
-        wait = LOST_RETRY_SECONDS
-    if wait is None:
-        return False
-    leases.release_lease(lease, wait)
-    return wait == 0
+
+    journal: BufferedJournal
+    checkpoint: dict[str, Any]
+
+    def __init__(self, lease: Lease[Row], stack: ExitStack) -> None:
+        self.lease: Lease[Row] = lease
+        self.row: Row = lease.row
+        self.stack = stack
+        self.has_ended = False
+
+    @classmethod
+    def tick(cls, lease: Lease[Row] | None) -> bool:
+        """Drive a row for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do.
+
+        ``lease`` is ``None`` where there is nothing to do.
+        """
+        if lease is None:
+            return False
+        try:
+            with LeaseRenewal(lease), ExitStack() as stack:
+                wait = cls(lease, stack).drive(until=time.monotonic() + settings.TICK_SECONDS)
+        except LeaseLost:
+            log.info("%s: another driver has it, or it has ended", lease.row)
+            return False
+        except Cancelled:
+            wait = 0.0
+        except (SoftTimeLimitExceeded, *AWAY) as error:
+            log.warning("%s: this tick ends early: %s", lease.row, error)
+            mend_connection()
+            wait = RETRY_SECONDS
+        except Exception as error:  # an unexpected error may neither end the row nor keep it from being driven again
+            log.exception("%s cannot be driven", lease.row)
+            what = WHAT[type(lease.row)]
+            leases.log_trouble(lease, f"This {what} cannot be driven, and is tried again: {error}")
+            wait = LOST_RETRY_SECONDS
+        if wait is None:
+            return False
+        leases.release_lease(lease, wait)
+        return wait == 0
+
+    def drive(self, *, until: float) -> float | None:
+        """Advance the row. Return seconds until the next tick is due, or ``None`` when the row has ended."""
+        if self.lease.reattached_after_seconds is not None:
+            self.journal.say(f"Re-attached after {self.lease.reattached_after_seconds:.0f} s.")
+            self.fence_last_driver()
+        while time.monotonic() < until:
+            try:
+                wait = self.finish() if self.is_ending() else self._advance()
+            except Unreachable as error:
+                wait = self.meet_silence(error)
+            if self.has_ended:
+                return None
+            if wait is not None:
+                return wait
+        self.journal.flush()
+        return 0.0
+
+    # --- hooks ----------------------------------------------------------------------------------------------------
+    @abstractmethod
+    def is_ending(self) -> bool:
+        """Whether nothing is left to do but ``finish``."""
+
+    def prepare(self) -> None:
+        """Do what comes before a step. An unexpected error here is no end of the row: the next tick tries again."""
+
+    @abstractmethod
+    def step(self) -> Result:
+        """Advance the work for about a second. Every error that it raises, but for a silent host, ends the row."""
+
+    @abstractmethod
+    def record(self, result: Result) -> None:
+        """Write what a step returned. As in ``prepare``, an unexpected error is no end of the row."""
+
+    @abstractmethod
+    def finish(self) -> float | None:
+        """Clean up, and give the row its last status."""
+
+    @abstractmethod
+    def begin_ending(self, error: DbopsError | None) -> float | None:
+        """Begin the end of a row that failed, or, without an error, that a person stopped."""
+
+    @abstractmethod
+    def may_give_up(self, error: Unreachable) -> bool:
+        """Whether a host that stays silent may end the row. Adds to the error what is left and what to do next."""
+
+    def fence_last_driver(self) -> None:
+        """Have the hosts refuse the token of the driver before this one: it may only have been slow."""
+        self.checkpoint["to_fence"] = True
+
+    # --- for subclasses -------------------------------------------------------------------------------------------
+    def raise_fence(self, *jobs: Jobs) -> None:
+        """Show the hosts this driver's token, if another driver had the row. Raises ``Unreachable``, and is then done again."""
+        if not self.checkpoint.get("to_fence"):
+            return
+        if self.checkpoint.get("asked"):
+            for fenced in jobs:
+                fenced.act("true")
+        del self.checkpoint["to_fence"]
+
+    def ask_again(self, text: str) -> float:
+        """Note that a host is silent. Return the seconds until it is asked again."""
+        self.journal.cancellable = False  # this write does not ask whether to continue
+        self.journal.flush()
+        self.row.unreachable_since = leases.mark_unreachable(self.lease, text)
+        return LOST_RETRY_SECONDS if self.row.status == Status.LOST else RETRY_SECONDS
+
+    # --- errors ---------------------------------------------------------------------------------------------------
+    def _advance(self) -> float | None:
+        self.prepare()
+        try:
+            self.journal.check()
+            result = self.step()
+        except Cancelled:
+            return self.begin_ending(None)
+        except (Unreachable, LeaseLost, SoftTimeLimitExceeded, *AWAY):
+            raise
+        except DbopsError as error:
+            log.warning("%s: %s", self.row, error)
+            return self.begin_ending(error)
+        except Exception as error:
+            log.exception("%s", self.row)
+            found = f"{type(error).__name__}: {error}"
+            return self.begin_ending(Bug("bug", f"Driving {self.row}", cause=found, next_step="Please report this."))
+        if self.row.unreachable_since:
+            leases.mark_reachable(self.lease)
+        self.record(result)
+        return None
+
+    def meet_silence(self, error: Unreachable) -> float | None:
+        """Before anything was changed a host that stays silent ends the row; afterwards nothing is known, and it is asked again."""
+        silent = self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS
+        if silent and not self.is_ending() and self.may_give_up(error):
+            return self.begin_ending(error)
+        return self.ask_again(f"{error} The work on the host may be going on; trying again.")
+
+    def _silent_seconds(self) -> float:
+        since = self.row.unreachable_since
+        return (timezone.now() - since).total_seconds() if since else 0.0

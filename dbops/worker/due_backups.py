@@ -60,7 +60,7 @@ def _queue_one(pk: int, now: datetime) -> BackupRun | None:
         missed = _write_missed(schedule, older)
         waiting = next((run for run in backup_runs.active_runs(schedule) if run.status == RunStatus.QUEUED), None)
         since = waiting.queued_at if waiting is not None else None
-        queued = backup_runs.queue_run(schedule, f"Due at {newest:%Y-%m-%d %H:%M} UTC.", due_at=newest, since=since)
+        queued = backup_runs.queue(schedule, f"Due at {newest:%Y-%m-%d %H:%M} UTC.", due_at=newest, since=since)
         # The audit log comes last: whoever writes a row after an entry of it could meet one who has that row and waits for the log.
         if waiting is not None:
             _miss(waiting, newest)
@@ -87,4 +87,4 @@ def _write_missed(schedule: BackupSchedule, older: list[datetime]) -> list[Backu
 def _miss(waiting: BackupRun, newest: datetime) -> None:
     why = f" for: {waiting.waiting_for}" if waiting.waiting_for else ""
     text = f"It still waited{why} when the next run became due at {newest:%Y-%m-%d %H:%M} UTC, which takes its place."
-    backup_runs.end_queued_run(waiting, RunStatus.MISSED, text)
+    backup_runs.end_queued(waiting, RunStatus.MISSED, text)

@@ -55,7 +55,7 @@ def _queue(run_id: int) -> RestoreTest | None:
             .filter(pk=run_id, removed_at=None)
             .first()
         )
-        return restore_tests.queue_restore_test(run, "Its proof is due.") if run else None
+        return restore_tests.queue(run, "Its proof is due.") if run else None
 
 
 def start_what_can() -> list[int]:
@@ -70,11 +70,11 @@ def start_what_can() -> list[int]:
     begun = []
     for restore_test in queued:
         if other := restore_tested.get(restore_test.host_id):
-            restore_tests.delay_restore_test(restore_test, f"proof {other} runs on {restore_test.host.name}")
+            restore_tests.delay(restore_test, f"proof {other} runs on {restore_test.host.name}")
         elif hold := holds.get(restore_test.host_id) or holds.get(restore_test.source.host_id):
             what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
-            restore_tests.delay_restore_test(restore_test, f"{what} uses {hold.instance.name}")
-        elif restore_tests.start_restore_test(restore_test):
+            restore_tests.delay(restore_test, f"{what} uses {hold.instance.name}")
+        elif restore_tests.start(restore_test):
             restore_tested[restore_test.host_id] = restore_test.pk
             begun.append(restore_test.pk)
     return begun

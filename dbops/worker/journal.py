@@ -1,77 +1,50 @@
-"""What steps tell, gathered and written at most once a second; that same write is the heartbeat and the cancel check."""
+"""Journals: what the work reports is gathered and written at most once a second. That write is the heartbeat and the cancel check."""
 
 import json
 import time
-from typing import Any
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Generic
 
 from django.utils import timezone
 
 from dbops.engine.errors import Cancelled, DbopsError
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.states import Level, Status, StepState
-from dbops.lifecycle import rebuild_driver
+from dbops.lifecycle import cleanups, leases, rebuild_driver
+from dbops.lifecycle.leases import Lease, Run, Update
 from dbops.lifecycle.rebuild_driver import RebuildLease, RebuildUpdate
-from dbops.models import ExecutedCommand, RebuildEvent
+from dbops.models import BackupEvent, BackupRun, ExecutedCommand, Rebuild, RebuildEvent, RestoreTest
 from dbops.security.redaction import RecordRedactor, redact, redact_record
 
 WRITE_INTERVAL_SECONDS = 1.0
 
 
-class RowJournal:
-    """The engine's ``Journal`` over rows."""
+class BufferedJournal(ABC):
+    """Gathers news. ``write`` is a subclass's: it writes them and tells whether a person asked for the end."""
 
-    def __init__(self, lease: RebuildLease, secrets: list[str]) -> None:
-        self.step = ""
+    def __init__(self, secrets: Sequence[str], checkpoint: dict[str, Any] | None = None) -> None:
+        self.checkpoint = {} if checkpoint is None else checkpoint
         self.cancellable = True
-        self.checkpoint: dict[str, Any] = {}
-        self.figures = Figures()
-        self._lease, self._secrets = lease, secrets
-        self._news = RebuildUpdate()
-        self._written_at = 0.0
-        self._written_memory = ""
-        self._cleaner = RecordRedactor(secrets)
+        self._secrets = secrets
+        self._redactor = RecordRedactor(secrets)
+        self._written_at, self._written_memory = 0.0, ""
 
-    def begin(self, step: str) -> None:
-        """Tell of this step from now on. What was measured of another one is not its own."""
-        if step != self.step:
-            self.step, self.figures = step, Figures()
+    @abstractmethod
+    def say(self, text: str, *, level: Level = Level.INFO) -> None:
+        """Add one line to the history."""
 
-    def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
-        self._news.events.append(
-            RebuildEvent(
-                rebuild=self._lease.rebuild,
-                at=timezone.now(),
-                step=self.step,
-                host=host,
-                level=level,
-                text=redact(text, self._secrets),
-            )
-        )
+    @abstractmethod
+    def write(self) -> bool:
+        """Write what is gathered. Return whether a person asked for the end. Raises ``LeaseLost``."""
 
-    def progress(self, **known: Any) -> None:
-        self._news.progress = (self.step, known)
-
-    def measured(self, figures: Figures) -> None:
-        self.figures = figures
-
-    def command(self, key: str, place: str, text: str) -> None:
-        """Written at once: a command is a row before it runs."""
-        self._news.started_commands[key] = ExecutedCommand(
-            rebuild=self._lease.rebuild,
-            key=key,
-            step=self.step,
-            place=place,
-            text=redact(text, self._secrets),
-            started_at=timezone.now(),
-        )
-        self.flush()
-
-    def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
-        self._news.finished_commands[key] = (exit_status, redact(output, self._secrets), timezone.now())
+    @abstractmethod
+    def cancelled(self) -> Cancelled:
+        """Return the error that ends the work."""
 
     @property
     def is_due(self) -> bool:
-        """Whether the next ``check`` writes, and so proves the lease."""
+        """Whether the next ``check`` writes, and so checks the lease."""
         return time.monotonic() - self._written_at >= WRITE_INTERVAL_SECONDS
 
     def check(self) -> None:
@@ -82,45 +55,198 @@ class RowJournal:
         """Write what is gathered, now.
 
         Raises:
-            LeaseLost: another driver owns the rebuild.
+            LeaseLost: another driver owns the row.
             Cancelled: a person asked for the end.
         """
-        news, self._news = self._news, RebuildUpdate()
-        checkpoint = self._changed_memory()
-        cancel = rebuild_driver.heartbeat_rebuild(self._lease, news, checkpoint)
+        cancel = self.write()
         self._written_at = time.monotonic()
         if cancel and self.cancellable:
-            raise Cancelled("rebuild.cancelled", "Rebuilding", found="a person asked for the end")
+            raise self.cancelled()
 
-    def _changed_memory(self) -> dict[str, Any] | None:
+    def redact(self, text: str) -> str:
+        return redact(text, self._secrets)
+
+    def redact_record(self, record: Any) -> Any:
+        return redact_record(record, self._secrets)
+
+    def changed_memory(self) -> dict[str, Any] | None:
         """Return the memory when it differs from what is written: a step may remember without having news."""
-        cleaned = self._cleaner.clean(self.checkpoint)
+        cleaned: dict[str, Any] = self._redactor.clean(self.checkpoint)
         text = json.dumps(cleaned, sort_keys=True)
         if text == self._written_memory:
             return None
         self._written_memory = text
         return cleaned
 
+
+class _RunRows(BufferedJournal, Generic[Run]):
+    """The journal of a backup run or a restore test: lines of one history, and columns of one row."""
+
+    def __init__(self, lease: Lease[Run], run_id: int, secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
+        super().__init__(secrets, checkpoint)
+        self._lease: Lease[Run] = lease
+        self._run_id, self._update = run_id, Update()
+
+    def say(self, text: str, *, level: Level = Level.INFO) -> None:
+        event = BackupEvent(run_id=self._run_id, at=timezone.now(), level=level, text=self.redact(text))
+        self._update.events.append(event)
+
+    def progress(self, **known: Any) -> None:
+        """Nothing shows progress other than by its columns."""
+
+    def note(self, **changes: Any) -> None:
+        """Write columns of the row with the next news."""
+        self._update.changes.update(changes)
+
+    def take(self) -> Update:
+        """Return what is to be written, the memory included where it has changed."""
+        update, self._update = self._update, Update()
+        checkpoint = self.changed_memory()
+        if checkpoint is not None:
+            update.changes |= self.columns_of(checkpoint)
+        return update
+
+    def columns_of(self, checkpoint: dict[str, Any]) -> dict[str, Any]:
+        """Return the columns that follow from the memory."""
+        return {"checkpoint": checkpoint}
+
+
+class BackupJournal(_RunRows[BackupRun]):
+    """The journal of one backup run."""
+
+    def __init__(self, lease: Lease[BackupRun], secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
+        super().__init__(lease, lease.run.pk, secrets, checkpoint)
+
+    def progress(self, **known: Any) -> None:
+        self.note(progress=known)
+        if known.get("bytes") is not None:
+            self.note(bytes_written=known["bytes"])
+
+    def write(self) -> bool:
+        return leases.heartbeat(self._lease, self.take()) and not self.checkpoint.get("publishing")
+
+    def cancelled(self) -> Cancelled:
+        return Cancelled("backup.cancelled", "Making the backup", cause="a person asked for the end")
+
+
+class RestoreTestJournal(_RunRows[RestoreTest]):
+    """The journal of one restore test: its lines are in the history of the run that it tests."""
+
+    def __init__(self, lease: Lease[RestoreTest], secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
+        super().__init__(lease, lease.restore_test.run_id, secrets, checkpoint)
+
+    def say(self, text: str, *, level: Level = Level.INFO) -> None:
+        super().say(f"Proof {self._lease.row.pk}: {text}", level=level)
+
+    def columns_of(self, checkpoint: dict[str, Any]) -> dict[str, Any]:
+        return {"checkpoint": checkpoint, "steps": checkpoint.get("steps", [])}
+
+    def write(self) -> bool:
+        return leases.heartbeat(self._lease, self.take())
+
+    def cancelled(self) -> Cancelled:
+        return Cancelled("restore_test.cancelled", "Proving the backup", cause="a person asked for the end")
+
+
+class _RebuildRows(BufferedJournal):
+    """The engine's ``StepJournal`` over rows: events, commands and progress of one rebuild."""
+
+    step = ""
+
+    def __init__(self, rebuild: Rebuild, secrets: Sequence[str]) -> None:
+        super().__init__(secrets)
+        self.figures = Figures()
+        self._rebuild, self._update = rebuild, RebuildUpdate()
+
+    def cancelled(self) -> Cancelled:
+        return Cancelled("rebuild.cancelled", "Rebuilding", cause="a person asked for the end")
+
+    def take(self) -> RebuildUpdate:
+        update, self._update = self._update, RebuildUpdate()
+        return update
+
+    def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
+        line = self.redact(text)
+        event = RebuildEvent(
+            rebuild=self._rebuild, at=timezone.now(), step=self.step, host=host, level=level, text=line
+        )
+        self._update.events.append(event)
+
+    def progress(self, **known: Any) -> None:
+        self._update.progress = (self.step, known)
+
+    def measured(self, figures: Figures) -> None:
+        self.figures = figures
+
+    def command(self, key: str, place: str, text: str) -> None:
+        """Written at once: a command is a row before it runs."""
+        line = self.redact(text)
+        self._update.started_commands[key] = ExecutedCommand(
+            rebuild=self._rebuild, key=key, step=self.step, place=place, text=line, started_at=timezone.now()
+        )
+        self.flush()
+
+    def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
+        self._update.finished_commands[key] = (exit_status, self.redact(output), timezone.now())
+
+
+class RebuildJournal(_RebuildRows):
+    """The journal of a rebuild's driver."""
+
+    def __init__(self, lease: RebuildLease, secrets: Sequence[str]) -> None:
+        super().__init__(lease.rebuild, secrets)
+        self._lease = lease
+
+    def begin(self, step: str) -> None:
+        """Report for this step from now on. What was measured of another step is not its own."""
+        if step != self.step:
+            self.step, self.figures = step, Figures()
+
+    def write(self) -> bool:
+        return rebuild_driver.heartbeat(self._lease, self.take(), self.changed_memory())
+
     def end_step(self, state: StepState, result: dict[str, Any]) -> None:
         """Close the current step together with what is gathered. Raises ``LeaseLost``."""
-        news, self._news = self._news, RebuildUpdate()
-        checkpoint, result = self._cleaner.clean(self.checkpoint), redact_record(result, self._secrets)
-        rebuild_driver.end_step(self._lease, self.step, state, result, news, checkpoint)
+        checkpoint, result = self._redactor.clean(self.checkpoint), self.redact_record(result)
+        rebuild_driver.end_step(self._lease, self.step, state, result, self.take(), checkpoint)
         self._written_at = time.monotonic()
 
     def end_badly(self, status: Status, result: dict[str, Any], *, last_step: str, error: DbopsError | None) -> None:
         """Close the current step and begin the ending, in one transaction. Raises ``LeaseLost``."""
-        news, self._news = self._news, RebuildUpdate()
         self.cancellable = False
         rebuild_driver.end_badly(
             self._lease,
             self.step,
             status,
-            redact_record(result, self._secrets),
-            news,
-            self._cleaner.clean(self.checkpoint),
+            self.redact_record(result),
+            self.take(),
+            self._redactor.clean(self.checkpoint),
             last_step=last_step,
-            error=redact_record(error.as_record(), self._secrets) if error else {},
-            text=redact(str(error), self._secrets) if error else "",
+            error=self.redact_record(error.as_record()) if error else {},
+            text=self.redact(str(error)) if error else "",
         )
         self._written_at = time.monotonic()
+
+
+class SweepJournal(_RebuildRows):
+    """The journal of work after a rebuild's end, which has no lease and no cancel: every line is written at once."""
+
+    step = "sweep"
+
+    def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
+        super().say(text, level=level, host=host)
+        self.flush()
+
+    def progress(self, **known: Any) -> None:
+        """A sweep has no bar."""
+
+    def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
+        super().finished(key, exit_status, output)
+        self.flush()
+
+    def check(self) -> None:
+        """Nobody else sweeps at this moment, and the hosts refuse a sweep after a newer rebuild."""
+
+    def write(self) -> bool:
+        cleanups.write_sweep(self._rebuild, self.take())
+        return False

@@ -81,7 +81,7 @@ def read(instance: Instance) -> InstanceFacts:
     try:
         shell = open_shell(instance.host)
     except Refused as error:
-        return InstanceFacts(observed_at=timezone.now(), host_problem=Problem(error.code, error.found))
+        return InstanceFacts(observed_at=timezone.now(), host_problem=Problem(error.code, error.cause))
     try:
         return probe_instance(
             ProbeTarget(
@@ -134,9 +134,7 @@ def probe_now(instance: Instance) -> InstanceFacts:
     raise Unreachable(
         "probe.incomplete",
         f"Reading {instance.name} now",
-        found=problem.text if problem else "it did not answer in time",
-        left="Nothing was changed.",
-        next_step="Look at the instance's page.",
+        cause=problem.text if problem else "it did not answer in time",
     )
 
 
@@ -178,9 +176,7 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
         raise Unreachable(
             "probe.incomplete",
             f"Reading {', '.join(item.name for item in wanted)} now",
-            found="one of them did not answer in time",
-            left="Nothing was changed.",
-            next_step="Look at the instances' pages, and plan again.",
+            cause="one of them did not answer in time",
         )
     inputs = plan_inputs_of(target, source, keep_old_data=before.keep_old_data)
     method = METHODS.get(before.copied_by or before.method, METHODS[DEFAULT_METHOD])

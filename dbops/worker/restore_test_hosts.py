@@ -68,18 +68,15 @@ class Hosts:
 
         Raises:
             Refused: there is no such backup any more (``restore_test.no_backup``), the chosen host cannot be read
-            (``restore_test.no_host``), and as
-                ``plan_restore_test``.
+                (``restore_test.no_host``), and as ``plan_restore_test``.
             Unreachable: a host does not answer.
         """
         restore_test, archive = self._restore_test, archive_of_run(self._restore_test.run_id)
         if archive is None:
             raise Refused(
                 "restore_test.no_backup",
-                f"Planning the proof of backup run {restore_test.run_id}",
-                found="its file was removed, or its record does not say what it is",
-                left="Nothing was written.",
-                next_step="Prove a newer backup.",
+                f"Planning the restore test of backup run {restore_test.run_id}",
+                cause="its file was removed, or its record is incomplete",
             )
         source = prober.probe_now(restore_test.source)
         is_there = restore_test.host_id == restore_test.source.host_id
@@ -110,9 +107,7 @@ class Hosts:
         if there is None:
             raise Refused(
                 "restore_test.no_host",
-                f"Planning the proof of backup run {self._restore_test.run_id}",
-                found=f"{self._restore_test.host.name} has no instance in the inventory, so its memory, programs and ciphers are not known",
-                left="Nothing was written.",
-                next_step="Choose another host for the cluster's proofs, or give this one an instance.",
+                f"Planning the restore test of backup run {self._restore_test.run_id}",
+                cause=f"{self._restore_test.host.name} has no instance in the inventory, so its memory, programs and ciphers are unknown",
             )
         return there

@@ -1,151 +1,59 @@
-"""Drives one proof of a backup for one tick, as ``backing_up`` drives a backup run; a proof, too, is one job on its host.
+"""Drives one proof of a backup for one tick. As a backup run, a proof is one job on its host.
 
 However it ends, everything that it made is removed first, by a job of its own that is seen to end. A host that is silent keeps the proof
 open until it answers, or until a person ends it: then the next proof on that host removes what is left.
 """
 
-import logging
 import time
 from contextlib import ExitStack
-from typing import Any
 
-from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
-from django.utils import timezone
 
-from dbops.database.errors import AWAY
-from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
+from dbops.engine.errors import DbopsError, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
-from dbops.engine.hosts.jobs import Patience
+from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.restore_tests.job import RestoreTestContext, advance, clean_up, remove_leftovers
-from dbops.engine.restore_tests.plan import RestoreTestPlan
-from dbops.engine.restore_tests.result import ExpectedContents, RestoreTestResult
+from dbops.engine.restore_tests.plan import JOB, RestoreTestPlan
+from dbops.engine.restore_tests.result import RestoreTestResult
 from dbops.engine.states import Level, RunStatus
 from dbops.lifecycle import leases, restore_tests
-from dbops.lifecycle.leases import LeaseLost
-from dbops.lifecycle.restore_tests import RestoreTestLease, RestoreTestUpdate
-from dbops.models import BackupEvent, RestoreTest
-from dbops.security.redaction import redact, redact_record
-from dbops.worker.connections import open_database
-from dbops.worker.driver import LOST_RETRY_SECONDS, RETRY_SECONDS, drive_once
+from dbops.lifecycle.restore_tests import RestoreTestLease
+from dbops.models import RestoreTest
+from dbops.worker.driver import Driver
+from dbops.worker.expected_contents import expected_contents
+from dbops.worker.journal import RestoreTestJournal
 from dbops.worker.restore_test_hosts import Hosts
 from dbops.worker.wiring import SystemClock, secrets_of
-
-log = logging.getLogger(__name__)
-
-WRITE_INTERVAL_SECONDS = 1.0
-#: So many tables of the source are asked for; of one that has more nothing is compared.
-TABLES_ASKED = 20_000
-TABLES_SQL = (
-    "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS t, UNIX_TIMESTAMP(CREATE_TIME) < %s AS older FROM information_schema.TABLES"
-    " WHERE TABLE_TYPE = 'BASE TABLE' AND ENGINE IN ('InnoDB', 'Aria', 'MyISAM', 'ROCKSDB')"
-    " AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"
-    " LIMIT %s"
-)
 
 
 def tick(restore_test_id: int) -> bool:
     """Drive one proof for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
-    lease = restore_tests.take_restore_test_lease(restore_test_id)
-
-    def drive(until: float) -> float | None:
-        assert lease is not None  # noqa: S101 - it is not driven without
-        with ExitStack() as stack:
-            return Driver(lease, stack).drive(until=until)
-
-    return drive_once(lease, drive)
+    return RestoreTestDriver.tick(restore_tests.take_lease(restore_test_id))
 
 
-class Journal:
-    """What the work tells, written at most once a second; that write is the heartbeat and the stop check."""
+class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
+    """Restores one backup on a scratch server, reads it, and removes everything again."""
 
-    def __init__(self, lease: RestoreTestLease, secrets: list[str], checkpoint: dict[str, Any]) -> None:
-        self.checkpoint, self.cancellable = checkpoint, True
-        self._lease, self._secrets = lease, secrets
-        self._news, self._written_at, self._written = RestoreTestUpdate(), 0.0, dict[str, Any]()
-
-    def say(self, text: str, *, level: Level = Level.INFO) -> None:
-        line = redact(f"Proof {self._lease.restore_test.pk}: {text}", self._secrets)
-        event = BackupEvent(run_id=self._lease.restore_test.run_id, at=timezone.now(), level=level, text=line)
-        self._news.events.append(event)
-
-    def progress(self, **known: Any) -> None:
-        """A proof shows its steps; there is no other progress."""
-
-    def note(self, **changes: Any) -> None:
-        self._news.changes.update(changes)
-
-    def check(self) -> None:
-        if time.monotonic() - self._written_at >= WRITE_INTERVAL_SECONDS:
-            self.flush()
-
-    def flush(self) -> None:
-        """Write what is gathered, now. Raises ``LeaseLost``, or ``Cancelled`` when a person asked for the end."""
-        cancel = restore_tests.heartbeat_restore_test(self._lease, self.take())
-        self._written_at = time.monotonic()
-        if cancel and self.cancellable:
-            raise Cancelled("restore_test.cancelled", "Proving the backup", found="a person asked for the end")
-
-    def take(self) -> RestoreTestUpdate:
-        """Return what is to be written: memory and steps where they have changed."""
-        news, self._news = self._news, RestoreTestUpdate()
-        checkpoint = redact_record(self.checkpoint, self._secrets, limit=None)
-        columns = {"checkpoint": checkpoint, "steps": checkpoint.get("steps", [])}
-        news.changes |= {name: value for name, value in columns.items() if self._written.get(name) != value}
-        self._written = columns
-        return news
-
-
-class Driver:
-    """One lease at work."""
+    journal: RestoreTestJournal
 
     def __init__(self, lease: RestoreTestLease, stack: ExitStack) -> None:
-        self.lease, self.restore_test, self.stack = lease, lease.restore_test, stack
-        self.checkpoint: dict[str, Any] = dict(self.restore_test.checkpoint)
-        self.secrets = secrets_of(self.restore_test.source.cluster)
-        self.journal = Journal(lease, self.secrets, self.checkpoint)
-        self.hosts = Hosts(self.restore_test, stack)
+        super().__init__(lease, stack)
+        self.checkpoint = dict(self.row.checkpoint)
+        self.journal = RestoreTestJournal(lease, secrets_of(self.row.source.cluster), self.checkpoint)
+        self.hosts = Hosts(self.row, stack)
         self.site: RestoreTestContext | None = None
 
-    def drive(self, *, until: float) -> float | None:
-        """Advance the proof. Return seconds until the next tick is due, or ``None`` when it has ended."""
-        if self.lease.reattached_after_seconds is not None:
-            self.journal.say(f"re-attached after {self.lease.reattached_after_seconds:.0f} s.")
-            self.checkpoint["to_fence"] = True
-        while time.monotonic() < until:
-            try:
-                if "pending_status" in self.checkpoint:
-                    if self._end():
-                        return None
-                    self.journal.check()
-                    continue
-                restore_tested = self._advance()
-                if self.restore_test.unreachable_since and "pending_status" not in self.checkpoint:
-                    leases.mark_reachable(self.lease)
-                if restore_tested is not None:
-                    self._begin_ending(RunStatus.SUCCEEDED, restore_tested=restore_tested)
-            except Unreachable as error:
-                return self._unreachable(error)
-        self.journal.flush()
-        return 0.0
+    def is_ending(self) -> bool:
+        return "pending_status" in self.checkpoint
 
-    def _advance(self) -> RestoreTestResult | None:
-        try:
-            self.journal.check()
-            return advance(self._site())
-        except Cancelled:
-            self._begin_ending(RunStatus.CANCELLED)
-        except (Unreachable, LeaseLost, SoftTimeLimitExceeded, *AWAY):
-            raise
-        except DbopsError as error:
-            log.warning("proof %s: %s", self.restore_test.pk, error)
-            self._begin_ending(RunStatus.FAILED, error)
-        except Exception as error:
-            log.exception("proof %s", self.restore_test.pk)
-            found = f"{type(error).__name__}: {error}"
-            bug = Bug("bug", f"Proof {self.restore_test.pk}", found=found, next_step="Please report this.")
-            self._begin_ending(RunStatus.FAILED, bug)
-        return None
+    def step(self) -> RestoreTestResult | None:
+        return advance(self._site())
+
+    def record(self, result: RestoreTestResult | None) -> None:
+        if result is not None:
+            kept = {"tables": result.largest(), "warnings": list(result.warnings)}
+            self.journal.note(tables_checked=result.checked, rows_counted=result.rows, result=kept)
+            self._end_as(RunStatus.SUCCEEDED)
 
     # --- the plan -------------------------------------------------------------------------------------------------
     def _site(self) -> RestoreTestContext:
@@ -161,68 +69,36 @@ class Driver:
             for reason in plan.reasons:
                 self.journal.say(reason)
         plan = from_record(RestoreTestPlan, self.checkpoint["plan"])
-        patience = Patience(settings.STALL_NOTICE_SECONDS, settings.STALL_PREPARE_SECONDS)
-        jobs = self.hosts.jobs(self.restore_test.uid)
-        way = self.hosts.way_to_file(self.restore_test, plan)
-        silence = settings.UNREACHABLE_TIMEOUT_SECONDS
         site = RestoreTestContext(
-            plan, jobs, SystemClock(), self.checkpoint, self.journal, self._expected, patience, way, silence
+            plan,
+            self.hosts.jobs(self.row.uid),
+            SystemClock(),
+            self.checkpoint,
+            self.journal,
+            lambda: expected_contents(self.row, self.journal),
+            StallLimits(settings.STALL_NOTICE_SECONDS, settings.STALL_PREPARE_SECONDS),
+            self.hosts.way_to_file(self.row, plan),
+            settings.UNREACHABLE_TIMEOUT_SECONDS,
         )
-        if self.checkpoint.pop("to_fence", False) and self.checkpoint.get("asked"):
-            self._shut_out_the_last_driver(site)
+        reading = [site.way.way.source.jobs] if site.way and not self.is_ending() else []
+        self.raise_fence(site.jobs, *reading)
         self.site = site
         return site
-
-    def _shut_out_the_last_driver(self, site: RestoreTestContext) -> None:
-        """It may only have been slow: from now on the hosts refuse its token. Raises ``Unreachable``, and is done again then."""
-        self.checkpoint["to_fence"] = True
-        for fenced in (
-            site.jobs,
-            *((site.way.way.source.jobs,) if site.way and "pending_status" not in self.checkpoint else ()),
-        ):
-            fenced.act("true")
-        del self.checkpoint["to_fence"]
-
-    def _expected(self) -> ExpectedContents:
-        """Return what should be in the backup, by the source's server and by the last good proof."""
-        good = RestoreTest.objects.filter(source=self.restore_test.source, status=RunStatus.SUCCEEDED)
-        last = good.order_by("-pk").values_list("result", flat=True).first() or {}
-        rows = {(schema, name): count for schema, name, count in last.get("tables", [])}
-        tables = self._tables_of_source()
-        return ExpectedContents(
-            frozenset(table for table, is_older in tables.items() if is_older), frozenset(tables), rows
-        )
-
-    def _tables_of_source(self) -> dict[tuple[str, str], bool]:
-        """Return its tables, and whether each was made before the backup began. A server that does not answer spoils no proof."""
-        started = self.restore_test.run.started_at
-        try:
-            database = open_database(self.restore_test.source)
-            try:
-                rows = database.query(TABLES_SQL, [started.timestamp() if started else 0, TABLES_ASKED])
-            finally:
-                database.close()
-        except DbopsError as error:
-            self.journal.say(f"the source cannot say which tables it has: {error}", level=Level.WARNING)
-            return {}
-        if len(rows) == TABLES_ASKED:
-            return {}
-        return {(row["s"], row["t"]): bool(row["older"]) for row in rows}
 
     def _remove_leftovers(self) -> None:
         """What proofs on this host could not remove. A host of files that does not answer is asked once."""
         silent: set[int] = set()
-        for dead in restore_tests.leftover_restore_tests(self.restore_test):
+        for dead in restore_tests.leftovers(self.row):
             if dead.source.host_id in silent:
                 continue
             if "plan" not in dead.checkpoint:
-                restore_tests.mark_restore_test_removed(dead)
+                restore_tests.mark_removed(dead)
                 continue
             plan, jobs = from_record(RestoreTestPlan, dead.checkpoint["plan"]), self.hosts.jobs(dead.uid)
             try:
-                jobs.stop("restore-test")
+                jobs.stop(JOB)
                 until = time.monotonic() + settings.TICK_SECONDS
-                way, name = self.hosts.way_to_file(dead, plan), f"again-{self.restore_test.uid}"
+                way, name = self.hosts.way_to_file(dead, plan), f"again-{self.row.uid}"
                 while not (gone := remove_leftovers(jobs, plan, name, way)) and time.monotonic() < until:
                     pass
             except Unreachable:
@@ -232,62 +108,52 @@ class Driver:
                 silent.add(dead.source.host_id)
                 continue
             if gone:
-                restore_tests.mark_restore_test_removed(dead)
-
-    # --- silence --------------------------------------------------------------------------------------------------
-    def _unreachable(self, error: Unreachable) -> float | None:
-        """Before the job was asked for, a host that stays silent ends the proof; afterwards nothing is known, and we ask again."""
-        self.journal.cancellable = False
-        self.journal.flush()
-        if not self.checkpoint.get("asked") and self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS:
-            error.left, error.next_step = "Nothing was written.", "Look at the host; the backup can be proven again."
-            self._begin_ending(RunStatus.FAILED, error)
-            try:
-                return None if self._end() else 0.0
-            except Unreachable:
-                return RETRY_SECONDS  # of the way to the file, which was opened
-        text = f"Proof {self.restore_test.pk}: {error} The work on the host may be going on; trying again."
-        self.restore_test.unreachable_since = leases.mark_unreachable(self.lease, text)
-        return LOST_RETRY_SECONDS if self.restore_test.status == RunStatus.LOST else RETRY_SECONDS
-
-    def _silent_seconds(self) -> float:
-        since = self.restore_test.unreachable_since
-        return (timezone.now() - since).total_seconds() if since else 0.0
+                restore_tests.mark_removed(dead)
 
     # --- ends -----------------------------------------------------------------------------------------------------
-    def _begin_ending(
-        self, status: RunStatus, error: DbopsError | None = None, *, restore_tested: RestoreTestResult | None = None
-    ) -> None:
-        """Remember how it ends: whoever drives from here on removes what was made and does not look at the job again."""
-        record = redact_record(error.as_record(), self.secrets) if error else {}
+    def ask_again(self, text: str) -> float:
+        return super().ask_again(f"Proof {self.row.pk}: {text}")
+
+    def may_give_up(self, error: Unreachable) -> bool:
+        if self.checkpoint.get("asked"):
+            return False
+        error.state, error.next_step = "Nothing was written.", "Look at the host; the backup can be proven again."
+        return True
+
+    def begin_ending(self, error: DbopsError | None) -> None:
+        self._end_as(RunStatus.FAILED if error else RunStatus.CANCELLED, error)
+
+    def _end_as(self, status: RunStatus, error: DbopsError | None = None) -> None:
+        """Remember how it ends: every later driver removes what was made and does not look at the job again."""
+        record = self.journal.redact_record(error.as_record()) if error else {}
         self.checkpoint["pending_status"] = {
             "status": status.value,
             "error": record,
             "text": str(error) if error else "",
         }
-        if restore_tested is not None:
-            result = {"tables": restore_tested.largest(), "warnings": list(restore_tested.warnings)}
-            self.journal.note(tables_checked=restore_tested.checked, rows_counted=restore_tested.rows, result=result)
         self.journal.cancellable = False
         self.journal.flush()
 
-    def _end(self) -> bool:
-        """Remove everything, then end. Return whether it has ended."""
+    def finish(self) -> None:
+        """Remove everything, a part at each call, then end."""
         self.journal.cancellable = False
-        pending_status, has_leftovers = self.checkpoint["pending_status"], False
+        pending_status, is_gone, has_leftovers = self.checkpoint["pending_status"], True, False
         try:
-            if "plan" in self.checkpoint and not clean_up(self._site()):
-                return False
+            if "plan" in self.checkpoint:
+                is_gone = clean_up(self._site())
         except Unreachable:
             raise
         except DbopsError as error:
             self.journal.say(f"{error}", level=Level.WARNING)
             has_leftovers = True
-        if self.restore_test.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
+        if not is_gone:
+            self.journal.check()
+            return
+        if self.row.unreachable_since and self.checkpoint.get("asked"):  # the clean-up had an answer
             leases.mark_reachable(self.lease)
         self.journal.note(error=pending_status["error"], has_leftovers=has_leftovers)
         if pending_status["text"]:
             self.journal.say(pending_status["text"], level=Level.ERROR)
         gone = "Something of it is left on the host." if has_leftovers else "Nothing of it is left on the host."
-        restore_tests.finish_restore_test(self.lease, RunStatus(pending_status["status"]), gone, self.journal.take())
-        return True
+        restore_tests.finish(self.lease, RunStatus(pending_status["status"]), gone, self.journal.take())
+        self.has_ended = True

@@ -1,9 +1,11 @@
 """Who starts next, and why not: rows become jobs, the engine decides, and what it decides is tried and written."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from typing import Any
 
 from django.db.models import CharField
 from django.db.models.functions import Cast
@@ -13,7 +15,7 @@ from dbops.engine.methods import method_named
 from dbops.engine.rebuilds.shared_read import SharedReadPhase
 from dbops.engine.schedule.scheduler import JobKind, Key, QueuedJob, decide, line_order
 from dbops.engine.states import RUN_ACTIVE, RunOrigin, RunStatus, Status
-from dbops.lifecycle import backup_runs, rebuild_requests, shared_reads
+from dbops.lifecycle import backup_runs, rebuild_requests, shared_reads, starts
 from dbops.loaders.shared_reads import leaders
 from dbops.models import BackupRun, Instance, Rebuild
 from dbops.models.rebuilds import WANTS_TO_START
@@ -33,11 +35,14 @@ def start_what_can() -> list[int]:
     """
     now = timezone.now()
     _expire(now)
-    jobs = queued_jobs(now)
+    queued = _queued_rebuilds()
+    followers = _followers(queued)
+    _release(followers)  # before the gates are read: a follower that waits for the source on its own has its own gates
+    jobs = [*_rebuild_jobs(queued, followers, now), *_backup_jobs()]
     backup_runs.flag_late(now)
     if not jobs:
         return []
-    taken = rebuild_requests.held()  # read after the rows: no reason is replaced by an older one
+    taken = starts.held()  # read after the rows: no reason is replaced by an older one
     names = Names()
     decision = decide(jobs, taken, names)
     failed = [job.key for job in decision.starts if not _start(job)]
@@ -60,54 +65,72 @@ class Names:
 
 
 def queued_jobs(now: datetime) -> list[QueuedJob]:
-    """Return everything queued, in as many queries whatever is queued."""
-    return [*_rebuild_jobs(now), *_backup_jobs()]
+    """Return everything queued, in as many queries whatever is queued. Writes nothing."""
+    queued = _queued_rebuilds()
+    return [*_rebuild_jobs(queued, _followers(queued), now), *_backup_jobs()]
 
 
-def _rebuild_jobs(now: datetime) -> Iterable[QueuedJob]:
-    """Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else.
+def _queued_rebuilds() -> list[tuple[Any, ...]]:
+    """Return what the scheduler reads of each queued rebuild.
 
-    Whatever is read here stands in the index ``dbops_rebuild_scheduler``.
+    Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else.
+    Whatever is read here is in the index ``dbops_rebuild_scheduler``.
     """
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
-    wanted = rows.values_list(
-        "pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME, "leader_id"
+    return list(
+        rows.values_list("pk", "source_id", "target_id", "method", "priority", "waiting_for", _LINE_TIME, "leader_id")
     )
-    found = list(wanted)
-    followers = _branches({row[0]: row[-1] for row in found if row[-1]})
-    # after the rows: one that is queued between the two has its gates seen, or is not seen itself; and who waits by itself has its own
-    gates = _gates(now) if found else {}
-    for pk, told in followers.items():
-        if told:
-            gates[pk] = f"{gates[pk]}; {told}" if pk in gates else told
-    kind = JobKind.REBUILD
-    for pk, source, target, method, priority, told, since, _ in found:
-        # A rebuild that does not read its source takes no place in its line.
-        claims = (source, target) if method_named(method).reads_source and pk not in followers else (target,)
-        yield QueuedJob(kind, pk, line_order(priority, since, pk), claims, gates.get(pk, ""), told)
 
 
-def _branches(read_by: Mapping[int, int]) -> dict[int, str]:
-    """Return what each queued rebuild waits for for whom another reads: they claim their target alone, and start while that one waits.
-
-    One whose reader has ended, or reads without it, waits by itself from now on. Two queries, and none where nothing is shared.
+@dataclass(frozen=True, slots=True)
+class _Followers:
+    """Queued rebuilds for which another one reads the source, by primary key.
 
     Args:
-        read_by: queued rebuilds to the ones who read for them.
+        waits: what each waits for: it claims its target alone, and starts while its leader waits for it.
+        left_by: the leader that has ended, or reads without it: the follower waits for the source on its own.
     """
+
+    waits: dict[int, str]
+    left_by: dict[int, int]
+
+
+def _followers(queued: Iterable[tuple[Any, ...]]) -> _Followers:
+    """Two queries, and none where nothing is shared."""
+    read_by = {row[0]: row[-1] for row in queued if row[-1]}
     known = leaders(read_by.values()) if read_by else {}
-    followers = {}
-    for pk, reader in ((pk, known[reader]) for pk, reader in sorted(read_by.items())):
-        if reader.phase is SharedReadPhase.QUEUED:
-            followers[pk] = f"it starts together with rebuild {reader.number}"
-        elif reader.can_be_joined:
-            followers[pk] = ""
+    found = _Followers({}, {})
+    for pk, leader in ((pk, known[leader]) for pk, leader in sorted(read_by.items())):
+        if leader.phase is SharedReadPhase.QUEUED:
+            found.waits[pk] = f"it starts together with rebuild {leader.number}"
+        elif leader.can_be_joined:
+            found.waits[pk] = ""
         else:
-            text = f"Rebuild {reader.number} reads without this one, which waits for the source by itself now."
-            follower = Rebuild.objects.defer("plan", "checkpoint").filter(pk=pk, leader=reader.number).first()
-            if follower is not None:  # else it was joined to another one a moment ago: the next look sees that
-                shared_reads.leave(follower, text)
-    return followers
+            found.left_by[pk] = leader.number
+    return found
+
+
+def _release(followers: _Followers) -> None:
+    """Let the followers that their leader left wait for the source on their own."""
+    for pk, leader in followers.left_by.items():
+        follower = Rebuild.objects.defer("plan", "checkpoint").filter(pk=pk, leader=leader).first()
+        if follower is not None:  # else it joined another one a moment ago: the next pass sees that
+            shared_reads.leave(
+                follower, f"Rebuild {leader} reads without this one, which waits for the source by itself now."
+            )
+
+
+def _rebuild_jobs(queued: Sequence[tuple[Any, ...]], followers: _Followers, now: datetime) -> Iterable[QueuedJob]:
+    # The gates are read after the rows: of a rebuild that is queued between the two, the gates are seen or the row is not.
+    gates = _gates(now) if queued else {}
+    for pk, reason in followers.waits.items():
+        if reason:
+            gates[pk] = f"{gates[pk]}; {reason}" if pk in gates else reason
+    kind = JobKind.REBUILD
+    for pk, source, target, method, priority, told, since, _ in queued:
+        # A rebuild that does not read its source takes no place in its line.
+        claims = (source, target) if method_named(method).reads_source and pk not in followers.waits else (target,)
+        yield QueuedJob(kind, pk, line_order(priority, since, pk), claims, gates.get(pk, ""), told)
 
 
 def _backup_jobs() -> Iterable[QueuedJob]:
@@ -120,7 +143,7 @@ def _backup_jobs() -> Iterable[QueuedJob]:
 
 
 def _gates(now: datetime) -> dict[int, str]:
-    """Return what queued rebuilds wait for that is no hold: a person's wish, and what ``gates`` finds. Eight queries at most."""
+    """Return what queued rebuilds wait for that is no hold: a person's wish, and what ``start_conditions`` finds. Eight queries at most."""
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
     # found by the few runs that are active, not by ten thousand queued rows; who is queued no more is asked for by nobody
     after = (
@@ -151,7 +174,7 @@ def _start(job: QueuedJob) -> bool:
         gate = partial(_gate, job.pk)
     else:
         row = BackupRun.objects.select_related("instance", "schedule").filter(pk=job.pk).first()
-    reason = rebuild_requests.start(row, gate) if row else "it is gone"
+    reason = starts.start(row, gate) if row else "it is gone"
     if reason:
         log.debug("%s %s waits: %s", job.kind, job.pk, reason)
     return not reason
@@ -168,4 +191,4 @@ def _write_waits(jobs: Iterable[QueuedJob], reasons: Mapping[Key, str]) -> None:
     for kind, model in models.items():
         changes = {key[1]: (told[key], reason) for key, reason in reasons.items() if key[0] is kind}
         if changes:
-            rebuild_requests.write_waits(model, changes)
+            starts.write_waits(model, changes)

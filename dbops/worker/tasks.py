@@ -57,9 +57,9 @@ def reconcile() -> None:
     due_restore_tests.start_what_can()
     for rebuild_id in rebuild_driver.due(timezone.now()):
         wakeups.publish("drive_rebuild", rebuild_id)
-    for run_id in backup_runs.due_runs(timezone.now()):
+    for run_id in backup_runs.due(timezone.now()):
         wakeups.publish("drive_backup", run_id)
-    for restore_test_id in lifecycle_restore_tests.due_restore_tests(timezone.now()):
+    for restore_test_id in lifecycle_restore_tests.due(timezone.now()):
         wakeups.publish("drive_restore_test", restore_test_id)
     for rebuild_id in cleanups.sweeps_due(timezone.now()):
         wakeups.publish("sweep", rebuild_id)

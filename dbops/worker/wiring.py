@@ -10,7 +10,8 @@ from dbops.drivers.jobs import HostJobs
 from dbops.engine.backups.job import BackupContext
 from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.flavors import flavor_for
-from dbops.engine.hosts.jobs import Patience, RunJournal
+from dbops.engine.hosts.jobs import RunJournal
+from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.engine.rebuilds.steps.run import Account, Accounts, InstanceHandle, Run, RunThresholds, Server, StepJournal
 from dbops.engine.states import BackupMethod
@@ -108,7 +109,7 @@ def build_site(
         credentials=credentials,
         checkpoint=checkpoint,
         journal=journal,
-        patience=Patience(settings.STALL_NOTICE_SECONDS, settings.STALL_STOP_SECONDS),
+        stall=StallLimits(settings.STALL_NOTICE_SECONDS, settings.STALL_STOP_SECONDS),
     )
 
 

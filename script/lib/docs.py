@@ -4,16 +4,26 @@ Each entry of ``PARTS`` names a page, a part of the page, and the function that 
 ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->``; the rest of the page is written by hand.
 """
 
+import os
+import re
 import sys
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
+from dbops.engine.catalogue import SECTIONS
+from dbops.engine.catalogue.entries import Entry
 from dbops.engine.methods import conflict_table
 from script.lib.reliability import between, cell
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
+#: Where the error codes are documented, below ``DOCS``.
+ERRORS = "reference/errors.md"
+PAGES = {path.name: path.relative_to(DOCS) for path in DOCS.rglob("*.md")}
+#: A page that a text of the catalogue names.
+NAMED = re.compile(r"\b([a-z-]+\.md)\b")
 
 
 @dataclass(frozen=True)
@@ -35,8 +45,42 @@ def effects() -> str:
     return "\n".join(lines)
 
 
-#: A part of a page for each table of the engine. ``reference/errors.md`` gets an entry here once its texts are in a catalogue.
-PARTS = (Part("reference/blockers.md", "effects", effects),)
+def error_codes() -> str:
+    """Return a section for each section of ``dbops.engine.catalogue``."""
+    parts = []
+    for section in SECTIONS:
+        parts += [
+            f"## {section.title}",
+            linked(section.introduction),
+            *(error_code(entry) for entry in section.entries),
+        ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def error_code(entry: Entry) -> str:
+    """Return the part of the page about one code."""
+    points = (("Current state", entry.state), ("Next step", entry.next_step))
+    lines = [wrapped(f"* **{name}:** {linked(text)}") for name, text in points]
+    return "\n".join([f"### `{entry.code}`", "", wrapped(f"*{entry.who}* {linked(entry.summary)}"), "", *lines])
+
+
+def wrapped(text: str) -> str:
+    """Return a paragraph or a point of a list, at most 140 characters a line."""
+    indent = "  " if text.startswith("* ") else ""
+    return textwrap.fill(text, 140, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def linked(text: str) -> str:
+    """Return a text whose names of pages are links from the page of the error codes."""
+
+    def link(found: re.Match[str]) -> str:
+        return f"[{found[1]}]({os.path.relpath(PAGES[found[1]], Path(ERRORS).parent)})"
+
+    return NAMED.sub(link, text)
+
+
+#: A part of a page for each table of the engine.
+PARTS = (Part("reference/blockers.md", "effects", effects), Part(ERRORS, "codes", error_codes))
 
 
 def generated(page: str, text: str) -> str:

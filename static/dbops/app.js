@@ -71,7 +71,8 @@
       if (!shownAt.has(element)) shownAt.set(element, performance.now());
       const passed = Math.round((performance.now() - shownAt.get(element)) / 1000);
       const ago = element.dataset.ago !== undefined;
-      const text = duration(Number(ago ? element.dataset.ago : element.dataset.elapsed) + passed) + (ago ? " ago" : "");
+      const seconds = Number(ago ? element.dataset.ago : element.dataset.elapsed) + passed;
+      const text = ago ? (seconds < 1 ? "now" : `${duration(seconds)} ago`) : duration(seconds);
       if (element.textContent !== text) element.textContent = text;
     });
     // What was expected by now and has not come: what stands after it says so.

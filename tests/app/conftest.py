@@ -9,7 +9,7 @@ from django.test import Client
 from dbops.models import BackupSchedule
 from dbops.sample.database_check import SampleGuard, sample_guard
 from dbops.web.live.status_bars import ProcessStatus
-from dbops.worker import backups, driver, wiring
+from dbops.worker import backup_files, backups, driver, wiring
 from tests.app import rows
 from tests.app.backup_rows import make_schedule
 from tests.app.factories import make_operator, make_user, make_viewer
@@ -84,6 +84,7 @@ def played(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Played:
     monkeypatch.setattr(driver.LeaseRenewal, "run", lambda self: None)
     monkeypatch.setattr(wiring, "jobs_of", found.jobs_of)
     monkeypatch.setattr(backups, "jobs_of", found.jobs_of)
+    monkeypatch.setattr(backup_files, "jobs_of", found.jobs_of)
     monkeypatch.setattr("dbops.worker.prober.probe_now", found.probe_now)
     settings.TICK_SECONDS = 0.3
     return found

@@ -23,7 +23,7 @@ from dbops.engine.schedule.conflicts import FOR_A_BACKUP, WAITS, Activity, Confl
 from dbops.engine.schedule.eligibility import EligibilityState, eligibility_of
 from dbops.engine.schedule.snapshot import InstanceUse
 from dbops.engine.states import BackupMethod, Severity
-from dbops.lifecycle import backup_runs, rebuild_requests
+from dbops.lifecycle import backup_runs, starts
 from dbops.loaders.availability_records import blocked_methods
 from dbops.models import Rebuild
 from dbops.operations.rebuilds import plan_rebuild
@@ -153,7 +153,7 @@ def test_page_plans_it_and_a_request_queues_it(operator: Client, monkeypatch: py
     rebuild = Rebuild.objects.get()
     assert (rebuild.method, rebuild.plan["archive"]["run"]) == ("toy", run.pk)
     assert backup_runs.runs_being_read() == {run.pk}
-    assert [instance.name for instance, _ in rebuild_requests.claims_of(rebuild)] == ["replica-1"]
+    assert [instance.name for instance, _ in starts.claims_of(rebuild)] == ["replica-1"]
     page = operator.get(f"/rebuilds/{rebuild.pk}/")
     assert page.status_code == 200
     assert b"rate-link" not in page.content

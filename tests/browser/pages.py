@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.auto_throttle import Brake, braked
+from tests.slow_process import Brake, braked
 from tests.stack import Stack
 
 from .chromium import Visitor

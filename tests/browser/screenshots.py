@@ -22,9 +22,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
-from tests.auto_throttle import braked
 from tests.networks import free_network
 from tests.run_folder import new_folder
+from tests.slow_process import braked
 from tests.stack import OPERATOR, OPERATOR_PASSWORD, ROOT, VIEWER, VIEWER_PASSWORD, Stack, running_stack, wait_for
 
 from .chromium import Visitor, running_chromium, visitor

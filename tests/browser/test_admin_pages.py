@@ -27,7 +27,7 @@ def root(stack: Stack, visit: Open) -> Visitor:
     return visit(NAME, PASSWORD)
 
 
-def test_every_page_fits_and_says_where_one_is(root: Visitor) -> None:
+def test_pages_fit_and_mark_the_current_menu(root: Visitor) -> None:
     for width in (1280, 360):
         root.page.set_viewport_size({"width": width, "height": 780})
         for address in PAGES:
@@ -39,29 +39,29 @@ def test_every_page_fits_and_says_where_one_is(root: Visitor) -> None:
             expect(current).to_be_in_viewport()
 
 
-def test_an_account_is_added_once_used_and_taken_away(root: Visitor, visit: Open) -> None:
+def test_account_is_added_used_and_deactivated(root: Visitor, visit: Open) -> None:
     page = root.open("/admin/users/")
-    page.get_by_role("link", name="Add an account").click()
-    page.get_by_label("User name").fill("anna")
+    page.get_by_role("link", name="Add account").click()
+    page.get_by_label("Username").fill("anna")
     page.get_by_label("Password", exact=True).fill("short")
     page.get_by_label("Password again").fill("short")
-    page.get_by_role("button", name="Add").click()
+    page.get_by_role("button", name="Add account").click()
     expect(page.get_by_text("This password is too short")).to_be_visible()
-    expect(page.get_by_label("User name")).to_have_value("anna")
+    expect(page.get_by_label("Username")).to_have_value("anna")
     root.forgive("422")
     for label in ("Password", "Password again"):
         page.get_by_label(label, exact=True).fill(PASSWORD)
-    page.get_by_role("button", name="Add").dblclick()
-    expect(page.get_by_text("The account anna was added.")).to_be_visible()
+    page.get_by_role("button", name="Add account").dblclick()
+    expect(page.get_by_text("Account anna added.")).to_be_visible()
     anna = visit("anna", PASSWORD)
     page.get_by_role("link", name="anna").click()
     page.get_by_role("button", name="Deactivate anna").click()
-    expect(page.get_by_text("anna is deactivated")).to_be_visible()
+    expect(page.get_by_text("anna deactivated")).to_be_visible()
     anna.open("/audit/")
     anna.page.wait_for_url("**/login/**")
 
 
-def test_the_versions_can_be_copied(root: Visitor) -> None:
+def test_versions_can_be_copied(root: Visitor) -> None:
     root.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page = root.open("/admin/settings/")
     page.get_by_role("button", name="Copy").click()

@@ -21,7 +21,7 @@ def fits(page: Page, width: int) -> bool:
     return bool(page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"))
 
 
-def test_ssh_passes_and_what_was_typed_in_the_form_stays(olga: Visitor) -> None:
+def test_ssh_test_keeps_typed_input(olga: Visitor) -> None:
     page = olga.open(f"/inventory/host/{TARGET}/")
     page.get_by_label("SSH user").fill("somebody-else")
     page.get_by_role("button", name="Test SSH").dblclick()
@@ -37,7 +37,7 @@ def test_ssh_passes_and_what_was_typed_in_the_form_stays(olga: Visitor) -> None:
     assert fits(page, 1280)
 
 
-def test_mysql_tells_of_both_accounts(olga: Visitor) -> None:
+def test_mysql_test_shows_both_accounts(olga: Visitor) -> None:
     page = olga.open(f"/inventory/instance/{SOURCE}/")
     page.get_by_role("button", name="Test MySQL").click()
     said = page.locator("#said-mysql")
@@ -47,18 +47,18 @@ def test_mysql_tells_of_both_accounts(olga: Visitor) -> None:
     assert fits(page, 360)
 
 
-def test_the_stream_is_measured_and_nothing_is_left(olga: Visitor, stack: Stack) -> None:
+def test_stream_test_shows_a_rate_and_leaves_nothing(olga: Visitor, stack: Stack) -> None:
     page = olga.open(f"/inventory/host/{TARGET}/")
     page.get_by_label(f"Source that sends to {TARGET}").select_option(SOURCE)
     with nothing_changes(stack):
-        page.get_by_role("button", name="Test the stream").click()
+        page.get_by_role("button", name="Test stream").click()
         said = page.locator("#said-stream")
         expect(state(said)).to_have_text("passed")
         expect(said).to_contain_text(re.compile(r"\d+ MiB/s"))
         expect(said).to_contain_text("aes128-gcm@openssh.com")
     row = stack.rows("SELECT * FROM dbops_connectiontest ORDER BY id DESC LIMIT 1")[0]
     wait_for("the processes of the test to end", lambda: processes_of(row["uid"]) == [], 30)
-    said.get_by_text("What ran").click()
+    said.get_by_text("Commands").click()
     expect(said).to_contain_text("cat /dev/zero")
     page.get_by_role("link", name=f"Test {row['id']}").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Stream test of {SOURCE} → {TARGET}")

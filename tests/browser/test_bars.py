@@ -1,4 +1,4 @@
-"""The bars that say what of dbops is away: they come, say since when, and go by themselves, without a click."""
+"""Status bars in the browser: they appear, show since when, and disappear without a click."""
 
 import pytest
 from playwright.sync_api import expect
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.services, pytest.mark.browser]
 NETWORK = "ERR_CONNECTION|Failed to load resource|htmx"
 
 
-def test_a_lost_connection_is_told_and_the_page_comes_right_by_itself(stack: Stack, victor: Visitor) -> None:
+def test_stale_bar_appears_and_goes_with_the_connection(stack: Stack, victor: Visitor) -> None:
     page = victor.open("/clusters/test/")
     page.evaluate("window.isSameDocument = true")
     bar = page.locator("#stale")
@@ -21,7 +21,7 @@ def test_a_lost_connection_is_told_and_the_page_comes_right_by_itself(stack: Sta
     stack.stop("web")
     try:
         expect(bar).to_be_visible()
-        expect(bar).to_contain_text("dbops does not answer.")
+        expect(bar).to_contain_text("dbops does not respond.")
         expect(bar).to_contain_text("this computer's clock")
         before = bar.locator("[data-for]").inner_text()
         wait_for("the bar to count on", lambda: bar.locator("[data-for]").inner_text() != before)
@@ -33,7 +33,7 @@ def test_a_lost_connection_is_told_and_the_page_comes_right_by_itself(stack: Sta
     victor.forgive(NETWORK)
 
 
-def test_a_worker_that_is_away_is_told_of_and_forgotten_when_it_is_back(stack: Stack, victor: Visitor) -> None:
+def test_worker_bar_appears_and_goes_with_the_worker(stack: Stack, victor: Visitor) -> None:
     page = victor.open("/")
     bar = page.locator("#bar-workeraway")
     expect(bar).to_have_count(0)
@@ -41,7 +41,7 @@ def test_a_worker_that_is_away_is_told_of_and_forgotten_when_it_is_back(stack: S
     try:
         expect(bar).to_be_visible(timeout=90_000)
         expect(bar).to_contain_text("No worker has reported for")
-        expect(bar).to_contain_text("Running rebuilds go on, on their hosts")
+        expect(bar).to_contain_text("Running rebuilds continue on their hosts")
         assert page.locator("#bars [role=alert]").count() == 1
     finally:
         stack.start("worker")

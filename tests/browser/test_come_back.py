@@ -1,4 +1,4 @@
-"""The web process or Redis is away while a rebuild is watched: the page comes right by itself, without a click."""
+"""Web process or Redis is down while a rebuild is watched: the page recovers without a click."""
 
 import time
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.auto_throttle import Brake
+from tests.slow_process import Brake
 from tests.stack import Stack, answers, wait_for
 
 from .chromium import Visitor
@@ -28,7 +28,7 @@ def goes_on(page: Page, auto_throttle: Brake) -> None:
     auto_throttle.share = 0
 
 
-def test_a_live_page_comes_right_after_whatever_was_away(stack: Stack, olga: Visitor) -> None:
+def test_live_page_recovers_after_each_outage(stack: Stack, olga: Visitor) -> None:
     page, stale = olga.page, olga.page.locator("#stale")
 
     def web_is_back() -> None:
@@ -41,7 +41,7 @@ def test_a_live_page_comes_right_after_whatever_was_away(stack: Stack, olga: Vis
 
     def redis_away() -> None:
         stack.stop("redis")
-        expect(page.locator("#bars")).to_contain_text("Redis is away", timeout=BACK_MILLISECONDS)
+        expect(page.locator("#bars")).to_contain_text("Redis is unreachable", timeout=BACK_MILLISECONDS)
 
     devices = olga.context.new_cdp_session(page)
 
@@ -70,7 +70,7 @@ def test_a_live_page_comes_right_after_whatever_was_away(stack: Stack, olga: Vis
             finally:
                 back()
             goes_on(page, auto_throttle)
-        expect(page.locator("#bars")).not_to_contain_text("Redis is away", timeout=BACK_MILLISECONDS)
+        expect(page.locator("#bars")).not_to_contain_text("Redis is unreachable", timeout=BACK_MILLISECONDS)
         # It ends while the laptop has no line: what the page has to ask for at the end it can only ask for afterwards.
         expect(page.locator("#cancel-link")).to_be_visible()
         olga.context.set_offline(True)

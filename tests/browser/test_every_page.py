@@ -58,6 +58,7 @@ PAGES = {
     "credentials": "/admin/credentials/",
     "settings": "/admin/settings/",
     "connection-tests": "/admin/connection-tests/",
+    "error-codes": "/errors/",
     "users": "/admin/users/",
     "user-add": "/admin/users/add/",
     "user": "/admin/users/{person}/",
@@ -142,12 +143,12 @@ def names(patterns: list[URLPattern | URLResolver]) -> set[str]:
     return found
 
 
-def test_no_page_is_forgotten_here() -> None:
+def test_every_url_has_a_page_test() -> None:
     assert names(get_resolver().url_patterns) == {*PAGES, *ELSEWHERE, *NO_PAGES}
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(360, "light"), (1280, "dark")])
-def test_axe_objects_to_nothing(visit: Open, addresses: dict[str, str], width: int, scheme: str) -> None:
+def test_pages_pass_axe(visit: Open, addresses: dict[str, str], width: int, scheme: str) -> None:
     visitor = visit(color_scheme=scheme, viewport={"width": width, "height": 800}, reduced_motion="reduce")
     wrong = [f"login: {text}" for text in objections(visitor.open("/login/"))]
     visitor.log_in(ADMINISTRATOR, PASSWORD)
@@ -156,7 +157,7 @@ def test_axe_objects_to_nothing(visit: Open, addresses: dict[str, str], width: i
     assert wrong == []
 
 
-def test_html_is_valid(visit: Open, addresses: dict[str, str], tmp_path: Path) -> None:
+def test_pages_are_valid_html(visit: Open, addresses: dict[str, str], tmp_path: Path) -> None:
     """Of what the server sends, before anything on the page changes it."""
     susan = visit(ADMINISTRATOR, PASSWORD)
     asked = {**addresses, "login": "/login/", "not-found": "/nothing-here/"}
@@ -166,7 +167,7 @@ def test_html_is_valid(visit: Open, addresses: dict[str, str], tmp_path: Path) -
     assert len(asked) == len(list(tmp_path.glob("*.html")))
 
 
-def test_the_first_page_is_light(visit: Open, addresses: dict[str, str]) -> None:
+def test_first_page_is_small(visit: Open, addresses: dict[str, str]) -> None:
     """Everything that a browser with an empty cache loads for the fleet page, as it comes over the line."""
     visitor = visit(OPERATOR, OPERATOR_PASSWORD)
     line = visitor.context.new_cdp_session(visitor.page)
@@ -180,7 +181,7 @@ def test_the_first_page_is_light(visit: Open, addresses: dict[str, str]) -> None
     print(f"{sum(sizes) / 1000:.0f} kB in {len(sizes)} answers")
 
 
-def test_what_pages_load_is_kept_by_browsers(olga: Visitor, addresses: dict[str, str]) -> None:
+def test_static_files_are_cached_and_compressed(olga: Visitor, addresses: dict[str, str]) -> None:
     page = olga.open("/")
     [sheet] = page.locator("link[rel=stylesheet][href*=app]").all()
     answer = olga.page.request.get(olga.url + str(sheet.get_attribute("href")))

@@ -70,9 +70,7 @@ def scroll_up(page: Page, pixels: int = 400) -> None:
     page.mouse.wheel(0, -pixels)
 
 
-def test_following_stops_when_the_reader_scrolls_up_and_a_button_brings_it_back(
-    logged: tuple[Stack, str], reader: Visitor
-) -> None:
+def test_log_stops_following_when_scrolled_up(logged: tuple[Stack, str], reader: Visitor) -> None:
     stack, path = logged
     page = reader.open(path)
     follow, pause = page.locator("#log-follow"), page.locator("#log-pause")
@@ -104,7 +102,7 @@ def test_following_stops_when_the_reader_scrolls_up_and_a_button_brings_it_back(
     assert page.locator("#log [aria-live], #log[aria-live], #log[role=log]").count() == 0
 
 
-def test_search_finds_lines_that_were_never_shown(logged: tuple[Stack, str], reader: Visitor) -> None:
+def test_log_search_finds_unloaded_lines(logged: tuple[Stack, str], reader: Visitor) -> None:
     page = reader.open(logged[1])
     find, found = page.locator("#log-find"), page.locator("#log-found")
     page.locator("#log").press("/")
@@ -131,7 +129,7 @@ def test_search_finds_lines_that_were_never_shown(logged: tuple[Stack, str], rea
     expect(found).to_have_text("No match")
 
 
-def test_the_link_to_a_line_works_however_old_it_is(logged: tuple[Stack, str], reader: Visitor) -> None:
+def test_log_link_opens_an_old_line(logged: tuple[Stack, str], reader: Visitor) -> None:
     page = reader.open(f"{logged[1]}#event-77777")
     line = page.locator("#event-77777")
     expect(line).to_have_class(re.compile("is-target"))
@@ -153,7 +151,7 @@ def test_the_link_to_a_line_works_however_old_it_is(logged: tuple[Stack, str], r
     reader.forgive("404")
 
 
-def test_the_link_to_a_line_works_on_a_telephone(logged: tuple[Stack, str], reader: Visitor) -> None:
+def test_log_link_works_on_a_phone(logged: tuple[Stack, str], reader: Visitor) -> None:
     reader.page.set_viewport_size({"width": 360, "height": 780})
     page = reader.open(f"{logged[1]}#event-55555")
     wait_for("line 55555 in the log's frame", lambda: is_seen(page, 55555))
@@ -165,7 +163,7 @@ def test_the_link_to_a_line_works_on_a_telephone(logged: tuple[Stack, str], read
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
 
 
-def test_lines_are_filtered_over_the_whole_log(logged: tuple[Stack, str], reader: Visitor) -> None:
+def test_log_filters_search_the_whole_log(logged: tuple[Stack, str], reader: Visitor) -> None:
     stack, path = logged
     page = reader.open(path)
     page.locator("#log-level").select_option("warning")
@@ -182,7 +180,7 @@ def test_lines_are_filtered_over_the_whole_log(logged: tuple[Stack, str], reader
     stack.write("DELETE FROM dbops_rebuildevent WHERE level = 'warning' AND id > ?", LINES)
 
 
-def test_wrapping_is_remembered(logged: tuple[Stack, str], reader: Visitor) -> None:
+def test_log_remembers_wrapping(logged: tuple[Stack, str], reader: Visitor) -> None:
     page = reader.open(f"{logged[1]}#event-77800")
     wide = "document.getElementById('log').scrollWidth > document.getElementById('log').clientWidth"
     expect(page.locator("#event-77800")).to_have_class(re.compile("is-target"))
@@ -196,9 +194,7 @@ def test_wrapping_is_remembered(logged: tuple[Stack, str], reader: Visitor) -> N
     wait_for("lines that wrap", lambda: not page.evaluate(wide))
 
 
-def test_a_hundred_thousand_lines_stay_fluid_and_are_read_without_a_gap(
-    logged: tuple[Stack, str], reader: Visitor
-) -> None:
+def test_log_scrolls_a_hundred_thousand_lines_without_gaps(logged: tuple[Stack, str], reader: Visitor) -> None:
     page = reader.open(logged[1])
     expect(page.locator("#log-follow")).to_have_attribute("aria-pressed", "true")
     scroll_up(page)
@@ -220,7 +216,7 @@ def test_a_hundred_thousand_lines_stay_fluid_and_are_read_without_a_gap(
     wait_for("the newest line", lambda: shown(page)[-1] >= LINES)
 
 
-def test_without_javascript_the_log_is_read_page_by_page(logged: tuple[Stack, str], browser: Browser) -> None:
+def test_log_is_paged_without_javascript(logged: tuple[Stack, str], browser: Browser) -> None:
     plain = visitor(browser, logged[0].url, java_script_enabled=False)
     plain.log_in(OPERATOR, OPERATOR_PASSWORD)
     page = plain.open(logged[1])

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.auto_throttle import Brake, braked
 from tests.faults.injectors.hosts import wait_for_backup
+from tests.slow_process import Brake, braked
 from tests.stack import OPERATOR, OPERATOR_PASSWORD, VIEWER, VIEWER_PASSWORD, Stack
 
 from .axe import objections
@@ -132,7 +132,7 @@ def ends_as(word: str) -> Expected:
     return lambda page: expect(status(page)).to_have_text(word, timeout=END_MILLISECONDS)
 
 
-def test_the_dba_rebuilds_from_start_to_end(stack: Stack, visit: Open) -> None:
+def test_dba_rebuilds_from_start_to_end(stack: Stack, visit: Open) -> None:
     dba = SixWindows(visit, OPERATOR, OPERATOR_PASSWORD, acting=0)
     stack.lab.break_host(TARGET, "wipe")
     stack.wait_for_possible_plan(TARGET)
@@ -147,7 +147,7 @@ def test_the_dba_rebuilds_from_start_to_end(stack: Stack, visit: Open) -> None:
     dba.see(dba.to(address), lambda page: expect(page.locator("#summary-title")).to_be_visible())
 
 
-def test_the_dba_cancels(stack: Stack, visit: Open) -> None:
+def test_dba_cancels_a_rebuild(stack: Stack, visit: Open) -> None:
     dba = SixWindows(visit, OPERATOR, OPERATOR_PASSWORD, acting=4)
     button = f"Cancel the rebuild of {TARGET}"
     stack.wait_for_possible_plan(TARGET)
@@ -165,7 +165,7 @@ def test_the_dba_cancels(stack: Stack, visit: Open) -> None:
     dba.see(dba.to(address), lambda page: expect(page.locator("#again-link")).to_be_visible())
 
 
-def test_the_dba_puts_old_data_back_after_a_failure_and_the_auditor_finds_both(stack: Stack, visit: Open) -> None:
+def test_dba_rolls_back_and_the_auditor_finds_both(stack: Stack, visit: Open) -> None:
     dba = SixWindows(visit, OPERATOR, OPERATOR_PASSWORD, acting=3)
     target = stack.lab.host(TARGET)
     stack.wait_for_possible_plan(TARGET)
@@ -218,7 +218,7 @@ def open_what_was_found(visitor: Visitor) -> None:
     found(visitor.page, REASON_TO_GO_BACK).get_by_role("link").first.click()
 
 
-def test_the_manager_reads_a_week(stack: Stack, visit: Open, windows: Windows) -> None:
+def test_manager_reads_a_week(stack: Stack, visit: Open, windows: Windows) -> None:
     manager = SixWindows(visit, VIEWER, VIEWER_PASSWORD)
 
     def choose_a_week(visitor: Visitor) -> None:

@@ -63,9 +63,7 @@ def wait_for_the_end(stack: Stack) -> list[str]:
     return states()
 
 
-def test_several_are_chosen_confirmed_by_name_and_rebuilt(
-    two: Stack, people: dict[str, Visitor], tmp_path: Path
-) -> None:
+def test_group_is_chosen_confirmed_and_rebuilt(two: Stack, people: dict[str, Visitor], tmp_path: Path) -> None:
     asked = f"{SEVERAL}?source=backup-1&target=replica-1&target=replica-2"
     look(people, SEVERAL, ".several-choice", tmp_path)
     look(people, asked, "#confirm", tmp_path)
@@ -87,7 +85,7 @@ def test_several_are_chosen_confirmed_by_name_and_rebuilt(
     assert told["n"] == 1
 
 
-def test_one_that_waits_joins_another_and_leaves_it(two: Stack, people: dict[str, Visitor], tmp_path: Path) -> None:
+def test_waiting_rebuild_joins_and_leaves(two: Stack, people: dict[str, Visitor], tmp_path: Path) -> None:
     for name in TARGETS:
         two.wait_for_possible_plan(name)
     later = f"at:{datetime.now(UTC) + timedelta(hours=2):%Y%m%dT%H%M00Z}"

@@ -22,7 +22,7 @@ def tab_to(page: Page, selector: str) -> None:
     raise AssertionError(f"{selector} is not reached with the Tab key")
 
 
-def test_what_has_changed_is_shown_and_the_new_plan_is_started_with_the_keyboard(olga: Visitor, stack: Stack) -> None:
+def test_stale_plan_shows_changes_and_is_confirmed_by_keyboard(olga: Visitor, stack: Stack) -> None:
     if not stack.wait_for_facts(TARGET)["server"]:
         stack.rebuild(TARGET)  # what other tests have left
     stack.wait_for_possible_plan(TARGET)

@@ -71,7 +71,7 @@ def fits(page: Page) -> bool:
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_axe_objects_to_nothing_that_a_second_person_sees(visit: Open, waiting: int, width: int, scheme: str) -> None:
+def test_approval_pages_pass_axe(visit: Open, waiting: int, width: int, scheme: str) -> None:
     options = {"color_scheme": scheme, "viewport": {"width": width, "height": 800}, "reduced_motion": "reduce"}
     olga, sue = visit(OPERATOR, OPERATOR_PASSWORD, **options), visit(SECOND, PASSWORD, **options)
     address, wrong = f"/rebuilds/{waiting}/approval/", []
@@ -102,7 +102,7 @@ def test_axe_objects_to_nothing_that_a_second_person_sees(visit: Open, waiting: 
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_axe_objects_to_no_evidence(
+def test_evidence_passes_axe(
     visit: Open, waiting: int, succeeded: int, tmp_path: Path, width: int, scheme: str
 ) -> None:
     sue = visit(SECOND, PASSWORD, color_scheme=scheme, viewport={"width": width, "height": 800})
@@ -117,7 +117,7 @@ def test_axe_objects_to_no_evidence(
     assert wrong == []
 
 
-def test_their_html_is_valid(visit: Open, waiting: int, succeeded: int, tmp_path: Path) -> None:
+def test_approval_pages_are_valid_html(visit: Open, waiting: int, succeeded: int, tmp_path: Path) -> None:
     for name, who in (("set-ownership", visit(OPERATOR, OPERATOR_PASSWORD)), ("other", visit(SECOND, PASSWORD))):
         for path in (
             f"/rebuilds/{waiting}/approval/",

@@ -9,13 +9,13 @@ from tests.stack import Stack
 from .chromium import Visitor
 
 
-def test_a_discovery_is_watched_to_its_end_and_then_asked_for_no_more(olga: Visitor, stack: Stack) -> None:
+def test_discovery_is_polled_until_its_end(olga: Visitor, stack: Stack) -> None:
     page = olga.page
     olga.open("/clusters/test/topology/")
     expect(page.locator("[data-stops=no]")).to_be_visible()
     olga.open("/discoveries/")
     page.locator("#id_address").fill(stack.lab.primary.address)
-    page.get_by_label("Log in with the stored account of").select_option("test")
+    page.get_by_label("Stored account of cluster").select_option("test")
     page.get_by_role("button", name="Discover").click()
     expect(page.locator("[data-new='0']")).to_be_visible()
     # what was done to the replica by the tests before is nothing of this one's
@@ -25,7 +25,7 @@ def test_a_discovery_is_watched_to_its_end_and_then_asked_for_no_more(olga: Visi
     assert len(olga.requested(r"/discoveries/\d+/$")) == asked
 
 
-def test_the_drawing_is_renewed_by_polls_and_fits_a_telephone(olga: Visitor) -> None:
+def test_drawing_is_updated_by_polls_and_fits_a_phone(olga: Visitor) -> None:
     page = olga.open("/clusters/test/topology/")
     with page.expect_response(
         lambda answer: (

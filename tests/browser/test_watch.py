@@ -29,7 +29,7 @@ def rebuilds(stack: Stack) -> int:
     return int(stack.rows("SELECT count(*) AS n FROM dbops_rebuild")[0]["n"])
 
 
-def test_a_plan_shows_what_it_destroys_and_refuses_a_wrong_name(stack: Stack, olga: Visitor) -> None:
+def test_plan_shows_destruction_and_refuses_a_wrong_name(stack: Stack, olga: Visitor) -> None:
     before = rebuilds(stack)
     stack.lab.break_host(TARGET, "wipe")
     stack.wait_for_possible_plan(TARGET)
@@ -50,7 +50,7 @@ def test_a_plan_shows_what_it_destroys_and_refuses_a_wrong_name(stack: Stack, ol
     olga.forgive("409")
 
 
-def test_a_viewer_reads_the_plan_and_cannot_confirm_it(stack: Stack, victor: Visitor) -> None:
+def test_viewer_reads_the_plan_and_cannot_confirm(stack: Stack, victor: Visitor) -> None:
     before = rebuilds(stack)
     page = victor.open(f"/instances/{TARGET}/rebuild/")
     expect(page.locator("#stops")).to_contain_text("operator")
@@ -93,7 +93,7 @@ def same(one: Page, other: Page) -> bool:
     )
 
 
-def test_a_rebuild_is_watched_to_its_end_without_a_reload(stack: Stack, olga: Visitor, visit: Open) -> None:
+def test_rebuild_is_followed_live_without_a_reload(stack: Stack, olga: Visitor, visit: Open) -> None:
     page = olga.page
     # Whatever the page learns, it learns from its event stream: a poll is told that there is nothing new.
     olga.context.route("**/poll/**", lambda route: route.fulfill(status=204))

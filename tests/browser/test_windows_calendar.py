@@ -45,9 +45,7 @@ def ran_lately(stack: Stack, windows: Windows) -> None:
 
 @pytest.mark.usefixtures("ran_lately")
 @pytest.mark.parametrize("address", [STRIPS, DAY, WEEK])
-def test_past_planned_and_blocked_are_drawn_and_told_without_colour(
-    victor: Visitor, windows: Windows, address: str
-) -> None:
+def test_timeline_separates_states_without_color(victor: Visitor, windows: Windows, address: str) -> None:
     page = victor.open(address)
     ran = rf"\({COPIES}\): [^;\n]*, succeeded"
     planned = rf"{NIGHTLY}: [^;\n]*, planned"
@@ -67,9 +65,9 @@ def test_past_planned_and_blocked_are_drawn_and_told_without_colour(
     expect(page.get_by_role("list", name="What the drawings mean").get_by_text("blocked", exact=True)).to_be_visible()
 
 
-def test_the_drawings_links_say_where_they_lead(victor: Visitor, windows: Windows) -> None:
+def test_drawing_links_name_their_destination(victor: Visitor, windows: Windows) -> None:
     page = victor.open(STRIPS)
-    page.get_by_role("link", name=re.compile("^The day of test: ")).click()
+    page.get_by_role("link", name=re.compile("^Timeline of test: ")).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Seven days of test")
 
 
@@ -86,7 +84,7 @@ STICKS_OUT = """() => {
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_no_page_is_wider_than_its_window(visit: Open, windows: Windows, scheme: Any) -> None:
+def test_pages_fit_the_window_width(visit: Open, windows: Windows, scheme: Any) -> None:
     olga = visit(OPERATOR, OPERATOR_PASSWORD, color_scheme=scheme)
     too_wide = []
     for address in PAGES:
@@ -134,7 +132,7 @@ def without_news(route: Route) -> None:
         route.continue_()
 
 
-def test_everything_is_reached_by_the_keyboard_with_a_ring_round_it(visit: Open, windows: Windows) -> None:
+def test_pages_are_usable_by_keyboard_with_a_focus_ring(visit: Open, windows: Windows) -> None:
     olga = visit(OPERATOR, OPERATOR_PASSWORD, reduced_motion="reduce")
     olga.context.route("**/*", without_news)
     wrong = []
@@ -154,7 +152,7 @@ def test_everything_is_reached_by_the_keyboard_with_a_ring_round_it(visit: Open,
     assert wrong == []
 
 
-def test_the_focus_outlives_a_poll(olga: Visitor, windows: Windows) -> None:
+def test_focus_survives_a_poll(olga: Visitor, windows: Windows) -> None:
     page = olga.open(DAY)
     for wanted in ("#tools-backup-1 > summary", "#instances a[href$='/topology/']", "#plan-replica-1"):
         element = page.locator(wanted).first
@@ -163,7 +161,7 @@ def test_the_focus_outlives_a_poll(olga: Visitor, windows: Windows) -> None:
         expect(element).to_be_focused()
 
 
-def test_a_point_of_a_chart_leads_to_its_run(victor: Visitor, windows: Windows) -> None:
+def test_chart_point_links_to_its_run(victor: Visitor, windows: Windows) -> None:
     page = victor.open(HISTORY)
     chart = page.get_by_role("group", name=re.compile(rf"^Duration of {COPIES}: \d+ runs?, "))
     expect(chart).to_be_visible()
@@ -180,7 +178,7 @@ def test_a_point_of_a_chart_leads_to_its_run(victor: Visitor, windows: Windows) 
     expect(page.locator(".trend-card")).to_have_count(1)
 
 
-def test_the_calendar_of_all_clusters_goes_from_day_to_day(victor: Visitor, windows: Windows) -> None:
+def test_fleet_calendar_moves_from_day_to_day(victor: Visitor, windows: Windows) -> None:
     page = victor.open(ALL_CLUSTERS)
     shown = page.locator("#calendar-title")
     today = shown.inner_text()
@@ -201,7 +199,7 @@ PAPER = {"width": 718, "height": 1000}  # A4 between margins, at 96 dots an inch
 
 
 @pytest.mark.parametrize("address", [ALL_CLUSTERS, HISTORY, "/schedules/", "/backups/", "/audit/", DAY])
-def test_a_page_prints_without_what_paper_cannot_do(visit: Open, windows: Windows, address: str) -> None:
+def test_pages_print_without_screen_controls(visit: Open, windows: Windows, address: str) -> None:
     page = visit(OPERATOR, OPERATOR_PASSWORD, color_scheme="dark", viewport=PAPER).open(address)
     page.emulate_media(media="print")
     for hidden in (page.locator(".topbar"), page.locator(".filters"), page.locator("main .btn")):

@@ -40,7 +40,7 @@ def described_by(field: Locator) -> str:
     )
 
 
-def test_a_bad_expression_is_told_at_its_field_and_nothing_typed_is_lost(olga: Visitor, stack: Stack) -> None:
+def test_schedule_form_shows_a_bad_expression_and_keeps_input(olga: Visitor, stack: Stack) -> None:
     page = olga.open("/schedules/")
     page.locator("a[href='/schedules/add/']").click()
     type_into(page, "Name", NAME)
@@ -64,7 +64,7 @@ def test_a_bad_expression_is_told_at_its_field_and_nothing_typed_is_lost(olga: V
     olga.forgive("422")
 
 
-def test_a_schedule_is_made_changed_and_switched_off(olga: Visitor, windows: Windows) -> None:
+def test_schedule_is_added_changed_and_switched_off(olga: Visitor, windows: Windows) -> None:
     page, first, second = olga.open("/schedules/"), in_some_hours(5), in_some_hours(9)
     page.locator("a[href='/schedules/add/']").click()
     type_into(page, "Name", NAME)
@@ -112,7 +112,7 @@ def planned_at(visitor: Visitor, due: datetime, name: str = NAME) -> bool:
     return listed.count() > 0
 
 
-def test_a_viewer_sees_the_schedules_and_can_change_none(victor: Visitor, windows: Windows) -> None:
+def test_viewer_sees_schedules_and_changes_none(victor: Visitor, windows: Windows) -> None:
     page = victor.open("/schedules/")
     expect(row(page, "nightly")).to_contain_text(f"{windows.due:%a %d %b %H:%M}")
     assert page.get_by_role("main").get_by_role("button").all_inner_texts() == ["Filter"]

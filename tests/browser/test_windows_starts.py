@@ -47,7 +47,7 @@ def state_of_target(stack: Stack) -> dict[str, object]:
     }
 
 
-def test_each_way_has_a_predicted_finish_and_a_free_source_is_read_now(olga: Visitor, windows: Windows) -> None:
+def test_start_options_show_a_finish_and_use_a_free_source(olga: Visitor, windows: Windows) -> None:
     page = olga.open(PLAN)
     for title in ("Now", f"Before the backup {NIGHTLY}", f"After the backup {NIGHTLY}"):
         expect(finish(way(page, title))).to_have_text(TIME, use_inner_text=True)
@@ -56,7 +56,7 @@ def test_each_way_has_a_predicted_finish_and_a_free_source_is_read_now(olga: Vis
     expect(page.locator(".confirm-start")).to_contain_text("Now: it starts about")
 
 
-def test_when_the_backup_ends_waits_says_why_and_leaves_nothing_when_cancelled(
+def test_start_after_a_backup_waits_and_leaves_nothing_when_cancelled(
     olga: Visitor, stack: Stack, windows: Windows
 ) -> None:
     stack.wait_for_possible_plan(TARGET)

@@ -11,7 +11,7 @@ from .pages import REASON, TARGET, confirm, log_texts, open_plan, status, step_s
 pytestmark = [pytest.mark.services, pytest.mark.browser]
 
 
-def test_a_rebuild_without_javascript(stack: Stack, visit: Open) -> None:
+def test_rebuild_works_without_javascript(stack: Stack, visit: Open) -> None:
     olga = visit(OPERATOR, OPERATOR_PASSWORD, java_script_enabled=False)
     stack.lab.break_host(TARGET, "wipe")
     stack.wait_for_possible_plan(TARGET)

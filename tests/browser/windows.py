@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import yaml
 
-from tests.auto_throttle import Brake, braked
+from tests.slow_process import Brake, braked
 from tests.stack import Stack, wait_for
 
 SOURCE = "backup-1"

@@ -99,7 +99,7 @@ def run(*arguments: Any, stdin: bytes = b"", **options: Any) -> subprocess.Compl
     return subprocess.run(words_for(*arguments), input=stdin, capture_output=True, timeout=60, check=False, **options)
 
 
-def test_input_output_errors_and_status_go_through(shell: list[str], dashboard: Dashboard, token_file: Path) -> None:
+def test_client_passes_input_output_and_status(shell: list[str], dashboard: Dashboard, token_file: Path) -> None:
     data = os.urandom(300_000)
     done = run(shell, dashboard.url, token_file, "--", "sh", "-c", "cat; echo 'an error' >&2; exit 3", stdin=data)
     assert (done.returncode, done.stdout, done.stderr) == (3, data, b"an error\n")
@@ -109,7 +109,9 @@ def test_input_output_errors_and_status_go_through(shell: list[str], dashboard: 
     assert len({path.split("/")[4] for _, path, _ in dashboard.heard}) == 1
 
 
-def test_arguments_are_data(shell: list[str], dashboard: Dashboard, token_file: Path, tmp_path: Path) -> None:
+def test_client_passes_arguments_unchanged(
+    shell: list[str], dashboard: Dashboard, token_file: Path, tmp_path: Path
+) -> None:
     words = ["a b", "", "$(id)", "*", "'\"", "-n", "--url", "x\ny", "ü"]
     file = tmp_path / 'odd " \\ name\n'
     file.write_bytes(b"x" * 12345)
@@ -119,7 +121,7 @@ def test_arguments_are_data(shell: list[str], dashboard: Dashboard, token_file: 
     assert 'odd " \\ name' in dashboard.said("end")["path"]
 
 
-def test_start_and_signs_of_life_with_the_size(
+def test_client_reports_start_and_size(
     shell: list[str], dashboard: Dashboard, token_file: Path, tmp_path: Path
 ) -> None:
     file = tmp_path / "out"
@@ -134,7 +136,7 @@ def test_start_and_signs_of_life_with_the_size(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
-def test_signals_reach_the_command(
+def test_client_forwards_signals(
     shell: list[str], dashboard: Dashboard, token_file: Path, number: signal.Signals
 ) -> None:
     script = "trap 'echo got; exit 9' TERM INT HUP; echo ready; while :; do sleep 0.05; done"
@@ -150,7 +152,7 @@ def test_signals_reach_the_command(
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
-def test_a_command_without_a_trap_is_ended_and_so_do_we(
+def test_client_ends_with_a_command_killed_by_a_signal(
     shell: list[str], dashboard: Dashboard, token_file: Path, number: signal.Signals
 ) -> None:
     words = words_for(shell, dashboard.url, token_file, "--", "sleep", "600")
@@ -168,7 +170,7 @@ def test_a_command_without_a_trap_is_ended_and_so_do_we(
 
 
 @pytest.mark.parametrize("away", ["refuses", "never answers", "fails", "unknown token"])
-def test_the_backup_does_not_depend_on_the_dashboard(
+def test_client_runs_the_backup_without_the_dashboard(
     shell: list[str], dashboard: Dashboard, token_file: Path, away: str, record_property: Any
 ) -> None:
     dashboard.status = {"fails": 500, "unknown token": 401}.get(away, 200)
@@ -196,7 +198,7 @@ def test_the_backup_does_not_depend_on_the_dashboard(
     assert took < {"refuses": 20, "fails": 20}.get(away, 16)
 
 
-def test_nothing_is_left_open_once_it_has_ended(shell: list[str], token_file: Path, tmp_path: Path) -> None:
+def test_client_leaves_nothing_open(shell: list[str], token_file: Path, tmp_path: Path) -> None:
     """What goes on in the background must not hold the caller's pipe or lock: `run` waits for the end of both outputs."""
     with socket.socket() as deaf, (tmp_path / "lock").open("w") as lock:
         deaf.bind(("127.0.0.1", 0))
@@ -233,7 +235,7 @@ def descriptor_9(descriptor: int) -> Iterator[None]:
             os.close(before)
 
 
-def test_waiting_for_the_source(shell: list[str], dashboard: Dashboard, token_file: Path) -> None:
+def test_client_waits_for_the_source(shell: list[str], dashboard: Dashboard, token_file: Path) -> None:
     dashboard.answers = ["false"]
     before = time.monotonic()
     done = run(shell, dashboard.url, token_file, "--wait", "2", "--", "echo", "made")
@@ -247,7 +249,7 @@ class TestSettings:
     def shell(self) -> list[str]:
         return SHELLS[0]
 
-    def test_a_token_that_others_can_read_is_not_used(
+    def test_client_ignores_a_token_file_readable_by_others(
         self, shell: list[str], dashboard: Dashboard, token_file: Path
     ) -> None:
         token_file.chmod(0o640)
@@ -256,7 +258,7 @@ class TestSettings:
         assert b"others may read" in done.stderr
         assert dashboard.heard == []
 
-    def test_the_token_is_in_no_command_line_and_not_in_the_commands_environment(
+    def test_client_hides_the_token_from_processes(
         self, shell: list[str], dashboard: Dashboard, token_file: Path, tmp_path: Path
     ) -> None:
         spy = tmp_path / "curl"
@@ -274,7 +276,7 @@ class TestSettings:
     @pytest.mark.parametrize(
         "words", [[], ["--nonsense", "x", "--", "true"], ["--wait", "soon", "--", "true"], ["--file"]]
     )
-    def test_options_that_cannot_be_read_run_nothing(
+    def test_client_refuses_bad_options_without_running(
         self, shell: list[str], dashboard: Dashboard, token_file: Path, words: list[str]
     ) -> None:
         done = run(shell, dashboard.url, token_file, *words)
@@ -282,23 +284,25 @@ class TestSettings:
         assert b"nothing was run" in done.stderr
         assert b"dbops-backup-report [OPTION" in done.stderr
 
-    def test_without_curl_the_command_runs(self, token_file: Path, tmp_path: Path) -> None:
+    def test_client_runs_the_command_without_curl(self, token_file: Path, tmp_path: Path) -> None:
         for name in ("sh", "ls", "env", "grep", "date", "sed", "true", "echo"):
             (tmp_path / name).symlink_to(str(shutil.which(name)))
         done = run(["/bin/sh"], "http://127.0.0.1:9", token_file, "--", "echo", "made", env={"PATH": str(tmp_path)})
         assert (done.returncode, done.stdout) == (0, b"made\n")
         assert b"no curl" in done.stderr
 
-    def test_a_command_that_is_not_there(self, shell: list[str], dashboard: Dashboard, token_file: Path) -> None:
+    def test_client_reports_127_for_a_missing_command(
+        self, shell: list[str], dashboard: Dashboard, token_file: Path
+    ) -> None:
         assert run(shell, dashboard.url, token_file, "--", "/no/such").returncode == 127
         assert dashboard.said("end")["exit_status"] == 127
 
-    def test_help(self, shell: list[str]) -> None:
+    def test_client_prints_help(self, shell: list[str]) -> None:
         done = subprocess.run([*shell, CLIENT, "--help"], capture_output=True, text=True, check=True)
         assert "--token-file FILE" in done.stdout
         assert "set -u" not in done.stdout
 
-    def test_a_directory_is_measured_at_the_end(
+    def test_client_measures_a_directory_at_the_end(
         self, shell: list[str], dashboard: Dashboard, token_file: Path, tmp_path: Path
     ) -> None:
         folder = tmp_path / "full"

@@ -9,8 +9,8 @@ from django.utils import timezone
 
 from dbops.engine.errors import Refused
 from dbops.engine.states import RunStatus
-from dbops.lifecycle import backup_runs, rebuild_requests
-from dbops.lifecycle.backup_runs import BackupRunUpdate
+from dbops.lifecycle import backup_runs, starts
+from dbops.lifecycle.leases import Update
 from dbops.models import BackupRun, BackupSchedule, Hold, Instance, Rebuild
 from dbops.operations.backups import run_now
 from dbops.worker import due_backups
@@ -38,14 +38,14 @@ def queue_backups(names: list[str]) -> list[int]:
 
 
 def start_backup(pk: int) -> str:
-    return rebuild_requests.start(BackupRun.objects.select_related("instance", "schedule").get(pk=pk))
+    return starts.start(BackupRun.objects.select_related("instance", "schedule").get(pk=pk))
 
 
 def end_backups(ids: list[int]) -> None:
     for pk in ids:
-        lease = backup_runs.take_run_lease(pk)
+        lease = backup_runs.take_lease(pk)
         assert lease is not None
-        backup_runs.finish_run(lease, RunStatus.SUCCEEDED, "for the test", BackupRunUpdate())
+        backup_runs.finish(lease, RunStatus.SUCCEEDED, "for the test", Update())
 
 
 def queue_due(now: str) -> int:

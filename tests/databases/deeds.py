@@ -1,4 +1,4 @@
-"""What a process of the races can be told to do. Plain data in, plain data out: the test that asks knows no Django."""
+"""Commands for the processes of the races. Plain data in and out: the test knows no Django."""
 
 import os
 import signal
@@ -21,7 +21,7 @@ from dbops.engine.methods import METHODS
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.states import FINAL, Approval, Status
-from dbops.lifecycle import rebuild_driver, rebuild_requests
+from dbops.lifecycle import rebuild_driver, rebuild_requests, starts
 from dbops.lifecycle.leases import Lease, LeaseLost
 from dbops.models import (
     AuditEntry,
@@ -120,7 +120,7 @@ def start_what_can() -> list[int]:
 
 def start(rebuild_id: int) -> str:
     """As the scheduler, but without looking first: every process runs into the database's own lock."""
-    return rebuild_requests.start(Rebuild.objects.select_related("source", "target").get(pk=rebuild_id))
+    return starts.start(Rebuild.objects.select_related("source", "target").get(pk=rebuild_id))
 
 
 def end(rebuild_ids: list[int]) -> None:
@@ -236,18 +236,18 @@ def lock(seconds: float, about: str) -> None:
 
 def start_while_a_hold_goes(running: int) -> list[int]:
     """Let the hold of one rebuild go at the moment at which the holds have been looked at."""
-    look_at_holds = rebuild_requests.held
+    look_at_holds = starts.held
 
     def held() -> dict[int, str]:
         answer = look_at_holds()
         end([running])
         return answer
 
-    rebuild_requests.held = held
+    starts.held = held
     try:
         return scheduler.start_what_can()
     finally:
-        rebuild_requests.held = look_at_holds
+        starts.held = look_at_holds
 
 
 def forget_leases() -> None:

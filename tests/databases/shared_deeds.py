@@ -1,4 +1,4 @@
-"""What a process of the races can be told to do with rebuilds that share one read of their source."""
+"""Commands for the processes of the races, for rebuilds that share one read of their source."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +10,7 @@ from django.utils import timezone
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Tool
 from dbops.engine.states import Status
-from dbops.lifecycle import rebuild_requests
+from dbops.lifecycle import starts
 from dbops.models import Hold, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild
 from dbops.operations.shared_reads import join_read
@@ -65,7 +65,7 @@ def share(verb: str, rebuild_id: int, reader_id: int = 0) -> str:
         return join(rebuild_id, reader_id)
     rebuild = Rebuild.objects.select_related("source", "target").get(pk=rebuild_id)
     if verb == "start":
-        return rebuild_requests.start(rebuild)
+        return starts.start(rebuild)
     try:
         cancel_rebuild(actor=User.objects.get(username="olga"), rebuild=rebuild)
     except Refused as error:

@@ -16,7 +16,7 @@ from tests.servers import Server, wanted_kinds
 pytestmark = pytest.mark.services
 
 
-def test_every_migration_runs_and_every_check_is_silent(server: Server) -> None:
+def test_migrations_and_checks_pass(server: Server) -> None:
     url = server.create("dbops_migrated")
     for words in (
         ("migrate", "--no-input"),
@@ -29,7 +29,7 @@ def test_every_migration_runs_and_every_check_is_silent(server: Server) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in wanted_kinds() if kind != "sqlite"])
-def test_the_whole_of_tests_app(kind: str, servers: Callable[[str], Server], tmp_path: Path) -> None:
+def test_app_tests_pass_on_every_database(kind: str, servers: Callable[[str], Server], tmp_path: Path) -> None:
     """SQLite has it already: `tests/app` itself. Minutes each."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "tests/app", "-q", "-x", "--create-db", "-p", "no:cacheprovider"],
@@ -44,9 +44,7 @@ def test_the_whole_of_tests_app(kind: str, servers: Callable[[str], Server], tmp
 
 @pytest.mark.skipif("mariadb" not in wanted_kinds(), reason="MariaDB is not asked for")
 @pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "latin1_bin"])
-def test_a_database_that_would_mix_up_names_is_refused_before_there_are_tables(
-    servers: Callable[[str], Server], collation: str
-) -> None:
+def test_migrate_refuses_a_case_insensitive_collation(servers: Callable[[str], Server], collation: str) -> None:
     server = servers("mariadb")
     url = server.create(f"dbops_{collation}")
     tables.write(url, f"ALTER DATABASE COLLATE {collation}")

@@ -12,13 +12,13 @@ pytestmark = pytest.mark.services
 EACH = 40
 
 
-def test_writers_at_one_moment_make_one_chain(racers: list[Racer]) -> None:
+def test_concurrent_writers_make_one_chain(racers: list[Racer]) -> None:
     racers[0].do("empty")
     race(racers, "write_entries", each=[(EACH, f"writer {number}") for number in range(len(racers))])
     assert racers[0].do("verify_log") == [EACH * len(racers), []]
 
 
-def test_the_database_refuses_what_would_change_the_log(racers: list[Racer], url: str, server: Server) -> None:
+def test_database_refuses_to_change_the_log(racers: list[Racer], url: str, server: Server) -> None:
     racers[0].do("empty")
     racers[0].do("write_entries", 3, "olga")
     statements = [
@@ -43,7 +43,7 @@ def test_the_database_refuses_what_would_change_the_log(racers: list[Racer], url
     assert racers[0].do("verify_log") == [3, []]
 
 
-def test_only_entries_that_a_segment_has_leave_the_database(server: Server) -> None:
+def test_database_deletes_archived_entries_only(server: Server) -> None:
     url = server.create("dbops_segments")
     assert manage(url, server.folder, "migrate", "--no-input").returncode == 0
     for _ in range(4):
@@ -72,7 +72,7 @@ def test_only_entries_that_a_segment_has_leave_the_database(server: Server) -> N
     assert "entries 1 to 2 were removed, and no entry records that they were archived" in done.stdout
 
 
-def test_each_database_says_which_guard_is_gone(server: Server) -> None:
+def test_missing_guard_is_named(server: Server) -> None:
     url = server.create("dbops_guards")
     assert manage(url, server.folder, "migrate", "--no-input").returncode == 0
     assert manage(url, server.folder, "audit", "verify").returncode == 0
@@ -84,7 +84,7 @@ def test_each_database_says_which_guard_is_gone(server: Server) -> None:
     assert names(found, "UPDATE", "dbops_audithead")
 
 
-def test_a_log_from_before_is_chained_as_it_is(server: Server) -> None:
+def test_log_from_before_is_chained_unchanged(server: Server) -> None:
     url = server.create("dbops_log_before")
     done = manage(url, server.folder, "migrate", "dbops", "0012", "--no-input")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The database is locked, frozen or restarted for ten seconds while a rebuild is driven: it goes on, and nothing is lost."""
+"""The database is locked, frozen or restarted for ten seconds during a rebuild: the rebuild continues without loss."""
 
 import time
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def restarted(server: Server, *_: Any) -> None:
 
 
 @pytest.mark.parametrize("happens", [locked, frozen, restarted], ids=lambda happens: happens.__name__)
-def test_drivers_outlive_their_databases(
+def test_drivers_survive_a_database_outage(
     servers: Callable[[str], Server], tmp_path: Path, happens: Callable[[Server, Racer, Path], None]
 ) -> None:
     """On every database at once: most of the time is spent waiting. SQLite has no server that could freeze."""

@@ -19,7 +19,7 @@ def hand(racers: list[Racer]) -> Any:
     racers[0].do("forget_backups")
 
 
-def test_a_source_is_held_once_by_rebuilds_and_backups_alike(racers: list[Racer], hand: Racer) -> None:
+def test_source_is_locked_once_by_rebuilds_and_backups(racers: list[Racer], hand: Racer) -> None:
     targets = [f"replica-{number}" for number in range(4)]
     hand.do("instances", ["backup", *targets])
     for _ in range(ROUNDS):
@@ -35,7 +35,7 @@ def test_a_source_is_held_once_by_rebuilds_and_backups_alike(racers: list[Racer]
         assert len(hand.do("look_at_backups")["holds"]) in (1, 2)  # a rebuild holds its target as well
 
 
-def test_schedulers_side_by_side_never_let_two_read_one_source(racers: list[Racer], hand: Racer) -> None:
+def test_concurrent_schedulers_read_a_source_once(racers: list[Racer], hand: Racer) -> None:
     targets = [f"replica-{number}" for number in range(4)]
     hand.do("instances", ["backup-a", "backup-b", *targets])
     hand.do("schedules", ["backup-a", "backup-b"])
@@ -57,7 +57,7 @@ def test_schedulers_side_by_side_never_let_two_read_one_source(racers: list[Race
     assert started == dict.fromkeys(ids, 1)
 
 
-def test_what_is_due_is_queued_once_whoever_looks(racers: list[Racer], hand: Racer) -> None:
+def test_queue_due_queues_each_due_time_once_in_a_race(racers: list[Racer], hand: Racer) -> None:
     hand.do("instances", ["backup-a", "backup-b"])
     for _ in range(max(1, ROUNDS // 3)):
         hand.do("forget_backups")
@@ -69,7 +69,7 @@ def test_what_is_due_is_queued_once_whoever_looks(racers: list[Racer], hand: Rac
         assert max(Counter(seen["due"]).values()) <= 2  # one of each schedule for each due time
 
 
-def test_of_eight_who_ask_for_a_backup_now_one_is_accepted(racers: list[Racer], hand: Racer) -> None:
+def test_run_backup_now_is_accepted_once_in_a_race(racers: list[Racer], hand: Racer) -> None:
     hand.do("instances", ["backup"])
     for _ in range(max(1, ROUNDS // 3)):
         hand.do("forget_backups")

@@ -1,4 +1,4 @@
-"""A process ends, or stands still, in the middle of a transaction: nothing is half, and nobody waits for it for long."""
+"""A process is killed or stopped in a transaction: nothing is partial, and other processes wait only briefly."""
 
 import os
 import signal
@@ -33,7 +33,7 @@ def plain(seen: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("deed", DEEDS)
-def test_a_process_that_is_killed_leaves_nothing_half(
+def test_killed_process_leaves_no_partial_transaction(
     racers: list[Racer], code: Loaded, state_folder: Path, deed: str
 ) -> None:
     hand = racers[0]
@@ -55,7 +55,7 @@ def test_a_process_that_is_killed_leaves_nothing_half(
     assert hand.do("look")["status"] == {str(pk): "succeeded"}
 
 
-def test_a_process_that_stands_still_in_a_transaction_is_not_waited_for(
+def test_stopped_transaction_is_not_waited_for(
     racers: list[Racer], server: Server, url: str, state_folder: Path
 ) -> None:
     if server.kind == "sqlite":

@@ -8,7 +8,7 @@ from tests.said import names
 pytestmark = pytest.mark.services
 
 
-def test_priority_then_age_when_the_hold_goes(racers: list[Racer]) -> None:
+def test_queue_orders_by_priority_then_age(racers: list[Racer]) -> None:
     hand = racers[0]
     targets = [f"replica-{number}" for number in range(5)]
     hand.do("instances", ["backup", *targets])
@@ -23,7 +23,7 @@ def test_priority_then_age_when_the_hold_goes(racers: list[Racer]) -> None:
     assert hand.do("start_what_can") == []
 
 
-def test_who_waits_for_a_held_source_keeps_nobody_from_a_free_one(racers: list[Racer]) -> None:
+def test_rebuild_on_a_free_source_starts_before_a_blocked_one(racers: list[Racer]) -> None:
     hand = racers[0]
     hand.do("instances", ["backup-a", "backup-b", *(f"replica-{number}" for number in range(5))])
     (running,) = hand.do("queue", [("backup-a", "replica-0", 0)])
@@ -45,7 +45,7 @@ def test_who_waits_for_a_held_source_keeps_nobody_from_a_free_one(racers: list[R
     assert names(waiting[str(later)], "backup-b", f"rebuild {free}")
 
 
-def test_the_reason_changes_with_the_hold_and_each_is_told_once(racers: list[Racer]) -> None:
+def test_reason_follows_the_lock_and_is_logged_once(racers: list[Racer]) -> None:
     hand = racers[0]
     hand.do("instances", ["backup", *(f"replica-{number}" for number in range(3))])
     ids = hand.do("queue", [("backup", f"replica-{number}", 0) for number in range(3)])
@@ -63,7 +63,7 @@ def test_the_reason_changes_with_the_hold_and_each_is_told_once(racers: list[Rac
     assert [sum(reason in text for text in told) for reason in reasons[:2]] == [1, 1]
 
 
-def test_who_needs_two_instances_that_are_free_by_turns_comes_to_them(racers: list[Racer]) -> None:
+def test_rebuild_that_needs_two_instances_gets_them_in_turn(racers: list[Racer]) -> None:
     """What comes later may not take the free one of the two again and again."""
     hand = racers[0]
     hand.do("instances", ["backup", "other", "replica-0", "replica-1", "replica-2"])
@@ -77,7 +77,7 @@ def test_who_needs_two_instances_that_are_free_by_turns_comes_to_them(racers: li
     assert hand.do("start_what_can") == [patient]
 
 
-def test_a_hold_that_goes_while_the_queue_is_read_lets_nobody_pass(racers: list[Racer]) -> None:
+def test_released_lock_goes_to_the_first_in_the_queue(racers: list[Racer]) -> None:
     hand = racers[0]
     hand.do("instances", ["backup", "replica-0", "replica-1", "replica-2"])
     (running,) = hand.do("queue", [("backup", "replica-0", 0)])

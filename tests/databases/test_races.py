@@ -47,7 +47,7 @@ def run_all_to_the_end(racers: list[Racer], ids: list[int], deed: str) -> int:
     raise AssertionError(f"not all have run: {hand.do('look')}")
 
 
-def test_these_tests_see_two_holders_where_the_database_allows_them(server: Server, state_folder: Path) -> None:
+def test_race_without_unique_locks_is_detected(server: Server, state_folder: Path) -> None:
     """The control: the same race in a database whose holds are not unique."""
     url = server.create("dbops_lockless")
     assert manage(url, server.folder, "migrate", "--no-input").returncode == 0
@@ -63,7 +63,7 @@ def test_these_tests_see_two_holders_where_the_database_allows_them(server: Serv
             assert_holds_belong_to_what_runs(racers[0].do("look"))
 
 
-def test_a_source_is_held_once_whoever_asks(racers: list[Racer]) -> None:
+def test_source_is_locked_once_in_a_race(racers: list[Racer]) -> None:
     targets = [f"replica-{number}" for number in range(8)]
     racers[0].do("instances", ["backup", *targets])
     for _ in range(ROUNDS):
@@ -80,7 +80,7 @@ def test_a_source_is_held_once_whoever_asks(racers: list[Racer]) -> None:
         racers[0].do("end_queued")
 
 
-def test_a_rebuild_is_started_once_whoever_starts_it(racers: list[Racer]) -> None:
+def test_rebuild_is_started_once_in_a_race(racers: list[Racer]) -> None:
     racers[0].do("instances", ["backup", "replica"])
     for _ in range(ROUNDS):
         (pk,) = racers[0].do("queue", [("backup", "replica", 0)])
@@ -92,7 +92,7 @@ def test_a_rebuild_is_started_once_whoever_starts_it(racers: list[Racer]) -> Non
         racers[0].do("end", [pk])
 
 
-def test_rebuilds_that_read_each_other_s_targets_never_wait_for_each_other(racers: list[Racer]) -> None:
+def test_rebuilds_with_swapped_targets_never_deadlock(racers: list[Racer]) -> None:
     """Each instance is the source of one rebuild and the target of another: the way to a deadlock, were there no order."""
     names = [f"replica-{number}" for number in range(4)]
     racers[0].do("instances", names)
@@ -102,7 +102,7 @@ def test_rebuilds_that_read_each_other_s_targets_never_wait_for_each_other(racer
         run_all_to_the_end(racers, ids, "start")
 
 
-def test_of_all_who_decide_on_one_rebuild_one_does(racers: list[Racer]) -> None:
+def test_rebuild_is_decided_once_in_a_race(racers: list[Racer]) -> None:
     """Approve, decline, override, cancel and start at one moment: what is written fits together, whoever came first."""
     racers[0].do("instances", ["backup", "replica"])
     racers[0].do("colleague", "anna")
@@ -127,7 +127,7 @@ def test_of_all_who_decide_on_one_rebuild_one_does(racers: list[Racer]) -> None:
     assert racers[0].do("verify_log")[1] == []
 
 
-def test_schedulers_side_by_side_start_everything_once(racers: list[Racer]) -> None:
+def test_concurrent_schedulers_start_everything_once(racers: list[Racer]) -> None:
     sources, targets = ["backup-a", "backup-b"], [f"replica-{number}" for number in range(6)]
     racers[0].do("instances", [*sources, *targets])
     for _ in range(max(1, ROUNDS // 3)):
@@ -138,7 +138,7 @@ def test_schedulers_side_by_side_start_everything_once(racers: list[Racer]) -> N
         assert all(count == 1 for count in events.values()), events
 
 
-def test_one_of_eight_becomes_the_driver(racers: list[Racer]) -> None:
+def test_lease_is_taken_by_one_of_eight(racers: list[Racer]) -> None:
     racers[0].do("instances", ["backup", "replica"])
     for _ in range(ROUNDS):
         (pk,) = racers[0].do("queue", [("backup", "replica", 0)])
@@ -149,7 +149,7 @@ def test_one_of_eight_becomes_the_driver(racers: list[Racer]) -> None:
         assert driver.do("finish", pk) == "finished"
 
 
-def test_a_rebuild_ends_once_also_for_two_who_hold_one_lease(racers: list[Racer]) -> None:
+def test_rebuild_ends_once_with_a_shared_lease(racers: list[Racer]) -> None:
     racers[0].do("instances", ["backup", "replica"])
     for _ in range(ROUNDS):
         (pk,) = racers[0].do("queue", [("backup", "replica", 0)])
@@ -165,7 +165,7 @@ def test_a_rebuild_ends_once_also_for_two_who_hold_one_lease(racers: list[Racer]
     assert racers[0].do("look")["audit"].count("rebuild.succeeded") == ROUNDS
 
 
-def test_clicks_of_one_form_at_once_are_one_rebuild(racers: list[Racer]) -> None:
+def test_concurrent_clicks_of_one_form_make_one_rebuild(racers: list[Racer]) -> None:
     for _ in range(max(1, ROUNDS // 3)):
         fingerprint = racers[0].do("fleet")
         answers = race(racers, "request", "one form", fingerprint)
@@ -176,7 +176,7 @@ def test_clicks_of_one_form_at_once_are_one_rebuild(racers: list[Racer]) -> None
         assert seen["audit"] == ["rebuild.requested"]
 
 
-def test_of_eight_requests_for_one_target_one_is_accepted(racers: list[Racer]) -> None:
+def test_request_is_accepted_once_for_one_target(racers: list[Racer]) -> None:
     for _ in range(max(1, ROUNDS // 3)):
         fingerprint = racers[0].do("fleet")
         answers = race(racers, "request", each=[(f"form {number}", fingerprint) for number in range(len(racers))])

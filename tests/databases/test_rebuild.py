@@ -29,7 +29,7 @@ def kill_the_worker(stack: Stack) -> bool:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_rebuild_outlives_its_worker(kind: str, servers: Callable[[str], Server]) -> None:
+def test_rebuild_survives_its_worker(kind: str, servers: Callable[[str], Server]) -> None:
     server = servers(kind)
     url = server.create("dbops_rebuild")
     with running_stack(free_network(), web=False, database_url=url) as stack:

@@ -1,4 +1,4 @@
-"""Rebuilds that share one read, in races: who reads does not wait for a read, nobody waits for one that has ended, one holds the source."""
+"""Races of rebuilds that share one read: no cycle of waits, and one lock on the source."""
 
 from collections import Counter
 from typing import Any
@@ -43,7 +43,7 @@ def queued(hand: Racer, count: int) -> tuple[list[int], dict[int, str]]:
     return ids, dict(zip(ids, names, strict=True))
 
 
-def test_of_two_that_join_each_other_one_reads(racers: list[Racer], hand: Racer) -> None:
+def test_mutual_join_leaves_one_leader(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
         (first, second), targets = queued(hand, 2)
         orders = [(first, second), (second, first)] * 4
@@ -55,7 +55,7 @@ def test_of_two_that_join_each_other_one_reads(racers: list[Racer], hand: Racer)
         assert set(answers) <= {"", "join.not_possible"}
 
 
-def test_in_a_ring_of_joins_nobody_waits_for_one_who_waits(racers: list[Racer], hand: Racer) -> None:
+def test_ring_of_joins_leaves_no_waiting_cycle(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
         ids, targets = queued(hand, 4)
         orders = [(ids[number % 4], ids[(number + 1) % 4]) for number in range(len(racers))]
@@ -64,7 +64,7 @@ def test_in_a_ring_of_joins_nobody_waits_for_one_who_waits(racers: list[Racer], 
         assert 1 <= answers.count("") <= 2, answers
 
 
-def test_who_joins_while_the_other_starts_holds_what_fits(racers: list[Racer], hand: Racer) -> None:
+def test_join_during_start_takes_matching_locks(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
         (reader, follower), targets = queued(hand, 2)
         orders = [("join", follower, reader), ("start", reader), ("start", follower), ("join", follower, reader)] * 2
@@ -76,7 +76,7 @@ def test_who_joins_while_the_other_starts_holds_what_fits(racers: list[Racer], h
         assert joined == ("" in (answers[0], answers[3], answers[4], answers[7])), answers
 
 
-def test_who_joins_while_the_other_is_cancelled_does_not_wait_for_it(racers: list[Racer], hand: Racer) -> None:
+def test_join_during_cancel_waits_for_nothing(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
         (reader, follower, third), targets = queued(hand, 3)
         orders = [
@@ -91,7 +91,7 @@ def test_who_joins_while_the_other_is_cancelled_does_not_wait_for_it(racers: lis
         assert_it_fits_together(seen, targets)
 
 
-def test_who_joins_while_the_other_starts_and_is_cancelled_is_not_left_behind(racers: list[Racer], hand: Racer) -> None:
+def test_join_during_start_and_cancel_is_not_left_behind(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
         (reader, follower), targets = queued(hand, 2)
         orders = [("join", follower, reader), ("start", reader), ("cancel", reader), ("start", follower)] * 2

@@ -55,7 +55,7 @@ def take_one(line: Connection) -> Any:
     return taken
 
 
-def test_a_worker_that_closes_its_channel_asks_redis_for_nothing(port: int) -> None:
+def test_closed_channel_sends_nothing_to_redis(port: int) -> None:
     with connection(port) as sender:
         sender.SimpleQueue("hints").put({"rebuild": 1})
     line = connection(port)

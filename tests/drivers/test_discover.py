@@ -37,7 +37,7 @@ class Server(Database):
         if self.error:
             raise self.error
         if self.forbidden and self.forbidden in sql:
-            raise RemoteFailure("mysql.error", "Running", found="1227: Access denied; you need SUPER")
+            raise RemoteFailure("mysql.error", "Running", cause="1227: Access denied; you need SUPER")
         if "VERSION()" in sql:
             mysql = self.flavor == "mysql"
             return [{"version": "8.4.3" if mysql else "10.11.19-MariaDB", "comment": "MySQL" if mysql else "MariaDB"}]
@@ -73,7 +73,7 @@ class World:
         self.servers = servers
 
     def open(self, host: str, port: int) -> Database:
-        nobody = Server(0, error=Unreachable("mysql.unreachable", f"Talking to {host}", found="2003: refused"))
+        nobody = Server(0, error=Unreachable("mysql.unreachable", f"Talking to {host}", cause="2003: refused"))
         return self.servers.get((host, port), nobody)
 
     def discover(self, host: str, port: int = 3306, **bounds: Any) -> DiscoveryResult:
@@ -92,7 +92,7 @@ def by_address(found: DiscoveryResult) -> dict[str, Node]:
     return {f"{host}:{port}": node for node in found.nodes for host, port in node.addresses}
 
 
-def test_it_goes_up_to_the_primary_and_down_to_every_replica() -> None:
+def test_discovery_walks_up_to_the_primary_and_down_to_replicas() -> None:
     for flavor in ("mariadb", "mysql"):
         world = World(
             {
@@ -115,7 +115,7 @@ def test_it_goes_up_to_the_primary_and_down_to_every_replica() -> None:
         assert found.left_out == ()
 
 
-def test_a_server_that_two_addresses_lead_to_is_one() -> None:
+def test_discovery_merges_two_addresses_of_one_server() -> None:
     primary = Server(1, hosts=[told(2, "r")], processes=[dump("r:1")])
     world = World({("p", 3306): primary, ("vip", 3306): primary, ("r", 3306): Server(2, sources=[("vip", 3306)])})
     found = world.discover("p")
@@ -125,7 +125,7 @@ def test_a_server_that_two_addresses_lead_to_is_one() -> None:
     assert links[0].source == found.nodes[0].key
 
 
-def test_two_servers_with_one_uuid_stay_two() -> None:
+def test_discovery_keeps_two_servers_with_one_uuid() -> None:
     world = World(
         {
             ("p", 3306): Server(1, flavor="mysql", server_uuid="same", hosts=[told(2, "r")]),
@@ -135,7 +135,7 @@ def test_two_servers_with_one_uuid_stay_two() -> None:
     assert len(world.discover("p").nodes) == 2
 
 
-def test_localhost_in_a_servers_mouth_is_that_servers_machine() -> None:
+def test_discovery_resolves_localhost_to_the_reporting_server() -> None:
     world = World(
         {
             ("box", 3307): Server(2, port="3307", sources=[("127.0.0.1", 3306)]),
@@ -146,14 +146,14 @@ def test_localhost_in_a_servers_mouth_is_that_servers_machine() -> None:
     assert set(by_address(found)) == {"box:3306", "box:3307"}
 
 
-def test_a_replica_that_reports_nothing_is_told_of_without_a_port() -> None:
+def test_discovery_lists_silent_replicas_without_port() -> None:
     world = World({("p", 3306): Server(1, processes=[dump("10.0.0.9:5123"), dump("10.0.0.8:5124")])})
     node = world.discover("p").nodes[0]
     assert node.silent == (Silent("10.0.0.9"), Silent("10.0.0.8"))
     assert node.attached == 2
 
 
-def test_a_replica_without_report_host_is_known_by_its_server_id_and_found_from_below() -> None:
+def test_discovery_finds_a_replica_without_report_host() -> None:
     hosts = [{"Server_id": 2, "Host": "", "Port": 3306}]
     primary = Server(1, hosts=hosts, processes=[dump("r:1")])
     world = World({("p", 3306): primary, ("r", 3306): Server(2, sources=[("p", 3306)])})
@@ -165,8 +165,8 @@ def test_a_replica_without_report_host_is_known_by_its_server_id_and_found_from_
     assert not any(node.silent for node in from_below.nodes)
 
 
-def test_what_cannot_be_logged_into_hangs_below_the_source_that_tells_of_it() -> None:
-    denied = RemoteFailure("mysql.access_denied", "Logging in", found="1045: Access denied")
+def test_discovery_places_a_refused_replica_below_its_source() -> None:
+    denied = RemoteFailure("mysql.access_denied", "Logging in", cause="1045: Access denied")
     world = World({("p", 3306): Server(1, hosts=[told(2, "r")]), ("r", 3306): Server(2, error=denied)})
     found = world.discover("p")
     replica = by_address(found)["r:3306"]
@@ -176,7 +176,7 @@ def test_what_cannot_be_logged_into_hangs_below_the_source_that_tells_of_it() ->
     assert replica.links[0].source == found.nodes[0].key
 
 
-def test_a_ring_ends() -> None:
+def test_discovery_ends_in_a_ring() -> None:
     world = World(
         {
             ("a", 3306): Server(1, sources=[("b", 3306)], hosts=[told(2, "b")]),
@@ -186,7 +186,7 @@ def test_a_ring_ends() -> None:
     assert len(world.discover("a").nodes) == 2
 
 
-def test_a_statement_that_is_refused_is_said_and_the_rest_is_read() -> None:
+def test_discovery_reports_a_refused_statement_and_reads_the_rest() -> None:
     world = World({("r", 3306): Server(2, sources=[("p", 3306)], forbidden="SLAVES STATUS")})
     node = world.discover("r").nodes[0]
     assert node.links is None
@@ -194,7 +194,7 @@ def test_a_statement_that_is_refused_is_said_and_the_rest_is_read() -> None:
     assert node.server_id == 2
 
 
-def test_the_bounds_hold_and_say_what_was_left_out() -> None:
+def test_discovery_has_limits_and_lists_omissions() -> None:
     hosts = [told(number, f"r{number}") for number in range(2, 30)]
     servers = {("p", 3306): Server(1, hosts=hosts)}
     servers |= {(f"r{number}", 3306): Server(number, sources=[("p", 3306)]) for number in range(2, 30)}
@@ -204,14 +204,14 @@ def test_the_bounds_hold_and_say_what_was_left_out() -> None:
     assert "5 addresses" in found.left_out[0]
 
 
-def test_an_address_where_nobody_answers_is_one_node_that_says_so() -> None:
+def test_discovery_of_a_silent_address_is_one_node() -> None:
     found = World({}).discover("nowhere")
     assert len(found.nodes) == 1
     assert found.nodes[0].problem is not None
     assert found.nodes[0].problem.code == "mysql.unreachable"
 
 
-def test_a_dump_in_the_process_list_is_seen() -> None:
+def test_discovery_finds_a_binlog_dump_process() -> None:
     row = {"Host": "x", "Command": "Query", "Info": "SELECT /*!40001 SQL_NO_CACHE */ * FROM `t`", "User": "backup"}
     world = World({("b", 3306): Server(2, sources=[("p", 3306)], processes=[row])})
     assert len(world.discover("b").nodes[0].backups) == 1

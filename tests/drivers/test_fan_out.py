@@ -96,7 +96,7 @@ def digests(*takers: "subprocess.Popen[bytes]") -> list[str]:
     return [reader.communicate(timeout=30)[0].split()[0].decode() for reader in readers]
 
 
-def test_each_target_gets_every_byte_and_the_proof(source: Source) -> None:
+def test_every_target_gets_every_byte_and_the_status(source: Source) -> None:
     sender = source.send("reader", "b", "c")
     takers = [source.take(name) for name in ("reader", "b", "c")]
     assert digests(*takers) == [wanted(source)] * 3
@@ -109,7 +109,7 @@ def test_each_target_gets_every_byte_and_the_proof(source: Source) -> None:
     assert not (source.folder / "b" / "backup.log").is_symlink()
 
 
-def test_a_target_that_takes_nothing_is_dropped_and_the_others_finish(source: Source) -> None:
+def test_stalled_target_is_dropped_and_others_finish(source: Source) -> None:
     sender = source.send("reader", "b")
     stalled, other = source.take("b"), source.take("reader")  # nobody reads what the first is given
     assert digests(other) == [wanted(source)]
@@ -119,7 +119,7 @@ def test_a_target_that_takes_nothing_is_dropped_and_the_others_finish(source: So
     assert not (source.folder / "b" / "backup.status").exists()
 
 
-def test_a_target_that_breaks_off_is_dropped_and_the_others_finish(source: Source) -> None:
+def test_disconnected_target_is_dropped_and_others_finish(source: Source) -> None:
     source.send("reader", "b")
     broken, other = source.take("b"), source.take("reader")
     assert broken.stdout is not None
@@ -130,7 +130,7 @@ def test_a_target_that_breaks_off_is_dropped_and_the_others_finish(source: Sourc
     assert (other.wait(10), broken.wait(10)) == (0, 74)
 
 
-def test_a_taker_that_is_killed_is_dropped_and_the_others_finish(source: Source) -> None:
+def test_killed_taker_is_dropped_and_others_finish(source: Source) -> None:
     source.send("reader", "b")
     killed, other = source.take("b"), source.take("reader")
     assert killed.stdout is not None
@@ -140,7 +140,7 @@ def test_a_taker_that_is_killed_is_dropped_and_the_others_finish(source: Source)
     assert other.wait(10) == 0
 
 
-def test_the_status_of_the_tool_is_told_to_each(source: Source) -> None:
+def test_status_of_the_tool_reaches_every_target(source: Source) -> None:
     source.tool("bash", "-c", "echo begun; echo broken >&2; exit 3")
     sender = source.send("reader", "b")
     takers = [source.take("reader"), source.take("b")]
@@ -151,7 +151,7 @@ def test_the_status_of_the_tool_is_told_to_each(source: Source) -> None:
     assert (source.folder / "b" / "backup.status").read_text() == "3\n"
 
 
-def test_it_begins_without_one_who_does_not_come(source: Source) -> None:
+def test_sender_begins_without_a_late_target(source: Source) -> None:
     sender = source.send("reader", "late", wait=1)
     other = source.take("reader")
     assert digests(other) == [wanted(source)]
@@ -163,7 +163,7 @@ def test_it_begins_without_one_who_does_not_come(source: Source) -> None:
     assert re.search(rb"^dbops: .* 0 bytes", late.stderr.read(), re.MULTILINE)
 
 
-def test_it_does_not_wait_for_one_that_is_said_to_be_gone(source: Source) -> None:
+def test_sender_skips_a_target_marked_as_gone(source: Source) -> None:
     """The source is paused meanwhile."""
     source.send("reader", "b", "c", wait=3600)
     takers = [source.take("reader"), source.take("b")]
@@ -171,7 +171,7 @@ def test_it_does_not_wait_for_one_that_is_said_to_be_gone(source: Source) -> Non
     assert digests(*takers) == [wanted(source)] * 2
 
 
-def test_one_that_is_said_to_be_gone_and_has_come_before_that_gets_its_bytes(source: Source) -> None:
+def test_sender_serves_a_target_marked_as_gone_after_it_came(source: Source) -> None:
     sender = source.send("reader", "b", wait=3600)
     first = source.take("b")
     assert sender.stdout is not None
@@ -180,7 +180,7 @@ def test_one_that_is_said_to_be_gone_and_has_come_before_that_gets_its_bytes(sou
     assert digests(first, source.take("reader")) == [wanted(source)] * 2
 
 
-def test_it_ends_at_once_where_all_are_said_to_be_gone(source: Source) -> None:
+def test_sender_ends_at_once_when_all_targets_are_gone(source: Source) -> None:
     sender = source.send("reader", "b", wait=3600)
     for name in ("reader", "b"):
         (source.reader / f"gone.{name}").touch()
@@ -188,14 +188,14 @@ def test_it_ends_at_once_where_all_are_said_to_be_gone(source: Source) -> None:
     assert not (source.reader / "backup.pid").exists()
 
 
-def test_a_name_that_is_not_awaited_gets_no_byte(source: Source) -> None:
+def test_unexpected_target_gets_no_data(source: Source) -> None:
     source.send("reader")
     stranger = source.take("stranger")
     assert (digest_of(stranger), stranger.wait(10)) == (hashlib.sha256(b"").hexdigest(), 74)
     assert digests(source.take("reader")) == [wanted(source)]
 
 
-def test_when_nobody_is_left_the_tool_is_ended_though_it_ignores_sigterm(source: Source) -> None:
+def test_tool_is_killed_without_targets_even_if_it_ignores_sigterm(source: Source) -> None:
     source.tool("bash", "-c", 'trap "" TERM PIPE; while :; do echo x 2>/dev/null; sleep 0.01; done')
     sender = source.send("reader")
     taker = source.take("reader")
@@ -207,7 +207,7 @@ def test_when_nobody_is_left_the_tool_is_ended_though_it_ignores_sigterm(source:
     assert not os.path.exists(f"/proc/{pid}")
 
 
-def test_the_slow_one_is_not_more_behind_than_the_buffer(source: Source) -> None:
+def test_sender_buffers_a_bounded_amount_for_a_slow_target(source: Source) -> None:
     """Memory of the source's host: a fast target waits for a slow one, and nothing piles up."""
     sender = source.send("reader", "b", stall=30)
     slow, fast = source.take("b"), source.take("reader")
@@ -223,7 +223,7 @@ def test_the_slow_one_is_not_more_behind_than_the_buffer(source: Source) -> None
     assert reader.communicate(timeout=20)[0].split() == [str(MEGABYTES << 20).encode()]
 
 
-def test_a_second_sender_of_one_run_sends_nothing(source: Source) -> None:
+def test_second_sender_of_a_run_sends_nothing(source: Source) -> None:
     source.send("reader")
     taker = source.take("reader")
     assert digests(taker) == [wanted(source)]
@@ -255,7 +255,7 @@ def expanded(*takers: "subprocess.Popen[bytes]") -> list[tuple[str, int]]:
     return [(reader.communicate(timeout=30)[0].split()[0].decode(), reader.returncode) for reader in readers]
 
 
-def test_it_is_compressed_once_and_each_target_expands_every_byte(source: Source) -> None:
+def test_stream_is_compressed_once_and_expanded_by_each_target(source: Source) -> None:
     compress(source, 'echo "completed OK!" >&2; cat "$1"')
     sender = source.send("reader", "b", "c")
     takers = [source.take(name) for name in ("reader", "b", "c")]
@@ -267,7 +267,7 @@ def test_it_is_compressed_once_and_each_target_expands_every_byte(source: Source
         assert (source.folder / name / "backup.status").read_text() == "0\n"
 
 
-def test_a_tool_that_fails_before_a_compressor_that_does_not_is_told_to_each(source: Source) -> None:
+def test_failed_tool_fails_every_target_despite_the_compressor(source: Source) -> None:
     """What the compressor sends has a proper end then: its status alone would say that all is well."""
     compress(source, 'head -c 3000000 "$1"; echo broken >&2; exit 3')
     sender = source.send("reader", "b")
@@ -281,9 +281,7 @@ def test_a_tool_that_fails_before_a_compressor_that_does_not_is_told_to_each(sou
 @pytest.mark.parametrize(
     ("compressor", "status"), [("kill -9 $BASHPID", 137), ("exit 1", 1)], ids=["killed", "ended with an error"]
 )
-def test_a_compressor_that_fails_fails_all_though_the_tool_ends_well(
-    source: Source, compressor: str, status: int
-) -> None:
+def test_failed_compressor_fails_every_target(source: Source, compressor: str, status: int) -> None:
     """It has taken everything, the tool is content and says so: only the compressor knows that the rest is not sent."""
     broken = source.folder / "zstd-that-breaks"
     broken.write_text(f"#!/bin/bash\nzstd -q -1 -c | head -c 2000000\ncat >/dev/null\n{compressor}\n")
@@ -297,7 +295,7 @@ def test_a_compressor_that_fails_fails_all_though_the_tool_ends_well(
     assert [(source.folder / name / "backup.status").read_text() for name in ("reader", "b")] == [f"{status}\n"] * 2
 
 
-def test_when_nobody_is_left_tool_and_compressor_are_ended_though_the_tool_ignores_sigint(source: Source) -> None:
+def test_tool_and_compressor_are_killed_without_targets(source: Source) -> None:
     compress(source, 'trap "" INT TERM PIPE; while :; do head -c 1000000 "$1" 2>/dev/null; sleep 0.01; done')
     sender = source.send("reader")
     taker = source.take("reader")

@@ -53,24 +53,24 @@ def run_in(shell: str, command: str) -> list[str]:
 @pytest.mark.parametrize("shell", ["sh", "bash"])
 @given(words)
 @example(list(PAYLOADS))
-def test_quoted_words_arrive_as_they_are(shell: str, given_words: list[str]) -> None:
+def test_quoted_words_arrive_unchanged(shell: str, given_words: list[str]) -> None:
     assert run_in(shell, "printf '%s\\0' " + quote(given_words)) == given_words
 
 
 @given(words)
-def test_what_the_plan_shows_is_what_a_shell_would_run(given_words: list[str]) -> None:
+def test_shown_command_runs_as_written(given_words: list[str]) -> None:
     """A person may copy a command from the page."""
     assert run_in("bash", "printf '%s\\0' " + show(given_words)) == given_words
 
 
 @given(texts, texts)
-def test_a_nul_byte_is_refused(before: str, after: str) -> None:
+def test_nul_byte_is_refused(before: str, after: str) -> None:
     with pytest.raises(Refused):
         quote([f"{before}\0{after}"])
 
 
 @pytest.mark.parametrize("payload", PAYLOADS[:2])
-def test_a_quoting_that_forgets_one_character_is_seen(payload: str) -> None:
+def test_weakened_quoting_is_detected(payload: str) -> None:
     """The negative control: double quotes instead of ours."""
     with pytest.raises(AssertionError):
         run_in("sh", f"printf '%s\\0' \"{payload}\"")
@@ -86,7 +86,7 @@ def no_canary(*folders: Path) -> bool:
 
 @given(words, names)
 @settings(max_examples=20)
-def test_arguments_of_a_script_and_its_directory_are_only_text(given_words: list[str], name: str) -> None:
+def test_script_arguments_are_only_text(given_words: list[str], name: str) -> None:
     with empty_folder() as folder:
         done = over(FakeShell(runs_here=True), folder / name).act(IN_BASH, ECHO, *given_words)
         assert split(done.stdout.encode()) == given_words
@@ -95,7 +95,7 @@ def test_arguments_of_a_script_and_its_directory_are_only_text(given_words: list
 
 @given(words, names)
 @settings(max_examples=8)
-def test_arguments_and_secrets_of_a_job_are_only_text(given_words: list[str], name: str) -> None:
+def test_job_arguments_and_secrets_are_only_text(given_words: list[str], name: str) -> None:
     with empty_folder() as folder:
         jobs = over(FakeShell(runs_here=True), folder / name)
         script = f"{ECHO} >log.told; cp secret.cnf log.secret; pwd >log.where"
@@ -109,7 +109,7 @@ def test_arguments_and_secrets_of_a_job_are_only_text(given_words: list[str], na
 
 
 @pytest.mark.services
-def test_words_arrive_over_a_real_connection(shell: SshShell) -> None:
+def test_words_arrive_over_ssh(shell: SshShell) -> None:
     home = Path.home()
 
     @given(words)
@@ -124,7 +124,7 @@ def test_words_arrive_over_a_real_connection(shell: SshShell) -> None:
 
 @given(one_line)
 @settings(max_examples=25)
-def test_the_line_for_known_hosts_is_written_as_it_is(line: str) -> None:
+def test_known_hosts_line_is_written_unchanged(line: str) -> None:
     with empty_folder() as folder:
         (folder / "key").write_text("a key is there already")
         (folder / "key.pub").write_text("ssh-ed25519 AAAA\n")
@@ -136,7 +136,7 @@ def test_the_line_for_known_hosts_is_written_as_it_is(line: str) -> None:
 
 
 @given(words)
-def test_a_start_or_stop_command_keeps_its_words(given_words: list[str]) -> None:
+def test_split_command_keeps_words(given_words: list[str]) -> None:
     assert split_command(show(given_words)) == given_words
 
 
@@ -184,7 +184,7 @@ def keys_as_they_were(sshd: Sshd) -> Iterator[None]:
 @pytest.mark.services
 @pytest.mark.usefixtures("keys_as_they_were")
 @pytest.mark.parametrize("sudo", [False, True])
-def test_the_forced_command_survives_any_work_directory(sshd: Sshd, sudo: bool) -> None:
+def test_forced_command_works_with_any_work_directory(sshd: Sshd, sudo: bool) -> None:
     @given(names, words)
     @example("a b", ["sh"])
     @example('it\'s "quoted" \\ and \\" more', ["sh"])
@@ -207,7 +207,7 @@ def test_the_forced_command_survives_any_work_directory(sshd: Sshd, sudo: bool) 
 
 @pytest.mark.services
 @pytest.mark.usefixtures("keys_as_they_were")
-def test_the_runs_key_does_nothing_but_its_two_words(sshd: Sshd) -> None:
+def test_run_key_allows_two_words_only(sshd: Sshd) -> None:
     @given(one_line)
     @example("check; touch canary")
     @settings(max_examples=8, phases=NO_SHRINKING)
@@ -242,7 +242,7 @@ def refuses(call: Callable[[], object]) -> bool:
 
 @given(texts, texts)
 @example("\t lead and trail \t", "#;'\"\\ [mysqld] \\n \\s \\")
-def test_any_password_comes_back_from_an_option_file_or_is_refused(user: str, password: str) -> None:
+def test_credentials_text_is_read_back_or_refused(user: str, password: str) -> None:
     cannot = any(character in text for text in (user, password) for character in "\n\r")
     if refuses(lambda: credentials_text(["client"], user, password)):
         assert cannot
@@ -255,7 +255,7 @@ def test_any_password_comes_back_from_an_option_file_or_is_refused(user: str, pa
 
 
 @pytest.mark.parametrize("length", [1, 1000, LONGEST_LINE_BYTES // 2, LONGEST_LINE_BYTES // 2 + 1, 10_000])
-def test_a_password_that_would_be_broken_in_two_is_refused(length: int) -> None:
+def test_credentials_text_refuses_a_password_that_is_too_long(length: int) -> None:
     password = "\\" * length
     if refuses(lambda: credentials_text(["client"], "u", password)):
         assert length > LONGEST_LINE_BYTES // 2
@@ -267,7 +267,7 @@ def test_a_password_that_would_be_broken_in_two_is_refused(length: int) -> None:
 
 @given(names)
 @settings(max_examples=40)
-def test_the_servers_own_file_is_read_whatever_its_name(name: str) -> None:
+def test_included_option_file_is_read_with_any_name(name: str) -> None:
     with empty_folder() as folder:
         included = folder / f"{name}.cnf"
         included.write_text("[client]\nport=4711\n")

@@ -18,12 +18,12 @@ from tests.fakes import FakeShell
 
 
 class TestAllJobs:
-    def test_a_job_that_was_never_started_is_absent(self, make_any: Maker) -> None:
+    def test_unknown_job_is_absent(self, make_any: Maker) -> None:
         assert make_any().follow("nothing") == JobState(ABSENT)
         assert make_any().stop("nothing") == JobState(ABSENT)
         assert make_any().read("nothing", "out") == b""
 
-    def test_its_exit_status_is_kept(self, make_any: Maker) -> None:
+    def test_follow_returns_the_exit_status(self, make_any: Maker) -> None:
         jobs = make_any()
         jobs.start("fails", "exit 3")
         state = jobs.follow("fails", 5)
@@ -31,18 +31,18 @@ class TestAllJobs:
         assert state.started_at is not None
         assert state.ended_at is not None
 
-    def test_a_second_start_returns_the_first_one(self, make_any: Maker) -> None:
+    def test_start_returns_the_running_job(self, make_any: Maker) -> None:
         jobs = make_any()
         assert jobs.start("long", "sleep 60").status is RUNNING
         assert jobs.start("long", "exit 1").status is RUNNING
 
-    def test_a_second_start_returns_even_what_ended(self, make_any: Maker) -> None:
+    def test_start_returns_an_ended_job(self, make_any: Maker) -> None:
         jobs = make_any()
         jobs.start("fails", "exit 3")
         jobs.follow("fails", 5)
         assert jobs.start("fails", "exit 0").exit_status == 3
 
-    def test_a_lock_is_held_by_one_job(self, make_any: Maker) -> None:
+    def test_lock_is_taken_by_one_job(self, make_any: Maker) -> None:
         jobs = make_any()
         jobs.start("long", "sleep 60")
         with pytest.raises(RemoteFailure) as caught:
@@ -50,20 +50,20 @@ class TestAllJobs:
         assert caught.value.code == "host.busy"
         assert jobs.start("beside", "true", lock="other").status in (RUNNING, ENDED)
 
-    def test_a_lock_is_free_again_after_the_end(self, make_any: Maker) -> None:
+    def test_lock_is_released_at_the_end(self, make_any: Maker) -> None:
         jobs = make_any()
         jobs.start("long", "sleep 60")
         jobs.stop("long")
         assert jobs.start("other", "true").status in (RUNNING, ENDED)
 
-    def test_stop_ends_it(self, make_any: Maker) -> None:
+    def test_stop_ends_the_job(self, make_any: Maker) -> None:
         jobs = make_any()
         jobs.start("long", "sleep 60")
         state = jobs.stop("long", 20)  # ends as soon as it is let go, however slow the machine is
         assert (state.status, state.exit_status) == (ENDED, 130)
         assert jobs.follow("long").status is ENDED
 
-    def test_an_older_driver_is_refused(self, make_any: Maker) -> None:
+    def test_older_token_is_refused(self, make_any: Maker) -> None:
         old, new = make_any(token=4), make_any(token=5)
         old.start("long", "sleep 60")
         assert new.start("long", "sleep 60").status is RUNNING
@@ -73,24 +73,24 @@ class TestAllJobs:
             assert caught.value.code == "host.fenced"
         assert old.follow("long").status is RUNNING
 
-    def test_the_same_token_may_come_again(self, make_any: Maker) -> None:
+    def test_same_token_is_accepted_again(self, make_any: Maker) -> None:
         make_any(token=4).act("true")
         assert make_any(token=4).act("true").exit_status == 0
 
     @pytest.mark.parametrize("name", ["", "..", "a/b", "a b", "A", "$(id)", ".hidden", "a\nb"])
-    def test_a_name_that_is_none_is_a_bug(self, make_any: Maker, name: str) -> None:
+    def test_invalid_job_name_is_a_bug(self, make_any: Maker, name: str) -> None:
         with pytest.raises(Bug):
             make_any().start(name, "true")
 
 
 class TestStarting:
-    def test_arguments_are_data(self, make: Maker) -> None:
+    def test_start_passes_arguments_unchanged(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", r'printf "%s\0" "$@"', *HOSTILE)
         jobs.follow("a", 5)
         assert jobs.read("a", "out").decode().split("\0")[:-1] == HOSTILE
 
-    def test_it_stands_in_its_directory_with_little_environment(self, make: Maker) -> None:
+    def test_job_runs_in_its_directory_with_a_small_environment(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", 'pwd; echo "$DBOPS_JOB_DIR"; echo "$DBOPS_RUN_DIR"; echo "$LC_ALL"; env | cut -d= -f1 | sort')
         jobs.follow("a", 5)
@@ -98,7 +98,7 @@ class TestStarting:
         assert lines[:4] == [str(job_dir(jobs, "a"))] * 2 + [jobs.run_directory, "C"]
         assert set(lines[4:]) == {"DBOPS_JOB_DIR", "DBOPS_RUN_DIR", "HOME", "LC_ALL", "PATH", "PWD", "SHLVL", "_"}
 
-    def test_twenty_starts_at_once_start_one(self, make: Maker, sshd: Sshd) -> None:
+    def test_start_is_effective_once_of_twenty(self, make: Maker, sshd: Sshd) -> None:
         shells = [SshShell(sshd.pinned()) for _ in range(20)]
         states: list[JobState] = []
         script = f'echo once >>"{job_dir(make(), "a").parents[3]}/count"; sleep 60'
@@ -115,7 +115,7 @@ class TestStarting:
         assert [state.status for state in states] == [RUNNING] * 20
         assert (job_dir(make(), "a").parents[3] / "count").read_text() == "once\n"
 
-    def test_secrets_are_there_for_the_job_alone_and_gone_at_its_end(self, make: Maker) -> None:
+    def test_secrets_are_private_and_removed_at_the_end(self, make: Maker) -> None:
         jobs = make()
         secret = 'it\'s \\ a "secret"\n$(id)\n'
         jobs.start("a", "stat -c %a my.cnf; cat my.cnf; sleep 0.3", secrets={"my.cnf": secret})
@@ -127,11 +127,11 @@ class TestStarting:
         )
 
     @pytest.mark.parametrize("name", ["pid", "rc", "log.out", "script", "pid.x", "../x", "secrets", "end", "a b"])
-    def test_a_secret_must_not_take_a_name_of_the_journal(self, make: Maker, name: str) -> None:
+    def test_secret_name_must_not_collide(self, make: Maker, name: str) -> None:
         with pytest.raises(Bug):
             make().start("a", "true", secrets={name: "x"})
 
-    def test_a_request_that_was_cut_short_starts_nothing(self, make: Maker, shell_of_host: Shell) -> None:
+    def test_truncated_request_starts_nothing(self, make: Maker, shell_of_host: Shell) -> None:
         class Cutting(FakeShell):
             def run(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 10.0) -> Any:
                 return shell_of_host.run(script, *arguments, stdin=stdin[:-10], timeout_seconds=timeout_seconds)
@@ -143,7 +143,7 @@ class TestStarting:
         assert make().start("a", "exit 7").status in (RUNNING, ENDED)
         assert make().follow("a", 5).exit_status == 7
 
-    def test_a_start_that_died_before_the_job_lived_can_be_made_again(self, make: Maker) -> None:
+    def test_start_is_repeated_when_it_died_before_the_job(self, make: Maker) -> None:
         jobs = make()
         job_dir(jobs, "a").mkdir(parents=True)
         (job_dir(jobs, "a") / "alive").touch()
@@ -151,12 +151,12 @@ class TestStarting:
         jobs.start("a", "echo whole")
         assert jobs.follow("a", 5).tails["out"] == "whole\n"
 
-    def test_start_returns_though_the_job_says_a_lot_and_goes_on(self, make: Maker) -> None:
+    def test_start_returns_while_the_job_prints_and_runs(self, make: Maker) -> None:
         before = time.monotonic()
         assert make().start("a", "yes | head -c 1000000; sleep 60").status is RUNNING
         assert time.monotonic() - before < 3
 
-    def test_the_files_are_closed_to_others(self, make: Maker) -> None:
+    def test_job_files_are_private(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", "true")
         for path in (Path(jobs.run_directory), job_dir(jobs, "a")):
@@ -164,21 +164,21 @@ class TestStarting:
 
 
 class TestFollowing:
-    def test_it_waits_for_the_end_and_no_longer(self, make: Maker) -> None:
+    def test_follow_returns_at_the_end(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", "sleep 1; exit 5")
         before = time.monotonic()
         assert jobs.follow("a", 20).exit_status == 5
         assert time.monotonic() - before < 3
 
-    def test_it_waits_no_longer_than_asked(self, make: Maker) -> None:
+    def test_follow_returns_after_its_timeout(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", "sleep 60")
         before = time.monotonic()
         assert jobs.follow("a", 0.5).status is RUNNING
         assert 0.4 < time.monotonic() - before < 2
 
-    def test_stages_counters_and_tails_are_told(self, make: Maker) -> None:
+    def test_follow_returns_stages_counters_and_tails(self, make: Maker) -> None:
         jobs = make()
         jobs.start(
             "a",
@@ -191,7 +191,7 @@ class TestFollowing:
         assert state.tails == {"tool": "98\n99\n100\n"}
         assert state.counters["idle.write_bytes"] == 0
 
-    def test_what_the_kernel_counts_at_the_disk_is_told_too(self, make: Maker) -> None:
+    def test_follow_returns_disk_counters(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", "sleep 60 & echo $! >pid.idle; wait")
         wait_until(lambda: "idle.write_bytes" in jobs.follow("a").counters)
@@ -199,7 +199,7 @@ class TestFollowing:
         assert set(counters) == {f"idle.{kind}" for kind in COUNTED}
         assert counters["idle.disk_write_bytes"] == 0
 
-    def test_counters_outlive_their_process(self, make: Maker) -> None:
+    def test_counters_survive_their_process(self, make: Maker) -> None:
         jobs = make()
         jobs.start(
             "a", "sleep 60 | tee /dev/null & echo $! >pid.tee; seq 1000 | { cat; echo $BASHPID >pid.me; sleep 60; }"
@@ -209,14 +209,14 @@ class TestFollowing:
         assert jobs.stop("a").counters == before
         assert jobs.follow("a").counters == before
 
-    def test_a_foreign_process_is_not_counted(self, make: Maker) -> None:
+    def test_counters_ignore_foreign_processes(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", f"echo {os.getpid()} >pid.other; echo rubbish >pid.none; echo x >stage.x; sleep 60")
         wait_until(lambda: (job_dir(jobs, "a") / "stage.x").exists())
         state = jobs.follow("a")
         assert (state.counters, state.stages) == ({}, {})
 
-    def test_a_log_is_read_from_any_byte_on(self, make: Maker) -> None:
+    def test_read_starts_at_any_byte(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", "printf '\\000\\377abc' >log.raw")
         jobs.follow("a", 5)
@@ -225,7 +225,7 @@ class TestFollowing:
         assert jobs.read("a", "raw", 99) == b""
         assert jobs.read("a", "none") == b""
 
-    def test_what_a_login_shell_says_first_is_passed_over(self, make: Maker, shell_of_host: Shell) -> None:
+    def test_output_of_the_login_shell_is_skipped(self, make: Maker, shell_of_host: Shell) -> None:
         class Chatty(FakeShell):
             def run(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 10.0) -> Any:
                 return shell_of_host.run("echo Welcome; " + script, *arguments, stdin=stdin)
@@ -235,26 +235,26 @@ class TestFollowing:
         assert jobs.follow("a", 5).exit_status == 2
         assert jobs.act("echo x").stdout == "x\n"
 
-    def test_an_answer_that_was_cut_is_not_believed(self, make: Maker) -> None:
+    def test_truncated_answer_is_refused(self, make: Maker) -> None:
         shell = FakeShell()
         shell.expect("", "dbops:state ended\nstarted 1\n")
         with pytest.raises(RemoteFailure) as caught:
             make(over=shell).follow("a")
         assert caught.value.code == "host.unexpected_answer"
 
-    def test_states_read_back(self) -> None:
+    def test_job_states_survive_parsing(self) -> None:
         assert parse_state(
             ["dbops:state ended", "started 5", "rc 0", "ended 6", "stage x 1", "tail out aGk=", "new thing"]
         ) == (JobState(ENDED, 0, {"x": 1}, {}, {"out": "hi"}, 5, 6))
 
 
 class TestActing:
-    def test_it_stands_in_the_run_directory(self, make: Maker) -> None:
+    def test_act_runs_in_the_run_directory(self, make: Maker) -> None:
         jobs = make()
         result = jobs.act('pwd; cat; echo "$1" >&2; exit 6', "a'b", stdin=b"in\n")
         assert (result.exit_status, result.stdout, result.stderr) == (6, f"{jobs.run_directory}\nin\n", "a'b\n")
 
-    def test_no_newer_driver_begins_while_an_older_one_acts(self, make: Maker, sshd: Sshd) -> None:
+    def test_newer_driver_waits_for_an_act_of_an_older_one(self, make: Maker, sshd: Sshd) -> None:
         shell = SshShell(sshd.pinned())
         old = threading.Thread(target=lambda: make(token=1, over=shell).act("sleep 1; echo end >>order"))
         old.start()
@@ -265,7 +265,7 @@ class TestActing:
         shell.close()
         assert (Path(make().run_directory) / "order").read_text() == "end\nnewer\n"
 
-    def test_a_damaged_fence_refuses(self, make: Maker) -> None:
+    def test_damaged_fence_is_refused(self, make: Maker) -> None:
         jobs = make()
         jobs.act("true")
         (Path(jobs.run_directory).parents[1] / "instances" / "db1" / "fence").write_text("")
@@ -273,6 +273,6 @@ class TestActing:
             jobs.act("true")
         assert caught.value.code == "host.fence_damaged"
 
-    def test_instances_do_not_fence_each_other(self, make: Maker) -> None:
+    def test_fences_are_per_instance(self, make: Maker) -> None:
         make(token=9, key="db1").act("true")
         assert make(token=1, key="db2").act("true").exit_status == 0

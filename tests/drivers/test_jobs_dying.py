@@ -17,7 +17,7 @@ from tests.fakes import FakeShell
 
 @pytest.mark.services
 class TestDying:
-    def test_it_survives_the_end_of_the_ssh_session(self, make: Maker, sshd: Sshd) -> None:
+    def test_job_survives_the_ssh_session(self, make: Maker, sshd: Sshd) -> None:
         shell = SshShell(sshd.pinned())
         make(over=shell).start("a", "sleep 1.5; echo done; exit 7")
         assert shell.run('kill -9 "$PPID"; sleep 5').exit_status is None
@@ -25,7 +25,7 @@ class TestDying:
         state = make().follow("a", 10)
         assert (state.status, state.exit_status, state.tails["out"]) == (ENDED, 7, "done\n")
 
-    def test_a_follower_that_is_cut_off_knows_nothing(self, make: Maker, sshd: Sshd) -> None:
+    def test_disconnected_follower_returns_lost(self, make: Maker, sshd: Sshd) -> None:
         shell, killer = SshShell(sshd.pinned()), SshShell(sshd.pinned())
         make().start("a", "sleep 60")
         session = shell.run("echo $PPID").stdout.strip()
@@ -39,7 +39,7 @@ class TestDying:
         shell.close()
         killer.close()
 
-    def test_killed_with_all_its_children_it_has_vanished_and_its_secrets_too(self, make: Maker) -> None:
+    def test_killed_job_is_vanished_without_secrets(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", "sleep 60 | sleep 60", secrets={"key": "secret"})
 
@@ -53,7 +53,7 @@ class TestDying:
         assert jobs.start("a", "true").status is VANISHED
         assert jobs.start("b", "true").status in (RUNNING, ENDED)
 
-    def test_while_a_child_lives_it_runs_and_holds_its_lock(self, make: Maker) -> None:
+    def test_job_with_a_living_child_runs_and_keeps_its_lock(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", "sleep 61 | { echo 0 >stage.ready; sleep 60; }", secrets={"key": "secret"})
         wait_until(lambda: (job_dir(jobs, "a") / "stage.ready").exists())  # its children are there
@@ -66,7 +66,9 @@ class TestDying:
         assert not (job_dir(jobs, "a") / "key").exists()
         jobs.start("b", "true")
 
-    def test_no_end_is_taken_for_a_disappearance(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_follow_never_reports_vanished_for_an_ended_job(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The regression of a probe that read the status, then found the lock free: the status had come in between."""
         jobs = make_real(FakeShell(runs_here=True), tmp_path)()
         jobs.start("a", "exit 3")
@@ -89,7 +91,7 @@ class TestDying:
                 pass
             assert state.status is ENDED
 
-    def test_stop_asks_first_and_then_kills(self, make: Maker) -> None:
+    def test_stop_sends_sigterm_then_sigkill(self, make: Maker) -> None:
         jobs = make()
         jobs.start("asked", "trap 'echo asked; exit 4' INT; echo 0 >stage.ready; while :; do sleep 0.1; done")
         wait_until(lambda: jobs.follow("asked", 0.3).stages)
@@ -103,14 +105,14 @@ class TestDying:
         assert not (job_dir(jobs, "deaf") / "key").exists()
         jobs.start("next", "true")
 
-    def test_stop_touches_no_process_of_another_session(self, make: Maker) -> None:
+    def test_stop_ignores_processes_of_other_sessions(self, make: Maker) -> None:
         jobs = make()
         jobs.start("mine", "sleep 60")
         jobs.start("other", "sleep 60", lock="other")
         jobs.stop("mine")
         assert jobs.follow("other").status is RUNNING
 
-    def test_stop_does_not_touch_a_process_that_took_over_the_number(self, make: Maker) -> None:
+    def test_stop_ignores_a_reused_pid(self, make: Maker) -> None:
         jobs = make()
         jobs.start("other", "sleep 60", lock="other")
         jobs.start("mine", "sleep 60")
@@ -121,7 +123,7 @@ class TestDying:
         assert jobs.stop("mine").status is VANISHED
         assert jobs.follow("other").status is RUNNING
 
-    def test_after_a_reboot_a_process_of_the_same_number_is_another_one(self, make: Maker) -> None:
+    def test_job_is_vanished_after_a_reboot_with_a_reused_pid(self, make: Maker) -> None:
         jobs = make()
         jobs.start("other", "sleep 60", lock="other")
         jobs.start("a", "sleep 60")
@@ -133,7 +135,7 @@ class TestDying:
         assert jobs.stop("a").status is VANISHED
         assert jobs.follow("other").status is RUNNING
 
-    def test_a_server_that_closes_the_descriptors_does_not_hold_the_lock(self, make: Maker) -> None:
+    def test_daemon_without_descriptors_does_not_keep_the_lock(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", "setsid sleep 3 </dev/null >/dev/null 2>&1 7>&- 9>&- & sleep 0.2")
         assert jobs.follow("a", 5).status is ENDED

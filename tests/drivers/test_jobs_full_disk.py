@@ -36,7 +36,7 @@ def fill(work: Path) -> None:
             pass
 
 
-def test_a_newer_driver_acts_and_an_older_one_is_shut_out(make: Maker, work: Path) -> None:
+def test_full_disk_lets_a_newer_driver_act_and_refuses_an_older_one(make: Maker, work: Path) -> None:
     make(token=1_000_001).act("echo secret >key")
     fill(work)
     assert make(token=1_000_002).act("rm -f key").exit_status == 0
@@ -46,7 +46,7 @@ def test_a_newer_driver_acts_and_an_older_one_is_shut_out(make: Maker, work: Pat
     assert caught.value.code == "host.fenced"
 
 
-def test_a_fence_that_cannot_be_made_at_all_lets_nobody_act(make: Maker, work: Path) -> None:
+def test_act_is_refused_when_the_fence_cannot_be_written(make: Maker, work: Path) -> None:
     make(token=1_000_001, key="db1").act("true")
     (work / "instances" / "db2").mkdir()
     (work / "instances" / "db2" / "guard").touch()

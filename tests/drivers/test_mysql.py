@@ -45,20 +45,20 @@ def refusal(database: MysqlDatabase, sql: str = "SELECT 1") -> DbopsError:
 
 
 class TestEveryDatabase:
-    def test_rows_are_dictionaries(self, any_database: Database) -> None:
+    def test_query_returns_dictionaries(self, any_database: Database) -> None:
         assert any_database.query("SELECT 1 AS one") == [{"one": 1}]
 
-    def test_a_statement_returns_nothing(self, any_database: Database) -> None:
+    def test_execute_returns_nothing(self, any_database: Database) -> None:
         any_database.execute("SET @x = %s", ("y",))
 
-    def test_the_servers_words_are_in_the_error(self, any_database: Database) -> None:
+    def test_errors_contain_the_text_of_the_server(self, any_database: Database) -> None:
         with pytest.raises(RemoteFailure) as caught:
             any_database.query("SELECT nonsense")
         assert not isinstance(caught.value, Unreachable)
         assert caught.value.code == "mysql.error"
-        assert caught.value.found.startswith("1054: Unknown column 'nonsense'")
+        assert caught.value.cause.startswith("1054: Unknown column 'nonsense'")
 
-    def test_a_lost_connection_stays_lost_until_it_is_closed(
+    def test_lost_connection_stays_lost_until_closed(
         self, any_database: Database, request: pytest.FixtureRequest
     ) -> None:
         any_database.query("SELECT 1 AS one")
@@ -85,39 +85,39 @@ def kill(server: Server, database: Database) -> None:
 @pytest.mark.services
 class TestServer:
     @pytest.mark.parametrize("text", HOSTILE)
-    def test_parameters_are_data(self, database: MysqlDatabase, text: str) -> None:
+    def test_parameters_are_escaped(self, database: MysqlDatabase, text: str) -> None:
         assert database.query("SELECT %s AS x", (text,)) == [{"x": text}]
 
-    def test_without_parameters_a_percent_sign_means_itself(self, database: MysqlDatabase) -> None:
+    def test_percent_sign_is_literal_without_parameters(self, database: MysqlDatabase) -> None:
         assert database.query("SELECT 'a%b' LIKE 'a%' AS x") == [{"x": 1}]
 
-    def test_the_session_writes_no_binary_log_and_ends_when_idle(self, database: MysqlDatabase) -> None:
+    def test_session_skips_the_binlog_and_has_an_idle_limit(self, database: MysqlDatabase) -> None:
         row = database.query("SELECT @@sql_log_bin AS log, @@wait_timeout AS idle, @@autocommit AS auto")[0]
         assert row == {"log": 0, "idle": 15, "auto": 1}
 
-    def test_an_account_that_may_not_leave_the_binary_log_still_works(self, server: Server) -> None:
+    def test_account_without_binlog_privilege_works(self, server: Server) -> None:
         database = MysqlDatabase(replace(server.address, user="plain", password="plain"))
         assert database.query("SELECT @@sql_log_bin AS log") == [{"log": 1}]
         database.close()
 
-    def test_the_server_closes_an_idle_session(self, server: Server) -> None:
+    def test_idle_session_is_closed_by_the_server(self, server: Server) -> None:
         database = MysqlDatabase(server.address, idle_seconds=1)
         database.query("SELECT 1")
         time.sleep(2.2)
         assert refusal(database).code == "mysql.unreachable"
 
-    def test_a_wrong_password_is_denied_and_not_shown(self, server: Server) -> None:
+    def test_wrong_password_is_denied_and_not_shown(self, server: Server) -> None:
         error = refusal(MysqlDatabase(replace(server.address, password="wrong-one")))
         assert not isinstance(error, Unreachable)
         assert error.code == "mysql.access_denied"
         assert "wrong-one" not in str(error)
 
-    def test_a_closed_port_is_unreachable(self, server: Server) -> None:
+    def test_closed_port_is_unreachable(self, server: Server) -> None:
         error = refusal(MysqlDatabase(replace(server.address, port=1)))
         assert isinstance(error, Unreachable)
         assert (error.code, error.took_no_connection) == ("mysql.unreachable", True)
 
-    def test_a_silent_port_is_given_up_soon(self, server: Server, silent_port: int) -> None:
+    def test_silent_port_times_out_soon(self, server: Server, silent_port: int) -> None:
         before = time.monotonic()
         database = MysqlDatabase(replace(server.address, port=silent_port), connect_timeout_seconds=1)
         error = refusal(database)
@@ -125,7 +125,7 @@ class TestServer:
         assert (error.code, error.took_no_connection) == ("mysql.unreachable", False)
         assert time.monotonic() - before < 4
 
-    def test_an_answer_that_takes_too_long_is_unreachable(self, server: Server) -> None:
+    def test_slow_answer_is_unreachable(self, server: Server) -> None:
         before = time.monotonic()
         error = refusal(MysqlDatabase(server.address, read_timeout_seconds=1), "SELECT SLEEP(5)")
         assert error.code == "mysql.unreachable"
@@ -141,11 +141,11 @@ class TestServer:
             repr(server.address),
             str(caught.value.as_record()),
         ]
-        assert "1064" in caught.value.found
+        assert "1064" in caught.value.cause
         assert not any("very-secret" in text or PASSWORD in text for text in texts)
         assert caught.value.__suppress_context__
 
-    def test_one_object_in_another_thread(self, database: MysqlDatabase) -> None:
+    def test_database_object_works_in_another_thread(self, database: MysqlDatabase) -> None:
         rows: list[object] = []
         thread = threading.Thread(target=lambda: rows.extend(database.query("SELECT 1 AS one")))
         thread.start()
@@ -163,10 +163,10 @@ class TestEncryption:
         return str(row["Value"])
 
     @pytest.mark.parametrize("tls", [False, True])
-    def test_what_is_offered_is_taken(self, server: Server, tls: bool) -> None:
+    def test_connection_uses_tls_when_offered(self, server: Server, tls: bool) -> None:
         assert self.cipher(MysqlDatabase(replace(server.address, tls=tls))).startswith("TLS_")
 
-    def test_with_an_authority_the_server_is_verified(self, server: Server, folder: Path) -> None:
+    def test_server_is_verified_with_an_authority(self, server: Server, folder: Path) -> None:
         ours = replace(server.address, tls=True, tls_ca=str(folder / "server.pem"))
         assert self.cipher(MysqlDatabase(ours)).startswith("TLS_")
         (folder / "other").mkdir()
@@ -175,7 +175,7 @@ class TestEncryption:
         with pytest.raises(DbopsError):
             MysqlDatabase(replace(ours, host="localhost")).query("SELECT 1")
 
-    def test_connections_share_what_they_need_to_encrypt(self, server: Server) -> None:
+    def test_connections_share_their_tls_context(self, server: Server) -> None:
         """Each would read every certificate authority of the machine otherwise, and ask none."""
         one, other = (MysqlDatabase(server.address)._connect() for _ in range(2))
         assert one.ctx is other.ctx  # type: ignore[attr-defined]

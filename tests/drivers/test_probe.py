@@ -53,7 +53,7 @@ def opened(server: Server) -> Callable[[], Database]:
 
 
 class TestHost:
-    def test_the_machine(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_host_facts_describe_the_machine(self, any_shell: Shell, tmp_path: Path) -> None:
         host = ask(any_shell, tmp_path).host
         assert host.hostname
         assert host.cpu_count == len(os.sched_getaffinity(0))
@@ -65,7 +65,7 @@ class TestHost:
         assert host.tools["ssh"].version
         assert "xtrabackup" not in host.tools or host.tools["xtrabackup"].version
 
-    def test_a_directory_that_is_missing(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_datadir_facts_of_a_missing_directory(self, any_shell: Shell, tmp_path: Path) -> None:
         found = ask(any_shell, tmp_path / "no 'such" / "data", measure=True).datadir
         assert (found.exists, found.identity, found.is_empty) == (False, "", False)
         assert found.free_bytes > 0
@@ -74,7 +74,7 @@ class TestHost:
         assert found.storage.block_bytes >= 512
         assert found.total_bytes is None
 
-    def test_the_disk_is_told_as_its_kernel_knows_it(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_storage_facts_match_the_kernel(self, any_shell: Shell, tmp_path: Path) -> None:
         found = ask(any_shell, tmp_path).datadir.storage
         assert found is not None
         block = Path(f"/sys/class/block/{found.device}").resolve()
@@ -86,33 +86,33 @@ class TestHost:
         says_so = None if is_virtual else True
         assert found.turns is (says_so if (queue / "rotational").read_text().strip() == "1" else False)
 
-    def test_of_a_file_system_without_a_device_nothing_is_known(self, any_shell: Shell) -> None:
+    def test_storage_facts_are_unknown_without_a_device(self, any_shell: Shell) -> None:
         found = ask(any_shell, "/proc").datadir.storage
         assert found is not None
         assert (found.filesystem, found.atomic_bytes, found.turns) == ("proc", None, None)
 
-    def test_a_directory_that_is_empty(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_datadir_facts_of_an_empty_directory(self, any_shell: Shell, tmp_path: Path) -> None:
         found = ask(any_shell, tmp_path, measure=True).datadir
         assert (found.exists, found.is_empty, found.is_mount_point) == (True, True, False)
         assert (found.data_bytes, found.total_bytes) == (0, 0)
         assert found.identity == f"{tmp_path.stat().st_dev}:{tmp_path.stat().st_ino}"
 
     @pytest.mark.parametrize("name", ["a'b", "$(id)", "a\nb", "a\tb", "-n", 'a"b;id', "ü"])
-    def test_names_are_data(self, any_shell: Shell, tmp_path: Path, name: str) -> None:
+    def test_probe_accepts_any_names(self, any_shell: Shell, tmp_path: Path, name: str) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "x").touch()
         found = ask(any_shell, tmp_path / name).datadir
         assert (found.path, found.exists, found.is_empty) == (str(tmp_path / name), True, False)
 
-    def test_a_link_is_followed(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_probe_follows_a_link(self, any_shell: Shell, tmp_path: Path) -> None:
         (tmp_path / "real").mkdir()
         (tmp_path / "link").symlink_to(tmp_path / "real")
         assert ask(any_shell, tmp_path / "link").datadir.path == str(tmp_path / "real")
 
-    def test_a_mount_point(self, any_shell: Shell) -> None:
+    def test_probe_detects_a_mount_point(self, any_shell: Shell) -> None:
         assert ask(any_shell, "/proc").datadir.is_mount_point
 
-    def test_what_a_backup_sends_is_less_than_everything(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_data_bytes_omit_files_that_a_backup_skips(self, any_shell: Shell, tmp_path: Path) -> None:
         (tmp_path / "shop").mkdir()
         for name, size in {
             "ibdata1": 10,
@@ -126,7 +126,7 @@ class TestHost:
         assert (found.data_bytes, found.total_bytes) == (18, 1118)
         assert ask(any_shell, tmp_path).datadir.total_bytes is None
 
-    def test_option_files_are_read(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_probe_reads_option_files(self, any_shell: Shell, tmp_path: Path) -> None:
         file = tmp_path / "my.cnf"
         file.write_text(
             "[mysqld]\nserver-id = 5\nport=3307\nskip_slave_start\nloose-read-only=ON\nwsrep_sst_auth=a:b\n[client]\nport=1\n"
@@ -137,9 +137,7 @@ class TestHost:
         assert config.options["wsrep_sst_auth"] == "***"
         assert ask(any_shell, tmp_path, defaults_file=str(tmp_path / "none")).config is None
 
-    def test_a_program_that_is_the_same_file_is_not_started_for_its_version_again(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_tool_version_is_cached_by_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
         tool, starts = tmp_path / "xtrabackup", tmp_path / "starts"
 
@@ -168,7 +166,7 @@ class TestHost:
         tool.unlink()
         assert "xtrabackup" not in ask(shell, tmp_path, known=newer).host.tools
 
-    def test_a_host_without_the_tools_to_answer_is_a_failure_in_words(self, tmp_path: Path) -> None:
+    def test_probe_fails_when_tools_are_missing(self, tmp_path: Path) -> None:
         shell = FakeShell()
         shell.expect("", "this account is currently not available\n")
         with pytest.raises(RemoteFailure) as caught:
@@ -178,19 +176,19 @@ class TestHost:
 
 @pytest.mark.services
 class TestHostOverSsh:
-    def test_the_hosts_own_address(self, shell: SshShell, tmp_path: Path) -> None:
+    def test_probe_finds_the_address_of_the_host(self, shell: SshShell, tmp_path: Path) -> None:
         assert ask(shell, tmp_path).host.local_address == ADDRESS
 
-    def test_the_hosts_own_address_under_sudo(self, sshd: Sshd, tmp_path: Path) -> None:
+    def test_probe_finds_the_address_of_the_host_under_sudo(self, sshd: Sshd, tmp_path: Path) -> None:
         shell = SshShell(replace(sshd.pinned(), sudo=True))
         assert ask(shell, tmp_path).host.local_address == ADDRESS
         shell.close()
 
-    def test_the_server_is_found_by_its_directory(self, shell: SshShell, server: Server, tmp_path: Path) -> None:
+    def test_probe_finds_the_server_by_its_directory(self, shell: SshShell, server: Server, tmp_path: Path) -> None:
         assert ask(shell, server.datadir).datadir.server_pids == (server.pid,)
         assert ask(shell, tmp_path).datadir.server_pids == ()
 
-    def test_credentials_leave_no_trace(self, shell: SshShell, server: Server, tmp_path: Path) -> None:
+    def test_probe_leaves_no_credentials(self, shell: SshShell, server: Server, tmp_path: Path) -> None:
         password = f"wrong-{uuid4().hex}"
 
         def has_it(path: Path) -> bool:
@@ -213,7 +211,7 @@ class TestHostOverSsh:
 
 @pytest.mark.services
 class TestInstance:
-    def test_all_parts(
+    def test_probe_instance_reads_all_parts(
         self, target: ProbeTarget, shell: SshShell, opened: Callable[[], Database], server: Server
     ) -> None:
         facts = probe_instance(target, shell, opened, NOW)
@@ -234,7 +232,7 @@ class TestInstance:
         assert [check for check in facts.backup_account if check.error] == []
         assert from_record(InstanceFacts, to_record(facts)) == facts
 
-    def test_a_backup_account_that_may_too_little(
+    def test_backup_account_checks_fail_without_privileges(
         self, target: ProbeTarget, shell: SshShell, opened: Callable[[], Database], database: MysqlDatabase
     ) -> None:
         database.execute("CREATE USER poor@localhost IDENTIFIED BY 'poor'")
@@ -243,7 +241,7 @@ class TestInstance:
         assert any("Access denied" in check.error for check in facts.backup_account)
         assert all("\n" not in check.error for check in facts.backup_account)
 
-    def test_without_ssh_the_server_is_still_known(
+    def test_probe_instance_reads_the_server_without_ssh(
         self, target: ProbeTarget, sshd: Sshd, opened: Callable[[], Database]
     ) -> None:
         facts = probe_instance(target, SshShell(replace(sshd.pinned(), port=1)), opened, NOW)
@@ -252,7 +250,7 @@ class TestInstance:
         assert facts.host_problem is not None
         assert facts.host_problem.code == "ssh.unreachable"
 
-    def test_without_a_server_the_host_is_still_known(
+    def test_probe_instance_reads_the_host_without_a_server(
         self, target: ProbeTarget, shell: SshShell, server: Server
     ) -> None:
         facts = probe_instance(target, shell, lambda: MysqlDatabase(replace(server.address, port=1)), NOW)
@@ -263,7 +261,7 @@ class TestInstance:
         assert facts.config is not None
         assert facts.backup_account == ()
 
-    def test_clients_engines_and_rates(
+    def test_probe_instance_reads_clients_engines_and_rates(
         self,
         target: ProbeTarget,
         shell: SshShell,
@@ -303,10 +301,10 @@ class TestInstance:
 
 
 class TestParts:
-    def test_records_take_anything_but_nul(self) -> None:
+    def test_records_accept_everything_except_nul(self) -> None:
         assert parse_records("Welcome\na\t1\0b\tx\ty\nz\0c\t\0cut\tof") == {"a": "1", "b": "x\ty\nz", "c": ""}
 
-    def test_the_last_of_equal_options_counts(self) -> None:
+    def test_last_of_equal_options_counts(self) -> None:
         config = parse_config("--server-id=1\n--server_id=2\n--read_only\n--socket=/s\n--master-password=x\n")
         assert (config.server_id, config.read_only, config.socket) == (2, True, "/s")
         assert config.options["master_password"] == "***"
@@ -329,7 +327,7 @@ class TestParts:
             ("", None),
         ],
     )
-    def test_versions(self, said: str, version: str | None) -> None:
+    def test_versions_are_parsed(self, said: str, version: str | None) -> None:
         assert parse_version(said) == version
 
     @pytest.mark.parametrize(
@@ -342,10 +340,10 @@ class TestParts:
             ("100.%N", "101", 0.0),
         ],
     )
-    def test_the_clock_differs_by_what_is_certain(self, first: str, last: str, offset: float) -> None:
+    def test_clock_offset_counts_the_certain_part(self, first: str, last: str, offset: float) -> None:
         assert clock_offset(first, last, 100.0, 101.0) == offset
 
-    def test_clients_are_those_that_somebody_would_miss(self) -> None:
+    def test_clients_exclude_system_sessions(self) -> None:
         rows = [
             {"User": user, "Host": "h:1", "db": None, "Command": command}
             for user, command in [
@@ -355,11 +353,11 @@ class TestParts:
         ]  # fmt: skip
         assert [client.user for client in clients(rows, ["monitor", ""])] == ["app"]
 
-    def test_no_rate_without_two_readings_of_one_directory(self) -> None:
+    def test_redo_rate_needs_two_readings_of_one_directory(self) -> None:
         assert redo_rate(5, NOW, None) is None
         assert redo_rate(5, NOW, InstanceFacts(NOW)) is None
 
-    def test_sizes_are_not_taken_over_from_another_directory(self, tmp_path: Path) -> None:
+    def test_sizes_are_not_kept_for_another_directory(self, tmp_path: Path) -> None:
         shell = FakeShell(runs_here=True)
         (tmp_path / "a").mkdir()
         (tmp_path / "b").mkdir()

@@ -46,7 +46,7 @@ def seen(shell: Shell, process: subprocess.Popen[bytes], datadir: Path, **option
 
 
 class TestProcesses:
-    def test_a_dump_with_its_file_and_its_age(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_dump_process_has_file_and_age(self, any_shell: Shell, tmp_path: Path) -> None:
         before = datetime.now(UTC)
         with (tmp_path / "out.sql").open("wb") as out:
             out.write(b"x" * 1234)
@@ -63,7 +63,7 @@ class TestProcesses:
         assert any(key.split(":")[1] == str(os.getpid()) for key in found.parents)
         assert not found.is_ours
 
-    def test_what_has_to_do_with_our_directory_is_ours(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_processes_in_the_work_directory_are_ours(self, any_shell: Shell, tmp_path: Path) -> None:
         work = tmp_path / "work dir"
         work.mkdir()
         with running(tmp_path, "mariadb-dump", f"--defaults-extra-file={work}/rebuilds/u1/c.cnf") as process:
@@ -72,7 +72,7 @@ class TestProcesses:
         with (work / "alive").open("w") as lock, running(tmp_path, "mysqldump", pass_fds=[lock.fileno()]) as process:
             assert [item.is_ours for item in seen(any_shell, process, tmp_path, work_dir=str(work))] == [True]
 
-    def test_a_wrapper_and_its_tool_are_one(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_wrapper_and_tool_are_one_process(self, any_shell: Shell, tmp_path: Path) -> None:
         inner = tmp_path / "xtrabackup"
         inner.write_text("#!/bin/sh\nread -r line\n")
         outer = tmp_path / "innobackupex"
@@ -86,11 +86,11 @@ class TestProcesses:
             finally:
                 process.communicate(b"\n", timeout=10)
 
-    def test_a_restore_is_no_backup(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_restore_is_not_a_backup(self, any_shell: Shell, tmp_path: Path) -> None:
         with running(tmp_path, "mariadb-backup", "--prepare", f"--target-dir={tmp_path}") as process:
             assert seen(any_shell, process, tmp_path) == []
 
-    def test_a_script_is_a_family_and_names_are_data(self, any_shell: Shell, tmp_path: Path) -> None:
+    def test_script_is_one_family_and_names_are_data(self, any_shell: Shell, tmp_path: Path) -> None:
         with running(tmp_path, "mydumper", "a\tb", "$(id)", "ü") as process:
             (found,) = seen(any_shell, process, tmp_path)
         assert found.family == found.parents[0]
@@ -110,7 +110,7 @@ class TestSchedules:
         (tmp_path / "etc/timezone").write_text("Europe/Berlin\n")
         return tmp_path
 
-    def test_what_names_a_tool_is_found(self, host: Path) -> None:
+    def test_found_schedules_name_their_tool(self, host: Path) -> None:
         script = host / "nightly.sh"
         script.write_text("#!/bin/sh\n# not xtrabackup\nmariadb-backup --backup --target-dir=/b\n")
         (host / "etc/crontab").write_text(
@@ -136,11 +136,11 @@ class TestSchedules:
         ]
         assert "secret" not in "".join(item.command for item in found)
 
-    def test_they_are_not_looked_for_in_each_probe(self, host: Path) -> None:
+    def test_schedules_are_searched_rarely(self, host: Path) -> None:
         (host / "etc/crontab").write_text("0 2 * * * root mysqldump shop\n")
         assert ask(FakeShell(runs_here=True), host).schedules is None
 
-    def test_a_cut_record_is_no_fault(self) -> None:
+    def test_found_schedules_accept_a_truncated_record(self) -> None:
         assert found_schedules({"crontab./etc/crontab": "mysqldump\tnonsense", "timer./x": ""})[0].kind == "systemd"
 
 
@@ -153,23 +153,23 @@ class TestParts:
             ("0000000000000000FFFF00000C00000A", "10.0.0.12"),
         ],
     )
-    def test_addresses_of_proc(self, hexadecimal: str, address: str) -> None:
+    def test_addresses_of_proc_are_parsed(self, hexadecimal: str, address: str) -> None:
         assert address_of(hexadecimal) == address
 
     @pytest.mark.parametrize(
         ("text", "ours"),
         [("/w/rebuilds/u/x", True), ("--target-dir=/w/b", True), ("/w", True), ("/work", False), ("/w/../x", False)],
     )
-    def test_our_directory(self, text: str, ours: bool) -> None:
+    def test_work_directory_is_recognized(self, text: str, ours: bool) -> None:
         assert is_below("/w", [text]) is ours
 
     @pytest.mark.parametrize(
         ("client", "host"), [("10.0.0.9:4000", "10.0.0.9"), ("localhost", "localhost"), ("::1:4000", "::1")]
     )
-    def test_clients(self, client: str, host: str) -> None:
+    def test_clients_are_recognized(self, client: str, host: str) -> None:
         assert client_host(client) == host
 
-    def test_a_connection_stays_a_backups_between_its_statements(self) -> None:
+    def test_backup_connection_survives_a_pause_between_statements(self) -> None:
         def row(number: int, info: str | None, seconds: int = 5) -> dict[str, Any]:
             return {"Id": number, "User": "root", "Host": "10.0.0.9:4000", "Time": seconds, "Info": info}
 

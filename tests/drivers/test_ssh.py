@@ -62,29 +62,29 @@ def refusal(address: SshAddress, **options: float) -> DbopsError:
 
 
 class TestEveryShell:
-    def test_gives_both_outputs_and_the_status(self, any_shell: Shell) -> None:
+    def test_run_returns_both_outputs_and_the_status(self, any_shell: Shell) -> None:
         result = any_shell.run('echo "out $1"; echo err >&2; exit 3', "x")
         assert (result.exit_status, result.stdout, result.stderr) == (3, "out x\n", "err\n")
 
-    def test_takes_arguments_as_data(self, any_shell: Shell) -> None:
+    def test_run_passes_arguments_unchanged(self, any_shell: Shell) -> None:
         result = any_shell.run(r'for word in "$@"; do printf "%s\0" "$word"; done', *HOSTILE)
         assert result.stdout.split("\0")[:-1] == HOSTILE
 
-    def test_refuses_a_nul_byte(self, any_shell: Shell) -> None:
+    def test_run_refuses_a_nul_byte(self, any_shell: Shell) -> None:
         with pytest.raises(Refused) as caught:
             any_shell.run("true", "a\0b")
         assert caught.value.code == "ssh.nul_byte"
 
-    def test_hands_over_standard_input(self, any_shell: Shell) -> None:
+    def test_run_passes_standard_input(self, any_shell: Shell) -> None:
         assert any_shell.run("wc -c", stdin=b"x" * 3_000_000, timeout_seconds=30).stdout.strip() == "3000000"
 
-    def test_does_not_mind_input_that_nobody_reads(self, any_shell: Shell) -> None:
+    def test_run_ignores_unread_input(self, any_shell: Shell) -> None:
         assert any_shell.run("exit 4", stdin=b"x" * 300_000).exit_status == 4
 
-    def test_does_not_know_the_status_of_a_killed_command(self, any_shell: Shell) -> None:
+    def test_run_has_no_status_for_a_killed_command(self, any_shell: Shell) -> None:
         assert any_shell.run("kill -9 $$").exit_status is None
 
-    def test_gives_up_at_the_deadline_and_can_go_on(self, any_shell: Shell) -> None:
+    def test_run_times_out_and_can_be_used_again(self, any_shell: Shell) -> None:
         before = time.monotonic()
         with pytest.raises(Unreachable) as caught:
             any_shell.run("exec sleep 5", timeout_seconds=0.7)
@@ -95,43 +95,43 @@ class TestEveryShell:
 
 @pytest.mark.services
 class TestHostKeys:
-    def test_an_unknown_key_is_refused_with_its_fingerprint(self, sshd: Sshd) -> None:
+    def test_unknown_host_key_is_refused_with_its_fingerprint(self, sshd: Sshd) -> None:
         error = refusal(sshd.address)
         assert isinstance(error, Refused)
         assert error.code == "ssh.host_key_unknown"
-        assert error.found == f"ssh-ed25519 {sshd.host_key('ed25519').fingerprint}"
+        assert error.cause == f"ssh-ed25519 {sshd.host_key('ed25519').fingerprint}"
 
-    def test_a_changed_key_is_refused(self, sshd: Sshd) -> None:
+    def test_changed_host_key_is_refused(self, sshd: Sshd) -> None:
         keygen(sshd.folder / "other")
         error = refusal(replace(sshd.address, host_key=(sshd.folder / "other.pub").read_text()))
         assert isinstance(error, Refused)
         assert error.code == "ssh.host_key_changed"
-        assert sshd.host_key("ed25519").fingerprint in error.found
+        assert sshd.host_key("ed25519").fingerprint in error.cause
 
-    def test_a_pinned_type_that_the_host_has_no_more_is_a_changed_key(self, sshd: Sshd) -> None:
+    def test_missing_pinned_key_type_is_a_changed_key(self, sshd: Sshd) -> None:
         keygen(sshd.folder / "wide", "ecdsa", "-b", "521")
         error = refusal(replace(sshd.address, host_key=(sshd.folder / "wide.pub").read_text()))
         assert error.code == "ssh.host_key_changed"
-        assert "ecdsa-sha2-nistp521" in error.found
+        assert "ecdsa-sha2-nistp521" in error.cause
 
     @pytest.mark.parametrize("kind", ["ed25519", "rsa", "ecdsa"])
-    def test_any_of_the_hosts_keys_may_be_the_pinned_one(self, sshd: Sshd, kind: str) -> None:
+    def test_any_host_key_can_be_pinned(self, sshd: Sshd, kind: str) -> None:
         shell = SshShell(sshd.pinned(kind))
         assert shell.run("echo in").stdout == "in\n"
         shell.close()
 
-    def test_the_key_is_fetched_without_a_login(self, sshd: Sshd) -> None:
+    def test_host_key_is_fetched_without_a_login(self, sshd: Sshd) -> None:
         key = fetch_host_key(ADDRESS, SSH_PORT)
         assert key == sshd.host_key("ed25519")
         assert fingerprint_of(key.line) == key.fingerprint
 
-    def test_a_pin_that_is_no_key_is_refused(self, sshd: Sshd) -> None:
+    def test_invalid_pinned_key_is_refused(self, sshd: Sshd) -> None:
         assert refusal(replace(sshd.address, host_key="ssh-ed25519 rubbish")).code == "ssh.bad_host_key"
 
 
 @pytest.mark.services
 class TestConnecting:
-    def test_a_key_that_the_host_does_not_know_fails(self, sshd: Sshd) -> None:
+    def test_unknown_private_key_fails(self, sshd: Sshd) -> None:
         error = refusal(replace(sshd.pinned(), private_key=(sshd.folder / "stranger").read_text()))
         assert isinstance(error, RemoteFailure)
         assert not isinstance(error, Unreachable)
@@ -140,31 +140,31 @@ class TestConnecting:
     @pytest.mark.parametrize(
         "text", ["", "x", "-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----"]
     )
-    def test_what_is_no_key_is_refused(self, sshd: Sshd, text: str) -> None:
+    def test_invalid_private_key_is_refused(self, sshd: Sshd, text: str) -> None:
         assert refusal(replace(sshd.pinned(), private_key=text)).code == "ssh.bad_key"
 
     def test_check_private_key_returns_the_fingerprint_of_its_public_half(self, sshd: Sshd) -> None:
         text, line = (sshd.folder / "user").read_text(), (sshd.folder / "user.pub").read_text()
         assert check_private_key(text) == fingerprint_of(line)
 
-    def test_the_private_key_is_in_no_repr(self, sshd: Sshd) -> None:
+    def test_private_key_is_in_no_repr(self, sshd: Sshd) -> None:
         assert "PRIVATE" not in repr(sshd.address)
 
-    def test_a_closed_port_is_unreachable(self, sshd: Sshd) -> None:
+    def test_closed_port_is_unreachable(self, sshd: Sshd) -> None:
         error = refusal(replace(sshd.pinned(), port=1))
         assert isinstance(error, Unreachable)
         assert error.code == "ssh.unreachable"
 
-    def test_a_name_that_does_not_exist_is_unreachable(self, sshd: Sshd) -> None:
+    def test_unknown_host_name_is_unreachable(self, sshd: Sshd) -> None:
         assert refusal(replace(sshd.pinned(), address="no-such-host.invalid")).code == "ssh.unreachable"
 
-    def test_a_silent_port_is_given_up_soon(self, sshd: Sshd, silent_port: int) -> None:
+    def test_silent_port_times_out_soon(self, sshd: Sshd, silent_port: int) -> None:
         before = time.monotonic()
         error = refusal(replace(sshd.pinned(), port=silent_port), connect_timeout_seconds=1.0)
         assert error.code == "ssh.unreachable"
         assert time.monotonic() - before < 3
 
-    def test_a_network_that_swallows_packets_is_given_up_soon(self, sshd: Sshd) -> None:
+    def test_connect_times_out_when_packets_are_dropped(self, sshd: Sshd) -> None:
         """A full backlog: the kernel drops what comes, as a firewall does."""
         with socket.socket() as listener:
             listener.bind((ADDRESS, 0))
@@ -183,32 +183,32 @@ class TestConnecting:
 
 @pytest.mark.services
 class TestOneConnection:
-    def test_it_is_kept(self, shell: SshShell) -> None:
+    def test_connection_is_reused(self, shell: SshShell) -> None:
         first = shell.run("echo $SSH_CONNECTION").stdout
         assert shell.run("echo $SSH_CONNECTION").stdout == first
 
-    def test_a_lost_connection_is_no_status_and_the_next_command_reconnects(self, shell: SshShell) -> None:
+    def test_lost_connection_has_no_status_and_reconnects(self, shell: SshShell) -> None:
         first = shell.run("echo $SSH_CONNECTION").stdout
         assert shell.run('kill -9 "$PPID"; sleep 5').exit_status is None
         assert shell.run("echo $SSH_CONNECTION").stdout not in ("", first)
 
-    def test_a_connection_that_died_between_two_commands_is_made_again(self, shell: SshShell) -> None:
+    def test_connection_is_reopened_when_it_died_between_commands(self, shell: SshShell) -> None:
         shell.run('(sleep 0.2; kill -9 "$1") </dev/null >/dev/null 2>&1 &', shell.run("echo $PPID").stdout.strip())
         time.sleep(0.5)
         assert shell.run("echo back").stdout == "back\n"
 
-    def test_a_flood_on_standard_error_does_not_hang(self, shell: SshShell) -> None:
+    def test_flood_on_stderr_does_not_block(self, shell: SshShell) -> None:
         result = shell.run("head -c 6000000 /dev/zero | tr '\\0' x >&2; echo ok", timeout_seconds=30)
         assert (result.exit_status, result.stdout) == (0, "ok\n")
         assert len(result.stderr) < 4_200_000
         assert result.stderr.endswith("of 6000000 bytes kept]")
 
-    def test_a_flood_on_standard_output_does_not_hang(self, shell: SshShell) -> None:
+    def test_flood_on_stdout_does_not_block(self, shell: SshShell) -> None:
         result = shell.run("head -c 6000000 /dev/zero | tr '\\0' x; echo note >&2", timeout_seconds=30)
         assert result.stderr == "note\n"
         assert result.stdout.endswith("of 6000004 bytes kept]") or result.stdout.endswith("of 6000000 bytes kept]")
 
-    def test_threads_take_turns(self, shell: SshShell) -> None:
+    def test_threads_share_one_connection_in_turn(self, shell: SshShell) -> None:
         answers: dict[int, str] = {}
 
         def ask(number: int) -> None:
@@ -221,12 +221,12 @@ class TestOneConnection:
             thread.join()
         assert answers == {number: str(number) for number in range(8)}
 
-    def test_sudo_runs_the_whole_script(self, sshd: Sshd) -> None:
+    def test_sudo_runs_every_script_as_root(self, sshd: Sshd) -> None:
         shell = SshShell(replace(sshd.pinned(), sudo=True))
         assert shell.run('echo "$UNDER_SUDO"; echo "$1" "$UNDER_SUDO"', "a'b").stdout == "1\na'b 1\n"
         shell.close()
 
-    def test_a_sudo_that_asks_for_a_password_is_an_error_of_its_own(self, sshd: Sshd) -> None:
+    def test_sudo_with_password_is_refused(self, sshd: Sshd) -> None:
         (sshd.folder / "forbid").touch()
         try:
             assert refusal(replace(sshd.pinned(), sudo=True)).code == "ssh.sudo_refused"

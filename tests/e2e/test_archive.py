@@ -38,7 +38,7 @@ def newest_file(stack: Stack) -> Path:
 
 
 @pytest.mark.runs("MariaDB 10.11", "archive")
-def test_a_replica_comes_from_the_backup_while_its_server_is_down(stack: Stack) -> None:
+def test_replica_is_rebuilt_from_an_archive_without_its_server(stack: Stack) -> None:
     status, _ = back_up(stack, "files")
     assert status == 0
     one(stack, "primary-1", "CREATE TABLE sbtest.after_the_backup (id INT PRIMARY KEY)")
@@ -65,7 +65,7 @@ def test_a_replica_comes_from_the_backup_while_its_server_is_down(stack: Stack) 
     assert one(stack, TARGET, "SELECT COUNT(*) AS rows_there FROM sbtest.after_the_backup")["rows_there"] == 3
 
 
-def test_a_file_that_was_damaged_since_is_found_out_and_the_old_data_goes_back(stack: Stack) -> None:
+def test_damaged_archive_fails_and_old_data_returns(stack: Stack) -> None:
     file = newest_file(stack)
     whole = file.read_bytes()
     middle = len(whole) // 2
@@ -82,7 +82,7 @@ def test_a_file_that_was_damaged_since_is_found_out_and_the_old_data_goes_back(s
     wait_for("it replicates again", lambda: is_replicating(stack, TARGET))
 
 
-def test_a_file_that_is_not_there_any_more_stops_before_anything_is_changed(stack: Stack) -> None:
+def test_missing_archive_fails_before_any_change(stack: Stack) -> None:
     file = newest_file(stack)
     away = file.with_name("away")
     file.rename(away)
@@ -92,14 +92,14 @@ def test_a_file_that_is_not_there_any_more_stops_before_anything_is_changed(stac
         status, lines = stack.rebuild(TARGET, "--method", "archive", check=False)
         assert status == 1
         assert lines[-1]["error"]["code"] == "stream.no_way"
-        assert names(lines[-1]["error"]["found"], file)
+        assert names(lines[-1]["error"]["cause"], file)
         assert stack.lab.host(TARGET).server_pid() == server
     finally:
         away.rename(file)
 
 
 @pytest.mark.runs("MariaDB 10.11", "dump")
-def test_a_replica_comes_from_a_dump(stack: Stack) -> None:
+def test_replica_is_rebuilt_from_a_dump(stack: Stack) -> None:
     status, _ = back_up(stack, "statements")
     assert status == 0
     one(stack, "primary-1", "CREATE TABLE sbtest.after_the_dump AS SELECT 4 AS id")
@@ -116,7 +116,7 @@ def test_a_replica_comes_from_a_dump(stack: Stack) -> None:
     assert one(stack, TARGET, "SELECT id FROM sbtest.after_the_dump")["id"] == 4
 
 
-def test_a_dump_whose_statement_is_refused_ends_with_the_servers_words(stack: Stack) -> None:
+def test_refused_dump_statement_fails_with_the_server_error(stack: Stack) -> None:
     """The file is another one than was published, so that the loading server meets a statement that it does not know first."""
     file = newest_file(stack)
     whole = file.read_bytes()

@@ -91,7 +91,7 @@ def assert_between(moment: datetime, bounds: Moments, what: str) -> None:
     assert bounds[0] - SLACK <= moment <= bounds[1] + SLACK, f"{what}: {moment} is not within {bounds}"
 
 
-def test_the_gaps_are_those_that_the_hosts_clocks_saw(stack: Stack) -> None:
+def test_gaps_match_the_clocks_of_the_hosts(stack: Stack) -> None:
     stack.wait_for_possible_plan(TARGET)
     wait_for("a quiet source", lambda: not stack.rows("SELECT 1 FROM dbops_hold"))
     since = now()

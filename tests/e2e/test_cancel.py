@@ -40,7 +40,7 @@ def test_cancel_in_a_step_leaves_a_known_state(stack: Stack, step: str) -> None:
         assert (target.data_dir.with_name(f"data.dbops-old-{rebuild['uid']}")).is_dir()
 
 
-def test_after_all_those_cancels_a_rebuild_succeeds(stack: Stack) -> None:
+def test_rebuild_succeeds_after_all_cancels(stack: Stack) -> None:
     stack.wait_for_possible_plan("replica-1")
     _, lines = stack.rebuild("replica-1")
     assert lines[-1]["status"] == "succeeded"

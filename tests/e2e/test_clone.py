@@ -120,7 +120,7 @@ def same_data(stack: Stack) -> None:
 
 
 @pytest.mark.runs("MySQL 9.7", "clone")
-def test_a_replica_is_cloned_under_writes(stack: Stack) -> None:
+def test_replica_is_cloned_under_writes(stack: Stack) -> None:
     stack.lab.load_start(tps=50)
     stack.lab.break_host(TARGET, "wipe")
     wait_for_possible_plan(stack)
@@ -142,7 +142,7 @@ def test_a_replica_is_cloned_under_writes(stack: Stack) -> None:
         assert "IDENTIFIED BY '" not in row["text"].replace("IDENTIFIED BY '********'", ""), row
 
 
-def test_a_server_that_was_running_is_cloned_over(stack: Stack) -> None:
+def test_running_server_is_cloned_over(stack: Stack) -> None:
     wait_for_possible_plan(stack)
     before = stack.lab.host(TARGET).data_dir.stat().st_ino
     clone(stack)
@@ -152,7 +152,7 @@ def test_a_server_that_was_running_is_cloned_over(stack: Stack) -> None:
 
 
 @pytest.mark.usefixtures("slowly")
-def test_a_donor_that_dies_in_the_middle_is_told_and_the_old_data_goes_back(stack: Stack) -> None:
+def test_killed_donor_fails_the_clone_and_old_data_returns(stack: Stack) -> None:
     wait_for_possible_plan(stack)
     donor = stack.lab.host(DONOR)
 
@@ -171,8 +171,8 @@ def test_a_donor_that_dies_in_the_middle_is_told_and_the_old_data_goes_back(stac
     status, lines = clone_and(stack, kill)
     assert status == 1
     assert lines[-1]["error"]["code"] == "clone.failed", lines[-1]
-    assert lines[-1]["error"]["found"].startswith("ERROR "), lines[-1]
-    assert lines[-1]["error"]["next"], lines[-1]
+    assert lines[-1]["error"]["cause"].startswith("ERROR "), lines[-1]
+    assert lines[-1]["error"]["next_step"], lines[-1]
     status, lines = stack.rebuild(TARGET, "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
     wait_for("it replicates again", lambda: replicates(stack, TARGET))
@@ -196,7 +196,7 @@ def impatient(stack: Stack) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("slowly", "impatient")
-def test_a_donor_that_stays_away_is_not_waited_for_and_swept_when_it_is_back(stack: Stack) -> None:
+def test_unreachable_donor_fails_the_clone_and_is_swept_later(stack: Stack) -> None:
     """Where the connection breaks cleanly the target's server gives up at once; else it would wait for five minutes by itself.
 
     (``clone_donor_timeout_after_network_failure``; seen: ``Connect failed: 2026``, at the first try to come back.)
@@ -228,7 +228,7 @@ def test_a_donor_that_stays_away_is_not_waited_for_and_swept_when_it_is_back(sta
 
 
 @pytest.mark.usefixtures("slowly")
-def test_a_cancel_in_the_middle_leaves_nothing_on_the_donor(stack: Stack) -> None:
+def test_cancelled_clone_leaves_nothing_on_the_donor(stack: Stack) -> None:
     wait_for_possible_plan(stack)
 
     def cancel() -> bool:
@@ -246,7 +246,7 @@ def test_a_cancel_in_the_middle_leaves_nothing_on_the_donor(stack: Stack) -> Non
 
 
 @pytest.mark.usefixtures("slowly")
-def test_a_killed_worker_costs_nothing(stack: Stack) -> None:
+def test_killed_worker_does_not_end_the_clone(stack: Stack) -> None:
     wait_for_possible_plan(stack)
     killed = []
 

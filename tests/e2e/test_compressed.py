@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.auto_throttle import braked
 from tests.said import names
+from tests.slow_process import braked
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import at_step
@@ -42,7 +42,7 @@ def last(stack: Stack) -> dict[str, Any]:
     return row
 
 
-def test_a_rebuild_over_a_slow_link_is_compressed_and_whole(slow: Stack) -> None:
+def test_slow_link_rebuild_is_compressed_and_complete(slow: Stack) -> None:
     slow.lab.load_start(tps=50)
     plan = slow.wait_for_possible_plan(TARGET)
     assert plan["compress_threads"] >= 1
@@ -62,7 +62,7 @@ def test_a_rebuild_over_a_slow_link_is_compressed_and_whole(slow: Stack) -> None
     assert any("zstd -q -1 -c" in row["text"] for row in commands)
 
 
-def test_a_compressed_stream_is_held_to_what_its_link_may_carry(slow: Stack) -> None:
+def test_compressed_stream_keeps_the_rate_of_the_link(slow: Stack) -> None:
     """The rate is that of the link: what is unpacked is some times as much."""
     slow.wait_for_possible_plan(TARGET)
     later = f"at:{datetime.now(UTC) + timedelta(hours=2):%Y%m%dT%H%M00Z}"
@@ -92,7 +92,7 @@ def unpacked(stack: Stack, key: int) -> int:
 
 
 @pytest.mark.parametrize("option", ["-1", "-d"])
-def test_a_compressor_that_is_killed_ends_it_and_the_source_is_given_back(slow: Stack, option: str) -> None:
+def test_killed_compressor_fails_the_rebuild_and_releases_the_source(slow: Stack, option: str) -> None:
     """On either side: whatever the tool's last line says, the copy is not taken for whole."""
     slow.wait_for_possible_plan(TARGET)
 

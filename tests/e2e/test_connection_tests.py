@@ -51,7 +51,7 @@ def keys(stack: Stack) -> str:
     return (stack.lab.host(SOURCE).folder / "authorized_keys").read_text()
 
 
-def test_what_is_measured_went_the_way_of_a_rebuild_and_nothing_is_left(stack: Stack) -> None:
+def test_stream_test_uses_the_rebuild_path_and_leaves_nothing(stack: Stack) -> None:
     with nothing_changes(stack):
         found = ended(stack, ask(stack))
     assert found["status"] == "passed", found
@@ -63,7 +63,7 @@ def test_what_is_measured_went_the_way_of_a_rebuild_and_nothing_is_left(stack: S
     assert processes_of(found["uid"]) == []
 
 
-def test_a_way_that_is_closed_fails_with_the_words_of_ssh_and_nothing_is_left(stack: Stack) -> None:
+def test_stream_test_fails_with_the_ssh_error_and_leaves_nothing(stack: Stack) -> None:
     stack.write("UPDATE dbops_host SET stream_address = '127.0.0.1' WHERE name = ?", SOURCE)
     try:
         with nothing_changes(stack):
@@ -71,10 +71,10 @@ def test_a_way_that_is_closed_fails_with_the_words_of_ssh_and_nothing_is_left(st
     finally:
         stack.write("UPDATE dbops_host SET stream_address = '' WHERE name = ?", SOURCE)
     assert (found["status"], found["error"]["code"]) == ("failed", "test.no_stream")
-    assert "ssh:" in found["error"]["found"]
+    assert "ssh:" in found["error"]["cause"]
 
 
-def test_a_worker_that_is_killed_leaves_no_key_and_no_process(stack: Stack) -> None:
+def test_stream_test_of_a_killed_worker_leaves_nothing(stack: Stack) -> None:
     before = keys(stack)
     pk = ask(stack)
     uid = row(stack, pk)["uid"]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.rebuilds.shared_read import BRANCHES
-from tests.auto_throttle import braked
+from tests.slow_process import braked
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import ask_to_cancel
@@ -133,7 +133,7 @@ def nothing_is_left(stack: Stack, keys: list[int]) -> None:
 
 
 @pytest.mark.runs("MariaDB 10.11", "shared read")
-def test_three_replicas_from_one_read_under_load(three: Stack) -> None:
+def test_shared_read_rebuilds_three_replicas_under_load(three: Stack) -> None:
     three.lab.load_start(tps=100)
     keys = ask_for_three(three)
     assert wait_for_the_end(three, keys) == ["succeeded"] * 3, [row["error"] for row in rebuilds(three, keys)]
@@ -162,7 +162,7 @@ def narrow(three: Stack) -> Iterator[Stack]:
     three.write("DELETE FROM dbops_connectiontest WHERE uid LIKE 'narrow-%'")
 
 
-def test_three_replicas_from_one_read_that_is_compressed_once(narrow: Stack) -> None:
+def test_shared_read_compresses_once_for_three_replicas(narrow: Stack) -> None:
     keys = ask_for_three(narrow)
     plans = [json.loads(row["plan"]) for row in rebuilds(narrow, keys)]
     assert [plan["compress_threads"] > 0 and not plan["compresses_itself"] for plan in plans] == [True] * 3
@@ -203,7 +203,7 @@ def drop(stack: Stack, number: int) -> list[int]:
     return keys
 
 
-def test_a_branch_that_stalls_is_dropped_the_others_finish_and_a_person_rebuilds_it_again(three: Stack) -> None:
+def test_stalled_follower_is_dropped_and_rebuilt_again(three: Stack) -> None:
     keys = drop(three, 1)
     assert json.loads(rebuilds(three, keys)[1]["error"])["code"] == "shared.dropped"
     again = rebuild_again(three, keys[1], "replica-2")
@@ -213,7 +213,7 @@ def test_a_branch_that_stalls_is_dropped_the_others_finish_and_a_person_rebuilds
     same_data_at_one_gtid(three, "replica-2")
 
 
-def test_the_one_who_reads_is_dropped_like_any_other(three: Stack) -> None:
+def test_stalled_leader_is_dropped_and_rebuilt_again(three: Stack) -> None:
     keys = drop(three, 0)
     again = rebuild_again(three, keys[0], "replica-1")
     assert again["status"] == "succeeded", again["error"]
@@ -221,7 +221,7 @@ def test_the_one_who_reads_is_dropped_like_any_other(three: Stack) -> None:
     same_data_at_one_gtid(three, "replica-1")
 
 
-def test_what_a_person_put_into_the_half_copy_is_not_taken_for_it(three: Stack) -> None:
+def test_file_added_to_a_half_copy_is_detected(three: Stack) -> None:
     """The directory is the same one, with its mark, and no server runs: only what lies in it tells."""
     keys = drop(three, 1)
     note = three.lab.host("replica-2").data_dir / "ibdata1.restored"
@@ -236,7 +236,7 @@ def test_what_a_person_put_into_the_half_copy_is_not_taken_for_it(three: Stack) 
     same_data_at_one_gtid(three, "replica-2")
 
 
-def test_one_branch_that_is_held_to_a_rate_slows_all_and_is_not_dropped(three: Stack) -> None:
+def test_throttled_follower_slows_all_and_is_not_dropped(three: Stack) -> None:
     keys = ask_for_three(three)
     three.manage("rebuild", REPLICAS[1], "--rate", "4")
     wait_for("the limit is told", lambda: "held to 4.0 MiB/s" in events(three, keys[1]), 120)
@@ -262,7 +262,7 @@ def test_one_branch_that_is_held_to_a_rate_slows_all_and_is_not_dropped(three: S
     nothing_is_left(three, keys)
 
 
-def test_the_one_who_reads_is_cancelled_and_the_others_finish(three: Stack) -> None:
+def test_cancelled_leader_lets_followers_finish(three: Stack) -> None:
     keys = ask_for_three(three)
     wait_for_bytes(three, keys[0])
     ask_to_cancel(three, keys[0])
@@ -270,7 +270,7 @@ def test_the_one_who_reads_is_cancelled_and_the_others_finish(three: Stack) -> N
     nothing_is_left(three, keys)
 
 
-def test_the_worker_is_killed_in_the_middle_and_all_three_are_whole(three: Stack) -> None:
+def test_killed_worker_lets_all_three_finish(three: Stack) -> None:
     keys = ask_for_three(three)
     wait_for_bytes(three, keys[1])
     three.stop("worker", signal.SIGKILL)
@@ -282,7 +282,7 @@ def test_the_worker_is_killed_in_the_middle_and_all_three_are_whole(three: Stack
     nothing_is_left(three, keys)
 
 
-def test_the_sender_is_killed_and_the_source_replicates_again(three: Stack) -> None:
+def test_killed_sender_lets_the_source_replicate_again(three: Stack) -> None:
     """All three fail, each says so, and none of them is left waiting."""
     keys = ask_for_three(three)
     with braked(three.lab.host("replica-3"), share=0.02):  # the sender lives until it is killed

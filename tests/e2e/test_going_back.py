@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lab.hosts import LabHost
-from tests.auto_throttle import braked, worker_of
 from tests.faults.injectors import tools
 from tests.said import names
+from tests.slow_process import braked, worker_of
 from tests.stack import Stack, wait_for
 
 from .cancelling import at_step, cancelled_in
@@ -59,7 +59,7 @@ def commands_of(stack: Stack, rebuild: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("step", ["stream", "prepare", "catch-up"])
-def test_the_old_data_is_put_back_and_serves(stack: Stack, step: str) -> None:
+def test_rollback_restores_and_serves_old_data(stack: Stack, step: str) -> None:
     one(stack, "primary-1", "CREATE TABLE IF NOT EXISTS sbtest.marked (step VARCHAR(20) PRIMARY KEY)")
     one(stack, "primary-1", f"REPLACE INTO sbtest.marked VALUES ('{step}')")
     target = stack.lab.host("replica-1")
@@ -82,7 +82,7 @@ def test_the_old_data_is_put_back_and_serves(stack: Stack, step: str) -> None:
 
 
 @pytest.mark.parametrize("step", ["set-ownership", "start", "catch-up", "repoint", "verify"])
-def test_a_retry_goes_on_with_the_copy(stack: Stack, step: str) -> None:
+def test_retry_continues_with_the_copy(stack: Stack, step: str) -> None:
     beside = beside_data(stack)
     failed = cancelled_rebuild(stack, step)
     status, lines = stack.rebuild("replica-1", "--resume")
@@ -95,13 +95,13 @@ def test_a_retry_goes_on_with_the_copy(stack: Stack, step: str) -> None:
     assert beside_data(stack) == beside
 
 
-def test_a_retry_is_refused_with_half_a_copy(stack: Stack) -> None:
+def test_retry_is_refused_with_half_a_copy(stack: Stack) -> None:
     stack.wait_for_possible_plan("replica-1")
     with braked(stack.lab.host("replica-1"), share=0):
         is_cancelled_and_not_retried(stack, "stream", "stream/unpack")
 
 
-def test_a_retry_is_refused_after_a_preparation_that_was_begun(stack: Stack) -> None:
+def test_retry_is_refused_after_a_started_preparation(stack: Stack) -> None:
     with held_preparation(stack.lab.host("replica-1")):
         stack.wait_for_possible_plan("replica-1")
         is_cancelled_and_not_retried(stack, "prepare", "prepare/prepare")
@@ -116,7 +116,7 @@ def is_cancelled_and_not_retried(stack: Stack, step: str, stage: str) -> None:
     assert stack.rebuild("replica-1", "--roll-back")[0] == 0
 
 
-def test_data_that_is_not_the_old_data_is_not_put_back(stack: Stack) -> None:
+def test_rollback_refuses_other_data(stack: Stack) -> None:
     failed = cancelled_rebuild(stack, "prepare")
     target = stack.lab.host("replica-1")
     aside = target.data_dir.with_name(f"data.dbops-old-{failed['uid']}")
@@ -131,23 +131,23 @@ def test_data_that_is_not_the_old_data_is_not_put_back(stack: Stack) -> None:
     wait_for("replication", lambda: is_replicating(stack, "replica-1"), 60)
 
 
-def test_a_copy_that_takes_writes_is_not_replaced(stack: Stack) -> None:
+def test_follow_ups_are_refused_when_the_copy_is_writable(stack: Stack) -> None:
     """Somebody has made the half-finished replica a primary: neither going back nor going on may touch it."""
     cancelled_rebuild(stack, "repoint")
     one(stack, "replica-1", "SET GLOBAL read_only = 0")
     pid = stack.lab.host("replica-1").server_pid()
     status, lines = stack.rebuild("replica-1", "--roll-back", check=False)
     assert (status, lines[-1]["error"]["code"]) == (1, "host.refused")
-    assert "read_only = 0" in lines[-1]["error"]["found"]
+    assert "read_only = 0" in lines[-1]["error"]["cause"]
     status, lines = stack.rebuild("replica-1", "--resume", check=False)
     assert (status, lines[-1]["status"]) == (1, "failed")
-    assert "takes writes" in lines[-1]["error"]["found"]
+    assert "takes writes" in lines[-1]["error"]["cause"]
     assert stack.lab.host("replica-1").server_pid() == pid
     one(stack, "replica-1", "SET GLOBAL read_only = 1")
     assert stack.rebuild("replica-1", "--roll-back")[0] == 0
 
 
-def test_a_failover_in_the_middle_hangs_nothing_below_the_old_primary(stack: Stack) -> None:
+def test_failover_during_the_rebuild_never_repoints_to_the_old_primary(stack: Stack) -> None:
     """The old primary is read-only by the time the copy would be pointed to it; when the roles are right again, it goes on."""
     stack.wait_for_possible_plan("replica-1")
     with at_step(stack, "stream", lambda: one(stack, "primary-1", "SET GLOBAL read_only = 1")):

@@ -48,7 +48,7 @@ def found(stack: Stack, code: str) -> list[dict[str, object]]:
     )
 
 
-def test_a_rebuild_by_hand_is_found_and_the_next_of_ours_explains_it(stack: Stack) -> None:
+def test_manual_restore_is_found_and_explained_by_the_next_rebuild(stack: Stack) -> None:
     stack.wait_for_facts(TARGET, answering=True)
     wait_for(
         "its files are known",

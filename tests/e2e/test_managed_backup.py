@@ -127,7 +127,7 @@ def assert_restores(stack: Stack, tmp: Path, result: dict[str, Any], restore: An
 
 @pytest.mark.runs("MariaDB 10.11", "backup")
 @pytest.mark.parametrize(("schedule", "restore"), [("files", from_physical), ("statements", from_dump)])
-def test_a_backup_under_load_is_published_and_restores_to_the_same_data(
+def test_backup_under_load_restores_to_the_same_data(
     stack: Stack, tmp_path_factory: pytest.TempPathFactory, schedule: str, restore: Any
 ) -> None:
     stack.lab.load_start(tps=50)
@@ -140,7 +140,7 @@ def test_a_backup_under_load_is_published_and_restores_to_the_same_data(
     assert stack.rows("SELECT * FROM dbops_hold") == []
 
 
-def test_two_rebuilds_and_a_backup_of_one_source_never_overlap(stack: Stack) -> None:
+def test_rebuilds_and_backup_of_one_source_never_overlap(stack: Stack) -> None:
     for replica in ("replica-1", "replica-2"):
         stack.wait_for_possible_plan(replica)
     with watched_tools(stack) as seen, gate(stack) as go:
@@ -202,7 +202,7 @@ def watched_tools(stack: Stack) -> Iterator[dict[str, tuple[float, float]]]:
         thread.join()
 
 
-def test_a_worker_that_is_killed_in_the_middle_costs_nothing(stack: Stack) -> None:
+def test_killed_worker_does_not_repeat_the_backup(stack: Stack) -> None:
     with gate(stack) as go:
         pk = begin(stack)
         uid = run_of(stack, pk)["uid"]
@@ -219,7 +219,7 @@ def test_a_worker_that_is_killed_in_the_middle_costs_nothing(stack: Stack) -> No
     assert [path.name for path in backups_of(stack).glob(f"*{uid}*")] != []
 
 
-def test_a_stopped_backup_leaves_nothing_and_the_next_one_runs(stack: Stack) -> None:
+def test_stopped_backup_leaves_nothing_and_the_next_runs(stack: Stack) -> None:
     with gate(stack):
         pk = begin(stack)
         uid = run_of(stack, pk)["uid"]
@@ -232,7 +232,7 @@ def test_a_stopped_backup_leaves_nothing_and_the_next_one_runs(stack: Stack) -> 
     assert stack.rows("SELECT * FROM dbops_hold") == []
 
 
-def test_a_killed_tool_is_a_failed_backup_and_retention_keeps_what_succeeded(stack: Stack) -> None:
+def test_killed_tool_fails_the_backup_and_retention_keeps_successes(stack: Stack) -> None:
     with gate(stack) as go:
         pk = begin(stack)
         tool = tool_of(stack, run_of(stack, pk)["uid"])

@@ -16,7 +16,7 @@ from tests.stack import Stack, running_stack, wait_for
 from .looks import is_replicating, last_rebuild, one, processes_of, same_data_at_one_gtid, source_is_given_back
 from .settings import own_settings, relaxed_and_put_back, values_of
 from .test_managed_backup import SOURCE, back_up, make_schedule
-from .test_proofs import prove
+from .test_restore_tests import prove
 
 pytestmark = [
     pytest.mark.services,
@@ -35,7 +35,7 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
-def test_its_own_tools_are_found_and_not_those_of_the_machine(stack: Stack) -> None:
+def test_unpacked_tools_precede_those_of_the_machine(stack: Stack) -> None:
     folder = MARIADB_11_8.folder()
     assert folder
     version = (folder / "version").read_text().strip()
@@ -48,7 +48,7 @@ def test_its_own_tools_are_found_and_not_those_of_the_machine(stack: Stack) -> N
             assert tools[program]["path"] == str(stack.lab.host(name).sshd.programs / program)
 
 
-def test_a_tool_of_another_series_that_is_found_first_is_refused(stack: Stack) -> None:
+def test_tool_of_another_series_is_refused(stack: Stack) -> None:
     """The tool itself would not: 10.11 backs up 11.8 with "completed OK!"."""
     own = find_program("mariadb-backup")
     assert own
@@ -74,7 +74,7 @@ def test_a_tool_of_another_series_that_is_found_first_is_refused(stack: Stack) -
 
 @pytest.mark.runs("MariaDB 11.8", "catch-up")
 @pytest.mark.runs("MariaDB 11.8", "xbstream")
-def test_a_wiped_replica_is_rebuilt_by_stream_under_writes(stack: Stack) -> None:
+def test_wiped_replica_is_rebuilt_by_stream_under_writes(stack: Stack) -> None:
     stack.lab.load_start(tps=100)
     stack.lab.break_host(TARGET, "wipe")
     stack.wait_for_facts(TARGET, answering=False)
@@ -98,7 +98,7 @@ def test_a_wiped_replica_is_rebuilt_by_stream_under_writes(stack: Stack) -> None
 
 @pytest.mark.runs("MariaDB 11.8", "backup")
 @pytest.mark.runs("MariaDB 11.8", "archive")
-def test_a_replica_comes_from_the_backup_while_its_server_is_down(stack: Stack) -> None:
+def test_replica_is_rebuilt_from_an_archive_without_its_server(stack: Stack) -> None:
     assert back_up(stack, "files")[0] == 0
     one(stack, "primary-1", "CREATE TABLE sbtest.after_the_backup AS SELECT 3 AS id")
     source = stack.lab.host(SOURCE)
@@ -114,7 +114,7 @@ def test_a_replica_comes_from_the_backup_while_its_server_is_down(stack: Stack) 
 
 
 @pytest.mark.runs("MariaDB 11.8", "dump")
-def test_a_replica_comes_from_a_dump(stack: Stack) -> None:
+def test_replica_is_rebuilt_from_a_dump(stack: Stack) -> None:
     assert back_up(stack, "statements")[0] == 0
     one(stack, "primary-1", "CREATE TABLE sbtest.after_the_dump AS SELECT 4 AS id")
     rebuild_from(stack, "dump")
@@ -123,7 +123,7 @@ def test_a_replica_comes_from_a_dump(stack: Stack) -> None:
 
 
 @pytest.mark.runs("MariaDB 11.8", "restore test")
-def test_a_backup_is_proven(stack: Stack) -> None:
+def test_backup_passes_its_restore_test(stack: Stack) -> None:
     status, result = back_up(stack, "files")
     assert status == 0, result
     status, result = prove(stack, result["backup_run"])

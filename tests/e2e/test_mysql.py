@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 
-def test_a_mysql_replica_is_rebuilt() -> None:
+def test_mysql_replica_is_rebuilt() -> None:
     with running_stack(web=False, flavor="mysql") as stack:
         stack.lab.break_host("replica-1", "wipe")
         stack.wait_for_facts("replica-1", answering=False)

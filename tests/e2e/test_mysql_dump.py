@@ -27,7 +27,7 @@ def stack() -> Iterator[Stack]:
 
 @pytest.mark.runs("MySQL 9.7", "catch-up")
 @pytest.mark.runs("MySQL 9.7", "dump")
-def test_a_replica_comes_from_a_dump_while_its_server_is_down(stack: Stack) -> None:
+def test_replica_is_rebuilt_from_a_dump_without_its_server(stack: Stack) -> None:
     stack.lab.load_start(tps=50)
     status, result = back_up(stack, "statements")
     assert status == 0, result

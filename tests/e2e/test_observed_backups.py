@@ -57,7 +57,7 @@ def client_options(stack: Stack, name: str) -> list[str]:
     return [f"--socket={host.socket}", "--user=root"]
 
 
-def test_a_dump_in_a_loop_is_one_observed_run(stack: Stack) -> None:
+def test_dump_in_a_loop_is_one_observed_run(stack: Stack) -> None:
     before, dump = last(stack), ["mariadb-dump", "--no-defaults", *client_options(stack, "backup-1"), "--all-databases"]
     with slow_reader(["sh", "-c", 'for turn in 1 2; do "$@"; done; exit', "loop", *dump]):
         row = begun(stack, before, "the dump", status="running")
@@ -69,7 +69,7 @@ def test_a_dump_in_a_loop_is_one_observed_run(stack: Stack) -> None:
     assert ended["finished_at"] > ended["started_at"]
 
 
-def test_a_physical_backup_is_observed(stack: Stack) -> None:
+def test_physical_backup_is_observed(stack: Stack) -> None:
     before, folder = last(stack), stack.folder / "lsn"
     folder.mkdir()
     words = ["mariadb-backup", "--no-defaults", "--backup", "--stream=xbstream", f"--target-dir={folder}"]
@@ -80,7 +80,7 @@ def test_a_physical_backup_is_observed(stack: Stack) -> None:
     begun(stack, before, "its end", status="ended")
 
 
-def test_seen_and_reported_is_one_run(stack: Stack) -> None:
+def test_observed_and_reported_backup_is_one_run(stack: Stack) -> None:
     before = last(stack)
     secret = stack.manage("token", "make", "backup-host", "--cluster", "test").stdout.strip()
     fetched, file = stack.folder / "dbops-backup-report", stack.folder / "shop.sql"
@@ -106,7 +106,7 @@ def test_seen_and_reported_is_one_run(stack: Stack) -> None:
     assert (ended["exit_status"], ended["bytes_written"], ended["path"]) == (0, 4321, str(file))
 
 
-def test_while_the_dashboard_is_away_the_dump_is_the_same(stack: Stack) -> None:
+def test_reported_dump_is_the_same_without_the_dashboard(stack: Stack) -> None:
     dump = [
         "mariadb-dump",
         "--no-defaults",

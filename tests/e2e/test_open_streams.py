@@ -57,7 +57,7 @@ def threads(stack: Stack) -> int:
     return int(found[1])
 
 
-def test_an_open_stream_keeps_no_thread_and_no_file_but_its_socket(dashboard: tuple[Stack, str]) -> None:
+def test_open_stream_uses_no_thread_and_one_socket(dashboard: tuple[Stack, str]) -> None:
     stack, path = dashboard
     files = Path(f"/proc/{stack.processes['web'].pid}/fd")
     with open_streams(stack, path, 5):

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.services
 
 
 @pytest.mark.runs("MariaDB 10.11", "xbstream")
-def test_a_wiped_replica_is_rebuilt_under_load_and_holds_the_same_data(stack: Stack) -> None:
+def test_wiped_replica_is_rebuilt_under_load_with_the_same_data(stack: Stack) -> None:
     stack.lab.load_start(tps=100)
     stack.lab.break_host("replica-1", "wipe")
     stack.wait_for_facts("replica-1", answering=False)
@@ -31,7 +31,7 @@ def test_a_wiped_replica_is_rebuilt_under_load_and_holds_the_same_data(stack: St
     same_data_at_one_gtid(stack, "replica-1")
 
 
-def test_nothing_of_the_run_is_left_on_the_source(stack: Stack) -> None:
+def test_rebuild_leaves_nothing_on_the_source(stack: Stack) -> None:
     rebuild = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]
     source = stack.lab.host("backup-1")
     assert rebuild["uid"] not in (source.folder / "authorized_keys").read_text()
@@ -42,7 +42,7 @@ def test_nothing_of_the_run_is_left_on_the_source(stack: Stack) -> None:
     assert stack.rows("SELECT * FROM dbops_hold") == []
 
 
-def test_no_secret_is_stored_in_the_open(stack: Stack) -> None:
+def test_secrets_are_stored_encrypted(stack: Stack) -> None:
     secrets = json.loads((stack.lab.folder / "secrets.json").read_text())
     dump = (stack.folder / "dbops.sqlite3").read_bytes()
     for log in stack.folder.glob("*.log"):
@@ -51,7 +51,7 @@ def test_no_secret_is_stored_in_the_open(stack: Stack) -> None:
     assert leaked == []
 
 
-def test_the_audit_log_says_who_asked_and_how_it_ended(stack: Stack) -> None:
+def test_audit_log_has_requester_and_end(stack: Stack) -> None:
     actions = [
         row["action"]
         for row in stack.rows(

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.auto_throttle import braked
 from tests.said import names
+from tests.slow_process import braked
 from tests.stack import Stack, wait_for
 
 from .looks import (
@@ -87,8 +87,8 @@ def refused(stack: Stack, target: str, *words: str) -> dict[str, str]:
     assert answer["status"] == "refused"
     error: dict[str, str] = answer["error"]
     assert error["who"] == "operator"
-    assert error["left"]
-    assert error["next"]
+    assert error["state"]
+    assert error["next_step"]
     return error
 
 
@@ -96,29 +96,29 @@ def refused(stack: Stack, target: str, *words: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("name", "code"), [(TARGET, "plan.refused"), (SOURCE, "plan.no_facts")])
-def test_a_host_whose_key_nobody_accepted(stack: Stack, name: str, code: str) -> None:
+def test_unaccepted_host_key_is_refused(stack: Stack, name: str, code: str) -> None:
     with nothing_changes(stack):
         stack.write("UPDATE dbops_host SET host_key = '' WHERE name = ?", name)
         wait_for_problem(stack, name, "host", "ssh.host_key_unknown")
         error = refused(stack, TARGET)
         assert error["code"] == code
-        assert "ssh.host_key_unknown" in error["found"]
-        assert "SHA256:" in error["found"]
+        assert "ssh.host_key_unknown" in error["cause"]
+        assert "SHA256:" in error["cause"]
 
 
 @pytest.mark.parametrize(("name", "code"), [(TARGET, "plan.refused"), (SOURCE, "plan.no_facts")])
-def test_a_host_that_shows_another_key(stack: Stack, name: str, code: str) -> None:
+def test_changed_host_key_is_refused(stack: Stack, name: str, code: str) -> None:
     others_key = stack.lab.host("primary-1").sshd.host_key
     with nothing_changes(stack):
         import_edited(stack, lambda fleet, item: item[f"host {name}"]["ssh"].update(host_key=others_key))
         wait_for_problem(stack, name, "host", "ssh.host_key_changed")
         error = refused(stack, TARGET)
         assert error["code"] == code
-        assert "ssh.host_key_changed" in error["found"]
-        assert "SHA256:" in error["found"], "both keys"
+        assert "ssh.host_key_changed" in error["cause"]
+        assert "SHA256:" in error["cause"], "both keys"
 
 
-def test_another_host_key_is_not_imported_unless_a_person_says_so(stack: Stack) -> None:
+def test_changed_host_key_is_imported_only_on_request(stack: Stack) -> None:
     others_key = stack.lab.host("primary-1").sshd.host_key
     before = stack.manage("fleet", "export").stdout
     path = edited(stack, lambda fleet, item: item[f"host {TARGET}"]["ssh"].update(host_key=others_key))
@@ -128,18 +128,18 @@ def test_another_host_key_is_not_imported_unless_a_person_says_so(stack: Stack) 
     assert stack.manage("fleet", "export").stdout == before
 
 
-def test_a_wrong_password_of_the_dashboards_account(stack: Stack) -> None:
+def test_wrong_dashboard_password_is_refused(stack: Stack) -> None:
     with nothing_changes(stack):
         import_edited(stack, lambda fleet, item: fleet["clusters"][0]["accounts"]["admin"].update(password="not this"))
         wait_for_problem(stack, SOURCE, "server", "mysql.access_denied")
         error = refused(stack, TARGET)
         assert error["code"] == "plan.no_facts"
-        assert "mysql.access_denied" in error["found"]
-        assert "Access denied" in error["found"]
+        assert "mysql.access_denied" in error["cause"]
+        assert "Access denied" in error["cause"]
         assert "not this" not in json.dumps(error)
 
 
-def test_a_wrong_password_of_the_backup_account(stack: Stack) -> None:
+def test_wrong_backup_password_is_refused(stack: Stack) -> None:
     """It would show only after the target's data is gone: so it is tried on the source before."""
     with nothing_changes(stack):
         import_edited(stack, lambda fleet, item: fleet["clusters"][0]["accounts"]["backup"].update(password="not this"))
@@ -151,26 +151,26 @@ def test_a_wrong_password_of_the_backup_account(stack: Stack) -> None:
         error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
         assert "source.account" in refusals(stack)
-        assert "Access denied" in error["found"]
+        assert "Access denied" in error["cause"]
 
 
 @pytest.mark.parametrize(("name", "code"), [(TARGET, "plan.refused"), (SOURCE, "plan.no_facts")])
-def test_a_host_whose_sshd_is_down(stack: Stack, name: str, code: str) -> None:
+def test_stopped_sshd_is_reported(stack: Stack, name: str, code: str) -> None:
     with nothing_changes(stack):
         stack.lab.host(name).sshd.stop()
         wait_for_problem(stack, name, "host", "ssh.unreachable")
         error = refused(stack, TARGET)
         assert error["code"] == code
-        assert names(error["found"], f"{stack.lab.host(name).address}:2222")
+        assert names(error["cause"], f"{stack.lab.host(name).address}:2222")
 
 
-def test_a_wrong_ssh_port(stack: Stack) -> None:
+def test_wrong_ssh_port_is_refused(stack: Stack) -> None:
     with nothing_changes(stack):
         import_edited(stack, lambda fleet, item: item[f"host {TARGET}"]["ssh"].update(port=2299))
         wait_for_problem(stack, TARGET, "host", "ssh.unreachable")
         error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
-        assert names(error["found"], f"{stack.lab.host(TARGET).address}:2299")
+        assert names(error["cause"], f"{stack.lab.host(TARGET).address}:2299")
 
 
 # --- what may be rebuilt from what ------------------------------------------------------------------------------------
@@ -186,15 +186,15 @@ def test_a_wrong_ssh_port(stack: Stack) -> None:
     ],
     ids=["the primary", "the primary from a replica", "itself", "from the primary"],
 )
-def test_the_wrong_machine(stack: Stack, target: str, words: tuple[str, ...], texts: tuple[str, ...]) -> None:
+def test_wrong_machine_is_refused(stack: Stack, target: str, words: tuple[str, ...], texts: tuple[str, ...]) -> None:
     with nothing_changes(stack):
         error = refused(stack, target, *words)
         assert error["code"] == "plan.refused"
         for text in texts:
-            assert text in error["found"]
+            assert text in error["cause"]
 
 
-def test_no_reason(stack: Stack) -> None:
+def test_missing_reason_is_refused(stack: Stack) -> None:
     with nothing_changes(stack):
         assert refused(stack, TARGET, "--reason", " ")["code"] == "rebuild.reason"
 
@@ -202,7 +202,7 @@ def test_no_reason(stack: Stack) -> None:
 HOSTILE = [f"{TARGET}'; rm -rf /", f'{TARGET}"; DROP TABLE x; --', f"{TARGET}\nprimary-1", "$(reboot)", "../etc", " "]
 
 
-def test_a_name_that_is_none_is_no_instance(stack: Stack) -> None:
+def test_unknown_instance_name_is_refused(stack: Stack) -> None:
     quoted = HOSTILE[0]
     ways = [[name] for name in HOSTILE] + [[quoted, "--plan"], [quoted, "--cancel"], [TARGET, "--source", quoted]]
     with nothing_changes(stack):
@@ -214,7 +214,7 @@ def test_a_name_that_is_none_is_no_instance(stack: Stack) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_name_or_a_path_that_is_none_is_not_imported(stack: Stack, name: str) -> None:
+def test_invalid_name_or_path_is_not_imported(stack: Stack, name: str) -> None:
     def edit(fleet: dict[str, Any], item: dict[str, Any]) -> None:
         item[f"host {TARGET}"].update(name=name)
         item[f"instance {TARGET}"].update(name=name, host=name, address=name, datadir=name)
@@ -241,7 +241,7 @@ def test_a_name_or_a_path_that_is_none_is_not_imported(stack: Stack, name: str) 
         (TARGET, ("ssh-keygen",), "Missing: ssh-keygen"),
     ],
 )
-def test_a_missing_program(stack: Stack, name: str, programs: tuple[str, ...], text: str) -> None:
+def test_missing_program_is_refused(stack: Stack, name: str, programs: tuple[str, ...], text: str) -> None:
     def is_missed() -> bool:
         tools = (stack.facts(name).get("host") or {}).get("tools", {programs[0]: ""})
         return not set(programs) & set(tools)
@@ -250,7 +250,7 @@ def test_a_missing_program(stack: Stack, name: str, programs: tuple[str, ...], t
         wait_for(f"{programs[0]} to be missed on {name}", is_missed, 40)
         error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
-        assert text in error["found"]
+        assert text in error["cause"]
 
 
 # --- no room ----------------------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ def wait_for_free_bytes(stack: Stack, low: int, high: int) -> None:
     wait_for("the small disk to be read", seen, 40)
 
 
-def test_a_disk_that_is_too_small_is_refused_by_the_plan(stack: Stack) -> None:
+def test_small_disk_is_refused_by_the_plan(stack: Stack) -> None:
     host, identity = stack.lab.host(TARGET), stack.lab.host(TARGET).data_dir.stat().st_ino
     with on_a_small_disk(host, 40):
         wait_for_free_bytes(stack, 1, 40 * MEBIBYTE)
@@ -272,13 +272,13 @@ def test_a_disk_that_is_too_small_is_refused_by_the_plan(stack: Stack) -> None:
             error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
         assert "target.space" in refusals(stack)
-        assert "40.0 MiB free" in error["found"]
+        assert "40.0 MiB free" in error["cause"]
         assert list(host.data_dir.iterdir()) == []
     assert host.data_dir.stat().st_ino == identity
     wait_for(f"{TARGET} to replicate again", lambda: is_replicating(stack, TARGET))
 
 
-def test_a_disk_that_fills_up_while_the_copy_comes_in(stack: Stack) -> None:
+def test_full_disk_during_the_copy_fails_the_rebuild(stack: Stack) -> None:
     """The room was there when the plan was made, and is gone when the data arrives."""
     host = stack.lab.host(TARGET)
 
@@ -300,7 +300,7 @@ def test_a_disk_that_fills_up_while_the_copy_comes_in(stack: Stack) -> None:
 # --- what breaks after the click --------------------------------------------------------------------------------------
 
 
-def test_a_source_that_is_gone_when_the_rebuild_starts(stack: Stack) -> None:
+def test_missing_source_fails_before_any_destruction(stack: Stack) -> None:
     """Nothing was destroyed yet, so nothing is: the target serves on."""
     before, source = standing(stack), stack.lab.host(SOURCE)
     count = stack.rows("SELECT COUNT(*) AS n FROM dbops_rebuild")[0]["n"]
@@ -316,7 +316,7 @@ def test_a_source_that_is_gone_when_the_rebuild_starts(stack: Stack) -> None:
     result = lines[-1]
     assert (status, result["status"]) == (1, "failed")
     assert result["error"]["code"] == "plan.no_facts"
-    assert "ssh.unreachable" in result["error"]["found"]
+    assert "ssh.unreachable" in result["error"]["cause"]
     assert names(result["outcome"], TARGET)
     states = {step["name"]: step["state"] for step in result["steps"]}
     assert (states["fingerprint"], states["swap-datadir"], states["clean-up"]) == ("failed", "skipped", "done")
@@ -342,7 +342,7 @@ def kill_backup(stack: Stack) -> bool:
     return True
 
 
-def test_a_backup_that_is_killed_while_it_streams(stack: Stack) -> None:
+def test_killed_backup_fails_the_rebuild(stack: Stack) -> None:
     host = stack.lab.host(TARGET)
     stack.wait_for_possible_plan(TARGET)
     with braked(host, share=0.1):  # or a small copy is over before it can be killed
@@ -350,7 +350,7 @@ def test_a_backup_that_is_killed_while_it_streams(stack: Stack) -> None:
     error, aside = json.loads(rebuild["error"]), host.data_dir.with_name(f"data.dbops-old-{rebuild['uid']}")
     assert (status, rebuild["status"]) == (1, "failed")
     assert error["code"].startswith("stream."), error
-    assert "source backup 137" in error["found"]
+    assert "source backup 137" in error["cause"]
     statuses = stream_result(stack, rebuild)["exit_statuses"]
     assert statuses["source backup"] == 137
     assert set(statuses) == {"source backup", "transport", "unpack"}

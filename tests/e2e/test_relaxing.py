@@ -123,7 +123,7 @@ def rebuild(stack: Stack) -> dict[str, Any]:
 
 
 @pytest.mark.runs("MariaDB 10.11", "catch-up")
-def test_settings_are_relaxed_and_get_back_what_they_were(own: Stack) -> None:
+def test_settings_are_relaxed_and_restored(own: Stack) -> None:
     own.wait_for_possible_plan("replica-1")
     with while_relaxed(own, lambda: None):
         ended = rebuild(own)
@@ -134,7 +134,7 @@ def test_settings_are_relaxed_and_get_back_what_they_were(own: Stack) -> None:
     assert not {"relaxed", "undurable"} & set(json.loads(ended["checkpoint"]))
 
 
-def test_a_cancel_while_they_are_relaxed_puts_them_back(own: Stack) -> None:
+def test_cancel_restores_relaxed_settings(own: Stack) -> None:
     own.wait_for_possible_plan("replica-1")
     with while_relaxed(own, lambda: ask_to_cancel(own, last_rebuild(own)["id"])):
         ended = rebuild(own)
@@ -143,7 +143,7 @@ def test_a_cancel_while_they_are_relaxed_puts_them_back(own: Stack) -> None:
     source_is_given_back(own, ended["uid"])
 
 
-def test_a_server_that_is_killed_meanwhile_goes_on_with_what_it_had_committed(own: Stack) -> None:
+def test_killed_server_continues_with_committed_data(own: Stack) -> None:
     host = own.lab.host("replica-1")
 
     def kill() -> None:
@@ -165,7 +165,7 @@ def test_a_server_that_is_killed_meanwhile_goes_on_with_what_it_had_committed(ow
     own.lab.load_start(tps=50)
 
 
-def test_a_host_that_is_restarted_meanwhile_makes_the_copy_worthless(own: Stack) -> None:
+def test_restarted_host_makes_the_copy_worthless(own: Stack) -> None:
     """The hosts of a lab are one machine, so what the rebuild remembers of the boot is changed, not the boot."""
 
     def another_boot() -> None:

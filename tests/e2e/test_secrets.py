@@ -127,7 +127,7 @@ def kept(stack: Stack, rebuild: str) -> dict[str, bytes]:
     return found
 
 
-def test_no_password_that_a_host_tells_is_kept_or_shown(stack: Stack) -> None:
+def test_passwords_from_hosts_are_never_stored_or_shown(stack: Stack) -> None:
     with talkative(stack):
         stack.wait_for_possible_plan(TARGET)
         _, lines = stack.rebuild(TARGET)

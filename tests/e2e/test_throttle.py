@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.rebuilds.steps.source.throttle import SHOWN
-from tests.auto_throttle import worker_of
+from tests.slow_process import worker_of
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import ask_to_cancel
@@ -78,7 +78,7 @@ def began_held(stack: Stack, mib: int) -> int:
     return key
 
 
-def test_a_stream_is_held_to_its_rate_and_let_go(stack: Stack) -> None:
+def test_stream_is_throttled_and_released(stack: Stack) -> None:
     stack.lab.load_start(tps=20)
     key = began_held(stack, 6)
     wait_for("the limit is told", lambda: "6.0 MiB/s" in told(stack, key, "warning"), 60)
@@ -93,7 +93,7 @@ def test_a_stream_is_held_to_its_rate_and_let_go(stack: Stack) -> None:
     wait_for("nothing of it runs", lambda: not processes_of(last(stack)["uid"]), 30)
 
 
-def test_a_held_stream_that_is_cancelled_leaves_no_stopped_process(stack: Stack) -> None:
+def test_cancelled_throttled_stream_leaves_no_stopped_process(stack: Stack) -> None:
     key = began_held(stack, 2)
     wait_for("the limit is told", lambda: "2.0 MiB/s" in told(stack, key, "warning"), 60)
     reader = worker_of(stack.lab.host(TARGET), "stream/unpack")
@@ -126,7 +126,7 @@ def stopped(uid: str) -> list[str]:
     return [line for line in processes_of(uid) if state_of(int(line.partition(":")[0])) == "T"]
 
 
-def test_the_brake_slows_a_stream_while_servers_answer_slowly(stack: Stack) -> None:
+def test_brake_slows_a_stream_while_servers_are_slow(stack: Stack) -> None:
     """A tenth of a millisecond is less than any login takes: so the brake finds both servers slow, and halves the rate."""
     stack.environment["DBOPS_AUTO_THROTTLE_LATENCY_MS"] = "0.1"
     stack.stop("worker")

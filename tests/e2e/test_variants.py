@@ -42,12 +42,12 @@ def rebuild_under_load(stack: Stack) -> None:
     same_data_at_one_gtid(stack, "replica-1")
 
 
-def test_a_source_with_parallel_appliers_gives_a_true_copy_without_a_pause(variant: Stack) -> None:
+def test_source_with_parallel_appliers_is_copied_without_a_pause(variant: Stack) -> None:
     rebuild_under_load(variant)
     assert not paused(variant)
 
 
-def test_statement_based_replication_is_paused_and_resumed(variant: Stack) -> None:
+def test_statement_based_source_is_paused_and_resumed(variant: Stack) -> None:
     one(variant, "backup-1", "SET GLOBAL binlog_format = STATEMENT")
     try:
         variant.wait_for_facts("backup-1", answering=True)
@@ -58,7 +58,7 @@ def test_statement_based_replication_is_paused_and_resumed(variant: Stack) -> No
         variant.wait_for_facts("backup-1", answering=True)
 
 
-def test_replication_by_file_and_position_is_rebuilt_and_repointed(variant: Stack) -> None:
+def test_file_and_position_replica_is_rebuilt_and_repointed(variant: Stack) -> None:
     by_position(variant, "backup-1", "replica-1")
     rebuild_under_load(variant)
     link = one(variant, "replica-1", "SHOW SLAVE STATUS")

@@ -24,10 +24,10 @@ def test_only_the_moves_of_the_design_are_allowed(before: Status, after: Status)
     assert may_move(before, after) is ((before.value, after.value) in ALLOWED)
 
 
-def test_every_status_has_its_moves_written_down() -> None:
+def test_transitions_cover_every_status() -> None:
     assert set(TRANSITIONS) == set(Status)
 
 
-def test_what_is_final_never_moves_and_the_rest_is_active() -> None:
+def test_final_states_never_change() -> None:
     assert {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED, Status.EXPIRED} == FINAL
     assert {Status.QUEUED, Status.RUNNING, Status.LOST} == ACTIVE

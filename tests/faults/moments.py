@@ -6,7 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 from lab.hosts import LabHost
-from tests.auto_throttle import worker_of
+from tests.slow_process import worker_of
 from tests.stack import Stack, wait_for
 
 POLL_SECONDS = 0.003

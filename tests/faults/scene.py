@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.hosts import LabHost
-from tests.auto_throttle import braked
 from tests.e2e.looks import Standing, one, standing
 from tests.faults.matrix import Fault
 from tests.faults.moments import FINAL, Missed, wait_until_flowing, wait_until_running
+from tests.slow_process import braked
 from tests.stack import Stack, wait_for
 
 TARGET, SOURCE, PRIMARY = "replica-1", "backup-1", "primary-1"

@@ -148,7 +148,7 @@ SABOTAGES: dict[str, tuple[str, Sabotage]] = {
 
 
 @pytest.mark.parametrize("what", SABOTAGES)
-def test_what_does_not_hold_is_seen(scene: Scene, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aftermath_detects_every_sabotage(scene: Scene, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aftermath, "GIVEN_BACK_SECONDS", 1.0)
     scene.stack.lab.load_stop()
     kind, sabotage = SABOTAGES[what]
@@ -156,5 +156,5 @@ def test_what_does_not_hold_is_seen(scene: Scene, what: str, monkeypatch: pytest
         assert kind in {violation.kind for violation in aftermath.look(scene)}
 
 
-def test_and_nothing_is_seen_where_all_holds(scene: Scene) -> None:
+def test_aftermath_finds_nothing_without_a_fault(scene: Scene) -> None:
     assert aftermath.look(scene) == []

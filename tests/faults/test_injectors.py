@@ -1,4 +1,4 @@
-"""The injectors by themselves: what is said to break does break, and is whole again afterwards."""
+"""The injectors alone: each breaks its target and restores it."""
 
 import io
 import socket
@@ -60,7 +60,7 @@ def link(client: str = CLIENT) -> list[network.Rule]:
 
 @pytest.mark.skipif(bool(network.may_cut()), reason="links cannot be cut here")
 class TestNetwork:
-    def test_a_cut_link_is_silent_and_the_one_beside_it_is_not(self) -> None:
+    def test_cut_silences_one_link_only(self) -> None:
         with server(b"hello"):
             assert read_all((SERVER, PORT)) == b"hello"
             with network.cut(link()):
@@ -70,7 +70,7 @@ class TestNetwork:
             assert read_all((SERVER, PORT)) == b"hello"
         assert network.rules_of_this_process() == []
 
-    def test_a_link_is_whole_again_after_an_error(self) -> None:
+    def test_cut_restores_the_link_after_an_error(self) -> None:
         def fail() -> None:
             with network.cut(link(), link(OTHER)):
                 assert len(network.rules_of_this_process()) == 4
@@ -80,7 +80,7 @@ class TestNetwork:
             fail()
         assert network.rules_of_this_process() == []
 
-    def test_rules_of_a_process_that_was_killed_are_removed(self) -> None:
+    def test_rules_of_a_killed_process_are_removed(self) -> None:
         gone = subprocess.Popen(["true"])
         gone.wait()
         rule = (*link()[0], "-m", "comment", "--comment", f"{network.MARK}-{gone.pid}", "-j", "DROP")
@@ -99,31 +99,31 @@ class TestProxy:
         with server(self.CONTENT), proxy.running(proxy.Proxy((OTHER, PORT), (SERVER, PORT), bind=CLIENT)) as made:
             yield made
 
-    def test_everything_comes_through(self, between: proxy.Proxy) -> None:
+    def test_proxy_passes_everything(self, between: proxy.Proxy) -> None:
         assert read_all(between.listen) == self.CONTENT
         assert between.carried == [len(self.CONTENT)]
 
     @pytest.mark.parametrize("count", [0, 1, 16 * 1024, 100_001])
-    def test_a_connection_is_cut_at_the_byte(self, between: proxy.Proxy, count: int) -> None:
+    def test_proxy_cuts_at_the_byte(self, between: proxy.Proxy, count: int) -> None:
         between.conditions.cut_after_bytes = count
         assert read_all(between.listen) == self.CONTENT[:count]
 
-    def test_a_reset_is_a_reset(self, between: proxy.Proxy) -> None:
+    def test_proxy_resets_a_connection(self, between: proxy.Proxy) -> None:
         between.conditions.cut_after_bytes, between.conditions.reset = 500_000, True
         with pytest.raises(ConnectionResetError):
             read_all(between.listen)
 
-    def test_dirt_comes_in_at_the_byte(self, between: proxy.Proxy) -> None:
+    def test_proxy_changes_data_at_the_byte(self, between: proxy.Proxy) -> None:
         between.conditions.dirty_after_bytes, between.conditions.dirt = 70_000, b"dirt"
         assert read_all(between.listen) == self.CONTENT[:70_000] + b"dirt" + self.CONTENT[70_000:]
 
-    def test_it_is_as_narrow_as_said(self, between: proxy.Proxy) -> None:
+    def test_proxy_limits_the_rate(self, between: proxy.Proxy) -> None:
         between.conditions.bytes_per_second = 2_000_000
         began = time.monotonic()
         assert read_all(between.listen) == self.CONTENT
         assert time.monotonic() - began > len(self.CONTENT) / 2_000_000 * 0.9
 
-    def test_it_is_as_far_as_said(self, between: proxy.Proxy) -> None:
+    def test_proxy_adds_delay(self, between: proxy.Proxy) -> None:
         between.conditions.delay_seconds, between.conditions.part_bytes = 0.5, 2**20
         began = time.monotonic()
         read_all(between.listen)
@@ -143,7 +143,7 @@ class TestChunks:
         chunks.cut(io.BytesIO(stream), sink, keep_bytes)
         return sink.getvalue()
 
-    def test_the_cut_is_at_the_end_of_a_chunk(self) -> None:
+    def test_chunk_cutter_cuts_at_the_end_of_a_chunk(self) -> None:
         first, second, end = chunk(b"a", b"x" * 1000), chunk(b"a", b"y" * 1000, 1000), chunk(b"a", None)
         stream = first + second + end
         assert self.cut(stream, 1) == first
@@ -151,13 +151,13 @@ class TestChunks:
         assert self.cut(stream, len(first) + 1) == first + second
         assert self.cut(stream, 10**9) == stream
 
-    def test_what_is_no_stream_is_refused(self) -> None:
+    def test_chunk_cutter_refuses_other_data(self) -> None:
         with pytest.raises(ValueError, match="not a chunk"):
             self.cut(b"<html>an error page</html>", 1)
 
 
 class TestDisks:
-    def test_a_small_disk_fills_up_and_is_gone_afterwards(self, tmp_path: Path) -> None:
+    def test_small_disk_fills_up_and_is_removed(self, tmp_path: Path) -> None:
         folder = tmp_path / "data"
         folder.mkdir(mode=0o750)
         (folder / "below").write_text("stays")

@@ -80,7 +80,7 @@ def count(lab: Lab, host: str, statement: str) -> int:
     return int(next(iter((row or {}).values())))
 
 
-def test_all_hosts_are_up_and_replicate(lab: Lab) -> None:
+def test_lab_hosts_run_and_replicate(lab: Lab) -> None:
     rows = {row.name: row for row in lab.status()}
     assert list(rows) == ["primary-1", "backup-1", "replica-1", "replica-2"]
     assert all(row.sshd_pid and row.server_pid and row.answers for row in rows.values())
@@ -95,13 +95,13 @@ def test_all_hosts_are_up_and_replicate(lab: Lab) -> None:
     assert rows["primary-1"].gtid
 
 
-def test_the_data_has_about_the_wanted_size(lab: Lab) -> None:
+def test_lab_data_has_the_requested_size(lab: Lab) -> None:
     tables = sum(path.stat().st_size for path in (lab.primary.data_dir / "sbtest").glob("*.ibd"))
     # small tables are twice as large as their rows: files grow by 4 MiB
     assert 0.7 < tables / lab.settings.size_bytes < 2.2
 
 
-def test_a_write_reaches_every_replica(lab: Lab) -> None:
+def test_lab_replicates_a_write_everywhere(lab: Lab) -> None:
     with lab.connect("primary-1", database="sbtest") as connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE note (id INT PRIMARY KEY)")
         cursor.execute("INSERT INTO note VALUES (42)")
@@ -109,7 +109,7 @@ def test_a_write_reaches_every_replica(lab: Lab) -> None:
     assert all(eventually(lambda name=name: count(lab, name, query) == 1) for name in ("backup-1", "replica-2"))
 
 
-def test_every_host_has_a_server_of_its_own(lab: Lab) -> None:
+def test_lab_hosts_have_their_own_servers(lab: Lab) -> None:
     ids = {count(lab, host.name, "SELECT @@server_id") for host in lab.hosts}
     assert ids == {host.server_id for host in lab.hosts}
     assert len(ids) == len(lab.hosts)
@@ -120,7 +120,7 @@ def test_every_host_has_a_server_of_its_own(lab: Lab) -> None:
         assert Path(f"/proc/{pid}/cwd").resolve() == host.data_dir
 
 
-def test_the_accounts_of_the_fleet_file_work(lab: Lab) -> None:
+def test_lab_accounts_of_the_fleet_file_work(lab: Lab) -> None:
     content = yaml.safe_load(lab.fleet_yaml.read_text())
     accounts = content["clusters"][0]["accounts"]
     for host in lab.hosts:
@@ -132,7 +132,7 @@ def test_the_accounts_of_the_fleet_file_work(lab: Lab) -> None:
 WHERE_ARE_THEY = "command -v mariadbd mariadb-backup mbstream"
 
 
-def test_the_backup_account_can_do_what_the_backup_tool_needs(lab: Lab) -> None:
+def test_lab_backup_account_satisfies_the_backup_tool(lab: Lab) -> None:
     host, account = lab.host("backup-1"), lab.accounts["backup"]
     options = f"[client]\nuser={account.user}\npassword={account.password}\nsocket={host.socket}\n"
     option_file = lab.folder / "backup.cnf"
@@ -147,14 +147,14 @@ def test_the_backup_account_can_do_what_the_backup_tool_needs(lab: Lab) -> None:
     assert "gtid_slave_pos" in (target / "xtrabackup_slave_info").read_text()
 
 
-def test_ssh_reaches_each_host_with_its_own_key(lab: Lab) -> None:
+def test_lab_ssh_reaches_each_host_with_its_key(lab: Lab) -> None:
     assert len({host.sshd.host_key for host in lab.hosts}) == len(lab.hosts)
     for host in lab.hosts:
         assert ssh(lab, host, "echo $SSH_CONNECTION").split()[2] == host.address
     assert ssh(lab, lab.primary, WHERE_ARE_THEY).count("\n") == 3
 
 
-def test_start_and_stop_by_ssh_return_at_once(lab: Lab) -> None:
+def test_lab_start_and_stop_by_ssh_return_at_once(lab: Lab) -> None:
     host = lab.host("replica-1")
     began = time.monotonic()
     ssh(lab, host, str(host.stop_script))
@@ -168,7 +168,7 @@ def test_start_and_stop_by_ssh_return_at_once(lab: Lab) -> None:
     assert eventually(lambda: replicates(lab, "replica-1"))
 
 
-def test_the_server_outlives_the_sshd(lab: Lab) -> None:
+def test_lab_server_survives_its_sshd(lab: Lab) -> None:
     host = lab.host("replica-2")
     ssh(lab, host, f"{host.stop_script} && {host.start_script}")
     pid = host.server_pid()
@@ -178,7 +178,7 @@ def test_the_server_outlives_the_sshd(lab: Lab) -> None:
     host.sshd.start()
 
 
-def test_a_moved_data_directory_can_be_replaced(lab: Lab) -> None:
+def test_lab_data_directory_can_be_replaced(lab: Lab) -> None:
     host = lab.host("replica-1")
     host.stop_server()
     aside = host.data_dir.with_name("data.aside")
@@ -194,7 +194,7 @@ def test_a_moved_data_directory_can_be_replaced(lab: Lab) -> None:
     shutil.rmtree(aside)
 
 
-def test_the_load_writes_steadily_and_outlives_a_restart(lab: Lab) -> None:
+def test_lab_load_writes_steadily_and_survives_a_restart(lab: Lab) -> None:
     def written() -> int:
         return int((status_of(lab, "primary-1").gtid or "0-0-0").rpartition("-")[2])
 
@@ -224,7 +224,7 @@ def test_break_stop_kills_the_server_and_up_starts_it_again(lab: Lab) -> None:
     assert eventually(lambda: replicates(lab, "replica-2"))
 
 
-def test_power_off_ends_what_runs_on_a_host_and_nothing_else(lab: Lab) -> None:
+def test_power_off_ends_processes_of_one_host_only(lab: Lab) -> None:
     host, other = lab.host("replica-1"), lab.host("replica-2")
     detached = "setsid sleep 1000 </dev/null >/dev/null 2>&1 & echo $!"
     on_host, elsewhere = int(ssh(lab, host, detached)), int(ssh(lab, other, detached))
@@ -240,7 +240,7 @@ def test_power_off_ends_what_runs_on_a_host_and_nothing_else(lab: Lab) -> None:
         os.kill(elsewhere, signal.SIGKILL)
 
 
-def test_a_program_in_a_hosts_own_folder_stands_before_the_machines(lab: Lab) -> None:
+def test_program_of_a_host_precedes_the_machine(lab: Lab) -> None:
     host = lab.host("replica-1")
     program = host.sshd.programs / "hostname"
     program.parent.mkdir()
@@ -275,14 +275,14 @@ def processes_of(lab: Lab) -> list[str]:
     return [line for number in numbers if str(lab.folder) in (line := command_line(number))]
 
 
-def test_a_lab_whose_ports_are_taken_is_refused(lab: Lab, parent: Path) -> None:
+def test_lab_is_refused_when_ports_are_taken(lab: Lab, parent: Path) -> None:
     other = Lab("other", parent / "other", NETWORK, size="32M")
     with pytest.raises(LabError, match=rf"{NETWORK}\.11:2222 is taken by process {lab.primary.sshd.pid()} \("):
         other.up()
     assert not other.folder.exists()
 
 
-def test_two_labs_run_side_by_side(lab: Lab, parent: Path) -> None:
+def test_labs_run_side_by_side(lab: Lab, parent: Path) -> None:
     with start_lab(parent / "two", SECOND_NETWORK, name="two", prefix="two-", backups=0) as second:
         assert [row.name for row in second.status()] == ["two-primary-1", "two-replica-1"]
         assert replicates(second, "replica-1")

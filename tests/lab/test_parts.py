@@ -30,12 +30,12 @@ ACCOUNTS = {key: Account(user, f"secret-of-{key}") for key, user in USERS.items(
 @pytest.mark.parametrize(
     ("text", "size"), [("32M", 32 * 2**20), ("1G", 2**30), ("1.5GiB", 3 * 2**29), ("2048", 2048), ("10 kb", 10240)]
 )
-def test_sizes(text: str, size: int) -> None:
+def test_parse_size_reads_units(text: str, size: int) -> None:
     assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "big", "-1G", "1X", "1 G B"])
-def test_what_is_no_size_is_refused(text: str) -> None:
+def test_parse_size_refuses_invalid_text(text: str) -> None:
     with pytest.raises(LabError, match=re.escape(repr(text))):
         parse_size(text)
 
@@ -53,12 +53,12 @@ def test_what_is_no_size_is_refused(text: str) -> None:
         {"size_bytes": 1000},
     ],
 )
-def test_settings_that_cannot_work_are_refused(wrong: dict[str, object]) -> None:
+def test_settings_refuse_impossible_values(wrong: dict[str, object]) -> None:
     with pytest.raises(LabError):
         Settings(**wrong)  # type: ignore[arg-type]
 
 
-def test_hosts_have_rising_addresses_and_ids_of_their_own() -> None:
+def test_hosts_have_increasing_addresses_and_ids() -> None:
     lab = Lab(network="127.0.7", first=20, replicas=2, prefix="x-")
     assert [(host.name, host.role, host.address, host.server_id) for host in lab.hosts] == [
         ("x-primary-1", "primary", "127.0.7.20", 7020),
@@ -71,7 +71,7 @@ def test_hosts_have_rising_addresses_and_ids_of_their_own() -> None:
         lab.host("replica-3")
 
 
-def test_rows_are_shared_out_among_the_tables() -> None:
+def test_rows_are_distributed_among_tables() -> None:
     assert rows_per_table(Settings(size_bytes=2**30, tables=4)) * 4 * 268 == pytest.approx(2**30, rel=0.001)
 
 
@@ -111,13 +111,13 @@ def test_up_refuses_other_settings_than_the_lab_was_built_with(
     assert "replicas 1" in capsys.readouterr().err
 
 
-def test_verbs_on_no_lab_are_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_fail_without_a_lab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for verb in (["status"], ["down"], ["destroy"], ["load", "start"], ["break", "replica-1"]):
         assert main([*verb, "--folder", str(tmp_path / "none")]) == 1
         assert str(tmp_path / "none") in capsys.readouterr().err
 
 
-def test_a_taken_port_is_told_with_the_program_that_listens() -> None:
+def test_check_ports_names_the_listening_program() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.24.99", 0))
         taken.listen()
@@ -128,7 +128,7 @@ def test_a_taken_port_is_told_with_the_program_that_listens() -> None:
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_a_program_that_listens_on_all_addresses_is_found(family: socket.AddressFamily) -> None:
+def test_who_listens_finds_wildcard_listeners(family: socket.AddressFamily) -> None:
     with socket.socket(family) as taken:
         try:
             taken.bind(("", 0))
@@ -144,7 +144,7 @@ def test_too_little_space_is_refused(tmp_path: Path) -> None:
     checks.check_space(tmp_path, 1)
 
 
-def test_a_folder_that_the_server_may_not_reach_is_refused(tmp_path: Path) -> None:
+def test_check_reachable_refuses_a_closed_folder(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0o700)
     with pytest.raises(LabError, match=f"{tmp_path}|closed"):
@@ -152,12 +152,12 @@ def test_a_folder_that_the_server_may_not_reach_is_refused(tmp_path: Path) -> No
     checks.check_reachable(closed / "lab", checks.current_user())
 
 
-def test_missing_programs_are_named_with_their_packages() -> None:
+def test_missing_programs_are_named_with_packages() -> None:
     with pytest.raises(LabError, match=r"no-such-program.*nowhere"):
         checks.need_programs({"sh": "dash", "no-such-program": "nowhere"})
 
 
-def test_a_process_is_ended_by_number_only_when_it_is_still_that_program(tmp_path: Path) -> None:
+def test_end_kills_only_the_expected_program(tmp_path: Path) -> None:
     pid = start_detached(["sleep", "61"], tmp_path / "log")
     assert not end(pid, "something else", what="it")
     assert is_running(pid, "sleep 61")
@@ -175,7 +175,7 @@ def test_passwords_are_random_private_and_kept(tmp_path: Path) -> None:
     assert len({account.password for account in accounts.values()}) == len(USERS)
 
 
-def test_the_fleet_file_has_the_documented_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fleet_file_has_the_documented_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lab.hosts.server_user", lambda: "mysql")
     lab = Lab("shop", tmp_path)
     for host in lab.hosts:
@@ -202,14 +202,14 @@ def test_the_fleet_file_has_the_documented_form(tmp_path: Path, monkeypatch: pyt
     }
 
 
-def test_only_a_replica_is_broken_without_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_break_refuses_other_roles_without_force(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_marker(tmp_path, Settings(), built=True)
     for host in ("primary-1", "backup-1"):
         assert main(["break", host, "--folder", str(tmp_path)]) == 1
         assert "--force" in capsys.readouterr().err
 
 
-def test_configurations_differ_where_the_servers_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configurations_differ_by_flavor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lab.hosts.server_user", lambda: "mysql")
     plan = Lab(folder=tmp_path, parallel_appliers=4).host("replica-1").plan()
     mariadb = object.__new__(MariaDB).config(plan)
@@ -225,7 +225,7 @@ def test_configurations_differ_where_the_servers_do(tmp_path: Path, monkeypatch:
     assert "replica-parallel-workers = 4" in mysql
 
 
-def test_mysql_is_refused_in_words_where_it_is_not_to_be_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flavor_named_refuses_mysql_when_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if unpacked.installed_mysql():
         pytest.skip("MySQL is installed here")
     monkeypatch.setenv(unpacked.MYSQL.place_variable, str(tmp_path))
@@ -234,14 +234,14 @@ def test_mysql_is_refused_in_words_where_it_is_not_to_be_had(tmp_path: Path, mon
     assert unpacked.why_no_mysql()
 
 
-def test_a_mariadb_that_is_not_unpacked_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flavor_named_refuses_a_missing_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(unpacked.MARIADB_11_8.place_variable, str(tmp_path))
     with pytest.raises(LabError, match=r"MariaDB 11\.8"):
         flavor_named("mariadb-11.8")
 
 
 @pytest.mark.parametrize("server", [unpacked.MYSQL, unpacked.MARIADB_11_8])
-def test_programs_of_another_user_are_not_run(
+def test_programs_of_another_user_are_refused(
     server: unpacked.Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for path in server.paths.values():
@@ -256,7 +256,7 @@ def test_programs_of_another_user_are_not_run(
         server.folder()
 
 
-def test_status_as_text_says_what_is_down_and_why() -> None:
+def test_status_text_names_problems() -> None:
     down = HostStatus("replica-1", "replica", "127.0.1.13", 2222, 3306, None, None, False, None, None, None, 0)
     mute = HostStatus("backup-1", "backup", "127.0.1.12", 2222, 3306, 7, 8, False, None, None, None, 0, "1045 no")
     text = as_table([down, mute], None, "")
@@ -265,6 +265,6 @@ def test_status_as_text_says_what_is_down_and_why() -> None:
     assert "backup-1: 1045 no" in text
 
 
-def test_the_shell_scripts_parse() -> None:
+def test_lab_scripts_parse() -> None:
     for script in sorted((Path(checks.__file__).parent / "scripts").glob("*.sh")):
         subprocess.run(["sh", "-n", str(script)], check=True)

@@ -125,7 +125,7 @@ def refusals(target: Instance, source: Instance) -> set[str]:
     return {finding.code for finding in plan_rebuild(target=target, source=source).refusals}
 
 
-def test_from_a_replicas_address_all_is_found_and_added_through_the_page(
+def test_discovery_from_a_replica_adds_the_cluster_by_page(
     lab: Lab, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = discover(lab, "replica-2", monkeypatch)
@@ -190,7 +190,7 @@ def filled_in(lab: Lab, proposal: Any, names: dict[str, str]) -> dict[str, str]:
     return answers
 
 
-def test_a_wrong_password_is_said_and_nothing_is_kept(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_discovery_with_a_wrong_password_stores_nothing(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("wrong password\n"))
     out = io.StringIO()
     address = f"{lab.primary.address}:{lab.primary.port}"
@@ -201,7 +201,7 @@ def test_a_wrong_password_is_said_and_nothing_is_kept(lab: Lab, monkeypatch: pyt
     assert Discovery.objects.get().password == ""
 
 
-def test_a_chain_is_found_as_it_is_and_stops_nothing(
+def test_chained_replica_is_discovered_and_blocks_nothing(
     lab: Lab, fleet: dict[str, Instance], monkeypatch: pytest.MonkeyPatch, operator: Client
 ) -> None:
     follow(lab, "replica-2", "replica-1")
@@ -220,9 +220,7 @@ def test_a_chain_is_found_as_it_is_and_stops_nothing(
     assert differences() == set()
 
 
-def test_a_failover_by_hand_stops_rebuilds_until_a_person_accepts_it(
-    lab: Lab, fleet: dict[str, Instance], operator: Client
-) -> None:
+def test_manual_failover_blocks_rebuilds_until_accepted(lab: Lab, fleet: dict[str, Instance], operator: Client) -> None:
     look(2)
     target, source = fleet["replica-2"], fleet["backup-1"]
     assert differences() == set()

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dbops.engine.backups.plan import BackupPlan, metadata_file_names
+from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Coordinates
@@ -20,8 +21,8 @@ STAGES = {
     BackupMethod.DUMP: ("tool", "see", "compress", "write", "sum"),
     BackupMethod.PHYSICAL: ("tool", "compress", "write", "sum"),
 }
-NOTHING_KEPT = "Nothing was published; what was written is removed. Replication of the instance was not touched."
-AGAIN = "Mend the cause on the host, and run the backup again."
+#: The entry of a known failure speaks of a rebuild; these are of a backup.
+NOTHING_KEPT = CATALOGUE["backup.failed"].state
 
 _BINLOG_POS = re.compile(r"filename '([^']*)', position '?(\d+)'?(?:,? GTID of the last change '([^']*)')?", re.DOTALL)
 #: What a dump program says in a good run. Anything else on its standard error is no good run.
@@ -92,13 +93,13 @@ def position_of(plan: BackupPlan, files: Mapping[str, str]) -> Coordinates:
     return Coordinates(found[1], int(found[2]), without_space(found[3] or ""))
 
 
-def _failure(code: str, found: str, next_step: str = AGAIN) -> RemoteFailure:
-    return RemoteFailure(code, "Making the backup", found=found, left=NOTHING_KEPT, next_step=next_step)
+def _failure(code: str, found: str) -> RemoteFailure:
+    return RemoteFailure(code, "Making the backup", cause=found)
 
 
 def _known_cause(known: KnownFailure, said: str) -> RemoteFailure:
     found = f"{known.sentence} ({said})"
-    return RemoteFailure(known.code, "Making the backup", found=found, left=NOTHING_KEPT, next_step=known.next_step)
+    return RemoteFailure(known.code, "Making the backup", cause=found, state=NOTHING_KEPT)
 
 
 def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
@@ -106,15 +107,13 @@ def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
     output = state.tails.get("out", "").strip()
     last = output.splitlines()[-1] if output else ""
     if state.status is JobStatus.VANISHED:
-        found = "the job is gone and left no exit status (killed, or the host was restarted)"
-        raise _failure("backup.vanished", found, "Look at the host's system log, and run the backup again.")
+        found = "the job ended without an exit status (killed, or the host restarted)"
+        raise _failure("backup.vanished", found)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         raise Refused(
             "backup.refused",
-            f"Looking at {plan.instance} before the backup",
-            found=last.removeprefix("REFUSED: "),
-            left="Nothing was written.",
-            next_step=AGAIN,
+            f"Checking {plan.instance} before the backup",
+            cause=last.removeprefix("REFUSED: "),
         )
     if state.exit_status != 0 and (last.startswith("FAILED: ") or not state.stages):
         killed = KILLED_STATUSES.get(state.exit_status or 0)
@@ -134,7 +133,6 @@ def _stages_must_have_worked(plan: BackupPlan, state: JobState, log: str) -> Non
             raise _failure(
                 "backup.killed",
                 f"the program of stage '{name}' was ended by signal {signal} ({said})",
-                "Look for the out-of-memory killer and for who else ends processes on that host, then run the backup again.",
             )
     if known := _known(state, log):
         raise _known_cause(known, said)

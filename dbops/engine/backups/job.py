@@ -12,10 +12,10 @@ from typing import Any
 from dbops.engine.backups.completeness import VerifiedBackup, judge_backup
 from dbops.engine.backups.plan import CREDENTIALS, JOB, BackupPlan, metadata_file_names, record_of
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.hosts import stall
-from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, Patience, RunJournal
+from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, DetachedJob, RunJournal
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.states import BackupMethod, Level
 
@@ -30,7 +30,21 @@ class BackupContext:
     credentials: str
     checkpoint: dict[str, Any]
     journal: RunJournal
-    patience: Patience = Patience()
+    stall: StallLimits = StallLimits(60.0, 1800.0)
+
+    @property
+    def job(self) -> DetachedJob:
+        return DetachedJob(JOB, self.jobs, self.clock, self.checkpoint, _stalled, self._not_ended)
+
+    def warn(self, text: str) -> None:
+        self.journal.say(text, level=Level.WARNING)
+
+    def _not_ended(self, found: str) -> Unreachable:
+        return Unreachable("backup.not_ended", f"Ending the backup of {self.plan.instance}", cause=found)
+
+
+def _stalled(found: str) -> RemoteFailure:
+    return RemoteFailure("backup.stalled", "Making the backup", cause=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +72,13 @@ def advance(site: BackupContext) -> PublishedBackup | None:
         Refused, RemoteFailure: the run has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    if not site.checkpoint.get("asked"):
-        site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
-        site.checkpoint["asked"] = True
-        site.journal.say(f"Runs on {site.plan.instance}'s host: {site.plan.command}")
-        site.journal.flush()
-    state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
+    site.job.begin(site.journal, lambda: site.journal.say(f"Runs on {site.plan.instance}'s host: {site.plan.command}"))
+    state = site.job.follow(lambda: _start(site))
     if state.status is JobStatus.ABSENT:
-        _start(site)
         return None
     if state.status is JobStatus.RUNNING:
-        _follow(site, state)
+        _report_progress(site, state)
+        site.job.watch(state, site.stall, site.warn)
         site.journal.check()
         return None
     whole = judge_backup(site.plan, state, _files(site, state))
@@ -84,25 +94,15 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
     """
     if not site.checkpoint.get("asked"):
         return
-    if site.jobs.stop(JOB).status is JobStatus.RUNNING:
-        # it sleeps in the kernel, on a disk or a network file system that does not answer, and may yet write
-        raise Unreachable(
-            "backup.not_ended",
-            f"Ending the backup of {site.plan.instance}",
-            found="its processes were killed and are still there",
-            left="Its partial file, and the hold on the instance.",
-            next_step="Look at the host's disks and network file systems. dbops asks again until the processes are gone.",
-        )
+    site.job.stop()
     kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
     if site.checkpoint.get("final") and not is_final_kept and not _withdraw(site):
         kept.add(site.plan.path)
     if kept:
         raise RemoteFailure(
             "backup.not_removed",
-            "Removing what the failed backup wrote",
-            found=", ".join(sorted(kept)),
-            left="It is hidden and carries no final name; the next run tries again.",
-            next_step="Look at the directory's owner and mode on the host.",
+            "Removing the files of the failed backup",
+            cause=", ".join(sorted(kept)),
         )
 
 
@@ -127,7 +127,7 @@ def _withdraw(site: BackupContext) -> bool:
         final["sha256"],
     )
     if result.exit_status is None:
-        raise Unreachable("ssh.lost", "Removing a failed backup", found="the connection ended before the answer")
+        raise Unreachable("ssh.lost", "Removing a failed backup", cause="the connection ended before the answer")
     if result.stdout.strip() == "another":
         site.journal.say(f"{plan.path} is not this run's file, and was left alone.", level=Level.WARNING)
     return result.exit_status == 0
@@ -159,7 +159,7 @@ def _start(site: BackupContext) -> None:
     )
 
 
-def _follow(site: BackupContext, state: JobState) -> None:
+def _report_progress(site: BackupContext, state: JobState) -> None:
     """Bytes of the file are those that the compressor has written; how far it is follows the last run, else what was read."""
     now = site.clock.now()
     written, read = state.counters.get("compress.write_bytes"), state.counters.get("compress.read_bytes")
@@ -171,24 +171,6 @@ def _follow(site: BackupContext, state: JobState) -> None:
             samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.checkpoint.get("began", now)
         )
         site.journal.progress(**{**known, "bytes": written, "read_bytes": read})
-    verdict = stall.check_stall(
-        site.checkpoint.get("watch"),
-        stall.signs_of(state.counters, state.tails),
-        now,
-        stall.StallLimits(site.patience.notice_seconds, site.patience.limit_seconds),
-    )
-    site.checkpoint["watch"] = verdict.checkpoint
-    if verdict.is_to_be_told:
-        text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
-        site.journal.say(text, level=Level.WARNING)
-    if verdict.is_stalled:
-        raise RemoteFailure(
-            "backup.stalled",
-            "Making the backup",
-            found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
-            left="The job is ended and its file removed.",
-            next_step="Look for a lock that the tool waits for, or a frozen disk. DBOPS_STALL_STOP_SECONDS sets how long is borne.",
-        )
 
 
 def _files(site: BackupContext, state: JobState) -> str:
@@ -228,9 +210,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         stdin=text.encode(),
     )
     if result.exit_status is None:
-        raise Unreachable(
-            "ssh.lost", "Giving the backup its final name", found="the connection ended before the answer"
-        )
+        raise Unreachable("ssh.lost", "Publishing the backup", cause="the connection ended before the answer")
     if result.exit_status == REFUSED_STATUS:
         # what stands there is somebody else's: nothing of ours may be looked for under that name
         del site.checkpoint["final"]
@@ -238,10 +218,8 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         said = f"{result.stdout}{result.stderr}".strip()[-400:]
         raise RemoteFailure(
             "backup.unpublished",
-            "Giving the backup its final name",
-            found=said or f"status {result.exit_status}",
-            left="The file is whole but is not published, and is removed; another file of that name is left alone.",
-            next_step="Look at the directory on the host, and run the backup again.",
+            "Publishing the backup",
+            cause=said or f"status {result.exit_status}",
         )
     for line in whole.warnings:
         site.journal.say(f"The dump program wrote: {line[:300]}", level=Level.WARNING)

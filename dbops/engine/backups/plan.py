@@ -118,18 +118,10 @@ def plan_backup(
         raise Refused(
             "backup.no_directory",
             doing,
-            found=f"the schedule {asked.schedule} does not say where it writes",
-            left="Nothing was written.",
-            next_step="Give the schedule a directory on the instance's host.",
+            cause=f"the schedule {asked.schedule} does not say where it writes",
         )
     if facts is None or facts.server is None or facts.host is None or facts.datadir is None:
-        raise Refused(
-            "backup.no_server",
-            doing,
-            found=_problem(facts),
-            left="Nothing was written.",
-            next_step="Look at the instance; the backup can be run again as soon as it answers.",
-        )
+        raise Refused("backup.no_server", doing, cause=_problem(facts))
     server, host = facts.server, facts.host
     flavor = flavor_for(server.version, server.flavor)
     is_dump = asked.method is BackupMethod.DUMP

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why something could not be read. ``code`` is an entry of ``docs/reference/errors.md``."""
+    """Why something could not be read. ``code`` is an entry of the error catalogue."""
 
     code: str
     text: str

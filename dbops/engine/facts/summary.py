@@ -1,4 +1,4 @@
-"""What a page about a thousand clusters needs of an instance's facts: a few columns instead of the whole record. Pure."""
+"""What a page about a thousand clusters needs of an instance's facts: a few columns instead of the whole record."""
 
 from dataclasses import dataclass
 
@@ -28,9 +28,9 @@ def summarize(facts: InstanceFacts) -> Summary:
     """Return what one probe found, in short."""
     server = facts.server
     if server is None:
-        problem = facts.server_problem.text if facts.server_problem else "the server does not answer"
+        problem = facts.server_problem.text if facts.server_problem else "the server does not respond"
     elif facts.host is None:
-        problem = facts.host_problem.text if facts.host_problem else "the host does not answer over SSH"
+        problem = facts.host_problem.text if facts.host_problem else "the host does not respond over SSH"
     else:
         problem = ""
     return Summary(
@@ -43,7 +43,7 @@ def summarize(facts: InstanceFacts) -> Summary:
 
 def _why_stopped(server: ServerFacts) -> str:
     if not server.replication:
-        return "replicates from nothing"
+        return "not replicating"
     for channel in server.replication:
         if not channel.is_running:
             error = channel.last_io_error or channel.last_sql_error
@@ -58,21 +58,21 @@ def _lag(server: ServerFacts) -> float | None:
 
 
 def judge(summary: Summary | None, role: Role, *, is_fresh: bool) -> tuple[str, str]:
-    """Return the word for an instance's state, and what it rests on. ``None``: no probe has finished yet."""
+    """Return the word for an instance's state, and what it rests on. ``None``: not probed."""
     if summary is None:
-        return "unknown", "no probe has finished yet"
+        return "unknown", "not probed"
     if not is_fresh:
-        return "unknown", "the last probe is too old to trust"
+        return "unknown", "the last probe is too old"
     if summary.problem:
         return "unreachable", summary.problem
     if role is Role.PRIMARY:
-        return ("warning", "the primary is read only") if summary.is_read_only else ("healthy", "takes writes")
+        return ("warning", "the primary is read-only") if summary.is_read_only else ("healthy", "writable")
     if summary.stopped:
         return "stopped", summary.stopped
     if summary.lag_seconds is None:
-        return "warning", "replicates, but its lag is not known"
+        return "warning", "replicating, lag unknown"
     if summary.lag_seconds > LAG_IS_HIGH_SECONDS:
         return "lagging", f"lags by {summary.lag_seconds:.0f} s"
     if not summary.is_read_only:
-        return "warning", "replicates, but takes writes: read_only is off"
-    return "healthy", "replicates"
+        return "warning", "replicating, but writable: read_only is off"
+    return "healthy", "replicating"

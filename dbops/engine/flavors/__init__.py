@@ -47,7 +47,6 @@ def flavor_for(version: str, version_comment: str = "") -> Flavor:
 def _refused(code: str, version: str, found: str) -> Refused:
     return Refused.unchanged(
         code,
-        f"Finding out what kind of server {version!r} is",
+        f"Detecting the type of server {version!r}",
         found,
-        "Rebuild this server by hand, or correct the version that it announces.",
     )

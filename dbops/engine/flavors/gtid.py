@@ -29,9 +29,7 @@ def _unreadable(text: str, part: str) -> RemoteFailure:
     return RemoteFailure(
         "gtid.unreadable",
         "Reading a GTID position",
-        found=f"{part!r} in {text[:200]!r}",
-        left="Nothing was changed.",
-        next_step="Read the position on the server by hand, and report this text if it is what the server shows.",
+        cause=f"{part!r} in {text[:200]!r}",
     )
 
 

@@ -26,9 +26,7 @@ def quoted(value: str, name: str) -> str:
         raise Refused(
             "credentials.unwritable",
             f"Writing the {name} into an option file",
-            found="it holds a line break or a NUL, or is too long: option files have no way to write that",
-            left="Nothing was changed.",
-            next_step=f"Give the account a {name} of one line.",
+            cause="it contains a line break or a NUL byte, or is too long for an option file",
         )
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

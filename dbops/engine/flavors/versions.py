@@ -23,9 +23,8 @@ def parse_version(text: str) -> Version:
         raise Refused(
             "flavor.unknown",
             "Reading a version",
-            found=f"{text!r} holds no version number",
-            left="Nothing was changed.",
-            next_step="Look at what the program prints for its version on that host.",
+            cause=f"{text!r} holds no version number",
+            next_step="Check which version the program prints on that host.",
         )
     major, minor, patch = found.groups()
     return int(major), int(minor), int(patch or 0)

@@ -117,6 +117,6 @@ def act(end: Endpoint, doing: str, script: str, *arguments: str, stdin: bytes = 
     if result.exit_status != 0:
         said = f"{result.stdout}{result.stderr}".strip()[-500:]
         raise RemoteFailure(
-            "host.script", f"{doing} on {end.name}", found=f"status {result.exit_status}: {said or 'no words'}"
+            "host.script", f"{doing} on {end.name}", cause=f"status {result.exit_status}: {said or 'no words'}"
         )
     return result.stdout

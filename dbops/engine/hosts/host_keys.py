@@ -54,8 +54,7 @@ def parse_host_key(line: str) -> HostKey:
         raise Refused(
             "ssh.bad_host_key",
             "Reading a pinned host key",
-            found=str(error),
-            next_step="Read the key from the host again and accept it",
+            cause=str(error),
         ) from None
     return HostKey(words[0], words[1], fingerprint_of_blob(blob))
 

@@ -1,11 +1,12 @@
-"""A detached job on a host: how its script reports, what its exit status means, and how long silence is accepted."""
+"""A detached job on a host: how it is found again, how its script reports, and what its exit status means."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dbops.engine.errors import Refused, RemoteFailure
-from dbops.engine.ports import JobState, JobStatus
+from dbops.engine.errors import Refused, RemoteFailure, Unreachable
+from dbops.engine.hosts.stall import StallLimits, check_stall, signs_of
+from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.states import Level
 
 #: Our scripts are bash; what a shell runs is POSIX sh.
@@ -29,25 +30,22 @@ def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = s
         raise RemoteFailure(
             "host.vanished",
             doing,
-            found="the process is gone and left no exit status (killed, or the host was restarted)",
-            left=left(),
-            next_step="Look at the host's system log, then rebuild again.",
+            cause="the process ended without an exit status (killed, or the host restarted)",
+            state=left(),
         )
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         raise Refused(
             "host.refused",
             doing,
-            found=last.removeprefix("REFUSED: "),
-            left=left() or "Nothing was changed.",
-            next_step="Look at the host, wait for a fresh probe, and plan again.",
+            cause=last.removeprefix("REFUSED: "),
+            state=left(),
         )
     if state.exit_status != 0:
         raise RemoteFailure(
             "host.job",
             doing,
-            found=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
-            left=left(),
-            next_step="Mend the cause on the host, then rebuild again.",
+            cause=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
+            state=left(),
         )
 
 
@@ -67,9 +65,73 @@ class RunJournal(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """Seconds without a byte or a line after which it is told, and after which the job is ended."""
+#: How long one look at a job waits on the host for its end, which is seen at once.
+LOOK_SECONDS = 0.8
+TAIL_LINES = 40
 
-    notice_seconds: float = 60.0
-    limit_seconds: float = 1800.0
+
+@dataclass(frozen=True, slots=True)
+class DetachedJob:
+    """A job that is started once, and that every later driver finds again by its name.
+
+    Args:
+        memory: plain data that survives the driver; the last look is kept under ``watch_key``.
+        stalled: makes the error of a job that shows no sign of life, from the words for how long.
+        not_ended: makes the error of a job that cannot be ended, from the words for what is there.
+    """
+
+    name: str
+    jobs: Jobs
+    clock: Clock
+    checkpoint: dict[str, Any]
+    stalled: Callable[[str], RemoteFailure]
+    not_ended: Callable[[str], Unreachable]
+    watch_key: str = "watch"
+
+    def begin(self, journal: RunJournal, before: Callable[[], None]) -> None:
+        """Note that the job may run from now on (``memory["asked"]``), once: a silent host is met before anything can have been started.
+
+        Args:
+            journal: keeps the note before the job is started.
+            before: what is done before the note.
+        """
+        if not self.checkpoint.get("asked"):
+            self.jobs.follow(self.name)
+            before()
+            self.checkpoint["asked"] = True
+            journal.flush()
+
+    def follow(self, start: Callable[[], Any], wait_seconds: float = LOOK_SECONDS) -> JobState:
+        """Return the job's state. One that is not there is started; its state is ``ABSENT`` until the next look."""
+        state = self.jobs.follow(self.name, wait_seconds=wait_seconds, tail_lines=TAIL_LINES)
+        if state.status is JobStatus.ABSENT:
+            start()
+        return state
+
+    def watch(self, state: JobState, limits: StallLimits, say: Callable[[str], None], signs: str = "") -> None:
+        """Report silence, and raise ``stalled`` for a job in which nothing moves for too long.
+
+        Args:
+            state: of the running job.
+            limits: of the phase that the job is in.
+            say: writes a warning into the history.
+            signs: of life; empty for the job's counters and logs.
+        """
+        signs = signs or signs_of(state.counters, state.tails)
+        look = check_stall(self.checkpoint.get(self.watch_key), signs, self.clock.now(), limits)
+        self.checkpoint[self.watch_key] = look.checkpoint
+        if look.is_to_be_told:
+            limit = f"; after {limits.limit_seconds:.0f} s it counts as stalled" if limits.limit_seconds else ""
+            say(f"Nothing has moved for {look.silent_seconds:.0f} s: no byte, no line of a log{limit}.")
+        if look.is_stalled:
+            raise self.stalled(f"no byte and no line of a log for {look.silent_seconds:.0f} s")
+
+    def stop(self) -> JobState:
+        """End the job, any number of times. Raises as ``Jobs``, and ``not_ended`` while it cannot be ended.
+
+        Such a job sleeps in the kernel, on a disk or a network file system that does not answer, and may yet write.
+        """
+        state = self.jobs.stop(self.name)
+        if state.status is JobStatus.RUNNING:
+            raise self.not_ended("processes did not exit after SIGKILL")
+        return state

@@ -104,9 +104,7 @@ def judge(state: JobState) -> MeasuredStream:
     raise RemoteFailure(
         "test.no_stream",
         "Pulling zeros from the source's host",
-        found=f"{count} bytes arrived; ssh ended with status {'not known' if status is None else status}: {said or 'no words'}",
-        left="Nothing was changed; the test's key is taken away again.",
-        next_step="Can the target's host reach the SSH of the source's host? Look at the address for streams, and at firewalls.",
+        cause=f"{count} bytes arrived; ssh ended with status {'not known' if status is None else status}: {said or 'no words'}",
     )
 
 

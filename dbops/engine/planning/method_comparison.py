@@ -57,7 +57,7 @@ def _compared(inputs: PlanInputs, method: Method) -> MethodComparison:
     try:
         plan = build_plan(inputs, method)
     except Refused as error:
-        return MethodComparison(*about, (error.found,))
+        return MethodComparison(*about, (error.cause,))
     return MethodComparison(
         *about,
         tuple(finding.seen for finding in plan.refusals),

@@ -89,9 +89,7 @@ def _too_little_is_known(inputs: PlanInputs, method: Method) -> Refused:
     return Refused(
         "plan.no_facts",
         f"Planning a rebuild of {inputs.target.name} from {inputs.source.name}",
-        found=_what_is_missing(inputs, method),
-        left="Nothing was changed.",
-        next_step="Wait for a probe that succeeds, or mend what stops it.",
+        cause=_what_is_missing(inputs, method),
     )
 
 

@@ -13,11 +13,6 @@ from dbops.engine.hosts.tool_output import first_of
 from dbops.engine.rebuilds.copy_check import CopyEvidence, first_cause
 
 DOING = "Checking that the backup arrived whole"
-LEFT = "The new data directory is incomplete and is not used. The old data is where the plan says."
-LOOK_AT_DISK = (
-    "The file has changed since it was made: look at the disk it lies on, remove that backup, choose another way."
-)
-AGAIN = "Read the logs of the step, mend the cause, and rebuild again."
 #: How zstd 1.5, mbstream 10.11 and xbstream 8.0 say that what they read is damaged.
 DAMAGED = re.compile(r"invalid checksum|wrong chunk magic|corrupt|decoding error|checksum error", re.IGNORECASE)
 
@@ -45,17 +40,17 @@ def judge_load(archive: Archive, evidence: FetchEvidence) -> None:
     problem = _broken(archive, evidence) or _refused(evidence) or first_cause(evidence.copy)
     if not problem and evidence.statuses.get("server") != 0:
         found = f"the server that loaded the dump ended with status {evidence.statuses.get('server')}"
-        problem = "dump.server", found, "Read the server's error log on the target, then rebuild again."
+        problem = "dump.server", found
     if problem:
-        code, found, advice = problem
-        raise RemoteFailure(code, "Checking that the dump was loaded whole", found=found, left=LEFT, next_step=advice)
+        code, found = problem
+        raise RemoteFailure(code, "Checking that the dump was loaded whole", cause=found)
 
 
-def _refused(evidence: FetchEvidence) -> tuple[str, str, str] | None:
+def _refused(evidence: FetchEvidence) -> tuple[str, str] | None:
     said = next((line for line in evidence.copy.unpack_log.splitlines() if line.startswith("ERROR ")), "")
     if not said:
         return None
-    return "dump.load", f"the server refused a statement of the dump: {said[:500]}", AGAIN
+    return "dump.load", f"the server refused a statement of the dump: {said[:500]}"
 
 
 def judge_fetch(flavor: Flavor, archive: Archive, evidence: FetchEvidence) -> Checkpoints:
@@ -67,26 +62,25 @@ def judge_fetch(flavor: Flavor, archive: Archive, evidence: FetchEvidence) -> Ch
     """
     problem = _broken(archive, evidence) or first_cause(evidence.copy) or _incomplete(flavor, evidence)
     if problem:
-        code, found, advice = problem
-        raise RemoteFailure(code, DOING, found=found, left=LEFT, next_step=advice)
+        code, found = problem
+        raise RemoteFailure(code, DOING, cause=found)
     return flavor.parse_checkpoints(first_of(flavor, "checkpoints", evidence.copy.target_files) or "")
 
 
-def _broken(archive: Archive, evidence: FetchEvidence) -> tuple[str, str, str] | None:
+def _broken(archive: Archive, evidence: FetchEvidence) -> tuple[str, str] | None:
     """What came is not what was published: whatever else the tools said of it is a consequence.
 
     Whoever unpacks sees a damaged chunk first and ends the pipe with it, before all of the file was added up.
     """
     disk = known_failure(evidence.copy.unpack_log.splitlines())
     if disk and disk.code == "stream.disk_full":
-        return disk.code, disk.sentence, disk.next_step
+        return disk.code, disk.sentence
     for tool, log in (("zstd", evidence.decompress_log), ("the unpacking tool", evidence.copy.unpack_log)):
         said = next((line for line in log.splitlines() if DAMAGED.search(line)), "")
         if said:
             return (
                 "archive.damaged",
                 f"of the file of backup run {archive.run} {tool} said: {said[-300:]}",
-                LOOK_AT_DISK,
             )
     if evidence.copy.transport_status != 0 or evidence.statuses.get("see") != 0:
         return None
@@ -94,20 +88,19 @@ def _broken(archive: Archive, evidence: FetchEvidence) -> tuple[str, str, str] |
         return (
             "archive.damaged",
             f"the file of backup run {archive.run} arrived with checksum {evidence.sum or '(none)'}, published was {archive.sha256}",
-            LOOK_AT_DISK,
         )
     if evidence.statuses.get("decompress") != 0:
         said = evidence.decompress_log.strip()[-300:] or "(nothing)"
-        return "archive.decompress", f"zstd ended with status {evidence.statuses.get('decompress')}: {said}", AGAIN
+        return "archive.decompress", f"zstd ended with status {evidence.statuses.get('decompress')}: {said}"
     return None
 
 
-def _incomplete(flavor: Flavor, evidence: FetchEvidence) -> tuple[str, str, str] | None:
+def _incomplete(flavor: Flavor, evidence: FetchEvidence) -> tuple[str, str] | None:
     """Every status is 0: ask for everything else that a whole copy has."""
     if said := evidence.copy.unpack_log.strip():
-        return "stream.unpack_complained", f"the unpacking tool wrote: {said[-500:]}", AGAIN
+        return "stream.unpack_complained", f"the unpacking tool wrote: {said[-500:]}"
     for kind in ("last", "info", "checkpoints", "binlog"):
         if not first_of(flavor, kind, evidence.copy.target_files):
             names = " or ".join(flavor.metadata_files[kind])
-            return "stream.truncated", f"{names} did not arrive: the backup ended early", AGAIN
+            return "stream.truncated", f"{names} did not arrive: the backup ended early"
     return None

@@ -26,17 +26,14 @@ LIBRARY = "mysql_clone.so"
 ACCOUNT_DAYS = 2
 
 DOING = "Checking that the clone is whole"
-LEFT = "The new data directory is of no use. The old data is where the plan says."
-BROKEN_OFF = (
-    "The connection to the source's server broke off: look whether it runs and at its error log; then rebuild again."
-)
+BROKEN_OFF = "Check that the source's server is running, and its error log. Then rebuild again."
 #: What a server's number in a failed clone means for the person who reads it.
 ADVICE = {
     **dict.fromkeys(("1158", "1159", "1160", "1161", "2013"), BROKEN_OFF),
-    "3862": "The donor's own words say why: look whether its server runs and its error log; then rebuild again.",
-    "3869": "The target does not take this address as a donor: correct the source's address in the inventory.",
+    "3862": "Check the source's error in the message, its server and its error log. Then rebuild again.",
+    "3869": "The target rejects this donor address. Correct the source's address in the inventory.",
     "3957": "Raise max_allowed_packet on both servers to 2 MiB or more.",
-    "1317": "Somebody ended the statement: rebuild again.",
+    "1317": "The statement was killed. Rebuild again.",
 }
 _SERVER_ERROR = re.compile(r"ERROR (\d+) \([0-9A-Z]{5}\)")
 
@@ -151,32 +148,26 @@ def judge_clone(evidence: CloneEvidence) -> str:
     """
     found = _SERVER_ERROR.search(evidence.said)
     if found and found[1] != "3707":
-        advice = ADVICE.get(found[1], "Mend what the server says, then rebuild again.")
+        advice = ADVICE.get(found[1], "")
         said = _words(evidence.said)
-        raise RemoteFailure("clone.failed", "Cloning the source", found=said, left=LEFT, next_step=advice)
+        raise RemoteFailure("clone.failed", "Cloning the source", cause=said, next_step=advice)
     if evidence.statuses.get("clone") != 0:
         found_text = evidence.last or _words(evidence.said) or "it ended without a word"
-        raise RemoteFailure(
-            "clone.failed", "Cloning the source", found=found_text, left=LEFT, next_step="Rebuild again."
-        )
+        raise RemoteFailure("clone.failed", "Cloning the source", cause=found_text, next_step="Rebuild again.")
     outcome = evidence.outcome
     if outcome.get("state") != "Completed" or outcome.get("error") != "0" or not outcome.get("gtid"):
         told = ", ".join(f"{key} {value}" for key, value in outcome.items() if value) or evidence.last or "nothing"
         raise RemoteFailure(
             "clone.incomplete",
             DOING,
-            found=f"after its restart the server says: {told}",
-            left=LEFT,
-            next_step="Rebuild again.",
+            cause=f"after its restart the server says: {told}",
         )
     if evidence.statuses.get("server") != 0:
         raise RemoteFailure(
             "clone.server",
             DOING,
-            found=evidence.last
+            cause=evidence.last
             or f"the server that took the clone ended with status {evidence.statuses.get('server')}",
-            left=LEFT,
-            next_step="Read the log of the step, then rebuild again.",
         )
     return outcome["gtid"]
 

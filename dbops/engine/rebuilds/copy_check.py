@@ -40,13 +40,11 @@ def judge_copy(flavor: Flavor, evidence: CopyEvidence) -> tuple[BackupInfo, Chec
     """
     problem = first_cause(evidence) or _missing(flavor, evidence)
     if problem:
-        code, found, advice = problem
+        code, found = problem
         raise RemoteFailure(
             code,
             DOING,
-            found=found,
-            left="The new data directory is incomplete and is not used. The old data is where the plan says.",
-            next_step=advice,
+            cause=found,
         )
     info = flavor.parse_info(first_of(flavor, "info", evidence.target_files) or "")
     return info, flavor.parse_checkpoints(first_of(flavor, "checkpoints", evidence.target_files) or "")
@@ -56,7 +54,7 @@ def _statuses(evidence: CopyEvidence) -> str:
     return f"source backup {evidence.source_status}, transport {evidence.transport_status}, unpack {evidence.unpack_status}"
 
 
-def first_cause(evidence: CopyEvidence) -> tuple[str, str, str] | None:
+def first_cause(evidence: CopyEvidence) -> tuple[str, str] | None:
     """The source's log is asked first only when the receiver is well: a full disk there breaks the pipe for the source."""
     failed = (evidence.source_status, evidence.transport_status, evidence.unpack_status) != (0, 0, 0)
     if not failed:
@@ -71,20 +69,19 @@ def first_cause(evidence: CopyEvidence) -> tuple[str, str, str] | None:
         if known.code in CONSEQUENCES:
             consequence = consequence or known
             continue
-        return known.code, f"{known.sentence} ({_statuses(evidence)})", known.next_step
+        return known.code, f"{known.sentence} ({_statuses(evidence)})"
     if lost := _lost_link(evidence):
         return lost
     if consequence:
-        return consequence.code, f"{consequence.sentence} ({_statuses(evidence)})", consequence.next_step
+        return consequence.code, f"{consequence.sentence} ({_statuses(evidence)})"
     tail = "\n".join((evidence.source_log or evidence.transport_log or evidence.unpack_log).splitlines()[-3:])
     return (
         "stream.failed",
         f"{_statuses(evidence)}. Last lines: {tail}",
-        "Read both logs, mend the cause, and rebuild again.",
     )
 
 
-def _lost_status(evidence: CopyEvidence) -> tuple[str, str, str] | None:
+def _lost_status(evidence: CopyEvidence) -> tuple[str, str] | None:
     """The tool has said that it completed, all was unpacked, and nobody wrote down how the tool ended.
 
     Whoever waited for it was killed: ssh then ends like a lost link, and the link is not to blame.
@@ -94,7 +91,6 @@ def _lost_status(evidence: CopyEvidence) -> tuple[str, str, str] | None:
     return (
         "stream.unproven",
         f"the backup tool on the source said that it completed, but its exit status is lost ({_statuses(evidence)})",
-        "Look for who ends processes on the source (out-of-memory killer, login limits), then rebuild again.",
     )
 
 
@@ -103,7 +99,7 @@ def _says_completed(evidence: CopyEvidence) -> bool:
     return bool(lines) and lines[-1].rstrip().endswith("completed OK!")
 
 
-def _lost_link(evidence: CopyEvidence) -> tuple[str, str, str] | None:
+def _lost_link(evidence: CopyEvidence) -> tuple[str, str] | None:
     """A connection that is reset or damaged ends ssh, often without a word that is known; the unpacking tool saw its input end."""
     unpack = known_failure(evidence.unpack_log.splitlines())
     input_ended = evidence.unpack_status == 0 or (unpack is not None and unpack.code == "stream.truncated")
@@ -113,7 +109,6 @@ def _lost_link(evidence: CopyEvidence) -> tuple[str, str, str] | None:
     return (
         "transport.lost",
         f"SSH between target and source broke off, saying: {said[-1] if said else '(nothing)'} ({_statuses(evidence)})",
-        "Look at the network and at the source's sshd, then rebuild again.",
     )
 
 
@@ -125,7 +120,7 @@ def receiver_has_failed(evidence: CopyEvidence) -> bool:
     return known is not None and known.code not in CONSEQUENCES
 
 
-def _killed(evidence: CopyEvidence) -> tuple[str, str, str] | None:
+def _killed(evidence: CopyEvidence) -> tuple[str, str] | None:
     """What ends by signal 9 says nothing itself, and the other end only sees that the pipe broke."""
     for what, status in (
         ("unpacking tool on the target", evidence.unpack_status),
@@ -135,38 +130,35 @@ def _killed(evidence: CopyEvidence) -> tuple[str, str, str] | None:
             return (
                 "stream.killed",
                 f"the {what} was ended by signal {KILLED_STATUSES[status]} ({_statuses(evidence)})",
-                "Look for the out-of-memory killer and for who else ends processes on that host, then rebuild again.",
             )
     return None
 
 
-def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str, str] | None:
+def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str] | None:
     """All statuses are 0: ask for everything else that a whole copy has."""
-    again = "Rebuild again. If it comes back, look at the network and at both hosts' system logs."
     if not _says_completed(evidence):
         lines = evidence.source_log.rstrip().splitlines()
         return (
             "stream.not_completed",
             f"the backup tool's last line is not 'completed OK!' but: {lines[-1] if lines else '(nothing)'}",
-            again,
         )
     if OTHER_DATADIR in evidence.source_log:
-        return "backup.other_datadir", "the backup tool read another data directory than the server's own", again
+        return "backup.other_datadir", "the backup tool read another data directory than the server's own"
     if evidence.unpack_log.strip():
         known = known_failure(evidence.unpack_log.splitlines())
         if known is not None and known.code == DISK_FULL:
-            return known.code, f"{known.sentence} ({_statuses(evidence)})", known.next_step
-        return "stream.unpack_complained", f"the unpacking tool wrote: {evidence.unpack_log.strip()[-500:]}", again
+            return known.code, f"{known.sentence} ({_statuses(evidence)})"
+        return "stream.unpack_complained", f"the unpacking tool wrote: {evidence.unpack_log.strip()[-500:]}"
     for kind in ("last", "info", "checkpoints", "binlog"):
         if not first_of(flavor, kind, evidence.target_files):
             names = " or ".join(flavor.metadata_files[kind])
-            return "stream.truncated", f"{names} did not arrive: the stream ended early", again
+            return "stream.truncated", f"{names} did not arrive: the stream ended early"
     for kind in ("info", "checkpoints"):
         sent, arrived = first_of(flavor, kind, evidence.source_files), first_of(flavor, kind, evidence.target_files)
         if sent is None:
-            return "stream.unproven", f"the source kept no {flavor.metadata_files[kind][0]} to compare with", again
+            return "stream.unproven", f"the source kept no {flavor.metadata_files[kind][0]} to compare with"
         if not _agree(flavor, kind, sent, arrived or ""):
-            return "stream.other_run", f"{flavor.metadata_files[kind][0]} differs between source and target", again
+            return "stream.other_run", f"{flavor.metadata_files[kind][0]} differs between source and target"
     return None
 
 

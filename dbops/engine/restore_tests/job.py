@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure, Unreachable
-from dbops.engine.hosts import stall
 from dbops.engine.hosts.access import Endpoint, HostAccess, remove_run
-from dbops.engine.hosts.jobs import IN_BASH, Patience, RunJournal
+from dbops.engine.hosts.jobs import IN_BASH, LOOK_SECONDS, DetachedJob, RunJournal
 from dbops.engine.hosts.scripts import load
-from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
+from dbops.engine.hosts.stall import StallLimits
+from dbops.engine.ports import Clock, Jobs, JobStatus
 from dbops.engine.restore_tests.plan import JOB, REMOVAL, RestoreTestPlan
 from dbops.engine.restore_tests.result import (
-    FAILURES,
     ExpectedContents,
     RestoreTestResult,
     judge_restore_test,
@@ -70,9 +69,8 @@ def _must_be_machine(end: Endpoint, machine: str) -> None:
     raise Refused(
         "restore_test.refused",
         f"Opening the way to the backup on {end.name}",
-        found=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
-        left="Nothing was written.",
-        next_step="Look at the inventory: does this address still lead to the machine that was meant?",
+        cause=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
+        next_step="Check whether the address in the inventory still leads to the intended machine.",
     )
 
 
@@ -89,9 +87,29 @@ class RestoreTestContext:
     checkpoint: dict[str, Any]
     journal: RunJournal
     expected: Callable[[], ExpectedContents]
-    patience: Patience = Patience()
+    stall: StallLimits = StallLimits(60.0, 1800.0)
     way: FileAccess | None = None
     silent_seconds: float = 120.0
+
+    @property
+    def job(self) -> DetachedJob:
+        return DetachedJob(JOB, self.jobs, self.clock, self.checkpoint, self._stalled, self._not_ended)
+
+    def warn(self, text: str) -> None:
+        self.journal.say(text, level=Level.WARNING)
+
+    def open_way(self) -> None:
+        """Let a key in on the host that has the file, if the file is elsewhere. The note comes first: it is to be taken away again."""
+        if self.way:
+            self.checkpoint["opened"] = True
+            self.journal.flush()
+            self.way.open()
+
+    def _stalled(self, found: str) -> RemoteFailure:
+        return RemoteFailure("restore_test.stalled", f"Testing the restore of {self.plan.path}", cause=found)
+
+    def _not_ended(self, found: str) -> Unreachable:
+        return Unreachable("restore_test.not_ended", f"Stopping the restore test of {self.plan.path}", cause=found)
 
 
 def advance(site: RestoreTestContext) -> RestoreTestResult | None:
@@ -102,23 +120,14 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
         Refused, RemoteFailure: the proof has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    if not site.checkpoint.get("asked"):
-        site.jobs.follow(JOB)  # a silent host is met here, before anything can have been started
-        if site.way:
-            site.checkpoint["opened"] = True
-            site.journal.flush()
-            site.way.open()
-        site.checkpoint["asked"] = True
-        site.journal.flush()
-    state = site.jobs.follow(JOB, wait_seconds=0.8, tail_lines=40)
+    scripts = ("common", "pipes", "restore_test_scratch", "run_restore_test")
+    site.job.begin(site.journal, site.open_way)
+    state = site.job.follow(lambda: site.jobs.start(JOB, load(*scripts), *site.plan.arguments()))
     if state.status is JobStatus.ABSENT:
-        site.jobs.start(
-            JOB, load("common", "pipes", "restore_test_scratch", "run_restore_test"), *site.plan.arguments()
-        )
         return None
     site.checkpoint["steps"] = read_steps(state.tails.get("steps", ""))
     if state.status is JobStatus.RUNNING:
-        _watch(site, state)
+        site.job.watch(state, site.stall, site.warn)
         site.journal.check()
         return None
     is_good = state.status is JobStatus.ENDED and state.exit_status == 0
@@ -126,27 +135,6 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
     is_whole = len(counts) < COUNTS_BYTES  # of a list that was cut nothing can be said to be missing
     expected = site.expected() if is_good and is_whole else ExpectedContents()
     return judge_restore_test(site.plan.source, site.plan.path, state, counts.decode("utf-8", "replace"), expected)
-
-
-def _watch(site: RestoreTestContext, state: JobState) -> None:
-    verdict = stall.check_stall(
-        site.checkpoint.get("watch"),
-        stall.signs_of(state.counters, state.tails),
-        site.clock.now(),
-        stall.StallLimits(site.patience.notice_seconds, site.patience.limit_seconds),
-    )
-    site.checkpoint["watch"] = verdict.checkpoint
-    if verdict.is_to_be_told:
-        text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log."
-        site.journal.say(text, level=Level.WARNING)
-    if verdict.is_stalled:
-        raise RemoteFailure(
-            "restore_test.stalled",
-            f"Proving the backup {site.plan.path}",
-            found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
-            left="The job is ended and its directory removed.",
-            next_step="Look for a frozen disk on the host. DBOPS_STALL_PREPARE_SECONDS sets how long is borne.",
-        )
 
 
 def clean_up(site: RestoreTestContext) -> bool:
@@ -161,14 +149,7 @@ def clean_up(site: RestoreTestContext) -> bool:
     if not site.checkpoint.get("asked"):
         return _must_be_closed(site)
     if not site.checkpoint.get("stopped"):
-        if site.jobs.stop(JOB).status is JobStatus.RUNNING:
-            raise Unreachable(
-                "restore_test.not_ended",
-                f"Ending the proof of {site.plan.path}",
-                found="its processes were killed and are still there",
-                left=f"{site.plan.scratch}",
-                next_step="Look at the host's disks. dbops asks again until the processes are gone.",
-            )
+        site.job.stop()
         site.checkpoint["stopped"] = True
     trouble = _trouble_in_closing(site)
     is_gone = remove(site.jobs, site.plan, REMOVAL)
@@ -198,10 +179,9 @@ def _trouble_in_closing(site: RestoreTestContext) -> DbopsError | None:
 def _stays_open(plan: RestoreTestPlan, trouble: DbopsError) -> RemoteFailure:
     return RemoteFailure(
         "restore_test.not_removed",
-        f"Removing what the proof of {plan.path} made on {plan.holder}",
-        found=str(trouble),
-        left="A key that may read that one backup, until it expires.",
-        next_step=FAILURES["not_removed"],
+        f"Removing the files of the restore test of {plan.path} on {plan.holder}",
+        cause=str(trouble),
+        state="A key that can read this one backup remains until it expires.",
     )
 
 
@@ -228,7 +208,7 @@ def remove_leftovers(jobs: Jobs, plan: RestoreTestPlan, name: str, way: FileAcce
 
 def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     """Remove what the proof of a plan made. Return whether it is done; raises as ``clean_up``. ``name``: of this removal's job."""
-    state = jobs.follow(name, wait_seconds=0.8)
+    state = jobs.follow(name, wait_seconds=LOOK_SECONDS)
     if state.status is JobStatus.ABSENT:
         jobs.start(
             name,
@@ -245,8 +225,7 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     said = state.tails.get("out", "").strip().removeprefix("FAILED: not_removed ")[-400:]
     raise RemoteFailure(
         "restore_test.not_removed",
-        f"Removing what the proof of {plan.path} made",
-        found=said or f"the removal ended with status {state.exit_status}",
-        left=f"{plan.scratch} on the host.",
-        next_step=FAILURES["not_removed"],
+        f"Removing the files of the restore test of {plan.path}",
+        cause=said or f"the removal ended with status {state.exit_status}",
+        state=f"{plan.scratch} remains on the host.",
     )

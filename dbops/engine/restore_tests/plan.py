@@ -136,18 +136,18 @@ def plan_restore_test(
     server: ServerFacts | None,
     elsewhere: RemoteFile | None = None,
 ) -> RestoreTestPlan:
-    """Return what a proof will do.
+    """Plan one restore test.
 
     Args:
-        proof, archive: its id on the host, hexadecimal; the backup.
-        host: as a probe of this moment saw it.
-        owner, limits: the system account whose server would own such data; from the settings.
-        server: of the source, where it answers: how much redo log there may be to apply, and how it writes names of tables.
-        elsewhere: where the file lies on another host.
+        restore_test, archive: its id on the host (hexadecimal), and the backup.
+        host: facts of the host, from a probe of this moment.
+        owner, limits: the account whose server would own the data; limits from the settings.
+        server: facts of the source if it answers: the redo capacity, and how it writes table names.
+        elsewhere: where the file is, if it is on another host.
 
     Raises:
-        Refused: its flavor is not known (``flavor.unknown``, ``flavor.unsupported``), the host has less memory free than the
-            least of a preparation (``restore_test.memory``), or a chosen host's tool does not fit the backup (``restore_test.tool``).
+        Refused: unknown flavor (``flavor.unknown``, ``flavor.unsupported``), too little free memory (``restore_test.memory``), or
+            a tool that does not fit the backup (``restore_test.tool``).
     """
     flavor = flavor_for(archive.version, archive.flavor)
     place = limits.directory or (elsewhere.place if elsewhere else archive.path.rpartition("/")[0])
@@ -214,10 +214,8 @@ def _must_have_memory(archive: Archive, host: HostFacts, needed: int) -> None:
         return
     raise Refused(
         "restore_test.memory",
-        f"Planning the proof of {archive.path}",
-        found=f"{host.memory_available_bytes // MIB} MiB of memory are free on {host.hostname}, and {needed // MIB} MiB are needed",
-        left="Nothing was written.",
-        next_step="Free memory on the host; the proof is tried again with the next backup, or by hand.",
+        f"Planning the restore test of {archive.path}",
+        cause=f"{host.memory_available_bytes // MIB} MiB of memory are free on {host.hostname}, and {needed // MIB} MiB are needed",
     )
 
 
@@ -229,10 +227,8 @@ def _tool_of(archive: Archive, host: HostFacts, flavor: Flavor, *, must_fit: boo
         return tool
     raise Refused(
         "restore_test.tool",
-        f"Planning the proof of {archive.path}",
-        found=f"on {host.hostname}: {problem}",
-        left="Nothing was written.",
-        next_step="Install the tool of the backup's version there, or choose another host for the cluster's proofs.",
+        f"Planning the restore test of {archive.path}",
+        cause=f"on {host.hostname}: {problem}",
     )
 
 

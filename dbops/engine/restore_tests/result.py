@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
+from dbops.engine.catalogue.entries import NOT_WRITTEN
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs
 from dbops.engine.ports import JobState, JobStatus
@@ -19,24 +20,13 @@ STEPS = {
     "stop": "Stop that server",
     "remove": "Remove everything",
 }
-#: First words with which ``prove_backup.sh`` fails, and what to do then.
-FAILURES = {
-    "space": "Free space on the host, or set DBOPS_RESTORE_TEST_DIRECTORY, then prove it again.",
-    "killed": "Look at the host's system log and its memory: the kernel kills what it has none for. Then prove the backup again.",
-    "transport": "Look at the link between the two hosts, and at the disk that has the file; then prove the backup again.",
-    "damaged": "This file cannot be restored. Look at its disk, make a new backup now, and keep an older one that is proven.",
-    "unpack": "Make a new backup and prove that; an older one that is proven is what can be restored now.",
-    "outside": "Such data cannot be proven beside the server that uses it: restore it by hand elsewhere (docs/how-to/restore-tests.md).",
-    "prepare": "This backup cannot be restored as it is. Make a new one and prove that; keep an older one that is proven.",
-    "start": "Look at what the server said. Where it needs a plugin or key of its own, the proof is to be made by hand.",
-    "tables": "The backup holds damaged tables. Check the same tables on the source now, and keep an older backup that is proven.",
-    "not_removed": "Look at the directory on the host, and remove it. The next proof on this host tries it again.",
-}
+#: First words with which ``prove_backup.sh`` fails; each is a code.
+FAILURES = (
+    *("space", "killed", "transport", "damaged", "unpack", "outside", "prepare", "start", "tables", "not_removed"),
+)
 #: First words with which it refuses where the backup is not to blame, by who has to act: each has a code of its own, for such an end
 #: says nothing of the backup.
 OPERATORS, HOSTS = ("tool", "memory"), ("space", "transport")
-GONE = "Everything that the proof made is removed. No running server was touched."
-AGAIN = "Mend the cause on the host, then prove the backup again."
 #: A table is worth a word when it lost more than this part of its rows since the last proof, if it had so many.
 LOST_PART, LEAST_ROWS = 0.5, 1000
 #: So many tables are kept by name, the largest; missing ones are named up to a few.
@@ -117,28 +107,26 @@ def judge_restore_test(
             (``restore_test.refused``); nothing was written.
         RemoteFailure: why the backup, or the host, did not do.
     """
-    doing = f"Proving the backup {path} of {source}"
+    doing = f"Testing the restore of {path} of {source}"
     output = state.tails.get("out", "").strip()
     last = output.splitlines()[-1] if output else ""
     if state.status is JobStatus.VANISHED:
-        found = "the job is gone and left no exit status (killed, or the host was restarted)"
-        raise RemoteFailure("restore_test.vanished", doing, found=found, left=GONE, next_step=AGAIN)
+        found = "the job ended without an exit status (killed, or the host restarted)"
+        raise RemoteFailure("restore_test.vanished", doing, cause=found)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         _refuse(doing, last.removeprefix("REFUSED: "))
     if state.exit_status != 0:
         _fail(doing, last.removeprefix("FAILED: "), state.exit_status)
     facts = pairs(state.tails.get("facts", ""))
     if not facts.get("checked", "").isdigit():
-        raise RemoteFailure(
-            "restore_test.failed", doing, found="the job ended well and left no figures", left=GONE, next_step=AGAIN
-        )
+        raise RemoteFailure("restore_test.failed", doing, cause="the job ended well and left no figures")
     counts = read_counts(counts_text)
     missing = sorted(expected.older - counts.keys())
     # A table that was renamed since keeps its age (MySQL 8.0 and newer) and is in the backup under its old name.
     if len(missing) > len(counts.keys() - expected.now):
         named = ", ".join(f"{schema}.{name}" for schema, name in missing[:NAMED])
         found = f"{len(missing)} tables that are older than the backup are not in it: {named}"
-        raise RemoteFailure("restore_test.tables", doing, found=found, left=GONE, next_step=FAILURES["tables"])
+        raise RemoteFailure("restore_test.tables", doing, cause=found)
     renamed = [f"{schema}.{name} is older than the backup and not in it: was it renamed?" for schema, name in missing]
     warnings = (*renamed, *_unlike(counts, expected.last))
     return RestoreTestResult(int(facts["checked"]), int(facts["rows"]), counts, warnings)
@@ -147,19 +135,17 @@ def judge_restore_test(
 def _refuse(doing: str, said: str) -> NoReturn:
     kind, _, found = said.partition(" ")
     if kind in HOSTS:
-        raise RemoteFailure(
-            f"restore_test.{kind}", doing, found=found, left="Nothing was written.", next_step=FAILURES[kind]
-        )
+        raise RemoteFailure(f"restore_test.{kind}", doing, cause=found, state=NOT_WRITTEN)
     code, found = (kind, found) if kind in OPERATORS else ("refused", said)
-    raise Refused(f"restore_test.{code}", doing, found=found, left="Nothing was written.", next_step=AGAIN)
+    raise Refused(f"restore_test.{code}", doing, cause=found)
 
 
 def _fail(doing: str, said: str, exit_status: int | None) -> None:
     kind, _, found = said.partition(" ")
     if kind in FAILURES:
-        raise RemoteFailure(f"restore_test.{kind}", doing, found=found, left=GONE, next_step=FAILURES[kind])
+        raise RemoteFailure(f"restore_test.{kind}", doing, cause=found)
     found = said or f"exit status {exit_status}, without a word"
-    raise RemoteFailure("restore_test.failed", doing, found=found, left=GONE, next_step=AGAIN)
+    raise RemoteFailure("restore_test.failed", doing, cause=found)
 
 
 def read_counts(text: str) -> dict[Table, int]:

@@ -17,6 +17,8 @@ LEARNED_RUNS = 20
 #: Fewer runs than this do not tell what 9 of 10 take.
 LEAST_RUNS = 3
 NONE_HAS_ENDED = "none like it has ended yet, so nobody knows how long it takes"
+#: Shorter durations have one decimal.
+TENTHS_BELOW_SECONDS = 10
 
 
 class Basis(StrEnum):
@@ -209,7 +211,9 @@ def expected_end(started_at: datetime, duration: Duration | None, now: datetime)
 
 
 def spell(seconds: float) -> str:
-    """Return seconds in words: ``42 s``, ``7 min``, ``3 h 05 min``, ``2 d 3 h``."""
+    """Return seconds in words: ``4.2 s``, ``42 s``, ``7 min``, ``3 h 05 min``, ``2 d 3 h``."""
+    if tenths := in_tenths(seconds):
+        return tenths
     whole = max(0, round(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -218,3 +222,9 @@ def spell(seconds: float) -> str:
     if whole < 86400:
         return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
+
+
+def in_tenths(seconds: float) -> str:
+    """Return ``4.2 s`` for what is shorter than ten seconds; ``""`` for what is longer, and for whole seconds."""
+    tenths = round(max(0.0, seconds), 1)
+    return f"{tenths} s" if tenths < TENTHS_BELOW_SECONDS and not float(seconds).is_integer() else ""

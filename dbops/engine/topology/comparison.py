@@ -75,10 +75,10 @@ def _followers(cluster: KnownCluster, leader: StoredInstance) -> list[StoredInst
 
 
 def leaders(cluster: KnownCluster) -> Iterator[Judgement]:
-    """A member that takes writes, replicates from nobody and is followed is a primary: the one, or one more.
+    """A writable member that does not replicate and has replicas is a primary: the only one, or a second one.
 
-    Rests on itself, on whoever follows it, and on the stored primary where that answers. Where it does not, the failover stands all
-    the same: that it is gone is why there was one.
+    Rests on itself, on its replicas, and on the stored primary if that responds. If not, the failover counts as well: the loss of the
+    primary is its cause.
     """
     primary = cluster.primary
     for member in _others(cluster):
@@ -89,16 +89,16 @@ def leaders(cluster: KnownCluster) -> Iterator[Judgement]:
             continue
         followers = _followers(cluster, member) if _is_top(server) else []
         was = primary.name if primary else ""
-        told = f"{member.name} takes writes and {_names(followers)} from it"
+        told = f"{member.name} is writable and {_names(followers)} from {member.name}"
         rests_on = (*followers, primary)
         state = _state_of_old(cluster, primary, member, followers)
         there = bool(followers) and (None if state is None else state != "")
         yield _judge("failover", member, there, f"{told}; {was} {state}.".strip(), about=was, rests_on=rests_on)
         is_silent = primary is not None and not cluster.is_read(primary)
         both = bool(followers) and (None if is_silent else state == "")
-        yield _judge("two_primaries", member, both, f"{told}; {was} takes writes too.", about=was, rests_on=rests_on)
+        yield _judge("two_primaries", member, both, f"{told}; {was} is also writable.", about=was, rests_on=rests_on)
         alone = _is_top(server) and not followers
-        detail = f"read_only is off on the {member.role} {member.name}, and it replicates from nobody."
+        detail = f"{member.name} ({member.role}) is writable (read_only is off) and not replicating."
         yield _judge("writes_alone", member, alone, detail, about=was)
 
 
@@ -111,8 +111,8 @@ def _state_of_old(
     if server := cluster.server(primary):
         if primary in followers:
             return f"replicates from {new.name}"
-        return "takes no writes" if server.read_only else ""
-    return "does not answer" if cluster.is_silent(primary) else None
+        return "is read-only" if server.read_only else ""
+    return "does not respond" if cluster.is_silent(primary) else None
 
 
 def _names(followers: Sequence[StoredInstance]) -> str:
@@ -123,11 +123,11 @@ def primary_takes_writes(cluster: KnownCluster) -> Iterator[Judgement]:
     if primary := cluster.primary:
         server = cluster.server(primary)
         there = server.read_only if server else None
-        yield _judge("primary_read_only", primary, there, f"read_only is on on the primary {primary.name}.")
+        yield _judge("primary_read_only", primary, there, f"The primary {primary.name} is read-only (read_only is on).")
 
 
 def rings(cluster: KnownCluster) -> Iterator[Judgement]:
-    """A ring is told once, for the stored primary where it stands in it, else for the first of its members."""
+    """Report a ring once: for the stored primary if it is part of it, else for the first of its members."""
     arrows: dict[str, set[str]] = {}
     unread = [member for member in cluster.members if not cluster.is_read(member)]
     for member in cluster.members:
@@ -142,7 +142,7 @@ def rings(cluster: KnownCluster) -> Iterator[Judgement]:
         inside = [item for item in cluster.members if item.name in ring]
         there: bool | None = True if is_first else (None if unread else False)
         names = ", ".join(sorted(ring))
-        yield _judge("loop", member, there, f"They replicate from each other: {names}.", about=names, rests_on=inside)
+        yield _judge("loop", member, there, f"Replication ring: {names}.", about=names, rests_on=inside)
 
 
 def _reach(arrows: dict[str, set[str]], start: str) -> set[str]:
@@ -156,7 +156,7 @@ def _reach(arrows: dict[str, set[str]], start: str) -> set[str]:
 
 
 def sources(cluster: KnownCluster) -> Iterator[Judgement]:
-    """Where each member reads: from the primary, from another replica, from outside, or from nobody."""
+    """Judge the source of each member: the primary, another replica, an outside server, or none."""
     for member in cluster.members:
         server = cluster.server(member)
         codes = ["outside_source"] + (
@@ -170,22 +170,22 @@ def sources(cluster: KnownCluster) -> Iterator[Judgement]:
         if member.role != Role.PRIMARY:
             yield _chain(cluster, member, server)
             is_idle = not server.replication and server.read_only
-            yield _judge("not_replicating", member, is_idle, f"{member.name} replicates from nobody.")
+            yield _judge("not_replicating", member, is_idle, f"{member.name} is not replicating.")
             writes = bool(server.replication) and not server.read_only
             yield _judge(
                 "takes_writes",
                 member,
                 writes,
-                f"read_only is off on the {member.role} {member.name}, which replicates.",
+                f"{member.name} ({member.role}) is replicating and writable (read_only is off).",
             )
 
 
 def _outside(cluster: KnownCluster, member: StoredInstance, server: ServerFacts) -> Judgement:
-    """An unknown address whose connection is not up may be another name of a member: nobody has said who answers there."""
+    """An unknown address without a connection may be another name of a member."""
     strange = [link for link in server.replication if cluster.source_of(member, link) is None]
     said = [link for link in strange if link.io_running == "Yes"]
     where = ", ".join(f"{link.source_host}:{link.source_port}" for link in said or strange)
-    told = f"{member.name} replicates from {where}, which is no instance of this cluster."
+    told = f"{member.name} replicates from {where}, which is not an instance of this cluster."
     there = True if said else None if strange else False
     unread = [other for other in cluster.members if other is not member and not cluster.is_read(other)]
     if any(cluster.could_be(other, link) for other in unread for link in said):
@@ -231,18 +231,18 @@ def identities(cluster: KnownCluster) -> Iterator[Judgement]:
             continue
         now = identity_of(server)
         changed = bool(member.known_as) and now != member.known_as
-        yield _judge("identity", member, changed, f"{member.name} was {member.known_as}, now {now} answers.", about=now)
+        yield _judge("identity", member, changed, f"{member.name} was {member.known_as} and is now {now}.", about=now)
         yield _files(member)
         lost = member.lost_gtid
-        told = f"{member.name} had these transactions and does not have them any more: {lost}."
+        told = f"{member.name} lost these transactions: {lost}."
         yield _judge("history_lost", member, bool(lost), told, about=lost)
 
 
 def _files(member: StoredInstance) -> Judgement:
     """Its data is in other files than before. Where either is not known nothing can be said."""
     made_at = member.facts.datadir.made_at if member.facts and member.facts.datadir else None
-    since = f" They were made at {made_at:%Y-%m-%d %H:%M:%S} UTC." if made_at else ""
-    told = f"The data of {member.name} is in other files than before, and no rebuild of dbops made them.{since}"
+    since = f" Created at {made_at:%Y-%m-%d %H:%M:%S} UTC." if made_at else ""
+    told = f"The data of {member.name} is in new files that no rebuild by dbops created.{since}"
     changed = None if member.known_files and not member.files else member.files != (member.known_files or member.files)
     return _judge("data_replaced", member, changed, told, about=member.files)
 

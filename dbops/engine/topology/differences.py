@@ -7,7 +7,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class OpenDifference:
-    """A difference that was seen in two probes in a row of every server that it rests on, and that nobody has accepted.
+    """A difference that was seen in two probes in a row of every server that it rests on, and that was not accepted.
 
     ``matters``: rebuilds of the cluster wait for it. ``since`` is when it was first seen.
     """
@@ -20,6 +20,6 @@ class OpenDifference:
 
 
 def describe_difference(differences: Iterable[OpenDifference]) -> str:
-    """Return what stands in the way in one sentence, for who waits."""
+    """Return the reason why rebuilds wait, in one sentence."""
     texts = [item.text.rstrip(".") for item in differences]
     return f"the topology differs from the inventory: {'; '.join(texts)}" if texts else ""

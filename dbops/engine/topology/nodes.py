@@ -1,4 +1,4 @@
-"""Servers and their connections as they are: nothing is repaired, and what is not known is said to be unknown."""
+"""Servers and their replication connections, as found."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -44,8 +44,8 @@ class Silent:
     def in_words(self) -> str:
         known = [f"server id {self.server_id}"] if self.server_id is not None else []
         known += [f"connected from {self.host}"] if self.host else []
-        known += [f"which says port {self.port}"] if self.port else []
-        return ", ".join(known) or "nothing is known of it"
+        known += [f"reported port {self.port}"] if self.port else []
+        return ", ".join(known) or "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def identity(*, server_uuid: str, server_id: int, hostname: str, port: int, data
 
 
 def address_key(host: str, port: int) -> str:
-    """Return the key of an address that nobody has answered at."""
+    """Return the key of an address without a response."""
     return f"at|{host.casefold()}|{port}"
 
 

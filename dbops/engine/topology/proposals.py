@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dbops.engine.states import Role
 from dbops.engine.topology.nodes import Node
 
-#: A name with one of these words in it is that of a backup instance, for whoever gave it.
+#: A name that contains one of these words is taken for a backup instance.
 BACKUP_NAME = re.compile(r"(?:^|[^a-z])(?:backup|backups|bkp|bak|dump)(?:[^a-z]|$)", re.IGNORECASE)
 NUMBERS = re.compile(r"[0-9.:]+")
 
@@ -113,7 +113,7 @@ def _has_replicas(node: Node, replicas: Sequence[str]) -> bool:
 
 
 def _takes_writes_for_others(node: Node, replicas: Sequence[str], rings: set[str]) -> bool:
-    """A primary takes writes, has replicas, and replicates from nobody, unless it stands in a ring of servers."""
+    """A primary is writable, has replicas, and does not replicate, except in a ring."""
     is_top = node.links == () or node.key in rings
     return node.is_read and node.read_only is False and is_top and _has_replicas(node, replicas)
 
@@ -135,28 +135,28 @@ def _member(
 
 def _role(node: Node, replicas: Sequence[str], writers: Sequence[str]) -> tuple[Role | None, str]:
     if node.problem:
-        return None, f"it could not be read: {node.problem.text}"
+        return None, f"could not be read: {node.problem.text}"
     if node.key in writers:
         if len(writers) > 1:
             return (
                 Role.PRIMARY,
-                "takes writes and has replicas, as another server here does: say which one is the primary",
+                "writable with replicas, like another server: select the primary",
             )
-        tops = "stands in a ring in which no other takes writes" if node.links else "replicates from nobody"
-        return Role.PRIMARY, f"takes writes, has replicas, and {tops}"
+        tops = "the only writable server of its ring" if node.links else "not replicating"
+        return Role.PRIMARY, f"writable, has replicas, {tops}"
     if node.links is None:
-        return None, "the account may not see whether it replicates"
+        return None, "the account cannot read the replication status"
     if not node.links:
         if not _has_replicas(node, replicas):
-            return None, "replicates from nobody, and nobody replicates from it"
-        return None, "has replicas, but does not take writes (read_only is on)"
+            return None, "not replicating, no replicas"
+        return None, "has replicas, but is read-only (read_only is on)"
     if _has_replicas(node, replicas):
-        return Role.REPLICA, "replicates, and others replicate from it"
+        return Role.REPLICA, "replicating, has replicas"
     if node.read_only and node.backups:
-        return Role.BACKUP, f"a read-only replica without replicas, and a backup was seen: {', '.join(node.backups)}"
+        return Role.BACKUP, f"read-only replica without replicas; a backup ran here: {', '.join(node.backups)}"
     if node.read_only and (word := _backup_name(node)):
-        return Role.BACKUP, f"a read-only replica without replicas, and its name says so: {word}"
-    return Role.REPLICA, "replicates"
+        return Role.BACKUP, f"read-only replica without replicas; named as a backup instance: {word}"
+    return Role.REPLICA, "replicating"
 
 
 def _backup_name(node: Node) -> str:
@@ -169,36 +169,36 @@ def _of_member(
 ) -> Iterable[str]:
     yield from node.unread
     if node.links and role is not Role.PRIMARY and node.read_only is False:
-        yield "It replicates and takes writes: read_only is off."
+        yield "Writable replica: read_only is off."
     if node.links and replicas and role is Role.REPLICA:
-        yield f"Chained: {len(replicas)} server{' replicates' if len(replicas) == 1 else 's replicate'} from it."
+        yield f"Chained: {len(replicas)} server{' replicates' if len(replicas) == 1 else 's replicate'} from this replica."
     if node.key in rings:
-        yield "It stands in a ring: what it writes comes back to it."
+        yield "Part of a replication ring."
     if len(node.links or ()) > 1:
-        yield f"It replicates over {len(node.links or ())} connections."
+        yield f"Replicates over {len(node.links or ())} connections."
     for link in node.links or ():
         source = by_key.get(link.source)
         if source is None:
-            yield f"It replicates from {link.address}, which was not looked at."
+            yield f"Replicates from {link.address}, which was not scanned."
         elif source.problem:
-            yield f"It replicates from {link.address}, of which nothing is known: {source.problem.text}"
+            yield f"Replicates from {link.address}, which could not be read: {source.problem.text}"
         if not link.is_running:
-            yield f"Replication from {link.address} does not run{': ' + link.error if link.error else ''}."
+            yield f"Replication from {link.address} is stopped{': ' + link.error if link.error else ''}."
     for silent in node.silent:
-        yield f"A replica of it could not be found: {silent.in_words}."
+        yield f"One of its replicas was not found: {silent.in_words}."
 
 
 def _remarks(
     members: Sequence[ProposedMember], writers: Sequence[str], rings: set[str], names: Mapping[str, str]
 ) -> Iterable[str]:
     if len(writers) > 1:
-        yield f"Two or more servers take writes: {', '.join(names[key] for key in writers)}."
+        yield f"Several writable servers: {', '.join(names[key] for key in writers)}."
     elif not writers:
-        yield "No primary was recognised: none that was read takes writes, has replicas and replicates from nobody."
+        yield "No primary found: no server is writable, has replicas and is not replicating."
     if rings:
-        yield f"A ring: {', '.join(member.name for member in members if member.node.key in rings)}."
+        yield f"Replication ring: {', '.join(member.name for member in members if member.node.key in rings)}."
     if len(members) > 1 and not any(member.role is Role.BACKUP for member in members):
-        yield "No backup instance was recognised: choose the one that rebuilds are to read from."
+        yield "No backup instance found. Select the one that rebuilds read from."
     uuids: dict[str, list[str]] = defaultdict(list)
     ids: dict[int, list[str]] = defaultdict(list)
     for member in members:
@@ -208,10 +208,10 @@ def _remarks(
             ids[member.node.server_id].append(member.name)
     for uuid, same in uuids.items():
         if len(same) > 1:
-            yield f"{', '.join(same)} have one server_uuid, {uuid}: one was copied from another with its auto.cnf."
+            yield f"{', '.join(same)} share the server_uuid {uuid}: auto.cnf was copied with the data."
     for number, same in ids.items():
         if len(same) > 1:
-            yield f"{', '.join(same)} have one server id, {number}: they cannot replicate from each other."
+            yield f"{', '.join(same)} share the server ID {number}: they cannot replicate from each other."
 
 
 def _names(nodes: Sequence[Node]) -> dict[str, str]:

@@ -40,7 +40,7 @@ class Command(DbopsCommand):
         try:
             user, changed = save_account(actor=actor, name=name, group=group, password=password, superuser=superuser)
         except Refused as error:
-            raise CommandError(f"{error.doing}: {error.found} {error.left}") from None
+            raise CommandError(str(error)) from None
         self.stdout.write(f"{user.get_username()}: {', '.join(changed) or 'unchanged'} ({group})")
 
     def _password(self) -> str:

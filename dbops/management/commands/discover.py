@@ -65,7 +65,7 @@ class Command(DbopsCommand):
     def _show(self, row: Discovery) -> None:
         found = found_of(row)
         if found is None:
-            raise CommandError(f"Discovery did not finish: {row.error.get('found', 'unknown cause')}.", returncode=1)
+            raise CommandError(f"Discovery did not finish: {row.error.get('cause', 'unknown cause')}.", returncode=1)
         for proposal in proposals(found):
             cluster = proposal.cluster
             self.stdout.write(

@@ -38,7 +38,7 @@ class Command(DbopsCommand):
             else:
                 self._list()
         except Refused as error:
-            raise CommandError(f"{error.doing}: {error.found} {error.left}") from None
+            raise CommandError(str(error)) from None
 
     def _make(self, actor: str, name: str, purpose: str, cluster_name: str) -> None:
         cluster = Cluster.objects.filter(name=cluster_name).first() if cluster_name else None

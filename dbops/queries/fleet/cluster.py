@@ -14,6 +14,8 @@ from dbops.engine.states import ACTIVE, Role, Status, StepState
 from dbops.models import Cluster, Hold, Instance, Rebuild, RebuildStep
 
 RECENT_REBUILDS = 8
+#: Rebuild buttons at the top of a cluster's page; the table has one for each instance.
+BUTTONS = 6
 
 # The order in which a cluster's instances are listed.
 ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
@@ -80,6 +82,12 @@ class ClusterRow:
 
     def named(self, name: str) -> InstanceRow | None:
         return next((row for row in self.rows if row.instance.name == name), None)
+
+    @property
+    def can_be_rebuilt(self) -> list[InstanceRow]:
+        """Return the instances that a rebuild can be requested of, those with problems first; at most ``BUTTONS``."""
+        rows = [row for row in self.rows if not row.refusals]
+        return sorted(rows, key=lambda row: row.state == "healthy")[:BUTTONS]
 
     @property
     def states(self) -> dict[str, str]:
@@ -205,18 +213,18 @@ def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
 def _with_refusals(row: InstanceRow, rows: list[InstanceRow]) -> InstanceRow:
     refusals: list[str] = []
     if not row.is_rebuildable:
-        refusals.append("It is the primary: a rebuild would wipe the data that all others copy.")
+        refusals.append("The primary cannot be rebuilt: a rebuild would delete its data.")
     if row.rebuild:
-        refusals.append(f"Rebuild {row.rebuild.pk} of it is {row.rebuild.status}.")
+        refusals.append(f"Rebuild {row.rebuild.pk} of this instance is {row.rebuild.status}.")
     elif row.held_by:
-        refusals.append(f"Rebuild {row.held_by} holds it as its {row.held_as}.")
+        refusals.append(f"Held by rebuild {row.held_by} ({row.held_as}).")
     sources = [other for other in rows if _may_be_source(other) and other.instance.pk != row.instance.pk]
     if not sources:
-        refusals.append("The cluster has no backup or replica instance to read from.")
+        refusals.append("This cluster has no backup or replica instance that could be the source.")
     elif not any(_can_be_read(other) for other in sources):
-        # Why each of them does not stands in its own row, at length.
+        # Each instance's own row has the cause.
         states = ", ".join(f"{other.instance.name} is {other.state}" for other in sources)
-        refusals.append(f"No possible source answers: {states}.")
+        refusals.append(f"No source responds: {states}.")
     return replace(row, refusals=tuple(refusals))
 
 

@@ -52,7 +52,7 @@ class RunningRebuild:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNow:
-    """One cluster: its instances, its picture without windows, and the rebuilds that go on in it."""
+    """One cluster: its instances, its snapshot without windows, and its active rebuilds."""
 
     pk: int
     name: str

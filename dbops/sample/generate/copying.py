@@ -134,8 +134,8 @@ def write_history(
     if rebuild.cancel_requested_at:
         by = f"Cancel requested by {rebuild.cancel_requested_by}."
         lines.append((rebuild.cancel_requested_at, "", Level.WARNING, by))
-    if rebuild.error.get("found"):
-        lines.append((rebuild.finished_at - timedelta(seconds=1), "", Level.ERROR, rebuild.error["found"]))
+    if rebuild.error.get("cause"):
+        lines.append((rebuild.finished_at - timedelta(seconds=1), "", Level.ERROR, rebuild.error["cause"]))
     lines.append((rebuild.finished_at, "", Level.INFO if rebuild.status == "succeeded" else Level.ERROR, last_line))
     hosts = {True: plan.source.host, False: plan.target.host}
     RebuildEvent.objects.bulk_create(

@@ -148,14 +148,13 @@ def _end(row: Rebuild, plan: Plan, steps: dict[str, RebuildStep], incident: Inci
     if row.status == Status.CANCELLED:
         row.cancel_requested_at = steps[incident.ends_in].finished_at
         row.cancel_requested_by = incident.by
-        row.error = Cancelled("rebuild.cancelled", "Rebuilding", found="a person cancelled the rebuild").as_record()
+        row.error = Cancelled("rebuild.cancelled", "Rebuilding", cause="a user requested it").as_record()
     elif row.status == Status.FAILED:
         row.error = RemoteFailure(
             "host.job",
             "Preparing the copy",
-            found="exit status 137: the kernel killed the process because the host was out of memory",
-            left=row.outcome,
-            next_step="Fix the cause on the host, then rebuild again.",
+            cause="exit status 137: the kernel killed the process because the host was out of memory",
+            state=row.outcome,
         ).as_record()
     row.save()
 

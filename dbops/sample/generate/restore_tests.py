@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.restore_tests.result import FAILURES, GONE, STEPS
+from dbops.engine.restore_tests.result import STEPS
 from dbops.engine.states import RunStatus
 from dbops.models import BackupEvent, BackupRun, RestoreTest
 
@@ -42,9 +42,7 @@ def _run_restore_test(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
     error: dict[str, Any] = {}
     if is_bad:
         doing = f"Restore-testing the backup {run.path} of {run.instance.name}"
-        error = RemoteFailure(
-            "restore_test.tables", doing, found=FOUND, left=GONE, next_step=FAILURES["tables"]
-        ).as_record()
+        error = RemoteFailure("restore_test.tables", doing, cause=FOUND).as_record()
     status = RunStatus.FAILED if is_bad else RunStatus.SUCCEEDED
     restore_test = RestoreTest.objects.create(
         uid=uuid.UUID(int=dice.getrandbits(128)).hex[:16],

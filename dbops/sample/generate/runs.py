@@ -112,9 +112,7 @@ def _tell_end(row: BackupRun, cluster: SampleCluster, now: datetime) -> None:
         error = RemoteFailure(
             "backup.failed",
             f"Backing up {row.instance.name}",
-            found="zstd: error 70: Write error: cannot write block: No space left on device",
-            left="The unfinished file was removed. Earlier backups are unchanged.",
-            next_step="Free space in the directory, then run the backup again.",
+            cause="zstd: error 70: Write error: cannot write block: No space left on device",
         )
         row.error, row.outcome = error.as_record(), "No space left in the directory. No backup was published."
     elif row.origin == "managed":
@@ -199,7 +197,7 @@ def _events(row: BackupRun) -> list[BackupEvent]:
         if row.status == RunStatus.SUCCEEDED:
             lines.append((row.finished_at, "info", f"The backup has succeeded. {row.outcome}"))
         elif row.status == RunStatus.FAILED:
-            lines.append((row.finished_at, "error", f"The backup has failed. {row.error['found']}"))
+            lines.append((row.finished_at, "error", f"The backup has failed. {row.error['cause']}"))
     else:
         verb = "Reported by its host" if row.origin == "reported" else "Detected in the process list"
         lines.append((row.started_at, "info", f"{verb}: a {row.method} of {row.instance} has started."))

@@ -69,7 +69,7 @@ def make_periods(
 
 def timeline(role: str, spells: list[Spell], begin: datetime, now: datetime) -> list[Spell]:
     """Return consecutive spells until now, healthy between the problems."""
-    well = "takes writes" if role == "primary" else "replicates"
+    well = "writable" if role == "primary" else "replicating"
     found, at = [], begin
     for spell in sorted(spells, key=lambda one: one.start):
         start, end = max(spell.start, at), min(spell.end, now)

@@ -26,7 +26,7 @@ LONGEST_DAY_SECONDS = 25 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A rectangle. ``fill`` is a pattern's address, empty where the class colours it; ``label`` stands in it."""
+    """A rectangle. ``fill`` is a pattern's address, empty where the class colours it; ``label`` is drawn in it."""
 
     x: str
     width: str
@@ -49,7 +49,7 @@ class HourLine:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """All that one SVG has. ``name`` stands beside it; both and the titles of its shapes are read out instead of it."""
+    """The content of one SVG. ``name``, ``words`` and the titles of the shapes are its text for screen readers."""
 
     name: str
     words: str
@@ -77,7 +77,7 @@ def svg(drawing: Drawing) -> SafeString:
 
 
 def read_out(drawing: Drawing) -> str:
-    """Say what is drawn: when it is free, then what is blocked and each bar, which nobody hears inside of an image."""
+    """Return the text for screen readers: free slots, blocked times, then each bar."""
     head = f"{drawing.name}: {drawing.words}" if drawing.name else drawing.words
     blocked = [f"blocked {shape.title.rstrip('.')}" for shape in drawing.shapes if "band-blocked" in shape.css]
     bars = [shape.title for shape in drawing.shapes if "bar-shape" in shape.css]
@@ -85,10 +85,10 @@ def read_out(drawing: Drawing) -> str:
 
 
 def _latest(titles: Iterable[str]) -> list[str]:
-    """Return the last ones, for what lies ahead matters most, and how many stand before them."""
-    told = list(dict.fromkeys(titles))  # a bar and its tail have one title
-    earlier = [f"{len(told) - READ_OUT} earlier"] if len(told) > READ_OUT else []
-    return [*earlier, *told[-READ_OUT:]]
+    """Return the last titles, because upcoming ones matter most, and the number of earlier ones."""
+    unique = list(dict.fromkeys(titles))  # a bar and its tail have one title
+    earlier = [f"{len(unique) - READ_OUT} earlier"] if len(unique) > READ_OUT else []
+    return [*earlier, *unique[-READ_OUT:]]
 
 
 def _element(shape: Shape) -> str:
@@ -130,13 +130,24 @@ def spoken(interval: Interval, now: datetime | None = None) -> str:
     return f"{one(interval.start)}\N{EN DASH}{one(interval.end)}"
 
 
-def strip(line: Timeline, *, height: int = 26, name: str = "") -> Drawing:
-    """Draw a cluster's day on one line: what is blocked across all of it, and bars in at most three lanes."""
+def strip(line: Timeline, *, name: str = "", is_dense: bool = False) -> Drawing:
+    """Draw a cluster's day on one line: blocked times across all of it, and bars in at most three lanes."""
+    height, top, step, thick = (18, 2, 5, 4) if is_dense else (26, 4, 7, 5)
     placed = lanes((bar.whole, bar) for bar in line.bars if bar.kind is not BarKind.MAINTENANCE)
     shapes = [*_bands(line, height)]
     for item in placed:
-        shapes += _bar(item.item, line, y=4 + 7 * min(item.lane, 2), height=5, named=False)
-    return _drawing(line, shapes, name=name, height=height, every_hours=6, labels=True)
+        shapes += _bar(item.item, line, y=top + step * min(item.lane, 2), height=thick, named=False)
+    return _drawing(line, shapes, name=name, height=height, every_hours=6, labels=not is_dense)
+
+
+def hours(line: Timeline) -> SafeString:
+    """Return the hours of a strip as the heading of rows that have none."""
+    found = _hours(line.within, timezone.get_current_timezone(), 6, labels=True)
+    texts = "".join(
+        f'<text class="hour-label" x="{hour.x}" y="9" text-anchor="{hour.anchor}">{_text(hour.label)}</text>'
+        for hour in found
+    )
+    return mark_safe(f'<svg class="line" width="100%" height="11" aria-hidden="true">{texts}</svg>')  # noqa: S308 - escaped
 
 
 def day_row(line: Timeline, *, name: str) -> Drawing:
@@ -181,7 +192,7 @@ def _cluster_row(line: Timeline) -> Drawing:
     for bar in line.bars:
         if bar.kind is BarKind.MAINTENANCE:
             shapes += _bar(bar, line, y=5, height=14, named=True)
-    return _drawing(line, shapes, name="A rebuild", height=24, every_hours=3, labels=True)
+    return _drawing(line, shapes, name="Rebuild", height=24, every_hours=3, labels=True)
 
 
 def _drawing(
@@ -200,48 +211,48 @@ def _drawing(
 
 
 def words(line: Timeline) -> str:
-    """Say when it is free, for those who do not see the drawing; of a day that is over, when it was blocked."""
+    """Return the free slots as text; of a past day, the blocked times."""
     if line.within.end <= line.now:
         return _past_words(line)
     slots = line.free_ahead
     if not slots:
-        return "not free any more" if line.within.start < line.now else "never free"
+        return "no free slot"
     if [(item.start, item.end) for item in slots] == [(line.within.start, line.within.end)]:
-        return "free all the time"
+        return "always free"
     return f"free {_times(slots, line)}"
 
 
 def _past_words(line: Timeline) -> str:
     if not line.bars:
-        return "nothing is known to have run"
+        return "nothing ran"
     blocked = [item for item in merge([one.interval for one in line.blocked]) if item.seconds >= SHORTEST_SECONDS]
-    return f"was blocked {_times(blocked, line)}" if blocked else "was blocked for less than a minute, or not at all"
+    return f"was blocked {_times(blocked, line)}" if blocked else "not blocked"
 
 
 def _times(intervals: Iterable[Interval], line: Timeline) -> str:
-    """Return the intervals by the minute; two with less than a minute between them are one to who reads a clock."""
+    """Return the intervals by the minute; intervals less than a minute apart become one."""
     is_day = line.within.seconds <= LONGEST_DAY_SECONDS
-    told: list[tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     for item in intervals:
         start, end = (
             (clock(item.start), clock(item.end, line.within))
             if is_day
             else (f"{timezone.localtime(moment):%a %H:%M}" for moment in (item.start, item.end))
         )
-        if told and told[-1][1] == start:
-            start = told.pop()[0]
-        told.append((start, end))
-    return ", ".join(f"{start} to {end}" for start, end in told)
+        if found and found[-1][1] == start:
+            start = found.pop()[0]
+        found.append((start, end))
+    return ", ".join(f"{start} to {end}" for start, end in found)
 
 
 def _bands(line: Timeline, height: int) -> Iterable[Shape]:
-    """What lies behind is drawn where it was blocked alone: of the rest nobody knows whether a rebuild could have started."""
+    """Yield free and blocked times. Of the past only blocked times are known."""
     for css, fill, intervals in (
         ("band-free", "", [(item, "free: a rebuild can start") for item in line.free_ahead]),
         (
             "band-perhaps",
             "url(#hatch-light)",
-            [(item, "may still be blocked (1 of 10 times)") for item in line.perhaps],
+            [(item, "may still be blocked (p90)") for item in line.perhaps],
         ),
         ("band-blocked", "url(#hatch)", [(item.interval, item.why) for item in line.blocked]),
     ):
@@ -254,12 +265,12 @@ def _bands(line: Timeline, height: int) -> Iterable[Shape]:
 def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) -> Iterable[Shape]:
     title = f"{bar.title}: {spoken(bar.interval, line.now)}"
     title = (
-        f"{bar.title}: from {spoken(bar.interval, line.now).partition(chr(0x2013))[0]}, end not known"
+        f"{bar.title}: from {spoken(bar.interval, line.now).partition(chr(0x2013))[0]}, end unknown"
         if bar.is_open
         else title
     )
     if bar.tail:
-        title += f", at the latest {clock(bar.tail.end)} (9 of 10 times)"
+        title += f" (p90 {clock(bar.tail.end)})"
     title += f", {bar.status}" if bar.status else ""
     css = f"bar-shape bar-{bar.kind.value} bar-{bar.status or 'plain'}" + (" bar-open" if bar.is_open else "")
     if at := place(_known(bar, line.now), line.within):
@@ -271,7 +282,7 @@ def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) 
 
 
 def _known(bar: TimelineBar, now: datetime) -> Interval:
-    """Return what is known of a bar: of a job that nobody knows the end of, up to now. What it blocks is hatched behind it."""
+    """Return the known part of a bar: up to now for a job without a known end."""
     if not bar.is_open or bar.kind is BarKind.MAINTENANCE:
         return bar.interval
     start = bar.interval.start

@@ -1,4 +1,4 @@
-"""Forms about people's accounts. A password goes in and never comes out: after an error it is typed again."""
+"""Forms for accounts. A password is never shown: after an error it must be entered again."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from django.core.exceptions import ValidationError
 from dbops.operations.account_admin import standing_of
 from dbops.security.permissions import GROUPS, group_of
 
-MEANINGS = {"viewer": "viewer: may look", "operator": "operator: may change things"}
+MEANINGS = {"viewer": "viewer: read-only", "operator": "operator: can make changes"}
 
 
 def password_field(label: str) -> forms.CharField:
@@ -19,7 +19,7 @@ def password_field(label: str) -> forms.CharField:
 
 
 class GroupFields(forms.Form):
-    """What an account may do."""
+    """The permissions of an account."""
 
     group = forms.ChoiceField(
         label="Group",
@@ -27,7 +27,7 @@ class GroupFields(forms.Form):
         widget=forms.Select({"class": "form-select"}),
     )
     superuser = forms.BooleanField(
-        label="Superuser: everything an operator may, and accounts",
+        label="Superuser: operator who also manages accounts",
         required=False,
         widget=forms.CheckboxInput({"class": "form-check-input"}),
     )
@@ -37,17 +37,17 @@ class GroupFields(forms.Form):
 
 
 class PasswordFields(forms.Form):
-    """A password, typed twice."""
+    """A password, entered twice."""
 
     password = password_field("Password")
     password_again = password_field("Password again")
 
-    #: Whose it is: rules may compare it with the name.
+    #: The owner of the password: it must differ from the username.
     user: User | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
-        self.fields["password"].help_text = "At least 12 characters, and no common one. It is not kept in any log."
+        self.fields["password"].help_text = "At least 12 characters. Common passwords are rejected."
 
     def clean_password(self) -> str:
         password = self.cleaned_data["password"]
@@ -57,7 +57,7 @@ class PasswordFields(forms.Form):
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
         if "password" in given and given["password"] != given.get("password_again"):
-            self.add_error("password_again", ValidationError("The two passwords differ.", code="differs"))
+            self.add_error("password_again", ValidationError("The passwords do not match.", code="differs"))
         return given
 
 
@@ -65,9 +65,9 @@ class AddForm(GroupFields, PasswordFields):
     """A new account."""
 
     name = forms.CharField(
-        label="User name",
+        label="Username",
         max_length=150,
-        help_text="Letters, digits and @ . + - _ only. It stands in the audit log.",
+        help_text="Letters, digits and @ . + - _ only. The audit log shows this name.",
         widget=forms.TextInput({"class": "form-control", "autocomplete": "off", "autocapitalize": "none"}),
     )
     field_order = ("name", "group", "password", "password_again", "superuser")
@@ -76,12 +76,12 @@ class AddForm(GroupFields, PasswordFields):
         name = str(self.cleaned_data["name"])
         User._meta.get_field("username").clean(name, None)
         if User.objects.filter(username=name).exists():
-            raise ValidationError("There is an account of this name.", code="exists")
+            raise ValidationError("This username already exists.", code="exists")
         return name
 
 
 class ChangeForm(GroupFields):
-    """Another group for an account. ``seen`` is what the page showed."""
+    """Change the group of an account. ``seen`` is what the page showed."""
 
     seen = forms.CharField(widget=forms.HiddenInput)
 
@@ -91,7 +91,7 @@ class ChangeForm(GroupFields):
 
 
 class PasswordForm(PasswordFields):
-    """Another password for an account."""
+    """Set the password of an account."""
 
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -1,4 +1,4 @@
-"""Forms of the inventory. Secrets go in and never come out: what is left empty stays as it is stored."""
+"""Forms of the inventory. Secrets are never shown; an empty field keeps the stored secret."""
 
 import hashlib
 import json
@@ -21,8 +21,8 @@ from dbops.fleetfile.conflicts import (
 from dbops.models import Cluster, Host, Instance
 from dbops.models.secret import is_set
 
-KEEP = "Stored. Leave empty to keep it."
-NOT_SET = "Not set."
+KEEP = "Stored. Leave empty to keep the current value."
+NOT_SET = "Not set"
 
 
 class SecretTextarea(forms.Textarea):
@@ -55,7 +55,7 @@ def secret_field(label: str) -> forms.CharField:
 
 
 class InventoryForm(forms.ModelForm):
-    """What the three forms share: the fleet file's rules, and noticing that somebody else was faster.
+    """Base of the three forms: the fleet file's rules, and a check for concurrent changes.
 
     ``seen`` is a digest of what the page showed; a row that has changed since then is not overwritten.
     """
@@ -86,9 +86,7 @@ class InventoryForm(forms.ModelForm):
         super().clean()
         given = self.cleaned_data
         if given.pop("seen", "") != self.shown:
-            raise ValidationError(
-                "Somebody else has changed this since the page was opened. Open it again.", code="stale"
-            )
+            raise ValidationError("Another user changed this object. Reload the page and try again.", code="stale")
         for name in [name for name in given if name in self.fields]:
             if problem := rules.own_problem(name, given[name]):
                 self.add_error(name, sentence(problem))
@@ -102,7 +100,7 @@ class InventoryForm(forms.ModelForm):
         """Check fields against each other."""
 
     def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
-        """Find what the rest of the fleet has already."""
+        """Find values that another object of the fleet uses already."""
         raise NotImplementedError
 
     def values(self) -> dict[str, Any]:
@@ -127,7 +125,7 @@ class HostForm(InventoryForm):
     secrets = ("ssh_private_key",)
     groups: ClassVar = {
         "Host": ("name", "ssh_address", "ssh_port", "ssh_user", "sudo"),
-        "Key to log in with: one of both": ("ssh_key_file", "ssh_private_key"),
+        "SSH key (file or pasted key)": ("ssh_key_file", "ssh_private_key"),
         "Paths and addresses": ("work_dir", "authorized_keys_file", "stream_address"),
     }
     ssh_private_key = forms.CharField(
@@ -145,16 +143,16 @@ class HostForm(InventoryForm):
             "ssh_port": "SSH port",
             "ssh_user": "SSH user",
             "ssh_key_file": "Key file",
-            "sudo": "Run commands through sudo -n",
+            "sudo": "Run commands with sudo -n",
             "work_dir": "Work directory",
-            "authorized_keys_file": "File of authorized keys",
-            "stream_address": "Address for streams",
+            "authorized_keys_file": "Authorized keys file",
+            "stream_address": "Stream address",
         }
         help_texts: ClassVar = {
-            "ssh_key_file": "A private key without passphrase on the dashboard's machine.",
-            "work_dir": "For run directories and journals.",
-            "authorized_keys_file": "Takes the temporary key of a rebuild. Empty: ~/.ssh/authorized_keys of the SSH user.",
-            "stream_address": "Under which other hosts reach its SSH. Empty: the SSH address.",
+            "ssh_key_file": "Path of a private key without a passphrase on the dashboard’s machine.",
+            "work_dir": "Directory for run directories and journals.",
+            "authorized_keys_file": "File that the temporary key of a rebuild is added to. Empty: ~/.ssh/authorized_keys of the SSH user.",
+            "stream_address": "Address at which other hosts reach this host by SSH. Empty: the SSH address.",
         }
 
     def clean_ssh_private_key(self) -> str:
@@ -165,10 +163,10 @@ class HostForm(InventoryForm):
         if "ssh_private_key" not in given or "ssh_key_file" not in given:
             return
         if key and key_file:
-            self.add_error("ssh_private_key", "Give either a key file or a key: empty the other field.")
+            self.add_error("ssh_private_key", "Enter either a key file or a key, not both.")
         elif not key and not key_file:
             if not (isinstance(self.before, Host) and is_set(self.before, "ssh_private_key")):
-                self.add_error("ssh_key_file", "Give a key file, or paste a private key.")
+                self.add_error("ssh_key_file", "Enter a key file or paste a private key.")
             given["ssh_private_key"] = None
 
     def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
@@ -195,7 +193,7 @@ class MinutesField(forms.IntegerField):
 
 
 def _hosts_with_an_instance() -> list[str]:
-    """Return the names of the hosts that are read: a host is, with the instances that stand on it."""
+    """Return the names of the hosts that probes read: those with an instance."""
     return list(Host.objects.filter(instances__isnull=False).distinct().values_list("name", flat=True))
 
 
@@ -218,20 +216,20 @@ class ClusterForm(InventoryForm):
     }
     write_addresses = AddressesField(
         required=False,
-        help_text="Where applications write besides the primary's own address: address:port, one a line.",
+        help_text="Additional addresses that applications write to, as address:port, one per line.",
     )
     redundancy_goal_seconds = MinutesField(
-        label="Goal for redundancy (minutes)",
+        label="Redundancy goal (minutes)",
         required=False,
         min_value=1,
         max_value=rules.LONGEST_GOAL_SECONDS // 60,
-        help_text="Within so long it should be whole again when it lost something: availability marks the hours of the week "
-        "that would break it. Empty: as for all clusters.",
+        help_text="Target time to restore full redundancy. Hours that would miss it are highlighted under Availability. "
+        "Leave empty for the default.",
     )
     restore_test_host = forms.ChoiceField(
-        label="Host on which its backups are proven",
+        label="Restore test host",
         required=False,
-        help_text="It fetches them: a host with the backup tool, a server program and room for the data.",
+        help_text="Host that restores the backups. It needs the backup tool, a server program and disk space for the data.",
     )
     admin_password = secret_field("Password")
     replication_password = secret_field("Password")
@@ -251,24 +249,24 @@ class ClusterForm(InventoryForm):
             "backup_user",
         ]
         labels: ClassVar = {
-            "wanted_replicas": "Target of healthy replicas",
-            "needs_approval": "A rebuild needs the approval of a second operator",
+            "wanted_replicas": "Target number of healthy replicas",
+            "needs_approval": "Require approval by a second operator",
             "admin_user": "User",
             "replication_user": "User",
             "backup_user": "User",
         }
         help_texts: ClassVar = {
-            "wanted_replicas": "Instances besides the primary that are to be healthy: with fewer, availability counts a gap. Empty: all.",
-            "needs_approval": "It waits until an operator other than the one who asked for it approves it.",
+            "wanted_replicas": "Availability counts a gap while fewer instances besides the primary are healthy. Empty: all.",
+            "needs_approval": "A rebuild starts only after another operator approves the request.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         chosen, names = self.instance.restore_test_host, _hosts_with_an_instance()
-        # what was chosen stays a choice: to save something else must not take it away
-        lost = [(chosen, f"{chosen} (no instance stands on it)")] if chosen and chosen not in names else []
+        # The stored host stays a choice, so that saving another field keeps it.
+        lost = [(chosen, f"{chosen} (no instance on this host)")] if chosen and chosen not in names else []
         field = cast(forms.ChoiceField, self.fields["restore_test_host"])
-        field.choices = [("", "each where its file lies"), *((name, name) for name in names), *lost]
+        field.choices = [("", "Host of the backup file"), *((name, name) for name in names), *lost]
 
     def clean_together(self, given: dict[str, Any]) -> None:
         for account in rules.ACCOUNTS:
@@ -276,10 +274,10 @@ class ClusterForm(InventoryForm):
             password, old_user = given.get(secret), getattr(self.before, f"{account}_user", "")
             if user and not password:
                 if user != old_user or not getattr(self.before, secret, ""):
-                    self.add_error(secret, "This account is new here: give its password.")
+                    self.add_error(secret, "Enter a password for the new account.")
                 given[secret] = None
             elif password and not user:
-                self.add_error(f"{account}_user", "Whose password is this?")
+                self.add_error(f"{account}_user", "Enter the user of this password.")
 
     def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
         fleet, own = self._others()
@@ -293,7 +291,7 @@ class InstanceForm(InventoryForm):
     groups: ClassVar = {
         "Instance": ("name", "cluster", "role", "host", "address", "port"),
         "Files": ("datadir", "defaults_file", "os_user"),
-        "Start and stop: a systemd unit, or two commands": ("systemd_unit", "start_command", "stop_command"),
+        "Start and stop (systemd unit or commands)": ("systemd_unit", "start_command", "stop_command"),
     }
 
     class Meta:
@@ -302,11 +300,11 @@ class InstanceForm(InventoryForm):
             *("name", "cluster", "role", "host", "address", "port", "datadir", "defaults_file", "os_user"),
             *("systemd_unit", "start_command", "stop_command"),
         ]
-        labels: ClassVar = {"datadir": "Data directory", "os_user": "Owner of the data directory"}
+        labels: ClassVar = {"datadir": "Data directory", "os_user": "Data directory owner"}
         help_texts: ClassVar = {
-            "address": "Of MySQL. Empty: the host's SSH address.",
-            "datadir": "A rebuild replaces what is in it.",
-            "start_command": "Begins with an absolute path.",
+            "address": "MySQL address. Empty: the SSH address of the host.",
+            "datadir": "A rebuild replaces its contents.",
+            "start_command": "Starts with an absolute path.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -352,9 +350,9 @@ class ImportForm(forms.Form):
             try:
                 given["text"] = given["file"].read().decode("utf-8")
             except UnicodeDecodeError as error:
-                raise ValidationError(f"The file is not UTF-8: byte {error.start} cannot be read.") from error
+                raise ValidationError(f"The file is not valid UTF-8 (byte {error.start}).") from error
         if not self.errors and not given.get("text", "").strip():
-            raise ValidationError("Paste the text of a fleet file, or choose a file.")
+            raise ValidationError("Paste the text of a fleet file or select a file.")
         return given
 
 

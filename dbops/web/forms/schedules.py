@@ -21,16 +21,16 @@ METHODS = [
     ("physical", "physical: xtrabackup or mariadb-backup, with zstd"),
     ("dump", "dump: mysqldump or mariadb-dump, with gzip"),
 ]
-RUN_BY = [("dbops", "dbops starts it"), ("external", "somebody else's cron starts it; dbops only watches")]
+RUN_BY = [("dbops", "dbops"), ("external", "External cron job")]
 
 
 class ScheduleForm(InventoryForm):
-    """When an instance is backed up, by whom, and what is kept."""
+    """Schedule, method and retention of an instance's backups."""
 
     groups: ClassVar = {
         "Backup": ("name", "instance", "method", "run_by"),
         "When": ("cron", "time_zone", "expected_seconds", "late_after_seconds", "is_enabled"),
-        "Where, and what is kept": ("directory", "keep_count", "keep_days"),
+        "Storage and retention": ("directory", "keep_count", "keep_days"),
     }
     method = forms.ChoiceField(choices=METHODS)
     run_by = forms.ChoiceField(choices=RUN_BY, label="Run by")
@@ -38,13 +38,13 @@ class ScheduleForm(InventoryForm):
         label="Expected duration (minutes)",
         required=False,
         min_value=1,
-        help_text="What you expect. It counts until the schedule's own runs say better.",
+        help_text="Your estimate. dbops uses it until the schedule has enough runs of its own.",
     )
     late_after_seconds = MinutesField(
         label="Late after (minutes)",
         min_value=1,
         initial=900,
-        help_text="A run that has not begun so long after its due time is flagged as late.",
+        help_text="Minutes after the due time at which a run that has not started counts as late.",
     )
 
     class Meta:
@@ -55,15 +55,15 @@ class ScheduleForm(InventoryForm):
         ]
         labels: ClassVar = {
             "cron": "Cron expression",
-            "is_enabled": "Switched on",
+            "is_enabled": "Enabled",
             "keep_count": "Maximum number of backups",
             "keep_days": "Maximum age (days)",
         }
         help_texts: ClassVar = {
-            "name": "Reports of backups name it.",
-            "cron": "Minute, hour, day of the month, month, day of the week: 30 2 * * * is every night at 02:30.",
-            "time_zone": "The one in which the expression is meant, for example Europe/Berlin.",
-            "directory": "On the instance's host, outside every data directory. Needed where dbops runs the backup.",
+            "name": "Backup reports use this name.",
+            "cron": "Minute, hour, day of month, month, day of week. Example: 30 2 * * * runs every night at 02:30.",
+            "time_zone": "Time zone of the cron expression, for example Europe/Berlin.",
+            "directory": "Path on the instance’s host, outside every data directory. Required if dbops runs the backup.",
             "keep_count": (
                 "dbops deletes its own backups beyond this number. Leave empty for no limit. "
                 "The newest backup and the newest restore-tested one are always kept."
@@ -79,11 +79,11 @@ class ScheduleForm(InventoryForm):
         assert isinstance(chosen, forms.ModelChoiceField)  # noqa: S101 - it is a foreign key
         chosen.to_field_name = "name"
         if Instance.objects.count() > INSTANCES_IN_A_LIST:
-            # Thousands of choices are no choice, and make the page heavy: its name is typed.
+            # A list of thousands makes the page slow: a text field takes the name.
             chosen.widget = forms.TextInput(attrs={"class": "form-control"})
         if not self.is_new:
             self.initial["instance"] = self.instance.instance.name
-            # Its runs and their reports go by these two.
+            # Runs and their reports refer to these two fields.
             self.fields["name"].disabled = self.fields["instance"].disabled = True
 
     @property
@@ -104,11 +104,11 @@ class ScheduleForm(InventoryForm):
 
 
 class MaintenanceForm(forms.Form):
-    """When no rebuild of a cluster may start. Times are in the page's zone."""
+    """Maintenance of a cluster, during which no rebuild starts. Times are in the page's zone."""
 
     starts_at = forms.DateTimeField(label="From", required=False, help_text="Empty: now.")
-    ends_at = forms.DateTimeField(label="Until", required=False, help_text="Empty: until somebody ends it.")
-    reason = forms.CharField(label="Why", max_length=300)
+    ends_at = forms.DateTimeField(label="Until", required=False, help_text="Empty: until ended by a person.")
+    reason = forms.CharField(label="Reason", max_length=300)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
@@ -128,7 +128,7 @@ class MaintenanceForm(forms.Form):
 
 
 class MarkForm(MaintenanceForm):
-    """A time that has passed and was planned."""
+    """Past maintenance that was planned."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -140,15 +140,13 @@ class MarkForm(MaintenanceForm):
 class TokenForm(forms.ModelForm):
     """A token that lets a calendar read the backup windows."""
 
-    cluster = forms.ModelChoiceField(
-        Cluster.objects.all(), label="Which windows", required=False, empty_label="of every cluster"
-    )
+    cluster = forms.ModelChoiceField(Cluster.objects.all(), label="Cluster", required=False, empty_label="All clusters")
 
     class Meta:
         model = AccessToken
         fields: ClassVar = ["name", "cluster"]
         labels: ClassVar = {"name": "Name"}
-        help_texts: ClassVar = {"name": "For example where the calendar is: it stands in the audit log."}
+        help_texts: ClassVar = {"name": "For example the name of the calendar. The audit log shows this name."}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})

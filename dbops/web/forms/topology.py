@@ -1,4 +1,4 @@
-"""Forms of the topology: where a discovery begins, and what the fleet file needs that no discovery can know."""
+"""Forms for discoveries and for adding discovered servers to the inventory."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from dbops.fleetfile.rules import ACCOUNTS
 from dbops.models import Cluster, Host
 from dbops.queries.topology import ProposalRow
 
-ROLES = [("", "choose a role"), *((role.value, role.value) for role in Role)]
+ROLES = [("", "Select a role"), *((role.value, role.value) for role in Role)]
 
 
 def _styled(form: forms.BaseForm) -> None:
@@ -29,19 +29,19 @@ def _password(label: str, help_text: str = "") -> forms.CharField:
 
 
 class DiscoveryForm(forms.Form):
-    """One address, and whose account logs in."""
+    """The address of a server and the account to log in with."""
 
-    address = forms.CharField(label="Address of any server", max_length=253)
+    address = forms.CharField(label="Server address", max_length=253)
     port = forms.IntegerField(label="Port", min_value=1, max_value=65535, initial=3306)
     cluster = forms.ModelChoiceField(
-        label="Log in with the stored account of",
+        label="Stored account of cluster",
         queryset=Cluster.objects.exclude(admin_user=""),
         to_field_name="name",
         required=False,
-        empty_label="no cluster: the account below",
+        empty_label="None: use the account below",
     )
     user = forms.CharField(label="User", required=False, max_length=80)
-    password = _password("Password", "Kept encrypted until the discovery has ended, and then removed.")
+    password = _password("Password", "Stored encrypted and deleted when the discovery ends.")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
@@ -50,16 +50,14 @@ class DiscoveryForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
         if not self.errors and not given.get("cluster") and not given.get("user"):
-            raise ValidationError(
-                "Choose a cluster whose account logs in, or give a user and a password.", code="no_account"
-            )
+            raise ValidationError("Select a cluster, or enter a user and a password.", code="no_account")
         return given
 
 
 class MemberForm(forms.Form):
-    """One proposed server. What is not ticked is left out of the file."""
+    """One proposed server. Unticked servers are not imported."""
 
-    include = forms.BooleanField(label="Add it to the inventory", required=False)
+    include = forms.BooleanField(label="Add to the inventory", required=False)
     name = forms.CharField(label="Name", max_length=63, required=False)
     role = forms.ChoiceField(label="Role", choices=ROLES, required=False)
     datadir = forms.CharField(label="Data directory", max_length=500, required=False)
@@ -85,39 +83,41 @@ class MemberForm(forms.Form):
         if given.get("include"):
             for name in ("name", "role", "datadir", "host", "ssh_address"):
                 if not given.get(name) and name not in self.errors:
-                    text = "Say what it is for." if name == "role" else "This is needed to add it."
+                    text = "Select a role." if name == "role" else "This field is required."
                     self.add_error(name, ValidationError(text, code="required"))
         return given
 
 
 class ClusterProposalForm(forms.Form):
-    """What all new servers share. A cluster that is in the inventory keeps its accounts and write addresses."""
+    """The shared settings of all new servers. A known cluster keeps its accounts and write addresses."""
 
     cluster = forms.CharField(label="Cluster", max_length=63)
     write_addresses = forms.CharField(
-        label="Where applications write",
+        label="Write addresses",
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="One address a line. Only for a cluster that is new.",
+        help_text="One address per line. Only for a new cluster.",
     )
     ssh_user = forms.CharField(label="SSH user", initial="root", max_length=64)
     ssh_port = forms.IntegerField(label="SSH port", initial=22, min_value=1, max_value=65535)
     ssh_key_file = forms.CharField(
-        label="File with the SSH key",
+        label="SSH key file",
         required=False,
         max_length=500,
-        help_text="On the dashboard's machine; for new hosts.",
+        help_text="Path on the dashboard’s machine. Only for new hosts.",
     )
-    defaults_file = forms.CharField(label="Option file of the servers", initial="/etc/mysql/my.cnf", max_length=500)
+    defaults_file = forms.CharField(label="Server option file", initial="/etc/mysql/my.cnf", max_length=500)
     systemd_unit = forms.CharField(label="Systemd unit", required=False, max_length=200, initial="mariadb")
-    start = forms.CharField(label="or start command", required=False, max_length=500)
-    stop = forms.CharField(label="and stop command", required=False, max_length=500)
+    start = forms.CharField(label="Start command (instead of a unit)", required=False, max_length=500)
+    stop = forms.CharField(label="Stop command", required=False, max_length=500)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
         for account in ACCOUNTS:
-            self.fields[f"{account}_user"] = forms.CharField(label=f"User for {account}", required=False, max_length=80)
-            self.fields[f"{account}_password"] = _password(f"Password for {account}")
+            self.fields[f"{account}_user"] = forms.CharField(
+                label=f"{account.capitalize()} user", required=False, max_length=80
+            )
+            self.fields[f"{account}_password"] = _password(f"{account.capitalize()} password")
         _styled(self)
 
     def accounts(self) -> dict[str, ProposedAccount]:
@@ -126,7 +126,7 @@ class ClusterProposalForm(forms.Form):
 
 
 class ProposalForm:
-    """The form of one proposed cluster: what its servers share, and a part for each of them."""
+    """The form of one proposed cluster: shared settings, and a part for each server."""
 
     def __init__(self, proposal: ProposalRow, data: QueryDict | None, *, admin_user: str) -> None:
         common = {"cluster": proposal.stored_in or proposal.cluster.name, "admin_user": admin_user}
@@ -140,7 +140,7 @@ class ProposalForm:
         return all([self.cluster.is_valid(), *(form.is_valid() for form in self.members)])
 
     def instances(self) -> list[ProposedInstance]:
-        """Return the servers that are ticked. ``{name}`` in a command stands for the server's name."""
+        """Return the servers that are ticked. ``{name}`` in a command is replaced by the server's name."""
         shared = self.cluster.cleaned_data
         found = []
         for form in self.members:

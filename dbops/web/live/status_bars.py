@@ -1,4 +1,4 @@
-"""The bars at the top of every page that tell of the product's own state: no worker, no beat, no Redis.
+"""The bars at the top of every page that report a missing worker, beat or Redis.
 
 They are judged at most once in ``FRESH_SECONDS`` for each web process, by one query and one question to Redis, however many
 people look. A person who is not logged in, or has no right to look, sees none.
@@ -17,6 +17,7 @@ from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils import timezone
 
+from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import RemoteFailure
 from dbops.queries.admin.configuration import pulses
 from dbops.web.templatetags.dbops import duration
@@ -30,7 +31,7 @@ REDIS_PATIENCE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class StatusBar:
-    """One thing that is away: its words, and since when, as far as that is known."""
+    """One missing process: its error, and since when it is missing."""
 
     error: RemoteFailure
     since: datetime
@@ -43,7 +44,7 @@ class StatusBar:
 def judge(
     reported: dict[str, datetime], *, now: datetime, web_since: datetime, redis_away_since: datetime | None
 ) -> list[StatusBar]:
-    """Return what there is to tell, the cause before what follows from it.
+    """Return the bars to show, the cause before its effects.
 
     Args:
         reported: the last sign of life by process, ``queries.admin.configuration.pulses``.
@@ -62,47 +63,33 @@ def judge(
 
 
 def _redis_away() -> RemoteFailure:
-    return RemoteFailure(
-        "redis.away",
-        "Passing hints between dbops's processes",
-        found="Redis is away: it has not answered",
-        left=f"Live pages ask every few seconds instead. Workers hear of nothing: no next step, start or probe begins. {_going_on()}",
-        next_step="Start Redis (script/run redis), or look at its log. Nothing is kept there; all goes on by itself.",
-    )
+    return _away("redis.away", "Sending messages between dbops processes", "Redis is unreachable")
 
 
 def _worker_away() -> RemoteFailure:
-    return RemoteFailure(
-        "worker.away",
-        "Driving what runs and starting what waits",
-        found="No worker has reported",
-        left=f"Nothing new starts, a cancel waits, and what you see of instances grows old. {_going_on()}",
-        next_step="Start a worker (script/run worker), or look at its log. It takes up by itself what runs.",
-    )
+    return _away("worker.away", "Running jobs and starting queued jobs", "No worker has reported")
 
 
 def _beat_away() -> RemoteFailure:
-    return RemoteFailure(
-        "beat.away",
-        "Asking the workers every two seconds what is due",
-        found="Beat has not ticked",
-        left=f"Backups that are due, probes and what waits in line start late or not at all. {_going_on()}",
-        next_step="Start beat (script/run beat), or look at its log. What is due is made good by itself.",
-    )
+    return _away("beat.away", "Triggering due work every two seconds", "Beat has not ticked")
 
 
-def _going_on() -> str:
-    """What it means for rebuilds: the guard on a source gives up a driver that is silent (``GUARD_...``)."""
+def _away(code: str, doing: str, found: str) -> RemoteFailure:
+    return RemoteFailure(code, doing, cause=found, state=f"{CATALOGUE[code].state} {_guard_limits()}")
+
+
+def _guard_limits() -> str:
+    """Return when the guard on a source ends a copy that no worker follows (``GUARD_...``)."""
     patiences = (settings.GUARD_IDLE_SECONDS, settings.GUARD_HEARTBEAT_SECONDS)
     idle, paused = (duration(seconds).removesuffix(" 00 s") for seconds in patiences)
     return (
-        "Running rebuilds go on, on their hosts; but a copy that still reads its source is ended there after "
-        f"{idle} without a worker, after {paused} where replication was paused for it."
+        f"A copy that still reads its source is stopped after {idle} without a worker, "
+        f"or after {paused} if replication was paused for it."
     )
 
 
 class ProcessStatus:
-    """What one web process knows of the others, asked anew when it is old and somebody looks."""
+    """The state of the other processes, refreshed at most once in ``FRESH_SECONDS``."""
 
     def __init__(
         self,
@@ -123,7 +110,7 @@ class ProcessStatus:
         return self.clock() - self.asked_at < FRESH_SECONDS
 
     def bars(self) -> list[StatusBar]:
-        """Return the bars. One caller asks; others meanwhile get what was known before. The sample needs nobody."""
+        """Return the bars. One caller refreshes them; others get the previous ones. The sample has none."""
         if settings.SAMPLE:
             return []
         if not self.is_fresh and self.asking.acquire(blocking=False):
@@ -161,7 +148,7 @@ standing = ProcessStatus()
 
 
 def bars(request: HttpRequest) -> dict[str, Any]:
-    """Context processor: ``bars`` and their ``bars_key``, asked for when a template shows them to somebody who may look."""
+    """Context processor: ``bars`` and their ``bars_key``, evaluated when a template shows them to a user with access."""
     find = standing.bars if getattr(request, "may_look", False) else list  # web.access has let the person in
     return {"bars": find, "bars_key": lambda: key(find())}
 

@@ -52,7 +52,7 @@ class SampleMiddleware(MiddlewareMixin):
 def _answer(request: HttpRequest, refusal: Refused, template: str, *, status: int) -> HttpResponse:
     error = refusal.as_record()
     if request.path.startswith(API):
-        return JsonResponse({"error": error | {"next_step": error["next"]}}, status=status)
+        return JsonResponse({"error": error}, status=status)
     return render(request, template, {"error": error, "typed": typed(request)}, status=status)
 
 

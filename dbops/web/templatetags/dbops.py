@@ -10,10 +10,11 @@ from typing import Any
 from django import template
 from django.templatetags.static import static
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
+from dbops.engine.schedule.backup_windows import in_tenths
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import Timeline
 from dbops.security.redaction import CONTROL, ESCAPES
@@ -22,7 +23,7 @@ from dbops.web.charts import timeline
 register = template.Library()
 
 SPRITE = "vendor/tabler-icons-3.51.0.svg"
-UNKNOWN = "not known yet"
+UNKNOWN = "Unknown"
 SIGNALLED, SSH_FAILED = 128, 255
 TIME_STYLES = {
     "full": "%Y-%m-%d %H:%M:%S",
@@ -73,7 +74,7 @@ ICONS = {
 
 @register.simple_tag
 def icon(name: str) -> SafeString:
-    """Return one icon of the sprite. It is decoration: a word always stands next to it."""
+    """Return one icon of the sprite. It is decoration: a word always appears beside it."""
     return format_html(
         '<svg class="icon" aria-hidden="true" focusable="false"><use href="{}#{}"></use></svg>', static(SPRITE), name
     )
@@ -105,7 +106,7 @@ def role(word: str) -> SafeString:
 
 @register.filter(name="bytes")
 def bytes_text(value: float | str | None) -> str:
-    """Return ``1.46 TiB``; an unknown number is said to be unknown."""
+    """Return ``1.46 TiB``, or ``Unknown``."""
     if value is None or value == "":
         return UNKNOWN
     size, unit = float(value), 0
@@ -126,9 +127,11 @@ def rate(value: float | str | None) -> str:
 
 @register.filter
 def duration(value: float | str | None) -> str:
-    """Return seconds as ``42 s``, ``3 min 05 s``, ``1 h 02 min``, ``2 d 3 h``; ``—`` where unknown."""
+    """Return seconds as ``4.2 s``, ``42 s``, ``3 min 05 s``, ``1 h 02 min``, ``2 d 3 h``; ``—`` where unknown."""
     if value is None or value == "":
         return "—"
+    if tenths := in_tenths(float(value)):
+        return tenths
     seconds = max(0, round(float(value)))
     if seconds < 60:
         return f"{seconds} s"
@@ -141,10 +144,15 @@ def duration(value: float | str | None) -> str:
 
 @register.filter
 def age(value: datetime | None) -> str:
-    """Return how long ago a time was: ``12 s ago``; ``never`` for none."""
+    """Return how long ago a time was: ``12 s ago``, ``now`` below one second; ``never`` for none."""
     if value is None:
         return "never"
-    return f"{duration((timezone.now() - value).total_seconds())} ago"
+    return seconds_ago(max(0, round((timezone.now() - value).total_seconds())))
+
+
+def seconds_ago(seconds: int) -> str:
+    """Return ``12 s ago``, ``now`` for no second."""
+    return f"{duration(seconds)} ago" if seconds else "now"
 
 
 def machine_time(value: datetime) -> str:
@@ -154,16 +162,16 @@ def machine_time(value: datetime) -> str:
 
 @register.simple_tag
 def ago(value: datetime | None) -> SafeString | str:
-    """Return ``12 s ago`` as an element that app.js keeps counting, with the exact time in its title."""
+    """Return ``12 s ago`` or ``now`` as an element that app.js keeps counting, with the exact time in its title."""
     if value is None:
         return "never"
     seconds = max(0, round((timezone.now() - value).total_seconds()))
     return format_html(
-        '<time datetime="{}" title="{}" data-ago="{}">{} ago</time>',
+        '<time datetime="{}" title="{}" data-ago="{}">{}</time>',
         machine_time(value),
         exact(value),
         seconds,
-        duration(seconds),
+        seconds_ago(seconds),
     )
 
 
@@ -172,9 +180,9 @@ def elapsed(start: datetime | None, end: datetime | None = None) -> SafeString |
     """Return the time from start to end; app.js keeps counting while there is no end."""
     if start is None:
         return "—"
-    seconds = max(0, round(((end or timezone.now()) - start).total_seconds()))
     if end:
-        return duration(seconds)
+        return duration((end - start).total_seconds())
+    seconds = max(0, round((timezone.now() - start).total_seconds()))
     return format_html('<span data-elapsed="{}">{}</span>', seconds, duration(seconds))
 
 
@@ -203,22 +211,22 @@ def time_zone() -> str:
 
 @register.filter
 def ended(status: int | None) -> str:
-    """Return a program's exit status in words; shells tell of signal 9 as status 137."""
+    """Return a program's exit status in words; shells report signal 9 as status 137."""
     if status is None:
-        return "not known"
+        return "Unknown"
     if status == 0:
-        return "0: ended without an error"
+        return "0: success"
     if status > SIGNALLED and status - SIGNALLED in set(Signals):
         return f"{status}: killed by signal {status - SIGNALLED} ({Signals(status - SIGNALLED).name})"
-    return f"{status}: ended with an error"
+    return f"{status}: error"
 
 
 @register.filter
 def ssh_ended(status: int | None) -> str:
     """Return the exit status of ``ssh`` in words: 255 is its own, any other one comes from the command that it ran."""
     if status == SSH_FAILED:
-        return f"{status}: SSH itself failed, or the connection was lost"
-    return f"{status}: passed on from the source" if status else ended(status)
+        return f"{status}: SSH failed or the connection was lost"
+    return f"{status}: from the source" if status else ended(status)
 
 
 @register.filter
@@ -240,6 +248,16 @@ def clean(value: Any) -> str:
 
 
 @register.filter
+def ticks(value: str) -> SafeString:
+    """Return text with the parts between backticks as code."""
+    parts = str(value).split("`")
+    if len(parts) % 2 == 0:  # an odd number of backticks: not ours
+        return format_html("{}", value)
+    shapes = ("{}", "<code>{}</code>")
+    return format_html_join("", "{}", ((format_html(shapes[place % 2], part),) for place, part in enumerate(parts)))
+
+
+@register.filter
 def command_lines(commands: Iterable[PlannedCommand]) -> str:
     """Return planned commands one a line, each with the place where it runs; without control characters."""
     return "\n".join(f"[{command.place}] {clean(command.text)}" for command in commands)
@@ -252,14 +270,20 @@ def words(value: str) -> str:
 
 
 @register.simple_tag
-def strip(line: Timeline, cluster: str) -> timeline.Drawing:
-    """Return the drawing of a cluster's day on one line."""
-    return timeline.strip(line, name=f"The day of {cluster}")
+def strip(line: Timeline, cluster: str, *, is_dense: bool = False) -> timeline.Drawing:
+    """Return the drawing of a cluster's day on one line. ``is_dense``: as low as a line of text, without hours."""
+    return timeline.strip(line, name=f"Timeline of {cluster}", is_dense=is_dense)
+
+
+@register.simple_tag
+def strip_hours(line: Timeline) -> SafeString:
+    """Return the hours above dense strips."""
+    return timeline.hours(line)
 
 
 @register.simple_tag
 def svg(shown: timeline.Drawing) -> SafeString:
-    """Return a drawing. Words that say the same stand beside or below it."""
+    """Return a drawing. Its text equivalent is beside or below it."""
     return timeline.svg(shown)
 
 
@@ -271,7 +295,7 @@ def slot(interval: Interval) -> str:
 
 @register.filter
 def without(name: str, cluster: str) -> str:
-    """Return an instance's name without its cluster's in front, which stands beside it already."""
+    """Return an instance's name without the prefix of its cluster."""
     short = name.removeprefix(cluster).lstrip("-_.") if name.startswith(cluster) else name
     return short or name
 

@@ -14,7 +14,7 @@ register = template.Library()
 
 
 @register.simple_tag
-def moment(value: datetime | None, unknown: str = "not known") -> SafeString | str:
+def moment(value: datetime | None, unknown: str = "Unknown") -> SafeString | str:
     """Return ``03:10``, ``tomorrow 03:10``, ``yesterday 03:10`` or ``Tue 24 Nov 03:10`` in the dashboard's zone, UTC in its title."""
     if value is None:
         return unknown
@@ -41,5 +41,5 @@ def reference_url(reference: str) -> str:
 
 @register.filter
 def lowerfirst(value: str) -> str:
-    """Return a title so that it can stand within a sentence."""
+    """Return a title with a lower-case first letter."""
     return value[:1].lower() + value[1:]

@@ -1,4 +1,4 @@
-"""Pages that an administrator reads: credentials and settings. Neither shows a secret."""
+"""Credentials and settings. Neither page shows a secret."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -16,7 +16,7 @@ from dbops.web.templatetags.dbops import age
 @never_cache
 @operator_page
 def credentials(request: HttpRequest) -> HttpResponse:
-    """Say of each host and cluster which secrets are stored, and whether they can be read."""
+    """Show which secrets are stored for each host and cluster, and whether they are readable."""
     only_problems = request.GET.get("show") == "problems"
     found = queries.credentials(request.GET.get("page", "1"), only_problems=only_problems)
     context = {
@@ -32,10 +32,10 @@ def credentials(request: HttpRequest) -> HttpResponse:
 @never_cache
 @operator_page
 def settings(request: HttpRequest) -> HttpResponse:
-    """Show every setting in effect, and what a report of a fault should name."""
+    """Show all settings in effect, and versions for bug reports."""
     seen = configuration.pulses()
     about = configuration.versions() | {
-        "Redis": "answers" if ask_redis() else "does not answer",
+        "Redis": "reachable" if ask_redis() else "unreachable",
         "Worker": f"last reported {age(seen.get('worker'))}",
         "Beat": f"last reported {age(seen.get('beat'))}",
     }

@@ -72,7 +72,7 @@ def mark(request: HttpRequest, name: str) -> HttpResponse:
         try:
             verbs.mark_maintenance(actor=user_of(request), cluster=row, **form.cleaned_data)
         except Refused as error:
-            form.add_refusal(error, f"Nothing was marked: {error.found}.")
+            form.add_refusal(error, f"Nothing was marked: {error.cause}.")
         else:
             messages.success(
                 request, f"That time of {name} is marked as planned. What it was short of then stays visible."
@@ -89,7 +89,7 @@ def unmark(request: HttpRequest, name: str, maintenance_id: int) -> HttpResponse
     try:
         verbs.unmark_maintenance(actor=user_of(request), maintenance=row)
     except Refused as error:
-        messages.error(request, f"{error.found[:1].upper()}{error.found[1:]}.")
+        messages.error(request, f"{error.cause[:1].upper()}{error.cause[1:]}.")
     else:
         messages.success(request, f"That time of {name} is not marked as planned any more.")
     return redirect("cluster-availability", name=name)

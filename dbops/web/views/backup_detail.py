@@ -65,7 +65,7 @@ def prove(request: HttpRequest, run_id: int) -> HttpResponse:
     try:
         restore_test = verbs.request_restore_test(_find(run_id), user_of(request))
     except Refused as error:
-        messages.error(request, f"It was not begun: {error.found}. {error.next_step}")
+        messages.error(request, f"It was not begun: {error.cause}. {error.next_step}")
     else:
         messages.success(
             request, f"Proof {restore_test.pk} begins as soon as {restore_test.host.name} has no other work of dbops."

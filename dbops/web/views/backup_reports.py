@@ -92,9 +92,7 @@ def _token(request: HttpRequest) -> AccessToken:
         raise Refused(
             "report.too_many",
             "Taking a report",
-            found=f"more than {REQUESTS_A_MINUTE} requests a minute with this token",
-            left="Nothing was written.",
-            next_step="Wait a minute; one heartbeat a minute for each backup is enough.",
+            cause=f"more than {REQUESTS_A_MINUTE} requests a minute with this token",
         )
     return token_of(secret, REPORT)
 
@@ -105,9 +103,7 @@ def _body(request: HttpRequest) -> dict[str, Any]:
         raise Refused(
             "report.too_large",
             "Reading a report",
-            found=f"the body has more than {BODY_BYTES} bytes",
-            left="Nothing was written.",
-            next_step="Send the fields that docs/how-to/backup-reports.md names, and nothing else.",
+            cause=f"the body has more than {BODY_BYTES} bytes",
         )
     try:
         said = json.loads(raw or b"{}")
@@ -117,9 +113,8 @@ def _body(request: HttpRequest) -> dict[str, Any]:
         raise Refused(
             "report.invalid",
             "Reading a report",
-            found="the body is no JSON object",
-            left="Nothing was written.",
-            next_step='Send for example {"instance": "backup-1", "method": "dump"}.',
+            cause="the body is not a JSON object",
+            next_step='Send a JSON object, for example {"instance": "backup-1", "method": "dump"}.',
         )
     return said
 
@@ -128,16 +123,12 @@ def _wrong_method(method: str) -> Refused:
     return Refused(
         "report.wrong_method",
         "Reading a report",
-        found=f"this address takes {method} alone",
-        left="Nothing was written.",
-        next_step="docs/how-to/backup-reports.md describes each address.",
+        cause=f"this address accepts only {method}",
     )
 
 
 def _refusal(error: Refused, method: str) -> HttpResponse:
-    record = error.as_record()
-    record["next_step"] = record.pop("next")
-    answer = JsonResponse({"error": record}, status=STATUS.get(error.code, 400))
+    answer = JsonResponse({"error": error.as_record()}, status=STATUS.get(error.code, 400))
     if answer.status_code == 401:
         answer["WWW-Authenticate"] = 'Bearer realm="dbops"'
     elif answer.status_code == 429:

@@ -79,7 +79,7 @@ def begin_maintenance(request: HttpRequest, name: str) -> HttpResponse:
         try:
             verbs.begin_maintenance(actor=user_of(request), cluster=cluster, **form.cleaned_data)
         except Refused as error:
-            form.add_refusal(error, f"No maintenance was announced: {error.found}.")
+            form.add_refusal(error, f"No maintenance was announced: {error.cause}.")
         else:
             messages.success(request, f"Maintenance of {name} is announced: no rebuild of it starts meanwhile.")
             return redirect("cluster", name=name)
@@ -94,7 +94,7 @@ def end_maintenance(request: HttpRequest, name: str, maintenance_id: int) -> Htt
     try:
         verbs.end_maintenance(actor=user_of(request), maintenance=row)
     except Refused as error:
-        messages.error(request, f"{error.found[:1].upper()}{error.found[1:]}.")
+        messages.error(request, f"{error.cause[:1].upper()}{error.cause[1:]}.")
     else:
         messages.success(request, f"The maintenance of {name} has ended.")
     return redirect("cluster", name=name)

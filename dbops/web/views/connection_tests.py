@@ -1,4 +1,4 @@
-"""Tests of connections: asked for by a click, made by a worker, and watched until they are over."""
+"""Connection tests: requested here, run by a worker, and polled until they end."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,34 +16,34 @@ from dbops.operations import connection_tests as verbs
 from dbops.queries.admin import connection_tests as queries
 from dbops.web.decorators import operator_page, user_of
 
-GONE = "It was renamed or removed since the page was made."
+GONE = "It was renamed or removed."
 
 
 class StreamForm(forms.Form):
-    """Which host sends, and which receives."""
+    """Source and target of a stream test."""
 
     source = forms.ModelChoiceField(
-        Host.objects.defer("ssh_private_key"), to_field_name="name", label="Source: sends", empty_label="Choose a host"
+        Host.objects.defer("ssh_private_key"), to_field_name="name", label="Source", empty_label="Select a host"
     )
     target = forms.ModelChoiceField(
         Host.objects.defer("ssh_private_key"),
         to_field_name="name",
-        label="Target: receives",
-        empty_label="Choose a host",
+        label="Target",
+        empty_label="Select a host",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
         for item in self.fields.values():
             item.widget.attrs["class"] = "form-select"
-            item.error_messages["invalid_choice"] = f"There is no such host. {GONE}"
+            item.error_messages["invalid_choice"] = f"Host not found. {GONE}"
 
 
 @require_GET
 @never_cache
 @operator_page
 def tests(request: HttpRequest) -> HttpResponse:
-    """List the latest tests, and ask between which hosts the stream is to be tested."""
+    """List the latest tests and show the form of a stream test."""
     initial = {name: request.GET.get(name, "") for name in ("source", "target")}
     return _list(request, StreamForm(initial=initial))
 
@@ -53,7 +53,7 @@ def tests(request: HttpRequest) -> HttpResponse:
 @vary_on_headers("HX-Request")
 @operator_page
 def test(request: HttpRequest, test_id: int) -> HttpResponse:
-    """Show one test; a poll gets it without the frame. What is over asks no more by itself."""
+    """Show one test; a poll gets it without the frame. A finished test is no longer polled."""
     row = get_object_or_404(queries.tests(), pk=test_id)
     template = "connection_tests/_test.html" if request.headers.get("HX-Request") else "connection_tests/test.html"
     return render(request, template, {"test": row})
@@ -99,7 +99,7 @@ def _ask(request: HttpRequest, ask: Callable[[], ConnectionTest], form: StreamFo
         row = ask()
     except Refused as error:
         if is_fragment:  # htmx shows only what answers with success
-            return render(request, "includes/_error.html", {"error": error.as_record(), "label": "Why it was refused"})
+            return render(request, "includes/_error.html", {"error": error.as_record(), "label": "Cause"})
         if form is not None:
             return _list(request, form, error, status=409)
         raise

@@ -1,4 +1,4 @@
-"""The pages that say that there is no page. None shows a traceback, a setting or a secret."""
+"""Error pages. None shows a traceback, a setting or a secret."""
 
 import logging
 import sys
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 @requires_csrf_token
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 404 with the reason, where a view gave one, and with what was typed for what is gone."""
+    """Answer 404 with the reason, where a view gave one, and with the form input of a deleted object."""
     first = exception.args[0] if exception.args else ""
     reason = first if isinstance(first, str) else ""  # the URL resolver gives addresses, which are no reason
     return render(request, "404.html", {"reason": reason, "typed": typed(request)}, status=404)

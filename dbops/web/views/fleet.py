@@ -24,14 +24,14 @@ from dbops.web.charts.timeline import instance_rows
 from dbops.web.decorators import user_of, viewer_page
 from dbops.web.forms.schedules import MaintenanceForm
 
-#: Of the text that is kept: room for each of them to be written as twelve.
+#: Length of the text that is kept. One character may need twelve in a URL.
 TEXT_CHARACTERS = 80
-#: What can be shown, and the words for it.
+#: The choices of the filter and their labels.
 SHOWS = {
     Show.ALL: "All",
-    Show.TROUBLE: "In trouble",
-    Show.BLOCKED: "No rebuild can start",
-    Show.RUNNING: "Rebuild going on",
+    Show.TROUBLE: "With problems",
+    Show.BLOCKED: "Blocked",
+    Show.RUNNING: "Rebuilding",
 }
 
 
@@ -54,19 +54,17 @@ def fleet(request: HttpRequest) -> HttpResponse:
 @require_POST
 @viewer_page
 def start_view(request: HttpRequest) -> HttpResponse:
-    """Keep the filters that were sent as what this person begins with, or forget those that were kept."""
+    """Save the filters that were sent as the user's default view; without filters, reset it."""
     text, show = filters(request.POST)
     chosen = {"show": show.value if show is not Show.ALL else "", "text": text[:TEXT_CHARACTERS]}
     query = urlencode({name: value for name, value in chosen.items() if value})
     save_default_view(user_of(request), query)
-    messages.success(
-        request, "The fleet page begins with this view now." if query else "It begins with the whole fleet now."
-    )
+    messages.success(request, "Default view saved." if query else "Default view reset.")
     return redirect(f"{reverse('fleet')}?{query or 'show=all'}")
 
 
 def filters(sent: QueryDict) -> tuple[str, Show]:
-    """Return what is looked for; what nobody knows shows everything."""
+    """Return the search text and the filter; an unknown filter shows everything."""
     asked = sent.get("show", "")
     return sent.get("text", "").strip().replace("\0", ""), Show(asked) if asked in set(Show) else Show.ALL
 
@@ -87,12 +85,12 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
 def show_cluster(
     request: HttpRequest, found: Cluster, *, maintenance_form: MaintenanceForm | None = None, status: int = 200
 ) -> HttpResponse:
-    """Return a cluster's page. ``maintenance_form`` is one that was refused, with what was typed."""
+    """Return a cluster's page. ``maintenance_form`` is an invalid form with its input."""
     now = timezone.now()
     page = queries.cluster_page(found)
     agenda = calendar.agenda_of(page.cluster, now)
     is_poll = bool(request.headers.get("HX-Request"))
-    template = "fleet/_instances.html" if is_poll else "fleet/cluster.html"
+    template = "fleet/_poll.html" if is_poll else "fleet/cluster.html"
     context = {
         "page": page,
         "cluster": page.cluster,

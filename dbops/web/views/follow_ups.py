@@ -76,8 +76,6 @@ def _request_key(request: HttpRequest) -> str:
     except ValueError:
         raise Refused(
             "plan.incomplete",
-            "Confirming what follows a rebuild",
-            found="the form came without its request key",
-            left="Nothing was changed.",
-            next_step="Read the page again and confirm it anew.",
+            "Confirming a follow-up of a rebuild",
+            cause="the form has no request key",
         ) from None

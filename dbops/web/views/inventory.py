@@ -1,4 +1,4 @@
-"""The inventory: what there is, adding, changing and removing it, the fleet file, and host keys."""
+"""The inventory: list, add, change and remove objects; fleet files and host keys."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ Row = Host | Cluster | Instance
 
 @dataclass(frozen=True, slots=True)
 class InventoryKind:
-    """One of the three things in the inventory: its word in URLs and pages, its form, and the verb that saves it."""
+    """One of the three kinds of objects: its word in URLs and pages, its form, and the operation that saves it."""
 
     word: str
     model: type[Host] | type[Cluster] | type[Instance]
@@ -86,7 +86,7 @@ def add(request: HttpRequest, kind: str) -> HttpResponse:
 @never_cache
 @operator_page
 def edit(request: HttpRequest, kind: str, name: str) -> HttpResponse:
-    """Show what is stored, secrets apart, and change it on POST."""
+    """Show a stored object without its secrets; change it on POST."""
     wanted = _kind(kind)
     return _edit(request, wanted, _row(wanted, name))
 
@@ -95,7 +95,7 @@ def edit(request: HttpRequest, kind: str, name: str) -> HttpResponse:
 @never_cache
 @operator_page
 def remove(request: HttpRequest, kind: str, name: str) -> HttpResponse:
-    """Ask, and take out of the inventory on POST."""
+    """Ask for confirmation; remove the object on POST."""
     wanted = _kind(kind)
     row = _row(wanted, name)
     refused: Refused | None = None
@@ -105,7 +105,7 @@ def remove(request: HttpRequest, kind: str, name: str) -> HttpResponse:
         except Refused as error:
             refused = error
         else:
-            messages.success(request, f"The {wanted.word} {name} was removed from the inventory.")
+            messages.success(request, f"{wanted.word.capitalize()} {name} removed from the inventory.")
             return redirect("inventory")
     context = {"kind": wanted.word, "row": row, "refused": refused}
     return render(request, "inventory/remove.html", context, status=409 if refused else 200)
@@ -116,7 +116,7 @@ def remove(request: HttpRequest, kind: str, name: str) -> HttpResponse:
 @never_cache
 @operator_page
 def import_file(request: HttpRequest) -> HttpResponse:
-    """Check or import a fleet file; show every error with its line, or what became of each object."""
+    """Check or import a fleet file; show each error with its line, or the outcome of each object."""
     if request.method != "POST":
         return render(request, "inventory/import.html", {"form": ImportForm()})
     form = ImportForm(request.POST, request.FILES)
@@ -147,7 +147,7 @@ def export_file(request: HttpRequest) -> HttpResponse:
 @never_cache
 @operator_page
 def host_key(request: HttpRequest, name: str) -> HttpResponse:
-    """Show the pinned key; on POST ask the host for the one that it shows now, or accept that one."""
+    """Show the pinned key; on POST read or accept the key that the host presents."""
     host = get_object_or_404(Host, name=name)
     found: sshkeys.HostKey | None = None
     problem: DbopsError | None = None
@@ -163,7 +163,7 @@ def host_key(request: HttpRequest, name: str) -> HttpResponse:
                 replace=request.POST.get("replace") == "yes",
                 shown=request.POST.get("shown", ""),
             )
-            messages.success(request, f"The key of {host.name} is pinned.")
+            messages.success(request, f"Host key of {host.name} pinned.")
             return redirect("host-key", name=host.name)
     except DbopsError as error:
         problem = error
@@ -184,9 +184,9 @@ def _edit(request: HttpRequest, kind: InventoryKind, row: Row | None) -> HttpRes
         try:
             saved = kind.save(_user(request), form.before, form.values())
         except Refused as error:
-            form.add_error(None, f"{error.found[:1].upper()}{error.found[1:]}. {error.left} {error.next_step}")
+            form.add_error(None, f"{error.cause[:1].upper()}{error.cause[1:]}. {error.state} {error.next_step}")
         else:
-            messages.success(request, f"The {kind.word} {saved.name} was saved.")
+            messages.success(request, f"{kind.word.capitalize()} {saved.name} saved.")
             if isinstance(saved, Host) and not saved.host_key:
                 return redirect("host-key", name=saved.name)
             return redirect("inventory")
@@ -196,7 +196,7 @@ def _edit(request: HttpRequest, kind: InventoryKind, row: Row | None) -> HttpRes
 
 
 def _tests(row: Row | None) -> tests.HostTests | ConnectionTest | None:
-    """Return the last tests of what is being edited."""
+    """Return the latest tests of the object."""
     if isinstance(row, Host):
         return tests.of_host(row)
     return tests.of_instance(row) if isinstance(row, Instance) else None
@@ -213,5 +213,5 @@ def _row(kind: InventoryKind, name: str) -> Row:
 
 
 def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # noqa: S101 - operator_page let nobody else in
+    assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
     return request.user

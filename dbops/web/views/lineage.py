@@ -1,4 +1,4 @@
-"""Where the data of an instance comes from, and where its copies went."""
+"""Data lineage of an instance."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -47,8 +47,8 @@ def _lines(found: Lineage) -> Iterator[list[Any]]:
     ancestors = [one.copy for one in found.ancestors if one.copy]
     for part, copies in (("lineage", ancestors), ("received", found.received), ("sent", found.sent)):
         for copy in copies:
-            told = _copy(copy)
-            yield [part, *("" if told[name] is None else told[name] for name in COLUMNS[1:])]
+            values = _copy(copy)
+            yield [part, *("" if values[name] is None else values[name] for name in COLUMNS[1:])]
 
 
 def _content(found: Lineage) -> dict[str, Any]:

@@ -200,18 +200,22 @@ def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: Con
     assert isinstance(request.user, User)  # noqa: S101 - only a user is an operator
     if "expires_hours" in form.errors:
         found = "the hours after which it expires are no number within the bounds"
-        raise Refused.unchanged("plan.expiry", doing, found, f"Give {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours.")
+        raise Refused.unchanged(
+            "plan.expiry", doing, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
+        )
     if "reason" in form.errors:
         found = f"the reason is longer than {TYPED_CHARACTERS} characters, or holds some that cannot be stored"
         raise Refused.unchanged(
-            "rebuild.reason", doing, found, "Say why in fewer words, for those who read the audit log."
+            "rebuild.reason", doing, found, next_step="Enter a shorter reason. The audit log records it."
         )
     if "rate" in form.errors:
         found = "the stream limit is not a number"
-        raise Refused.unchanged("rebuild.rate", doing, found, "Give a number of MiB/s, or none.")
+        raise Refused.unchanged(
+            "rebuild.rate", doing, found, next_step="Enter a number of MiB/s, or leave it empty for no limit."
+        )
     if asked.source is None or "method" in form.errors or "request_key" not in given or "fingerprint" not in given:
         found = "the form came without its source, its fingerprint or its request key"
-        raise Refused.unchanged("plan.incomplete", doing, found, "Read the plan again below and confirm it anew.")
+        raise Refused.unchanged("plan.incomplete", doing, found)
     return request_rebuild(
         actor=request.user,
         target=target,

@@ -61,7 +61,7 @@ def switch(request: HttpRequest, name: str) -> HttpResponse:
     try:
         verbs.set_enabled(actor=user_of(request), schedule=row, is_enabled=is_enabled)
     except Refused as error:
-        messages.error(request, f"{error.found}. {error.next_step}")
+        messages.error(request, f"{error.cause}. {error.next_step}")
     else:
         messages.success(request, f"The schedule {name} is switched {'on' if is_enabled else 'off'}.")
     return redirect("schedules")
@@ -75,7 +75,7 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     try:
         begun = run_now(row, user_of(request))
     except Refused as error:
-        messages.error(request, f"No backup was begun: {error.found}. {error.next_step}")
+        messages.error(request, f"No backup was begun: {error.cause}. {error.next_step}")
         return redirect("schedules")
     messages.success(request, f"Backup run {begun.pk} is queued; it starts as soon as {row.instance.name} is free.")
     return redirect("backup-run", run_id=begun.pk)
@@ -109,7 +109,7 @@ def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
         try:
             saved = verbs.save_schedule(actor=user_of(request), schedule=row, values=form.values())
         except Refused as error:
-            form.add_error(None, f"{error.found[:1].upper()}{error.found[1:]}. {error.left} {error.next_step}")
+            form.add_error(None, f"{error.cause[:1].upper()}{error.cause[1:]}. {error.state} {error.next_step}")
         else:
             messages.success(request, f"The schedule {saved.name} was saved.")
             return redirect("schedules")

@@ -24,7 +24,7 @@ from dbops.web.forms.schedules import TokenForm
 @never_cache
 @operator_page
 def tokens(request: HttpRequest) -> HttpResponse:
-    """List the tokens; make one for a calendar on POST, and show its address this once."""
+    """List the tokens; create a calendar token on POST and show its address once."""
     cluster = Cluster.objects.filter(name=request.GET.get("cluster", "")).first()
     form = TokenForm(request.POST if request.method == "POST" else None, initial={"cluster": cluster})
     address, made = "", None
@@ -38,7 +38,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
                 cluster=values["cluster"],
             )
         except Refused as error:
-            form.add_error(None, f"{error.found} {error.next_step}")
+            form.add_error(None, f"{error.cause} {error.next_step}")
         else:
             address = request.build_absolute_uri(reverse("calendar-feed")) + "?" + urlencode({"token": secret})
             form = TokenForm()
@@ -54,10 +54,10 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @require_POST
 @operator_page
 def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
-    """Make a token useless."""
+    """Revoke a token."""
     token = get_object_or_404(AccessToken, pk=token_id)
     verbs.revoke_token(actor=user_of(request).get_username(), name=token.name)
-    messages.success(request, f"The token {token.name} is revoked.")
+    messages.success(request, f"Token {token.name} revoked.")
     return redirect("tokens")
 
 
@@ -65,11 +65,11 @@ def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
 @require_GET
 @never_cache
 def calendar_feed(request: HttpRequest) -> HttpResponse:
-    """Send the windows as iCalendar to whoever shows a token for that. Reads alone."""
+    """Send the backup windows as iCalendar to the owner of a calendar token."""
     try:
         token = verbs.token_of(request.GET.get("token", ""), verbs.CALENDAR)
     except Refused:
-        text = "This address is not valid, or not any more: ask an operator for a new one.\n"
+        text = "This address is not valid. Ask an operator for a new one.\n"
         return HttpResponse(text, status=403, content_type="text/plain; charset=utf-8")
     now = timezone.now()
     name = f"Backups of {token.cluster.name}" if token.cluster else "Backups of the fleet"

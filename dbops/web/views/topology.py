@@ -1,4 +1,4 @@
-"""The topology: one cluster's drawing and differences, and discoveries."""
+"""Topology of a cluster, differences from the inventory, and discoveries."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ STOP_POLLING = 286
 @vary_on_headers("HX-Request")
 @viewer_page
 def cluster(request: HttpRequest, name: str) -> HttpResponse:
-    """Show who replicates from whom, and where that differs from the inventory; a poll gets it without the frame."""
+    """Show a cluster's topology and its differences from the inventory; a poll gets it without the frame."""
     page = cluster_page(get_object_or_404(Cluster, name=name))
     context = {
         "cluster": page.cluster,
@@ -45,19 +45,19 @@ def cluster(request: HttpRequest, name: str) -> HttpResponse:
 @never_cache
 @operator_page
 def difference(request: HttpRequest, name: str, difference_id: int) -> HttpResponse:
-    """Show one difference and what can be done about it; accept it, or take that back, on POST."""
+    """Show one difference; accept or reopen it on POST."""
     found = queries.difference(name, difference_id)
     if found is None:
         raise Http404
     refused: Refused | None = None
     if request.method == "POST":
         try:
-            told = _act(request, found)
+            message = _act(request, found)
         except Refused as error:
             refused = error
             found = queries.difference(name, difference_id) or found
         else:
-            messages.success(request, told)
+            messages.success(request, message)
             return redirect("topology", name=name)
     context = {
         "cluster": found.row.cluster,
@@ -73,12 +73,12 @@ def _act(request: HttpRequest, found: queries.DifferenceRow) -> str:
     action = request.POST.get("action")
     if action == "roles":
         topology.accept_roles(actor=user, row=row, typed_name=request.POST.get("typed_name", ""), reason=reason)
-        return f"{row.subject} is the primary of {row.cluster.name} now."
+        return f"{row.subject} is now the primary of {row.cluster.name}."
     if action == "withdraw":
         topology.withdraw(actor=user, row=row)
-        return "The difference is open again."
+        return "Difference reopened."
     topology.accept_as_intended(actor=user, row=row, reason=reason)
-    return "The difference is accepted as intended."
+    return "Difference accepted."
 
 
 @sensitive_post_parameters("password")
@@ -86,13 +86,13 @@ def _act(request: HttpRequest, found: queries.DifferenceRow) -> str:
 @never_cache
 @operator_page
 def discoveries(request: HttpRequest) -> HttpResponse:
-    """Ask for a discovery, and list the latest ones."""
+    """Request a discovery, and list the latest ones."""
     form = DiscoveryForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         try:
             row = topology.request_discovery(actor=_user(request).get_username(), **form.cleaned_data)
         except Refused as error:
-            form.add_error(None, f"{error.found[:1].upper()}{error.found[1:]}. {error.next_step}")
+            form.add_error(None, f"{error.cause[:1].upper()}{error.cause[1:]}. {error.next_step}")
         else:
             return redirect("discovery", discovery_id=row.pk)
     context = {"form": form, "discoveries": queries.discoveries()}
@@ -118,7 +118,7 @@ def discovery(request: HttpRequest, discovery_id: int) -> HttpResponse:
 @never_cache
 @operator_page
 def add(request: HttpRequest, discovery_id: int, number: int) -> HttpResponse:
-    """Ask what no discovery can know; show what an import would do, or import on POST."""
+    """Show the form that adds discovered servers; check or import them on POST."""
     row = get_object_or_404(Discovery.objects.select_related("cluster").defer("password"), pk=discovery_id)
     found = queries.found_of(row)
     proposals = queries.proposals(found) if found else []
@@ -135,9 +135,7 @@ def add(request: HttpRequest, discovery_id: int, number: int) -> HttpResponse:
             context |= _import(request, form)
             status = 422 if "errors" in context else 200
             if context.get("report") and not context["dry_run"]:
-                messages.success(
-                    request, f"Imported: {context['report']}. Accept the host keys next, then the servers are read."
-                )
+                messages.success(request, f"Imported: {context['report']}. Next, accept the host keys.")
                 return redirect("inventory")
     return render(request, "topology/add.html", context, status=status)
 
@@ -147,7 +145,7 @@ def _import(request: HttpRequest, form: ProposalForm) -> dict[str, Any]:
     shared = form.cluster.cleaned_data
     instances = form.instances()
     if not instances:
-        form.cluster.add_error(None, ValidationError("Tick at least one server.", code="none_ticked"))
+        form.cluster.add_error(None, ValidationError("Select at least one server.", code="none_ticked"))
         return {"errors": []}
 
     def text(*, show_secrets: bool) -> str:
@@ -171,5 +169,5 @@ def _import(request: HttpRequest, form: ProposalForm) -> dict[str, Any]:
 
 
 def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # noqa: S101 - operator_page let nobody else in
+    assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
     return request.user

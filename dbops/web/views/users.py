@@ -1,4 +1,4 @@
-"""Users and groups: who may log in, and what they may do there. For superusers."""
+"""Users and groups. For superusers."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ def add(request: HttpRequest) -> HttpResponse:
     if form.is_bound and form.is_valid():
         given = {name: form.cleaned_data[name] for name in ("name", "group", "password", "superuser")}
         if _did(form, lambda: verbs.add_account(actor=user_of(request), **given)):
-            messages.success(request, f"The account {given['name']} was added.")
+            messages.success(request, f"Account {given['name']} added.")
             return redirect("users")
     return render(request, "admin/person_add.html", {"form": form}, status=422 if form.errors else 200)
 
@@ -53,7 +53,7 @@ def person(request: HttpRequest, user_id: int) -> HttpResponse:
     if form.is_bound and form.is_valid():
         given = form.cleaned_data
         if _did(form, lambda: verbs.change_account(actor=user_of(request), user=user, **given)):
-            messages.success(request, f"The account {user.get_username()} was saved.")
+            messages.success(request, f"Account {user.get_username()} saved.")
             return redirect("users")
     return _person(request, user, form)
 
@@ -62,7 +62,7 @@ def person(request: HttpRequest, user_id: int) -> HttpResponse:
 @require_POST
 @superuser_page
 def password(request: HttpRequest, user_id: int) -> HttpResponse:
-    """Set a password. Whoever sets their own stays logged in here; every other session of the account ends."""
+    """Set a password. All other sessions of the account end."""
     user = _user(user_id)
     form = PasswordForm(user, request.POST)
     if form.is_valid() and _did(
@@ -70,7 +70,7 @@ def password(request: HttpRequest, user_id: int) -> HttpResponse:
     ):
         if user.pk == user_of(request).pk:
             update_session_auth_hash(request, _user(user_id))
-        messages.success(request, f"The password of {user.get_username()} was set.")
+        messages.success(request, f"Password of {user.get_username()} set.")
         return redirect("users")
     return _person(request, user, password_form=form)
 
@@ -78,29 +78,29 @@ def password(request: HttpRequest, user_id: int) -> HttpResponse:
 @require_POST
 @superuser_page
 def deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
-    """Let somebody in no more. A refusal is a page of its own, with its reason."""
+    """Deactivate an account."""
     user = _user(user_id)
     verbs.deactivate(actor=user_of(request), user=user, seen=request.POST.get("seen", ""))
-    messages.success(request, f"{user.get_username()} is deactivated, and logged out everywhere.")
+    messages.success(request, f"Account {user.get_username()} deactivated. All its sessions ended.")
     return redirect("users")
 
 
 @require_POST
 @superuser_page
 def reactivate(request: HttpRequest, user_id: int) -> HttpResponse:
-    """Let somebody in again."""
+    """Reactivate an account."""
     user = _user(user_id)
     verbs.reactivate(actor=user_of(request), user=user, seen=request.POST.get("seen", ""))
-    messages.success(request, f"{user.get_username()} may log in again.")
+    messages.success(request, f"Account {user.get_username()} reactivated.")
     return redirect("users")
 
 
 def _did(form: forms.Form, act: Callable[[], object]) -> bool:
-    """Do it; a refusal stands above the form, whose fields keep what was typed."""
+    """Run the action; show a refusal above the form, which keeps its input."""
     try:
         act()
     except Refused as error:
-        text = f"{error.found[:1].upper()}{error.found[1:]}. {error.left} {error.next_step}"
+        text = f"{error.cause[:1].upper()}{error.cause[1:]}. {error.state} {error.next_step}"
         form.add_error(None, ValidationError(text, code=error.code))
         return False
     return True

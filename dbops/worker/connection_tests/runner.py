@@ -116,10 +116,8 @@ def _check_writable(report: TestReport, found: dict[str, str], title: str, path:
 def _unfit(host: Host, found: str) -> NoReturn:
     raise RemoteFailure(
         "test.host_unfit",
-        f"Looking whether {host.name} has what dbops needs",
-        found=found,
-        left="SSH itself works. Nothing was changed.",
-        next_step="Mend what is named, on the host or in the inventory, then test again.",
+        f"Checking the requirements of dbops on {host.name}",
+        cause=found,
     )
 
 
@@ -158,10 +156,8 @@ def _fail_where_not_ok(instance: Instance, report: TestReport) -> None:
     if wrong := [f"{item['title']}: {item['text']}" for item in report.checks if not item["ok"]]:
         raise RemoteFailure(
             "test.account",
-            f"Trying the accounts of {instance.name}",
-            found="; ".join(wrong),
-            left="Nothing was changed.",
-            next_step="Grant what is missing (docs/how-to/accounts.md), or correct the account in the inventory, then test again.",
+            f"Testing the accounts of {instance.name}",
+            cause="; ".join(wrong),
         )
 
 
@@ -211,9 +207,7 @@ def _unreadable(row: ConnectionTest) -> Refused:
     return Refused(
         "test.secret",
         f"Testing {row.subject}",
-        found="a stored secret cannot be decrypted with the current keys",
-        left="Nothing was sent.",
-        next_step="The page Credentials says which. Put the key back into DBOPS_ENCRYPTION_KEY.",
+        cause="a stored secret cannot be decrypted with the current keys",
     )
 
 
@@ -221,9 +215,7 @@ def _unknown(found: str) -> RemoteFailure:
     return RemoteFailure(
         "test.unknown",
         "Testing a connection",
-        found=found,
-        left="Nothing of a server was changed. The key of a stream test is taken away by its guard within a minute or two.",
-        next_step="Test again.",
+        cause=found,
     )
 
 

@@ -28,9 +28,7 @@ def facts_of(host: Host) -> HostFacts:
     raise Refused(
         "test.no_facts",
         f"Choosing the cipher for {host.name}",
-        found="no probe has read this host yet, so the ciphers that it knows are not known",
-        left="Nothing was sent.",
-        next_step="Test SSH first; a host is read once it has an instance.",
+        cause="no probe has read this host, so its ciphers are unknown",
     )
 
 
@@ -59,7 +57,7 @@ def test_stream(row: ConnectionTest, report: TestReport) -> None:
             found = _measure(row, source, target, seen, report, cipher=cipher, number=number)
         except RemoteFailure as error:
             problem = error  # the source's sshd may not allow this one; it may allow another
-            report.check(cipher, f"not measured: {error.found}", ok=False)
+            report.check(cipher, f"not measured: {error.cause}", ok=False)
             continue
         report.measured["rates"][cipher] = found.bytes_per_second
         best = found if best is None or found.bytes_per_second > best.bytes_per_second else best

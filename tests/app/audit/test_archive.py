@@ -62,7 +62,7 @@ def findings() -> list[str]:
 
 @needs_triggers_dropped
 @pytest.mark.usefixtures("log")
-def test_archive_and_export_together_are_the_whole_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_archive_and_export_together_contain_the_whole_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     call_command("audit", "export")
     before = capsys.readouterr().out.splitlines()[:6]
     call_command("audit", "archive", "--before", days_ago(200), "--to", str(tmp_path))
@@ -91,7 +91,7 @@ def test_archive_and_export_together_are_the_whole_log(tmp_path: Path, capsys: p
 
 @needs_triggers_dropped
 @pytest.mark.usefixtures("log")
-def test_a_second_segment_follows_the_first(tmp_path: Path) -> None:
+def test_archive_continues_with_a_second_segment(tmp_path: Path) -> None:
     first = archive_entries(actor="olga", before=timezone.now() - timedelta(days=397.5), folder=tmp_path)
     second = archive_entries(actor="olga", before=timezone.now() - timedelta(days=100), folder=tmp_path)
     assert [(item.first, item.last) for item in (first, second)] == [(1, 2), (3, 4)]

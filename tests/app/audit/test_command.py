@@ -80,7 +80,7 @@ def outsider(script: Path, lines: Lines, *head: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_the_outsider_agrees_with_an_untouched_export(script: Path, exported: Lines) -> None:
+def test_outsider_script_accepts_an_untouched_export(script: Path, exported: Lines) -> None:
     # five, and the entry of the export itself
     assert [line["sequence"] for line in exported] == [1, 2, 3, 4, 5, 6]
     head = str(current_head()).split()
@@ -103,7 +103,7 @@ def swap(lines: Lines) -> None:
         (lambda lines: lines.pop(), "entry 6: truncated"),
     ],
 )
-def test_the_outsider_finds_each_tampering(
+def test_outsider_script_finds_each_tampering(
     script: Path, exported: Lines, tamper: Callable[[Lines], Any], told: str
 ) -> None:
     tamper(exported)
@@ -138,7 +138,7 @@ def test_verify_ends_with_status_1_and_names_the_entry(capsys: pytest.CaptureFix
     assert (found.partition(":")[0], numbers(found)) == ("removed", [2])
 
 
-def test_verify_compares_with_heads_that_were_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_verify_compares_with_kept_heads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(2)
     kept = tmp_path / "heads"
     kept.write_text(f"2026-11-22T09:00:00Z {current_head()}\n2026-11-22T10:00:00Z 9 {'a' * 64}\n")
@@ -148,7 +148,7 @@ def test_verify_compares_with_heads_that_were_kept(tmp_path: Path, capsys: pytes
     assert (found.partition(":")[0], numbers(found)[:2]) == ("truncated", [2, 9])
 
 
-def test_an_export_has_what_the_filter_has(capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_applies_the_filter(capsys: pytest.CaptureFixture[str]) -> None:
     write(3)
     call_command("audit", "export", "--subject", "replica-2", "--format", "csv", "--since", "2020-01-01")
     lines = capsys.readouterr().out.splitlines()

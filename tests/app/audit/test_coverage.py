@@ -1,4 +1,4 @@
-"""Nothing is done that is not in the audit log: every verb, every move of a rebuild, every command, every file taken away."""
+"""Everything is audited: operations, transitions, commands and downloads."""
 
 import inspect
 import pkgutil
@@ -139,7 +139,7 @@ def _verbs() -> dict[str, str]:
     return found
 
 
-def test_every_verb_leaves_something_in_the_log_or_says_why_not() -> None:
+def test_every_operation_writes_an_audit_entry_or_has_a_reason() -> None:
     verbs = _verbs()
     assert set(verbs) == set(VERBS)
     missing = [name for name, text in VERBS.items() if " " not in text and text not in verbs[name]]
@@ -192,7 +192,7 @@ def moved_to(status: Status) -> str:
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.QUEUED])
-def test_every_move_of_a_rebuild_is_in_the_log(status: Status) -> None:
+def test_every_transition_of_a_rebuild_is_in_the_audit_log(status: Status) -> None:
     assert any(status in to for to in TRANSITIONS.values())
     word = "started" if status is Status.RUNNING else status.value
     assert moved_to(status) == f"rebuild.{word}"
@@ -201,7 +201,7 @@ def test_every_move_of_a_rebuild_is_in_the_log(status: Status) -> None:
     assert entry.actor == ("olga" if status is Status.CANCELLED else "dbops")
 
 
-def test_a_host_that_answers_again_and_a_driver_that_takes_over_are_in_the_log() -> None:
+def test_found_again_and_takeover_are_in_the_audit_log() -> None:
     moved_to(Status.LOST)
     rebuild = Rebuild.objects.get()
     Rebuild.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
@@ -223,15 +223,15 @@ def command(rebuild: Rebuild, key: str) -> ExecutedCommand:
 
 
 @pytest.mark.parametrize(("exit_status", "outcome"), [(0, "done"), (77, "failed"), (None, "unknown")])
-def test_each_command_is_in_the_log_once_with_its_exit_status(exit_status: int | None, outcome: str) -> None:
+def test_each_command_is_in_the_audit_log_once_with_its_exit_status(exit_status: int | None, outcome: str) -> None:
     rebuild = rows.started_rebuild()
     lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(started_commands={"a": command(rebuild, "a")}), None)
+    rebuild_driver.heartbeat(lease, RebuildUpdate(started_commands={"a": command(rebuild, "a")}), None)
     before = AuditEntry.objects.count()
     ended = RebuildUpdate(finished_commands={"a": (exit_status, "output", timezone.now())})
-    rebuild_driver.heartbeat_rebuild(lease, ended, None)
-    rebuild_driver.heartbeat_rebuild(lease, ended, None)
+    rebuild_driver.heartbeat(lease, ended, None)
+    rebuild_driver.heartbeat(lease, ended, None)
     assert AuditEntry.objects.count() == before + 1
     entry = last()
     assert (entry.action, entry.subject, entry.instance, entry.outcome) == (
@@ -241,12 +241,12 @@ def test_each_command_is_in_the_log_once_with_its_exit_status(exit_status: int |
     assert (entry.detail["command"], entry.detail["exit_status"]) == ("/bin/a", exit_status)
 
 
-def test_commands_that_end_with_their_step_or_with_the_rebuild_are_in_the_log() -> None:
+def test_commands_are_in_the_audit_log_when_their_step_or_rebuild_ends() -> None:
     rebuild = rows.started_rebuild()
     lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
     for key in "ab":
-        rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(started_commands={key: command(rebuild, key)}), None)
+        rebuild_driver.heartbeat(lease, RebuildUpdate(started_commands={key: command(rebuild, key)}), None)
     news = [RebuildUpdate(finished_commands={key: (0, "", timezone.now())}) for key in "ab"]
     rebuild_driver.end_step(lease, "fingerprint", StepState.DONE, {}, news[0], {})
     rebuild_driver.end_badly(
@@ -255,7 +255,7 @@ def test_commands_that_end_with_their_step_or_with_the_rebuild_are_in_the_log() 
     assert actions()[-2:] == ["command.ended"] * 2
 
 
-def test_a_refused_rebuild_is_in_the_log_with_the_codes_of_what_stopped_it(settings: Any) -> None:
+def test_refused_rebuild_is_in_the_audit_log_with_its_findings(settings: Any) -> None:
     fleet, olga = rows.make_fleet(), rows.operator()
     given: dict[str, Any] = {
         "actor": olga,
@@ -296,7 +296,7 @@ def test_a_refused_rebuild_is_in_the_log_with_the_codes_of_what_stopped_it(setti
         ("/inventory/export/", "fleet"),
     ],
 )
-def test_files_that_are_taken_away_are_in_the_log(operator: Client, address: str, subject: str) -> None:
+def test_downloads_are_in_the_audit_log(operator: Client, address: str, subject: str) -> None:
     make_trio()
     assert "Content-Disposition" in operator.get(address).headers
     entry = AuditEntry.objects.get()
@@ -305,7 +305,7 @@ def test_files_that_are_taken_away_are_in_the_log(operator: Client, address: str
     assert AuditEntry.objects.count() == 1
 
 
-def test_every_view_that_sends_a_file_is_known_to_write_it_down() -> None:
+def test_every_download_view_is_marked_as_exported() -> None:
     """A view that begins to send files must be marked ``exported``, or be named here with its reason."""
     folder = Path(web.__file__).parent
     found = {path.name for path in folder.rglob("*.py") if "Content-Disposition" in path.read_text(encoding="utf-8")}

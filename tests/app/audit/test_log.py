@@ -31,7 +31,7 @@ def write(count: int = 3) -> None:
         )
 
 
-def test_entries_are_chained_without_a_gap_and_verify() -> None:
+def test_append_chains_entries_without_a_gap() -> None:
     assert current_head() == ChainHead(0, GENESIS)
     write(3)
     assert [entry.sequence for entry in AuditEntry.objects.all()] == [3, 2, 1]
@@ -39,7 +39,7 @@ def test_entries_are_chained_without_a_gap_and_verify() -> None:
     assert verify(links(), current_head()) == []
 
 
-def test_whatever_plain_data_is_written_verifies_when_it_is_read_again() -> None:
+def test_append_verifies_with_any_plain_data() -> None:
     append(
         actor="é" * 400,
         action="x" * 99,
@@ -57,7 +57,7 @@ def test_whatever_plain_data_is_written_verifies_when_it_is_read_again() -> None
     assert verify(links(), current_head()) == []
 
 
-def test_an_entry_that_is_rolled_back_leaves_no_gap() -> None:
+def test_append_leaves_no_gap_when_rolled_back() -> None:
     write(1)
     with transaction.atomic():
         write(2)
@@ -67,7 +67,7 @@ def test_an_entry_that_is_rolled_back_leaves_no_gap() -> None:
     assert verify(links(), current_head()) == []
 
 
-def test_columns_are_filled_from_the_act_and_from_where_it_came() -> None:
+def test_append_fills_columns_from_action_and_request() -> None:
     make_trio()
     with request_origin(RequestOrigin("192.0.2.7", "abc")):
         entry = append(
@@ -82,7 +82,7 @@ def test_columns_are_filled_from_the_act_and_from_where_it_came() -> None:
 
 
 @pytest.mark.parametrize("model", [AuditEntry, AuditText, AuditName, AuditHead])
-def test_the_database_refuses_to_change_or_remove(model: Any) -> None:
+def test_database_refuses_to_change_or_remove_entries(model: Any) -> None:
     write()
     column = {
         AuditEntry: {"actor": "x"},
@@ -98,7 +98,7 @@ def test_the_database_refuses_to_change_or_remove(model: Any) -> None:
 
 
 @pytest.mark.parametrize("table", [*trigger_sql.ENTRIES, trigger_sql.NAMES, trigger_sql.HEAD])
-def test_the_database_refuses_to_replace_and_to_truncate(table: str) -> None:
+def test_database_refuses_to_replace_and_to_truncate(table: str) -> None:
     write()
     statement = f"REPLACE INTO {table} SELECT * FROM {table}"
     if connection.vendor == "postgresql":
@@ -108,7 +108,7 @@ def test_the_database_refuses_to_replace_and_to_truncate(table: str) -> None:
     assert verify(links(), current_head()) == []
 
 
-def test_a_head_that_is_gone_is_not_begun_anew() -> None:
+def test_append_fails_when_the_head_is_missing() -> None:
     write(1)
     if connection.settings_dict["ENGINE"] == MARIADB:
         pytest.skip("its triggers are dropped only by ending the transaction of this test")

@@ -13,7 +13,7 @@ from dbops.worker import prober
 from tests.app import factories, rows
 
 
-def test_an_address_s_own_options_win() -> None:
+def test_database_url_options_override_defaults() -> None:
     assert database_settings("sqlite:////x?timeout=5", wait_seconds=20)["OPTIONS"]["transaction_mode"] == "IMMEDIATE"
     options = database_settings("postgresql://u@h/d?sslmode=require&connect_timeout=3", wait_seconds=20)["OPTIONS"]
     assert (options["sslmode"], options["connect_timeout"]) == ("require", 3)
@@ -23,13 +23,13 @@ def test_an_address_s_own_options_win() -> None:
 
 
 @pytest.mark.parametrize("url", ["oracle://u@h/d", "mysql-connector://u@h/d"])
-def test_another_kind_of_database_is_refused(url: str) -> None:
+def test_database_url_refuses_other_kinds(url: str) -> None:
     with pytest.raises(ValueError, match=r"sqlite.*postgresql.*mysql"):
         database_settings(url, wait_seconds=20)
 
 
 @pytest.mark.django_db
-def test_times_keep_their_microseconds() -> None:
+def test_database_keeps_microseconds() -> None:
     now = datetime(2026, 11, 21, 1, 2, 3, 456789, tzinfo=UTC)
     _, backup, replica = factories.make_trio()
     rebuild = factories.make_rebuild(target=replica, source=backup)
@@ -40,7 +40,7 @@ def test_times_keep_their_microseconds() -> None:
 
 
 @pytest.mark.django_db
-def test_text_keeps_every_letter_and_names_their_case() -> None:
+def test_database_keeps_every_letter_and_case() -> None:
     factories.make_host("db-1", ssh_address="a")
     factories.make_host("DB-1", ssh_address="b")
     assert Host.objects.get(name="db-1").ssh_address == "a"
@@ -50,7 +50,7 @@ def test_text_keeps_every_letter_and_names_their_case() -> None:
 
 
 @pytest.mark.django_db
-def test_a_command_that_is_written_twice_is_one_row_and_one_that_is_too_long_is_an_error() -> None:
+def test_command_rows_are_unique_by_key_and_limited_in_length() -> None:
     _, backup, replica = factories.make_trio()
     rebuild = factories.make_rebuild(target=replica, source=backup)
     now = datetime.now(UTC)
@@ -67,7 +67,7 @@ def test_a_command_that_is_written_twice_is_one_row_and_one_that_is_too_long_is_
 
 
 @pytest.mark.django_db
-def test_a_cluster_has_one_primary_and_a_transaction_outlives_the_refusal() -> None:
+def test_cluster_has_one_primary_and_a_refusal_keeps_the_transaction() -> None:
     primary, backup, _ = factories.make_trio()
     with pytest.raises(IntegrityError), transaction.atomic():
         Instance.objects.filter(pk=backup.pk).update(role="primary")
@@ -77,7 +77,7 @@ def test_a_cluster_has_one_primary_and_a_transaction_outlives_the_refusal() -> N
 
 
 @pytest.mark.django_db
-def test_a_host_that_writes_a_nul_keeps_no_facts_from_being_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_probe_stores_facts_when_a_host_sends_nul(monkeypatch: pytest.MonkeyPatch) -> None:
     fleet = rows.make_fleet()
     before = fleet["replica-1"].state.observed_at
 

@@ -30,7 +30,7 @@ def types(monkeypatch):
     return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
-def test_import_and_export(folder):
+def test_fleet_import_and_export_work(folder):
     file, copy = folder.path / "fleet.yaml", folder.path / "copy.yaml"
     file.write_text(folder.text)
     out, err = run("fleet", "import", str(file), "--dry-run")
@@ -46,7 +46,7 @@ def test_import_and_export(folder):
     assert numbers(told) == [0, 0, 5]
 
 
-def test_errors_name_file_line_and_place(folder):
+def test_fleet_command_errors_name_file_line_and_place(folder):
     file = folder.path / "fleet.yaml"
     file.write_text(folder.text.replace("role: primary", "role: king").replace("sudo", "x").replace("port", "prot"))
     out, err = run("fleet", "import", str(file))
@@ -58,7 +58,7 @@ def test_errors_name_file_line_and_place(folder):
 
 
 @pytest.mark.parametrize("content", [None, b"\xff\xfe"])
-def test_a_file_that_cannot_be_read(folder, content):
+def test_fleet_import_fails_on_an_unreadable_file(folder, content):
     file = folder.path / "fleet.yaml"
     if content:
         file.write_bytes(content)
@@ -89,7 +89,7 @@ def test_account_create_is_idempotent_and_follows_what_is_given(types):
     assert run("account", "list")[0] == "anna\toperator\n"
 
 
-def test_an_inactive_account_is_made_active_again(types):
+def test_account_create_activates_an_inactive_account(types):
     types(PASSWORD)
     run("account", "create", "anna", "--password-stdin", "--group", "viewer")
     User.objects.update(is_active=False)
@@ -112,7 +112,7 @@ def test_an_inactive_account_is_made_active_again(types):
         ("", PASSWORD, "name: "),
     ],
 )
-def test_what_an_account_may_not_be(types, name, password, field):
+def test_account_create_refuses_bad_values(types, name, password, field):
     types(password)
     _, err = run("account", "create", name, "--password-stdin", "--group", "viewer")
     assert err.startswith("CommandError ")
@@ -121,6 +121,6 @@ def test_what_an_account_may_not_be(types, name, password, field):
     assert not AuditEntry.objects.exists()
 
 
-def test_a_password_is_never_asked_for_where_nobody_can_answer(types):
+def test_account_create_needs_password_stdin_without_a_terminal(types):
     types(PASSWORD)
     assert "--password-stdin" in run("account", "create", "anna", "--group", "viewer")[1]

@@ -1,4 +1,4 @@
-"""Each mistake in a fleet file is told with its line and place, and nothing is changed."""
+"""Errors in a fleet file have line and path; a file with errors changes nothing."""
 
 import pytest
 
@@ -104,7 +104,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_error_has_its_line(folder, case):
+def test_load_errors_have_line_and_path(folder, case):
     old, new, line, path, named = CASES[case]
     old, new = (part.replace("KEYFILE", str(folder.key_file)).replace("HOSTKEY", host_key()) for part in (old, new))
     with pytest.raises(FleetFileErrors) as caught:
@@ -115,7 +115,7 @@ def test_each_error_has_its_line(folder, case):
     assert not AuditEntry.objects.exists()
 
 
-def test_every_error_is_reported_at_once(folder):
+def test_load_reports_every_error_at_once(folder):
     text = (
         folder.text.replace("role: primary", "role: king")
         .replace("192.0.2.2", "a b")
@@ -130,26 +130,26 @@ def test_every_error_is_reported_at_once(folder):
 @pytest.mark.parametrize(
     "text", ["", "[]", "fleet", "version: 1\n---\nversion: 1", "{" * 5000, "a: " + "[" * 50 + "]" * 50]
 )
-def test_what_is_no_mapping_is_refused(folder, text):
+def test_load_refuses_text_that_is_not_a_mapping(folder, text):
     with pytest.raises(FleetFileErrors):
         folder.load(text)
 
 
-def test_deep_nesting_is_refused_before_it_is_built(folder):
+def test_load_refuses_deep_nesting_before_building_it(folder):
     depth = 5000
     with pytest.raises(FleetFileErrors) as caught:
         folder.load("version: 1\nhosts: " + "[" * depth + "]" * depth)
     assert [(error.line, error.path) for error in caught.value.errors] == [(2, "")]
 
 
-def test_a_text_of_any_size_is_refused_quickly(folder):
+def test_load_refuses_any_size_quickly(folder):
     with pytest.raises(FleetFileErrors) as caught:
         folder.load("#" * 2_000_001)
     [error] = caught.value.errors
     assert (error.line, "2,000,000" in error.text) == (1, True)
 
 
-def test_an_error_never_shows_a_secret(folder):
+def test_load_errors_never_show_a_secret(folder):
     (folder.path / "secret").write_text("first-line-secret\nsecond\n")
     text = folder.with_change('password: "admin-s3cret"', "password_file: secret")
     text = text.replace(f"key_file: {folder.key_file}\n", f"key_file: {folder.path}/secret\n", 1)
@@ -161,7 +161,7 @@ def test_an_error_never_shows_a_secret(folder):
     assert "repl-s3cret" not in told
 
 
-def test_text_from_a_browser_may_not_read_the_dashboards_machine(folder, monkeypatch):
+def test_browser_import_cannot_read_local_files(folder, monkeypatch):
     monkeypatch.setenv("DBOPS_SHOP", "x")
     text = folder.with_change('password: "admin-s3cret"', "password_env: DBOPS_SHOP")
     text = text.replace('password: "repl-s3cret"', "password_file: /etc/hostname")

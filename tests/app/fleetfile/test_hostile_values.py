@@ -26,13 +26,13 @@ nearly = st.one_of(
 
 
 @given(st.sampled_from([*ADDRESSES, *PATHS, *LOGINS, *NAMES, *ACCOUNTS, *COMMANDS]), nearly)
-def test_no_text_breaks_the_rules_and_no_control_character_passes(field: tuple[type, str], text: str) -> None:
+def test_field_problem_never_fails_and_refuses_control_characters(field: tuple[type, str], text: str) -> None:
     if text and not field_problem(*field, text):
         assert not CONTROL.search(text)
 
 
 @given(st.sampled_from([*ADDRESSES, *LOGINS, *NAMES]), nearly)
-def test_what_is_accepted_is_one_plain_word(field: tuple[type, str], text: str) -> None:
+def test_accepted_values_are_one_plain_word(field: tuple[type, str], text: str) -> None:
     """These stand alone in command lines: not even without quotes may they be more than a word, or be taken for an option."""
     if text and not field_problem(*field, text):
         assert not text.startswith("-")
@@ -40,14 +40,14 @@ def test_what_is_accepted_is_one_plain_word(field: tuple[type, str], text: str) 
 
 
 @given(st.sampled_from(PATHS), nearly)
-def test_an_accepted_path_is_absolute_and_means_what_it_says(field: tuple[type, str], text: str) -> None:
+def test_accepted_path_is_absolute_and_normal(field: tuple[type, str], text: str) -> None:
     if text and not field_problem(*field, text):
         assert text.startswith("/")
         assert posixpath.normpath(text) == text
 
 
 @given(st.sampled_from(COMMANDS), nearly)
-def test_an_accepted_command_has_words_and_begins_with_a_program(field: tuple[type, str], text: str) -> None:
+def test_accepted_command_begins_with_a_program(field: tuple[type, str], text: str) -> None:
     if text and not field_problem(*field, text):
         words = split_command(text)
         assert words[0].startswith("/")
@@ -55,11 +55,11 @@ def test_an_accepted_command_has_words_and_begins_with_a_program(field: tuple[ty
 
 @pytest.mark.parametrize("address", ["-V", "-G", "-oX", "--"])
 @pytest.mark.parametrize("field", ADDRESSES)
-def test_an_address_is_no_option(field: tuple[type, str], address: str) -> None:
+def test_address_with_a_leading_dash_is_refused(field: tuple[type, str], address: str) -> None:
     assert "dash" in field_problem(*field, address)
 
 
-def test_ssh_would_take_such_an_address_for_an_option() -> None:
+def test_ssh_treats_a_dash_address_as_option() -> None:
     """Why: this is what it says to a host named -V."""
     done = subprocess.run(["ssh", "-F", "/dev/null", "-l", "root", "-V"], capture_output=True, text=True, check=False)
     assert done.stderr.startswith("OpenSSH_")

@@ -27,7 +27,7 @@ def changed(report) -> list[tuple[str, str, list[str]]]:
     return [(item.kind, item.name, item.fields) for item in report.items if item.outcome == "changed"]
 
 
-def test_a_file_becomes_rows_with_defaults(folder):
+def test_import_creates_rows_with_defaults(folder):
     report = folder.load()
     assert (report.count("created"), report.count("changed"), report.count("unchanged")) == (5, 0, 0)
     host, instance = Host.objects.get(name="db-1"), Instance.objects.get(name="shop-1")
@@ -49,7 +49,7 @@ def test_a_file_becomes_rows_with_defaults(folder):
     }
 
 
-def test_the_second_import_changes_nothing(folder):
+def test_import_changes_nothing_the_second_time(folder):
     folder.load()
     entries = AuditEntry.objects.count()
     report = folder.load()
@@ -57,13 +57,13 @@ def test_the_second_import_changes_nothing(folder):
     assert AuditEntry.objects.count() == entries
 
 
-def test_a_dry_run_reports_and_changes_nothing(folder):
+def test_dry_run_reports_and_changes_nothing(folder):
     assert folder.load(dry_run=True).count("created") == 5
     assert not Host.objects.exists()
     assert not AuditEntry.objects.exists()
 
 
-def test_a_change_is_reported_by_field_and_never_with_a_secret(folder):
+def test_import_reports_changes_by_field_without_secrets(folder):
     folder.load()
     text = folder.text.replace("role: replica", "role: backup").replace("admin-s3cret", "new-s3cret")
     report = folder.load(text)
@@ -77,7 +77,7 @@ def test_a_change_is_reported_by_field_and_never_with_a_secret(folder):
     assert not any(secret in everything for secret in (*SECRETS, "new-s3cret"))
 
 
-def test_secrets_are_encrypted_in_the_raw_column(folder):
+def test_import_encrypts_secrets_in_the_column(folder):
     key = "".join(f"        {line}\n" for line in private_key().splitlines())
     folder.load(folder.with_change(f"      key_file: {folder.key_file}\n", f"      key: |\n{key}"))
     with connection.cursor() as cursor:
@@ -90,7 +90,7 @@ def test_secrets_are_encrypted_in_the_raw_column(folder):
     assert Host.objects.get(name="db-1").ssh_private_key == private_key()
 
 
-def test_a_password_may_come_from_a_file_or_the_environment(folder, monkeypatch):
+def test_import_reads_a_password_from_file_or_environment(folder, monkeypatch):
     (folder.path / "secret").write_text("from 'a' \"file\";\n")
     monkeypatch.setenv("DBOPS_TEST_REPL", "environment")
     text = folder.with_change('password: "admin-s3cret"', "password_file: secret")
@@ -99,7 +99,7 @@ def test_a_password_may_come_from_a_file_or_the_environment(folder, monkeypatch)
     assert (cluster.admin_password, cluster.replication_password) == ("from 'a' \"file\";", "environment")
 
 
-def test_what_is_left_out_keeps_secrets_and_objects(folder):
+def test_import_keeps_secrets_and_objects_that_are_left_out(folder):
     folder.load()
     text = folder.text[: folder.text.index("clusters:")] + "clusters:\n  - name: shop\n    write_addresses: []\n"
     report = folder.load(text.replace(f'\n      host_key: "{host_key()}"', ""))
@@ -109,7 +109,7 @@ def test_what_is_left_out_keeps_secrets_and_objects(folder):
     assert Instance.objects.count() == 2
 
 
-def test_a_target_of_replicas_comes_and_goes_with_the_file(folder):
+def test_replica_target_follows_the_file(folder):
     folder.load()
     with_target = folder.with_change("  - name: shop\n", "  - name: shop\n    wanted_replicas: 0\n")
     report = folder.load(with_target)
@@ -121,7 +121,7 @@ def test_a_target_of_replicas_comes_and_goes_with_the_file(folder):
     assert "wanted_replicas" not in export_fleet()
 
 
-def test_the_host_of_proofs_comes_and_goes_with_the_file(folder):
+def test_restore_host_follows_the_file(folder):
     folder.load()
     folder.load(folder.with_change("  - name: shop\n", "  - name: shop\n    restore_test_host: db-2\n"))
     assert Cluster.objects.get().restore_test_host == "db-2"
@@ -130,7 +130,7 @@ def test_the_host_of_proofs_comes_and_goes_with_the_file(folder):
     assert Cluster.objects.get().restore_test_host == ""
 
 
-def test_a_goal_of_its_own_comes_and_goes_with_the_file(folder):
+def test_redundancy_goal_follows_the_file(folder):
     folder.load()
     with_goal = folder.with_change("  - name: shop\n", "  - name: shop\n    redundancy_goal_seconds: 7200\n")
     report = folder.load(with_goal)
@@ -142,7 +142,7 @@ def test_a_goal_of_its_own_comes_and_goes_with_the_file(folder):
     assert "redundancy_goal_seconds" not in export_fleet()
 
 
-def test_another_user_needs_a_password_of_its_own(folder):
+def test_import_requires_a_password_for_another_user(folder):
     folder.load()
     text = folder.with_change('{user: dbops, password: "admin-s3cret"}', "{user: other}")
     [error] = errors_of(folder, text)
@@ -150,7 +150,7 @@ def test_another_user_needs_a_password_of_its_own(folder):
     assert "'other'" in error
 
 
-def test_a_key_in_the_file_takes_the_place_of_a_key_file(folder):
+def test_key_in_the_file_replaces_a_key_file(folder):
     folder.load()
     key = "".join(f"        {line}\n" for line in private_key(1).splitlines())
     folder.load(folder.with_change(f"      key_file: {folder.key_file}\n", f"      key: |\n{key}"))
@@ -161,12 +161,12 @@ def test_a_key_in_the_file_takes_the_place_of_a_key_file(folder):
     assert (host.ssh_key_file, host.ssh_private_key) == (str(folder.key_file), "")
 
 
-def test_a_relative_key_file_is_stored_whole(folder):
+def test_import_stores_a_relative_key_file_as_absolute(folder):
     folder.load(folder.text.replace(str(folder.key_file), "./id_ed25519"))
     assert Host.objects.get(name="db-1").ssh_key_file == str(folder.key_file)
 
 
-def test_a_changed_host_key_is_refused_unless_it_is_asked_for(folder):
+def test_import_refuses_a_changed_host_key_unless_requested(folder):
     folder.load()
     text = folder.with_change(host_key(), host_key(1))
     [error] = errors_of(folder, text)
@@ -179,12 +179,12 @@ def test_a_changed_host_key_is_refused_unless_it_is_asked_for(folder):
     assert (host.host_key, host.host_key_accepted_by) == (host_key(1), "someone else")
 
 
-def test_a_comment_behind_a_host_key_is_no_change(folder):
+def test_import_ignores_a_comment_after_a_host_key(folder):
     folder.load()
     assert folder.load(folder.with_change(host_key(), host_key() + " root@db-1")).count("unchanged") == 5
 
 
-def test_instances_may_change_places_and_roles_in_one_file(folder):
+def test_import_swaps_hosts_and_roles_in_one_file(folder):
     folder.load()
     text = (
         folder.text.replace("host: db-1", "host: X")
@@ -205,7 +205,7 @@ def test_instances_may_change_places_and_roles_in_one_file(folder):
     assert folder.load(text).count("unchanged") == 5
 
 
-def test_what_is_stored_counts_as_well(folder):
+def test_import_validates_against_stored_rows(folder):
     folder.load()
     text = folder.text[folder.text.index("clusters:") :].replace("shop-1", "shop-3").replace("shop-2", "shop-4")
     found = errors_of(folder, "version: 1\n" + text)
@@ -215,7 +215,7 @@ def test_what_is_stored_counts_as_well(folder):
     assert any(error.startswith(datadir) and names(error, "db-1", "shop-1") for error in found)
 
 
-def test_facts_of_another_address_are_forgotten(folder):
+def test_import_forgets_facts_of_another_address(folder):
     folder.load()
     InstanceState.objects.update(observed_at="2026-01-01T00:00Z", record={"x": 1})
     folder.load(folder.with_change("        role: primary", "        port: 3307\n        role: primary"))
@@ -223,7 +223,7 @@ def test_facts_of_another_address_are_forgotten(folder):
 
 
 @pytest.mark.parametrize("member", ["target", "source"])
-def test_an_instance_in_an_active_rebuild_stays_as_it_is(folder, olga, member):
+def test_import_refuses_to_change_an_instance_in_a_rebuild(folder, olga, member):
     folder.load()
     one, two = Instance.objects.order_by("name")
     given = {"target": two, "source": one} if member == "target" else {"target": one, "source": two}
@@ -239,7 +239,7 @@ def test_an_instance_in_an_active_rebuild_stays_as_it_is(folder, olga, member):
 
 
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.LOST])
-def test_import_refuses_to_move_hosts_of_an_active_restore_test(folder, status):
+def test_import_refuses_to_change_hosts_of_a_running_restore_test(folder, status):
     """Its way from the one to the other would be closed at the new place, and left open at the old one."""
     folder.load()
     one, two = Instance.objects.order_by("name")
@@ -260,7 +260,7 @@ def test_import_refuses_to_move_hosts_of_an_active_restore_test(folder, status):
 
 
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.LOST])
-def test_where_the_job_of_a_backup_runs_stays_as_it_is(folder, status):
+def test_import_refuses_to_change_the_host_of_a_running_backup(folder, status):
     folder.load()
     two = Instance.objects.get(name="shop-2")
     run = make_run(make_schedule(two, is_enabled=False), status)
@@ -277,13 +277,13 @@ def test_where_the_job_of_a_backup_runs_stays_as_it_is(folder, status):
     assert folder.load(folder.with_change("{address: 192.0.2.2,", "{address: 192.0.2.7,")).count("changed") >= 1
 
 
-def test_the_database_refuses_a_second_primary(folder):
+def test_database_refuses_a_second_primary(folder):
     folder.load()
     with pytest.raises(IntegrityError), transaction.atomic():
         Instance.objects.filter(name="shop-2").update(role="primary")
 
 
-def test_an_export_can_be_imported_and_has_no_secret(folder):
+def test_export_can_be_imported_and_has_no_secret(folder):
     key = "".join(f"        {line}\n" for line in private_key().splitlines())
     folder.load(folder.with_change(f"      key_file: {folder.key_file}\n", f"      key: |\n{key}"))
     before = [list(model.objects.order_by("pk").values()) for model in (Host, Cluster, Instance)]
@@ -296,7 +296,7 @@ def test_an_export_can_be_imported_and_has_no_secret(folder):
     assert export_fleet() == text
 
 
-def test_an_export_into_an_empty_inventory_names_what_is_missing(folder):
+def test_import_of_an_export_names_missing_secrets(folder):
     folder.load()
     text = export_fleet()
     Instance.objects.all().delete()

@@ -34,7 +34,7 @@ def errors_of(folder, text: str) -> list[str]:
     return [str(error) for error in caught.value.errors]
 
 
-def test_schedules_are_read_with_their_defaults(folder, text):
+def test_import_reads_schedules_with_defaults(folder, text):
     report = folder.load(text)
     assert report.count("created") == 7
     nightly, dump = BackupSchedule.objects.get(name="shop-nightly"), BackupSchedule.objects.get(name="shop-dump")
@@ -48,7 +48,7 @@ def test_schedules_are_read_with_their_defaults(folder, text):
     assert (dump.is_enabled, dump.next_due_at, dump.time_zone) == (False, None, "UTC")
 
 
-def test_the_second_import_and_the_export_change_nothing(folder, text):
+def test_import_and_export_of_schedules_change_nothing_twice(folder, text):
     folder.load(text)
     before, entries = BackupSchedule.objects.values_list(), AuditEntry.objects.count()
     rows = list(before)
@@ -58,7 +58,7 @@ def test_the_second_import_and_the_export_change_nothing(folder, text):
     assert AuditEntry.objects.count() == entries
 
 
-def test_keep_count_without_a_value_is_no_limit_and_is_exported(folder, text):
+def test_keep_count_null_means_no_limit_and_is_exported(folder, text):
     folder.load(text.replace("keep_days: 14", "keep_count:"))
     assert BackupSchedule.objects.get(name="shop-nightly").keep_count is None
     assert folder.load(export_fleet()).count("unchanged") == 7
@@ -66,7 +66,7 @@ def test_keep_count_without_a_value_is_no_limit_and_is_exported(folder, text):
     assert BackupSchedule.objects.get(name="shop-dump").keep_count == 7
 
 
-def test_a_change_is_told_by_field_and_moves_the_next_due_time(folder, text):
+def test_import_reports_changed_fields_and_moves_next_due(folder, text):
     folder.load(text)
     due = BackupSchedule.objects.get(name="shop-nightly").next_due_at
     report = folder.load(text.replace('"30 2 * * *"', '"45 2 * * *"'))
@@ -74,7 +74,7 @@ def test_a_change_is_told_by_field_and_moves_the_next_due_time(folder, text):
     assert BackupSchedule.objects.get(name="shop-nightly").next_due_at != due
 
 
-def test_a_file_without_a_schedule_leaves_it_as_it_is(folder, text):
+def test_import_keeps_a_schedule_missing_in_the_file(folder, text):
     folder.load(text)
     folder.load()
     assert BackupSchedule.objects.count() == 2
@@ -95,14 +95,14 @@ def test_a_file_without_a_schedule_leaves_it_as_it_is(folder, text):
         ("            run_by: dbops\n", "", "'run_by' is missing"),
     ],
 )
-def test_errors_have_their_line(folder, text, old, new, told):
+def test_schedule_errors_have_their_line(folder, text, old, new, told):
     assert old in text
     found = errors_of(folder, text.replace(old, new, 1))
     assert any(told in error for error in found), found
     assert not BackupSchedule.objects.exists()
 
 
-def test_a_schedule_does_not_move_to_another_instance(folder, text):
+def test_import_refuses_to_move_a_schedule_to_another_instance(folder, text):
     folder.load(text)
     moved = folder.text + BACKUPS.partition("\n")[2]
     assert any("'shop-1'" in error for error in errors_of(folder, moved))

@@ -14,7 +14,7 @@ def first(count: int, expression: str, zone: str, after: datetime) -> list[str]:
     return [f"{moment:%m-%d %H:%M}" for moment in islice(due_times(expression, zone, after), count)]
 
 
-def test_a_fixed_time_in_the_missing_hour_is_due_when_that_hour_would_have_begun() -> None:
+def test_next_due_is_the_start_of_the_missing_hour() -> None:
     assert first(3, "30 2 * * *", BERLIN, datetime(2026, 3, 28, 0, tzinfo=UTC)) == [
         "03-28 01:30",
         "03-29 01:00",
@@ -22,7 +22,7 @@ def test_a_fixed_time_in_the_missing_hour_is_due_when_that_hour_would_have_begun
     ]
 
 
-def test_a_fixed_time_in_the_doubled_hour_is_due_once() -> None:
+def test_next_due_is_once_in_the_doubled_hour_for_a_fixed_time() -> None:
     assert first(3, "30 2 * * *", BERLIN, datetime(2026, 10, 24, 12, tzinfo=UTC)) == [
         "10-25 00:30",
         "10-26 01:30",
@@ -30,21 +30,21 @@ def test_a_fixed_time_in_the_doubled_hour_is_due_once() -> None:
     ]
 
 
-def test_an_interval_is_due_in_each_real_hour_of_both_days() -> None:
+def test_next_due_is_in_each_real_hour_for_an_interval() -> None:
     spring = first(4, "0 * * * *", BERLIN, datetime(2026, 3, 28, 23, 30, tzinfo=UTC))
     assert spring == ["03-29 00:00", "03-29 01:00", "03-29 02:00", "03-29 03:00"]
     autumn = first(4, "0 * * * *", BERLIN, datetime(2026, 10, 24, 22, 30, tzinfo=UTC))
     assert autumn == ["10-24 23:00", "10-25 00:00", "10-25 01:00", "10-25 02:00"]
 
 
-def test_a_time_zone_without_daylight_saving_is_due_at_the_same_moment_each_day() -> None:
+def test_next_due_is_constant_without_daylight_saving() -> None:
     assert first(2, "0 3 * * *", "Asia/Kolkata", datetime(2026, 3, 28, 12, tzinfo=UTC)) == [
         "03-28 21:30",
         "03-29 21:30",
     ]
 
 
-def test_the_due_time_itself_is_not_due_again() -> None:
+def test_next_due_is_after_the_given_time() -> None:
     due = next_due("0 3 * * *", "UTC", datetime(2026, 1, 1, tzinfo=UTC))
     assert due == datetime(2026, 1, 1, 3, tzinfo=UTC)
     assert next_due("0 3 * * *", "UTC", due) == datetime(2026, 1, 2, 3, tzinfo=UTC)
@@ -54,7 +54,7 @@ def test_the_due_time_itself_is_not_due_again() -> None:
     ("expression", "zone"),
     [("x", "UTC"), ("", "UTC"), ("0 0 30 2 *", "UTC"), ("0 0 * * *", "Mars/North"), ("0 0 * * *", "../etc/passwd")],
 )
-def test_what_cannot_be_read_is_refused_with_its_words(expression: str, zone: str) -> None:
+def test_next_due_refuses_unreadable_expressions(expression: str, zone: str) -> None:
     with pytest.raises(BadSchedule):
         next_due(expression, zone, datetime(2026, 1, 1, tzinfo=UTC))
 
@@ -62,7 +62,7 @@ def test_what_cannot_be_read_is_refused_with_its_words(expression: str, zone: st
 @pytest.mark.parametrize(
     "expression", ["0 0 2 * * *", "0 2 L * *", "0 2 * * 5L", "0 2 * * MON#2", "0 2 * * 1#1", "@reboot", "@often", ""]
 )
-def test_what_debians_cron_reads_otherwise_or_not_at_all_is_refused(expression: str) -> None:
+def test_next_due_refuses_expressions_that_debian_cron_reads_differently(expression: str) -> None:
     with pytest.raises(BadSchedule):
         next_due(expression, "UTC", datetime(2026, 3, 1, tzinfo=UTC))
 
@@ -77,5 +77,5 @@ def test_what_debians_cron_reads_otherwise_or_not_at_all_is_refused(expression: 
         ("0\t2 * * *", datetime(2026, 3, 1, 2, tzinfo=UTC)),
     ],
 )
-def test_what_debians_cron_knows_is_read(expression: str, due: datetime) -> None:
+def test_next_due_reads_expressions_of_debian_cron(expression: str, due: datetime) -> None:
     assert next_due(expression, "UTC", datetime(2026, 3, 1, tzinfo=UTC)) == due

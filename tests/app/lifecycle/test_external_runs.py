@@ -1,4 +1,4 @@
-"""Backup runs that begin, go on and end by what probes see."""
+"""External backup runs: probes and reports create, update and end them."""
 
 import threading
 from dataclasses import replace
@@ -59,7 +59,7 @@ def only() -> BackupRun:
 
 
 class TestObserving:
-    def test_a_run_begins_with_its_process_goes_on_and_ends(self, backup: Instance) -> None:
+    def test_observed_run_begins_and_ends_with_its_process(self, backup: Instance) -> None:
         external_runs.observe(backup, facts(1, dump(output_bytes=100)))
         run = only()
         assert (run.origin, run.status, run.started_at) == (RunOrigin.OBSERVED, RunStatus.RUNNING, at(0))
@@ -71,12 +71,12 @@ class TestObserving:
         assert run.outcome
         assert run.events.count() == 2
 
-    def test_a_probe_that_failed_says_nothing(self, backup: Instance) -> None:
+    def test_observe_ignores_a_failed_probe(self, backup: Instance) -> None:
         external_runs.observe(backup, facts(1, dump()))
         external_runs.observe(backup, facts(2, host=None, backup_processes=None))
         assert only().status == RunStatus.RUNNING
 
-    def test_an_older_probe_that_comes_later_ends_nothing(self, backup: Instance) -> None:
+    def test_observe_ignores_an_older_probe(self, backup: Instance) -> None:
         external_runs.observe(backup, facts(2, dump()))
         external_runs.observe(backup, facts(1))
         assert only().status == RunStatus.RUNNING
@@ -84,12 +84,12 @@ class TestObserving:
         external_runs.observe(backup, facts(2.5, dump()))
         assert only().status == RunStatus.ENDED
 
-    def test_one_that_was_ended_by_mistake_goes_on(self, backup: Instance) -> None:
+    def test_observe_resumes_a_run_when_its_process_reappears(self, backup: Instance) -> None:
         for minute, processes in ((1, [dump()]), (2, []), (3, [dump()])):
             external_runs.observe(backup, facts(minute, *processes))
         assert (only().status, only().finished_at) == (RunStatus.RUNNING, None)
 
-    def test_two_side_by_side_are_two_and_a_loop_is_one(self, backup: Instance) -> None:
+    def test_observe_separates_parallel_runs_and_joins_a_loop(self, backup: Instance) -> None:
         external_runs.observe(backup, facts(1, dump(7), dump(8)))
         assert BackupRun.objects.count() == 2
         external_runs.observe(backup, facts(2))
@@ -99,7 +99,7 @@ class TestObserving:
         assert BackupRun.objects.filter(status=RunStatus.RUNNING).count() == 1
         assert BackupRun.objects.count() == 3
 
-    def test_what_is_ours_or_not_certain_is_no_run(self, backup: Instance) -> None:
+    def test_observe_ignores_own_and_unclear_processes(self, backup: Instance) -> None:
         Hold.objects.create(
             instance=backup, backup_run=make_run(make_schedule(backup)), purpose="backup", taken_at=at(0)
         )
@@ -108,7 +108,7 @@ class TestObserving:
         )
         assert not BackupRun.objects.exclude(origin=RunOrigin.MANAGED).exists()
 
-    def test_a_dump_from_elsewhere_ends_when_its_connection_does(self, backup: Instance) -> None:
+    def test_observe_ends_a_remote_dump_with_its_connection(self, backup: Instance) -> None:
         there = BackupConnection(9, "root", "10.0.0.9:4", False, "mysqldump", BackupMethod.DUMP, "SELECT", at(0))
         server = builders.server(12, backup_connections=(there,))
         external_runs.observe(backup, facts(1, server=server))
@@ -117,7 +117,7 @@ class TestObserving:
         external_runs.observe(backup, facts(3, server=builders.server(12, backup_connections=())))
         assert only().status == RunStatus.ENDED
 
-    def test_the_stream_of_a_rebuild_is_no_foreign_backup(self, db: None) -> None:
+    def test_observe_ignores_the_stream_of_a_rebuild(self, db: None) -> None:
         source = started_rebuild().source
         assert Hold.objects.filter(instance=source).exists()
         ours = BackupConnection(
@@ -127,13 +127,13 @@ class TestObserving:
         external_runs.observe(source, facts(1, server=server, backup_processes=None))
         assert not BackupRun.objects.exists()
 
-    def test_a_probe_where_nothing_runs_costs_one_query(
+    def test_observe_takes_one_query_when_nothing_runs(
         self, backup: Instance, django_assert_num_queries: DjangoAssertNumQueries
     ) -> None:
         with django_assert_num_queries(1):
             external_runs.observe(backup, facts(1))
 
-    def test_the_prober_hands_over_what_it_stores(self, backup: Instance) -> None:
+    def test_prober_passes_stored_facts_to_observe(self, backup: Instance) -> None:
         class Done:
             def exception(self) -> None:
                 return None
@@ -150,7 +150,7 @@ class TestReporting:
     def report(self, backup: Instance, kind: str, minute: float, **changes: Any) -> BackupRun:
         return run_reports.report_run(backup, told(kind, minute, **changes), at(minute))
 
-    def test_start_heartbeat_end(self, backup: Instance) -> None:
+    def test_report_creates_updates_and_ends_a_run(self, backup: Instance) -> None:
         self.report(backup, "start", 0)
         self.report(backup, "heartbeat", 1, bytes=100)
         assert only().progress == {"bytes": 100}
@@ -159,7 +159,7 @@ class TestReporting:
         assert (run.status, run.origin, run.finished_at) == (RunStatus.SUCCEEDED, RunOrigin.REPORTED, at(2))
         assert (run.bytes_written, run.path, run.exit_status) == (5000, "/b/x.sql", 0)
 
-    def test_sent_twice_and_in_any_order_it_is_one_run(self, backup: Instance) -> None:
+    def test_report_is_idempotent_in_any_order(self, backup: Instance) -> None:
         self.report(backup, "end", 2, exit_status=3)
         before = only().revision
         for kind in ("end", "start", "heartbeat", "end"):
@@ -168,7 +168,7 @@ class TestReporting:
         assert (run.status, run.exit_status, run.revision) == (RunStatus.FAILED, 3, before)
 
     @pytest.mark.parametrize("report_first", [True, False])
-    def test_seen_and_reported_is_one_run(self, backup: Instance, report_first: bool) -> None:
+    def test_report_and_observation_are_one_run(self, backup: Instance, report_first: bool) -> None:
         steps = [
             lambda: self.report(backup, "start", 1),
             lambda: external_runs.observe(backup, facts(1, dump())),
@@ -182,13 +182,13 @@ class TestReporting:
         assert (run.status, run.origin, run.bytes_written) == (RunStatus.SUCCEEDED, RunOrigin.REPORTED, 7)
         assert (run.evidence["command"], run.evidence["process"]) == ("mysqldump -A", "boot:7:700")
 
-    def test_the_end_of_a_run_that_was_seen_to_be_gone(self, backup: Instance) -> None:
+    def test_report_ends_a_run_observed_as_gone(self, backup: Instance) -> None:
         external_runs.observe(backup, facts(1, dump()))
         external_runs.observe(backup, facts(2))
         self.report(backup, "end", 2.1, exit_status=2)
         assert (only().status, only().exit_status, only().finished_at) == (RunStatus.FAILED, 2, at(2.1))
 
-    def test_a_report_whose_process_vanished_gets_a_minute(self, backup: Instance) -> None:
+    def test_reported_run_gets_a_minute_when_its_process_vanishes(self, backup: Instance) -> None:
         self.report(backup, "start", 0)
         external_runs.observe(backup, facts(1, dump()))
         external_runs.observe(backup, facts(2))
@@ -199,7 +199,7 @@ class TestReporting:
         self.report(backup, "end", 4)
         assert only().status == RunStatus.SUCCEEDED
 
-    def test_a_reporter_that_fell_silent(self, backup: Instance) -> None:
+    def test_reported_run_ends_when_its_reporter_is_silent(self, backup: Instance) -> None:
         self.report(backup, "heartbeat", 0)
         assert run_reports.end_silent_reports(at(14)) == 0
         assert run_reports.end_silent_reports(at(16)) == 1
@@ -207,7 +207,7 @@ class TestReporting:
         self.report(backup, "heartbeat", 17)
         assert only().status == RunStatus.RUNNING
 
-    def test_one_that_only_tells_of_its_start_is_waited_for_longer(self, backup: Instance) -> None:
+    def test_reported_run_without_heartbeats_gets_more_time(self, backup: Instance) -> None:
         self.report(backup, "start", 0)
         assert run_reports.end_silent_reports(at(60)) == 0
         assert run_reports.end_silent_reports(at(49 * 60)) == 1
@@ -221,7 +221,7 @@ class TestFlags:
                 started_at=at(-100 - number), finished_at=at(-99 - number), bytes_written=size,
             )  # fmt: skip
 
-    def test_at_its_end_and_while_it_runs(self, backup: Instance) -> None:
+    def test_flags_are_set_while_running_and_at_the_end(self, backup: Instance) -> None:
         self.finished(backup, 6)
         run_reports.report_run(backup, told("start", 0), at(0))
         run_flags.flag_running(at(2))
@@ -258,7 +258,7 @@ class TestRaces:
             thread.join(60)
         assert errors == []
 
-    def test_a_probe_and_reports_at_once_make_one_row(self) -> None:
+    def test_concurrent_probe_and_reports_make_one_row(self) -> None:
         backup = make_fleet()["backup-1"]
         for turn in range(5):
             pid, key = 100 + turn, f"key-{turn:05}"
@@ -273,7 +273,7 @@ class TestRaces:
             run_reports.report_run(backup, told("end", turn + 0.6, key, started_at=at(turn)), at(turn + 0.6))
         assert set(BackupRun.objects.values_list("status", flat=True)) == {RunStatus.SUCCEEDED}
 
-    def test_without_the_lock_there_would_be_two(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_race_without_the_lock_makes_two_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The control: the same, deciding outside of a transaction."""
         from contextlib import nullcontext
 
@@ -312,7 +312,7 @@ class TestSchedules:
         report = RunReport(key, ReportKind.START, BackupMethod.DUMP, started_at=moment)
         return run_reports.report_run(backup, report, moment + timedelta(minutes=1))
 
-    def test_a_run_belongs_to_the_due_time_it_fits(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_run_is_matched_with_its_due_time(self, backup: Instance, schedule: BackupSchedule) -> None:
         run = self.run_at(backup, NIGHT + timedelta(minutes=20))
         assert (run.schedule, run.due_at, run.flags) == (schedule, NIGHT, ["late"])
         by_hand = self.run_at(backup, NIGHT + timedelta(hours=12), "key-00002")
@@ -320,7 +320,7 @@ class TestSchedules:
         again = self.run_at(backup, NIGHT + timedelta(hours=1), "key-00003")
         assert again.schedule is None, "its due time has a run"
 
-    def test_what_nobody_met_is_missed_once(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_adds_one_missed_run(self, backup: Instance, schedule: BackupSchedule) -> None:
         self.read(backup, NIGHT - timedelta(hours=1), NIGHT + timedelta(hours=1))
         assert run_schedules.watch_schedules(NIGHT + timedelta(minutes=14)) == 0
         assert run_schedules.watch_schedules(NIGHT + timedelta(minutes=16)) == 1
@@ -332,7 +332,7 @@ class TestSchedules:
         assert only() == late
         assert (only().due_at, only().flags) == (NIGHT, ["late"])
 
-    def test_one_that_was_met_is_not(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_adds_nothing_for_a_matched_run(self, backup: Instance, schedule: BackupSchedule) -> None:
         self.run_at(backup, NIGHT + timedelta(minutes=1))
         self.read(backup, NIGHT - timedelta(hours=1), NIGHT + timedelta(hours=1))
         assert run_schedules.watch_schedules(NIGHT + timedelta(hours=1)) == 0
@@ -343,14 +343,14 @@ class TestSchedules:
         [(None, None), (timedelta(minutes=1), timedelta(hours=1)), (timedelta(hours=-1), timedelta(minutes=5))],
         ids=["never read", "read since later", "not read until late"],
     )
-    def test_while_nobody_looked_it_is_unknown(
+    def test_watch_schedules_adds_nothing_for_unprobed_time(
         self, backup: Instance, schedule: BackupSchedule, since: timedelta | None, until: timedelta | None
     ) -> None:
         self.read(backup, since is not None and NIGHT + since or None, until is not None and NIGHT + until or None)
         assert run_schedules.watch_schedules(NIGHT + timedelta(hours=1)) == 0
         assert not BackupRun.objects.exists()
 
-    def test_a_long_downtime_does_not_flood(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_is_bounded_after_a_long_downtime(self, backup: Instance, schedule: BackupSchedule) -> None:
         schedule.cron = "*/5 * * * *"
         schedule.save()
         back = NIGHT + timedelta(days=40)
@@ -361,7 +361,9 @@ class TestSchedules:
         schedule.refresh_from_db()
         assert schedule.next_due_at == back + timedelta(minutes=45)
 
-    def test_short_runs_can_pass_unseen_and_are_not_missed(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_adds_nothing_for_short_unseen_runs(
+        self, backup: Instance, schedule: BackupSchedule
+    ) -> None:
         schedule.expected_seconds = 10
         schedule.save()
         self.read(backup, NIGHT - timedelta(hours=1), NIGHT + timedelta(hours=1))
@@ -369,13 +371,13 @@ class TestSchedules:
         schedule.refresh_from_db()
         assert schedule.next_due_at == NIGHT + timedelta(days=1)
 
-    def test_a_new_schedule_gets_its_first_due_time(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_sets_the_first_due_time(self, backup: Instance, schedule: BackupSchedule) -> None:
         BackupSchedule.objects.update(next_due_at=None)
         run_schedules.watch_schedules(NIGHT - timedelta(hours=1))
         schedule.refresh_from_db()
         assert schedule.next_due_at == NIGHT
 
-    def test_what_cannot_be_read_hinders_nobody(self, backup: Instance, schedule: BackupSchedule) -> None:
+    def test_watch_schedules_skips_an_unreadable_schedule(self, backup: Instance, schedule: BackupSchedule) -> None:
         schedule.cron = "nonsense"
         schedule.save()
         assert run_schedules.watch_schedules(NIGHT + timedelta(hours=1)) == 0

@@ -1,4 +1,4 @@
-"""What probes saw over time is kept as periods: rows only where something changed, and none for time in which nobody looked."""
+"""Periods of instance states: a row for each change, none for unprobed time."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -50,7 +50,7 @@ def periods(instance: Instance) -> list[tuple[str, float, float | None]]:
     ]
 
 
-def test_a_row_for_each_change_and_for_nothing_else(replica: Instance) -> None:
+def test_periods_have_a_row_for_each_change_only(replica: Instance) -> None:
     well, away = make_facts(), make_unreachable()
     word = judge(summarize(well), Role.REPLICA, is_fresh=True)[0]
     for seconds in (0, 15, 30):
@@ -64,7 +64,7 @@ def test_a_row_for_each_change_and_for_nothing_else(replica: Instance) -> None:
     assert state.period.ended_at is None
 
 
-def test_time_in_which_nobody_looked_is_in_no_period(replica: Instance) -> None:
+def test_periods_omit_unprobed_time(replica: Instance) -> None:
     well = make_facts()
     word = judge(summarize(well), Role.REPLICA, is_fresh=True)[0]
     probed(replica, 0, well)
@@ -73,7 +73,7 @@ def test_time_in_which_nobody_looked_is_in_no_period(replica: Instance) -> None:
     assert periods(replica) == [(word, 0, 15), (word, 900, None)]
 
 
-def test_of_two_probes_at_once_the_second_changes_nothing(replica: Instance) -> None:
+def test_second_of_two_concurrent_probes_changes_nothing(replica: Instance) -> None:
     probed(replica, 0, make_facts())
     late = Instance.objects.select_related("cluster", "state__period").get(pk=replica.pk)
     away = make_unreachable()
@@ -83,7 +83,7 @@ def test_of_two_probes_at_once_the_second_changes_nothing(replica: Instance) -> 
     assert InstancePeriod.objects.filter(ended_at=None, name=replica.name).count() == 1
 
 
-def test_another_server_at_its_address_begins_anew(replica: Instance) -> None:
+def test_periods_restart_when_the_address_changes(replica: Instance) -> None:
     well = make_facts()
     probed(replica, 0, well)
     probed(replica, 15, well)
@@ -93,7 +93,7 @@ def test_another_server_at_its_address_begins_anew(replica: Instance) -> None:
     assert [(start, end) for _, start, end in periods(replica)] == [(0, 15), (30, None)]
 
 
-def test_what_was_seen_outlives_the_instance(replica: Instance) -> None:
+def test_periods_remain_when_the_instance_is_deleted(replica: Instance) -> None:
     probed(replica, 0, make_facts())
     probed(replica, 15, make_facts())
     fleet.delete(actor=make_operator(), row=replica)

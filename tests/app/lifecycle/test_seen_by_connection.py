@@ -1,4 +1,4 @@
-"""Observed runs that are known by less than a process of somebody else: by connections, or by a job of ours that was given up."""
+"""External runs identified by a connection or by a job of a force-failed run."""
 
 from dbops.engine.facts.backups import BackupConnection, Reads
 from dbops.engine.facts.instance import Problem
@@ -13,10 +13,10 @@ from tests.engine import builders
 __all__ = ["backup"]
 
 
-def test_the_job_of_a_run_that_was_given_up_is_a_backup_like_those_of_others(backup: Instance) -> None:
+def test_job_of_a_force_failed_run_is_observed_as_external(backup: Instance) -> None:
     run = make_run(make_schedule(backup), RunStatus.LOST)
     external_runs.observe(backup, facts(1, dump(is_ours=True)))
-    assert backup_runs.force_fail_run(run, "olga")
+    assert backup_runs.force_fail(run, "olga")
     BackupRun.objects.update(finished_at=at(2))
     external_runs.observe(backup, facts(1.9, dump(is_ours=True)))
     external_runs.observe(backup, facts(2.5, dump(is_ours=True)))  # what has just ended may be seen for a moment
@@ -29,7 +29,7 @@ def test_the_job_of_a_run_that_was_given_up_is_a_backup_like_those_of_others(bac
     assert seen.status == RunStatus.ENDED
 
 
-def test_a_local_connection_proves_what_a_process_of_no_certain_instance_reads(backup: Instance) -> None:
+def test_local_connection_identifies_an_unclear_process(backup: Instance) -> None:
     here = BackupConnection(9, "root", "localhost", True, "mysqldump", BackupMethod.DUMP, "SELECT", at(0.1))
     server = builders.server(12, backup_connections=(here,))
     for minute in (1, 2):
@@ -39,7 +39,7 @@ def test_a_local_connection_proves_what_a_process_of_no_certain_instance_reads(b
     assert only().status == RunStatus.ENDED
 
 
-def test_a_dump_from_elsewhere_ends_with_its_server(backup: Instance) -> None:
+def test_remote_dump_ends_with_its_server(backup: Instance) -> None:
     there = BackupConnection(9, "root", "10.0.0.9:4", False, "mysqldump", BackupMethod.DUMP, "SELECT", at(0))
     server = builders.server(12, backup_connections=(there,))
     silent = {"server": None, "server_problem": Problem("mysql.unreachable", "Connection refused")}
@@ -58,7 +58,7 @@ def test_a_dump_from_elsewhere_ends_with_its_server(backup: Instance) -> None:
     assert only().status == RunStatus.RUNNING
 
 
-def test_the_last_connection_of_a_backup_of_ours_is_not_somebody_elses(backup: Instance) -> None:
+def test_last_connection_of_an_own_backup_is_not_external(backup: Instance) -> None:
     """The probe saw it, and was stored when the run had ended and its hold was gone. Its process was not seen any more."""
     run = make_run(make_schedule(backup), RunStatus.SUCCEEDED)
     BackupRun.objects.update(finished_at=at(1))

@@ -64,7 +64,7 @@ def told(found: ClusterRecord, gap: Gap, within: Interval = DAY) -> list[tuple[f
     ]
 
 
-def test_a_lost_replica_a_backup_and_its_rebuild(trio: Any) -> None:
+def test_record_explains_a_lost_replica_by_backup_and_rebuild(trio: Any) -> None:
     primary, backup, replica = trio
     seen(primary, "healthy", 30, None)
     seen(backup, "healthy", 30, None)
@@ -91,7 +91,7 @@ def test_a_lost_replica_a_backup_and_its_rebuild(trio: Any) -> None:
     assert told(found, Gap.NOT_OBSERVED) == []
 
 
-def test_what_puts_old_data_back_leaves_the_source_free(trio: Any) -> None:
+def test_records_leave_the_source_free_when_rolling_back(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 30, None)
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.SUCCEEDED)
@@ -101,7 +101,7 @@ def test_what_puts_old_data_back_leaves_the_source_free(trio: Any) -> None:
     assert told(record(trio[2]), Gap.NOT_REBUILDABLE) == []
 
 
-def test_what_waits_for_a_second_person_says_so(trio: Any) -> None:
+def test_records_show_approval_as_cause(trio: Any) -> None:
     primary, backup, replica = trio
     for instance in (primary, backup):
         seen(instance, "healthy", 30, None)
@@ -115,14 +115,14 @@ def test_what_waits_for_a_second_person_says_so(trio: Any) -> None:
     ]
 
 
-def test_what_goes_on_is_known_up_to_the_last_probe(trio: Any) -> None:
+def test_records_end_at_the_last_probe(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 30, None)
     InstanceState.objects.filter(instance=trio[2]).update(observed_at=ago(3))
     assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(3, 0, Cause.NOT_LOOKED, "replica-1")]
 
 
-def test_until_the_next_probe_is_overdue_nothing_is_missed(trio: Any) -> None:
+def test_record_has_no_gap_until_the_next_probe_is_overdue(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 30, None)
     InstanceState.objects.update(observed_at=NOW - timedelta(seconds=40))
@@ -131,13 +131,13 @@ def test_until_the_next_probe_is_overdue_nothing_is_missed(trio: Any) -> None:
     assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(0.025, 0, Cause.NOT_LOOKED, "backup-1, primary-1, replica-1")]
 
 
-def test_before_the_first_probe_nothing_was_observed(trio: Any) -> None:
+def test_record_is_not_observed_before_the_first_probe(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 6, None)
     assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(24, 6, Cause.NOT_LOOKED, "")]
 
 
-def test_an_instance_that_left_the_inventory_is_missed_until_it_left(trio: Any) -> None:
+def test_record_counts_a_removed_instance_until_its_removal(trio: Any) -> None:
     primary, backup, replica = trio
     seen(primary, "healthy", 30, None)
     seen(backup, "healthy", 30, None)
@@ -146,7 +146,7 @@ def test_an_instance_that_left_the_inventory_is_missed_until_it_left(trio: Any) 
     assert told(record(primary), Gap.SHORT) == [(24, 12, Cause.DETECTION, "replica-1")]
 
 
-def test_a_new_role_counts_from_the_probe_that_saw_it(trio: Any) -> None:
+def test_records_count_a_new_role_from_its_first_probe(trio: Any) -> None:
     primary, backup, replica = trio
     seen(primary, "healthy", 30, 10)
     seen(primary, "unreachable", 10, None)
@@ -163,7 +163,7 @@ def test_a_new_role_counts_from_the_probe_that_saw_it(trio: Any) -> None:
     assert told(found, Gap.SHORT) == [(8, 0, Cause.DETECTION, "primary-1")], "as a primary it was no missing replica"
 
 
-def test_maintenance_is_marked(trio: Any) -> None:
+def test_record_marks_maintenance(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 30, None)
     row = Maintenance.objects.create(
@@ -174,7 +174,7 @@ def test_maintenance_is_marked(trio: Any) -> None:
     assert found.planned[0].reason == "disks"
 
 
-def test_a_failed_rebuild_of_before_is_why_the_replica_is_still_missing(trio: Any) -> None:
+def test_record_explains_a_missing_replica_by_a_failed_rebuild(trio: Any) -> None:
     primary, backup, replica = trio
     seen(primary, "healthy", 90, None)
     seen(backup, "healthy", 90, None)
@@ -184,7 +184,7 @@ def test_a_failed_rebuild_of_before_is_why_the_replica_is_still_missing(trio: An
     assert told(record(replica), Gap.SHORT) == [(24, 0, Cause.RETRY, f"rebuild {rebuild.pk}")]
 
 
-def test_a_backup_that_was_removed_can_be_read_no_more(trio: Any) -> None:
+def test_records_end_a_backup_when_its_file_is_removed(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 30, None)
     make_run(trio[1], started_at=ago(20), seconds=3600, method="dump", origin="managed", removed_at=ago(2))
@@ -192,7 +192,7 @@ def test_a_backup_that_was_removed_can_be_read_no_more(trio: Any) -> None:
     assert seconds(found, Gap.NOT_REBUILDABLE) == (5 + 2) * 3600
 
 
-def test_as_many_queries_for_many_clusters(trio: Any, django_assert_num_queries: Any) -> None:
+def test_records_take_a_fixed_number_of_queries(trio: Any, django_assert_num_queries: Any) -> None:
     others = [make_trio(f"cluster-{number}") for number in range(4)]
     for three in [trio, *others]:
         for instance in three:

@@ -62,7 +62,7 @@ def hold(rebuild: Rebuild) -> None:
         Hold.objects.create(instance=instance, rebuild=rebuild, purpose=purpose, taken_at=timezone.now())
 
 
-def test_a_healthy_cluster_can_be_rebuilt_now() -> None:
+def test_snapshot_of_a_healthy_cluster_allows_a_rebuild() -> None:
     primary, _, replica = make_trio()
     seen = snapshot_of(primary.cluster)
     assert [(item.name, item.problem, item.stopped, item.lag_seconds) for item in seen.machines[:1]] == [
@@ -86,7 +86,7 @@ def test_a_healthy_cluster_can_be_rebuilt_now() -> None:
         (lambda: make_facts(replication=(make_channel(sql_running="No"),)), "", r".*\bYes\b.*\bNo\b.*"),
     ],
 )
-def test_what_is_wrong_with_an_instance(facts: Any, problem: str, stopped: str) -> None:
+def test_snapshot_has_the_problem_of_an_instance(facts: Any, problem: str, stopped: str) -> None:
     _, backup, _ = make_trio()
     set_facts(backup, facts())
     machine = snapshot_of(backup.cluster).machine("backup-1")
@@ -96,7 +96,7 @@ def test_what_is_wrong_with_an_instance(facts: Any, problem: str, stopped: str) 
 
 
 @pytest.mark.parametrize("lag", [None, 0.0, 12.5])
-def test_lag_is_a_number_or_unknown(lag: float | None) -> None:
+def test_snapshot_lag_is_a_number_or_unknown(lag: float | None) -> None:
     _, backup, _ = make_trio()
     set_facts(backup, make_facts(replication=(make_channel(lag_seconds=lag),)))
     machine = snapshot_of(backup.cluster).machine("backup-1")
@@ -104,13 +104,13 @@ def test_lag_is_a_number_or_unknown(lag: float | None) -> None:
     assert machine.lag_seconds == lag
 
 
-def test_an_instance_that_was_never_read_is_no_source() -> None:
+def test_snapshot_has_no_source_before_the_first_probe() -> None:
     _, backup, _ = make_trio()
     backup.state.delete()
     assert eligibility_of(snapshot_of(backup.cluster)).answer is EligibilityState.UNKNOWN
 
 
-def test_what_is_being_replaced_is_told_of_by_its_rebuild_alone() -> None:
+def test_snapshot_has_only_the_rebuild_when_an_instance_is_replaced() -> None:
     _, backup, replica = make_trio()
     hold(make_rebuild(target=backup, source=replica))
     set_facts(backup, make_unreachable())
@@ -121,7 +121,7 @@ def test_what_is_being_replaced_is_told_of_by_its_rebuild_alone() -> None:
     assert [blocker.effect for blocker in eligibility_of(seen).blockers] == ["waits"]
 
 
-def test_a_managed_run_goes_by_its_schedules_own_runs() -> None:
+def test_snapshot_expects_a_managed_run_by_its_schedule() -> None:
     _, backup, _ = make_trio()
     schedule = make_schedule(backup, expected_seconds=60)
     make_past(schedule, 3, 3, 5)
@@ -133,7 +133,7 @@ def test_a_managed_run_goes_by_its_schedules_own_runs() -> None:
     assert names(job.name, run.pk, "nightly")
 
 
-def test_without_runs_a_person_is_believed_and_without_a_person_nothing() -> None:
+def test_snapshot_uses_the_expected_duration_without_runs() -> None:
     _, backup, replica = make_trio()
     make_run(backup, schedule=make_schedule(backup, expected_seconds=7200))
     make_run(replica)
@@ -144,7 +144,7 @@ def test_without_runs_a_person_is_believed_and_without_a_person_nothing() -> Non
     assert (expected.p50_seconds, expected.runs) == (7200, 0)
 
 
-def test_runs_that_failed_say_nothing_of_how_long_it_takes() -> None:
+def test_snapshot_ignores_durations_of_failed_runs() -> None:
     _, backup, _ = make_trio()
     schedule = make_schedule(backup)
     ended = timezone.now() - HOUR
@@ -153,7 +153,7 @@ def test_runs_that_failed_say_nothing_of_how_long_it_takes() -> None:
     assert snapshot_of(backup.cluster).windows[0].ends_p50 is None
 
 
-def test_an_external_run_without_a_schedule_goes_by_others_like_it() -> None:
+def test_snapshot_expects_an_external_run_by_similar_runs() -> None:
     _, backup, _ = make_trio()
     ended = timezone.now() - 24 * HOUR
     seen = {"origin": RunOrigin.OBSERVED, "method": BackupMethod.PHYSICAL}
@@ -165,7 +165,7 @@ def test_an_external_run_without_a_schedule_goes_by_others_like_it() -> None:
     assert abs(answer.free.p50 - (timezone.now() + HOUR)) < timedelta(minutes=1)
 
 
-def test_windows_are_those_of_the_next_hours_in_the_schedules_zone() -> None:
+def test_snapshot_windows_use_the_zone_of_the_schedule() -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, time_zone="Europe/Berlin", expected_seconds=3600)
     make_schedule(backup, "off", is_enabled=False)
@@ -178,13 +178,13 @@ def test_windows_are_those_of_the_next_hours_in_the_schedules_zone() -> None:
     assert all(now < item.starts_at <= now + HORIZON for item in found)
 
 
-def test_a_schedule_that_cannot_be_read_is_never_due() -> None:
+def test_snapshot_omits_windows_of_an_unreadable_schedule() -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, cron="at dawn")
     assert snapshot_of(backup.cluster).windows == ()
 
 
-def test_queued_and_running_rebuilds_with_their_claims() -> None:
+def test_snapshot_has_queued_and_running_rebuilds_with_claims() -> None:
     _, backup, replica = make_trio()
     running = make_rebuild(target=replica, source=backup)
     hold(running)
@@ -198,7 +198,7 @@ def test_queued_and_running_rebuilds_with_their_claims() -> None:
     assert (job.started_at, job.priority) == (None, 3)
 
 
-def test_a_cluster_goes_by_its_own_rebuilds_and_else_by_the_fleets_speed() -> None:
+def test_snapshot_predicts_by_own_rebuilds_or_fleet_speed() -> None:
     _, backup, replica = make_trio()
     _, other_backup, _ = make_trio("legacy")
     now = timezone.now()
@@ -219,7 +219,7 @@ def test_a_cluster_goes_by_its_own_rebuilds_and_else_by_the_fleets_speed() -> No
     assert other.words != snapshot_of(backup.cluster).predicted("backup-1").words
 
 
-def test_maintenance_blocks_until_it_ends() -> None:
+def test_snapshot_is_blocked_until_maintenance_ends() -> None:
     _, backup, _ = make_trio()
     now = timezone.now()
     Maintenance.objects.create(cluster=backup.cluster, starts_at=now - 2 * HOUR, ends_at=now - HOUR, reason="over")
@@ -232,7 +232,7 @@ def test_maintenance_blocks_until_it_ends() -> None:
     assert answer.free.p50 == ends
 
 
-def test_all_clusters_take_as_many_queries_as_one_and_say_the_same(django_assert_num_queries: Any) -> None:
+def test_snapshots_of_all_clusters_take_the_queries_of_one(django_assert_num_queries: Any) -> None:
     trios = [make_trio(name) for name in ("shop", "legacy", "third")]
     for _, backup, _ in trios:
         make_past(make_schedule(backup, f"nightly-{backup.pk}"), 2, 3)
@@ -252,7 +252,7 @@ def test_all_clusters_take_as_many_queries_as_one_and_say_the_same(django_assert
     ]
 
 
-def test_an_external_window_stays_until_it_is_met_missed_or_late() -> None:
+def test_snapshot_keeps_an_external_window_until_met_missed_or_late() -> None:
     _, backup, _ = make_trio()
     now = datetime(2026, 3, 2, 1, 10, tzinfo=UTC)
     due = datetime(2026, 3, 2, 0, 50, tzinfo=UTC)

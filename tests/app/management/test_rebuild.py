@@ -1,4 +1,4 @@
-"""``manage.py rebuild``: the ways to start and the place in line, as on the pages."""
+"""``manage.py rebuild``: the start options and the queue position, as on the pages."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def say(*arguments: str, target: str = "replica-1") -> tuple[str, int]:
     return out.getvalue(), status
 
 
-def test_the_plan_says_what_is_in_the_way_and_every_way_to_start(trio: tuple[Instance, ...]) -> None:
+def test_plan_command_shows_blockers_and_start_options(trio: tuple[Instance, ...]) -> None:
     run = make_run(trio[1], schedule=make_schedule(trio[1], expected_seconds=7200))
     text, status = say("--plan")
     assert status == 0
@@ -50,7 +50,7 @@ def test_the_plan_says_what_is_in_the_way_and_every_way_to_start(trio: tuple[Ins
     assert f"  after-run:{run.pk}" in text
 
 
-def test_the_plan_as_json_has_the_same(trio: tuple[Instance, ...]) -> None:
+def test_plan_command_has_the_same_content_as_json(trio: tuple[Instance, ...]) -> None:
     run = make_run(trio[1])
     record = json.loads(say("--plan", "--json")[0])
     assert record["verdict"]["answer"] == "unknown"
@@ -59,7 +59,7 @@ def test_the_plan_as_json_has_the_same(trio: tuple[Instance, ...]) -> None:
     assert keys == ["soon", f"after-run:{run.pk}", f"stop-run:{run.pk}"]
 
 
-def test_a_start_is_chosen_by_its_key_and_expires(trio: tuple[Instance, ...]) -> None:
+def test_rebuild_command_stores_start_and_expiry(trio: tuple[Instance, ...]) -> None:
     run = make_run(trio[1])
     text, status = say("--reason", "disk died", "--start", f"after-run:{run.pk}", "--expires-hours", "3")
     rebuild = Rebuild.objects.get()
@@ -74,13 +74,15 @@ def test_a_start_is_chosen_by_its_key_and_expires(trio: tuple[Instance, ...]) ->
     ("given", "code"),
     [(("--start", "after-run:4711"), "plan.start_stale"), (("--expires-hours", "169"), "plan.expiry")],
 )
-def test_what_is_not_offered_is_refused(trio: tuple[Instance, ...], given: tuple[str, str], code: str) -> None:
+def test_rebuild_command_refuses_options_that_are_not_offered(
+    trio: tuple[Instance, ...], given: tuple[str, str], code: str
+) -> None:
     text, status = say("--reason", "disk died", *given)
     assert (code in text, status) == (True, 2)
     assert not Rebuild.objects.exists()
 
 
-def test_without_a_choice_it_starts_as_soon_as_it_can(trio: tuple[Instance, ...]) -> None:
+def test_rebuild_command_starts_soonest_without_an_option(trio: tuple[Instance, ...]) -> None:
     make_run(trio[1])
     assert say("--reason", "disk died")[1] == 0
     rebuild = Rebuild.objects.get()
@@ -88,7 +90,7 @@ def test_without_a_choice_it_starts_as_soon_as_it_can(trio: tuple[Instance, ...]
     assert names(rebuild.events.get().text, "olga", rebuild.reason)
 
 
-def test_the_place_in_line(trio: tuple[Instance, ...]) -> None:
+def test_rebuild_command_changes_the_queue_position(trio: tuple[Instance, ...]) -> None:
     other = make_instance("replica-2", cluster=trio[0].cluster)
     make_rebuild(target=other, source=trio[1], status=Status.QUEUED, priority=4)
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
@@ -100,7 +102,7 @@ def test_the_place_in_line(trio: tuple[Instance, ...]) -> None:
     assert rebuild.priority == -1
 
 
-def test_no_place_without_a_rebuild(trio: tuple[Any, ...]) -> None:
+def test_rebuild_command_refuses_a_position_without_a_rebuild(trio: tuple[Any, ...]) -> None:
     with pytest.raises(CommandError, match="replica-1") as caught:
         say("--first")
     assert caught.value.returncode == 2
@@ -110,7 +112,7 @@ def test_no_place_without_a_rebuild(trio: tuple[Any, ...]) -> None:
     ("likely", "late", "expected"),
     [(None, None, []), (12.34, None, ["12.3"]), (12.34, 20.0, ["12.3", "20.0"])],
 )
-def test_predicted_names_median_and_p90(likely: float | None, late: float | None, expected: list[str]) -> None:
+def test_predicted_shows_p50_and_p90_of_a_step(likely: float | None, late: float | None, expected: list[str]) -> None:
     step = PlannedStep("stream", "Stream", predicted_seconds=likely, predicted_p90_seconds=late)
     assert re.findall(r"\d+\.\d", predicted(step)) == expected
     of_others = predicted(replace(step, is_of_others=True))

@@ -23,14 +23,14 @@ def published() -> set[str]:
     return found
 
 
-def test_every_published_name_is_a_registered_task() -> None:
+def test_published_names_are_registered_tasks() -> None:
     app.loader.import_default_modules()
     names = published()
     assert len(names) >= 5
     assert {f"{wakeups.TASKS}.{name}" for name in names} <= set(app.tasks)
 
 
-def test_every_scheduled_and_routed_name_is_a_registered_task() -> None:
+def test_scheduled_and_routed_names_are_registered_tasks() -> None:
     app.loader.import_default_modules()
     named = {entry["task"] for entry in app.conf.beat_schedule.values()} | set(app.conf.task_routes)
     assert named <= set(app.tasks)

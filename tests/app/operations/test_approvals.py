@@ -1,4 +1,4 @@
-"""Approval by a second person: who may, what it does, and that of two who decide at once one does."""
+"""Approval by a second operator: permission, effect, and concurrent decisions."""
 
 import re
 from typing import Any
@@ -11,7 +11,7 @@ from django.test import Client
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval
 from dbops.fleetfile.write import cluster_content
-from dbops.lifecycle import rebuild_requests
+from dbops.lifecycle import starts
 from dbops.models import AuditEntry, Cluster, Rebuild
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval, who_may_approve
 from dbops.operations.fleet import save_cluster
@@ -66,7 +66,7 @@ def last() -> AuditEntry:
     return AuditEntry.objects.order_by("sequence").last()  # type: ignore[return-value]
 
 
-def test_it_waits_says_so_and_starts_when_another_operator_approves(waiting: Rebuild, sue: User) -> None:
+def test_rebuild_waits_for_approval_and_starts_after_it(waiting: Rebuild, sue: User) -> None:
     assert scheduler.start_what_can() == []
     waiting.refresh_from_db()
     assert "olga" in waiting.waiting_for
@@ -79,13 +79,13 @@ def test_it_waits_says_so_and_starts_when_another_operator_approves(waiting: Reb
     assert (waiting.status, waiting.approval, waiting.approval_by) == ("running", "approved", "sue")
 
 
-def test_a_start_that_passes_the_scheduler_by_is_stopped_at_the_gate(waiting: Rebuild) -> None:
-    assert "olga" in rebuild_requests.start(waiting, lambda: scheduler._gate(waiting.pk))
+def test_start_stops_at_the_approval_gate_without_the_scheduler(waiting: Rebuild) -> None:
+    assert "olga" in starts.start(waiting, lambda: scheduler._gate(waiting.pk))
     waiting.refresh_from_db()
     assert waiting.status == "queued"
 
 
-def test_nobody_approves_their_own_and_no_viewer_does(waiting: Rebuild) -> None:
+def test_approval_is_refused_to_the_requester_and_to_viewers(waiting: Rebuild) -> None:
     for verb in (approve_rebuild, decline_rebuild):
         assert refused(verb, actor=waiting.requested_by, rebuild=waiting, reason="mine") == "approval.own"
     victor = rows.viewer()
@@ -94,7 +94,7 @@ def test_nobody_approves_their_own_and_no_viewer_does(waiting: Rebuild) -> None:
     assert scheduler.start_what_can() == []
 
 
-def test_a_declined_rebuild_never_starts_and_says_why(waiting: Rebuild, sue: User) -> None:
+def test_declined_rebuild_never_starts(waiting: Rebuild, sue: User) -> None:
     assert refused(decline_rebuild, actor=sue, rebuild=waiting, reason=" ") == "rebuild.reason"
     decline_rebuild(actor=sue, rebuild=waiting, reason="sale")
     assert (waiting.status, waiting.approval, waiting.target_slot_id) == ("cancelled", "declined", None)
@@ -106,7 +106,7 @@ def test_a_declined_rebuild_never_starts_and_says_why(waiting: Rebuild, sue: Use
     assert scheduler.start_what_can() == []
 
 
-def test_an_emergency_needs_a_reason_and_is_listed_among_the_overrides(waiting: Rebuild) -> None:
+def test_override_needs_a_reason_and_is_listed(waiting: Rebuild) -> None:
     olga = waiting.requested_by
     assert refused(override_approval, actor=olga, rebuild=waiting, reason="") == "rebuild.reason"
     override_approval(actor=olga, rebuild=waiting, reason="nobody answers, the last replica is gone")
@@ -119,7 +119,7 @@ def test_an_emergency_needs_a_reason_and_is_listed_among_the_overrides(waiting: 
 
 
 @pytest.mark.parametrize("first", ["approve", "decline", "override", "cancel"])
-def test_of_two_decisions_the_first_holds(waiting: Rebuild, sue: User, first: str) -> None:
+def test_first_of_two_decisions_counts(waiting: Rebuild, sue: User, first: str) -> None:
     """Each begins with a row as it was before the other: what decides is the update, not what was read."""
     ann = rows.make_user("ann", "operator")
     stale = Rebuild.objects.get(pk=waiting.pk)
@@ -137,14 +137,14 @@ def test_of_two_decisions_the_first_holds(waiting: Rebuild, sue: User, first: st
     assert told.status == ("cancelled" if first in ("cancel", "decline") else "queued")
 
 
-def test_what_is_approved_can_still_be_cancelled_and_expires_like_all_that_is_queued(waiting: Rebuild) -> None:
+def test_unapproved_rebuild_can_be_cancelled_and_expires(waiting: Rebuild) -> None:
     Rebuild.objects.update(expires_at=waiting.requested_at)
     scheduler.start_what_can()
     waiting.refresh_from_db()
     assert (waiting.status, waiting.approval, last().action) == ("expired", Approval.WAITING, "rebuild.expired")
 
 
-def test_the_page_shows_who_asks_for_what_and_takes_the_decision(waiting: Rebuild, sue: User) -> None:
+def test_approval_page_shows_the_request_and_takes_a_decision(waiting: Rebuild, sue: User) -> None:
     client, address = Client(), f"/rebuilds/{waiting.pk}/approval/"
     client.force_login(sue)
     assert address in client.get(f"/rebuilds/{waiting.pk}/").content.decode()
@@ -160,7 +160,7 @@ def test_the_page_shows_who_asks_for_what_and_takes_the_decision(waiting: Rebuil
     assert APPROVE not in decided
 
 
-def test_the_page_of_one_s_own_request_offers_no_approval(waiting: Rebuild) -> None:
+def test_approval_page_offers_nothing_to_the_requester(waiting: Rebuild) -> None:
     client, address = Client(), f"/rebuilds/{waiting.pk}/approval/"
     client.force_login(waiting.requested_by)
     text = client.get(address).content.decode()
@@ -171,14 +171,14 @@ def test_the_page_of_one_s_own_request_offers_no_approval(waiting: Rebuild) -> N
     assert client.get(address).status_code == 403
 
 
-def test_the_command_line_approves(waiting: Rebuild, sue: User) -> None:
+def test_rebuild_command_approves(waiting: Rebuild, sue: User) -> None:
     with pytest.raises(SystemExit):
         call_command("rebuild", "replica-1", "--approve", "--as", "olga")
     call_command("rebuild", "replica-1", "--approve", "--as", "sue")
     assert Rebuild.objects.get().approval == "approved"
 
 
-def test_who_switches_it_off_is_listed_among_the_overrides(waiting: Rebuild, sue: User) -> None:
+def test_switching_approval_off_is_listed_as_override(waiting: Rebuild, sue: User) -> None:
     cluster = Cluster.objects.get()
     assert cluster_content(cluster)["needs_approval"] is True
     save_cluster(actor=sue, cluster=cluster, values={"needs_approval": False})
@@ -188,5 +188,5 @@ def test_who_switches_it_off_is_listed_among_the_overrides(waiting: Rebuild, sue
     assert scheduler.start_what_can() == []  # what waits already goes on waiting
 
 
-def test_nobody_is_asked_where_the_cluster_does_not_want_it() -> None:
+def test_approval_is_empty_when_the_cluster_needs_none() -> None:
     assert rows.started_rebuild().approval == ""

@@ -15,7 +15,7 @@ from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Status, StepState
-from dbops.lifecycle import rebuild_requests
+from dbops.lifecycle import rebuild_requests, starts
 from dbops.models import AuditEntry, Hold, Instance, Rebuild
 from dbops.operations.follow_ups import request_follow_up
 from dbops.operations.offers import offers
@@ -66,7 +66,7 @@ def refused(*words: Any, **changes: str) -> Refused:
 
 
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_it_is_written_whole(olga: User, failed: Rebuild, method: str) -> None:
+def test_follow_up_is_stored_completely(olga: User, failed: Rebuild, method: str) -> None:
     following = ask(olga, failed, method)
     assert (following.follows, following.target_slot, following.status) == (failed, failed.target, Status.QUEUED)
     plan = from_record(Plan, following.plan)
@@ -83,33 +83,33 @@ def test_it_is_written_whole(olga: User, failed: Rebuild, method: str) -> None:
 
 
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_it_knows_of_the_copy_and_nothing_of_the_ended_run_on_the_source(
-    olga: User, failed: Rebuild, method: str
-) -> None:
+def test_follow_up_keeps_the_copy_and_forgets_the_source_run(olga: User, failed: Rebuild, method: str) -> None:
     checkpoint = ask(olga, failed, method).checkpoint
     assert checkpoint["copy_run"] == failed.uid
     assert checkpoint["aside_identity"] == "1:1"
     assert not {"source_opened", "stream.samples"} & set(checkpoint)
 
 
-def test_a_retry_skips_what_is_done_and_nothing_else(olga: User, failed: Rebuild) -> None:
+def test_retry_skips_finished_steps_only(olga: User, failed: Rebuild) -> None:
     states = dict(ask(olga, failed, "resume").steps.values_list("name", "state"))
     assert {name for name, state in states.items() if state == StepState.SKIPPED} == {"prepare"}
     assert set(states.values()) == {StepState.SKIPPED, StepState.PENDING}
 
 
-def test_going_back_skips_nothing(olga: User, failed: Rebuild) -> None:
+def test_rollback_skips_no_step(olga: User, failed: Rebuild) -> None:
     assert set(ask(olga, failed, "rollback").steps.values_list("state", flat=True)) == {StepState.PENDING}
 
 
 @pytest.mark.parametrize(("method", "held"), [("rollback", {"replica-1"}), ("resume", {"replica-1", "backup-1"})])
-def test_it_holds_what_it_works_on(olga: User, failed: Rebuild, method: str, held: set[str]) -> None:
-    assert rebuild_requests.start(ask(olga, failed, method)) == ""
+def test_follow_up_locks_its_instances(olga: User, failed: Rebuild, method: str, held: set[str]) -> None:
+    assert starts.start(ask(olga, failed, method)) == ""
     assert set(Hold.objects.values_list("instance__name", flat=True)) == held
 
 
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_who_and_what_is_asked_for(olga: User, victor: User, sam: User, failed: Rebuild, method: str) -> None:
+def test_follow_up_is_refused_without_permission_or_basis(
+    olga: User, victor: User, sam: User, failed: Rebuild, method: str
+) -> None:
     assert refused(victor, failed, method).code == "access.denied"
     assert refused(sam, failed, method).code == "access.denied"
     assert refused(olga, failed, method, typed_name="backup-1").code == "rebuild.name"
@@ -118,14 +118,14 @@ def test_who_and_what_is_asked_for(olga: User, victor: User, sam: User, failed: 
 
 
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_the_same_form_gives_the_same_rebuild_also_when_it_has_ended(olga: User, failed: Rebuild, method: str) -> None:
+def test_repeated_request_key_returns_the_same_follow_up(olga: User, failed: Rebuild, method: str) -> None:
     first = ask(olga, failed, method, request_key="k" * 32)
     Rebuild.objects.filter(pk=first.pk).update(status=Status.SUCCEEDED, target_slot=None)
     assert ask(olga, failed, method, request_key="k" * 32) == first
 
 
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_one_at_a_time(olga: User, failed: Rebuild, method: str) -> None:
+def test_second_follow_up_is_refused(olga: User, failed: Rebuild, method: str) -> None:
     ask(olga, failed, method)
     with pytest.raises(Refused) as error:
         ask(olga, failed, method)
@@ -133,14 +133,14 @@ def test_one_at_a_time(olga: User, failed: Rebuild, method: str) -> None:
     assert Rebuild.objects.count() == 2
 
 
-def test_while_its_target_is_silent_nothing_is_known_and_nothing_follows(olga: User, failed: Rebuild) -> None:
+def test_follow_up_is_refused_while_the_target_is_silent(olga: User, failed: Rebuild) -> None:
     failed.sweep_due_at = failed.requested_at
     failed.save(update_fields=["sweep_due_at"])
     assert {offer.is_possible for offer in offers(failed).values()} == {False}
-    assert {offer.reason for offer in offers(failed).values()} == {refused(olga, failed, "rollback").found}
+    assert {offer.reason for offer in offers(failed).values()} == {refused(olga, failed, "rollback").cause}
 
 
-def test_a_follow_up_that_failed_can_be_followed_itself(olga: User, failed: Rebuild) -> None:
+def test_follow_up_of_a_failed_follow_up_is_possible(olga: User, failed: Rebuild) -> None:
     retry = ask(olga, failed, "resume")
     Rebuild.objects.filter(pk=retry.pk).update(status=Status.FAILED, target_slot=None, started_at=timezone.now())
     retry.steps.filter(name__in=("resume-check", "set-ownership")).update(state=StepState.DONE)
@@ -156,9 +156,7 @@ def test_a_follow_up_that_failed_can_be_followed_itself(olga: User, failed: Rebu
 
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])
 @pytest.mark.parametrize("method", FOLLOW_UPS)
-def test_a_follow_up_that_never_started_stands_in_nobodys_way(
-    olga: User, failed: Rebuild, method: str, status: Status
-) -> None:
+def test_follow_up_that_never_started_blocks_nothing(olga: User, failed: Rebuild, method: str, status: Status) -> None:
     following = ask(olga, failed, method)
     assert rebuild_requests.end_queued(following, status, "test")
     assert {offer.is_possible for offer in offers(failed).values()} == {True}

@@ -66,7 +66,7 @@ def possible(rebuild: Rebuild) -> set[str]:
     return {name for name, offer in offers(Rebuild.objects.get(pk=rebuild.pk)).items() if offer.is_possible}
 
 
-def test_both_may_follow_until_one_does(failed: Rebuild) -> None:
+def test_follow_ups_are_possible_until_one_is_used(failed: Rebuild) -> None:
     assert possible(failed) == {"rollback", "resume", "again"}
     following = follow(failed, "resume")
     assert possible(failed) == set()
@@ -76,7 +76,7 @@ def test_both_may_follow_until_one_does(failed: Rebuild) -> None:
 
 
 @pytest.mark.parametrize("refused", [True, False])
-def test_a_newer_rebuild_that_the_host_refused_takes_nothing_away(failed: Rebuild, refused: bool) -> None:
+def test_follow_up_stays_possible_when_a_newer_rebuild_was_refused(failed: Rebuild, refused: bool) -> None:
     newer = make_rebuild(target=failed.target, source=failed.source)
     checkpoint = {"touched": True, "aside_path": "/data.dbops-old-2"}
     end(newer, checkpoint=checkpoint | ({"refused": True} if refused else {}))
@@ -84,29 +84,29 @@ def test_a_newer_rebuild_that_the_host_refused_takes_nothing_away(failed: Rebuil
 
 
 @pytest.mark.parametrize("status", [Status.EXPIRED, Status.CANCELLED])
-def test_a_follow_up_that_never_started_takes_nothing_away(failed: Rebuild, status: Status) -> None:
+def test_follow_up_stays_possible_when_another_never_started(failed: Rebuild, status: Status) -> None:
     following = follow(failed, "resume")
     assert rebuild_requests.end_queued(following, status, "for a test")
     assert possible(failed) == {"rollback", "resume", "again"}
 
 
-def test_old_data_goes_back_though_the_source_is_silent_for_good(failed: Rebuild) -> None:
+def test_rollback_is_possible_while_the_source_is_silent(failed: Rebuild) -> None:
     end(failed, sweep_due_at=timezone.now())
     assert possible(failed) == {"rollback", "again"}
 
 
-def test_nothing_follows_while_the_target_is_silent(failed: Rebuild) -> None:
+def test_follow_ups_are_refused_while_the_target_is_silent(failed: Rebuild) -> None:
     """Its jobs may be at work there."""
     checkpoint = {key: value for key, value in COPIED.items() if key != "looked_at_end"}
     end(failed, sweep_due_at=timezone.now(), checkpoint=checkpoint)
     assert possible(failed) == set()
 
 
-def test_what_a_rebuild_saw_at_its_end_does_not_count_for_the_one_that_follows(failed: Rebuild) -> None:
+def test_follow_up_ignores_end_facts_of_the_first_rebuild(failed: Rebuild) -> None:
     assert {"found", "looked_at_end"}.isdisjoint(follow(failed, "rollback").checkpoint)
 
 
-def test_the_steps_of_a_rebuild_that_was_given_up_have_ended(failed: Rebuild) -> None:
+def test_force_failed_rebuild_has_no_running_step(failed: Rebuild) -> None:
     end(failed, status=Status.LOST)
     failed.steps.filter(name="catch-up").update(state=StepState.RUNNING)
     failed.steps.filter(name="repoint").update(state=StepState.PENDING)

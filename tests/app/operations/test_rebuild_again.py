@@ -65,7 +65,7 @@ def send(client: Client, rebuild: Rebuild, **changes: Any) -> Any:
     return client.post(f"/instances/{rebuild.target.name}/rebuild/", form_of(client, rebuild, **changes))
 
 
-def test_a_dropped_branch_is_not_queued_by_any_task(read: Read, dropped: Rebuild) -> None:
+def test_dropped_follower_is_never_queued_by_a_task(read: Read, dropped: Rebuild) -> None:
     for _ in range(3):
         assert scheduler.start_what_can() == []
         tasks.reconcile()
@@ -96,7 +96,7 @@ def test_only_verbs_of_people_queue_a_rebuild() -> None:
     }
 
 
-def test_the_page_has_the_choices_of_the_failed_rebuild(operator: Client, dropped: Rebuild) -> None:
+def test_again_page_has_the_choices_of_the_failed_rebuild(operator: Client, dropped: Rebuild) -> None:
     page = operator.get(address(dropped))
     seen = page.context
     assert page.status_code == 200
@@ -111,21 +111,21 @@ def test_the_page_has_the_choices_of_the_failed_rebuild(operator: Client, droppe
     assert Rebuild.objects.count() == 2
 
 
-def test_another_choice_on_the_page_keeps_what_is_planned_again(operator: Client, dropped: Rebuild) -> None:
+def test_again_page_keeps_its_context_with_another_choice(operator: Client, dropped: Rebuild) -> None:
     seen = operator.get(address(dropped)).context
     for url in (seen["aside_url"], *(choice.url for choice in seen["methods"])):
         assert operator.get(url).context["again"] == dropped
     assert operator.get(seen["aside_url"]).context["keep"] is False
 
 
-def test_without_a_limit_there_is_no_field_for_one(operator: Client, dropped: Rebuild) -> None:
+def test_again_form_has_no_rate_field_without_a_limit(operator: Client, dropped: Rebuild) -> None:
     Rebuild.objects.filter(pk=dropped.pk).update(stream_rate=None)
     assert operator.get(address(dropped)).context["has_rate"] is False
     assert send(operator, dropped).status_code == 302
     assert Rebuild.objects.get(follows=dropped).stream_rate is None
 
 
-def test_a_confirmed_plan_follows_the_failed_rebuild(operator: Client, olga: User, dropped: Rebuild) -> None:
+def test_again_confirmation_follows_the_failed_rebuild(operator: Client, olga: User, dropped: Rebuild) -> None:
     assert send(operator, dropped).status_code == 302
     again = Rebuild.objects.get(follows=dropped)
     assert (again.status, again.requested_by, again.leader) == (Status.QUEUED, olga, None)
@@ -151,7 +151,7 @@ def test_a_confirmed_plan_follows_the_failed_rebuild(operator: Client, olga: Use
         ({"fingerprint": "0" * 64}, "plan.stale", ""),
     ],
 )
-def test_a_form_that_a_person_did_not_complete_is_refused(
+def test_again_form_refuses_incomplete_input(
     operator: Client, dropped: Rebuild, changes: dict[str, str], code: str, field: str
 ) -> None:
     answer = send(operator, dropped, **changes)
@@ -160,7 +160,7 @@ def test_a_form_that_a_person_did_not_complete_is_refused(
     assert not Rebuild.objects.filter(follows=dropped).exists()
 
 
-def test_viewers_neither_see_the_link_nor_confirm(viewer: Client, operator: Client, dropped: Rebuild) -> None:
+def test_again_is_hidden_and_refused_for_viewers(viewer: Client, operator: Client, dropped: Rebuild) -> None:
     assert LINK in operator.get(f"/rebuilds/{dropped.pk}/").content.decode()
     assert LINK not in viewer.get(f"/rebuilds/{dropped.pk}/").content.decode()
     given = form_of(operator, dropped)
@@ -170,7 +170,7 @@ def test_viewers_neither_see_the_link_nor_confirm(viewer: Client, operator: Clie
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.CANCELLED, Status.EXPIRED])
-def test_every_end_without_success_offers_it(operator: Client, read: Read, status: Status) -> None:
+def test_again_is_offered_after_every_unsuccessful_end(operator: Client, read: Read, status: Status) -> None:
     rebuild = make_rebuild(target=read.fleet["replica-1"], source=read.source, status=status)
     Rebuild.objects.exclude(pk=rebuild.pk).update(status=Status.SUCCEEDED, target_slot=None)
     actions = operator.get(f"/rebuilds/{rebuild.pk}/actions/").content.decode()
@@ -178,7 +178,7 @@ def test_every_end_without_success_offers_it(operator: Client, read: Read, statu
 
 
 @pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.RUNNING, Status.QUEUED, Status.LOST])
-def test_other_states_do_not(operator: Client, read: Read, status: Status) -> None:
+def test_again_is_not_offered_in_other_states(operator: Client, read: Read, status: Status) -> None:
     Rebuild.objects.update(target_slot=None, status=Status.SUCCEEDED)
     rebuild = make_rebuild(target=read.target, source=read.source, status=status)
     assert LINK not in operator.get(f"/rebuilds/{rebuild.pk}/actions/").content.decode()
@@ -186,7 +186,7 @@ def test_other_states_do_not(operator: Client, read: Read, status: Status) -> No
 
 
 @pytest.mark.parametrize("why", ["worked since", "primary"])
-def test_what_is_overtaken_is_refused(operator: Client, read: Read, dropped: Rebuild, why: str) -> None:
+def test_again_is_refused_when_overtaken(operator: Client, read: Read, dropped: Rebuild, why: str) -> None:
     given = form_of(operator, dropped)
     if why == "primary":
         Instance.objects.filter(role=Role.PRIMARY).update(role=Role.REPLICA)
@@ -203,23 +203,23 @@ def test_what_is_overtaken_is_refused(operator: Client, read: Read, dropped: Reb
 
 
 @pytest.mark.parametrize("number", ["0", "x", "99999999999", "-1"])
-def test_an_unknown_rebuild_is_not_found(operator: Client, dropped: Rebuild, number: str) -> None:
+def test_again_answers_404_for_an_unknown_rebuild(operator: Client, dropped: Rebuild, number: str) -> None:
     assert operator.get(f"/instances/replica-2/rebuild/?again={number}").status_code == 404
     assert send(operator, dropped, again=number).status_code == 404
 
 
-def test_a_rebuild_of_another_target_is_not_found(operator: Client, dropped: Rebuild) -> None:
+def test_again_answers_404_for_another_target(operator: Client, dropped: Rebuild) -> None:
     assert operator.get(f"/instances/replica-1/rebuild/?again={dropped.pk}").status_code == 404
 
 
-def test_the_second_click_of_one_form_queues_nothing_more(operator: Client, dropped: Rebuild) -> None:
+def test_again_is_idempotent_by_key(operator: Client, dropped: Rebuild) -> None:
     given = form_of(operator, dropped)
     first, second = (operator.post("/instances/replica-2/rebuild/", given) for _ in range(2))
     assert first["Location"] == second["Location"]
     assert Rebuild.objects.filter(follows=dropped).count() == 1
 
 
-def test_half_a_copy_is_not_put_back_as_if_it_were_old_data(operator: Client, read: Read, dropped: Rebuild) -> None:
+def test_again_never_rolls_back_half_a_copy(operator: Client, read: Read, dropped: Rebuild) -> None:
     send(operator, dropped)
     again = Rebuild.objects.get(follows=dropped)
     assert scheduler.start_what_can() == [again.pk]
@@ -233,16 +233,14 @@ def test_half_a_copy_is_not_put_back_as_if_it_were_old_data(operator: Client, re
     assert TOUCHED["aside_path"] in offer.reason
 
 
-def test_a_plan_without_the_failed_rebuild_knows_nothing_of_it(operator: Client, dropped: Rebuild) -> None:
+def test_plan_without_again_ignores_the_failed_rebuild(operator: Client, dropped: Rebuild) -> None:
     """A person's way to rebuild over what somebody has put there since."""
     assert send(operator, dropped, again="").status_code == 302
     newest = Rebuild.objects.order_by("-pk")[0]
     assert (newest.follows, newest.checkpoint) == (None, {})
 
 
-def test_one_that_was_cancelled_before_it_started_passes_on_what_it_knew(
-    operator: Client, olga: User, dropped: Rebuild
-) -> None:
+def test_again_inherits_the_checkpoint_of_a_cancelled_attempt(operator: Client, olga: User, dropped: Rebuild) -> None:
     send(operator, dropped)
     first = Rebuild.objects.get(follows=dropped)
     cancel_rebuild(actor=olga, rebuild=first)
@@ -259,7 +257,7 @@ def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str,
     return status, json.loads(capsys.readouterr().out.splitlines()[-1])
 
 
-def test_the_command_line_repeats_the_newest_one(dropped: Rebuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_again_command_repeats_the_newest_rebuild(dropped: Rebuild, capsys: pytest.CaptureFixture[str]) -> None:
     status, plan = run(capsys, "--again", "--plan")
     assert (status, plan["source"]["name"], Rebuild.objects.count()) == (0, "backup-1", 2)
     status, said = run(capsys, "--again")
@@ -270,12 +268,12 @@ def test_the_command_line_repeats_the_newest_one(dropped: Rebuild, capsys: pytes
     assert (status, said["error"]["code"]) == (2, "rebuild.busy")
 
 
-def test_the_command_line_takes_another_reason(dropped: Rebuild, capsys: pytest.CaptureFixture[str]) -> None:
+def test_again_command_accepts_another_reason(dropped: Rebuild, capsys: pytest.CaptureFixture[str]) -> None:
     run(capsys, "--again", "--reason", f"the link was repaired {uuid.uuid4()}")
     assert Rebuild.objects.get(follows=dropped).reason.startswith("the link")
 
 
-def test_what_has_succeeded_is_not_repeated(read: Read, capsys: pytest.CaptureFixture[str]) -> None:
+def test_again_is_refused_after_success(read: Read, capsys: pytest.CaptureFixture[str]) -> None:
     read.copied(read.reader)
     read.end(read.reader)
     read.end(read.follower)

@@ -1,4 +1,4 @@
-"""Several replicas asked for at once: all are checked before the first is written, and the page shows what each loses."""
+"""Rebuilds of several replicas: all are checked before the first is written."""
 
 import re
 import uuid
@@ -52,7 +52,7 @@ def ask(
     return request_group(actor=olga, source=fleet["backup-1"], confirmed=what, **given)
 
 
-def test_the_first_reads_and_the_others_join_it(fleet: dict[str, Instance], olga: User) -> None:
+def test_group_request_makes_a_leader_and_followers(fleet: dict[str, Instance], olga: User) -> None:
     first, second = ask(fleet, olga, confirmed(fleet))
     assert (first.leader_id, Rebuild.objects.get(pk=second.pk).leader_id) == (None, first.pk)
     asked = AuditEntry.objects.filter(action="rebuild.requested").order_by("pk")
@@ -62,7 +62,7 @@ def test_the_first_reads_and_the_others_join_it(fleet: dict[str, Instance], olga
     ]
 
 
-def test_a_second_click_asks_for_nothing_more(fleet: dict[str, Instance], olga: User) -> None:
+def test_group_request_is_idempotent_by_key(fleet: dict[str, Instance], olga: User) -> None:
     key, what = str(uuid.uuid4()), confirmed(fleet)
     once, twice = ask(fleet, olga, what, key), ask(fleet, olga, what, key)
     assert [row.pk for row in once] == [row.pk for row in twice]
@@ -73,7 +73,7 @@ def test_a_second_click_asks_for_nothing_more(fleet: dict[str, Instance], olga: 
     ("typed", "reason", "code"),
     [({"replica_2": "replica-1"}, "the rack burned", "rebuild.name"), ({}, " ", "rebuild.reason")],
 )
-def test_where_one_is_refused_none_is_asked_for(
+def test_group_request_is_refused_whole_when_one_is_refused(
     fleet: dict[str, Instance], olga: User, typed: dict[str, str], reason: str, code: str
 ) -> None:
     with pytest.raises(Refused) as refused:
@@ -83,7 +83,7 @@ def test_where_one_is_refused_none_is_asked_for(
     assert AuditEntry.objects.filter(action="rebuild.refused", detail__code=code).count() == 1
 
 
-def test_a_plan_that_has_changed_stops_all(fleet: dict[str, Instance], olga: User) -> None:
+def test_group_request_is_refused_when_one_plan_is_stale(fleet: dict[str, Instance], olga: User) -> None:
     what = confirmed(fleet)
     stale = ConfirmedTarget(what[1].target, what[1].typed_name, "0" * 64)
     with pytest.raises(Refused) as refused:
@@ -98,7 +98,7 @@ def page(client: Client, *targets: str) -> str:
     return asked.content.decode()
 
 
-def test_the_page_asks_for_each_name_and_sends_all(fleet: dict[str, Instance], operator: Client) -> None:
+def test_group_page_requires_each_name(fleet: dict[str, Instance], operator: Client) -> None:
     text = page(operator, "replica-1", "replica-2")
     assert STOPS not in text
     assert re.findall(r'name="fingerprint-([^"]+)"', text) == ["replica-1", "replica-2"]
@@ -120,14 +120,14 @@ def test_the_page_asks_for_each_name_and_sends_all(fleet: dict[str, Instance], o
     assert f"Rebuild {first.pk}</a>" in again
 
 
-def test_the_page_offers_neither_primary_nor_source_as_targets(fleet: dict[str, Instance], operator: Client) -> None:
+def test_group_page_excludes_primary_and_source(fleet: dict[str, Instance], operator: Client) -> None:
     text = page(operator, "primary-1", "backup-1", "replica-1")
     assert re.findall(r'type="checkbox"\s+name="target"\s+value="([^"]+)"', text) == ["replica-1", "replica-2"]
     assert "Wipe" not in text
     assert "/instances/replica-1/rebuild/?source=backup-1" in text
 
 
-def test_a_source_without_python_says_so(fleet: dict[str, Instance], operator: Client) -> None:
+def test_group_page_warns_of_a_source_without_python(fleet: dict[str, Instance], operator: Client) -> None:
     state = fleet["backup-1"].state
     del state.record["host"]["tools"]["python3"]
     state.save()
@@ -136,9 +136,7 @@ def test_a_source_without_python_says_so(fleet: dict[str, Instance], operator: C
     assert STOPS in text
 
 
-def test_viewers_and_forms_without_their_key_get_nothing(
-    fleet: dict[str, Instance], operator: Client, viewer: Client
-) -> None:
+def test_group_page_needs_an_operator_and_a_key(fleet: dict[str, Instance], operator: Client, viewer: Client) -> None:
     assert viewer.get("/clusters/shop/rebuild-group/").status_code == 403
     form = {"source": "backup-1", "target": ["replica-1", "replica-2"], "reason": "the rack burned"}
     assert viewer.post("/clusters/shop/rebuild-group/", form).status_code == 403

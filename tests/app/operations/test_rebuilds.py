@@ -48,7 +48,7 @@ def refusal_of(call: Any, *arguments: Any, **named: Any) -> str:
     return raised.value.code
 
 
-def test_a_confirmed_plan_becomes_a_queued_rebuild_with_steps_event_and_audit_entry() -> None:
+def test_request_rebuild_creates_rebuild_steps_event_and_audit_entry() -> None:
     fleet, olga = rows.make_fleet(), rows.operator()
     rebuild = ask(fleet, olga)
     assert rebuild.status == "queued"
@@ -64,36 +64,36 @@ def test_a_confirmed_plan_becomes_a_queued_rebuild_with_steps_event_and_audit_en
     )
 
 
-def test_looking_at_a_plan_writes_nothing(django_assert_num_queries: Any) -> None:
+def test_plan_rebuild_writes_nothing(django_assert_num_queries: Any) -> None:
     fleet = rows.make_fleet()
     plan_rebuild(target=fleet["replica-1"])
     assert not Rebuild.objects.exists()
     assert not AuditEntry.objects.exists()
 
 
-def test_a_viewer_is_refused() -> None:
+def test_request_rebuild_refuses_a_viewer() -> None:
     assert refusal_of(ask, rows.make_fleet(), rows.viewer()) == "access.denied"
 
 
-def test_a_wrong_name_is_refused() -> None:
+def test_request_rebuild_refuses_a_wrong_name() -> None:
     assert refusal_of(ask, rows.make_fleet(), rows.operator(), typed_name="replica-2") == "rebuild.name"
 
 
-def test_a_missing_reason_is_refused() -> None:
+def test_request_rebuild_refuses_a_missing_reason() -> None:
     assert refusal_of(ask, rows.make_fleet(), rows.operator(), reason="  ") == "rebuild.reason"
 
 
-def test_a_plan_that_changed_since_it_was_shown_is_refused() -> None:
+def test_request_rebuild_refuses_a_stale_fingerprint() -> None:
     assert refusal_of(ask, rows.make_fleet(), rows.operator(), fingerprint="0" * 64) == "plan.stale"
 
 
-def test_a_refused_plan_cannot_be_confirmed() -> None:
+def test_request_rebuild_refuses_a_plan_with_refusals() -> None:
     fleet, olga = rows.make_fleet(), rows.operator()
     assert refusal_of(ask, fleet, olga, target=fleet["primary-1"]) == "plan.refused"
     assert not Rebuild.objects.exists()
 
 
-def test_a_target_that_takes_writes_cannot_be_confirmed() -> None:
+def test_request_rebuild_refuses_a_writable_target() -> None:
     fleet, olga = rows.make_fleet(), rows.operator()
     state = InstanceState.objects.get(instance=fleet["replica-1"])
     state.record["server"]["read_only"] = False
@@ -101,24 +101,24 @@ def test_a_target_that_takes_writes_cannot_be_confirmed() -> None:
     assert refusal_of(ask, fleet, olga) == "plan.refused"
 
 
-def test_the_second_click_of_one_form_gives_the_same_rebuild() -> None:
+def test_request_rebuild_is_idempotent_by_key() -> None:
     fleet, olga = rows.make_fleet(), rows.operator()
     assert ask(fleet, olga) == ask(fleet, olga)
     assert Rebuild.objects.count() == 1
 
 
-def test_a_second_request_for_a_busy_target_is_refused() -> None:
+def test_request_rebuild_refuses_a_busy_target() -> None:
     fleet, olga = rows.make_fleet(), rows.operator()
     ask(fleet, olga)
     assert refusal_of(ask, fleet, olga, request_key="two") == "rebuild.busy"
 
 
-def test_the_best_source_is_a_backup_instance_and_never_the_primary() -> None:
+def test_plan_rebuild_prefers_a_backup_instance_to_the_primary() -> None:
     fleet = rows.make_fleet("primary-1", "backup-1", "replica-1", "replica-2")
     assert [item.name for item in candidate_sources(fleet["replica-1"])] == ["backup-1", "replica-2"]
 
 
-def test_two_rebuilds_of_one_source_run_one_after_the_other_and_say_why() -> None:
+def test_rebuilds_of_one_source_run_one_after_the_other() -> None:
     fleet, olga = rows.make_fleet("primary-1", "backup-1", "replica-1", "replica-2"), rows.operator()
     first = ask(fleet, olga)
     second = ask(fleet, olga, target=fleet["replica-2"], request_key="two")
@@ -132,7 +132,7 @@ def test_two_rebuilds_of_one_source_run_one_after_the_other_and_say_why() -> Non
     assert scheduler.start_what_can() == [second.pk]
 
 
-def test_priority_goes_before_age() -> None:
+def test_scheduler_orders_by_priority_before_age() -> None:
     fleet, olga = rows.make_fleet("primary-1", "backup-1", "replica-1", "replica-2"), rows.operator()
     ask(fleet, olga)
     urgent = ask(fleet, olga, target=fleet["replica-2"], request_key="two")
@@ -140,7 +140,7 @@ def test_priority_goes_before_age() -> None:
     assert scheduler.start_what_can() == [urgent.pk]
 
 
-def test_a_queued_rebuild_is_cancelled_at_once_and_frees_its_target() -> None:
+def test_cancel_of_a_queued_rebuild_is_immediate_and_frees_its_target() -> None:
     fleet, olga = rows.make_fleet(), rows.operator()
     rebuild = ask(fleet, olga)
     cancel_rebuild(actor=olga, rebuild=rebuild)
@@ -149,12 +149,12 @@ def test_a_queued_rebuild_is_cancelled_at_once_and_frees_its_target() -> None:
     assert refusal_of(cancel_rebuild, actor=olga, rebuild=rebuild) == "rebuild.ended"
 
 
-def test_a_viewer_cannot_cancel() -> None:
+def test_cancel_refuses_a_viewer() -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     assert refusal_of(cancel_rebuild, actor=rows.viewer(), rebuild=rebuild) == "access.denied"
 
 
-def test_what_could_not_start_in_time_expires() -> None:
+def test_queued_rebuild_expires_when_it_never_started() -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     Rebuild.objects.update(expires_at=rebuild.requested_at)
     assert scheduler.start_what_can() == []
@@ -162,7 +162,7 @@ def test_what_could_not_start_in_time_expires() -> None:
     assert (rebuild.status, rebuild.target_slot) == ("expired", None)
 
 
-def test_starting_takes_both_holds_and_ending_gives_them_back() -> None:
+def test_start_takes_both_locks_and_end_releases_them() -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
     assert {(hold.instance.name, hold.purpose) for hold in Hold.objects.all()} == {
@@ -176,14 +176,14 @@ def test_starting_takes_both_holds_and_ending_gives_them_back() -> None:
     assert (rebuild.status, rebuild.target_slot, Hold.objects.count()) == ("succeeded", None, 0)
 
 
-def test_a_redelivered_message_finds_a_living_driver_and_does_nothing() -> None:
+def test_take_lease_is_none_while_a_driver_is_alive() -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
     assert rebuild_driver.take_lease(rebuild.pk) is not None
     assert rebuild_driver.take_lease(rebuild.pk) is None
 
 
-def test_a_message_for_a_finished_rebuild_does_nothing() -> None:
+def test_take_lease_is_none_after_the_end() -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
     lease = rebuild_driver.take_lease(rebuild.pk)
@@ -194,7 +194,7 @@ def test_a_message_for_a_finished_rebuild_does_nothing() -> None:
 
 
 @pytest.mark.parametrize("pending_status", [Status.SUCCEEDED, Status.FAILED])
-def test_both_instances_are_probed_at_once_when_a_rebuild_ends_and_no_other(pending_status: Status) -> None:
+def test_end_requests_a_probe_of_both_instances_only(pending_status: Status) -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
     later = timezone.now() + timedelta(minutes=5)
@@ -207,7 +207,7 @@ def test_both_instances_are_probed_at_once_when_a_rebuild_ends_and_no_other(pend
     assert InstanceState.objects.filter(probe_due_at=later).exists()
 
 
-def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any) -> None:
+def test_driver_cannot_write_after_losing_its_lease(settings: Any) -> None:
     rebuild = ask(rows.make_fleet(), rows.operator())
     scheduler.start_what_can()
     settings.LEASE_SECONDS = -1
@@ -219,7 +219,7 @@ def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any
     assert heir.rebuild.host_token > slow.rebuild.host_token
     assert heir.reattached_after_seconds is not None
     for act in (
-        lambda: rebuild_driver.heartbeat_rebuild(slow, RebuildUpdate(), {}),
+        lambda: rebuild_driver.heartbeat(slow, RebuildUpdate(), {}),
         lambda: rebuild_driver.begin_step(slow, "stream"),
         lambda: rebuild_driver.prove(slow),
         lambda: rebuild_driver.finish(slow, Status.FAILED, "late"),
@@ -231,25 +231,25 @@ def test_a_driver_whose_lease_was_taken_over_cannot_write_any_more(settings: Any
     assert rebuild.status == "running"
 
 
-def test_cancel_is_seen_with_the_next_heartbeat() -> None:
+def test_heartbeat_reports_a_requested_cancel() -> None:
     olga = rows.operator()
     rebuild = ask(rows.make_fleet(), olga)
     scheduler.start_what_can()
     lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease is not None
-    assert rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(), {}) is False
+    assert rebuild_driver.heartbeat(lease, RebuildUpdate(), {}) is False
     cancel_rebuild(actor=olga, rebuild=rebuild)
-    assert rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(), {}) is True
+    assert rebuild_driver.heartbeat(lease, RebuildUpdate(), {}) is True
 
 
-def test_a_frozen_plan_reads_back_as_it_was_confirmed() -> None:
+def test_stored_plan_loads_as_confirmed() -> None:
     fleet = rows.make_fleet()
     rebuild = ask(fleet, rows.operator())
     assert to_record(from_record(Plan, rebuild.plan)) == rebuild.plan
 
 
 @pytest.mark.django_db(transaction=True)
-def test_of_sixteen_requests_at_once_one_is_accepted() -> None:
+def test_request_rebuild_accepts_one_of_sixteen_at_once() -> None:
     fleet, olga = rows.make_fleet(), rows.operator()
     fingerprint = plan_rebuild(target=fleet["replica-1"], source=fleet["backup-1"]).fingerprint
     barrier, outcomes = threading.Barrier(16), []

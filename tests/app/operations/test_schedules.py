@@ -46,7 +46,7 @@ def code_of(call: object, **arguments: object) -> str:
     return caught.value.code
 
 
-def test_a_new_schedule_is_due_at_its_next_time(olga: User, backup: Instance) -> None:
+def test_save_schedule_sets_the_next_due_time(olga: User, backup: Instance) -> None:
     row = save_schedule(actor=olga, schedule=None, values=values(backup))
     assert row.next_due_at > timezone.now()
     assert row.next_due_at.astimezone(UTC).minute == 30
@@ -70,15 +70,15 @@ def test_a_new_schedule_is_due_at_its_next_time(olga: User, backup: Instance) ->
         ({"name": "a b"}, "Use letters"),
     ],
 )
-def test_what_cannot_be_is_refused(olga: User, backup: Instance, changes: dict, told: str) -> None:
+def test_save_schedule_refuses_invalid_values(olga: User, backup: Instance, changes: dict, told: str) -> None:
     with pytest.raises(Refused) as caught:
         save_schedule(actor=olga, schedule=None, values=values(backup, **changes))
     assert caught.value.code == "schedule.invalid"
-    assert told in caught.value.found
+    assert told in caught.value.cause
     assert not BackupSchedule.objects.exists()
 
 
-def test_another_time_makes_it_due_anew_and_another_retention_does_not(olga: User, backup: Instance) -> None:
+def test_save_schedule_resets_next_due_only_for_a_new_time(olga: User, backup: Instance) -> None:
     row = save_schedule(actor=olga, schedule=None, values=values(backup))
     passed = datetime(2026, 1, 1, tzinfo=UTC)
     BackupSchedule.objects.update(next_due_at=passed)
@@ -93,7 +93,7 @@ def test_save_schedule_takes_no_limit_by_number(olga: User, backup: Instance) ->
     assert BackupSchedule.objects.get().keep_count is None
 
 
-def test_switched_off_it_is_never_due_and_on_again_it_is(olga: User, backup: Instance) -> None:
+def test_disabled_schedule_is_never_due_until_enabled(olga: User, backup: Instance) -> None:
     row = save_schedule(actor=olga, schedule=None, values=values(backup))
     set_enabled(actor=olga, schedule=row, is_enabled=False)
     assert BackupSchedule.objects.get().next_due_at is None
@@ -103,18 +103,18 @@ def test_switched_off_it_is_never_due_and_on_again_it_is(olga: User, backup: Ins
     assert AuditEntry.objects.filter(action="schedule.changed").count() == 2
 
 
-def test_the_instance_and_the_name_stay(olga: User, backup: Instance) -> None:
+def test_save_schedule_keeps_instance_and_name(olga: User, backup: Instance) -> None:
     row = save_schedule(actor=olga, schedule=None, values=values(backup))
     for changes in ({"name": "other"}, {"instance": backup.cluster.instances.get(name="replica-1")}):
         assert code_of(save_schedule, actor=olga, schedule=row, values=changes) == "schedule.invalid"
 
 
-def test_a_name_that_is_taken_is_refused(olga: User, backup: Instance) -> None:
+def test_save_schedule_refuses_a_taken_name(olga: User, backup: Instance) -> None:
     make_schedule(backup, "nightly")
     assert code_of(save_schedule, actor=olga, schedule=None, values=values(backup)) == "schedule.invalid"
 
 
-def test_it_is_not_removed_under_a_run_or_a_rebuild_that_needs_it(olga: User, backup: Instance) -> None:
+def test_delete_schedule_is_refused_while_in_use(olga: User, backup: Instance) -> None:
     row = make_schedule(backup)
     run = make_run(backup, schedule=row, started_at=timezone.now())
     assert code_of(remove_schedule, actor=olga, schedule=row) == "schedule.busy"
@@ -129,7 +129,7 @@ def test_it_is_not_removed_under_a_run_or_a_rebuild_that_needs_it(olga: User, ba
     assert code_of(remove_schedule, actor=olga, schedule=BackupSchedule(pk=row.pk or 1)) == "schedule.gone"
 
 
-def test_viewers_change_nothing(victor: User, olga: User, backup: Instance) -> None:
+def test_schedule_operations_refuse_viewers(victor: User, olga: User, backup: Instance) -> None:
     row = make_schedule(backup)
     now = timezone.now()
     calls = [
@@ -152,7 +152,7 @@ def test_maintenance_begins_and_is_ended(olga: User, backup: Instance) -> None:
     assert actions == ["maintenance.announced", "maintenance.ended"]
 
 
-def test_maintenance_that_has_not_begun_is_withdrawn(olga: User, backup: Instance) -> None:
+def test_maintenance_is_withdrawn_before_it_begins(olga: User, backup: Instance) -> None:
     later = timezone.now() + timedelta(hours=3)
     row = begin_maintenance(
         actor=olga, cluster=backup.cluster, starts_at=later, ends_at=later + timedelta(hours=1), reason="new disks"
@@ -164,9 +164,7 @@ def test_maintenance_that_has_not_begun_is_withdrawn(olga: User, backup: Instanc
 @pytest.mark.parametrize(
     ("start", "end", "reason"), [(-60, None, "disks"), (60, 60, "disks"), (60, 30, "disks"), (0, 60, "  ")]
 )
-def test_maintenance_that_makes_no_sense_is_refused(
-    olga: User, backup: Instance, start: int, end: int | None, reason: str
-) -> None:
+def test_maintenance_refuses_bad_times(olga: User, backup: Instance, start: int, end: int | None, reason: str) -> None:
     now = timezone.now()
     times = {
         "starts_at": now + timedelta(minutes=start),
@@ -176,7 +174,7 @@ def test_maintenance_that_makes_no_sense_is_refused(
     assert code == "maintenance.invalid"
 
 
-def test_of_a_token_only_the_digest_is_kept() -> None:
+def test_token_is_stored_as_digest() -> None:
     row, secret = make_token(actor="olga", name="office-calendar", purpose="calendar", cluster=None)
     stored = AccessToken.objects.values().get()
     assert secret not in str(stored)
@@ -187,7 +185,7 @@ def test_of_a_token_only_the_digest_is_kept() -> None:
     assert code_of(token_of, secret=secret + "x", purpose="calendar") == "token.unknown"
 
 
-def test_a_revoked_token_is_useless_and_keeps_its_name() -> None:
+def test_revoked_token_is_refused_and_keeps_its_name() -> None:
     _, secret = make_token(actor="olga", name="office-calendar", purpose="calendar", cluster=None)
     revoke_token(actor="olga", name="office-calendar")
     revoke_token(actor="olga", name="office-calendar")
@@ -198,7 +196,7 @@ def test_a_revoked_token_is_useless_and_keeps_its_name() -> None:
     assert code_of(revoke_token, actor="olga", name="nobody") == "token.not_found"
 
 
-def test_the_last_use_by_a_calendar_is_written_once_an_hour() -> None:
+def test_token_use_is_stored_once_an_hour() -> None:
     _, secret = make_token(actor="olga", name="office-calendar", purpose="calendar", cluster=None)
     token_of(secret, "calendar")
     first = AccessToken.objects.get().last_used_at

@@ -1,4 +1,4 @@
-"""One read of a source for several rebuilds, over real rows: who may join whom, who starts with whom, who holds the source."""
+"""Shared reads over real rows: joining, starting together, and the lock on the source."""
 
 import re
 from dataclasses import replace
@@ -14,7 +14,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Tool
 from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, SharedReadMember, SharedReadPhase
 from dbops.engine.states import Status, StepState
-from dbops.lifecycle import rebuild_driver, rebuild_requests
+from dbops.lifecycle import rebuild_driver, rebuild_requests, starts
 from dbops.lifecycle import shared_reads as lifecycle_shared_reads
 from dbops.loaders.shared_reads import RowSharedReadMembers
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildStep
@@ -85,7 +85,7 @@ def finish(row: Rebuild, status: Status = Status.SUCCEEDED) -> None:
     rebuild_driver.finish(lease, status, "done")
 
 
-def test_who_has_joined_starts_with_the_one_who_reads_and_holds_its_target_alone(line: Line, olga: User) -> None:
+def test_follower_starts_with_its_leader_and_locks_only_its_target(line: Line, olga: User) -> None:
     reader, follower = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     assert scheduler.start_what_can() == [reader.pk]
@@ -101,7 +101,7 @@ def test_who_has_joined_starts_with_the_one_who_reads_and_holds_its_target_alone
     assert (entry.subject, entry.detail["rebuild"], entry.detail["leader"]) == ("replica-2", follower.pk, reader.pk)
 
 
-def test_a_third_that_has_not_joined_waits_until_all_of_them_have_ended(line: Line, olga: User) -> None:
+def test_third_rebuild_waits_for_the_whole_group(line: Line, olga: User) -> None:
     reader, follower, other = line.ask(0), line.ask(1), line.ask(2)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     scheduler.start_what_can()
@@ -114,24 +114,26 @@ def test_a_third_that_has_not_joined_waits_until_all_of_them_have_ended(line: Li
     assert scheduler.start_what_can() == [other.pk]
 
 
-def test_the_source_is_not_passed_to_one_that_has_ended_or_never_started(line: Line, olga: User) -> None:
+def test_source_lock_is_never_passed_to_an_ended_or_queued_follower(line: Line, olga: User) -> None:
     reader, follower, queued = line.ask(0), line.ask(1), line.ask(2)
     for row in (follower, queued):
         shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
     scheduler.start_what_can()
     Rebuild.objects.filter(pk=queued.pk).update(not_before=None)
-    rebuild_requests.start(fresh(follower))
+    starts.start(fresh(follower))
     finish(follower, Status.FAILED)
     assert Hold.objects.get(instance=line.source).rebuild_id == reader.pk
     finish(reader)
     assert not Hold.objects.exists()
 
 
-def test_one_that_is_late_waits_for_the_source_by_itself(line: Line, olga: User) -> None:
+def test_late_follower_waits_for_the_source_alone(line: Line, olga: User) -> None:
     reader, follower = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     scheduler.start_what_can()
     Rebuild.objects.filter(pk=reader.pk).update(checkpoint={BRANCHES: {}})
+    scheduler.queued_jobs(timezone.now())
+    assert fresh(follower).leader == reader, "who only reads the queue releases nobody"
     assert scheduler.start_what_can() == []
     left = fresh(follower)
     assert left.leader is None
@@ -140,7 +142,7 @@ def test_one_that_is_late_waits_for_the_source_by_itself(line: Line, olga: User)
     assert sum(names(text, f"Rebuild {reader.pk}") for text in told) == 1, told
 
 
-def test_when_the_one_who_was_to_read_is_cancelled_another_reads(line: Line, olga: User) -> None:
+def test_next_follower_leads_when_the_leader_is_cancelled(line: Line, olga: User) -> None:
     reader, follower, third = line.ask(0), line.ask(1), line.ask(2)
     for row in (follower, third):
         shared_reads.join_read(actor=olga, rebuild=row, reader=reader)
@@ -150,7 +152,7 @@ def test_when_the_one_who_was_to_read_is_cancelled_another_reads(line: Line, olg
     assert scheduler.start_what_can() == [third.pk]
 
 
-def test_nothing_starts_earlier_because_the_one_who_was_to_read_is_cancelled(line: Line, olga: User) -> None:
+def test_follower_keeps_its_start_time_when_the_leader_is_cancelled(line: Line, olga: User) -> None:
     """Its target would be wiped at noon instead of at night."""
     night = timezone.now() + timedelta(hours=8)
     reader, follower = line.ask(0, not_before=night), line.ask(1)
@@ -161,9 +163,7 @@ def test_nothing_starts_earlier_because_the_one_who_was_to_read_is_cancelled(lin
     assert f"{night:%Y-%m-%d %H:%M}" in fresh(follower).waiting_for
 
 
-def test_who_has_joined_starts_with_the_other_and_has_its_own_moment_again_when_it_leaves(
-    line: Line, olga: User
-) -> None:
+def test_follower_gets_its_start_time_back_when_it_leaves(line: Line, olga: User) -> None:
     night = timezone.now() + timedelta(hours=8)
     reader, follower = line.ask(0), line.ask(1, not_before=night)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
@@ -175,7 +175,7 @@ def test_who_has_joined_starts_with_the_other_and_has_its_own_moment_again_when_
     assert fresh(later).not_before == night
 
 
-def test_one_that_is_late_starts_no_earlier_than_was_wanted(line: Line, olga: User) -> None:
+def test_late_follower_respects_its_own_start_time(line: Line, olga: User) -> None:
     """Its own wishes did not count while another one read for it; they do from the moment at which it waits by itself."""
     reader, follower = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
@@ -188,27 +188,27 @@ def test_one_that_is_late_starts_no_earlier_than_was_wanted(line: Line, olga: Us
     assert f"{tonight:%Y-%m-%d %H:%M}" in fresh(follower).waiting_for
 
 
-def test_one_whose_reader_ends_at_this_moment_does_not_start(line: Line, olga: User) -> None:
+def test_follower_does_not_start_while_its_leader_ends(line: Line, olga: User) -> None:
     reader, follower = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     scheduler.start_what_can()
     row = fresh(follower)
     finish(reader, Status.FAILED)
-    assert names(rebuild_requests.start(row), f"rebuild {reader.pk}")
+    assert names(starts.start(row), f"rebuild {reader.pk}")
     assert not Hold.objects.filter(rebuild=follower).exists()
     assert scheduler.start_what_can() == [follower.pk], "by itself, with both holds"
     assert Hold.objects.filter(rebuild=follower).count() == 2
 
 
-def test_a_row_that_was_read_before_it_joined_is_not_started_with_the_holds_of_before(line: Line, olga: User) -> None:
+def test_start_refuses_a_row_read_before_it_joined(line: Line, olga: User) -> None:
     reader, follower = line.ask(0), line.ask(1)
     before = fresh(follower)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
-    assert rebuild_requests.start(before), "a reason why not"
+    assert starts.start(before), "a reason why not"
     assert not Hold.objects.exists()
 
 
-def test_nobody_joins_itself(line: Line, olga: User) -> None:
+def test_join_read_refuses_the_rebuild_itself(line: Line, olga: User) -> None:
     alone = line.ask(0)
     with pytest.raises(Refused):
         shared_reads.join_read(actor=olga, rebuild=alone, reader=alone)
@@ -223,7 +223,7 @@ def test_nobody_joins_itself(line: Line, olga: User) -> None:
         ({"parallel": 7}, "with different options"),
     ],
 )
-def test_what_cannot_share_one_read_says_why(line: Line, olga: User, changes: dict[str, Any], why: str) -> None:
+def test_join_read_gives_the_reason_when_refused(line: Line, olga: User, changes: dict[str, Any], why: str) -> None:
     reader, other = line.ask(0), line.ask(1, plan=changes)
     with pytest.raises(Refused) as refused:
         shared_reads.join_read(actor=olga, rebuild=other, reader=reader)
@@ -232,14 +232,14 @@ def test_what_cannot_share_one_read_says_why(line: Line, olga: User, changes: di
     assert fresh(other).leader is None
 
 
-def test_a_source_without_python_is_read_by_each(line: Line, olga: User) -> None:
+def test_join_read_is_refused_for_a_source_without_python(line: Line, olga: User) -> None:
     set_facts(line.source, make_facts())
     reader, other = line.ask(0), line.ask(1)
     with pytest.raises(Refused, match="backup-1.*python3"):
         shared_reads.join_read(actor=olga, rebuild=other, reader=reader)
 
 
-def test_a_branch_has_no_branches_and_who_reads_does_not_join(line: Line, olga: User) -> None:
+def test_join_read_refuses_followers_of_followers(line: Line, olga: User) -> None:
     first, second, third = line.ask(0), line.ask(1), line.ask(2)
     shared_reads.join_read(actor=olga, rebuild=second, reader=first)
     for rebuild, reader in ((third, second), (first, third), (second, third), (first, first)):
@@ -249,7 +249,7 @@ def test_a_branch_has_no_branches_and_who_reads_does_not_join(line: Line, olga: 
     assert [fresh(row).leader_id for row in (first, second, third)] == [None, first.pk, None]
 
 
-def test_one_that_has_begun_is_joined_until_it_has_settled_for_whom_it_reads(line: Line, olga: User) -> None:
+def test_join_read_is_possible_until_the_leader_has_settled(line: Line, olga: User) -> None:
     reader = line.ask(0, Status.RUNNING)
     shared_reads.join_read(actor=olga, rebuild=line.ask(1), reader=reader)
     Rebuild.objects.filter(pk=reader.pk).update(checkpoint={BRANCHES: {}})
@@ -259,7 +259,7 @@ def test_one_that_has_begun_is_joined_until_it_has_settled_for_whom_it_reads(lin
     assert fresh(late).leader is None
 
 
-def test_a_viewer_may_not(line: Line, victor: User) -> None:
+def test_join_read_refuses_a_viewer(line: Line, victor: User) -> None:
     first, second = line.ask(0), line.ask(1)
     for refuse in (
         lambda: shared_reads.join_read(actor=victor, rebuild=second, reader=first),
@@ -270,7 +270,7 @@ def test_a_viewer_may_not(line: Line, victor: User) -> None:
         assert refused.value.code == "access.denied"
 
 
-def test_leaving_takes_it_back_into_the_line(line: Line, olga: User) -> None:
+def test_leave_read_returns_the_rebuild_to_the_queue(line: Line, olga: User) -> None:
     reader, follower = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     shared_reads.leave_read(actor=olga, rebuild=fresh(follower))
@@ -280,7 +280,7 @@ def test_leaving_takes_it_back_into_the_line(line: Line, olga: User) -> None:
     assert refused.value.code == "join.not_joined"
 
 
-def test_who_was_joined_to_another_one_meanwhile_stays_with_that_one(line: Line, olga: User) -> None:
+def test_leave_ignores_a_row_that_joined_another_leader(line: Line, olga: User) -> None:
     first, second, follower = line.ask(0), line.ask(1), line.ask(2)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=first)
     seen_then = fresh(follower)
@@ -290,7 +290,7 @@ def test_who_was_joined_to_another_one_meanwhile_stays_with_that_one(line: Line,
     assert fresh(follower).leader == second
 
 
-def test_how_far_the_others_are_is_read_anew(line: Line, olga: User) -> None:
+def test_companions_are_read_again_at_each_call(line: Line, olga: User) -> None:
     reader, follower = line.ask(0, Status.RUNNING), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     asked = RowSharedReadMembers(reader)
@@ -301,7 +301,7 @@ def test_how_far_the_others_are_is_read_anew(line: Line, olga: User) -> None:
         return found
 
     assert [one.phase for one in asked.followers()] == [SharedReadPhase.QUEUED]
-    rebuild_requests.start(fresh(follower))
+    starts.start(fresh(follower))
     assert [one.phase for one in asked.followers()] == [SharedReadPhase.COMING]
     step(follower, "stream", StepState.RUNNING)
     assert [one.phase for one in asked.followers()] == [SharedReadPhase.READY]
@@ -324,7 +324,7 @@ def shared(page: str) -> list[tuple[int, bool]]:
     return [(int(number), bool(own)) for number, own in found]
 
 
-def test_the_page_joins_and_leaves(line: Line, operator: Client) -> None:
+def test_join_page_joins_and_leaves(line: Line, operator: Client) -> None:
     reader, follower = line.ask(0), line.ask(1)
     page = operator.get(f"/rebuilds/{follower.pk}/group/").content.decode()
     assert re.search(rf'name="reader"\s+value="{reader.pk}"', page)
@@ -343,7 +343,7 @@ def test_the_page_joins_and_leaves(line: Line, operator: Client) -> None:
         assert operator.post(f"/rebuilds/{follower.pk}/group/", {"reader": asked}).status_code == 404
 
 
-def test_the_page_of_a_rebuild_that_waits_alone_says_so(line: Line, operator: Client, viewer: Client) -> None:
+def test_join_page_of_a_lone_rebuild_offers_nothing(line: Line, operator: Client, viewer: Client) -> None:
     alone = line.ask(0)
     page = operator.get(f"/rebuilds/{alone.pk}/group/").content.decode()
     assert ("data-no-partner" in page, 'name="reader"' in page) == (True, False)

@@ -55,7 +55,7 @@ def refused(actor: User, rebuild: Rebuild, rate: int | None) -> str:
     return found.value.code
 
 
-def test_a_rate_is_set_told_and_taken_back(running: Rebuild, olga: User) -> None:
+def test_set_stream_rate_sets_logs_and_clears(running: Rebuild, olga: User) -> None:
     set_stream_rate(actor=olga, rebuild=running, rate=20 * MIB)
     assert fresh(running).stream_rate == 20 * MIB
     [told] = running.events.all()
@@ -69,9 +69,7 @@ def test_a_rate_is_set_told_and_taken_back(running: Rebuild, olga: User) -> None
     ]
 
 
-def test_what_the_redo_log_would_not_outlast_is_refused_and_the_number_named(
-    running: Rebuild, olga: User, trio: Any
-) -> None:
+def test_set_stream_rate_refuses_a_rate_below_the_floor(running: Rebuild, olga: User, trio: Any) -> None:
     writes(trio[1], 3 * MIB)
     slowest = slowest_rate(from_record(Plan, running.plan), running.source_id)
     assert slowest > 3 * MIB
@@ -83,36 +81,36 @@ def test_what_the_redo_log_would_not_outlast_is_refused_and_the_number_named(
 
 
 @pytest.mark.parametrize("rate", [0, -5, SLOWEST - 1, 10**15])
-def test_no_rate_at_all_is_refused(running: Rebuild, olga: User, trio: Any, rate: int) -> None:
+def test_set_stream_rate_refuses_invalid_rates(running: Rebuild, olga: User, trio: Any, rate: int) -> None:
     writes(trio[1], 0.0)
     assert refused(olga, running, rate) == "rebuild.rate"
 
 
-def test_a_viewer_may_not(running: Rebuild, victor: User) -> None:
+def test_set_stream_rate_refuses_a_viewer(running: Rebuild, victor: User) -> None:
     assert refused(victor, running, None) == "access.denied"
 
 
 @pytest.mark.parametrize("state", [StepState.DONE, StepState.FAILED])
-def test_a_stream_that_is_over_has_no_rate(running: Rebuild, olga: User, state: StepState) -> None:
+def test_set_stream_rate_is_refused_when_the_stream_has_ended(running: Rebuild, olga: User, state: StepState) -> None:
     running.steps.filter(name="stream").update(state=state)
     assert refused(olga, running, 20 * MIB) == "rebuild.no_stream"
 
 
-def test_other_methods_and_what_has_ended_have_no_rate(olga: User, trio: Any) -> None:
+def test_set_stream_rate_refuses_other_methods_and_ended_rebuilds(olga: User, trio: Any) -> None:
     plan = make_plan(target=trio[2], source=trio[1], method="archive")
     assert refused(olga, make_rebuild(target=trio[2], source=trio[1], plan=plan), 20 * MIB) == "rebuild.no_stream"
     ended = make_rebuild(target=trio[2], source=trio[1], status=Status.FAILED)
     assert refused(olga, ended, 20 * MIB) == "rebuild.no_stream"
 
 
-def test_a_driver_that_holds_the_lease_is_not_disturbed(running: Rebuild, olga: User) -> None:
+def test_set_stream_rate_keeps_the_lease(running: Rebuild, olga: User) -> None:
     lease = rebuild_driver.take_lease(running.pk)
     assert lease is not None
     set_stream_rate(actor=olga, rebuild=running, rate=20 * MIB)
     assert leases.renew(lease)
 
 
-def test_the_page_sets_it_and_full_speed_takes_it_back(running: Rebuild, operator: Client, trio: Any) -> None:
+def test_rate_page_sets_and_clears_the_rate(running: Rebuild, operator: Client, trio: Any) -> None:
     writes(trio[1], 0.0)
     address = f"/rebuilds/{running.pk}/rate-limit/"
     assert 'data-rate=""' in operator.get(address).content.decode()
@@ -128,9 +126,7 @@ def test_the_page_sets_it_and_full_speed_takes_it_back(running: Rebuild, operato
     assert fresh(running).stream_rate is None
 
 
-def test_the_page_is_for_operators_and_says_when_there_is_nothing_to_slow(
-    running: Rebuild, operator: Client, viewer: Client
-) -> None:
+def test_rate_page_needs_an_operator_and_a_stream(running: Rebuild, operator: Client, viewer: Client) -> None:
     address = f"/rebuilds/{running.pk}/rate-limit/"
     assert viewer.get(address).status_code == 403
     assert operator.get("/rebuilds/99/rate-limit/").status_code == 404
@@ -140,7 +136,7 @@ def test_the_page_is_for_operators_and_says_when_there_is_nothing_to_slow(
 
 
 @pytest.mark.parametrize("word", ["nan", "inf", "-1", "0.0000001", "-0.0000001"])
-def test_the_command_takes_only_zero_itself_for_full_speed(running: Rebuild, olga: User, trio: Any, word: str) -> None:
+def test_rate_command_clears_the_rate_with_zero_only(running: Rebuild, olga: User, trio: Any, word: str) -> None:
     writes(trio[1], 0.0)
     set_stream_rate(actor=olga, rebuild=running, rate=20 * MIB)
     with pytest.raises(SystemExit, match="2"):

@@ -100,7 +100,7 @@ WHAT = ("ssh_address", "host_key", "address", "datadir", "role", "systemd_unit",
 edits = st.lists(st.tuples(st.sampled_from(WHAT), st.sampled_from(NAMES), st.sampled_from(NAMES)), max_size=6)
 
 
-def test_after_any_edits_the_same_instance_is_meant_or_it_is_refused() -> None:
+def test_comparison_accepts_only_the_same_instance_after_edits() -> None:
     olga, seen = rows.operator(), set()
 
     @given(edits, st.booleans())
@@ -124,7 +124,7 @@ def test_after_any_edits_the_same_instance_is_meant_or_it_is_refused() -> None:
 
 
 @pytest.mark.parametrize("column", ["address", "datadir", "systemd_unit", "role"])
-def test_a_row_that_was_changed_past_the_verbs_is_refused(column: str) -> None:
+def test_comparison_refuses_a_row_changed_in_the_database(column: str) -> None:
     """The control: what the verbs refuse to change while a rebuild waits, the comparison sees by itself."""
     rebuild = confirmed(rows.operator(), rows.make_fleet(*NAMES), starts=False)
     assert is_let_through(rebuild)

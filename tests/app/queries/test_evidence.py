@@ -1,4 +1,4 @@
-"""Evidence of one rebuild: what stands in it, and what an outsider can make of it with the document's script."""
+"""Evidence of a rebuild: its content, and its check by the script of the document."""
 
 import hashlib
 import json
@@ -56,7 +56,7 @@ def running() -> Rebuild:
     command = ExecutedCommand(
         rebuild=rebuild, key="a", step="stream", place="db-13", text=f"/bin/a {HOSTILE}", started_at=timezone.now()
     )
-    rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(started_commands={"a": command}), None)
+    rebuild_driver.heartbeat(lease, RebuildUpdate(started_commands={"a": command}), None)
     checkpoint = {"stream.bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
     news = RebuildUpdate(finished_commands={"a": (3, HOSTILE, timezone.now())})
     result = {"exit_statuses": {"unpack": 0}, "tails": {"unpack": PRINTED}}
@@ -87,7 +87,7 @@ def content_of(html: str) -> Content:
     return found
 
 
-def test_it_has_everything_once_the_rebuild_is_over(viewer: Client, ended: Rebuild) -> None:
+def test_evidence_is_complete_when_the_rebuild_has_ended(viewer: Client, ended: Rebuild) -> None:
     html = html_of(viewer, ended)
     told = content_of(html)
     assert (told["request"]["by"], told["request"]["reason"]) == ("olga", "for a test")
@@ -111,14 +111,14 @@ def test_it_has_everything_once_the_rebuild_is_over(viewer: Client, ended: Rebui
     assert PRINTED not in html
 
 
-def test_it_stands_alone_and_no_text_of_a_host_ends_an_element(viewer: Client, ended: Rebuild) -> None:
+def test_evidence_is_self_contained_and_escaped(viewer: Client, ended: Rebuild) -> None:
     html = html_of(viewer, ended)
     assert html.count("<script") == html.count("</script") == 1
     for word in ("src=", "href=", "@import", "url(", "http://", "https://", "\x1b"):
         assert word not in html, word
 
 
-def test_the_download_is_in_the_log_with_the_hash_of_the_file(viewer: Client, ended: Rebuild) -> None:
+def test_evidence_download_is_audited_with_its_hash(viewer: Client, ended: Rebuild) -> None:
     answer = viewer.get(f"/rebuilds/{ended.pk}/evidence/")
     entry = AuditEntry.objects.get(action="data.exported")
     assert (entry.actor, entry.instance) == ("victor", "replica-1")
@@ -128,20 +128,22 @@ def test_the_download_is_in_the_log_with_the_hash_of_the_file(viewer: Client, en
     assert again["audit"]["entries"][-1]["action"] == "data.exported", "who took it before is in the next one"
 
 
-def test_one_that_still_runs_says_so_and_until_when_it_tells(viewer: Client, running: Rebuild) -> None:
+def test_evidence_of_a_running_rebuild_is_marked_unended(viewer: Client, running: Rebuild) -> None:
     html = html_of(viewer, running)
     assert '<strong data-unended="running">' in html
     assert content_of(html)["is_over"] is False
 
 
-def test_a_cancel_is_in_it(viewer: Client, running: Rebuild) -> None:
+def test_evidence_contains_a_cancel(viewer: Client, running: Rebuild) -> None:
     cancel_rebuild(actor=running.requested_by, rebuild=running)
     told = content_of(html_of(viewer, running))
     assert told["rebuild"]["cancel_requested_by"] == "olga"
     assert told["audit"]["entries"][-1]["action"] == "rebuild.cancel_requested"
 
 
-def test_who_may_take_it_and_of_what(client: Client, stranger: Client, viewer: Client, ended: Rebuild) -> None:
+def test_evidence_needs_permission_and_is_linked(
+    client: Client, stranger: Client, viewer: Client, ended: Rebuild
+) -> None:
     address = f"/rebuilds/{ended.pk}/evidence/"
     assert client.get(address).status_code == 302
     assert stranger.get(address).status_code == 403
@@ -151,7 +153,7 @@ def test_who_may_take_it_and_of_what(client: Client, stranger: Client, viewer: C
     assert f'href="{address}"' in viewer.get(f"/rebuilds/{ended.pk}/").content.decode()
 
 
-def test_the_command_writes_the_same(tmp_path: Path, ended: Rebuild) -> None:
+def test_evidence_command_writes_the_same_file(tmp_path: Path, ended: Rebuild) -> None:
     to, said = tmp_path / "evidence.html", StringIO()
     call_command("evidence", str(ended.pk), html=to, stdout=said)
     assert content_of(to.read_text())["rebuild"]["number"] == ended.pk
@@ -166,7 +168,7 @@ def test_the_command_writes_the_same(tmp_path: Path, ended: Rebuild) -> None:
     assert AuditEntry.objects.filter(action="data.exported").count() == 1
 
 
-def test_of_a_target_that_was_renamed_nothing_is_missing(viewer: Client, ended: Rebuild) -> None:
+def test_evidence_is_complete_for_a_renamed_target(viewer: Client, ended: Rebuild) -> None:
     type(ended.target).objects.filter(pk=ended.target_id).update(name="replica-9")
     assert len(content_of(html_of(viewer, ended))["audit"]["entries"]) == 4
 
@@ -194,7 +196,7 @@ def exported(viewer: Client, ended: Rebuild, capsys: pytest.CaptureFixture[str])
     return html, capsys.readouterr().out
 
 
-def test_the_outsider_accepts_it_alone_and_with_the_log(tmp_path: Path, exported: tuple[str, str]) -> None:
+def test_evidence_verifies_alone_and_with_the_log(tmp_path: Path, exported: tuple[str, str]) -> None:
     html, log = exported
     for export in ("", log):
         status, text = outsider(tmp_path, html, export)
@@ -224,7 +226,7 @@ def swapped(told: Content) -> None:
         (lambda told: told["audit"]["head"].update(hash="0" * 64), "head", False),
     ],
 )
-def test_the_outsider_refuses_a_changed_one(
+def test_evidence_check_refuses_a_changed_file(
     tmp_path: Path, exported: tuple[str, str], tamper: Callable[[Content], Any], said: str, alone: bool
 ) -> None:
     html, log = exported
@@ -243,7 +245,7 @@ def test_the_outsider_refuses_a_changed_one(
     assert outsider(tmp_path, changed)[0] == (1 if alone else 0)
 
 
-def test_an_entry_that_was_made_up_is_not_in_the_log(tmp_path: Path, exported: tuple[str, str]) -> None:
+def test_evidence_check_refuses_a_made_up_entry(tmp_path: Path, exported: tuple[str, str]) -> None:
     """Who makes a file can make its hashes: the log knows better."""
     html, log = exported
     made_up = log.replace('"actor":"olga"', '"actor":"mallory"', 1)
@@ -254,7 +256,7 @@ def test_an_entry_that_was_made_up_is_not_in_the_log(tmp_path: Path, exported: t
     assert sequences[0] in numbers(text)
 
 
-def test_where_the_holes_are() -> None:
+def test_holes_lists_missing_ranges() -> None:
     links = chain(6)
     head = ChainHead(6, links[-1].hash)
     assert holes(links, head) == []

@@ -20,7 +20,7 @@ def outline() -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.django_db
-def test_the_same_seed_and_moment_give_the_same_history() -> None:
+def test_sample_is_the_same_for_the_same_seed_and_time() -> None:
     now, found = datetime(2026, 3, 30, 10, 0, tzinfo=UTC), []  # a day after the clocks in Berlin were put forward
     for seed in (1, 1, 2):
         with transaction.atomic():
@@ -32,7 +32,7 @@ def test_the_same_seed_and_moment_give_the_same_history() -> None:
 
 
 @pytest.mark.django_db
-def test_the_command_refuses_a_real_database(settings: Any) -> None:
+def test_sample_command_refuses_a_real_database(settings: Any) -> None:
     with pytest.raises(CommandError, match="DBOPS_SAMPLE") as caught:
         call_command("sample")
     assert caught.value.returncode == 2

@@ -41,7 +41,7 @@ def _asked_each_time(monkeypatch: pytest.MonkeyPatch, _all_is_well: None) -> Non
 
 
 @pytest.mark.usefixtures("filled")
-def test_the_sample_without_its_setting_is_shown_to_nobody() -> None:
+def test_sample_database_without_its_setting_answers_503() -> None:
     client = Client()
     client.force_login(make_operator())
     for address in ("/", "/login/", "/audit/", "/availability/report/", "/healthz/", "/nothing-here/"):
@@ -54,14 +54,14 @@ def test_the_sample_without_its_setting_is_shown_to_nobody() -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_with_its_setting_it_is_shown(settings: Any) -> None:
+def test_sample_database_is_shown_with_its_setting(settings: Any) -> None:
     settings.SAMPLE = True
     assert database_mismatch() is None
     assert Client().get("/login/").status_code == 200
 
 
 @pytest.mark.django_db
-def test_what_is_real_is_not_shown_as_a_sample(settings: Any) -> None:
+def test_real_database_is_not_shown_as_sample(settings: Any) -> None:
     settings.SAMPLE = True
     assert database_mismatch() is None, "an empty one is about to be filled"
     make_cluster("real")
@@ -83,7 +83,7 @@ def test_sample_mark_stays_when_its_entry_is_archived() -> None:
 
 
 @pytest.mark.usefixtures("filled")
-def test_worker_and_beat_do_nothing_in_it(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+def test_worker_and_beat_ignore_the_sample_database(caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     for task in (tasks.drive_rebuild, tasks.probe_due):
         with pytest.raises(Ignore):
             task.before_start("id", (), {})
@@ -96,21 +96,21 @@ def test_worker_and_beat_do_nothing_in_it(caplog: pytest.LogCaptureFixture, tmp_
 
 
 @pytest.mark.usefixtures("filled")
-def test_a_command_refuses_it(tmp_path: Path) -> None:
+def test_commands_refuse_the_sample_database(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=CODE) as refused:
         call_command("fleet", "export", str(tmp_path / "fleet.yaml"))
     assert refused.value.returncode == 2
     assert not list(tmp_path.iterdir())
 
 
-def test_every_command_but_the_sample_asks() -> None:
+def test_every_command_except_sample_checks_the_database() -> None:
     names = {file.stem for file in COMMANDS.glob("[a-z]*.py")}
     asking = {name for name in names if isinstance(load_command_class("dbops", name), DbopsCommand)}
     assert names - asking == {"sample"}
 
 
 @pytest.mark.usefixtures("filled")
-def test_it_is_filled_once(settings: Any) -> None:
+def test_sample_command_fills_once(settings: Any) -> None:
     settings.SAMPLE = True
     before = Cluster.objects.count()
     with pytest.raises(CommandError) as caught:
@@ -120,7 +120,7 @@ def test_it_is_filled_once(settings: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_an_empty_database_that_a_worker_works_with_is_not_filled(settings: Any) -> None:
+def test_sample_command_refuses_an_empty_database_in_use(settings: Any) -> None:
     settings.SAMPLE = True
     heartbeats.report("worker")
     with pytest.raises(CommandError) as caught:
@@ -129,7 +129,7 @@ def test_an_empty_database_that_a_worker_works_with_is_not_filled(settings: Any)
 
 
 @pytest.mark.django_db
-def test_one_whose_clusters_were_removed_is_not_filled(settings: Any) -> None:
+def test_sample_command_refuses_a_database_with_history(settings: Any) -> None:
     settings.SAMPLE = True
     append(actor="olga", action="cluster.removed", subject="shop", detail={})
     with pytest.raises(CommandError) as caught:
@@ -138,7 +138,7 @@ def test_one_whose_clusters_were_removed_is_not_filled(settings: Any) -> None:
 
 
 @pytest.mark.django_db
-def test_it_is_asked_seldom(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any) -> None:
+def test_sample_guard_queries_rarely(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any) -> None:
     monkeypatch.undo()
     now = 0.0
     sample_guard = SampleGuard(clock=lambda: now)
@@ -151,7 +151,7 @@ def test_it_is_asked_seldom(monkeypatch: pytest.MonkeyPatch, django_assert_num_q
 
 
 @pytest.mark.django_db
-def test_a_database_that_is_away_is_told_of_by_what_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_check_tolerates_an_unreachable_database(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> None:
         raise DatabaseError("gone")
 

@@ -61,7 +61,7 @@ def reader(sample: None) -> Client:
 
 
 @pytest.mark.usefixtures("sample")
-def test_it_has_clusters_of_several_kinds_and_their_history() -> None:
+def test_sample_has_several_kinds_of_clusters_with_history() -> None:
     assert Cluster.objects.count() == 5
     statuses = set(Rebuild.objects.values_list("status", flat=True))
     assert statuses == {Status.SUCCEEDED, Status.FAILED, Status.CANCELLED}
@@ -76,7 +76,7 @@ def test_it_has_clusters_of_several_kinds_and_their_history() -> None:
 
 
 @pytest.mark.usefixtures("sample")
-def test_its_rebuilds_hold_together() -> None:
+def test_sample_rebuilds_are_consistent() -> None:
     """Plans are whole, steps follow one another, and no source was read by two at once."""
     for rebuild in Rebuild.objects.all():
         assert from_record(Plan, rebuild.plan).refusals == (), rebuild
@@ -95,7 +95,7 @@ def test_its_rebuilds_hold_together() -> None:
 
 
 @pytest.mark.usefixtures("sample")
-def test_periods_of_an_instance_never_overlap() -> None:
+def test_sample_periods_never_overlap() -> None:
     ends: dict[int | None, datetime] = {}
     for row in InstancePeriod.objects.order_by("instance", "started_at"):
         assert ends.get(row.instance_id, row.started_at) <= row.started_at, row
@@ -104,7 +104,7 @@ def test_periods_of_an_instance_never_overlap() -> None:
     assert InstancePeriod.objects.filter(ended_at=None).count() == len(ends)
 
 
-def test_at_any_time_of_the_day_a_cluster_is_blocked(reader: Client) -> None:
+def test_sample_always_has_a_blocked_cluster(reader: Client) -> None:
     now = timezone.now()
     assert Maintenance.objects.filter(starts_at__lte=now, ends_at__gt=now).count() == 1
     answer = reader.get("/", {"show": "blocked"})
@@ -113,7 +113,7 @@ def test_at_any_time_of_the_day_a_cluster_is_blocked(reader: Client) -> None:
 
 
 @pytest.mark.usefixtures("sample")
-def test_the_audit_log_verifies_and_tells_when_things_happened() -> None:
+def test_sample_audit_log_verifies_and_is_in_order() -> None:
     findings, _, count = verify_log(stored(), actor="eva")
     assert findings == []
     assert count > 200
@@ -150,7 +150,7 @@ def pages(resolver: Any = None, prefix: str = "/") -> Iterator[tuple[str, str]]:
             yield route, str(item.name)
 
 
-def test_every_page_opens_and_is_marked(reader: Client) -> None:
+def test_sample_pages_open_and_are_marked(reader: Client) -> None:
     seen = set()
     for address, name in pages():
         if name in ("rebuild-events", "logout"):
@@ -167,14 +167,14 @@ def test_every_page_opens_and_is_marked(reader: Client) -> None:
 
 
 @pytest.mark.parametrize("width", [7, 30, 90])
-def test_availability_has_gaps_to_show(reader: Client, width: int) -> None:
+def test_sample_has_availability_gaps(reader: Client, width: int) -> None:
     answer = reader.get(reverse("availability"), {"days": width, "format": "json"})
     assert answer.status_code == 200
     page = reader.get(reverse("cluster-availability", args=["billing"]), {"days": width})
     assert Cause.BACKUP in [cause for cause, _ in page.context["found"].causes]
 
 
-def test_a_rebuild_is_refused(reader: Client) -> None:
+def test_sample_refuses_a_rebuild(reader: Client) -> None:
     before = Rebuild.objects.count(), Hold.objects.count(), AuditEntry.objects.count()
     answer = reader.post("/instances/shop-r1/rebuild/", {"name": "shop-r1", "reason": "for a test"})
     assert answer.status_code == 409
@@ -182,7 +182,7 @@ def test_a_rebuild_is_refused(reader: Client) -> None:
     assert (Rebuild.objects.count(), Hold.objects.count(), AuditEntry.objects.count()) == before
 
 
-def test_exports_are_marked_by_their_names(reader: Client) -> None:
+def test_sample_exports_are_marked_by_name(reader: Client) -> None:
     answer = reader.post("/audit/export/", {"format": "csv"})
     assert answer.status_code == 200
     assert 'filename="sample-audit-' in answer.headers["Content-Disposition"]

@@ -9,16 +9,16 @@ from dbops.security import redaction
 from dbops.security.redaction import MAXIMUM_CHARACTERS, RecordRedactor, redact, redact_record
 
 
-def test_secrets_are_masked_wherever_they_stand() -> None:
+def test_redact_masks_secrets_anywhere() -> None:
     assert redact("-pSECRET x SECRET", ["SECRET", ""]) == "-p******** x ********"
 
 
-def test_password_hashes_of_show_grants_are_masked() -> None:
+def test_redact_masks_password_hashes_of_show_grants() -> None:
     line = "GRANT USAGE ON *.* TO `b`@`%` IDENTIFIED BY PASSWORD '*6BB4837EB74329105EE4568DDA7DC67ED2CA2AD9'"
     assert "6BB48" not in redact(line)
 
 
-def test_a_secret_that_begins_as_another_and_one_in_two_colours_are_masked_whole() -> None:
+def test_redact_masks_overlapping_and_colored_secrets() -> None:
     assert redact("SECRET SECRETLY", ["SECRET", "SECRETLY"]) == "******** ********"
     assert redact("SEC\x1b[1mRET\x1b[0m", ["SECRET"]) == "********"
 
@@ -32,35 +32,35 @@ def test_a_secret_that_begins_as_another_and_one_in_two_colours_are_masked_whole
         "cannot connect to mysql://dbops:xyz9!@db-1:3306/",
     ],
 )
-def test_a_password_that_nobody_told_is_known_by_where_it_stands(text: str) -> None:
+def test_redact_masks_unknown_passwords_by_their_place(text: str) -> None:
     assert "xyz9" not in redact(text)
     assert redact(text).count("********") == 1
     assert redact(redact(text)) == redact(text)
 
 
-def test_that_a_password_was_used_is_no_secret() -> None:
+def test_redact_keeps_the_using_password_note() -> None:
     line = "Access denied for user 'dbops'@'db-1' (using password: YES)"
     assert redact(line) == line
 
 
 @pytest.mark.parametrize("text", ["\x1b[31mred\x1b[0m", "\x1b]0;title\x07red", "red\x1b[2J"])
-def test_terminal_sequences_are_taken_out(text: str) -> None:
+def test_redact_removes_terminal_sequences(text: str) -> None:
     assert "\x1b" not in redact(text)
     assert "red" in redact(text)
 
 
-def test_nul_and_other_control_characters_become_visible() -> None:
+def test_redact_shows_control_characters() -> None:
     assert redact("a\0b\x08c") == "a\ufffdb\ufffdc"
 
 
-def test_a_flood_is_cut_in_the_middle_and_says_so() -> None:
+def test_redact_cuts_long_text_in_the_middle() -> None:
     text = redact("a" * MAXIMUM_CHARACTERS + "END")
     assert text.endswith("END")
     middle = text.strip("a\n").removesuffix("END").strip("a\n")
     assert re.findall(r"\d+", middle) == ["3"], "as many characters as were left out"
 
 
-def test_a_record_that_is_cleaned_again_is_cleaned_as_if_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_of_a_cleaned_record_starts_over(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[str] = []
     real = redaction.redact
     monkeypatch.setattr(redaction, "redact", lambda text, *rest, **how: looked.append(text) or real(text, *rest, **how))

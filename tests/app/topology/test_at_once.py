@@ -27,7 +27,7 @@ def all_at_once() -> None:
             done.result()
 
 
-def test_probes_that_end_at_once_write_each_difference_once() -> None:
+def test_concurrent_probes_write_each_difference_once() -> None:
     rows.make_fleet()
     for look in range(3):
         read("primary-1", read_only=True)

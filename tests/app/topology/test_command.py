@@ -32,7 +32,7 @@ def discover(*words: str, stdin: str = "", monkeypatch: pytest.MonkeyPatch) -> C
         ("[fe80::1]", "fe80::1", 3306),
     ],
 )
-def test_an_address_may_have_a_port(text: str, address: str, port: int) -> None:
+def test_discover_accepts_an_address_with_port(text: str, address: str, port: int) -> None:
     assert _split(text) == (address, port)
 
 

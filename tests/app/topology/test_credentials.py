@@ -97,7 +97,7 @@ def lender() -> Cluster:
     return cluster
 
 
-def test_a_stored_account_goes_to_no_address_outside_the_inventory(listener: Listener) -> None:
+def test_stored_account_is_never_sent_outside_the_inventory(listener: Listener) -> None:
     cluster = lender()
     make_instance("other", cluster=cluster, address="127.0.0.1", port=listener.port + 1)
     assert walked(listener, cluster)["code"] == "discovery.not_listed"
@@ -108,7 +108,7 @@ def test_a_stored_account_goes_to_no_address_outside_the_inventory(listener: Lis
 
 
 @pytest.mark.parametrize("asks", [b"mysql_clear_password", b"dialog"])
-def test_no_server_gets_a_password_in_clear(listener: Listener, asks: bytes) -> None:
+def test_password_is_never_sent_in_clear(listener: Listener, asks: bytes) -> None:
     listener.asks = asks
     problem = walked(listener, None)
     assert problem["code"] == "mysql.error"

@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import Problem, to_record
 from dbops.engine.states import Role, Status
-from dbops.lifecycle import rebuild_requests, topology_differences
+from dbops.lifecycle import starts, topology_differences
 from dbops.models import AuditEntry, Cluster, Hold, Instance, InstanceState, ServerIdentity, TopologyDifference
 from dbops.operations import topology
 from dbops.operations.fleet import save_instance
@@ -77,7 +77,7 @@ def blocked(fleet: dict[str, Instance]) -> set[tuple[str, str]]:
     return {(item.code, item.subject) for item in topology_differences.blocks_rebuilds([cluster]).get(cluster, ())}
 
 
-def test_a_cluster_in_health_writes_nothing_and_costs_four_queries(
+def test_compare_writes_nothing_and_takes_four_queries_when_healthy(
     fleet: dict[str, Instance], django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     compare()  # learns who answers
@@ -88,7 +88,7 @@ def test_a_cluster_in_health_writes_nothing_and_costs_four_queries(
     assert not TopologyDifference.objects.exists()
 
 
-def test_one_look_does_not_count_and_the_next_one_does(fleet: dict[str, Instance]) -> None:
+def test_difference_counts_from_the_second_probe(fleet: dict[str, Instance]) -> None:
     fail_over(times=1)
     assert ("failover", "replica-1") in differences(confirmed_at=None)
     assert blocked(fleet) == set()
@@ -99,7 +99,7 @@ def test_one_look_does_not_count_and_the_next_one_does(fleet: dict[str, Instance
     assert ("failover", "replica-1") in blocked(fleet)
 
 
-def test_every_server_that_it_rests_on_must_be_read_again(fleet: dict[str, Instance]) -> None:
+def test_difference_is_confirmed_when_every_server_was_probed_again(fleet: dict[str, Instance]) -> None:
     fail_over(times=1)
     read("replica-1", read_only=False, replication=())
     read("backup-1", replication=FROM_REPLICA)
@@ -110,7 +110,7 @@ def test_every_server_that_it_rests_on_must_be_read_again(fleet: dict[str, Insta
     assert failover().confirmed_at is not None
 
 
-def test_a_moment_between_two_states_leaves_no_row(fleet: dict[str, Instance]) -> None:
+def test_transient_state_leaves_no_row(fleet: dict[str, Instance]) -> None:
     read("replica-1", read_only=False, replication=())
     compare()
     assert differences() == {("writes_alone", "replica-1")}
@@ -119,7 +119,7 @@ def test_a_moment_between_two_states_leaves_no_row(fleet: dict[str, Instance]) -
     assert not TopologyDifference.objects.exists()
 
 
-def test_a_probe_that_fails_neither_makes_nor_ends_a_difference(fleet: dict[str, Instance]) -> None:
+def test_compare_ignores_a_failed_probe(fleet: dict[str, Instance]) -> None:
     for name in fleet:
         read(name, server=None)
         compare()
@@ -132,7 +132,7 @@ def test_a_probe_that_fails_neither_makes_nor_ends_a_difference(fleet: dict[str,
     assert blocked(fleet)
 
 
-def test_a_difference_that_is_gone_stops_nothing_and_stays_in_the_history(fleet: dict[str, Instance]) -> None:
+def test_difference_that_is_gone_blocks_nothing_and_stays_in_the_history(fleet: dict[str, Instance]) -> None:
     fail_over()
     for name in fleet:
         read(name)
@@ -145,16 +145,14 @@ def test_a_difference_that_is_gone_stops_nothing_and_stays_in_the_history(fleet:
     assert TopologyDifference.objects.filter(code="failover").count() == 2
 
 
-def test_old_facts_say_nothing(fleet: dict[str, Instance]) -> None:
+def test_compare_ignores_old_facts(fleet: dict[str, Instance]) -> None:
     for _ in range(2):
         read("replica-1", seconds_ago=3600, read_only=False, replication=())
         compare()
     assert differences() == set()
 
 
-def test_a_plan_and_its_confirmation_are_refused_while_one_that_matters_is_open(
-    fleet: dict[str, Instance], olga: User
-) -> None:
+def test_plan_is_refused_while_a_relevant_difference_is_open(fleet: dict[str, Instance], olga: User) -> None:
     target, source = fleet["backup-1"], fleet["replica-1"]
     before = plan_rebuild(target=target, source=source)
     fail_over()
@@ -174,7 +172,7 @@ def test_a_plan_and_its_confirmation_are_refused_while_one_that_matters_is_open(
     assert "topology.differs" in found.value.told["findings"]
 
 
-def test_one_that_does_not_matter_stops_nothing(fleet: dict[str, Instance]) -> None:
+def test_harmless_difference_blocks_nothing(fleet: dict[str, Instance]) -> None:
     for _ in range(2):
         read("backup-1")
         read("replica-1", replication=(builders.link("10.0.0.12"),))
@@ -185,7 +183,7 @@ def test_one_that_does_not_matter_stops_nothing(fleet: dict[str, Instance]) -> N
     assert "topology.differs" not in {finding.code for finding in plan.refusals}
 
 
-def test_accepting_a_failover_changes_the_roles_and_frees_the_cluster(fleet: dict[str, Instance], olga: User) -> None:
+def test_accept_roles_changes_roles_and_unblocks_the_cluster(fleet: dict[str, Instance], olga: User) -> None:
     fail_over()
     reason = "the disk of primary-1 died"
     topology.accept_roles(actor=olga, row=failover(), typed_name="replica-1", reason=reason)
@@ -211,7 +209,7 @@ def test_accepting_a_failover_changes_the_roles_and_frees_the_cluster(fleet: dic
         ("replica-1", " ", "topology.reason"),
     ],
 )
-def test_the_new_primarys_name_and_a_reason_are_asked_for(
+def test_accept_roles_needs_name_and_reason(
     fleet: dict[str, Instance], olga: User, typed: str, reason: str, code: str
 ) -> None:
     fail_over()
@@ -221,7 +219,7 @@ def test_the_new_primarys_name_and_a_reason_are_asked_for(
     assert Instance.objects.get(role=Role.PRIMARY).name == "primary-1"
 
 
-def test_a_viewer_accepts_nothing(fleet: dict[str, Instance], victor: User) -> None:
+def test_accept_refuses_a_viewer(fleet: dict[str, Instance], victor: User) -> None:
     fail_over()
     for accept in (
         lambda row: topology.accept_roles(actor=victor, row=row, typed_name="replica-1", reason="it died"),
@@ -233,9 +231,7 @@ def test_a_viewer_accepts_nothing(fleet: dict[str, Instance], victor: User) -> N
         assert found.value.code == "access.denied"
 
 
-def test_what_was_accepted_or_is_gone_or_rests_on_another_inventory_is_stale(
-    fleet: dict[str, Instance], olga: User
-) -> None:
+def test_accept_is_refused_for_a_stale_difference(fleet: dict[str, Instance], olga: User) -> None:
     fail_over()
     row = failover()
     topology.accept_roles(actor=olga, row=row, typed_name="replica-1", reason="it died")
@@ -247,7 +243,7 @@ def test_what_was_accepted_or_is_gone_or_rests_on_another_inventory_is_stale(
     assert found.value.code == "topology.stale"
 
 
-def test_a_difference_that_is_none_of_roles_changes_none(fleet: dict[str, Instance], olga: User) -> None:
+def test_accept_roles_refuses_a_difference_without_roles(fleet: dict[str, Instance], olga: User) -> None:
     fail_over()
     row = TopologyDifference.objects.get(code="primary_read_only")
     with pytest.raises(Refused) as found:
@@ -255,7 +251,7 @@ def test_a_difference_that_is_none_of_roles_changes_none(fleet: dict[str, Instan
     assert found.value.code == "topology.roles"
 
 
-def test_roles_of_an_instance_that_a_rebuild_needs_do_not_change(fleet: dict[str, Instance], olga: User) -> None:
+def test_accept_roles_is_refused_while_a_rebuild_needs_an_instance(fleet: dict[str, Instance], olga: User) -> None:
     target, source = fleet["backup-1"], fleet["replica-1"]
     request_rebuild(
         actor=olga,
@@ -273,7 +269,7 @@ def test_roles_of_an_instance_that_a_rebuild_needs_do_not_change(fleet: dict[str
     assert failover().accepted_at is None
 
 
-def test_as_intended_it_stops_nothing_until_it_is_another_one(fleet: dict[str, Instance], olga: User) -> None:
+def test_intended_difference_blocks_nothing_until_it_changes(fleet: dict[str, Instance], olga: User) -> None:
     for _ in range(2):
         read("replica-1", replication=(builders.link("172.16.0.1"),))
         compare()
@@ -289,7 +285,7 @@ def test_as_intended_it_stops_nothing_until_it_is_another_one(fleet: dict[str, I
     assert differences(about__contains="172.16.0.2") == blocked(fleet)
 
 
-def test_an_acceptance_can_be_taken_back(fleet: dict[str, Instance], olga: User) -> None:
+def test_acceptance_can_be_withdrawn(fleet: dict[str, Instance], olga: User) -> None:
     fail_over()
     topology.accept_as_intended(actor=olga, row=failover(), reason="a test of the failover")
     assert ("failover", "replica-1") not in blocked(fleet)
@@ -300,9 +296,7 @@ def test_an_acceptance_can_be_taken_back(fleet: dict[str, Instance], olga: User)
     assert found.value.code == "topology.stale"
 
 
-def test_another_server_at_an_address_is_seen_and_can_be_made_the_right_one(
-    fleet: dict[str, Instance], olga: User
-) -> None:
+def test_changed_server_identity_is_found_and_accepted(fleet: dict[str, Instance], olga: User) -> None:
     compare()
     for _ in range(2):
         read("replica-1", server_id=77)
@@ -317,7 +311,7 @@ def test_another_server_at_an_address_is_seen_and_can_be_made_the_right_one(
     assert ServerIdentity.objects.get(instance__name="replica-1").identity == SEVENTY_SEVEN
 
 
-def test_a_rebuild_of_ours_makes_a_server_anew_without_a_word(fleet: dict[str, Instance], olga: User) -> None:
+def test_compare_accepts_a_server_identity_made_by_a_rebuild(fleet: dict[str, Instance], olga: User) -> None:
     compare()
     ServerIdentity.objects.update(noted_at=timezone.now() - timedelta(hours=1))
     target, source = fleet["replica-1"], fleet["backup-1"]
@@ -330,7 +324,7 @@ def test_a_rebuild_of_ours_makes_a_server_anew_without_a_word(fleet: dict[str, I
         fingerprint=plan_rebuild(target=target, source=source).fingerprint,
         request_key="one",
     )
-    assert rebuild_requests.start(rebuild) == ""
+    assert starts.start(rebuild) == ""
     read("replica-1", server_id=77, replication=(builders.link("10.0.0.12"),))
     compare()
     assert differences() == set()  # it is in our hands
@@ -346,7 +340,7 @@ def test_a_rebuild_of_ours_makes_a_server_anew_without_a_word(fleet: dict[str, I
     assert ServerIdentity.objects.get(instance=target).identity == SEVENTY_SEVEN
 
 
-def test_a_rebuild_excuses_one_change_and_not_a_mistake_months_later(db: None) -> None:
+def test_rebuild_explains_one_identity_change_only(db: None) -> None:
     rebuild = rows.started_rebuild()
     Hold.objects.all().delete()
     compare()
@@ -364,13 +358,13 @@ def test_a_rebuild_excuses_one_change_and_not_a_mistake_months_later(db: None) -
     assert ("identity", name) in differences(confirmed_at__isnull=False)
 
 
-def test_an_instance_that_is_moved_in_the_inventory_is_learnt_anew(fleet: dict[str, Instance], olga: User) -> None:
+def test_server_identity_is_discarded_when_the_address_changes(fleet: dict[str, Instance], olga: User) -> None:
     compare()
     save_instance(actor=olga, instance=fleet["replica-1"], values={"address": "10.0.0.99"})
     assert not ServerIdentity.objects.filter(instance__name="replica-1").exists()
 
 
-def test_the_reasons_of_many_clusters_cost_one_query(
+def test_blocks_rebuilds_takes_one_query_for_many_clusters(
     fleet: dict[str, Instance], django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     fail_over()

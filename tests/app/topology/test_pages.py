@@ -45,7 +45,7 @@ def replicating(source: str, **values: Any) -> InstanceFacts:
     return make_facts(replication=(make_channel(source_host=source),), **values)
 
 
-def test_replicas_hang_below_what_they_read_from() -> None:
+def test_drawing_places_replicas_below_their_source() -> None:
     primary, backup, replica = make_trio()
     set_facts(replica, replicating(backup.address))
     assert drawn(primary.cluster) == {"primary-1": {"backup-1": {"replica-1": {}}}}
@@ -62,7 +62,7 @@ def test_drawing_shows_each_instance_of_a_ring_once_with_a_note() -> None:
     assert "two" in note
 
 
-def test_an_unknown_source_and_an_unknown_replica_are_drawn_as_such() -> None:
+def test_drawing_includes_unknown_sources_and_replicas() -> None:
     primary, _, replica = make_trio()
     set_facts(replica, replicating("10.9.9.9", server_id=3))
     set_facts(primary, make_facts(read_only=False, server_id=1, replicas=(Attached(77, "", 3306),)))
@@ -72,7 +72,7 @@ def test_an_unknown_source_and_an_unknown_replica_are_drawn_as_such() -> None:
     }
 
 
-def test_a_chain_that_is_deeper_than_a_page_shows_everybody() -> None:
+def test_drawing_contains_every_member_of_a_deep_chain() -> None:
     cluster = make_cluster()
     names = [f"n-{number:02}" for number in range(25)]
     make_instance(names[0], cluster=cluster, role="primary", facts=make_facts(server_id=1, read_only=False))
@@ -86,7 +86,7 @@ def test_a_chain_that_is_deeper_than_a_page_shows_everybody() -> None:
     assert sorted(count(queries.drawing(cluster_page(cluster)))) == names
 
 
-def test_the_page_costs_the_same_with_thirty_replicas(
+def test_topology_page_takes_fixed_queries_for_thirty_replicas(
     viewer: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     primary, _, _ = make_trio()
@@ -103,7 +103,7 @@ def test_the_page_costs_the_same_with_thirty_replicas(
         queries.differences(primary.cluster_id)
 
 
-def test_a_poll_gets_the_drawing_without_the_frame(viewer: Client) -> None:
+def test_topology_poll_returns_the_drawing_only(viewer: Client) -> None:
     make_trio()
     answer = viewer.get("/clusters/shop/topology/", headers={"HX-Request": "true"})
     assert "<html" not in answer.content.decode()
@@ -134,7 +134,7 @@ def test_cluster_page_and_topology_page_show_an_open_difference(viewer: Client, 
     assert viewer.get(address).status_code == 403
 
 
-def test_an_operator_accepts_it_and_takes_that_back(operator: Client) -> None:
+def test_topology_page_accepts_and_withdraws_a_difference(operator: Client) -> None:
     row = fail_over()
     address = f"/clusters/shop/topology/{row.pk}/"
     assert 'value="roles"' in operator.get(address).content.decode()
@@ -181,14 +181,14 @@ def found(*nodes: Node) -> Discovery:
     )
 
 
-def test_only_operators_discover(viewer: Client, operator: Client) -> None:
+def test_discovery_needs_an_operator(viewer: Client, operator: Client) -> None:
     row = found(node("p", 1))
     for page in ("/discoveries/", f"/discoveries/{row.pk}/", f"/discoveries/{row.pk}/add/0/"):
         assert viewer.get(page).status_code == 403
         assert operator.get(page).status_code == 200
 
 
-def test_a_password_is_kept_encrypted_until_the_end_and_shown_nowhere(
+def test_discovery_password_is_encrypted_and_removed_at_the_end(
     operator: Client, django_capture_on_commit_callbacks: Any, sent: list[tuple[Any, ...]]
 ) -> None:
     given = {"address": "127.0.0.1", "port": "1", "user": "dbops", "password": PASSWORD}
@@ -213,7 +213,7 @@ def test_a_password_is_kept_encrypted_until_the_end_and_shown_nowhere(
     assert PASSWORD not in text
 
 
-def test_one_whose_worker_died_is_ended_and_its_password_removed() -> None:
+def test_discovery_of_a_dead_worker_fails_and_loses_its_password() -> None:
     old = timezone.now() - timedelta(seconds=discovery.RUNS_AT_MOST_SECONDS + 5)
     values = {"requested_by": "olga", "address": "x", "user": "dbops", "password": PASSWORD}
     dead = Discovery.objects.create(**values, requested_at=old, started_at=old, status="running")
@@ -227,7 +227,7 @@ def test_one_whose_worker_died_is_ended_and_its_password_removed() -> None:
     "values",
     [{"address": "-oops"}, {"address": "a b"}, {"port": 0}, {"user": ""}, {"cluster": "an empty one"}],
 )
-def test_what_cannot_be_asked_is_refused(db: None, values: dict[str, Any]) -> None:
+def test_request_discovery_refuses_invalid_values(db: None, values: dict[str, Any]) -> None:
     given: dict[str, Any] = {"address": "db.example", "port": 3306, "user": "dbops", "password": "x"} | values
     if "cluster" in given:
         given["cluster"] = make_cluster()
@@ -259,7 +259,7 @@ def answers(**values: str) -> dict[str, str]:
     return given | values
 
 
-def test_the_import_says_what_is_missing_and_changes_nothing(operator: Client) -> None:
+def test_discovery_import_names_missing_values_and_changes_nothing(operator: Client) -> None:
     row = found(node("p", 1), node("r", 2, "p"))
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", answers(admin_user="dbops"))
     assert answer.status_code == 422
@@ -268,7 +268,7 @@ def test_the_import_says_what_is_missing_and_changes_nothing(operator: Client) -
     assert not Host.objects.exists()
 
 
-def test_two_primaries_are_refused_by_the_import(operator: Client) -> None:
+def test_discovery_import_refuses_two_primaries(operator: Client) -> None:
     row = found(node("p", 1, "r", read_only=False), node("r", 2, "p", read_only=False))
     (proposal,) = operator.get(f"/discoveries/{row.pk}/").context["proposals"]
     assert len(proposal.cluster.co_primaries) == 2
@@ -278,7 +278,7 @@ def test_two_primaries_are_refused_by_the_import(operator: Client) -> None:
     assert not Instance.objects.exists()
 
 
-def test_a_replica_that_is_new_joins_its_cluster_and_nothing_else_changes(operator: Client) -> None:
+def test_discovery_adds_a_new_replica_to_its_cluster_only(operator: Client) -> None:
     primary, _, _ = make_trio()
     Cluster.objects.update(write_addresses=["shop-db:3306"], admin_user="dbops", admin_password="secret")
     Host.objects.update(ssh_private_key="stored")
@@ -298,7 +298,7 @@ def test_a_replica_that_is_new_joins_its_cluster_and_nothing_else_changes(operat
     assert Instance.objects.filter(cluster__name="shop").count() == 4
 
 
-def test_what_is_not_ticked_is_left_out(operator: Client) -> None:
+def test_discovery_form_omits_unticked_nodes(operator: Client) -> None:
     row = found(node("p", 1), node("r", 2, "p"))
     given = {key: value for key, value in answers().items() if not key.endswith("include")}
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", given)
@@ -306,7 +306,7 @@ def test_what_is_not_ticked_is_left_out(operator: Client) -> None:
     assert not InstanceState.objects.exists()
 
 
-def test_a_server_that_could_not_be_read_is_drawn_and_not_asked_for_unless_it_is_ticked(operator: Client) -> None:
+def test_discovery_form_requires_fields_of_an_unread_node_only_when_ticked(operator: Client) -> None:
     unread = node("x", 3, "p", problem=Problem("mysql.access_denied", "1045: Access denied"), datadir="", hostname="")
     row = found(node("p", 1), unread)
     page = operator.get(f"/discoveries/{row.pk}/")
@@ -321,7 +321,8 @@ def test_a_server_that_could_not_be_read_is_drawn_and_not_asked_for_unless_it_is
     given = {key: value for key, value in answers(action="check").items() if not key.startswith("m1")}
     blank = {f"m1-{name}": "" for name in ("name", "role", "datadir", "host", "ssh_address")}
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", given | blank)
-    assert answer.context["form"].is_valid()
+    form = answer.context["form"]
+    assert not any(part.errors for part in (form.cluster, *form.members))
     answer = operator.post(f"/discoveries/{row.pk}/add/0/", given | blank | {"m1-include": "on"})
     missing = answer.context["form"].members[1].errors.as_data()
     assert {field: [error.code for error in errors] for field, errors in missing.items()} == dict.fromkeys(

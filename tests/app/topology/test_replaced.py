@@ -1,4 +1,4 @@
-"""Data that no rebuild of ours made: found by its files and its history, told once, explained by a person or by the next rebuild."""
+"""Data replaced by hand: found by its files and history, logged once, explained by a user or a rebuild."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -44,9 +44,7 @@ def on_files(name: str, files: str) -> None:
     compare()
 
 
-def test_data_that_no_rebuild_made_is_found_told_to_the_audit_log_once_and_accepted(
-    fleet: dict[str, Instance], olga: User
-) -> None:
+def test_replaced_data_is_found_logged_once_and_accepted(fleet: dict[str, Instance], olga: User) -> None:
     compare()
     on_files("replica-1", "ibdata1 7 1700000000")  # the first time that files are read: nothing to compare them with
     assert ServerIdentity.objects.get(instance__name="replica-1").files == "ibdata1 7 1700000000"
@@ -75,7 +73,7 @@ def test_data_that_no_rebuild_made_is_found_told_to_the_audit_log_once_and_accep
     assert reason in first.generation.found.words
 
 
-def test_files_that_a_rebuild_of_ours_made_are_learnt(db: None) -> None:
+def test_files_of_a_rebuild_are_learned(db: None) -> None:
     rebuild = rows.started_rebuild()
     Hold.objects.all().delete()
     name = rebuild.target.name
@@ -90,7 +88,7 @@ def test_files_that_a_rebuild_of_ours_made_are_learnt(db: None) -> None:
     assert InstanceState.objects.get(instance=rebuild.target).gtid_lost == ""
 
 
-def test_a_history_that_went_back_is_told_until_somebody_explains_it(
+def test_gtid_reset_is_reported_until_explained(
     fleet: dict[str, Instance], olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def probe(gtid: str) -> None:

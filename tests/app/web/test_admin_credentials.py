@@ -64,11 +64,11 @@ def change_key(settings: Any, *, keep: bool) -> None:
     settings.ENCRYPTION_KEYS = [new, *settings.ENCRYPTION_KEYS] if keep else [new]
 
 
-def test_viewers_are_kept_out(viewer: Client) -> None:
+def test_credentials_page_needs_a_superuser(viewer: Client) -> None:
     assert viewer.get("/admin/credentials/").status_code == 403
 
 
-def test_it_says_what_is_set_what_is_not_and_where_it_is_used(operator: Client) -> None:
+def test_credentials_page_shows_stored_and_missing_secrets_with_use(operator: Client) -> None:
     make_fleet()
     assert states(operator) == {"stored": 2, "missing": 2}
     owners = list(operator.get("/admin/credentials/").context["page"])
@@ -80,7 +80,7 @@ def test_it_says_what_is_set_what_is_not_and_where_it_is_used(operator: Client) 
     assert all(escape(secret.used_for) in text for owner in owners for secret in owner.secrets)
 
 
-def test_no_secret_nor_anything_made_of_it_is_on_the_page(operator: Client) -> None:
+def test_credentials_page_contains_no_secret_or_derivative(operator: Client) -> None:
     make_fleet()
     tokens = stored_tokens()
     assert all(token.startswith("gAAAA") for token in tokens)
@@ -92,21 +92,21 @@ def test_no_secret_nor_anything_made_of_it_is_on_the_page(operator: Client) -> N
     assert not [token for token in tokens if token[:20] in text]
 
 
-def test_a_lost_key_is_told_and_does_not_break_the_page(operator: Client, settings: Any) -> None:
+def test_credentials_page_works_with_a_lost_key(operator: Client, settings: Any) -> None:
     make_fleet()
     change_key(settings, keep=False)
     assert states(operator) == {"lost": 2, "missing": 2}
     assert 'data-problems="2"' in page(operator)
 
 
-def test_an_older_key_is_told(operator: Client, settings: Any) -> None:
+def test_credentials_page_marks_an_older_key(operator: Client, settings: Any) -> None:
     make_fleet()
     change_key(settings, keep=True)
     assert states(operator) == {"old key": 2, "missing": 2}
     assert "data-problems" not in page(operator)
 
 
-def test_a_key_file_is_named_and_looked_for(operator: Client, tmp_path: Path) -> None:
+def test_credentials_page_checks_a_key_file(operator: Client, tmp_path: Path) -> None:
     file = tmp_path / "key"
     make_host("one", ssh_key_file=str(file))
     assert states(operator) == {"no file": 1}
@@ -117,7 +117,7 @@ def test_a_key_file_is_named_and_looked_for(operator: Client, tmp_path: Path) ->
     assert KEY not in text
 
 
-def test_who_changed_it_last_is_known_from_the_audit_log(operator: Client, olga: Any) -> None:
+def test_credentials_page_shows_the_last_change_from_the_audit_log(operator: Client, olga: Any) -> None:
     cluster, _ = make_fleet()
     assert changes(operator) == {"admin_password": "", "ssh_private_key": ""}
     save_cluster(actor=olga, cluster=cluster, values={"admin_password": OTHER})
@@ -130,7 +130,7 @@ def test_who_changed_it_last_is_known_from_the_audit_log(operator: Client, olga:
     assert OTHER not in text
 
 
-def test_problems_come_first_and_can_be_shown_alone(operator: Client, settings: Any) -> None:
+def test_credentials_page_lists_problems_first_with_a_filter(operator: Client, settings: Any) -> None:
     for number in range(60):
         make_cluster(f"c-{number:02}")
     make_host("zulu", ssh_key_file="/nowhere/key")
@@ -141,7 +141,7 @@ def test_problems_come_first_and_can_be_shown_alone(operator: Client, settings: 
     assert "c-59" in page(operator, "?page=2")
 
 
-def test_the_page_costs_the_same_with_many_owners(
+def test_credentials_page_takes_fixed_queries_for_many_owners(
     operator: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for first in (0, 20):
@@ -151,7 +151,7 @@ def test_the_page_costs_the_same_with_many_owners(
             page(operator)
 
 
-def test_a_lost_key_stops_what_needs_the_secret_and_nothing_else(operator: Client, settings: Any) -> None:
+def test_lost_key_affects_only_uses_of_the_secret(operator: Client, settings: Any) -> None:
     make_fleet()
     tokens = stored_tokens()
     change_key(settings, keep=False)
@@ -167,7 +167,7 @@ def test_a_lost_key_stops_what_needs_the_secret_and_nothing_else(operator: Clien
     assert stored_tokens() == tokens, "what cannot be read is kept as it is: the key may come back"
 
 
-def test_a_secret_whose_key_is_lost_can_be_set_anew(olga: Any, settings: Any) -> None:
+def test_secret_can_be_replaced_when_its_key_is_lost(olga: Any, settings: Any) -> None:
     make_fleet()
     change_key(settings, keep=False)
     save_cluster(actor=olga, cluster=Cluster.objects.get(), values={"admin_password": OTHER})
@@ -175,7 +175,7 @@ def test_a_secret_whose_key_is_lost_can_be_set_anew(olga: Any, settings: Any) ->
     assert AuditEntry.objects.get(action="cluster.changed").detail["admin_password"] == "changed"
 
 
-def test_what_is_set_is_told_without_its_column(settings: Any) -> None:
+def test_is_set_works_without_loading_the_column(settings: Any) -> None:
     _, host = make_fleet()
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
     assert is_set(Host.objects.defer("ssh_private_key").get(), "ssh_private_key")

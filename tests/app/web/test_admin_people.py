@@ -56,7 +56,7 @@ ADDRESSES = ["", "add/", "{pk}/", "{pk}/password/", "{pk}/deactivate/", "{pk}/re
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_an_operator_is_kept_out_with_the_reason(operator: Client, victor: User, address: str) -> None:
+def test_people_pages_refuse_an_operator_with_the_reason(operator: Client, victor: User, address: str) -> None:
     for method in (operator.get, operator.post):
         answer = method("/admin/users/" + address.format(pk=victor.pk))
         if answer.status_code != 405:
@@ -66,7 +66,7 @@ def test_an_operator_is_kept_out_with_the_reason(operator: Client, victor: User,
     assert 'href="/admin/users/"' not in operator.get("/inventory/").content.decode()
 
 
-def test_verbs_ask_for_a_superuser_too(olga: User, victor: User) -> None:
+def test_account_operations_need_a_superuser(olga: User, victor: User) -> None:
     for act in (
         lambda: account_admin.add_account(actor=olga, name="x", group="viewer", password=OTHER),
         lambda: account_admin.change_account(actor=olga, user=victor, group="operator", superuser=True, **seen(victor)),
@@ -80,7 +80,7 @@ def test_verbs_ask_for_a_superuser_too(olga: User, victor: User) -> None:
     assert not AuditEntry.objects.exists()
 
 
-def test_the_list_shows_everybody_with_as_many_queries(
+def test_people_list_takes_a_fixed_number_of_queries(
     admin: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     for number in range(2):
@@ -92,7 +92,7 @@ def test_the_list_shows_everybody_with_as_many_queries(
     assert 'href="/admin/users/"' in admin.get("/inventory/").content.decode()
 
 
-def test_an_account_is_added_and_may_log_in(admin: Client) -> None:
+def test_add_account_creates_a_working_login(admin: Client) -> None:
     assert admin.post("/admin/users/add/", NEW)["Location"] == "/admin/users/"
     anna = User.objects.get(username="anna")
     assert (group_of(anna), anna.is_superuser, anna.is_active) == ("viewer", False, True)
@@ -133,7 +133,7 @@ def test_add_form_reports_bad_input_at_its_field_and_keeps_what_was_typed(
     assert User.objects.count() == 1
 
 
-def test_a_name_taken_in_the_same_moment_is_refused(root: User) -> None:
+def test_add_account_refuses_a_name_taken_concurrently(root: User) -> None:
     make_viewer("anna")
     with pytest.raises(Refused) as raised:
         account_admin.add_account(actor=root, name="anna", group="operator", password=OTHER)
@@ -141,7 +141,7 @@ def test_a_name_taken_in_the_same_moment_is_refused(root: User) -> None:
     assert group_of(User.objects.get(username="anna")) == "viewer"
 
 
-def test_a_group_is_changed_and_the_audit_log_has_before_and_after(admin: Client, victor: User) -> None:
+def test_change_group_is_audited_with_before_and_after(admin: Client, victor: User) -> None:
     admin.post(f"/admin/users/{victor.pk}/", {"group": "operator", "superuser": "on", **seen(victor)})
     victor.refresh_from_db()
     assert (group_of(victor), victor.is_superuser) == ("operator", True)
@@ -150,7 +150,7 @@ def test_a_group_is_changed_and_the_audit_log_has_before_and_after(admin: Client
     assert AuditEntry.objects.count() == 1
 
 
-def test_a_click_on_an_old_page_is_refused_with_the_reason(admin: Client, victor: User) -> None:
+def test_account_change_refuses_a_stale_page(admin: Client, victor: User) -> None:
     old = seen(victor)
     admin.post(f"/admin/users/{victor.pk}/", {"group": "operator", **old})
     answer = admin.post(f"/admin/users/{victor.pk}/", {"group": "viewer", **old})
@@ -164,7 +164,7 @@ def test_a_click_on_an_old_page_is_refused_with_the_reason(admin: Client, victor
     assert (group_of(victor), victor.is_active) == ("operator", True)
 
 
-def test_the_last_superuser_stays_one(admin: Client, root: User) -> None:
+def test_last_superuser_cannot_be_deactivated(admin: Client, root: User) -> None:
     sleeping = make_operator("sleeping")
     User.objects.filter(pk=sleeping.pk).update(is_superuser=True, is_active=False)
     answer = admin.post(f"/admin/users/{root.pk}/", {"group": "operator", **seen(root)})
@@ -180,7 +180,7 @@ def test_the_last_superuser_stays_one(admin: Client, root: User) -> None:
     assert raised.value.code == "account.self"
 
 
-def test_the_last_superuser_cannot_be_deactivated_by_one_who_is_no_longer_active(root: User) -> None:
+def test_deactivate_refuses_a_requester_who_is_inactive(root: User) -> None:
     other = make_operator("other")
     other.is_superuser = True  # what an old request still believes
     with pytest.raises(Refused) as raised:
@@ -188,16 +188,14 @@ def test_the_last_superuser_cannot_be_deactivated_by_one_who_is_no_longer_active
     assert raised.value.code == "account.last_superuser"
 
 
-def test_nobody_deactivates_themselves(admin: Client, root: User) -> None:
+def test_deactivate_refuses_the_own_account(admin: Client, root: User) -> None:
     answer = admin.post(f"/admin/users/{root.pk}/deactivate/", seen(root))
     assert answer.status_code == 409
     assert answer.context["error"]["code"] == "account.self"
     assert f"/admin/users/{root.pk}/deactivate/" not in admin.get(f"/admin/users/{root.pk}/").content.decode()
 
 
-def test_a_deactivated_person_is_out_at_once_and_old_sessions_stay_dead(
-    admin: Client, viewer: Client, victor: User
-) -> None:
+def test_deactivated_user_loses_all_sessions(admin: Client, viewer: Client, victor: User) -> None:
     assert viewer.get("/audit/").status_code == 200
     others = Session.objects.count()
     admin.post(f"/admin/users/{victor.pk}/deactivate/", seen(victor))
@@ -211,7 +209,7 @@ def test_a_deactivated_person_is_out_at_once_and_old_sessions_stay_dead(
     assert admin.get("/audit/").status_code == 200
 
 
-def test_a_new_password_ends_the_sessions_of_the_old_one(admin: Client, viewer: Client, victor: User) -> None:
+def test_new_password_ends_other_sessions(admin: Client, viewer: Client, victor: User) -> None:
     sent = {"password": OTHER, "password_again": OTHER}
     assert admin.post(f"/admin/users/{victor.pk}/password/", sent).status_code == 302
     assert viewer.get("/audit/").status_code == 302
@@ -220,7 +218,7 @@ def test_a_new_password_ends_the_sessions_of_the_old_one(admin: Client, viewer: 
     assert OTHER not in str(list(AuditEntry.objects.values()))
 
 
-def test_who_sets_their_own_password_stays_logged_in(admin: Client, root: User) -> None:
+def test_password_change_keeps_only_the_own_session(admin: Client, root: User) -> None:
     second = Client()
     second.force_login(root)
     admin.post(f"/admin/users/{root.pk}/password/", {"password": OTHER, "password_again": OTHER})
@@ -228,7 +226,7 @@ def test_who_sets_their_own_password_stays_logged_in(admin: Client, root: User) 
     assert second.get("/admin/users/").status_code == 302
 
 
-def test_a_bad_password_is_refused_and_not_shown(admin: Client, victor: User) -> None:
+def test_bad_password_is_refused_and_not_shown(admin: Client, victor: User) -> None:
     answer = admin.post(f"/admin/users/{victor.pk}/password/", {"password": "tiny-pw", "password_again": "tiny-pw"})
     assert answer.status_code == 422
     assert error_codes(answer, "password_form") == {"password": ["password_too_short"]}
@@ -236,11 +234,11 @@ def test_a_bad_password_is_refused_and_not_shown(admin: Client, victor: User) ->
     assert not AuditEntry.objects.exists()
 
 
-def test_an_account_that_is_gone_is_no_page(admin: Client) -> None:
+def test_people_page_answers_404_for_a_missing_account(admin: Client) -> None:
     assert admin.get("/admin/users/4711/").status_code == 404
 
 
-def test_no_page_holds_a_password_or_its_hash(admin: Client, victor: User) -> None:
+def test_people_pages_contain_no_password_or_hash(admin: Client, victor: User) -> None:
     for address in ("/admin/users/", f"/admin/users/{victor.pk}/", "/admin/users/add/"):
         text: Any = admin.get(address).content.decode()
         assert victor.password not in text

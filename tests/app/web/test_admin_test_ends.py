@@ -42,9 +42,7 @@ def trio(db: None) -> Any:
     return found
 
 
-def test_ssh_that_fits_passes_and_is_kept_with_its_time(
-    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ssh_test_passes_and_is_stored(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     answers(monkeypatch, looks())
     operator.post(SSH)
     assert runner.run_test(only().pk)
@@ -56,7 +54,9 @@ def test_ssh_that_fits_passes_and_is_kept_with_its_time(
     assert AuditEntry.objects.get(action="test.passed").subject == "host-replica-1"
 
 
-def test_a_message_that_comes_twice_runs_once(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_test_runs_once_when_its_message_is_repeated(
+    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     answers(monkeypatch, looks())
     operator.post(SSH)
     assert runner.run_test(only().pk)
@@ -72,11 +72,11 @@ def test_a_message_that_comes_twice_runs_once(trio: Any, operator: Client, monke
         (looks(work_writable="0"), "test.host_unfit"),
         (looks(done="0"), "test.host_unfit"),
         ("", "test.host_unfit"),
-        (RemoteFailure("ssh.auth_failed", "Logging in", found="no", next_step="Put the key there"), "ssh.auth_failed"),
-        (Unreachable("ssh.unreachable", "Connecting", found="Connection refused"), "ssh.unreachable"),
+        (RemoteFailure("ssh.auth_failed", "Logging in", cause="no", next_step="Put the key there"), "ssh.auth_failed"),
+        (Unreachable("ssh.unreachable", "Connecting", cause="Connection refused"), "ssh.unreachable"),
     ],
 )
-def test_ssh_that_does_not_fit_fails_with_code_and_words(
+def test_ssh_test_fails_with_code_and_reason(
     trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch, answer: Any, code: str
 ) -> None:
     answers(monkeypatch, answer)
@@ -105,7 +105,7 @@ def try_mysql(monkeypatch: pytest.MonkeyPatch, operator: Client, answer: Any = "
     return only()
 
 
-def test_mysql_passes_with_both_accounts(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mysql_test_passes_with_both_accounts(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     row = try_mysql(monkeypatch, operator)
     assert row.status == "passed", row.error
     checks = row.result["checks"]
@@ -121,15 +121,15 @@ def test_mysql_passes_with_both_accounts(trio: Any, operator: Client, monkeypatc
         {"host_problem": Problem("ssh.unreachable", "Connection refused"), "host": None},
     ],
 )
-def test_mysql_fails_where_an_account_may_not_do_all(
+def test_mysql_test_fails_when_an_account_lacks_privileges(
     trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]
 ) -> None:
     row = try_mysql(monkeypatch, operator, **facts)
     assert (row.status, row.error["code"]) == ("failed", "test.account")
 
 
-def test_no_secret_is_kept_of_what_a_server_said(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    said = RemoteFailure("mysql.access_denied", "Logging in", found=f"wrong: {PASSWORD}", next_step="Correct it")
+def test_mysql_test_stores_no_secret(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = RemoteFailure("mysql.access_denied", "Logging in", cause=f"wrong: {PASSWORD}", next_step="Correct it")
     row = try_mysql(monkeypatch, operator, said)
     assert row.status == "failed"
     assert PASSWORD not in str(row.error)
@@ -141,14 +141,14 @@ FASTEST = "aes256-gcm@openssh.com"
 NO_CIPHER, PULL = "no matching cipher", "ssh backup | wc -c"
 
 
-def test_the_stream_shows_rate_and_cipher_and_plans_take_the_fastest(
+def test_stream_test_shows_rate_and_cipher_for_plans(
     trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def pull(way: Any, *, say: Any, ciphers: str, **_: Any) -> MeasuredStream:
         say("host-replica-1", PULL)
         assert "," not in ciphers, "one at a time"
         if ciphers.startswith("chacha20"):
-            raise RemoteFailure("test.no_stream", "Pulling zeros", found=NO_CIPHER)
+            raise RemoteFailure("test.no_stream", "Pulling zeros", cause=NO_CIPHER)
         return MeasuredStream(1_500_000_000 if ciphers == FASTEST else 900_000_000, 5.0, ciphers, "<implicit>")
 
     for state in InstanceState.objects.all():
@@ -172,14 +172,14 @@ def test_the_stream_shows_rate_and_cipher_and_plans_take_the_fastest(
     assert AuditEntry.objects.get(action="test.passed").detail["bytes_per_second"] == 300_000_000
 
 
-def test_a_stream_needs_hosts_that_a_probe_has_read(trio: Any, operator: Client) -> None:
+def test_stream_test_fails_without_facts_of_the_hosts(trio: Any, operator: Client) -> None:
     make_host("new")
     operator.post(STREAM, {"source": "new", "target": "host-replica-1"})
     runner.run_test(only().pk)
     assert (only().status, only().error["code"]) == ("failed", "test.no_facts")
 
 
-def test_a_fault_of_ours_ends_as_not_known_and_is_raised(
+def test_unexpected_error_ends_the_test_as_unknown_and_is_raised(
     trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers(monkeypatch, ZeroDivisionError())
@@ -190,7 +190,9 @@ def test_a_fault_of_ours_ends_as_not_known_and_is_raised(
 
 
 @pytest.mark.parametrize("address", [SSH, MYSQL])
-def test_a_secret_that_cannot_be_decrypted_is_said(trio: Any, operator: Client, settings: Any, address: str) -> None:
+def test_connection_test_fails_when_a_secret_cannot_be_decrypted(
+    trio: Any, operator: Client, settings: Any, address: str
+) -> None:
     Host.objects.filter(name="host-replica-1").update(ssh_private_key="a key")
     operator.post(address)
     settings.ENCRYPTION_KEYS = [Fernet.generate_key().decode()]
@@ -202,7 +204,9 @@ def test_a_secret_that_cannot_be_decrypted_is_said(trio: Any, operator: Client, 
 
 
 @pytest.mark.parametrize(("status", "column"), [("running", "started_at"), ("queued", "requested_at")])
-def test_a_test_whose_worker_died_ends_by_itself(trio: Any, operator: Client, status: str, column: str) -> None:
+def test_connection_test_of_a_dead_worker_ends_as_unknown(
+    trio: Any, operator: Client, status: str, column: str
+) -> None:
     operator.post(SSH)
     late = timezone.now() - timedelta(seconds=runner.WAITS_AT_MOST_SECONDS + 1)
     ConnectionTest.objects.update(**{"status": status, "started_at": timezone.now(), column: late})
@@ -212,14 +216,14 @@ def test_a_test_whose_worker_died_ends_by_itself(trio: Any, operator: Client, st
     assert AuditEntry.objects.filter(action="test.unknown").count() == 1
 
 
-def test_a_test_that_waits_is_published_again(trio: Any, operator: Client) -> None:
+def test_queued_connection_test_is_published_again(trio: Any, operator: Client) -> None:
     operator.post(SSH)
     assert runner.tests_due() == [only().pk]
     ConnectionTest.objects.update(status="running", started_at=timezone.now())
     assert runner.tests_due() == []
 
 
-def test_a_worker_that_comes_late_changes_nothing(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_late_worker_changes_no_ended_test(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     operator.post(SSH)
 
     class Slow(FakeShell):
@@ -233,12 +237,10 @@ def test_a_worker_that_comes_late_changes_nothing(trio: Any, operator: Client, m
     assert not AuditEntry.objects.filter(action="test.passed").exists()
 
 
-def test_a_test_of_an_instance_without_facts_is_made(
-    trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mysql_test_works_without_facts(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     make_instance("fresh", cluster=trio[0].cluster)
     operator.post("/admin/connection-tests/mysql/fresh/")
-    refused = Unreachable("mysql.unreachable", "Talking to the server", found="Connection refused")
+    refused = Unreachable("mysql.unreachable", "Talking to the server", cause="Connection refused")
     monkeypatch.setattr("dbops.worker.connection_tests.runner.open_database", lambda *_, **__: FakeDatabase(refused))
     runner.run_test(only().pk)
     assert only().error["code"] == "mysql.unreachable"

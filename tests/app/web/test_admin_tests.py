@@ -37,14 +37,14 @@ def trio(db: None) -> Any:
 
 # --- who may ask ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(("address", "data"), ASKS)
-def test_only_operators_may_ask(trio: Any, viewer: Client, address: str, data: dict[str, str]) -> None:
+def test_connection_tests_need_an_operator(trio: Any, viewer: Client, address: str, data: dict[str, str]) -> None:
     assert viewer.post(address, data).status_code == 403
     assert not ConnectionTest.objects.exists()
     assert viewer.get("/admin/connection-tests/").status_code == 403
 
 
 @pytest.mark.parametrize(("address", "data"), ASKS)
-def test_a_click_writes_a_row_an_audit_entry_and_wakes_a_worker(
+def test_request_writes_a_row_and_an_audit_entry_and_wakes_a_worker(
     trio: Any,
     operator: Client,
     sent: list[Any],
@@ -63,9 +63,7 @@ def test_a_click_writes_a_row_an_audit_entry_and_wakes_a_worker(
 
 
 @pytest.mark.parametrize(("address", "data"), ASKS)
-def test_a_second_click_shows_the_test_that_runs(
-    trio: Any, operator: Client, address: str, data: dict[str, str]
-) -> None:
+def test_second_click_shows_the_running_test(trio: Any, operator: Client, address: str, data: dict[str, str]) -> None:
     first, second = operator.post(address, data), operator.post(address, data)
     assert first["Location"] == second["Location"]
     assert AuditEntry.objects.filter(action="test.requested").count() == 1
@@ -73,7 +71,7 @@ def test_a_second_click_shows_the_test_that_runs(
     assert operator.post(address, data)["Location"] != first["Location"]
 
 
-def test_two_clicks_at_the_same_moment_are_one_test(trio: Any, olga: User) -> None:
+def test_concurrent_requests_make_one_test(trio: Any, olga: User) -> None:
     host = Host.objects.get(name="host-replica-1")
     assert verbs.request_ssh(actor=olga, host=host).pk == verbs.request_ssh(actor=olga, host=host).pk
 
@@ -84,7 +82,7 @@ def error_codes(answer: Any) -> dict[str, list[str]]:
     return {field: [error.code for error in errors] for field, errors in found.items()}
 
 
-def test_a_click_on_the_page_gets_a_fragment_that_asks_for_itself(trio: Any, operator: Client) -> None:
+def test_htmx_click_returns_a_polling_fragment(trio: Any, operator: Client) -> None:
     text = operator.post(SSH, headers=HX).content.decode()
     address = f"/admin/connection-tests/{only().pk}/"
     assert "<html" not in text
@@ -95,7 +93,7 @@ def test_a_click_on_the_page_gets_a_fragment_that_asks_for_itself(trio: Any, ope
     assert 'class="state state-passed"' in poll
 
 
-def test_what_is_gone_by_the_time_of_the_click_is_said(trio: Any, operator: Client) -> None:
+def test_connection_test_refuses_hosts_that_are_gone(trio: Any, operator: Client) -> None:
     assert operator.post("/admin/connection-tests/ssh/nobody/").status_code == 404
     answer = operator.post(STREAM, {"source": "nobody", "target": "host-replica-1"})
     assert answer.status_code == 422
@@ -130,7 +128,7 @@ BUSY = [busy_rebuild, busy_backup, busy_test]
 
 
 @pytest.mark.parametrize("busy", BUSY)
-def test_a_stream_is_refused_while_its_hosts_are_in_use(trio: Any, operator: Client, busy: Any) -> None:
+def test_stream_test_is_refused_while_its_hosts_are_in_use(trio: Any, operator: Client, busy: Any) -> None:
     why = busy(trio)
     before = ConnectionTest.objects.count()
     page, fragment = operator.post(STREAM, PAIR), operator.post(STREAM, PAIR, headers=HX)
@@ -138,14 +136,14 @@ def test_a_stream_is_refused_while_its_hosts_are_in_use(trio: Any, operator: Cli
     for answer in (page, fragment):
         error = answer.context["error"]
         assert error["code"] == "test.busy"
-        assert why in error["found"]
-        assert escape(error["found"]) in answer.content.decode()
+        assert why in error["cause"]
+        assert escape(error["cause"]) in answer.content.decode()
     assert ConnectionTest.objects.count() == before
     assert operator.post(SSH).status_code == 302
 
 
 @pytest.mark.parametrize("busy", BUSY)
-def test_what_began_after_the_click_is_not_disturbed_either(
+def test_stream_test_is_refused_when_a_host_became_busy(
     trio: Any, operator: Client, busy: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -159,14 +157,14 @@ def test_what_began_after_the_click_is_not_disturbed_either(
     assert (row.status, row.error["code"], row.slot) == ("failed", "test.busy", None)
 
 
-def test_one_host_twice_is_refused(trio: Any, operator: Client) -> None:
+def test_stream_test_refuses_one_host_twice(trio: Any, operator: Client) -> None:
     answer = operator.post(STREAM, {"source": "host-backup-1", "target": "host-backup-1"})
     assert answer.status_code == 409
     assert answer.context["refused"].code == "test.same_host"
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------
-def test_the_pages_cost_the_same_with_many_tests(
+def test_connection_test_pages_take_a_fixed_number_of_queries(
     trio: Any, operator: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     def ask() -> None:
@@ -187,11 +185,11 @@ def test_the_pages_cost_the_same_with_many_tests(
             assert operator.get("/inventory/instance/replica-1/").status_code == 200
 
 
-def test_a_new_host_has_no_tests_yet(operator: Client) -> None:
+def test_new_host_has_no_tests(operator: Client) -> None:
     assert 'id="tests"' not in operator.get("/inventory/add/host/").content.decode()
 
 
-def test_hosts_with_tests_can_be_removed(trio: Any, operator: Client) -> None:
+def test_host_with_tests_can_be_removed(trio: Any, operator: Client) -> None:
     host = make_host("spare")
     operator.post("/admin/connection-tests/ssh/spare/")
     assert operator.post("/inventory/host/spare/remove/").status_code == 302

@@ -21,7 +21,7 @@ from tests.audit_guards import unguarded
 pytestmark = pytest.mark.django_db
 
 
-def test_entries_show_who_did_what_with_its_detail(viewer: Client) -> None:
+def test_audit_page_shows_actor_action_and_detail(viewer: Client) -> None:
     _, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup)
     append(
@@ -40,13 +40,13 @@ def test_entries_show_who_did_what_with_its_detail(viewer: Client) -> None:
     assert "keep" in text
 
 
-def test_entries_whose_rebuild_is_no_number_do_not_break_the_page(viewer: Client) -> None:
+def test_audit_page_accepts_a_detail_whose_rebuild_is_text(viewer: Client) -> None:
     append(actor="olga", action="fleet.imported", subject="fleet.yaml", detail={"rebuild": "none", "added": ["a", "b"]})
     text = viewer.get("/audit/").content.decode()
     assert "a, b" in text
 
 
-def test_entries_are_filtered(viewer: Client) -> None:
+def test_audit_page_filters_entries(viewer: Client) -> None:
     append(actor="olga", action="rebuild.requested", subject="replica-1")
     append(actor="dbops", action="fleet.imported", subject="shop")
     text = viewer.get("/audit/?action=rebuild.&actor=Olga&subject=REPLICA").content.decode()
@@ -57,7 +57,7 @@ def test_entries_are_filtered(viewer: Client) -> None:
     assert "<tbody>" not in nothing.content.decode()
 
 
-def test_a_page_costs_two_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_audit_page_takes_two_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     for number in range(ENTRIES_ON_A_PAGE + 1):
         append(actor="olga", action="test", subject=f"number-{number}")
     with django_assert_num_queries(2):
@@ -74,7 +74,7 @@ def subjects(**wanted: Any) -> list[str]:
     return [item.subject for item in entries(AuditFilter(**wanted)).entries]
 
 
-def test_each_filter_finds_what_it_is_asked_for_in_upper_and_lower_case() -> None:
+def test_audit_filters_ignore_case() -> None:
     make_trio()
     append(actor="Olga", action="rebuild.requested", subject="replica-1", reason="The DISK: 50% gone")
     append(
@@ -98,7 +98,7 @@ def test_each_filter_finds_what_it_is_asked_for_in_upper_and_lower_case() -> Non
     assert subjects(view="failed-logins") == []
 
 
-def test_a_span_of_time_is_found() -> None:
+def test_audit_filter_by_time_finds_entries() -> None:
     append(actor="olga", action="test", subject="now")
     now = timezone.now()
     hour = timedelta(hours=1)
@@ -106,7 +106,7 @@ def test_a_span_of_time_is_found() -> None:
     assert subjects(since=now + hour) == subjects(until=now - hour) == []
 
 
-def test_the_text_is_found_far_back_and_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_search_finds_old_entries_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dbops.queries.audit.log.ENTRIES_ON_A_PAGE", 2)
     for number in range(9):
         append(actor="olga", action="test", subject="s", reason="odd" if number % 2 else "even")
@@ -120,7 +120,7 @@ def test_the_text_is_found_far_back_and_page_by_page(monkeypatch: pytest.MonkeyP
     assert ([item.sequence for item in last.entries], last.older_before) == ([1], None)
 
 
-def test_an_entry_has_an_address_of_its_own(viewer: Client) -> None:
+def test_audit_entry_has_its_own_page(viewer: Client) -> None:
     append(actor="olga", action="rebuild.requested", subject="replica-1", reason="why", detail={"rebuild": 7})
     answer = viewer.get("/audit/1/")
     text = answer.content.decode()
@@ -130,11 +130,11 @@ def test_an_entry_has_an_address_of_its_own(viewer: Client) -> None:
 
 
 @pytest.mark.parametrize("query", ["before=x", "after=-1", "from=x&to=9999-12-31", "view=none", "before=" + "9" * 30])
-def test_nonsense_in_the_address_breaks_nothing(viewer: Client, query: str) -> None:
+def test_audit_page_ignores_bad_parameters(viewer: Client, query: str) -> None:
     assert viewer.get(f"/audit/?{query}&text=%00").status_code == 200
 
 
-def test_what_a_request_writes_says_from_where(viewer: Client) -> None:
+def test_append_records_address_and_request_id(viewer: Client) -> None:
     answer = viewer.post("/audit/verify/", REMOTE_ADDR="192.0.2.9")
     entry = AuditEntry.objects.get()
     assert (entry.actor, entry.action, entry.address) == ("victor", "audit.verified", "192.0.2.9")
@@ -146,7 +146,7 @@ def levels(answer: Any) -> list[str]:
     return [message.level_tag for message in answer.context["messages"]]
 
 
-def test_verify_reports_a_whole_log_and_a_changed_entry(viewer: Client) -> None:
+def test_verify_reports_a_complete_log_and_a_changed_entry(viewer: Client) -> None:
     append(actor="olga", action="test", subject="a")
     append(actor="olga", action="test", subject="b")
     assert levels(viewer.post("/audit/verify/", follow=True)) == ["success"]
@@ -164,7 +164,7 @@ def test_verify_reports_a_whole_log_and_a_changed_entry(viewer: Client) -> None:
     assert " 2 " in finding
 
 
-def test_exports_have_every_entry_of_the_filter_and_are_in_the_log(viewer: Client) -> None:
+def test_audit_exports_contain_the_filtered_entries_and_are_audited(viewer: Client) -> None:
     for number in range(3):
         append(actor="olga", action="test", subject=f"n{number}", reason="=1+1")
     append(actor="sam", action="test", subject="other")
@@ -180,7 +180,7 @@ def test_exports_have_every_entry_of_the_filter_and_are_in_the_log(viewer: Clien
     assert viewer.get("/audit/export/").status_code == 405
 
 
-def test_strangers_neither_verify_nor_export(stranger: Client) -> None:
+def test_audit_verify_and_export_need_permission(stranger: Client) -> None:
     assert stranger.post("/audit/verify/").status_code == 403
     assert stranger.post("/audit/export/", {"format": "csv"}).status_code == 403
     assert not AuditEntry.objects.exists()
@@ -190,7 +190,7 @@ def test_strangers_neither_verify_nor_export(stranger: Client) -> None:
 UNKNOWN = "(no such account)"
 
 
-def test_logins_are_in_the_log_and_a_password_in_the_wrong_field_is_not(olga: User) -> None:
+def test_logins_are_audited_without_misplaced_passwords(olga: User) -> None:
     client, typed = Client(), "hunter2 is my password"
     client.post("/login/", {"username": typed, "password": "olga"})
     client.post("/login/", {"username": "olga", "password": "wrong " + typed})

@@ -41,9 +41,7 @@ def found(text: str, **others: str) -> list[int]:
 
 @pytest.mark.parametrize("count", [0, 1, 5, 37])
 @pytest.mark.parametrize("text", ["disk", "Drift", "edle", "50%", "a", "since up", "nowhere", "[a]", "*", "_"])
-def test_search_finds_the_entries_whose_text_has_the_part(
-    count: int, text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_search_finds_every_entry_with_the_text(count: int, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = write(count)
     wanted = [number for number in range(count, 0, -1) if text.casefold() in texts[number - 1].casefold()]
     assert found(text) == wanted

@@ -82,7 +82,7 @@ def words(client: Client, address: str) -> str:
     return " ".join(answer.content.decode().split())
 
 
-def test_the_list_leads_to_the_intervals(viewer: Client, lost: Any) -> None:
+def test_availability_list_links_to_intervals(viewer: Client, lost: Any) -> None:
     text = words(viewer, "/availability/?days=7")
     assert "/availability/shop/?days=7&amp;gap=short" in text
     assert "2 h 00 min" in text
@@ -95,7 +95,7 @@ def test_the_list_leads_to_the_intervals(viewer: Client, lost: Any) -> None:
     assert told.count("2 h 00 min") == 3, "the sum, its cause and the interval are one number"
 
 
-def test_a_cause_leads_to_its_rebuild_and_its_run(viewer: Client, lost: Any) -> None:
+def test_availability_cause_links_to_rebuild_and_run(viewer: Client, lost: Any) -> None:
     _, backup, replica = lost
     run = make_run(backup, started_at=ago(30), seconds=3600)
     rebuild = make_rebuild(target=replica, source=backup, status=Status.SUCCEEDED)
@@ -109,7 +109,7 @@ def test_a_cause_leads_to_its_rebuild_and_its_run(viewer: Client, lost: Any) -> 
     assert f'data-cause="{Cause.BACKUP.name.lower()}"' in blocked
 
 
-def test_the_debt_of_each_week_stands_in_the_chart_and_its_table(viewer: Client, lost: Any) -> None:
+def test_debt_chart_has_each_week_and_its_table(viewer: Client, lost: Any) -> None:
     text = words(viewer, f"{PAGE}?days=30")
     shown = section(text, "debt-title")
     assert 'data-target="all"' in shown
@@ -122,7 +122,7 @@ def test_the_debt_of_each_week_stands_in_the_chart_and_its_table(viewer: Client,
     assert "<tbody>" not in shown
 
 
-def test_the_list_as_a_file_has_all_that_match_with_the_numbers_of_the_page(viewer: Client, lost: Any) -> None:
+def test_availability_csv_equals_the_page(viewer: Client, lost: Any) -> None:
     for number in range(27):
         make_trio(f"other-{number:02d}")
     answer = viewer.get("/availability/?days=7&format=csv")
@@ -139,7 +139,7 @@ def test_the_list_as_a_file_has_all_that_match_with_the_numbers_of_the_page(view
     assert [(one["cause"], round(one["seconds"])) for one in told["causes"]] == [(str(Cause.DETECTION), 7200)]
 
 
-def test_a_clusters_intervals_as_a_file(viewer: Client, lost: Any) -> None:
+def test_cluster_intervals_are_exported_as_csv(viewer: Client, lost: Any) -> None:
     answer = viewer.get(f"{PAGE}?days=7&gap=short&format=csv")
     [row] = csv.DictReader(answer.content.decode("utf-8-sig").split("\r\n"))
     assert (row["cause"], row["rests on"], row["missing"]) == (str(Cause.DETECTION), "replica-1", "1")
@@ -150,30 +150,32 @@ def test_a_clusters_intervals_as_a_file(viewer: Client, lost: Any) -> None:
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x", "\t=1", "\r=1", "\n=1"])
-def test_no_cell_is_a_formula(text: str) -> None:
+def test_csv_cells_are_never_formulas(text: str) -> None:
     assert cell(text) == f"'{text}"
     assert cell(-1) == -1
     assert cell("replica-1") == "replica-1"
 
 
-def test_time_before_the_first_probe_is_told_as_not_observed(viewer: Client, lost: Any) -> None:
+def test_availability_page_counts_time_before_the_first_probe_as_not_observed(viewer: Client, lost: Any) -> None:
     text = words(viewer, f"{PAGE}?days=90&gap=not_observed")
     assert "50 d 0 h" in text
     assert 'data-cause="not_looked"' in text
 
 
 @pytest.mark.parametrize("query", ["days=x", "days=9999", "gap=x", "gap=", "page=-1", "page=x", "days=7&gap=%00"])
-def test_nonsense_in_the_address_is_no_error(viewer: Client, lost: Any, query: str) -> None:
+def test_availability_page_ignores_bad_parameters(viewer: Client, lost: Any, query: str) -> None:
     words(viewer, f"{PAGE}?{query}")
 
 
-def test_a_cluster_that_nobody_has_looked_at(viewer: Client) -> None:
+def test_availability_page_shows_a_cluster_without_probes(viewer: Client) -> None:
     make_trio()
     assert "30 d 0 h" in words(viewer, f"{PAGE}?gap=not_observed")
     assert viewer.get("/availability/nowhere/").status_code == 404
 
 
-def test_as_many_queries_however_much_was_stored(viewer: Client, lost: Any, django_assert_max_num_queries: Any) -> None:
+def test_availability_page_takes_a_fixed_number_of_queries(
+    viewer: Client, lost: Any, django_assert_max_num_queries: Any
+) -> None:
     for number in range(30):
         make_run(lost[1], started_at=ago(24 * number + 3), seconds=3600)
     with django_assert_max_num_queries(26):
@@ -196,7 +198,7 @@ def rebuilt(trio: Any, hours_ago: float, minutes: float, *, method: str = "xbstr
     return rebuild
 
 
-def test_time_to_rebuild_is_told_by_step_with_its_trend(viewer: Client, lost: Any) -> None:
+def test_rebuild_times_are_shown_by_step_with_trend(viewer: Client, lost: Any) -> None:
     assert viewer.get(f"{PAGE}?days=7").context["times"] == ()
     assert "<table" not in section(words(viewer, f"{PAGE}?days=7"), "times-title")
     for hours, minutes in ((200, 60), (30, 60), (20, 90), (10, 120)):
@@ -228,7 +230,7 @@ def test_page_shows_sources_without_a_recent_rebuild(viewer: Client, lost: Any, 
     assert "replica-1" not in text, "a cluster with a backup instance reads that"
 
 
-def test_if_it_broke_now_the_worst_hour_is_named(viewer: Client, lost: Any, settings: Any) -> None:
+def test_forecast_names_the_worst_hour(viewer: Client, lost: Any, settings: Any) -> None:
     ahead = ahead_of(viewer)
     assert ahead.forecast.longest_wait is not None
     assert ahead.forecast.longest_wait.wait_seconds == 0
@@ -275,7 +277,7 @@ def of_list(client: Client, name: str) -> str:
     return row.partition("data-worst")[2].partition("</td>")[0]
 
 
-def test_a_cluster_with_a_goal_of_its_own_is_measured_by_it(viewer: Client, lost: Any, settings: Any) -> None:
+def test_forecast_uses_the_goal_of_the_cluster(viewer: Client, lost: Any, settings: Any) -> None:
     """It takes 4 h 30 min from 02:00 on, and 1 h 30 min where nothing is in the way."""
     settings.REDUNDANCY_GOAL_SECONDS = 5 * 3600
     schedule = make_schedule(lost[1], cron="0 2 * * *", time_zone="UTC")
@@ -301,7 +303,7 @@ def test_a_cluster_with_a_goal_of_its_own_is_measured_by_it(viewer: Client, lost
         assert told in paper
 
 
-def test_the_worst_hour_of_a_list_says_what_is_not_known(viewer: Client, lost: Any) -> None:
+def test_availability_list_marks_unknown_forecasts(viewer: Client, lost: Any) -> None:
     assert "state-" not in of_list(viewer, "shop"), "no verdict"
     assert " h " not in of_list(viewer, "shop"), "no duration"
     schedule = make_schedule(lost[1], cron="0 2 * * *", time_zone="UTC")
@@ -312,7 +314,7 @@ def test_the_worst_hour_of_a_list_says_what_is_not_known(viewer: Client, lost: A
     assert "state-failed" in of_list(viewer, "shop"), "the wait alone is over the goal"
 
 
-def test_if_it_broke_now_without_a_second_instance_to_read(viewer: Client, lost: Any) -> None:
+def test_forecast_without_a_second_source_has_no_source(viewer: Client, lost: Any) -> None:
     Instance.objects.filter(pk=lost[2].pk).delete()
     ahead = ahead_of(viewer)
     assert (ahead.sources, ahead.forecast.worst, ahead.forecast.longest_wait) == ((), None, None)
@@ -324,7 +326,7 @@ WHY = "new disks"
 MARK = {"starts_at": "2026-03-03T05:00", "ends_at": "2026-03-03T07:00", "reason": WHY}
 
 
-def test_a_time_that_has_passed_is_marked_as_planned(lost: Any, operator: Client) -> None:
+def test_past_time_can_be_marked_as_planned(lost: Any, operator: Client) -> None:
     """The replica was away from 06:00 to 08:00 of yesterday."""
     count_days(timezone.now())
     assert GapDay.objects.filter(gap="short", is_planned=False).exists()
@@ -370,17 +372,17 @@ def test_mark_is_refused_with_bad_times_or_no_reason(
     assert not Maintenance.objects.exists()
 
 
-def test_only_operators_mark(viewer: Client, lost: Any) -> None:
+def test_mark_as_planned_needs_an_operator(viewer: Client, lost: Any) -> None:
     assert viewer.post(f"{PAGE}maintenance/", MARK).status_code == 403
     assert f'action="{PAGE}maintenance/"' not in words(viewer, PAGE)
 
 
-def test_what_was_marked_is_no_maintenance_of_the_calendar(lost: Any, operator: Client) -> None:
+def test_planned_gaps_are_not_shown_as_maintenance(lost: Any, operator: Client) -> None:
     operator.post(f"{PAGE}maintenance/", MARK)
     assert WHY not in words(operator, "/clusters/shop/calendar/")
 
 
-def test_no_report_reads_raw_rows(viewer: Client, lost: Any) -> None:
+def test_reports_read_no_raw_rows(viewer: Client, lost: Any) -> None:
     """Probes keep their last facts and what changed; samples, lines and commands of rebuilds may be thinned at any time."""
     rebuild = rebuilt(lost, 29, 60)
     for number in range(5):

@@ -56,7 +56,7 @@ def row(text: str, name: str) -> str:
     return text[text.index(mark) :].partition("</tr>")[0]
 
 
-def test_months_are_those_of_the_clock_on_the_wall() -> None:
+def test_report_months_follow_the_local_clock() -> None:
     found = month_of(date(2026, 3, 1), datetime(2026, 5, 1, tzinfo=UTC), BERLIN)
     assert found
     assert (found.period.seconds / 3600, found.is_over, found.key) == (31 * 24 - 1, True, "2026-03")
@@ -70,7 +70,7 @@ def test_months_are_those_of_the_clock_on_the_wall() -> None:
 
 @pytest.mark.parametrize("counted", [False, True])
 @pytest.mark.parametrize(("month", "told"), [("2026-02", "2 h 00 min"), ("2026-03", "1 h 00 min")])
-def test_a_month_of_all_and_of_one(viewer: Client, shop: None, month: str, told: str, counted: bool) -> None:
+def test_report_covers_all_clusters_or_one(viewer: Client, shop: None, month: str, told: str, counted: bool) -> None:
     if counted:
         count_days(NOW, seconds=60)
     fleet = words(viewer, f"/availability/report/{month}/")
@@ -85,22 +85,22 @@ def test_a_month_of_all_and_of_one(viewer: Client, shop: None, month: str, told:
 
 
 @pytest.mark.parametrize("address", ["2026-04/", "2026-13/", "2026-00/", "26-01/", "2026-03/nowhere/"])
-def test_there_is_no_such_report(viewer: Client, shop: None, address: str) -> None:
+def test_report_answers_404_for_a_bad_month(viewer: Client, shop: None, address: str) -> None:
     assert viewer.get(f"/availability/report/{address}").status_code == 404
 
 
-def test_pages_lead_to_it(viewer: Client, shop: None) -> None:
+def test_availability_pages_link_to_reports(viewer: Client, shop: None) -> None:
     assert 'href="/availability/report/2026-02/"' in words(viewer, "/availability/")
     assert 'href="/availability/report/2026-03/shop/"' in words(viewer, "/availability/shop/")
 
 
-def test_only_those_who_may_look(client: Client, shop: None, sam: Any) -> None:
+def test_report_needs_login_and_permission(client: Client, shop: None, sam: Any) -> None:
     assert client.get("/availability/report/2026-02/").status_code == 302
     client.force_login(sam)
     assert client.get("/availability/report/2026-02/shop/").status_code == 403
 
 
-def test_as_many_queries_however_many_clusters(viewer: Client, shop: None, django_assert_max_num_queries: Any) -> None:
+def test_report_takes_a_fixed_number_of_queries(viewer: Client, shop: None, django_assert_max_num_queries: Any) -> None:
     for number in range(10):
         make_trio(f"other-{number}")
     with django_assert_max_num_queries(31):
@@ -109,14 +109,14 @@ def test_as_many_queries_however_many_clusters(viewer: Client, shop: None, djang
         words(viewer, "/availability/report/2026-02/shop/")
 
 
-def test_a_fleet_without_clusters(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_works_without_clusters(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timezone, "now", lambda: NOW)
     answer = viewer.get("/availability/report/2026-02/")
     assert answer.status_code == 200
     assert list(answer.context["report"].rows) == []
 
 
-def test_the_command_writes_a_file_that_stands_alone(shop: None, tmp_path: Path) -> None:
+def test_report_command_writes_a_self_contained_file(shop: None, tmp_path: Path) -> None:
     to = tmp_path / "report.html"
     call_command("availability_report", "--html", str(to))
     text = to.read_text()

@@ -50,13 +50,13 @@ def ask(secret: str, **asked: str) -> Any:
 def refused(answer: Any, status: int, code: str) -> dict[str, Any]:
     error: dict[str, Any] = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (status, code)
-    assert error["found"]
+    assert error["cause"]
     assert error["next_step"]
     return error
 
 
 class TestReports:
-    def test_a_run_from_its_start_to_its_end(self, backup: Instance, secret: str) -> None:
+    def test_report_creates_and_ends_a_run(self, backup: Instance, secret: str) -> None:
         said = {"instance": "backup-1", "method": "physical", "started_seconds_ago": 60}
         started = post(secret, "start", said)
         assert (started.status_code, started.json()["status"]) == (200, "running")
@@ -69,7 +69,7 @@ class TestReports:
         assert run.finished_at
         assert abs((run.finished_at - run.started_at).total_seconds() - 60) < 5
 
-    def test_by_the_name_of_a_schedule(self, backup: Instance, secret: str) -> None:
+    def test_report_accepts_the_name_of_a_schedule(self, backup: Instance, secret: str) -> None:
         schedule = BackupSchedule.objects.create(
             name="nightly", instance=backup, method="physical", run_by="external", cron="0 2 29 2 *"
         )
@@ -77,17 +77,17 @@ class TestReports:
         run = BackupRun.objects.get()
         assert (run.schedule, run.due_at, run.method, run.instance) == (schedule, None, "physical", backup)
 
-    def test_of_other_clusters_nothing_is_taken_and_nothing_is_told(self, secret: str) -> None:
+    def test_report_is_refused_for_instances_of_other_clusters(self, secret: str) -> None:
         other = make_instance("elsewhere-1", cluster=make_cluster("elsewhere"))
         BackupSchedule.objects.create(name="theirs", instance=other, method="dump", run_by="external", cron="0 2 * * *")
         there = refused(post(secret, "start", {"instance": "elsewhere-1"}), 404, "report.unknown_instance")
         nowhere = refused(post(secret, "start", {"instance": "nowhere-12"}), 404, "report.unknown_instance")
-        assert there["found"].replace("elsewhere-1", "nowhere-12") == nowhere["found"]
+        assert there["cause"].replace("elsewhere-1", "nowhere-12") == nowhere["cause"]
         refused(post(secret, "start", {"schedule": "theirs"}), 404, "report.unknown_instance")
         refused(ask(secret, instance="elsewhere-1"), 404, "report.unknown_instance")
         assert not BackupRun.objects.exists()
 
-    def test_a_key_belongs_to_one_run(self, secret: str) -> None:
+    def test_report_key_belongs_to_one_run(self, secret: str) -> None:
         post(secret, "start", {"instance": "backup-1"})
         refused(post(secret, "start", {"instance": "replica-1"}), 409, "report.key_taken")
         assert BackupRun.objects.count() == 1
@@ -102,17 +102,17 @@ class TestReports:
             {"instance": "backup-1"},
         ],
     )  # fmt: skip
-    def test_what_cannot_be_read_is_refused_in_words(self, secret: str, said: Any) -> None:
+    def test_report_is_refused_when_unreadable(self, secret: str, said: Any) -> None:
         refused(post(secret, "end", said), 400, "report.invalid")
         assert not BackupRun.objects.exists()
 
     @pytest.mark.parametrize("key", ["short", "x" * 65, "a b c d e f g", "%2e%2e%2f%2e%2e%2f"])
-    def test_keys(self, secret: str, key: str) -> None:
+    def test_report_refuses_bad_keys(self, secret: str, key: str) -> None:
         answer = post(secret, "start", {"instance": "backup-1"}, key=key)
         assert answer.status_code in (400, 404)
         assert not BackupRun.objects.exists()
 
-    def test_size_and_rate_are_limited(self, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_report_limits_size_and_rate(self, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
         large = {"instance": "backup-1", "command": "x" * backup_reports.BODY_BYTES}
         refused(post(secret, "start", large), 413, "report.too_large")
         monkeypatch.setattr(backup_reports, "REQUESTS_A_MINUTE", 3)
@@ -121,19 +121,19 @@ class TestReports:
         refused(answer, 429, "report.too_many")
         assert answer["Retry-After"] == "60"
 
-    def test_only_post_reports(self, secret: str) -> None:
+    def test_report_accepts_post_only(self, secret: str) -> None:
         answer = Client().get(f"/api/v1/backup-runs/{KEY}/start", headers={"Authorization": f"Bearer {secret}"})
         refused(answer, 405, "report.wrong_method")
         assert answer["Allow"] == "POST"
 
-    def test_text_of_hosts_is_cleaned(self, secret: str) -> None:
+    def test_report_cleans_text_of_hosts(self, secret: str) -> None:
         post(secret, "start", {"instance": "backup-1", "path": "/b/\x1b[31mx", "host": "db\x07"})
         run = BackupRun.objects.get()
         assert (run.path, run.evidence["reporter_host"]) == ("/b/x", "db")
 
 
 class TestMayStart:
-    def test_free(self, secret: str) -> None:
+    def test_may_start_is_true_when_free(self, secret: str) -> None:
         answer = ask(secret, instance="backup-1")
         assert answer.json() == {
             "instance": "backup-1", "may_start": True, "because": "", "since": None, "until": None,
@@ -141,7 +141,7 @@ class TestMayStart:
         # dbops-backup-report looks for these very characters
         assert '"may_start": true' in answer.content.decode()
 
-    def test_held_by_a_rebuild_until_its_expected_end(self, backup: Instance, secret: str) -> None:
+    def test_may_start_is_false_until_the_expected_end_of_a_rebuild(self, backup: Instance, secret: str) -> None:
         target, begun = Instance.objects.get(name="replica-1"), timezone.now()
         rebuild = make_rebuild(target=target, source=backup, status="running")
         Rebuild.objects.filter(pk=rebuild.pk).update(started_at=begun)
@@ -158,7 +158,7 @@ class TestMayStart:
             Rebuild.objects.filter(pk=past.pk).update(**took)
         assert ask(secret, instance="backup-1").json()["until"] == (begun + timedelta(hours=2)).isoformat()
 
-    def test_held_by_a_backup_of_dbops(self, backup: Instance, secret: str) -> None:
+    def test_may_start_is_false_during_a_managed_backup(self, backup: Instance, secret: str) -> None:
         now = timezone.now()
         run = make_run(backup, started_at=now, origin="managed")
         make_run(backup, started_at=now - timedelta(days=1), seconds=3600)
@@ -169,25 +169,25 @@ class TestMayStart:
         assert "backup-1" in answer["because"]
         assert answer["until"] == (now + timedelta(hours=1)).isoformat()
 
-    def test_a_backup_of_others_is_no_reason_to_wait(self, backup: Instance, secret: str) -> None:
+    def test_may_start_ignores_backups_of_others(self, backup: Instance, secret: str) -> None:
         make_run(backup, started_at=timezone.now() - timedelta(hours=20), origin="reported")
         assert ask(secret, instance="backup-1").json()["may_start"] is True
 
 
 class TestTokens:
     @pytest.mark.parametrize("header", ["", "Bearer", "Bearer x", "Basic x", "Bearer " + "y" * 5000])
-    def test_without_a_token_nothing_is_taken(self, backup: Instance, header: str) -> None:
+    def test_report_is_refused_without_a_token(self, backup: Instance, header: str) -> None:
         answer = Client().post(
             f"/api/v1/backup-runs/{KEY}/start", "{}", "application/json", headers={"Authorization": header}
         )
         refused(answer, 401, "token.unknown")
         assert answer["WWW-Authenticate"].startswith("Bearer")
 
-    def test_a_session_is_no_token(self, operator: Client, backup: Instance) -> None:
+    def test_session_is_not_accepted_as_token(self, operator: Client, backup: Instance) -> None:
         answer = operator.post(f"/api/v1/backup-runs/{KEY}/start", '{"instance": "backup-1"}', "application/json")
         refused(answer, 401, "token.unknown")
 
-    def test_revoked_and_of_another_purpose(self, backup: Instance, secret: str) -> None:
+    def test_report_refuses_revoked_and_calendar_tokens(self, backup: Instance, secret: str) -> None:
         _, calendar = make_token(actor="olga", name="calendar", purpose="calendar", cluster=None)
         refused(post(calendar, "start", {"instance": "backup-1"}), 401, "token.unknown")
         assert token_of(calendar, "calendar").name == "calendar"
@@ -198,14 +198,14 @@ class TestTokens:
             "token.made", "token.made", "token.revoked",
         ]  # fmt: skip
 
-    def test_only_its_digest_is_kept_and_the_whole_of_it_counts(self, secret: str) -> None:
+    def test_token_is_stored_as_digest_and_compared_whole(self, secret: str) -> None:
         token = AccessToken.objects.get()
         assert token.digest == digest_of(secret)
         assert secret not in str(AccessToken.objects.values().get()) + str(list(AuditEntry.objects.values()))
         with pytest.raises(Refused):
             token_of(secret[:-1] + ("A" if secret[-1] != "A" else "B"), "report")
 
-    def test_its_use_is_noted_and_not_with_each_request(self, secret: str) -> None:
+    def test_token_use_is_stored_rarely(self, secret: str) -> None:
         ask(secret, instance="backup-1")
         first = AccessToken.objects.get().last_used_at
         assert first
@@ -213,12 +213,12 @@ class TestTokens:
         assert AccessToken.objects.get().last_used_at == first
 
     @pytest.mark.parametrize("name", ["", "a b", "x" * 64, "-x"])
-    def test_names(self, backup: Instance, name: str) -> None:
+    def test_token_names_are_validated(self, backup: Instance, name: str) -> None:
         with pytest.raises(Refused) as caught:
             make_token(actor="olga", name=name, purpose="report", cluster=backup.cluster)
         assert caught.value.code == "token.invalid"
 
-    def test_on_the_command_line(self, backup: Instance) -> None:
+    def test_token_command_makes_and_revokes(self, backup: Instance) -> None:
         def run(*words: str) -> str:
             out = StringIO()
             call_command("token", *words, stdout=out)

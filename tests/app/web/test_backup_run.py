@@ -37,7 +37,7 @@ def url(run: BackupRun, more: str = "") -> str:
     return f"/backups/runs/{run.pk}/{more}"
 
 
-def test_a_run_shows_what_it_does_how_far_it_is_and_its_history(viewer: Client) -> None:
+def test_run_page_shows_progress_and_history(viewer: Client) -> None:
     progress = {"percent": 42.5, "rate_bytes_per_second": 12_000_000, "eta_seconds": 125}
     run = make(progress=progress, bytes_written=3 * 1024**2, flags=["late"], path="/backups/.x.partial")
     page = viewer.get(url(run)).content.decode()
@@ -47,7 +47,7 @@ def test_a_run_shows_what_it_does_how_far_it_is_and_its_history(viewer: Client) 
     assert 'id="stop-link"' not in page  # a viewer may not
 
 
-def test_how_it_ended_and_what_proves_it(viewer: Client) -> None:
+def test_run_page_shows_the_end_with_evidence(viewer: Client) -> None:
     evidence = {
         "sha256": "ab" * 32,
         "position": {"gtid": "0-1-99", "log_file": "b.1"},
@@ -71,17 +71,17 @@ def test_run_page_shows_the_error_and_its_next_step(viewer: Client) -> None:
     error = {
         "code": "backup.refused",
         "who": "operator",
-        "doing": "Looking",
-        "found": "zstd is missing",
-        "left": "",
-        "next": "Install it.",
+        "operation": "Looking",
+        "cause": "zstd is missing",
+        "state": "",
+        "next_step": "Install it.",
     }
     page = viewer.get(url(make(RunStatus.FAILED, error=error))).content.decode()
     assert "backup.refused" in page
-    assert error["next"] in page
+    assert error["next_step"] in page
 
 
-def test_a_poll_gets_the_parts_and_nothing_while_nothing_is_new(viewer: Client) -> None:
+def test_run_poll_returns_parts_or_204(viewer: Client) -> None:
     run = make(revision=7)
     same = viewer.get(url(run, "?revision=7"), headers={"HX-Request": "true"})
     news = viewer.get(url(run, "?revision=6"), headers={"HX-Request": "true"})
@@ -90,7 +90,7 @@ def test_a_poll_gets_the_parts_and_nothing_while_nothing_is_new(viewer: Client) 
     assert b"revision=7" in news.content
 
 
-def test_a_page_takes_a_few_queries_however_long_the_history_is(viewer: Client) -> None:
+def test_run_page_takes_a_fixed_number_of_queries(viewer: Client) -> None:
     run = make()
     with CaptureQueriesContext(connection) as few:
         viewer.get(url(run))
@@ -104,7 +104,7 @@ def test_a_page_takes_a_few_queries_however_long_the_history_is(viewer: Client) 
     assert "line 50<" not in page
 
 
-def test_an_operator_stops_it_with_a_reason(operator: Client) -> None:
+def test_run_is_stopped_by_an_operator_with_a_reason(operator: Client) -> None:
     run = make()
     assert 'id="stop-link"' in operator.get(url(run)).content.decode()
     assert 'name="reason"' in operator.get(url(run, "stop/")).content.decode()
@@ -115,7 +115,7 @@ def test_an_operator_stops_it_with_a_reason(operator: Client) -> None:
     assert AuditEntry.objects.get().action == "backup.stop_requested"
 
 
-def test_a_lost_run_is_ended_without_its_host(operator: Client) -> None:
+def test_lost_run_is_force_failed_without_its_host(operator: Client) -> None:
     run = make(RunStatus.LOST, unreachable_since=timezone.now() - timedelta(minutes=5))
     page = operator.get(url(run)).content.decode()
     assert f'datetime="{machine_time(run.unreachable_since)}"' in page
@@ -125,7 +125,7 @@ def test_a_lost_run_is_ended_without_its_host(operator: Client) -> None:
     assert run.status == "failed"
 
 
-def test_who_may_not(viewer: Client, stranger: Client, client: Client) -> None:
+def test_backup_run_pages_need_permission(viewer: Client, stranger: Client, client: Client) -> None:
     run = make()
     assert viewer.post(url(run, "stop/"), {"reason": "because"}).status_code == 403
     assert viewer.get(url(run, "force-fail/")).status_code == 403
@@ -134,16 +134,14 @@ def test_who_may_not(viewer: Client, stranger: Client, client: Client) -> None:
     assert viewer.get("/backups/runs/4711/").status_code == 404
 
 
-def test_other_pages_bear_an_instance_that_a_backup_holds(viewer: Client) -> None:
+def test_other_pages_work_while_a_backup_holds_an_instance(viewer: Client) -> None:
     make()
     assert viewer.get("/").status_code == 200
     assert viewer.get("/clusters/shop/").status_code == 200
     assert viewer.get("/instances/replica-1/rebuild/").status_code == 200
 
 
-def test_a_backup_of_others_is_over_when_an_operator_says_so_and_goes_on_when_it_is_seen(
-    operator: Client, viewer: Client
-) -> None:
+def test_external_run_is_ended_by_an_operator_and_resumes_when_seen(operator: Client, viewer: Client) -> None:
     instance = make_trio()[1]
     external_runs.observe(instance, observed.facts(1, observed.dump()))
     run = BackupRun.objects.get()
@@ -163,7 +161,7 @@ def test_a_backup_of_others_is_over_when_an_operator_says_so_and_goes_on_when_it
     assert (run.status, BackupRun.objects.count()) == (RunStatus.RUNNING, 1)
 
 
-def test_a_backup_of_ours_is_not_over_by_a_word(operator: Client) -> None:
+def test_managed_run_cannot_be_marked_as_ended(operator: Client) -> None:
     run = make()
     assert run.origin == RunOrigin.MANAGED
     refused = operator.post(url(run, "mark-ended/"), {"reason": WHY})
@@ -172,7 +170,7 @@ def test_a_backup_of_ours_is_not_over_by_a_word(operator: Client) -> None:
     assert run.status == RunStatus.RUNNING
 
 
-def test_a_run_of_others_has_no_plan_and_its_last_sign_of_life_is_when_it_was_seen(viewer: Client) -> None:
+def test_external_run_page_shows_last_seen_and_no_plan(viewer: Client) -> None:
     run = make(origin=RunOrigin.OBSERVED, flags=["too_long"], last_seen_at=timezone.now() - timedelta(seconds=7))
     page = viewer.get(url(run)).content.decode()
     assert "data-unplanned" not in page

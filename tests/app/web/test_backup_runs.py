@@ -34,7 +34,7 @@ def names(**wanted: str) -> list[str]:
     return [row.run.uid for row in page.object_list]
 
 
-def test_a_run_is_shown_with_all_that_is_known(viewer: Client) -> None:
+def test_backup_list_shows_every_known_field_escaped(viewer: Client) -> None:
     _, backup, _ = make_trio()
     make_run(backup, flags=["late", "too_long"], evidence={"command": "<script>", "tool": "mysqldump"}, outcome="Done.")
     make_run(
@@ -55,7 +55,7 @@ def test_a_run_is_shown_with_all_that_is_known(viewer: Client) -> None:
     assert "<script>" not in text.replace('<script src="', "")
 
 
-def test_runs_of_last_week_and_those_that_go_on() -> None:
+def test_run_list_shows_the_last_week_and_active_runs() -> None:
     _, backup, _ = make_trio()
     long_ago = NOW - timedelta(days=9)
     make_run(backup, 1, started_at=long_ago, finished_at=long_ago)
@@ -65,7 +65,7 @@ def test_runs_of_last_week_and_those_that_go_on() -> None:
     assert names() == ["run-4", "run-3", "run-2"]
 
 
-def test_filters() -> None:
+def test_run_list_filters() -> None:
     _, backup, _ = make_trio()
     other = make_trio("mail")[1]
     make_run(backup, 1, flags=["late"])
@@ -77,7 +77,9 @@ def test_filters() -> None:
     assert names(flag="lat") == []
 
 
-def test_pages_and_numbers_of_queries(viewer: Client, django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_run_list_is_paged_with_fixed_queries(
+    viewer: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
     _, backup, _ = make_trio()
     schedule = BackupSchedule.objects.create(
         name="n", instance=backup, method="dump", run_by="external", cron="0 2 * * *"
@@ -93,7 +95,7 @@ def test_pages_and_numbers_of_queries(viewer: Client, django_assert_num_queries:
     assert 'href="?page=1"' in second.content.decode()
 
 
-def test_what_is_not_certain_and_what_was_found_is_shown_for_a_person(viewer: Client) -> None:
+def test_backup_list_shows_unclear_processes_and_found_schedules(viewer: Client) -> None:
     primary, backup, replica = make_trio()
     for other in (primary, replica):
         other.host = backup.host
@@ -117,6 +119,6 @@ def test_what_is_not_certain_and_what_was_found_is_shown_for_a_person(viewer: Cl
     assert queries.notes().found == ()
 
 
-def test_who_may_look(stranger: Client, client: Client) -> None:
+def test_backup_list_needs_permission(stranger: Client, client: Client) -> None:
     assert stranger.get("/backups/").status_code == 403
     assert client.get("/backups/").status_code == 302

@@ -31,7 +31,7 @@ def found(**wanted: Any) -> list[queries.Series]:
     return list(queries.history(NOW, **{"days": 90, **wanted}).series)
 
 
-def test_each_point_is_a_link_and_what_is_out_of_the_ordinary_has_shape_and_word(viewer: Client) -> None:
+def test_trend_points_are_links_with_shape_and_word(viewer: Client) -> None:
     _, backup, _ = make_trio()
     row = make_schedule(backup)
     usual = nights(backup, 5, schedule=row)
@@ -62,7 +62,7 @@ def test_each_point_is_a_link_and_what_is_out_of_the_ordinary_has_shape_and_word
     assert " style=" not in page
 
 
-def test_only_what_is_out_of_the_ordinary_is_a_stop_of_the_tab_key(viewer: Client) -> None:
+def test_trend_points_take_focus_only_when_unusual(viewer: Client) -> None:
     _, backup, _ = make_trio()
     row = make_schedule(backup)
     nights(backup, 20, schedule=row)
@@ -74,7 +74,7 @@ def test_only_what_is_out_of_the_ordinary_is_a_stop_of_the_tab_key(viewer: Clien
     assert all(("aria-hidden" in point) == ("tabindex" in point) for point in points)
 
 
-def test_runs_without_a_schedule_are_a_series_of_their_instance_and_method() -> None:
+def test_trend_series_without_schedule_are_by_instance_and_method() -> None:
     _, backup, replica = make_trio()
     make_schedule(backup)
     nights(backup, 2, method="dump")
@@ -89,7 +89,7 @@ def test_runs_without_a_schedule_are_a_series_of_their_instance_and_method() -> 
     }
 
 
-def test_the_period_and_the_filter_stand_in_the_address(viewer: Client) -> None:
+def test_trend_filters_are_in_the_address(viewer: Client) -> None:
     _, backup, _ = make_trio()
     make_trio("billing")
     row = make_schedule(backup)
@@ -115,7 +115,7 @@ def test_history_draws_a_bounded_number_of_runs(viewer: Client, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("clusters", [1, 5])
-def test_as_many_queries_however_many_schedules_and_runs(viewer: Client, clusters: int) -> None:
+def test_trends_take_a_fixed_number_of_queries(viewer: Client, clusters: int) -> None:
     for number in range(clusters):
         _, backup, replica = make_trio(f"c{number}")
         nights(backup, 10, schedule=make_schedule(backup))
@@ -128,13 +128,13 @@ def test_as_many_queries_however_many_schedules_and_runs(viewer: Client, cluster
 @pytest.mark.parametrize(
     "query", ["days=x", "days=-1", "days=99999999999999999999", "page=x", "page=-4", "page=999", "text=%00", "text=%25_'", "days="]
 )  # fmt: skip
-def test_nonsense_in_the_address_is_no_error(viewer: Client, query: str) -> None:
+def test_backup_history_ignores_bad_parameters(viewer: Client, query: str) -> None:
     _, backup, _ = make_trio()
     nights(backup, 2, schedule=make_schedule(backup))
     assert viewer.get(f"/backups/history/?{query}").status_code == 200
 
 
-def test_hostile_names_do_not_leave_the_drawing(viewer: Client) -> None:
+def test_trends_escape_hostile_names(viewer: Client) -> None:
     _, backup, _ = make_trio()
     row = make_schedule(backup, '"><script>alert(1)</script>')
     nights(backup, 2, schedule=row, flags=["<b>"])

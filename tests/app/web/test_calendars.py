@@ -1,4 +1,4 @@
-"""A cluster's seven days, the lines of the sources, maintenance, tokens, and the calendar that one of them opens."""
+"""Cluster calendar, queue page, maintenance, tokens and the calendar feed."""
 
 import logging
 import re
@@ -46,7 +46,7 @@ def test_calendar_draws_a_week_with_its_blocked_hours_in_words(viewer: Client) -
     assert drawing.words[1:] in " ".join(strip_tags(page).split())
 
 
-def test_the_days_of_a_week_follow_the_clock_on_the_wall() -> None:
+def test_week_follows_the_local_clock() -> None:
     primary, backup, _ = make_trio()
     make_schedule(backup, cron="30 2 * * *", time_zone="Europe/Berlin", expected_seconds=3600)
     page = queries.calendar(primary.cluster, NOW, BERLIN, date(2026, 10, 23))
@@ -56,7 +56,7 @@ def test_the_days_of_a_week_follow_the_clock_on_the_wall() -> None:
     assert sum(item.seconds for item in doubled.free) == 24 * 3600
 
 
-def test_overlapping_runs_and_runs_across_midnight_are_in_both_days() -> None:
+def test_overlapping_and_overnight_runs_are_in_both_days() -> None:
     primary, backup, _ = make_trio()
     start = datetime(2026, 10, 22, 20, tzinfo=UTC)
     make_run(backup, started_at=start, seconds=8 * 3600)
@@ -67,7 +67,7 @@ def test_overlapping_runs_and_runs_across_midnight_are_in_both_days() -> None:
     assert days[1].timeline.free[0].start == start + timedelta(hours=8)
 
 
-def test_another_week_is_a_link_away_and_nonsense_is_this_week(viewer: Client) -> None:
+def test_calendar_links_weeks_and_ignores_bad_parameters(viewer: Client) -> None:
     make_trio()
     assert all(day.hours == 24 for day in viewer.get("/clusters/shop/calendar/").context["calendar"].days)
     other = viewer.get("/clusters/shop/calendar/?from=2026-01-01").context["calendar"]
@@ -78,7 +78,7 @@ def test_another_week_is_a_link_away_and_nonsense_is_this_week(viewer: Client) -
         assert 'class="line-row today"' in page.content.decode()
 
 
-def test_hostile_names_do_not_leave_the_drawing(viewer: Client) -> None:
+def test_calendar_escapes_hostile_names(viewer: Client) -> None:
     primary, backup, _ = make_trio()
     Maintenance.objects.create(
         cluster=primary.cluster, starts_at=timezone.now(), reason="<script>alert(1)</script>", created_by="olga"
@@ -87,7 +87,7 @@ def test_hostile_names_do_not_leave_the_drawing(viewer: Client) -> None:
         assert "<script>alert" not in viewer.get(address).content.decode()
 
 
-def test_the_line_of_a_source_tells_who_waits_why_and_until_when(operator: Client, viewer: Client) -> None:
+def test_queue_page_shows_position_reason_and_end(operator: Client, viewer: Client) -> None:
     _, backup, replica = make_trio()
     now = timezone.now()
     # due again in half a day at the earliest: the line is not to wait for that run too
@@ -115,7 +115,7 @@ def test_the_line_of_a_source_tells_who_waits_why_and_until_when(operator: Clien
     assert f"/rebuilds/{rebuild.pk}/cancel/" not in viewer.get("/queue/").content.decode()
 
 
-def test_a_line_follows_priority_then_age() -> None:
+def test_queue_page_orders_by_priority_then_age() -> None:
     primary, backup, replica = make_trio()
     first = make_rebuild(target=replica, source=backup, status=Status.QUEUED)
     other = primary.cluster.instances.create(
@@ -174,7 +174,7 @@ def read(client: Client, address: str) -> Calendar:
     return Calendar.from_ical(answer.content)
 
 
-def test_a_token_is_made_shown_once_and_opens_the_windows_without_a_login(operator: Client) -> None:
+def test_token_is_shown_once_and_opens_the_feed(operator: Client) -> None:
     _, backup, _ = make_trio()
     now = timezone.now()
     row = make_schedule(backup, cron="30 2 * * *", time_zone="Europe/Berlin", expected_seconds=3600)
@@ -196,7 +196,7 @@ def test_a_token_is_made_shown_once_and_opens_the_windows_without_a_login(operat
     assert AccessToken.objects.get().last_used_at is not None
 
 
-def test_a_run_keeps_the_uid_of_its_window(operator: Client) -> None:
+def test_feed_keeps_the_uid_of_a_window_for_its_run(operator: Client) -> None:
     _, backup, _ = make_trio()
     row = make_schedule(backup, cron="* * * * *", expected_seconds=60)
     address = feed_address(operator)
@@ -207,7 +207,7 @@ def test_a_run_keeps_the_uid_of_its_window(operator: Client) -> None:
     assert str(ran["uid"]) in windows
 
 
-def test_a_token_of_one_cluster_shows_no_other() -> None:
+def test_token_of_one_cluster_hides_others() -> None:
     for name in ("alpha", "beta"):
         _, backup, _ = make_trio(name)
         make_schedule(backup)
@@ -218,7 +218,7 @@ def test_a_token_of_one_cluster_shows_no_other() -> None:
     assert "alpha" not in text
 
 
-def test_without_a_valid_token_nothing_is_told() -> None:
+def test_calendar_feed_is_refused_without_a_valid_token() -> None:
     primary, _, _ = make_trio()
     _, secret = make_token(actor="olga", name="one", purpose="calendar", cluster=None)
     _, report = make_token(actor="olga", name="two", purpose="report", cluster=primary.cluster)
@@ -232,7 +232,7 @@ def test_without_a_valid_token_nothing_is_told() -> None:
     assert "VEVENT" not in answer.content.decode()
 
 
-def test_tokens_are_the_operators(viewer: Client, operator: Client) -> None:
+def test_token_pages_need_an_operator(viewer: Client, operator: Client) -> None:
     row, _ = make_token(actor="olga", name="one", purpose="calendar", cluster=None)
     assert viewer.get("/tokens/").status_code == 403
     assert viewer.post(f"/tokens/{row.pk}/revoke/").status_code == 403
@@ -241,7 +241,7 @@ def test_tokens_are_the_operators(viewer: Client, operator: Client) -> None:
     assert operator.post("/tokens/", {"name": "one"}).status_code == 422
 
 
-def test_the_web_process_writes_no_token_into_its_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_access_log_contains_no_token(caplog: pytest.LogCaptureFixture) -> None:
     access = logging.getLogger("uvicorn.access")
     with caplog.at_level(logging.INFO):
         access.info('%s - "%s %s HTTP/%s" %d', "::1", "GET", "/calendar/windows.ics?token=s3cret&x=1", "1.1", 200)
@@ -249,7 +249,7 @@ def test_the_web_process_writes_no_token_into_its_log(caplog: pytest.LogCaptureF
     assert "token=...&x=1" in caplog.text
 
 
-def test_a_backup_that_waits_is_in_line_too() -> None:
+def test_queue_includes_a_waiting_backup() -> None:
     primary, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup)
     Hold.objects.create(instance=backup, rebuild=rebuild, purpose="source", taken_at=timezone.now())
@@ -263,9 +263,7 @@ def test_a_backup_that_waits_is_in_line_too() -> None:
     ]
 
 
-def test_a_calendar_that_would_be_too_long_says_where_it_ends(
-    operator: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_calendar_feed_has_a_limit_and_says_so(operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds, "ENTRIES_AT_MOST", 5)
     _, backup, _ = make_trio()
     make_schedule(backup)
@@ -274,7 +272,7 @@ def test_a_calendar_that_would_be_too_long_says_where_it_ends(
     assert re.findall(r"\d+", str(events[-1]["description"])) == ["9"]
 
 
-def test_the_start_of_what_nobody_has_approved_is_not_known(viewer: Client) -> None:
+def test_expected_start_is_unknown_before_approval(viewer: Client) -> None:
     primary, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup, status=Status.QUEUED, approval="waiting")
     make_run(
@@ -300,7 +298,7 @@ def test_the_start_of_what_nobody_has_approved_is_not_known(viewer: Client) -> N
             assert f" {rebuild.pk} " in behind.why
 
 
-def test_what_put_old_data_back_kept_no_source_busy(viewer: Client) -> None:
+def test_rollback_leaves_the_source_free_in_the_timeline(viewer: Client) -> None:
     primary, backup, replica = make_trio()
     now = timezone.now()
     rebuild = make_rebuild(target=replica, source=backup, status=Status.SUCCEEDED)

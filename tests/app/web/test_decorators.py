@@ -37,7 +37,7 @@ def rebuild(db: None) -> Rebuild:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_asks_who_is_there(client: Client, rebuild: Rebuild, page: str) -> None:
+def test_pages_redirect_to_login(client: Client, rebuild: Rebuild, page: str) -> None:
     address = page.format(rebuild=rebuild.pk)
     answer = client.get(address)
     assert answer.status_code == 302
@@ -45,21 +45,21 @@ def test_a_page_asks_who_is_there(client: Client, rebuild: Rebuild, page: str) -
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_stranger_is_kept_out(stranger: Client, rebuild: Rebuild, page: str) -> None:
+def test_pages_need_permission(stranger: Client, rebuild: Rebuild, page: str) -> None:
     assert stranger.get(page.format(rebuild=rebuild.pk)).status_code == 403
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if "events" not in page])
-def test_a_viewer_may_look(viewer: Client, rebuild: Rebuild, page: str) -> None:
+def test_pages_are_open_to_viewers(viewer: Client, rebuild: Rebuild, page: str) -> None:
     assert viewer.get(page.format(rebuild=rebuild.pk)).status_code == 200
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page != "/instances/replica-1/rebuild/"])
-def test_nothing_but_get_is_accepted_where_nothing_is_changed(operator: Client, rebuild: Rebuild, page: str) -> None:
+def test_read_only_pages_accept_get_only(operator: Client, rebuild: Rebuild, page: str) -> None:
     assert operator.post(page.format(rebuild=rebuild.pk)).status_code == 405
 
 
-def test_every_page_forbids_inline_script_and_style(operator: Client, rebuild: Rebuild) -> None:
+def test_pages_forbid_inline_script_and_style(operator: Client, rebuild: Rebuild) -> None:
     for page in PAGES:
         if "events" in page:
             continue
@@ -86,7 +86,7 @@ def test_every_page_forbids_inline_script_and_style(operator: Client, rebuild: R
         ("", "%2F"),
     ],
 )
-def test_a_fragment_asked_for_after_the_session_ended_leads_to_the_login_and_back(
+def test_expired_session_in_a_fragment_leads_to_login_and_back(
     client: Client, db: None, page: str, following: str
 ) -> None:
     headers = {"HX-Request": "true", "HX-Current-URL": page}
@@ -95,7 +95,7 @@ def test_a_fragment_asked_for_after_the_session_ended_leads_to_the_login_and_bac
     assert answer.content == b""
 
 
-def test_logging_in_and_out(client: Client, rebuild: Rebuild) -> None:
+def test_login_and_logout_work(client: Client, rebuild: Rebuild) -> None:
     wrong = client.post("/login/", {"username": "olga", "password": "wrong"})
     assert [error.code for error in wrong.context["form"].non_field_errors().as_data()] == ["invalid_login"]
     right = client.post(
@@ -106,21 +106,21 @@ def test_logging_in_and_out(client: Client, rebuild: Rebuild) -> None:
     assert client.post("/logout/")["Location"] == "/login/"
 
 
-def test_after_logging_in_nobody_is_sent_to_another_site(client: Client, rebuild: Rebuild) -> None:
+def test_login_never_redirects_to_another_site(client: Client, rebuild: Rebuild) -> None:
     answer = client.post(
         "/login/", {"username": "olga", "password": "correct horse battery", "next": "https://evil.example/"}
     )
     assert answer["Location"] == "/"
 
 
-def test_the_health_check_needs_no_login(client: Client, db: None) -> None:
+def test_health_check_needs_no_login(client: Client, db: None) -> None:
     answer = client.get("/healthz/")
     assert answer.status_code == 200
     assert answer.content == b"ok\n"
     assert "no-cache" in answer["Cache-Control"]
 
 
-def test_an_unknown_address_answers_404_with_a_page(operator: Client) -> None:
+def test_unknown_address_answers_404_with_a_page(operator: Client) -> None:
     for address in (
         "/rebuilds/999/",
         "/rebuilds/999/poll/",

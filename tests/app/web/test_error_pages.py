@@ -11,8 +11,10 @@ from django.test import Client, override_settings
 from django.urls import include, path
 from django.utils.html import escape
 
+from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import Refused
 from dbops.web.decorators import viewer_page
+from dbops.web.templatetags.dbops import ticks
 from tests.app.factories import make_trio
 
 HUNG = "it hangs"
@@ -35,8 +37,8 @@ def refuses(request: HttpRequest) -> HttpResponse:
     raise Refused(
         "schedule.gone",
         "Changing a schedule",
-        found=f"it was removed {HOSTILE}",
-        left="All.",
+        cause=f"it was removed {HOSTILE}",
+        state="All.",
         next_step="Load the page.",
     )
 
@@ -71,7 +73,7 @@ def shown(answer: Any) -> str:
 
 
 @override_settings(ROOT_URLCONF=__name__)
-def test_a_fault_of_ours_names_what_the_log_names(
+def test_server_error_page_has_the_number_of_the_log(
     quiet: Client, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
     with caplog.at_level(logging.ERROR):
@@ -86,14 +88,14 @@ def test_a_fault_of_ours_names_what_the_log_names(
 
 
 @override_settings(ROOT_URLCONF=__name__)
-def test_a_database_that_is_away_answers_503(quiet: Client) -> None:
+def test_database_error_answers_503(quiet: Client) -> None:
     answer = quiet.get("/away/")
     assert answer.status_code == 503
     assert shown(answer)
     assert answer.context["is_database"] is True
 
 
-def test_a_fault_is_shown_without_any_table(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_error_page_needs_no_table(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """No mark lets this test near a database: that the page comes at all is what is tested."""
     client.raise_request_exception = False
     client.cookies["sessionid"] = "x" * 32
@@ -104,7 +106,7 @@ def test_a_fault_is_shown_without_any_table(client: Client, monkeypatch: pytest.
 
 
 @override_settings(ROOT_URLCONF=__name__)
-def test_a_refusal_that_no_view_caught_keeps_what_was_typed(viewer: Client) -> None:
+def test_refusal_page_keeps_typed_text_without_secrets(viewer: Client) -> None:
     sent = {"reason": f"Disk full {HOSTILE}", "password": SECRET, "csrfmiddlewaretoken": SECRET, "request_key": SECRET}
     answer = viewer.post("/refuses/", sent)
     assert answer.status_code == 409
@@ -116,7 +118,7 @@ def test_a_refusal_that_no_view_caught_keeps_what_was_typed(viewer: Client) -> N
     assert "typed-card" not in shown(viewer.get("/refuses/"))
 
 
-def test_what_is_gone_says_why_and_keeps_what_was_typed(operator: Client) -> None:
+def test_not_found_page_keeps_typed_text(operator: Client) -> None:
     make_trio()
     answer = operator.post("/rebuilds/999/cancel/", {"reason": HUNG})
     assert answer.status_code == 404
@@ -131,7 +133,7 @@ def test_what_is_gone_says_why_and_keeps_what_was_typed(operator: Client) -> Non
     "address",
     [f"/{HOSTILE}/", "/clusters/<img src=x onerror=alert(1)>/", "/instances/%1b%5b31m/rebuild/", "/%00/", "/%ff/"],
 )
-def test_a_hostile_address_is_text(viewer: Client, address: str) -> None:
+def test_error_page_escapes_the_address(viewer: Client, address: str) -> None:
     answer = viewer.get(address)
     assert answer.status_code == 404
     text = shown(answer)
@@ -140,7 +142,7 @@ def test_a_hostile_address_is_text(viewer: Client, address: str) -> None:
     assert "URLconf" not in text
 
 
-def test_a_form_without_its_token_is_refused_with_a_page(olga: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_csrf_failure_has_a_page(olga: Any, caplog: pytest.LogCaptureFixture) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(olga)
     answer = client.post("/inventory/import/", {"reason": f"Typed {HOSTILE}", "password": SECRET})
@@ -152,14 +154,14 @@ def test_a_form_without_its_token_is_refused_with_a_page(olga: Any, caplog: pyte
     assert "/inventory/import/" in line.getMessage()
 
 
-def test_who_may_not_is_told_why(stranger: Client) -> None:
+def test_forbidden_page_gives_the_reason(stranger: Client) -> None:
     answer = stranger.get("/")
     assert "403.html" in templates(answer)
     assert str(answer.context["exception"])
     assert escape(answer.context["exception"]) in shown(answer)
 
 
-def test_too_many_fields_are_not_understood(operator: Client, settings: Any) -> None:
+def test_too_many_fields_answer_400(operator: Client, settings: Any) -> None:
     settings.DATA_UPLOAD_MAX_NUMBER_FIELDS = 10
     answer = operator.post("/inventory/import/", {f"field{number}": "x" for number in range(20)})
     assert answer.status_code == 400
@@ -167,7 +169,36 @@ def test_too_many_fields_are_not_understood(operator: Client, settings: Any) -> 
     assert "400.html" in templates(answer)
 
 
-def test_a_host_name_that_is_not_ours_is_not_understood(viewer: Client) -> None:
+def test_unknown_host_name_answers_400(viewer: Client) -> None:
     answer = viewer.get("/", HTTP_HOST="evil.example")
     assert answer.status_code == 400
     assert "DBOPS_ALLOWED_HOSTS" in shown(answer)
+
+
+def test_error_codes_page_has_an_anchor_for_each_code(viewer: Client) -> None:
+    answer = viewer.get("/errors/")
+    assert answer.status_code == 200
+    anchors = set(re.findall(r'<h3 class="h4" id="([^"]+)"', answer.content.decode()))
+    assert anchors == set(CATALOGUE)
+    assert "`" not in answer.content.decode().partition("<main")[2].partition("</main>")[0]
+
+
+def test_error_codes_page_asks_for_a_login(client: Client, db: None) -> None:
+    assert client.get("/errors/").status_code == 302
+
+
+@override_settings(ROOT_URLCONF=__name__)
+def test_error_links_to_its_code(viewer: Client) -> None:
+    assert 'href="/errors/#schedule.gone"' in viewer.post("/refuses/").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("run `a b`.", "run <code>a b</code>."),
+        ("<b>`<i>`", "&lt;b&gt;<code>&lt;i&gt;</code>"),
+        ("one ` tick", "one ` tick"),
+    ],
+)
+def test_ticks_marks_code_and_escapes(text: str, html: str) -> None:
+    assert ticks(text) == html

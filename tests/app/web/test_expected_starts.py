@@ -117,7 +117,7 @@ def test_expected_start_follows_what_each_job_waits_for(operator: Client, scene:
     assert BackupRun.objects.filter(pk=scene.run.pk, status="running").exists()
 
 
-def test_queue_order_is_the_schedulers(scene: Scene) -> None:
+def test_queue_order_equals_the_order_of_the_scheduler(scene: Scene) -> None:
     Rebuild.objects.filter(pk=scene.later.pk).update(not_before=scene.now - timedelta(minutes=30))
     jobs = [job for job in snapshot_of(scene.primary.cluster).jobs if job.started_at is None]
     shown = [

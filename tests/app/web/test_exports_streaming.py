@@ -15,7 +15,7 @@ def counted(made: list[int], most: int) -> Iterator[str]:
         yield f"{number}\n"
 
 
-def test_the_first_piece_is_sent_before_the_last_line_is_made() -> None:
+def test_streamed_sends_before_all_lines_are_made() -> None:
     made: list[int] = []
 
     async def read() -> tuple[bytes, int, bytes]:
@@ -31,7 +31,7 @@ def test_the_first_piece_is_sent_before_the_last_line_is_made() -> None:
     assert whole.decode().split() == [str(number) for number in range(3 * LINES)]
 
 
-def test_without_asgi_the_lines_go_as_they_are() -> None:
+def test_streamed_is_lazy_without_asgi() -> None:
     made: list[int] = []
     answer = streamed(RequestFactory().get("/"), counted(made, 3), "text/plain")
     assert not answer.is_async

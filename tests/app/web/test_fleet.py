@@ -67,7 +67,7 @@ def test_empty_fleet_page_links_operators_to_the_inventory(operator: Client, vie
     assert 'href="/inventory/"' not in page.content.decode()
 
 
-def test_a_cluster_in_health_can_be_rebuilt_now(operator: Client) -> None:
+def test_eligibility_is_now_for_a_healthy_cluster(operator: Client) -> None:
     make_trio()
     page = operator.get("/")
     (row,) = page.context["fleet"].rows
@@ -75,7 +75,7 @@ def test_a_cluster_in_health_can_be_rebuilt_now(operator: Client) -> None:
     assert answer(operator).answer is EligibilityState.NOW
 
 
-def test_clusters_in_trouble_come_first() -> None:
+def test_fleet_page_lists_clusters_with_problems_first() -> None:
     make_trio("alpha")
     _, _, replica = make_trio("beta")
     set_facts(replica, make_unreachable())
@@ -101,14 +101,14 @@ def test_clusters_in_trouble_come_first() -> None:
         ({"replication": (make_channel(),)}, "healthy", ""),
     ],
 )
-def test_a_replica_is_judged_by_what_was_read(changes: dict, state: str, text: str) -> None:
+def test_instance_state_follows_its_facts(changes: dict, state: str, text: str) -> None:
     replica = make_instance("replica-9", cluster=make_cluster(), facts=make_facts(**changes))
     row = cluster.cluster_row(replica.cluster).of(replica)
     assert row.state == state
     assert text in row.state_text
 
 
-def test_old_facts_are_not_trusted() -> None:
+def test_instance_state_is_unknown_with_old_facts() -> None:
     _, _, replica = make_trio()
     set_facts(replica, replace(make_facts(), observed_at=timezone.now() - timedelta(hours=1)))
     row = cluster.cluster_row(replica.cluster).of(replica)
@@ -116,13 +116,13 @@ def test_old_facts_are_not_trusted() -> None:
     assert not row.is_fresh
 
 
-def test_the_greatest_lag_is_unknown_where_one_channel_is() -> None:
+def test_lag_is_unknown_when_one_channel_is_unknown() -> None:
     channels = (make_channel(channel="a", lag_seconds=7), make_channel(channel="b", lag_seconds=None))
     replica = make_instance("replica-9", cluster=make_cluster(), facts=make_facts(replication=channels))
     assert cluster.cluster_row(replica.cluster).of(replica).lag_seconds is None
 
 
-def test_the_cluster_page_shows_what_the_probes_read(viewer: Client) -> None:
+def test_cluster_page_shows_probed_facts(viewer: Client) -> None:
     _, _, replica = make_trio()
     set_facts(replica, make_facts(gtid_executed="3e11fa47-71ca-11e1-9e33-c80aa9429562:1-8812"))
     text = viewer.get("/clusters/shop/").content.decode()
@@ -139,7 +139,7 @@ def test_the_cluster_page_shows_what_the_probes_read(viewer: Client) -> None:
     assert "3e11fa47…:1-8812" in text
 
 
-def test_rebuild_is_offered_to_operators_and_explained_to_viewers(operator: Client, viewer: Client) -> None:
+def test_rebuild_button_is_for_operators(operator: Client, viewer: Client) -> None:
     make_trio()
     assert 'href="/instances/replica-1/rebuild/"' in operator.get("/clusters/shop/").content.decode()
     seen = viewer.get("/clusters/shop/").content.decode()
@@ -148,7 +148,7 @@ def test_rebuild_is_offered_to_operators_and_explained_to_viewers(operator: Clie
     assert "data-operators-only" in seen
 
 
-def test_a_primary_and_a_busy_replica_say_why_they_cannot_be_rebuilt(operator: Client) -> None:
+def test_cluster_page_gives_reasons_for_primary_and_busy_replica(operator: Client) -> None:
     _, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup)
     page = operator.get("/clusters/shop/")
@@ -161,7 +161,7 @@ def test_a_primary_and_a_busy_replica_say_why_they_cannot_be_rebuilt(operator: C
     assert 'href="/instances/replica-1/rebuild/"' not in text
 
 
-def test_a_poll_gets_the_fragment_alone(viewer: Client) -> None:
+def test_cluster_poll_returns_the_fragment_only(viewer: Client) -> None:
     make_trio()
     for address in ("/", "/clusters/shop/"):
         answer = viewer.get(address, headers={"HX-Request": "true"})
@@ -170,7 +170,7 @@ def test_a_poll_gets_the_fragment_alone(viewer: Client) -> None:
         assert "HX-Request" in answer["Vary"]
 
 
-def test_names_and_errors_from_hosts_are_escaped(operator: Client) -> None:
+def test_cluster_page_escapes_names_and_errors(operator: Client) -> None:
     _, _, replica = make_trio()
     set_facts(replica, make_unreachable(text="\x1b[31m<script>alert(1)</script>"))
     text = operator.get("/clusters/shop/").content.decode()
@@ -179,7 +179,7 @@ def test_names_and_errors_from_hosts_are_escaped(operator: Client) -> None:
     assert "\x1b" not in text
 
 
-def test_a_source_that_a_rebuild_holds_blocks_and_is_named(operator: Client) -> None:
+def test_eligibility_is_blocked_by_the_rebuild_that_locks_the_source(operator: Client) -> None:
     _, backup, replica = make_trio()
     rebuild = make_rebuild(target=replica, source=backup)
     Hold.objects.create(instance=backup, rebuild=rebuild, purpose="source", taken_at=timezone.now())
@@ -190,7 +190,7 @@ def test_a_source_that_a_rebuild_holds_blocks_and_is_named(operator: Client) -> 
     assert "backup-1" in found.by.text
 
 
-def test_a_backup_that_runs_blocks_until_its_usual_end(operator: Client) -> None:
+def test_eligibility_is_blocked_until_the_usual_end_of_a_backup(operator: Client) -> None:
     _, backup, _ = make_trio()
     now = timezone.now()
     # not due again while this run lasts: that would be another reason to wait
@@ -207,7 +207,7 @@ def test_a_backup_that_runs_blocks_until_its_usual_end(operator: Client) -> None
     assert "backup-1-nightly" in found.by.text
 
 
-def test_an_unreachable_source_blocks_with_its_reason(operator: Client) -> None:
+def test_eligibility_is_blocked_by_an_unreachable_source(operator: Client) -> None:
     _, backup, _ = make_trio()
     set_facts(backup, make_unreachable(text="Connection refused"))
     found = answer(operator)
@@ -220,7 +220,7 @@ def test_an_unreachable_source_blocks_with_its_reason(operator: Client) -> None:
     assert "Connection refused" in found.by.text
 
 
-def test_maintenance_blocks_until_its_end(operator: Client) -> None:
+def test_eligibility_is_blocked_until_maintenance_ends(operator: Client) -> None:
     primary, _, _ = make_trio()
     now = timezone.now()
     Maintenance.objects.create(
@@ -232,12 +232,12 @@ def test_maintenance_blocks_until_its_end(operator: Client) -> None:
     assert "new disks" in found.by.text
 
 
-def test_a_cluster_without_replicas_has_no_source(operator: Client) -> None:
+def test_eligibility_is_no_source_without_replicas(operator: Client) -> None:
     make_instance("lonely", cluster=make_cluster("solo"), role="primary", facts=make_facts(read_only=False))
     assert answer(operator).answer is EligibilityState.NO_SOURCE
 
 
-def test_the_fleet_is_filtered_by_name_of_cluster_or_instance_and_by_blocked(operator: Client) -> None:
+def test_fleet_page_filters_by_name_and_blocked(operator: Client) -> None:
     make_trio("alpha")
     _, backup, _ = make_trio("beta")
     set_facts(backup, make_unreachable())
@@ -259,7 +259,7 @@ def test_the_fleet_is_filtered_by_name_of_cluster_or_instance_and_by_blocked(ope
     assert "<tbody>" not in nothing.content.decode()
 
 
-def test_trouble_and_what_goes_on_are_shown_alone(operator: Client) -> None:
+def test_fleet_filters_show_trouble_and_running_only(operator: Client) -> None:
     _, backup, replica = make_trio("alpha")
     make_trio("beta")
     assert (names(show=Show.TROUBLE), names(show=Show.RUNNING)) == ([], [])
@@ -272,7 +272,7 @@ def test_trouble_and_what_goes_on_are_shown_alone(operator: Client) -> None:
         assert "cluster-beta" in operator.get(unknown).content.decode()
 
 
-def test_the_next_backup_stands_in_the_row(operator: Client) -> None:
+def test_fleet_row_shows_the_next_backup(operator: Client) -> None:
     _, backup, _ = make_trio()
     due = (timezone.localtime() + timedelta(hours=5)).replace(minute=30, second=0, microsecond=0)
     assert "data-window" not in operator.get("/").content.decode()
@@ -281,7 +281,7 @@ def test_the_next_backup_stands_in_the_row(operator: Client) -> None:
     assert f"{due:%H:%M}" in shown
 
 
-def test_a_cluster_page_and_the_fleet_page_give_one_answer(operator: Client) -> None:
+def test_cluster_page_and_fleet_page_agree(operator: Client) -> None:
     _, backup, _ = make_trio()
     make_run(backup, started_at=timezone.now() - timedelta(hours=1))
     of_fleet = answer(operator)
@@ -297,7 +297,7 @@ def test_a_cluster_page_and_the_fleet_page_give_one_answer(operator: Client) -> 
     assert of_fleet.by.text in words(page.content.decode())
 
 
-def test_an_instance_that_its_own_backup_holds_is_shown_so(operator: Client) -> None:
+def test_cluster_page_shows_an_instance_in_use_by_its_backup(operator: Client) -> None:
     _, backup, _ = make_trio()
     run = make_run(backup, started_at=timezone.now(), origin="managed")
     Hold.objects.create(instance=backup, backup_run=run, purpose="backup", taken_at=timezone.now())
@@ -305,7 +305,7 @@ def test_an_instance_that_its_own_backup_holds_is_shown_so(operator: Client) -> 
     assert 'data-held="backup"' in text.partition('id="row-backup-1"')[2].partition("</tr>")[0]
 
 
-def test_the_cluster_page_takes_as_many_queries_however_large_the_fleet_is(operator: Client) -> None:
+def test_cluster_page_takes_fixed_queries_in_a_large_fleet(operator: Client) -> None:
     counts = []
     for name in ("one", "two", "three"):
         _, backup, replica = make_trio(name)
@@ -317,7 +317,7 @@ def test_the_cluster_page_takes_as_many_queries_however_large_the_fleet_is(opera
     assert counts[0] == counts[2], counts
 
 
-def test_the_fleet_page_takes_as_many_queries_at_any_size(operator: Client, olga: User) -> None:
+def test_fleet_page_takes_fixed_queries_at_any_size(operator: Client, olga: User) -> None:
     """Pinned at two sizes, with a week of runs: what it shows is a page, what it judges is all of them."""
     counts = []
     for clusters in (8, 60):
@@ -329,7 +329,7 @@ def test_the_fleet_page_takes_as_many_queries_at_any_size(operator: Client, olga
     assert counts[0] == counts[1] == FLEET_PAGE_QUERIES
 
 
-def test_the_history_of_a_cluster_says_how_long_and_what_took_longest(viewer: Client) -> None:
+def test_cluster_history_shows_duration_and_slowest_step(viewer: Client) -> None:
     _, backup, replica = make_trio()
     make_trio("legacy")
     past = make_rebuild(
@@ -361,7 +361,7 @@ def test_the_history_of_a_cluster_says_how_long_and_what_took_longest(viewer: Cl
     assert f'id="rebuild-{past.pk}"' not in viewer.get("/rebuilds/?cluster=legacy").content.decode()
 
 
-def test_the_week_stands_on_the_page_and_not_in_its_poll(viewer: Client) -> None:
+def test_cluster_poll_omits_the_week(viewer: Client) -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, cron="30 2 * * *")
     page = viewer.get("/clusters/shop/")
@@ -374,7 +374,7 @@ def test_the_week_stands_on_the_page_and_not_in_its_poll(viewer: Client) -> None
     assert len(captured) <= 37, [item["sql"][:80] for item in captured.captured_queries]
 
 
-def test_who_may_only_look_sees_every_button_disabled_with_the_reason(viewer: Client) -> None:
+def test_cluster_page_disables_buttons_for_viewers(viewer: Client) -> None:
     make_trio()
     text = viewer.get("/clusters/shop/").content.decode()
     for name in ("primary-1", "backup-1", "replica-1"):

@@ -30,7 +30,7 @@ def names(**wanted: Any) -> list[str]:
     return [agenda.cluster.name for agenda in queries.fleet_calendar(NOW, BERLIN, **wanted).rows]
 
 
-def test_a_row_has_windows_runs_rebuilds_and_maintenance(viewer: Client) -> None:
+def test_fleet_calendar_row_has_windows_runs_rebuilds_and_maintenance(viewer: Client) -> None:
     primary, backup, replica = make_trio()
     make_trio("billing")
     now = timezone.now()
@@ -46,7 +46,7 @@ def test_a_row_has_windows_runs_rebuilds_and_maintenance(viewer: Client) -> None
     assert " style=" not in page
 
 
-def test_a_day_and_a_week_follow_the_clock_on_the_wall() -> None:
+def test_fleet_calendar_follows_the_local_clock() -> None:
     make_trio()
     day = queries.fleet_calendar(NOW, BERLIN, first=date(2026, 10, 25))
     assert day.changed_hours == 25
@@ -58,7 +58,7 @@ def test_a_day_and_a_week_follow_the_clock_on_the_wall() -> None:
     assert sum(one.seconds for one in week.days) == (7 * 24 + 1) * 3600
 
 
-def test_the_words_of_a_week_name_its_days() -> None:
+def test_fleet_calendar_words_name_the_days() -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, cron="30 2 * * *", expected_seconds=3600)
     now = timezone.now()
@@ -70,7 +70,7 @@ def test_the_words_of_a_week_name_its_days() -> None:
     assert (f"{day:%a} 03:30", f"{next_day:%a} 02:30") in pairwise(times)
 
 
-def test_clusters_are_found_by_their_name_and_by_those_of_instances() -> None:
+def test_fleet_calendar_filters_by_cluster_or_instance() -> None:
     make_trio()
     make_trio("billing")
     assert names() == ["billing", "shop"]
@@ -79,7 +79,7 @@ def test_clusters_are_found_by_their_name_and_by_those_of_instances() -> None:
     assert names(text="%") == []
 
 
-def test_those_that_are_blocked_now() -> None:
+def test_fleet_calendar_filters_blocked_clusters() -> None:
     primary, _, _ = make_trio()
     make_trio("billing")
     Maintenance.objects.create(cluster=primary.cluster, starts_at=NOW, reason="x", created_by="olga")
@@ -90,7 +90,7 @@ def test_those_that_are_blocked_now() -> None:
     assert queries.fleet_calendar(now, BERLIN, is_blocked=True, text="billing").rows == ()
 
 
-def test_a_page_has_twenty_five_rows(viewer: Client) -> None:
+def test_fleet_calendar_has_25_rows_a_page(viewer: Client) -> None:
     for number in range(26):
         make_trio(f"c{number:02}")
     assert viewer.get("/calendar/").content.decode().count('class="line"') == 25
@@ -110,7 +110,7 @@ def test_a_page_has_twenty_five_rows(viewer: Client) -> None:
         ("/availability/", AVAILABILITY_PAGE_QUERIES),
     ],
 )
-def test_as_many_queries_however_many_clusters(
+def test_fleet_calendar_takes_a_fixed_number_of_queries(
     viewer: Client, clusters: int, address: str, queries_at_most: int
 ) -> None:
     for number in range(clusters):
@@ -127,7 +127,7 @@ def test_as_many_queries_however_many_clusters(
 @pytest.mark.parametrize(
     "query", ["from=x", "from=0001-01-01", "from=9999-12-31", "span=year", "blocked=x", "page=x", "page=-1", "text=%00", "show=x"]
 )  # fmt: skip
-def test_nonsense_in_the_address_is_no_error(viewer: Client, address: str, query: str) -> None:
+def test_fleet_calendar_ignores_bad_parameters(viewer: Client, address: str, query: str) -> None:
     make_trio()
     assert viewer.get(f"{address}?{query}").status_code == 200
 
@@ -139,14 +139,14 @@ def test_pages_of_an_empty_fleet_have_a_note_and_no_table(viewer: Client, addres
     assert "<table" not in page
 
 
-def test_nothing_blocked_is_good_news(viewer: Client) -> None:
+def test_fleet_calendar_has_a_note_when_nothing_is_blocked(viewer: Client) -> None:
     make_trio()
     answer = viewer.get("/calendar/?blocked=1")
     assert (answer.context["calendar"].clusters, answer.context["rows"]) == (1, [])
     assert 'class="empty-note"' in answer.content.decode()
 
 
-def test_availability_tells_what_is_known_today(viewer: Client) -> None:
+def test_availability_page_shows_the_current_state(viewer: Client) -> None:
     _, backup, replica = make_trio()
     make_trio("billing")
     set_facts(replica, make_unreachable())
@@ -167,7 +167,7 @@ def test_availability_tells_what_is_known_today(viewer: Client) -> None:
     assert "4 h 00 min" in page.partition(f'href="/backups/runs/{newest.pk}/"')[2].partition("</td>")[0]
 
 
-def test_the_menu_marks_where_one_is(viewer: Client) -> None:
+def test_menu_marks_the_current_page(viewer: Client) -> None:
     make_trio()
     for address, menu, tab in (
         ("/", "/", ""),

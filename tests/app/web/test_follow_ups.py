@@ -1,4 +1,4 @@
-"""After a rebuild that did not succeed: the pages that go on with its copy, put the old data back, or end a lost one."""
+"""Pages after an unsuccessful rebuild: retry, rollback, and force-fail of a lost one."""
 
 import re
 import uuid

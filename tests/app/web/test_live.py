@@ -81,7 +81,7 @@ async def read_until(stream: AsyncIterator[bytes], wanted: str) -> str:
             return data
 
 
-def test_a_connection_begins_with_the_whole_state(rebuild: Rebuild) -> None:
+def test_stream_begins_with_a_snapshot(rebuild: Rebuild) -> None:
     async def check() -> None:
         answer, stream = await connect(rebuild)
         assert answer["Content-Type"] == "text/event-stream"
@@ -102,7 +102,7 @@ def test_a_connection_begins_with_the_whole_state(rebuild: Rebuild) -> None:
     run(check)
 
 
-def test_a_viewer_holds_no_connection_to_the_database(rebuild: Rebuild) -> None:
+def test_stream_holds_no_database_connection(rebuild: Rebuild) -> None:
     async def check() -> None:
         await connect(rebuild)
         assert await sync_to_async(lambda: connection.connection)() is None
@@ -110,7 +110,7 @@ def test_a_viewer_holds_no_connection_to_the_database(rebuild: Rebuild) -> None:
     run(check)
 
 
-def test_news_bring_only_the_new_lines(rebuild: Rebuild) -> None:
+def test_stream_sends_new_lines_only(rebuild: Rebuild) -> None:
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
@@ -125,7 +125,7 @@ def test_news_bring_only_the_new_lines(rebuild: Rebuild) -> None:
     run(check)
 
 
-def test_no_line_is_lost_or_repeated_whoever_joins_when(rebuild: Rebuild) -> None:
+def test_stream_sends_each_line_once_to_every_reader(rebuild: Rebuild) -> None:
     async def collect(stream: AsyncIterator[bytes]) -> list[int]:
         seen: list[int] = []
         while True:
@@ -155,7 +155,7 @@ def test_no_line_is_lost_or_repeated_whoever_joins_when(rebuild: Rebuild) -> Non
     run(check)
 
 
-def test_an_ended_rebuild_sends_its_state_and_closes(rebuild: Rebuild) -> None:
+def test_stream_of_an_ended_rebuild_sends_its_state_and_closes(rebuild: Rebuild) -> None:
     async def check() -> None:
         await write(rebuild, status=Status.SUCCEEDED, target_slot=None)
         _, stream = await connect(rebuild)
@@ -168,7 +168,7 @@ def test_an_ended_rebuild_sends_its_state_and_closes(rebuild: Rebuild) -> None:
     run(check)
 
 
-def test_a_silent_connection_is_kept_alive_without_news(rebuild: Rebuild) -> None:
+def test_stream_sends_keepalives(rebuild: Rebuild) -> None:
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
@@ -180,13 +180,13 @@ def test_a_silent_connection_is_kept_alive_without_news(rebuild: Rebuild) -> Non
     run(check)
 
 
-def test_the_bars_come_with_the_stream_when_they_change(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_sends_changed_status_bars(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also while the rebuild itself has no news: with no worker there are none."""
 
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
-        told = [StatusBar(RemoteFailure("worker.away", "x", found="x"), timezone.now())]
+        told = [StatusBar(RemoteFailure("worker.away", "x", cause="x"), timezone.now())]
         monkeypatch.setattr(live.bars, "rendered", lambda: (live.bars.key(told), "<p>away</p>"))
         monkeypatch.setattr(ProcessStatus, "is_fresh", False)
         assert "<p>away</p>" in await read_until(stream, "bars")
@@ -199,7 +199,7 @@ def test_the_bars_come_with_the_stream_when_they_change(rebuild: Rebuild, monkey
     run(check)
 
 
-def test_a_stream_goes_on_where_the_bars_cannot_be_made(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_continues_when_status_bars_fail(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails() -> tuple[str, str]:
         raise OSError("the database is away")
 
@@ -216,7 +216,7 @@ def test_a_stream_goes_on_where_the_bars_cannot_be_made(rebuild: Rebuild, monkey
     run(check)
 
 
-def test_viewers_share_one_rendering(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_renders_once_for_all_viewers(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     rendered: list[int] = []
     real = live.fragments.snapshot
 
@@ -241,7 +241,7 @@ def test_viewers_share_one_rendering(rebuild: Rebuild, monkeypatch: pytest.Monke
     run(check)
 
 
-def test_when_the_last_one_leaves_nothing_runs_any_more(rebuild: Rebuild) -> None:
+def test_stream_stops_its_reader_with_the_last_viewer(rebuild: Rebuild) -> None:
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
@@ -258,7 +258,7 @@ def test_when_the_last_one_leaves_nothing_runs_any_more(rebuild: Rebuild) -> Non
     run(check)
 
 
-def test_whoever_is_deactivated_sees_nothing_new(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stream_ends_for_a_deactivated_user(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "RIGHTS_SECONDS", 0.0)
 
     async def check() -> None:
@@ -274,9 +274,7 @@ def test_whoever_is_deactivated_sees_nothing_new(rebuild: Rebuild, monkeypatch: 
     run(check)
 
 
-def test_an_old_connection_ends_so_that_rights_are_asked_for_anew(
-    rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stream_ends_after_its_maximum_time(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "CONNECTION_SECONDS", 0.2)
 
     async def check() -> None:
@@ -291,7 +289,7 @@ def snapshot(revision: int = 1) -> Snapshot:
     return Snapshot(revision=revision, status="running", is_final=False, parts={"live": f"<p>{revision}</p>"})
 
 
-def test_a_connection_that_fell_behind_gets_the_end_of_the_log_anew() -> None:
+def test_slow_stream_gets_a_log_snapshot() -> None:
     async def check() -> None:
         watched = live.Watched(1, snapshot=snapshot())
         watched.lines.extend(RenderedLine(number, f"<li>{number}</li>") for number in range(1, 4))
@@ -305,7 +303,7 @@ def test_a_connection_that_fell_behind_gets_the_end_of_the_log_anew() -> None:
     run(check)
 
 
-def test_text_cannot_end_an_event() -> None:
+def test_stream_text_cannot_end_an_event() -> None:
     assert live.message("log", "a\n\nevent: end\r\ndata: x\r") == (
         "event: log\ndata: a\ndata: \ndata: event: end\ndata: data: x\ndata: \n\n"
     )
@@ -319,10 +317,10 @@ def test_text_cannot_end_an_event() -> None:
         {"s": [("1-0", {"rebuild": "1"}), ("2-0", {"rebuild": "2"})]},
     ],
 )
-def test_both_shapes_of_a_redis_answer_are_read(answer: Any) -> None:
+def test_entries_accept_both_redis_answer_shapes(answer: Any) -> None:
     assert live._entries(answer) == [("1-0", {"rebuild": "1"}), ("2-0", {"rebuild": "2"})]
 
 
-def test_no_news_in_redis_are_no_entries() -> None:
+def test_entries_are_empty_without_news() -> None:
     assert live._entries([]) == []
     assert live._entries(None) == []

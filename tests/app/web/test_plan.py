@@ -62,7 +62,7 @@ def planned(monkeypatch: pytest.MonkeyPatch, trio: tuple[Instance, Instance, Ins
 
 def refusing(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     def refuse(**_: Any) -> Rebuild:
-        raise Refused(code, "Requesting", found="<b>found</b>", left="left-part", next_step="next-part")
+        raise Refused(code, "Requesting", cause="<b>found</b>", state="left-part", next_step="next-part")
 
     monkeypatch.setattr(view, "request_rebuild", refuse)
 
@@ -148,7 +148,7 @@ def test_form_is_disabled_when_the_target_is_being_rebuilt(
     assert f'href="/rebuilds/{rebuild.pk}/"' in stops
 
 
-def test_the_source_and_the_old_data_are_chosen_in_the_address(operator: Client, planned: Callable[..., Plan]) -> None:
+def test_plan_page_takes_source_and_old_data_from_the_address(operator: Client, planned: Callable[..., Plan]) -> None:
     planned()
     text = operator.get(f"{ADDRESS}?source=backup-1&keep_old_data=1").content.decode()
     assert 'name="keep_old_data" value="1"' in text
@@ -156,11 +156,11 @@ def test_the_source_and_the_old_data_are_chosen_in_the_address(operator: Client,
     assert 'href="/instances/replica-1/rebuild/?source=backup-1"' in text
 
 
-def test_page_shows_the_refusal_when_there_is_no_plan(
+def test_plan_page_shows_the_refusal_when_there_is_no_plan(
     operator: Client, monkeypatch: pytest.MonkeyPatch, trio: Any
 ) -> None:
     def refuse(**_: Any) -> Plan:
-        raise Refused("plan.no_facts", "Planning", found="backup-1: unread", next_step="Wait.")
+        raise Refused("plan.no_facts", "Planning", cause="backup-1: unread", next_step="Wait.")
 
     monkeypatch.setattr(view, "plan_inputs_for", refuse)
     answer = operator.get(ADDRESS)
@@ -171,7 +171,7 @@ def test_page_shows_the_refusal_when_there_is_no_plan(
     assert "<fieldset" not in text
 
 
-def test_confirming_asks_for_what_was_shown(
+def test_confirmation_requests_the_shown_plan(
     operator: Client, planned: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch, trio: Any
 ) -> None:
     shown = planned()
@@ -203,7 +203,7 @@ def test_confirming_asks_for_what_was_shown(
     }
 
 
-def test_a_refusal_shows_its_parts_and_the_new_plan(
+def test_refusal_page_shows_the_error_and_the_new_plan(
     operator: Client, planned: Callable[..., Plan], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = planned()
@@ -219,7 +219,7 @@ def test_a_refusal_shows_its_parts_and_the_new_plan(
 
 
 @pytest.mark.parametrize("missing", ["source", "fingerprint", "request_key"])
-def test_a_form_with_parts_missing_is_refused(operator: Client, planned: Callable[..., Plan], missing: str) -> None:
+def test_confirmation_refuses_missing_fields(operator: Client, planned: Callable[..., Plan], missing: str) -> None:
     given = form(planned())
     del given[missing]
     answer = operator.post(ADDRESS, given)
@@ -228,20 +228,20 @@ def test_a_form_with_parts_missing_is_refused(operator: Client, planned: Callabl
     assert not Rebuild.objects.exists()
 
 
-def test_a_source_of_another_cluster_is_no_source(operator: Client, planned: Callable[..., Plan]) -> None:
+def test_plan_page_refuses_a_source_of_another_cluster(operator: Client, planned: Callable[..., Plan]) -> None:
     make_trio("legacy")
     answer = operator.post(ADDRESS, form(planned(), source="legacy-backup-1"))
     assert answer.status_code == 409
     assert "plan.incomplete" in answer.content.decode()
 
 
-def test_a_post_without_the_csrf_token_is_refused(olga: Any, planned: Callable[..., Plan]) -> None:
+def test_confirmation_needs_the_csrf_token(olga: Any, planned: Callable[..., Plan]) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(olga)
     assert client.post(ADDRESS, form(planned())).status_code == 403
 
 
-def test_from_the_page_to_a_queued_rebuild(operator: Client, trio: tuple[Instance, Instance, Instance]) -> None:
+def test_confirmation_queues_a_rebuild(operator: Client, trio: tuple[Instance, Instance, Instance]) -> None:
     page = operator.get(ADDRESS).content.decode()
     hidden = dict(re.findall(r'<input type="hidden" name="(source|fingerprint|request_key)" value="([^"]+)"', page))
     given = hidden | {"typed_name": "replica-1", "reason": "disk died"}
@@ -287,7 +287,7 @@ def test_form_error_names_the_field_and_keeps_what_was_typed(
     field = text.split(f'id="{where}"')[1]
     assert 'aria-invalid="true"' in field.split(">")[0]
     shown = html.unescape(field.split(f'id="{where}-bad"')[1].split("</p>")[0])
-    assert clean(answer.context["refused"].found)[1:] in shown
+    assert clean(answer.context["refused"].cause)[1:] in shown
     assert says in shown
     assert "\x1b" not in text
     for name, value in ({"typed_name": "replica-1", "reason": "disk died"} | given).items():

@@ -1,4 +1,4 @@
-"""The plan's page with more than one method: side by side, and a rebuild from a finished backup is asked for as it was shown."""
+"""The plan page compares methods; a request by archive reads the backup that was shown."""
 
 import pytest
 from django.test import Client
@@ -7,7 +7,7 @@ from django.utils.html import escape
 
 from dbops.engine.methods import METHODS
 from dbops.engine.states import RunStatus
-from dbops.lifecycle import backup_runs, rebuild_requests
+from dbops.lifecycle import backup_runs, starts
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Instance, InstanceState, Rebuild
 from dbops.operations.rebuilds import plan_rebuild
 from tests.app import rows
@@ -53,9 +53,7 @@ def test_request_by_archive_reads_the_backup_that_was_shown(operator: Client, mo
     assert backup_runs.runs_being_read() == {run.pk}
     entry = AuditEntry.objects.get(action="rebuild.requested")
     assert (entry.detail["method"], entry.detail["backup_run"]) == ("archive", run.pk)
-    assert [instance.name for instance, _ in rebuild_requests.claims_of(rebuild)] == [
-        "replica-1"
-    ]  # the source is not held
+    assert [instance.name for instance, _ in starts.claims_of(rebuild)] == ["replica-1"]  # the source is not held
 
 
 def test_request_is_refused_when_a_newer_backup_than_the_shown_one_exists(operator: Client) -> None:

@@ -29,7 +29,7 @@ from .test_plan_methods import able_to_unpack, finished
 
 pytestmark = pytest.mark.django_db
 
-BAD = {"code": "restore_test.tables", "found": "shop.orders: corrupt"}
+BAD = {"code": "restore_test.tables", "cause": "shop.orders: corrupt"}
 
 
 @pytest.fixture

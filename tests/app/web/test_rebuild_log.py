@@ -5,7 +5,6 @@ import re
 from typing import Any
 
 import pytest
-from dbops.queries.rebuilds.pages.log import LogFilter
 from django.db import connection
 from django.http import HttpResponse
 from django.test import Client
@@ -14,7 +13,8 @@ from django.utils import timezone
 
 from dbops.engine.states import Level
 from dbops.models import Rebuild, RebuildEvent
-from dbops.queries.rebuilds.pages import log as rebuild_log
+from dbops.queries.rebuilds import log as rebuild_log
+from dbops.queries.rebuilds.log import LogFilter
 from tests.app.factories import make_event, make_rebuild, make_trio
 from tests.hostile import PIECES
 

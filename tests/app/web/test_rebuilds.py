@@ -88,7 +88,7 @@ def test_page_shows_unknown_progress_as_unknown(viewer: Client, running: Rebuild
 
 def test_page_of_a_failed_rebuild_shows_its_error_and_outcome(viewer: Client, trio: Any) -> None:
     error = Refused(
-        "stream.truncated", "Streaming", found="Broken pipe", left="left-part", next_step="Try."
+        "stream.truncated", "Streaming", cause="Broken pipe", state="left-part", next_step="Try."
     ).as_record()
     rebuild = make_rebuild(
         target=trio[2],
@@ -196,13 +196,13 @@ def test_cancel_of_a_queued_rebuild_ends_it_at_once(operator: Client, running: R
     assert (marks(text, "no-offer"), "rollback" in text) == ([], False)
 
 
-def test_cancel_page_of_a_running_rebuild_tells_that_work_has_begun(operator: Client, running: Rebuild) -> None:
+def test_cancel_page_says_when_work_has_begun(operator: Client, running: Rebuild) -> None:
     assert marks(operator.get(f"/rebuilds/{running.pk}/cancel/").content.decode(), "begun") == ["yes"]
 
 
 def test_cancel_shows_its_refusal(operator: Client, running: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(**_: Any) -> None:
-        raise Refused("rebuild.ended", "Cancelling", found="ended")
+        raise Refused("rebuild.ended", "Cancelling", cause="ended")
 
     monkeypatch.setattr(view, "cancel_rebuild", refuse)
     answer = operator.post(f"/rebuilds/{running.pk}/cancel/")

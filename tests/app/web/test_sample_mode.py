@@ -22,7 +22,7 @@ def sample(settings: Any) -> None:
 
 
 @pytest.mark.usefixtures("sample")
-def test_every_page_is_marked(operator: Client) -> None:
+def test_sample_mode_marks_every_page(operator: Client) -> None:
     rows.make_fleet()
     for address in ("/", "/clusters/shop/", "/audit/", "/nothing-here/", "/inventory/"):
         page = operator.get(address).content.decode()
@@ -31,7 +31,7 @@ def test_every_page_is_marked(operator: Client) -> None:
     assert BAR in Client().get("/login/").content.decode()
 
 
-def test_real_pages_are_not_marked(operator: Client) -> None:
+def test_real_mode_marks_no_page(operator: Client) -> None:
     page = operator.get("/").content.decode()
     assert BAR not in page
     assert page.partition("<title>")[2].split()[0] != "Sample:"
@@ -52,7 +52,7 @@ def addresses(resolver: Any = None, prefix: str = "/") -> list[tuple[str, str]]:
 
 
 @pytest.mark.usefixtures("sample")
-def test_every_address_refuses_to_change_something(operator: Client) -> None:
+def test_sample_mode_refuses_every_change(operator: Client) -> None:
     asked = [(address, name) for address, name in addresses() if name not in ALLOWED]
     assert len(asked) > 40
     for address, name in asked:
@@ -62,13 +62,13 @@ def test_every_address_refuses_to_change_something(operator: Client) -> None:
 
 
 @pytest.mark.usefixtures("sample", "db")
-def test_a_host_that_reports_is_refused_in_its_words() -> None:
+def test_report_is_refused_in_sample_mode() -> None:
     answer = Client().post("/api/v1/backup-runs/one/start", {}, content_type="application/json")
     assert answer.json()["error"]["code"] == "sample.read_only"
 
 
 @pytest.mark.usefixtures("sample")
-def test_verbs_and_connections_refuse(olga: Any) -> None:
+def test_sample_mode_refuses_operations_and_connections(olga: Any) -> None:
     fleet = rows.make_fleet()
     instance = fleet["replica-1"]
     for act in (
@@ -83,13 +83,13 @@ def test_verbs_and_connections_refuse(olga: Any) -> None:
 
 
 @pytest.mark.usefixtures("sample")
-def test_files_are_marked_by_their_names(operator: Client) -> None:
+def test_sample_mode_marks_file_names(operator: Client) -> None:
     answer = operator.get("/inventory/export/")
     assert answer.headers["Content-Disposition"] == 'attachment; filename="sample-fleet.yaml"'
 
 
 @pytest.mark.usefixtures("sample")
-def test_nobody_misses_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_status_bars_are_empty_in_sample_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask() -> bool:
         raise AssertionError("Redis was asked")
 
@@ -97,6 +97,6 @@ def test_nobody_misses_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ProcessStatus(redis_answers=ask).bars() == []
 
 
-def test_a_page_without_clusters_links_to_the_sample(operator: Client, settings: Any) -> None:
+def test_empty_page_links_to_the_sample(operator: Client, settings: Any) -> None:
     settings.SAMPLE_URL = "http://127.0.0.1:8001/"
     assert 'href="http://127.0.0.1:8001/"' in operator.get("/").content.decode()

@@ -35,7 +35,7 @@ def form(**changes: str) -> dict[str, str]:
     return given | changes
 
 
-def test_an_operator_adds_a_schedule(operator: Client) -> None:
+def test_schedule_form_adds_a_schedule(operator: Client) -> None:
     make_trio()
     page = operator.get("/schedules/add/?instance=backup-1").content.decode()
     assert 'value="backup-1-nightly"' in page
@@ -67,7 +67,7 @@ def test_schedule_form_refuses_a_keep_count_of_zero(operator: Client) -> None:
     assert list(answer.context["form"].errors) == ["keep_count"]
 
 
-def test_what_is_wrong_stands_below_its_field_and_nothing_is_saved(operator: Client) -> None:
+def test_schedule_form_shows_errors_and_saves_nothing(operator: Client) -> None:
     make_trio()
     for field, value in (
         ("cron", "61 2 * * *"),
@@ -85,7 +85,7 @@ def test_what_is_wrong_stands_below_its_field_and_nothing_is_saved(operator: Cli
     assert not BackupSchedule.objects.exists()
 
 
-def test_due_times_are_shown_before_saving_without_javascript_too(operator: Client) -> None:
+def test_due_times_are_shown_before_saving(operator: Client) -> None:
     make_trio()
     answer = operator.post("/schedules/add/", form(action="show", name=""))
     assert answer.status_code == 200
@@ -109,19 +109,19 @@ def test_due_times_are_shown_before_saving_without_javascript_too(operator: Clie
         ("2026-10-20", "0 2 * * 1", ["03:00", "02:00"], []),
     ],
 )
-def test_due_times_name_a_near_change_of_the_clock(day: str, cron: str, change: list[str], times: list[str]) -> None:
+def test_due_times_name_a_near_clock_change(day: str, cron: str, change: list[str], times: list[str]) -> None:
     now = timezone.datetime.fromisoformat(f"{day}T12:00+00:00")
     told = due_times_of(cron, "Europe/Berlin", now).clock_change
     assert re.findall(r"\d\d:\d\d(?: CES?T)?", told) == [*change, *times]
 
 
-def test_no_change_of_the_clock_is_told_of_where_none_is_near() -> None:
+def test_due_times_have_no_clock_change_far_from_one() -> None:
     summer = timezone.datetime.fromisoformat("2026-06-01T12:00+00:00")
     assert due_times_of("0 2 * * *", "Europe/Berlin", summer).clock_change == ""
     assert due_times_of("0 2 * * *", "UTC", summer).clock_change == ""
 
 
-def test_what_was_learned_stands_beside_what_a_person_expects(operator: Client) -> None:
+def test_schedule_page_shows_learned_and_expected_duration(operator: Client) -> None:
     _, backup, _ = make_trio()
     row = make_schedule(backup, expected_seconds=60)
     for hours in range(1, 11):
@@ -134,7 +134,7 @@ def test_what_was_learned_stands_beside_what_a_person_expects(operator: Client) 
     assert "9 h 00 min" in page
 
 
-def test_a_change_is_saved_and_a_stale_page_is_refused(operator: Client) -> None:
+def test_schedule_form_saves_changes_and_refuses_a_stale_page(operator: Client) -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, "backup-1-nightly")
     page = operator.get("/schedules/backup-1-nightly/edit/").content.decode()
@@ -146,7 +146,7 @@ def test_a_change_is_saved_and_a_stale_page_is_refused(operator: Client) -> None
     assert BackupSchedule.objects.get().cron == "0 4 * * *"
 
 
-def test_switching_and_removing(operator: Client) -> None:
+def test_schedule_can_be_switched_and_removed(operator: Client) -> None:
     _, backup, _ = make_trio()
     row = make_schedule(backup)
     operator.post(f"/schedules/{row.name}/toggle/", {"to": "off"})
@@ -159,7 +159,7 @@ def test_switching_and_removing(operator: Client) -> None:
     assert not BackupSchedule.objects.exists()
 
 
-def test_a_backup_is_begun_from_the_list_and_once(operator: Client, viewer: Client) -> None:
+def test_run_backup_now_starts_once_from_the_list(operator: Client, viewer: Client) -> None:
     _, backup, _ = make_trio()
     make_schedule(backup, "ours", run_by="dbops", directory="/backups")
     make_schedule(backup, "theirs")
@@ -181,7 +181,7 @@ def test_a_backup_is_begun_from_the_list_and_once(operator: Client, viewer: Clie
     assert BackupRun.objects.count() == 1
 
 
-def test_viewers_see_the_list_and_change_nothing(viewer: Client, victor: User) -> None:
+def test_schedule_list_is_read_only_for_viewers(viewer: Client, victor: User) -> None:
     _, backup, _ = make_trio()
     row = make_schedule(backup)
     listed = viewer.get("/schedules/").content.decode()
@@ -192,9 +192,7 @@ def test_viewers_see_the_list_and_change_nothing(viewer: Client, victor: User) -
     assert viewer.post(f"/schedules/{row.name}/toggle/", {"to": "off"}).status_code == 403
 
 
-def test_the_list_takes_as_many_queries_however_many_there_are(
-    operator: Client, django_assert_num_queries: object
-) -> None:
+def test_schedule_list_takes_a_fixed_number_of_queries(operator: Client, django_assert_num_queries: object) -> None:
     _, backup, _ = make_trio()
     for number in range(12):
         row = make_schedule(backup, f"s-{number}")

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 class TestStartView:
     """Each person begins with the filters that they have kept."""
 
-    def test_it_is_kept_for_one_person_and_forgotten(self, operator: Client, viewer: Client) -> None:
+    def test_default_view_is_saved_per_user_and_reset(self, operator: Client, viewer: Client) -> None:
         make_trio()
         sent = {"text": "shöp & co", "show": "trouble"}
         kept = viewer.post("/default-view/", sent)
@@ -27,11 +27,11 @@ class TestStartView:
         assert viewer.get("/").status_code == 200
         assert not DefaultView.objects.exists()
 
-    def test_what_is_kept_has_room_in_every_database(self, viewer: Client) -> None:
+    def test_default_view_fits_the_column(self, viewer: Client) -> None:
         make_trio()
         viewer.post("/default-view/", {"text": "\U0001f42c" * 500, "show": "running"})
         assert len(DefaultView.objects.get().query) <= 1000
         assert viewer.get("/", follow=True).status_code == 200
 
-    def test_it_takes_a_post(self, viewer: Client) -> None:
+    def test_default_view_accepts_post_only(self, viewer: Client) -> None:
         assert viewer.get("/default-view/").status_code == 405

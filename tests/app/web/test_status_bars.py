@@ -1,4 +1,4 @@
-"""The bars that tell of workers, beat and Redis: true, in time, cheap, and never shown falsely."""
+"""Status bars for workers, beat and Redis: correct, timely and cheap."""
 
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
@@ -35,18 +35,18 @@ def told(reported: dict[str, datetime], *, web_since: float = 3600, redis_away: 
         (-5, -5, []),  # a clock that is ahead
     ],
 )
-def test_what_is_silent_is_told(beat: float, worker: float, expected: list[str]) -> None:
+def test_bars_name_silent_processes(beat: float, worker: float, expected: list[str]) -> None:
     assert told({"beat": ago(beat), "worker": ago(worker)}) == expected
 
 
-def test_a_fresh_installation_has_its_grace() -> None:
+def test_bars_have_a_grace_period_after_installation() -> None:
     assert told({}, web_since=59) == []
     assert told({}, web_since=61) == ["beat.away"]
     assert told({"beat": ago(1)}, web_since=59) == []
     assert told({"beat": ago(1)}, web_since=61) == ["worker.away"]
 
 
-def test_without_redis_the_others_silence_is_no_news() -> None:
+def test_bars_name_only_redis_when_it_is_unreachable() -> None:
     assert told({"beat": ago(99), "worker": ago(99)}, redis_away=12) == ["redis.away"]
 
 
@@ -68,7 +68,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     return Asked()
 
 
-def test_many_viewers_ask_once(asked: Asked) -> None:
+def test_bars_query_once_for_many_viewers(asked: Asked) -> None:
     for _ in range(100):
         asked.standing.bars()
     assert asked.reads == 1
@@ -77,7 +77,7 @@ def test_many_viewers_ask_once(asked: Asked) -> None:
     assert asked.reads == 2
 
 
-def test_redis_is_away_since_it_was_first_missed_and_then_there_again(asked: Asked) -> None:
+def test_redis_bar_begins_at_the_first_failure_and_ends(asked: Asked) -> None:
     asked.answers = False
     first = asked.standing.bars()
     asked.time = 6.0
@@ -86,7 +86,7 @@ def test_redis_is_away_since_it_was_first_missed_and_then_there_again(asked: Ask
     assert asked.standing.bars() == []
 
 
-def test_a_database_that_is_away_is_not_asked_by_everybody_at_once(asked: Asked) -> None:
+def test_bars_read_an_unreachable_database_once(asked: Asked) -> None:
     def fails() -> dict[str, datetime]:
         asked.reads += 1
         raise OSError("away")
@@ -113,7 +113,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Iterator[Say]:
 
 
 @pytest.mark.parametrize("page", ["/", "/rebuilds/", "/audit/", "/queue/", "/schedules/", "/backups/"])
-def test_every_page_shows_the_bar(viewer: Client, say: Say, page: str) -> None:
+def test_every_page_shows_the_bars(viewer: Client, say: Say, page: str) -> None:
     assert 'id="bar-' not in viewer.get(page).content.decode()
     say(status_bars._worker_away)
     text = " ".join(viewer.get(page).content.decode().split())
@@ -125,13 +125,13 @@ def test_every_page_shows_the_bar(viewer: Client, say: Say, page: str) -> None:
     assert "<code>worker.away</code>" in text
 
 
-def test_the_bar_costs_no_query_while_it_is_fresh(viewer: Client, say: Say, django_assert_num_queries: Any) -> None:
+def test_bars_take_no_query_while_fresh(viewer: Client, say: Say, django_assert_num_queries: Any) -> None:
     say(status_bars._redis_away)
     with django_assert_num_queries(3):  # session, user, groups
         assert "<code>redis.away</code>" in viewer.get("/status/").content.decode()
 
 
-def test_one_query_when_it_is_not(
+def test_bars_take_one_query_when_stale(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
     monkeypatch.setattr(ProcessStatus, "is_fresh", False)
@@ -144,7 +144,7 @@ def test_one_query_when_it_is_not(
     monkeypatch.setattr(status_bars.standing, "found", [])
 
 
-def test_a_page_that_shows_it_already_is_told_nothing_new(viewer: Client, say: Say) -> None:
+def test_status_poll_answers_204_when_nothing_changed(viewer: Client, say: Say) -> None:
     say(status_bars._beat_away)
     address = viewer.get("/status/").content.decode().split('hx-get="')[1].split('"')[0]
     assert viewer.get(address).status_code == 204
@@ -155,7 +155,7 @@ def test_a_page_that_shows_it_already_is_told_nothing_new(viewer: Client, say: S
     assert viewer.get("/status/?shown=").status_code == 204
 
 
-def test_a_page_whose_session_has_ended_says_so_and_stays(client: Client, db: None, say: Say) -> None:
+def test_status_poll_marks_a_logged_out_page(client: Client, db: None, say: Say) -> None:
     say(status_bars._worker_away)
     answer = client.get("/status/?shown=")
     text = answer.content.decode()
@@ -165,7 +165,7 @@ def test_a_page_whose_session_has_ended_says_so_and_stays(client: Client, db: No
     assert client.get("/status/?shown=logged-out").status_code == 204
 
 
-def test_a_stranger_is_told_nothing(stranger: Client, say: Say) -> None:
+def test_status_poll_answers_204_without_permission(stranger: Client, say: Say) -> None:
     say(status_bars._worker_away)
     assert stranger.get("/status/").status_code == 204
     assert "worker.away" not in stranger.get("/").content.decode()

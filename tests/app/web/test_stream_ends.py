@@ -61,7 +61,9 @@ def test_each_end_shows_host_command_exit_status_and_output(viewer: Client, fail
 
 
 def test_error_is_shown_above_both_ends(viewer: Client, failed: Rebuild) -> None:
-    Rebuild.objects.update(error={"code": "stream.killed", "who": "host", "doing": "Copying", "next": "next-part"})
+    Rebuild.objects.update(
+        error={"code": "stream.killed", "who": "host", "operation": "Copying", "next_step": "next-part"}
+    )
     text = viewer.get(f"/rebuilds/{failed.pk}/").content.decode()
     assert text.index("next-part") < text.index('id="ends-title"') < text.index('id="steps-title"')
     assert text.count("(42)") == 1, "the same lines are not shown twice"
@@ -116,7 +118,7 @@ def test_ended_names_no_signal_for_other_statuses() -> None:
     assert not re.search(r"\d", ended(None))
 
 
-def test_ssh_ended_tells_255_from_the_status_of_the_source() -> None:
+def test_ssh_ended_separates_255_from_the_status_of_the_source() -> None:
     assert ssh_ended(255).startswith("255: ")
     assert ssh_ended(1).startswith("1: ")
     assert ssh_ended(1).removeprefix("1") == ssh_ended(137).removeprefix("137")

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import BarKind, Timeline, TimelineBar
-from dbops.web.charts.timeline import calendar_row, words
+from dbops.web.charts.timeline import calendar_row, hours, strip, words
 
 MIDNIGHT = datetime(2026, 3, 4, tzinfo=UTC)
 
@@ -28,18 +28,18 @@ def line(*free: Interval, end: datetime, now: datetime = MIDNIGHT) -> Timeline:
         ((Interval(at(7, 36), at(10, 34)), Interval(at(10, 35), at(24))), ["07:36", "10:34", "10:35", "24:00"]),
     ],
 )
-def test_what_lies_within_one_minute_is_no_end_of_a_free_slot(free: tuple[Interval, ...], times: list[str]) -> None:
+def test_words_ignore_a_slot_end_within_one_minute(free: tuple[Interval, ...], times: list[str]) -> None:
     with timezone.override(UTC):
         assert re.findall(r"\d\d:\d\d", words(line(*free, end=at(24)))) == times
 
 
-def test_slots_of_several_days_name_their_days() -> None:
+def test_words_name_the_days_of_several_days() -> None:
     slots = Interval(at(1), at(23, 59, 10)), Interval(at(23, 59, 50), at(30))
     with timezone.override(UTC):
         assert re.findall(r"[A-Z]\w\w \d\d:\d\d", words(line(*slots, end=at(48)))) == ["Wed 01:00", "Thu 06:00"]
 
 
-def test_a_job_without_a_known_end_is_drawn_up_to_now_and_maintenance_to_the_edge() -> None:
+def test_bars_without_end_are_drawn_to_now_and_maintenance_to_the_edge() -> None:
     day = Interval(at(0), at(24))
     bars = tuple(
         TimelineBar(kind, "backup-1", Interval(at(6), at(24)), kind.value, "running", is_open=True)
@@ -54,3 +54,15 @@ def test_a_job_without_a_known_end_is_drawn_up_to_now_and_maintenance_to_the_edg
     assert widths == {"backup": "25.000%", "maintenance": "75.000%"}
     assert all("bar-open" in shape.css for shape in drawn)
     assert all(len(re.findall(r"\d\d:\d\d", shape.title)) == 1 for shape in drawn), "a start and no end"
+
+
+def test_dense_strip_keeps_its_bars_inside_and_has_no_hours() -> None:
+    day = Interval(at(0), at(24))
+    bars = tuple(TimelineBar(BarKind.BACKUP, "b", Interval(at(6), at(8)), f"run {number}") for number in range(5))
+    line = Timeline(day, at(12), bars, (), (), ())
+    dense, loose = (strip(line, name="shop", is_dense=is_dense) for is_dense in (True, False))
+    assert dense.height < loose.height
+    assert all(shape.y + shape.height <= dense.height for shape in dense.shapes)
+    assert not any(hour.label for hour in dense.hours)
+    with timezone.override(UTC):
+        assert re.findall(r">(\d\d)<", hours(line)) == [hour.label for hour in loose.hours]

@@ -91,7 +91,7 @@ def stored() -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_the_same_numbers_with_and_without_counted_days(seed: int) -> None:
+def test_numbers_are_equal_with_and_without_counted_days(seed: int) -> None:
     dice = random.Random(seed)
     clusters = [history(f"c{number}", dice) for number in range(3)]
     keys = [cluster.pk for cluster in clusters]
@@ -110,7 +110,7 @@ def test_the_same_numbers_with_and_without_counted_days(seed: int) -> None:
         assert all(sum(found[key].values()) for key in keys) or period.seconds < 86400
 
 
-def test_counted_day_by_day_or_at_once_is_the_same() -> None:
+def test_count_days_is_equal_day_by_day_or_at_once() -> None:
     cluster = history("shop", random.Random(3))
     for day in range(25, 0, -1):
         availability_rollup.count_days(ago(24 * day))
@@ -124,7 +124,7 @@ def test_counted_day_by_day_or_at_once_is_the_same() -> None:
     assert CountedDays.objects.get().until == NOW.date()
 
 
-def test_today_is_not_counted_and_a_second_call_does_nothing(django_assert_num_queries: Any) -> None:
+def test_count_days_omits_today_and_is_idempotent(django_assert_num_queries: Any) -> None:
     history("shop", random.Random(4))
     assert availability_rollup.count_days(NOW) == 1
     assert not GapDay.objects.filter(day__gte=NOW.date()).exists()
@@ -132,7 +132,7 @@ def test_today_is_not_counted_and_a_second_call_does_nothing(django_assert_num_q
         assert availability_rollup.count_days(NOW) == 0
 
 
-def test_who_counted_while_the_past_changed_keeps_nothing(monkeypatch: Any) -> None:
+def test_count_days_keeps_nothing_when_the_past_changes(monkeypatch: Any) -> None:
     cluster = history("shop", random.Random(5))
     real = availability_rollup.records
 
@@ -148,7 +148,7 @@ def test_who_counted_while_the_past_changed_keeps_nothing(monkeypatch: Any) -> N
     assert availability_rollup.count_days(NOW) == 1
 
 
-def test_other_rules_count_all_days_anew() -> None:
+def test_count_days_recounts_after_a_rule_change() -> None:
     history("shop", random.Random(6))
     availability_rollup.count_days(NOW)
     CountedDays.objects.update(rules=RULES + 1)
@@ -186,7 +186,7 @@ class TestThePastChanges:
     def until(self) -> date:
         return CountedDays.objects.get().until
 
-    def test_a_run_whose_end_became_known_late(self, trio: Any) -> None:
+    def test_late_end_of_a_run_recounts_its_days(self, trio: Any) -> None:
         run = make_run(trio[1], started_at=ago(100), origin="reported")
         availability_rollups.recount([run.instance.cluster_id], ago(100), NOW)
         availability_rollup.count_days(NOW)
@@ -199,22 +199,22 @@ class TestThePastChanges:
         assert after[blocked] == 3 * 3600 * 10**6
         assert after == judged(trio[1].cluster_id, Interval(ago(120), NOW))
 
-    def test_a_run_that_ends_now(self, trio: Any) -> None:
+    def test_end_of_a_run_now_recounts_nothing(self, trio: Any) -> None:
         run = make_run(trio[1], started_at=ago(100), origin="reported")
         lifecycle.external_runs.end_unknown(run, NOW, "gone")
         assert self.until() == NOW.date()
 
-    def test_an_instance_that_left_after_days_of_silence(self, trio: Any) -> None:
+    def test_removal_of_a_silent_instance_recounts_its_days(self, trio: Any) -> None:
         InstanceState.objects.filter(instance=trio[2]).update(observed_at=ago(80))
         instance_periods.end_periods(InstanceState.objects.filter(instance=trio[2]))
         assert self.until() == ago(80).date()
 
-    def test_a_cluster_that_is_younger_than_its_first_fact(self, trio: Any) -> None:
+    def test_recount_before_the_first_fact_moves_the_mark(self, trio: Any) -> None:
         availability_rollups.recount([trio[0].cluster_id], FIRST - timedelta(days=9), NOW)
         mark = CountedDays.objects.get()
         assert mark.since == mark.until == (FIRST - timedelta(days=9)).date()
 
-    def test_an_instance_that_goes_by_another_name(self, trio: Any) -> None:
+    def test_rename_of_an_instance_keeps_its_periods(self, trio: Any) -> None:
         trio[2].name = "replica-9"
         trio[2].save()
         instance_periods.rename_periods(trio[2])

@@ -1,4 +1,4 @@
-"""Driving a backup run: how its job, failures, silence and cancels become its end. The host is played, the rows are real."""
+"""Driving a backup run to its end. The host is a stand-in, the rows are real."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +23,7 @@ from tests.fakes import running, vanished
 pytestmark = pytest.mark.django_db
 
 
-def test_a_run_that_is_whole_is_published_and_its_hold_goes(played: Played, schedule: BackupSchedule) -> None:
+def test_complete_backup_is_published_and_releases_its_lock(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running(), running())
     drive(run)
@@ -38,7 +38,7 @@ def test_a_run_that_is_whole_is_published_and_its_hold_goes(played: Played, sche
     assert run.lease_owner == ""
 
 
-def test_a_second_message_and_a_dead_worker_start_no_second_job(played: Played, schedule: BackupSchedule) -> None:
+def test_driver_starts_no_second_job_after_a_repeat_or_a_crash(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running())
     drive(run)
@@ -51,9 +51,7 @@ def test_a_second_message_and_a_dead_worker_start_no_second_job(played: Played, 
     assert backups.tick(run.pk) is False
 
 
-def test_a_host_that_was_restarted_fails_the_run_and_its_partial_file_goes(
-    played: Played, schedule: BackupSchedule
-) -> None:
+def test_host_restart_fails_the_run_and_removes_its_partial_file(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running(), vanished())
     end(run)
@@ -62,7 +60,7 @@ def test_a_host_that_was_restarted_fails_the_run_and_its_partial_file_goes(
     assert not Hold.objects.exists()
 
 
-def test_a_silent_host_is_lost_keeps_its_hold_and_its_answer_brings_it_back(
+def test_silent_host_makes_the_run_lost_and_its_answer_restores_it(
     played: Played, schedule: BackupSchedule, settings: Any
 ) -> None:
     settings.LOST_AFTER_SECONDS = -1
@@ -78,7 +76,7 @@ def test_a_silent_host_is_lost_keeps_its_hold_and_its_answer_brings_it_back(
     assert end(run).status == "succeeded"
 
 
-def test_a_host_that_is_silent_before_anything_was_started_ends_the_run(
+def test_silent_host_fails_the_run_before_anything_started(
     played: Played, schedule: BackupSchedule, settings: Any
 ) -> None:
     run = begun(schedule)
@@ -89,16 +87,16 @@ def test_a_host_that_is_silent_before_anything_was_started_ends_the_run(
     assert (run.error["code"], Hold.objects.count(), played.host.order) == ("probe.incomplete", 0, [])
 
 
-def test_a_refusal_of_the_host_fails_the_run_with_its_advice(played: Played, schedule: BackupSchedule) -> None:
+def test_refusal_of_the_host_fails_the_run_with_its_advice(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     said = "zstd is not installed"
     refused = replace(samples.state(), exit_status=65, stages={}, tails={"out": f"REFUSED: {said}"})
     played.play(running(), refused)
     end(run)
-    assert (run.status, run.error["code"], run.error["found"]) == ("failed", "backup.refused", said)
+    assert (run.status, run.error["code"], run.error["cause"]) == ("failed", "backup.refused", said)
 
 
-def test_an_error_that_nobody_foresaw_is_ours(
+def test_unexpected_error_fails_the_run_as_bug(
     played: Played, schedule: BackupSchedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: Any) -> None:
@@ -110,7 +108,7 @@ def test_an_error_that_nobody_foresaw_is_ours(
     assert (run.status, run.error["code"], run.error["who"]) == ("failed", "bug", "dbops")
 
 
-def test_a_database_that_goes_away_ends_the_tick_and_never_the_run(
+def test_database_error_ends_the_tick_and_not_the_run(
     played: Played, schedule: BackupSchedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def away(_: Any) -> None:
@@ -122,7 +120,7 @@ def test_a_database_that_goes_away_ends_the_tick_and_never_the_run(
     assert run.error == {}
 
 
-def test_stopping_a_run_removes_its_file(played: Played, schedule: BackupSchedule) -> None:
+def test_stop_of_a_run_removes_its_file(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running())
     drive(run)
@@ -135,9 +133,7 @@ def test_stopping_a_run_removes_its_file(played: Played, schedule: BackupSchedul
     assert actions == ["backup.started", "backup.stop_requested", "backup.cancelled"]
 
 
-def test_a_stop_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(
-    played: Played, schedule: BackupSchedule
-) -> None:
+def test_stop_of_a_run_waits_for_a_silent_host(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running())
     drive(run)
@@ -149,9 +145,7 @@ def test_a_stop_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(
     assert end(run).status == "cancelled"
 
 
-def test_a_stop_of_a_lost_run_does_not_say_that_its_host_answers(
-    played: Played, schedule: BackupSchedule, settings: Any
-) -> None:
+def test_stop_of_a_lost_run_does_not_mark_it_found(played: Played, schedule: BackupSchedule, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
     run = begun(schedule)
     played.play(running())
@@ -166,7 +160,7 @@ def test_a_stop_of_a_lost_run_does_not_say_that_its_host_answers(
     assert AuditEntry.objects.filter(action="backup.found_again").count() == 1
 
 
-def test_a_lost_run_that_asked_for_nothing_is_stopped_without_its_host(
+def test_lost_run_without_a_job_is_stopped_without_its_host(
     played: Played, schedule: BackupSchedule, settings: Any
 ) -> None:
     settings.LOST_AFTER_SECONDS = -1
@@ -179,9 +173,7 @@ def test_a_lost_run_that_asked_for_nothing_is_stopped_without_its_host(
     assert (run.unreachable_since, Hold.objects.count()) == (None, 0)
 
 
-def test_a_lost_run_is_given_up_and_the_next_one_cleans_up_after_it(
-    played: Played, schedule: BackupSchedule, settings: Any
-) -> None:
+def test_force_failed_run_is_cleaned_up_by_the_next(played: Played, schedule: BackupSchedule, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
     run = begun(schedule)
     played.play(running())
@@ -205,7 +197,7 @@ def test_a_lost_run_is_given_up_and_the_next_one_cleans_up_after_it(
     assert [job.state.status for job in played.host.order] == ["ended", "running"]
 
 
-def test_no_password_is_kept(played: Played, schedule: BackupSchedule) -> None:
+def test_passwords_are_never_stored(played: Played, schedule: BackupSchedule) -> None:
     run = begun(schedule)
     played.play(running())
     drive(run)
@@ -217,7 +209,7 @@ def test_no_password_is_kept(played: Played, schedule: BackupSchedule) -> None:
 # ---- verbs -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_asked_for_once(played: Played, schedule: BackupSchedule) -> None:
+def test_run_backup_now_is_refused_while_one_is_active(played: Played, schedule: BackupSchedule) -> None:
     run = run_now(schedule, operator(), "upgrade")
     assert (run.status, run.requested_by, run.due_at) == ("queued", operator(), None)
     with pytest.raises(Refused) as caught:
@@ -226,7 +218,7 @@ def test_a_run_is_asked_for_once(played: Played, schedule: BackupSchedule) -> No
     assert AuditEntry.objects.get().reason == "upgrade"
 
 
-def test_verbs_refuse_what_they_must(played: Played, schedule: BackupSchedule) -> None:
+def test_backup_operations_refuse_bad_requests(played: Played, schedule: BackupSchedule) -> None:
     viewer = rows.viewer()
     run = make_run(schedule)
     external = make_schedule(schedule.instance, "theirs", run_by="external")
@@ -247,9 +239,9 @@ def test_verbs_refuse_what_they_must(played: Played, schedule: BackupSchedule) -
     assert BackupRun.objects.get(pk=run.pk).status == "queued"
 
 
-def test_a_queued_run_is_cancelled_at_once(played: Played, schedule: BackupSchedule) -> None:
+def test_cancel_of_a_queued_run_is_immediate(played: Played, schedule: BackupSchedule) -> None:
     run = make_run(schedule)
     stop_run(run, operator(), "not tonight")
     assert (run.status, run.finished_at is not None) == ("cancelled", True)
     assert scheduler.start_what_can() == []
-    assert backup_runs.due_runs(timezone.now()) == []
+    assert backup_runs.due(timezone.now()) == []

@@ -7,7 +7,7 @@ import pytest
 from django.utils import timezone
 
 from dbops.engine.states import FINAL, Level, Status, StepState
-from dbops.lifecycle import cleanups, leases, rebuild_driver, rebuild_requests
+from dbops.lifecycle import cleanups, leases, rebuild_driver, starts
 from dbops.lifecycle.cleanups import HOUR_SECONDS, LATER_SECONDS, SOON_SECONDS
 from dbops.lifecycle.leases import LeaseLost
 from dbops.lifecycle.rebuild_driver import RebuildUpdate, end_step, finish
@@ -40,7 +40,7 @@ def fresh(rebuild: Rebuild) -> Rebuild:
     return Rebuild.objects.get(pk=rebuild.pk)
 
 
-def test_giving_up_frees_everything_and_asks_for_a_sweep(trio: Any) -> None:
+def test_force_fail_releases_locks_and_requests_a_sweep(trio: Any) -> None:
     rebuild = make_lost(trio)
     assert cleanups.force_fail(rebuild, "olga")
     found = fresh(rebuild)
@@ -55,7 +55,7 @@ def test_giving_up_frees_everything_and_asks_for_a_sweep(trio: Any) -> None:
     assert AuditEntry.objects.get().action == "rebuild.failed"
 
 
-def test_no_step_of_it_seems_to_go_on(trio: Any) -> None:
+def test_force_fail_ends_every_step(trio: Any) -> None:
     rebuild = make_lost(trio)
     for position, state in enumerate((StepState.DONE, StepState.SKIPPED, StepState.RUNNING)):
         rebuild.steps.filter(position=position).update(state=state)
@@ -66,7 +66,7 @@ def test_no_step_of_it_seems_to_go_on(trio: Any) -> None:
     assert rebuild.steps.get(position=2).finished_at == fresh(rebuild).finished_at
 
 
-def test_a_driver_at_work_loses_its_lease_and_writes_nothing_more(trio: Any) -> None:
+def test_force_fail_takes_the_lease_from_a_driver(trio: Any) -> None:
     rebuild = make_lost(trio)
     lease = rebuild_driver.take_lease(rebuild.pk)
     assert lease
@@ -76,7 +76,7 @@ def test_a_driver_at_work_loses_its_lease_and_writes_nothing_more(trio: Any) -> 
     assert not leases.renew(lease)
     event = RebuildEvent(rebuild=rebuild, at=timezone.now(), level=Level.INFO, text="too late")
     for write in (
-        lambda: rebuild_driver.heartbeat_rebuild(lease, RebuildUpdate(events=[event]), {"late": True}),
+        lambda: rebuild_driver.heartbeat(lease, RebuildUpdate(events=[event]), {"late": True}),
         lambda: end_step(lease, "stream", StepState.DONE, {}, RebuildUpdate(events=[event]), {"late": True}),
         lambda: finish(lease, Status.SUCCEEDED, "done"),
         lambda: leases.mark_reachable(lease),
@@ -91,14 +91,14 @@ def test_a_driver_at_work_loses_its_lease_and_writes_nothing_more(trio: Any) -> 
     assert rebuild_driver.take_lease(rebuild.pk) is None
 
 
-def test_the_target_can_be_rebuilt_after_giving_up(trio: Any) -> None:
+def test_target_can_be_rebuilt_after_force_fail(trio: Any) -> None:
     cleanups.force_fail(make_lost(trio), "olga")
     newer = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
-    assert rebuild_requests.start(newer) == ""
+    assert starts.start(newer) == ""
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status is not Status.LOST])
-def test_what_is_not_lost_is_not_given_up(trio: Any, status: Status) -> None:
+def test_force_fail_ignores_a_rebuild_that_is_not_lost(trio: Any, status: Status) -> None:
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=status)
     before = Rebuild.objects.values().get()
     assert not cleanups.force_fail(rebuild, "olga")
@@ -106,14 +106,14 @@ def test_what_is_not_lost_is_not_given_up(trio: Any, status: Status) -> None:
     assert not RebuildEvent.objects.exists()
 
 
-def test_the_second_of_two_who_give_up_changes_nothing(trio: Any) -> None:
+def test_second_force_fail_changes_nothing(trio: Any) -> None:
     rebuild = make_lost(trio)
     assert [cleanups.force_fail(rebuild, name) for name in ("olga", "oscar")] == [True, False]
     assert "olga" in fresh(rebuild).outcome
     assert AuditEntry.objects.count() == 1
 
 
-def test_a_sweep_is_claimed_once(trio: Any) -> None:
+def test_sweep_is_claimed_once(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio)
     assert cleanups.claim_sweep(rebuild.pk) == rebuild
     assert cleanups.claim_sweep(rebuild.pk) is None
@@ -124,7 +124,7 @@ def test_a_sweep_is_claimed_once(trio: Any) -> None:
     ("ended_seconds_ago", "wait_seconds"),
     [(5, SOON_SECONDS), (HOUR_SECONDS - 60, SOON_SECONDS), (HOUR_SECONDS + 60, LATER_SECONDS)],
 )
-def test_the_wait_between_tries_grows(trio: Any, ended_seconds_ago: float, wait_seconds: float) -> None:
+def test_sweep_delay_grows(trio: Any, ended_seconds_ago: float, wait_seconds: float) -> None:
     rebuild = ended_with_a_sweep(trio, ended_seconds_ago=ended_seconds_ago)
     before = timezone.now()
     assert cleanups.claim_sweep(rebuild.pk)
@@ -136,7 +136,7 @@ def test_the_wait_between_tries_grows(trio: Any, ended_seconds_ago: float, wait_
 
 
 @pytest.mark.parametrize("held", [1, 2])
-def test_a_rebuild_that_holds_either_instance_comes_first(trio: Any, held: int) -> None:
+def test_sweep_waits_for_a_rebuild_with_a_lock(trio: Any, held: int) -> None:
     rebuild = ended_with_a_sweep(trio)
     newer = make_rebuild(target=trio[2], source=trio[1])
     hold = Hold.objects.create(instance=trio[held], rebuild=newer, purpose="source", taken_at=timezone.now())
@@ -146,26 +146,26 @@ def test_a_rebuild_that_holds_either_instance_comes_first(trio: Any, held: int) 
     assert cleanups.claim_sweep(rebuild.pk) == rebuild
 
 
-def test_a_hold_on_another_instance_is_no_matter(trio: Any) -> None:
+def test_sweep_ignores_a_lock_on_another_instance(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio)
     Hold.objects.create(instance=trio[0], rebuild=rebuild, purpose="source", taken_at=timezone.now())
     assert cleanups.claim_sweep(rebuild.pk) == rebuild
 
 
 @pytest.mark.parametrize("status", [status for status in Status if status not in FINAL])
-def test_what_has_not_ended_is_not_swept(trio: Any, status: Status) -> None:
+def test_sweep_ignores_unended_rebuilds(trio: Any, status: Status) -> None:
     rebuild = ended_with_a_sweep(trio, status=status)
     assert cleanups.sweeps_due(timezone.now()) == []
     assert cleanups.claim_sweep(rebuild.pk) is None
 
 
-def test_what_is_not_due_is_not_claimed(trio: Any) -> None:
+def test_claim_sweep_refuses_when_not_due(trio: Any) -> None:
     later = ended_with_a_sweep(trio, sweep_due_at=timezone.now() + timedelta(seconds=60))
     clean = ended_with_a_sweep(trio, sweep_due_at=None)
     assert [cleanups.claim_sweep(item.pk) for item in (later, clean)] == [None, None]
 
 
-def test_a_sweep_without_success_keeps_its_memory_and_is_tried_again(trio: Any) -> None:
+def test_failed_sweep_is_repeated(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio, outcome="unknown")
     cleanups.claim_sweep(rebuild.pk)
     cleanups.end_sweep(rebuild, {"jobs_ended": True}, "")
@@ -176,7 +176,7 @@ def test_a_sweep_without_success_keeps_its_memory_and_is_tried_again(trio: Any) 
     assert not AuditEntry.objects.exists()
 
 
-def test_a_sweep_that_is_done_brings_the_outcome_up_to_date_and_keeps_the_status(trio: Any) -> None:
+def test_end_sweep_updates_the_outcome_and_keeps_the_status(trio: Any) -> None:
     rebuild = ended_with_a_sweep(trio, outcome="nothing is known")
     cleanups.claim_sweep(rebuild.pk)
     cleanups.end_sweep(rebuild, {"source_closed": True}, "as before")

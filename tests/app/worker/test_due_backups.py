@@ -27,7 +27,7 @@ def runs() -> list[tuple[str, datetime | None]]:
     return list(BackupRun.objects.order_by("due_at").values_list("status", "due_at"))
 
 
-def test_a_run_is_queued_once_at_its_due_time_and_the_next_one_is_known(backup: Instance) -> None:
+def test_queue_due_queues_once_and_sets_the_next_time(backup: Instance) -> None:
     schedule = make_schedule(backup, next_due_at=DUE)
     assert due_backups.queue_due(DUE - timedelta(seconds=1)) == []
     (pk,) = due_backups.queue_due(DUE)
@@ -38,9 +38,7 @@ def test_a_run_is_queued_once_at_its_due_time_and_the_next_one_is_known(backup: 
     assert schedule.next_due_at == DUE + timedelta(days=1)
 
 
-def test_a_second_delivery_that_has_read_the_same_schedule_writes_nothing(
-    backup: Instance, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_queue_due_writes_nothing_for_a_stale_schedule(backup: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     schedule = make_schedule(backup, next_due_at=DUE)
     stale = BackupSchedule.objects.get(pk=schedule.pk)
     due_backups.queue_due(DUE)
@@ -49,7 +47,7 @@ def test_a_second_delivery_that_has_read_the_same_schedule_writes_nothing(
     assert len(runs()) == 1
 
 
-def test_after_a_long_downtime_one_run_is_caught_up_on_and_the_others_are_missed(backup: Instance) -> None:
+def test_queue_due_catches_up_one_run_and_marks_others_missed(backup: Instance) -> None:
     make_schedule(backup, next_due_at=DUE)
     assert len(due_backups.queue_due(DUE + timedelta(days=4, hours=2))) == 1
     assert runs() == [("missed", DUE + timedelta(days=day)) for day in range(4)] + [("queued", DUE + timedelta(days=4))]
@@ -59,7 +57,7 @@ def test_after_a_long_downtime_one_run_is_caught_up_on_and_the_others_are_missed
     assert missed.events.count() == 1
 
 
-def test_what_was_missed_is_in_the_audit_log_after_all_else(backup: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_queue_due_writes_audit_entries_last(backup: Instance, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each missed run, and the one that still waited; nothing is written after the first entry but entries."""
     schedule = make_schedule(backup, next_due_at=DUE)
     waiting = make_run(schedule, due_at=DUE - timedelta(days=1))
@@ -78,7 +76,7 @@ def test_what_was_missed_is_in_the_audit_log_after_all_else(backup: Instance, mo
     assert [sql for sql in written[first:] if "dbops_audit" not in sql] == []
 
 
-def test_a_year_of_downtime_writes_no_flood_of_rows(backup: Instance) -> None:
+def test_queue_due_is_bounded_after_a_year_of_downtime(backup: Instance) -> None:
     make_schedule(backup, next_due_at=DUE, cron="*/5 * * * *")
     due_backups.queue_due(DUE + timedelta(days=30))
     assert BackupRun.objects.count() == due_backups.MISSED_ROWS + 1
@@ -87,7 +85,7 @@ def test_a_year_of_downtime_writes_no_flood_of_rows(backup: Instance) -> None:
     assert without_row in BackupRun.objects.filter(status="missed")[0].outcome
 
 
-def test_while_one_waits_the_newer_takes_its_place_in_the_line(backup: Instance) -> None:
+def test_queue_due_replaces_a_waiting_run_in_its_position(backup: Instance) -> None:
     schedule = make_schedule(backup, next_due_at=DUE)
     waiting = make_run(schedule, due_at=DUE - timedelta(days=1), waiting_for="rebuild 7")
     (pk,) = due_backups.queue_due(DUE)
@@ -98,7 +96,7 @@ def test_while_one_waits_the_newer_takes_its_place_in_the_line(backup: Instance)
     assert (newer.status, newer.due_at, newer.queued_at) == ("queued", DUE, waiting.queued_at)
 
 
-def test_one_that_runs_is_left_alone_and_the_next_waits_for_it(backup: Instance) -> None:
+def test_queue_due_keeps_a_running_run_and_queues_the_next(backup: Instance) -> None:
     schedule = make_schedule(backup, next_due_at=DUE)
     running = make_run(schedule, RunStatus.RUNNING, due_at=DUE - timedelta(days=1))
     assert len(due_backups.queue_due(DUE)) == 1
@@ -106,7 +104,7 @@ def test_one_that_runs_is_left_alone_and_the_next_waits_for_it(backup: Instance)
     assert running.status == "running"
 
 
-def test_a_schedule_without_a_due_time_gets_its_first_one_and_runs_nothing_yet(backup: Instance) -> None:
+def test_queue_due_sets_the_first_due_time_only(backup: Instance) -> None:
     schedule = make_schedule(backup, next_due_at=None)
     assert due_backups.queue_due(DUE + timedelta(hours=1)) == []
     schedule.refresh_from_db()
@@ -114,13 +112,13 @@ def test_a_schedule_without_a_due_time_gets_its_first_one_and_runs_nothing_yet(b
 
 
 @pytest.mark.parametrize("values", [{"is_enabled": False}, {"run_by": "external"}])
-def test_what_is_off_or_run_by_others_is_left_alone(backup: Instance, values: dict[str, Any]) -> None:
+def test_queue_due_ignores_disabled_and_external_schedules(backup: Instance, values: dict[str, Any]) -> None:
     make_schedule(backup, next_due_at=DUE, **values)
     assert due_backups.queue_due(DUE + timedelta(days=3)) == []
     assert runs() == []
 
 
-def test_an_expression_that_cannot_be_read_keeps_no_other_schedule_from_running(backup: Instance) -> None:
+def test_queue_due_skips_an_unreadable_expression(backup: Instance) -> None:
     make_schedule(backup, "bad", next_due_at=DUE, cron="every night")
     make_schedule(backup, "good", next_due_at=DUE)
     assert len(due_backups.queue_due(DUE)) == 2  # what was due is run; nothing more is due of the bad one

@@ -1,4 +1,4 @@
-"""Which stream between two hosts is measured by itself: each pair once, one at a time, and never beside other work."""
+"""Automatic stream tests: each pair of hosts once, one at a time, never beside other work."""
 
 from datetime import timedelta
 from typing import Any
@@ -31,14 +31,14 @@ def ended(row: ConnectionTest, status: str = "passed", ago: timedelta = DAY, **r
     )
 
 
-def test_a_pair_that_was_never_measured_is_due_and_the_log_says_who_asked() -> None:
+def test_queue_due_requests_an_unmeasured_pair_and_logs_it() -> None:
     _, source, target = make_trio()
     assert due_link_tests.queue_due(timezone.now()) == only().pk
     assert (only().source_host, only().host, only().requested_by) == (source.host, target.host, "dbops")
     assert AuditEntry.objects.get(action="test.requested").actor == "dbops"
 
 
-def test_one_at_a_time_until_each_pair_is_known() -> None:
+def test_queue_due_measures_one_pair_at_a_time() -> None:
     _, _, first = make_trio()
     second = make_instance("replica-2", cluster=first.cluster, host=make_host("db-22"), role="replica")
     set_facts(second, make_facts())
@@ -64,27 +64,27 @@ def test_one_at_a_time_until_each_pair_is_known() -> None:
         ({"status": "unknown", "ago": DAY / 2}, False),
     ],
 )
-def test_when_it_is_due_again(how: dict[str, Any], is_due: bool) -> None:
+def test_queue_due_repeats_a_measurement_after_its_interval(how: dict[str, Any], is_due: bool) -> None:
     make_trio()
     due_link_tests.queue_due(timezone.now())
     ended(only(), **how)
     assert (due_link_tests.queue_due(timezone.now()) is not None) is is_due
 
 
-def test_nothing_is_measured_beside_a_rebuild() -> None:
+def test_queue_due_measures_nothing_beside_a_rebuild() -> None:
     _, source, target = make_trio()
     rebuild = make_rebuild(target=target, source=source)
     Hold.objects.create(instance=source, rebuild=rebuild, purpose="source", taken_at=timezone.now())
     assert due_link_tests.queue_due(timezone.now()) is None
 
 
-def test_it_can_be_switched_off(settings: Any) -> None:
+def test_queue_due_is_off_when_the_interval_is_zero(settings: Any) -> None:
     make_trio()
     settings.LINK_TEST_INTERVAL_SECONDS = 0
     assert due_link_tests.queue_due(timezone.now()) is None
 
 
-def test_instances_of_one_host_and_of_other_clusters_have_no_link() -> None:
+def test_queue_due_ignores_pairs_on_one_host_or_in_two_clusters() -> None:
     _, source, target = make_trio()
     target.host, target.datadir = source.host, "/srv/second"
     target.save()

@@ -24,7 +24,7 @@ def run(schedule: BackupSchedule) -> BackupRun:
     return made(schedule)
 
 
-def test_the_newest_backup_of_a_source_is_queued_once(played: Played, schedule: BackupSchedule) -> None:
+def test_queue_due_queues_the_newest_backup_once(played: Played, schedule: BackupSchedule) -> None:
     made(schedule, started_at=timezone.now() - timedelta(days=1))
     newest = made(schedule)
     dump = make_schedule(schedule.instance, "statements", method="dump")
@@ -38,7 +38,7 @@ def test_the_newest_backup_of_a_source_is_queued_once(played: Played, schedule: 
     ("code", "minutes", "again"),
     [("restore_test.transport", 61, True), ("restore_test.transport", 59, False), ("restore_test.damaged", 61, False)],
 )
-def test_the_same_backup_is_tried_again_where_nothing_was_said_of_it(
+def test_queue_due_repeats_an_inconclusive_test(
     played: Played, run: BackupRun, code: str, minutes: int, again: bool
 ) -> None:
     then = timezone.now() - timedelta(minutes=minutes)
@@ -46,23 +46,23 @@ def test_the_same_backup_is_tried_again_where_nothing_was_said_of_it(
     assert bool(due_restore_tests.queue_due(timezone.now())) is again
 
 
-def test_zero_proves_nothing_by_itself(played: Played, run: BackupRun, settings: Any) -> None:
+def test_queue_due_is_off_when_the_interval_is_zero(played: Played, run: BackupRun, settings: Any) -> None:
     settings.RESTORE_TEST_INTERVAL_SECONDS = 0
     assert due_restore_tests.queue_due(timezone.now()) == []
 
 
-def test_never_two_at_once_on_one_host(played: Played, schedule: BackupSchedule) -> None:
+def test_start_runs_one_test_on_a_host(played: Played, schedule: BackupSchedule) -> None:
     first, second = (request_restore_test(made(schedule), operator()) for _ in range(2))
     assert due_restore_tests.start_what_can() == [first.pk]
     assert due_restore_tests.start_what_can() == []
     second.refresh_from_db()
     assert names(second.waiting_for, first.pk, first.host.name)
-    assert not restore_tests.start_restore_test(second)  # whoever has not seen it: the database says no
+    assert not restore_tests.start(second)  # whoever has not seen it: the database says no
     second.refresh_from_db()
     assert second.status == "queued"
 
 
-def test_none_begins_beside_a_rebuild_or_a_backup_on_its_host(played: Played, run: BackupRun) -> None:
+def test_start_waits_for_work_on_the_host(played: Played, run: BackupRun) -> None:
     restore_test = request_restore_test(run, operator())
     other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
     assert due_restore_tests.start_what_can() == []

@@ -21,7 +21,7 @@ def _nobody_has_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "_last", {})
 
 
-def test_each_task_reports_its_worker() -> None:
+def test_task_reports_its_worker() -> None:
     before = timezone.now()
     for task in (tasks.drive_rebuild, tasks.drive_backup, tasks.reconcile, tasks.probe_due):
         ProcessHeartbeat.objects.all().delete()
@@ -31,7 +31,7 @@ def test_each_task_reports_its_worker() -> None:
         assert ProcessHeartbeat.objects.get().at >= before
 
 
-def test_beat_reports_with_each_tick(tmp_path: Path) -> None:
+def test_tick_reports_beat(tmp_path: Path) -> None:
     assert app.conf.beat_scheduler == "dbops.worker.heartbeats:ReportingScheduler"
     scheduler = heartbeats.ReportingScheduler(app=app, lazy=True, schedule_filename=str(tmp_path / "schedule"))
     scheduler._store = {"entries": {}}  # nothing is due
@@ -40,7 +40,7 @@ def test_beat_reports_with_each_tick(tmp_path: Path) -> None:
     assert ProcessHeartbeat.objects.get().name == "beat"
 
 
-def test_a_process_writes_seldom_and_again(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any) -> None:
+def test_heartbeat_is_written_rarely(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any) -> None:
     heartbeats.report("worker")
     with django_assert_num_queries(0):
         heartbeats.report("worker")
@@ -52,7 +52,7 @@ def test_a_process_writes_seldom_and_again(monkeypatch: pytest.MonkeyPatch, djan
     assert ProcessHeartbeat.objects.get().at > old
 
 
-def test_a_database_that_is_away_is_told_of_and_nothing_fails(
+def test_heartbeat_logs_a_database_error_and_continues(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(**_: Any) -> None:

@@ -21,7 +21,7 @@ from tests.said import names
 pytestmark = pytest.mark.django_db
 
 
-def test_what_a_given_up_run_may_have_published_goes_only_after_the_next_success(
+def test_file_of_a_force_failed_run_is_removed_after_the_next_success(
     played: Played, schedule: BackupSchedule, settings: Any
 ) -> None:
     settings.LOST_AFTER_SECONDS = -1
@@ -46,7 +46,7 @@ def test_what_a_given_up_run_may_have_published_goes_only_after_the_next_success
     assert BackupRun.objects.get(pk=run.pk).removed_at is not None
 
 
-def test_that_it_is_published_is_written_before_it_is_done(played: Played, schedule: BackupSchedule) -> None:
+def test_publication_is_saved_before_it_is_made(played: Played, schedule: BackupSchedule) -> None:
     """A driver that dies in it, and a person who then stops the run, would leave a file that no row knows."""
     known: list[dict[str, Any]] = []
 
@@ -67,7 +67,7 @@ def test_that_it_is_published_is_written_before_it_is_done(played: Played, sched
     assert end(run).status == "succeeded"
 
 
-def test_older_backups_go_by_number_after_a_success_and_never_before(played: Played, schedule: BackupSchedule) -> None:
+def test_retention_runs_by_count_after_a_success_only(played: Played, schedule: BackupSchedule) -> None:
     schedule.keep_count = 2
     schedule.save(update_fields=["keep_count"])
     now = timezone.now()
@@ -95,7 +95,7 @@ def test_older_backups_go_by_number_after_a_success_and_never_before(played: Pla
 
 
 @pytest.mark.parametrize(("size", "is_another"), [(1000, False), (USUAL, True)])
-def test_nothing_goes_after_a_backup_that_may_be_of_an_emptied_or_a_wrong_server(
+def test_retention_is_skipped_after_a_suspicious_backup(
     played: Played, schedule: BackupSchedule, size: int, is_another: bool
 ) -> None:
     schedule.keep_count = 1
@@ -116,7 +116,7 @@ def test_nothing_goes_after_a_backup_that_may_be_of_an_emptied_or_a_wrong_server
     assert run.events.filter(level="warning").exclude(text__contains=old.path).count() == 1
 
 
-def test_older_backups_go_only_when_the_new_one_is_recorded(played: Played, schedule: BackupSchedule) -> None:
+def test_retention_runs_only_when_the_new_backup_is_recorded(played: Played, schedule: BackupSchedule) -> None:
     schedule.keep_count = 1
     schedule.save(update_fields=["keep_count"])
     started = timezone.now() - timedelta(days=1)
@@ -137,7 +137,7 @@ def test_older_backups_go_only_when_the_new_one_is_recorded(played: Played, sche
     assert run.events.filter(level="info", text__contains="/backups/backup-1-old1.zst").count() == 1
 
 
-def test_what_was_not_there_is_not_taken_for_removed(played: Played, schedule: BackupSchedule) -> None:
+def test_missing_file_is_not_marked_as_removed(played: Played, schedule: BackupSchedule) -> None:
     """The file system may not be mounted, and the file may come back with it."""
     schedule.keep_count = 1
     schedule.save(update_fields=["keep_count"])
@@ -154,7 +154,7 @@ def test_what_was_not_there_is_not_taken_for_removed(played: Played, schedule: B
 
 
 @pytest.mark.parametrize(("path", "mount"), [("/backups/old1.zst", "/backups"), ("/elsewhere/old1.zst", "")])
-def test_the_file_system_of_the_last_backup_must_be_there_again(
+def test_retention_needs_the_file_system_of_the_last_backup(
     played: Played, schedule: BackupSchedule, path: str, mount: str
 ) -> None:
     started = timezone.now() - timedelta(days=1)
@@ -168,7 +168,7 @@ def test_the_file_system_of_the_last_backup_must_be_there_again(
     assert words[12] == mount
 
 
-def test_what_an_unfinished_rebuild_reads_stays_though_it_is_due(
+def test_retention_keeps_a_backup_that_a_rebuild_reads(
     played: Played, schedule: BackupSchedule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     schedule.keep_count = 1

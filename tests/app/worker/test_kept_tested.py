@@ -44,7 +44,7 @@ def removed(*runs: BackupRun) -> list[bool]:
 
 
 @pytest.mark.parametrize(("count", "days"), [(1, None), (0, 1)])
-def test_the_last_one_that_was_proven_stays(
+def test_retention_keeps_the_last_tested_backup(
     played: Played, schedule: BackupSchedule, count: int, days: int | None
 ) -> None:
     keep(schedule, count=count, days=days)
@@ -56,7 +56,7 @@ def test_the_last_one_that_was_proven_stays(
     assert run.events.filter(text=told).count() == 1
 
 
-def test_it_goes_once_a_newer_one_is_proven(played: Played, schedule: BackupSchedule) -> None:
+def test_retention_removes_a_tested_backup_after_a_newer_test(played: Played, schedule: BackupSchedule) -> None:
     keep(schedule, count=1)
     first, second = older(schedule, 9), older(schedule, 2)
     ended_restore_test(first, RunStatus.SUCCEEDED)
@@ -65,7 +65,7 @@ def test_it_goes_once_a_newer_one_is_proven(played: Played, schedule: BackupSche
     assert removed(first, second) == [True, False]
 
 
-def test_one_that_was_found_bad_since_is_not_proven_any_more(played: Played, schedule: BackupSchedule) -> None:
+def test_retention_ignores_a_success_followed_by_a_failure(played: Played, schedule: BackupSchedule) -> None:
     keep(schedule, count=1)
     good, rotten = older(schedule, 9), older(schedule, 2)
     ended_restore_test(good, RunStatus.SUCCEEDED)
@@ -76,7 +76,9 @@ def test_one_that_was_found_bad_since_is_not_proven_any_more(played: Played, sch
 
 
 @pytest.mark.parametrize("code", ["restore_test.tables", "restore_test.space"])
-def test_where_none_was_ever_proven_nothing_is_kept_for_it(played: Played, schedule: BackupSchedule, code: str) -> None:
+def test_retention_keeps_nothing_extra_without_a_tested_backup(
+    played: Played, schedule: BackupSchedule, code: str
+) -> None:
     keep(schedule, count=1)
     old = older(schedule, 2)
     ended_restore_test(old, RunStatus.FAILED, error={"code": code})

@@ -25,7 +25,7 @@ def rebuild() -> Rebuild:
     return make_rebuild(target=replica, source=backup)
 
 
-def test_a_sample_has_what_the_driver_counted_and_the_sources_lag(
+def test_sample_has_counters_and_source_lag(
     rebuild: Rebuild, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     sampler = Sampler(rebuild)
@@ -38,21 +38,19 @@ def test_a_sample_has_what_the_driver_counted_and_the_sources_lag(
         sampler.take("stream", Figures(bytes=6))
 
 
-def test_two_drivers_write_one_row(rebuild: Rebuild) -> None:
+def test_two_drivers_write_one_sample(rebuild: Rebuild) -> None:
     for count in (5, 6):
         metrics.write_sample(rebuild, number=9, at=timezone.now(), step="stream", figures=Figures(bytes=count))
     assert RebuildSample.objects.get().bytes == 5
 
 
-def test_an_old_lag_is_no_lag(rebuild: Rebuild) -> None:
+def test_sampler_ignores_an_old_lag(rebuild: Rebuild) -> None:
     InstanceState.objects.update(observed_at=timezone.now() - timedelta(hours=1))
     Sampler(rebuild).take("stream", Figures())
     assert RebuildSample.objects.get().source_lag_seconds is None
 
 
-def test_a_sample_that_cannot_be_written_harms_nothing_and_is_not_tried_again_at_once(
-    rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sampler_pauses_after_a_failed_write(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Any] = []
 
     def broken(*_: Any, **__: Any) -> None:
@@ -67,9 +65,7 @@ def test_a_sample_that_cannot_be_written_harms_nothing_and_is_not_tried_again_at
     assert calls == [1]
 
 
-def test_the_workers_own_time_limit_is_no_failure_of_a_sample(
-    rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sampler_passes_the_time_limit_on(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
     def late(*_: Any, **__: Any) -> None:
         raise SoftTimeLimitExceeded
 
@@ -78,7 +74,7 @@ def test_the_workers_own_time_limit_is_no_failure_of_a_sample(
         Sampler(rebuild).take("stream", Figures())
 
 
-def test_what_waits_has_no_samples(rebuild: Rebuild) -> None:
+def test_sampler_takes_nothing_before_the_start(rebuild: Rebuild) -> None:
     rebuild.started_at = None
     Sampler(rebuild).take("stream", Figures())
     assert not RebuildSample.objects.exists()

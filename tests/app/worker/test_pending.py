@@ -88,7 +88,7 @@ WAITING: dict[str, tuple[str, Callable[[Trio], Any]]] = {
 
 
 @pytest.mark.parametrize("name", WAITING)
-def test_whatever_waits_is_looked_at(name: str, trio: Trio, looks: list[Any]) -> None:
+def test_reconcile_finds_everything_that_waits(name: str, trio: Trio, looks: list[Any]) -> None:
     kind, make = WAITING[name]
     make(trio)
     assert kind in pending(timezone.now())
@@ -113,14 +113,14 @@ IDLE: dict[str, Callable[[Trio], Any]] = {
 
 
 @pytest.mark.parametrize("name", IDLE)
-def test_while_nothing_waits_one_query_says_so(name: str, trio: Trio, looks: list[Any]) -> None:
+def test_reconcile_takes_one_query_when_idle(name: str, trio: Trio, looks: list[Any]) -> None:
     IDLE[name](trio)
     with CaptureQueriesContext(connection) as queries:
         tasks.reconcile()
     assert (len(queries), looks) == (1, [])
 
 
-def test_the_moment_is_the_one_of_the_look_though_the_statement_is_made_once(trio: Trio) -> None:
+def test_pending_uses_the_current_time_with_a_cached_statement(trio: Trio) -> None:
     schedule(trio, next_due_at=in_seconds(100))
     assert not pending(timezone.now())
     assert pending(in_seconds(101)) == {"schedule"}

@@ -1,4 +1,4 @@
-"""Driving a rebuild: how steps, failures, silence and cancels become its end. The steps are scripted, the rest is real."""
+"""Driving a rebuild to its end. The steps are scripted, everything else is real."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,7 +14,7 @@ from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.states import Status
 from dbops.models import AuditEntry, Hold, Rebuild
 from dbops.operations.rebuilds import cancel_rebuild
-from dbops.worker import rebuilds
+from dbops.worker import driver, rebuilds
 from tests.app import rows
 from tests.said import names
 
@@ -56,7 +56,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rebuild]:
     monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
     # SQLite has one writer, and a test is one long transaction: the thread that renews a lease would wait for it.
-    monkeypatch.setattr(rebuilds.LeaseRenewal, "run", lambda self: None)
+    monkeypatch.setattr(driver.LeaseRenewal, "run", lambda self: None)
 
     def start_with(*steps: Step) -> Rebuild:
         monkeypatch.setitem(METHODS, "xbstream", replace(METHODS["xbstream"], steps=steps))
@@ -77,14 +77,14 @@ def states(rebuild: Rebuild) -> list[str]:
 
 
 def silent() -> Unreachable:
-    return Unreachable("ssh.unreachable", "Asking the host", found="timed out")
+    return Unreachable("ssh.unreachable", "Asking the host", cause="timed out")
 
 
 def broken() -> RemoteFailure:
-    return RemoteFailure("host.job", "Working", found="it broke")
+    return RemoteFailure("host.job", "Working", cause="it broke")
 
 
-def test_when_every_step_is_done_the_rebuild_has_succeeded_and_holds_nothing(start: Any) -> None:
+def test_rebuild_succeeds_when_every_step_is_done(start: Any) -> None:
     rebuild = drive(start(Scripted("one"), Scripted("two", again(), done()), Scripted("clean-up")))
     assert (rebuild.status, states(rebuild)) == ("succeeded", ["done"] * 3)
     assert not Hold.objects.exists()
@@ -92,7 +92,7 @@ def test_when_every_step_is_done_the_rebuild_has_succeeded_and_holds_nothing(sta
     assert AuditEntry.objects.filter(action="rebuild.succeeded").exists()
 
 
-def test_a_step_that_goes_on_is_not_told_as_begun_with_every_look(start: Any) -> None:
+def test_running_step_is_not_logged_at_every_poll(start: Any) -> None:
     def revision(run: Run) -> StepOutcome:
         seen.append(Rebuild.objects.values_list("revision", flat=True).get())
         return done() if len(seen) == 4 else again()
@@ -102,7 +102,7 @@ def test_a_step_that_goes_on_is_not_told_as_begun_with_every_look(start: Any) ->
     assert seen == [seen[0]] * 4
 
 
-def test_a_driver_whose_lease_is_taken_while_a_step_goes_on_does_not_advance_it_again(start: Any) -> None:
+def test_driver_stops_advancing_when_its_lease_is_taken(start: Any) -> None:
     def lose(run: Run) -> StepOutcome:
         Rebuild.objects.update(lease_owner="an heir")
         return again()
@@ -112,7 +112,7 @@ def test_a_driver_whose_lease_is_taken_while_a_step_goes_on_does_not_advance_it_
     assert (step.calls, rebuild.lease_owner, states(rebuild)) == (1, "an heir", ["running", "pending"])
 
 
-def test_a_failed_step_skips_the_rest_but_for_the_clean_up(start: Any) -> None:
+def test_failed_step_skips_all_but_the_clean_up(start: Any) -> None:
     step, after, clean_up = Scripted("one", broken()), Scripted("two"), Scripted("clean-up")
     rebuild = drive(start(step, after, clean_up))
     assert (rebuild.status, states(rebuild)) == ("failed", ["failed", "skipped", "done"])
@@ -120,13 +120,13 @@ def test_a_failed_step_skips_the_rest_but_for_the_clean_up(start: Any) -> None:
     assert AuditEntry.objects.get(action="rebuild.failed").detail["error"]["code"] == "host.job"
 
 
-def test_an_error_that_nobody_foresaw_is_ours_and_ends_in_the_same_way(start: Any) -> None:
+def test_unexpected_error_fails_the_rebuild_as_bug(start: Any) -> None:
     rebuild = drive(start(Scripted("one", ZeroDivisionError("oops")), Scripted("clean-up")))
     assert (rebuild.status, rebuild.error["code"], rebuild.error["who"]) == ("failed", "bug", "dbops")
 
 
 @pytest.mark.parametrize("away", [OperationalError, InterfaceError, InternalError])
-def test_a_database_that_goes_away_ends_the_tick_and_never_the_rebuild(start: Any, away: type[Exception]) -> None:
+def test_database_error_ends_the_tick_and_not_the_rebuild(start: Any, away: type[Exception]) -> None:
     """PostgreSQL tells by ``InternalError`` that it has ended a transaction in which nothing happened."""
     step = Scripted("one", away("terminating connection"), done())
     rebuild = drive(start(step, Scripted("clean-up")))
@@ -135,7 +135,7 @@ def test_a_database_that_goes_away_ends_the_tick_and_never_the_rebuild(start: An
     assert step.cancelled == 0
 
 
-def test_a_host_that_stays_silent_ends_a_rebuild_that_has_destroyed_nothing(start: Any, settings: Any) -> None:
+def test_silent_host_fails_a_rebuild_that_destroyed_nothing(start: Any, settings: Any) -> None:
     rebuild = drive(start(Scripted("one", silent()), Scripted("clean-up")))
     assert (rebuild.status, states(rebuild)) == ("running", ["running", "pending"])
     settings.UNREACHABLE_TIMEOUT_SECONDS = -1
@@ -144,7 +144,7 @@ def test_a_host_that_stays_silent_ends_a_rebuild_that_has_destroyed_nothing(star
     assert names(rebuild.outcome, "replica-1")
 
 
-def test_afterwards_it_is_asked_again_and_goes_on_by_itself(start: Any) -> None:
+def test_rebuild_continues_after_a_silence_once_data_was_touched(start: Any) -> None:
     rebuild = start(Scripted("one", touch), Scripted("two", silent(), silent(), done()), Scripted("clean-up"))
     assert drive(rebuild).status == "running"
     assert rebuild.unreachable_since is not None
@@ -153,9 +153,7 @@ def test_afterwards_it_is_asked_again_and_goes_on_by_itself(start: Any) -> None:
     assert rebuild.events.filter(text__regex=r"\b[0-9]+ s\.").count() == 1, "for how long it was silent"
 
 
-def test_a_host_that_stays_silent_makes_it_lost_with_its_holds_and_its_answer_brings_it_back(
-    start: Any, settings: Any
-) -> None:
+def test_rebuild_is_lost_with_locks_and_returns_when_the_host_answers(start: Any, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
     rebuild = start(Scripted("one", touch), Scripted("two", silent(), silent(), done()), Scripted("clean-up"))
     assert drive(rebuild).status == "lost"
@@ -163,12 +161,12 @@ def test_a_host_that_stays_silent_makes_it_lost_with_its_holds_and_its_answer_br
     assert drive(rebuild, 2).status == "succeeded"
 
 
-def test_a_silence_of_some_seconds_ends_nothing(start: Any) -> None:
+def test_short_silence_ends_nothing(start: Any) -> None:
     rebuild = drive(start(Scripted("one", silent(), done()), Scripted("clean-up")), 2)
     assert rebuild.status == "succeeded"
 
 
-def test_a_cancel_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(start: Any) -> None:
+def test_cancel_waits_for_a_silent_host(start: Any) -> None:
     """Its holds must not go while the host may still be at work."""
     asked: list[Rebuild] = []
 
@@ -187,9 +185,7 @@ def test_a_cancel_waits_until_the_work_on_a_silent_host_is_known_to_have_ended(s
     assert rebuild.events.filter(level="warning", text__contains="ssh.").count() == 1
 
 
-def test_a_person_ends_a_lost_rebuild_and_it_counts_as_failed(
-    start: Any, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_force_failed_rebuild_counts_as_failed(start: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.LOST_AFTER_SECONDS = -1
     monkeypatch.setattr(rebuilds, "CLEAN_UP_PATIENCE_SECONDS", -1)
     rebuild = start(Scripted("one", touch), Scripted("two", silent()), Scripted("clean-up", silent()))
@@ -199,7 +195,7 @@ def test_a_person_ends_a_lost_rebuild_and_it_counts_as_failed(
     assert not Hold.objects.exists()
 
 
-def test_cancel_ends_what_runs_and_cleans_up(start: Any) -> None:
+def test_cancel_stops_the_step_and_cleans_up(start: Any) -> None:
     asked: list[Rebuild] = []
 
     def ask(run: Run) -> StepOutcome:
@@ -214,7 +210,7 @@ def test_cancel_ends_what_runs_and_cleans_up(start: Any) -> None:
     assert (step.cancelled, states(rebuild)) == (1, ["cancelled", "skipped", "done"])
 
 
-def test_a_cancel_that_comes_with_the_clean_up_is_too_late(start: Any) -> None:
+def test_cancel_during_clean_up_is_too_late(start: Any) -> None:
     asked: list[Rebuild] = []
 
     def ask(run: Run) -> StepOutcome:
@@ -227,7 +223,7 @@ def test_a_cancel_that_comes_with_the_clean_up_is_too_late(start: Any) -> None:
     assert drive(rebuild).status == "succeeded"
 
 
-def test_a_cancelled_rebuild_ends_also_when_its_clean_up_was_the_last_thing_a_dead_driver_did(start: Any) -> None:
+def test_cancelled_rebuild_ends_after_a_driver_died_in_clean_up(start: Any) -> None:
     rebuild = start(Scripted("one"), Scripted("clean-up"))
     rebuild.steps.filter(name="one").update(state="cancelled")
     rebuild.steps.filter(name="clean-up").update(state="done")
@@ -235,7 +231,7 @@ def test_a_cancelled_rebuild_ends_also_when_its_clean_up_was_the_last_thing_a_de
     assert drive(rebuild).status == "cancelled"
 
 
-def test_passwords_are_masked_in_everything_that_is_kept(start: Any) -> None:
+def test_passwords_are_masked_everywhere(start: Any) -> None:
     def leak(run: Run) -> StepOutcome:
         run.checkpoint["seen"] = ["admin-secret"]
         run.journal.say("the password is admin-secret")
@@ -247,7 +243,7 @@ def test_passwords_are_masked_in_everything_that_is_kept(start: Any) -> None:
     assert "secret" not in kept
 
 
-def test_what_keeps_a_driver_from_driving_is_told_and_tried_again(start: Any) -> None:
+def test_driver_logs_once_and_retries_when_it_cannot_connect(start: Any) -> None:
     rebuild = start(Scripted("one"), Scripted("clean-up"))
     host = rebuild.target.host
     host.ssh_private_key, host.ssh_key_file = "", "/nowhere/key"
@@ -257,7 +253,7 @@ def test_what_keeps_a_driver_from_driving_is_told_and_tried_again(start: Any) ->
     assert rebuild.events.filter(text__contains="/nowhere/key").count() == 1
 
 
-def test_a_driver_that_has_lost_its_lease_ends_no_job_for_an_error_that_it_meets(start: Any) -> None:
+def test_driver_without_lease_stops_no_job(start: Any) -> None:
     """It was stopped, another took over, and the hosts refuse it: what runs there is the other's."""
 
     def taken_over(run: Run) -> StepOutcome:

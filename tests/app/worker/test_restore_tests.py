@@ -1,4 +1,4 @@
-"""Proofs of backups: how one is driven to its end, and who may ask. The host is played, the rows are real."""
+"""Driving a restore test to its end. The host is a stand-in, the rows are real."""
 
 import re
 from datetime import timedelta
@@ -13,7 +13,7 @@ from dbops.engine.states import RunStatus
 from dbops.lifecycle import backup_runs
 from dbops.models import AuditEntry, BackupRun, BackupSchedule, Cluster, Hold, Host, RestoreTest
 from dbops.operations.backups import request_restore_test, stop_restore_test
-from dbops.worker import due_restore_tests, restore_test_hosts, restore_tests
+from dbops.worker import due_restore_tests, expected_contents, restore_test_hosts, restore_tests
 from tests.app.backup_rows import make_run
 from tests.app.factories import make_host, make_instance
 from tests.app.played_backups import Played, operator
@@ -43,7 +43,7 @@ def host(played: Played, monkeypatch: pytest.MonkeyPatch) -> Any:
         return FakeJobs(played.host, token=self._restore_test.host_token, run_id=uid)
 
     monkeypatch.setattr(restore_test_hosts.Hosts, "_jobs_on", jobs)
-    monkeypatch.setattr(restore_tests, "open_database", lambda instance: database)
+    monkeypatch.setattr(expected_contents, "open_database", lambda instance: database)
     monkeypatch.setattr(restore_test_hosts.prober, "probe_now", played.probe_now)
     return played.host
 
@@ -62,7 +62,7 @@ def fetched(host: Any, run: BackupRun) -> Host:
 def play(host: Any, *states: Any, removal: tuple[Any, ...] = (ended(0),)) -> None:
     jobs = FakeJobs(host)
     jobs.play("restore-test", *states)
-    jobs.play("proof-remove|again-.*", *removal)
+    jobs.play("restore-test-remove|again-.*", *removal)
 
 
 def good() -> Any:
@@ -101,7 +101,7 @@ def code(restore_test: RestoreTest) -> str:
 # --- driving ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_good_backup_is_proven_and_everything_is_removed(host: Any, run: BackupRun) -> None:
+def test_good_backup_passes_and_leaves_nothing(host: Any, run: BackupRun) -> None:
     restore_test = begun(run)
     play(host, running(tails={"steps": STEPS}))
     drive(restore_test)
@@ -126,16 +126,16 @@ def test_a_good_backup_is_proven_and_everything_is_removed(host: Any, run: Backu
     assert not Hold.objects.exists()
 
 
-def test_a_table_of_the_source_that_is_missing_fails_it(host: Any, run: BackupRun) -> None:
+def test_restore_test_fails_when_a_source_table_is_missing(host: Any, run: BackupRun) -> None:
     host.tables.expect("information_schema.TABLES", [{"s": "shop", "t": "gone", "older": 1}])
     restore_test = begun(run)
     play(host, running(), good())
     drive(restore_test)
     assert (end(restore_test).status, code(restore_test)) == ("failed", "restore_test.tables")
-    assert "shop.gone" in restore_test.error["found"]
+    assert "shop.gone" in restore_test.error["cause"]
 
 
-def test_a_source_that_does_not_answer_spoils_no_proof(host: Any, run: BackupRun) -> None:
+def test_restore_test_succeeds_when_the_source_does_not_answer(host: Any, run: BackupRun) -> None:
     host.tables.down = Unreachable("mysql.unreachable", "Asking the source")
     restore_test = begun(run)
     play(host, running(), good())
@@ -153,7 +153,7 @@ def test_a_source_that_does_not_answer_spoils_no_proof(host: Any, run: BackupRun
         (ended(70, tails={"out": "FAILED: damaged checksum"}), "restore_test.damaged"),
     ],
 )
-def test_whatever_goes_wrong_is_told_and_removed(host: Any, run: BackupRun, state: Any, wanted: str) -> None:
+def test_restore_test_failure_is_logged_and_cleaned_up(host: Any, run: BackupRun, state: Any, wanted: str) -> None:
     restore_test = begun(run)
     play(host, running(), state)
     assert (end(restore_test).status, code(restore_test)) == ("failed", wanted)
@@ -161,13 +161,13 @@ def test_whatever_goes_wrong_is_told_and_removed(host: Any, run: BackupRun, stat
     assert AuditEntry.objects.get(action="restore_test.failed").detail["code"] == wanted
 
 
-def test_a_backup_whose_file_was_removed_meanwhile_is_refused(host: Any, run: BackupRun) -> None:
+def test_restore_test_fails_when_the_file_was_removed(host: Any, run: BackupRun) -> None:
     restore_test = begun(run)
     BackupRun.objects.update(removed_at=timezone.now())
     assert (end(restore_test).status, code(restore_test), host.order) == ("failed", "restore_test.no_backup", [])
 
 
-def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: BackupRun) -> None:
+def test_driver_starts_no_second_job_after_a_repeat_or_a_crash(host: Any, run: BackupRun) -> None:
     restore_test = begun(run)
     play(host, running())
     drive(restore_test)
@@ -183,7 +183,7 @@ def test_a_second_message_and_a_dead_worker_start_no_second_job(host: Any, run: 
     assert AuditEntry.objects.filter(action="restore_test.succeeded").count() == 1
 
 
-def test_a_worker_that_died_in_the_end_is_replaced_there(host: Any, run: BackupRun) -> None:
+def test_restore_test_is_finished_by_another_worker(host: Any, run: BackupRun) -> None:
     """What was proven is written before the removal begins: whoever comes goes on with that."""
     restore_test = begun(run)
     play(host, good(), removal=(running(), running()))
@@ -194,7 +194,7 @@ def test_a_worker_that_died_in_the_end_is_replaced_there(host: Any, run: BackupR
     assert (end(restore_test).status, restore_test.rows_counted) == ("succeeded", 30)
 
 
-def test_a_silent_host_is_lost_and_its_answer_brings_it_back(host: Any, run: BackupRun, settings: Any) -> None:
+def test_silent_host_makes_the_test_lost_and_its_answer_restores_it(host: Any, run: BackupRun, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
     restore_test = begun(run)
     play(host, running())
@@ -205,9 +205,7 @@ def test_a_silent_host_is_lost_and_its_answer_brings_it_back(host: Any, run: Bac
     assert drive(restore_test).status == "running"
 
 
-def test_a_lost_proof_is_stopped_without_its_host_and_the_next_one_removes_what_is_left(
-    host: Any, run: BackupRun, settings: Any
-) -> None:
+def test_lost_test_is_stopped_and_cleaned_up_by_the_next(host: Any, run: BackupRun, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
     restore_test = begun(run)
     play(host, running())
@@ -226,14 +224,14 @@ def test_a_lost_proof_is_stopped_without_its_host_and_the_next_one_removes_what_
     assert (restore_test.uid, f"again-{following.uid}") in host.jobs
 
 
-def test_what_cannot_be_removed_is_said(host: Any, run: BackupRun) -> None:
+def test_restore_test_logs_data_that_cannot_be_removed(host: Any, run: BackupRun) -> None:
     restore_test = begun(run)
     play(host, good(), removal=(ended(70, tails={"out": "FAILED: not_removed /backups/.dbops-restore-test-x"}),))
     assert (end(restore_test).status, restore_test.has_leftovers) == ("succeeded", True)
     assert run.events.filter(text__contains="restore_test.not_removed").exists()
 
 
-def test_stopping_ends_the_job_and_removes(host: Any, run: BackupRun) -> None:
+def test_stop_ends_the_job_and_removes_data(host: Any, run: BackupRun) -> None:
     restore_test = begun(run)
     play(host, running())
     drive(restore_test)
@@ -247,7 +245,9 @@ def test_stopping_ends_the_job_and_removes(host: Any, run: BackupRun) -> None:
     assert refused.value.code == "restore_test.ended"
 
 
-def test_an_error_that_nobody_foresaw_is_ours(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unexpected_error_fails_the_restore_test_as_bug(
+    host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def broken(_: Any) -> None:
         raise ZeroDivisionError("oops")
 
@@ -256,7 +256,7 @@ def test_an_error_that_nobody_foresaw_is_ours(host: Any, run: BackupRun, monkeyp
     assert (end(restore_test).status, code(restore_test)) == ("failed", "bug")
 
 
-def test_a_proof_that_hangs_is_ended(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stalled_restore_test_is_ended(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def stalled(_: Any) -> None:
         raise RemoteFailure("restore_test.stalled", "Proving the backup")
 
@@ -270,7 +270,7 @@ def test_a_proof_that_hangs_is_ended(host: Any, run: BackupRun, monkeypatch: pyt
 # --- a chosen host, and who may ask ---------------------------------------------------------------------------------------
 
 
-def test_a_chosen_host_fetches_it_and_closes_the_way(host: Any, run: BackupRun, fetched: Host) -> None:
+def test_chosen_host_fetches_the_backup_and_closes_the_connection(host: Any, run: BackupRun, fetched: Host) -> None:
     restore_test = begun(run)
     assert (restore_test.host, restore_test.source.host.name) == (fetched, run.instance.host.name)
     play(host, good())
@@ -287,9 +287,7 @@ def test_a_chosen_host_fetches_it_and_closes_the_way(host: Any, run: BackupRun, 
     assert any(names(event.text, fetched.name, restore_test.source.host.name) for event in run.events.all())
 
 
-def test_a_way_that_cannot_be_closed_keeps_no_copy_and_the_next_proof_closes_it(
-    host: Any, run: BackupRun, fetched: Host
-) -> None:
+def test_restore_test_closes_an_open_connection_later(host: Any, run: BackupRun, fetched: Host) -> None:
     restore_test = begun(run)
     play(host, good())
     full = CommandResult(1, "", "ENOSPC")
@@ -304,29 +302,27 @@ def test_a_way_that_cannot_be_closed_keeps_no_copy_and_the_next_proof_closes_it(
     assert (restore_test.has_leftovers, following.has_leftovers) == (False, False)
 
 
-def test_a_holder_that_stays_silent_withholds_no_verdict(
-    host: Any, run: BackupRun, fetched: Host, settings: Any
-) -> None:
+def test_restore_test_ends_when_the_holder_is_silent(host: Any, run: BackupRun, fetched: Host, settings: Any) -> None:
     settings.UNREACHABLE_TIMEOUT_SECONDS = -1
     restore_test = begun(run)
     play(host, good())
-    host.answers.add("Release the source now", Unreachable("ssh.timeout", "Closing the source", found="no answer"))
+    host.answers.add("Release the source now", Unreachable("ssh.timeout", "Closing the source", cause="no answer"))
     assert (end(restore_test).status, restore_test.has_leftovers, restore_test.host_slot) == ("succeeded", True, None)
     told = run.events.filter(level="warning", text__contains=restore_test.checkpoint["plan"]["path"])
     assert any(names(event.text, restore_test.checkpoint["plan"]["holder"]) for event in told)
 
 
-def test_a_holder_that_cannot_be_opened_ends_the_proof_as_nothing_was_begun(
+def test_restore_test_fails_when_the_holder_cannot_be_opened(
     host: Any, run: BackupRun, fetched: Host, settings: Any
 ) -> None:
     settings.UNREACHABLE_TIMEOUT_SECONDS = -1
     restore_test = begun(run)
-    host.answers.add("restrict,command=", Unreachable("ssh.timeout", "Opening the source", found="no answer"))
+    host.answers.add("restrict,command=", Unreachable("ssh.timeout", "Opening the source", cause="no answer"))
     assert (end(restore_test).status, code(restore_test)) == ("failed", "ssh.timeout")
     assert (restore_test.uid, "restore-test") not in host.jobs
 
 
-def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, fetched: Host) -> None:
+def test_restore_test_waits_for_work_on_either_host(played: Played, run: BackupRun, fetched: Host) -> None:
     restore_test = request_restore_test(run, operator())
     other = make_run(run.schedule, RunStatus.RUNNING)  # type: ignore[arg-type]
     assert due_restore_tests.start_what_can() == [], "it would read beside a backup run"
@@ -334,14 +330,14 @@ def test_it_waits_for_who_works_on_either_host(played: Played, run: BackupRun, f
     assert names(restore_test.waiting_for, other.pk, run.instance.name)
 
 
-def test_a_chosen_host_that_is_never_read_is_refused(host: Any, run: BackupRun, fetched: Host) -> None:
+def test_restore_test_fails_when_the_chosen_host_has_no_facts(host: Any, run: BackupRun, fetched: Host) -> None:
     fetched.instances.all().delete()
     restore_test = end(begun(run))
     assert (restore_test.status, code(restore_test)) == ("failed", "restore_test.no_host")
     assert not host.jobs
 
 
-def test_a_chosen_host_that_is_gone_is_told(host: Any, run: BackupRun, fetched: Host) -> None:
+def test_restore_test_logs_a_missing_chosen_host(host: Any, run: BackupRun, fetched: Host) -> None:
     Cluster.objects.update(restore_test_host="gone-1")
     restore_test = request_restore_test(BackupRun.objects.get(pk=run.pk), operator())
     assert restore_test.host == restore_test.source.host
@@ -349,7 +345,7 @@ def test_a_chosen_host_that_is_gone_is_told(host: Any, run: BackupRun, fetched: 
     assert names(told.text, "gone-1", restore_test.host.name)
 
 
-def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) -> None:
+def test_second_request_returns_the_first_test(played: Played, run: BackupRun) -> None:
     restore_test = request_restore_test(run, operator())
     assert request_restore_test(run, operator()) == restore_test
     assert AuditEntry.objects.filter(action="restore_test.requested").count() == 1
@@ -358,13 +354,15 @@ def test_a_second_click_finds_the_first_proof(played: Played, run: BackupRun) ->
 @pytest.mark.parametrize(
     "values", [{"removed_at": timezone.now()}, {"path": ""}, {"method": "dump"}, {"origin": "reported"}]
 )
-def test_what_has_no_file_is_refused(played: Played, schedule: BackupSchedule, values: dict[str, Any]) -> None:
+def test_request_restore_test_refuses_a_run_without_file(
+    played: Played, schedule: BackupSchedule, values: dict[str, Any]
+) -> None:
     with pytest.raises(Refused) as refused:
         request_restore_test(made(schedule, **values), operator())
     assert refused.value.code == "restore_test.no_backup"
 
 
-def test_retention_leaves_what_is_being_proven(host: Any, run: BackupRun) -> None:
+def test_retention_keeps_a_backup_under_test(host: Any, run: BackupRun) -> None:
     restore_test = begun(run)
     assert backup_runs.runs_being_read() == {run.pk}
     play(host, running(), good())

@@ -10,8 +10,9 @@ from django.utils import timezone
 
 from dbops.engine.schedule.scheduler import decide
 from dbops.engine.states import RunOrigin, RunStatus, Status
-from dbops.lifecycle import backup_runs, cleanups, rebuild_driver, rebuild_requests
-from dbops.lifecycle.backup_runs import BackupRunUpdate, run_again
+from dbops.lifecycle import backup_runs, cleanups, rebuild_driver, rebuild_requests, starts
+from dbops.lifecycle.backup_runs import run_again
+from dbops.lifecycle.leases import Update
 from dbops.models import BackupRun, Hold, Instance, Maintenance, Rebuild, RebuildEvent
 from dbops.worker import scheduler
 from tests.app.backup_rows import make_run, make_schedule
@@ -41,14 +42,14 @@ def fresh(row: Any) -> Any:
     return type(row).objects.get(pk=row.pk)
 
 
-def test_a_backup_starts_and_holds_its_instance(trio: Any) -> None:
+def test_scheduler_starts_a_backup_and_locks_its_instance(trio: Any) -> None:
     run = make_run(make_schedule(trio[1]))
     assert scheduler.start_what_can() == []
     assert (fresh(run).status, fresh(run).flags) == ("running", [])
     assert list(Hold.objects.values_list("instance", "backup_run", "purpose")) == [(trio[1].pk, run.pk, "backup")]
 
 
-def test_a_backup_that_is_due_while_a_rebuild_reads_its_source_waits_runs_after_it_and_is_late(trio: Any) -> None:
+def test_due_backup_waits_for_a_rebuild_and_is_late(trio: Any) -> None:
     rebuild = queued(trio)
     assert scheduler.start_what_can() == [rebuild.pk]
     schedule = make_schedule(trio[1], late_after_seconds=60)
@@ -67,39 +68,39 @@ def test_a_backup_that_is_due_while_a_rebuild_reads_its_source_waits_runs_after_
     )
 
 
-def test_a_rebuild_waits_for_a_backup_and_starts_by_itself_when_it_ends(trio: Any) -> None:
+def test_rebuild_starts_when_the_backup_ends(trio: Any) -> None:
     run = make_run(make_schedule(trio[1]), RunStatus.RUNNING)
     rebuild = queued(trio)
     assert scheduler.start_what_can() == []
     assert names(fresh(rebuild).waiting_for, "backup-1", f"backup run {run.pk}")
-    lease = backup_runs.take_run_lease(run.pk)
+    lease = backup_runs.take_lease(run.pk)
     assert lease is not None
-    backup_runs.finish_run(lease, RunStatus.SUCCEEDED, "done", BackupRunUpdate())
+    backup_runs.finish(lease, RunStatus.SUCCEEDED, "done", Update())
     assert scheduler.start_what_can() == [rebuild.pk]
 
 
-def test_a_backup_of_the_target_keeps_a_rebuild_waiting_too(trio: Any) -> None:
+def test_backup_of_the_target_delays_a_rebuild(trio: Any) -> None:
     run = make_run(make_schedule(trio[2]), RunStatus.RUNNING)
     rebuild = queued(trio)
     assert scheduler.start_what_can() == []
     assert names(fresh(rebuild).waiting_for, "replica-1", f"backup run {run.pk}")
 
 
-def test_an_urgent_rebuild_passes_a_backup_that_waits_and_else_age_decides(trio: Any) -> None:
+def test_urgent_rebuild_passes_a_waiting_backup(trio: Any) -> None:
     run = make_run(make_schedule(trio[1]), queued_at=timezone.now() - timedelta(hours=2))
     urgent = queued(trio, priority=1)
     assert scheduler.start_what_can() == [urgent.pk]
     assert names(fresh(run).waiting_for, "backup-1", f"rebuild {urgent.pk}")
 
 
-def test_who_is_asked_for_later_waits_behind_a_backup_that_waits(trio: Any) -> None:
+def test_later_rebuild_waits_behind_a_queued_backup(trio: Any) -> None:
     run = make_run(make_schedule(trio[1]), queued_at=timezone.now() - timedelta(hours=2))
     rebuild = queued(trio)
     assert scheduler.start_what_can() == []
     assert (fresh(run).status, fresh(rebuild).status) == ("running", "queued")
 
 
-def test_tonights_rebuild_waits_until_then_and_keeps_nobody_from_working_now(trio: Any) -> None:
+def test_rebuild_with_a_start_time_blocks_nothing_until_then(trio: Any) -> None:
     moment = timezone.now() + timedelta(hours=3)
     rebuild = queued(trio, not_before=moment, priority=9)
     run = make_run(make_schedule(trio[1]))
@@ -108,9 +109,7 @@ def test_tonights_rebuild_waits_until_then_and_keeps_nobody_from_working_now(tri
     assert f"{moment:%Y-%m-%d %H:%M} UTC" in fresh(rebuild).waiting_for
 
 
-def test_what_is_queued_for_tonight_in_the_middle_of_a_look_is_not_started_by_it(
-    trio: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rebuild_queued_during_a_pass_is_not_started_by_it(trio: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """What keeps a row from starting is read after the row: one that was not there yet has no wishes that were missed."""
     cluster = trio[0].cluster
     others = [make_instance(f"later-{number}", cluster=cluster) for number in range(2)]
@@ -132,7 +131,7 @@ def test_what_is_queued_for_tonight_in_the_middle_of_a_look_is_not_started_by_it
 
 
 @pytest.mark.parametrize("end", [RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.MISSED, RunStatus.CANCELLED])
-def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: Any, end: RunStatus) -> None:
+def test_rebuild_after_a_run_waits_for_any_end(trio: Any, end: RunStatus) -> None:
     primary = trio[0]
     run = make_run(make_schedule(primary), RunStatus.RUNNING)  # not an instance that the rebuild wants
     rebuild = queued(trio, start_after_run=run)
@@ -144,7 +143,7 @@ def test_a_rebuild_after_a_backup_waits_for_any_end_of_it_and_says_which(trio: A
 
 
 @pytest.mark.parametrize("how", ["finish", "give up", "cancel", "expire"])
-def test_the_backup_that_was_stopped_for_a_rebuild_runs_again_however_that_ends(trio: Any, how: str) -> None:
+def test_stopped_backup_is_queued_again_after_any_end(trio: Any, how: str) -> None:
     schedule = make_schedule(trio[1])
     status = {"finish": Status.RUNNING, "give up": Status.LOST}.get(how, Status.QUEUED)
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=status, requeue_schedule=schedule)
@@ -164,7 +163,7 @@ def test_the_backup_that_was_stopped_for_a_rebuild_runs_again_however_that_ends(
     assert BackupRun.objects.count() == 1
 
 
-def test_it_is_not_queued_twice_where_it_waits_already_nor_where_others_run_it(trio: Any) -> None:
+def test_stopped_backup_is_not_queued_twice_or_for_external_schedules(trio: Any) -> None:
     schedule = make_schedule(trio[1])
     waiting = make_run(schedule)
     rebuild = queued(trio, requeue_schedule=schedule)
@@ -194,7 +193,7 @@ def dump(source: Instance) -> str:
 
 
 @pytest.mark.parametrize("begin", [maintain, dump])
-def test_what_begins_after_the_decision_keeps_it_from_starting(
+def test_run_that_begins_after_the_decision_prevents_a_start(
     trio: Any, monkeypatch: pytest.MonkeyPatch, begin: Any
 ) -> None:
     rebuild, reasons = queued(trio), []
@@ -234,13 +233,13 @@ def queries_of_a_pass() -> int:
 
 
 @pytest.mark.parametrize(("count", "sources"), [(3, 2), (40, 8)])
-def test_a_decision_takes_eleven_queries_whatever_is_queued(db: None, count: int, sources: int) -> None:
+def test_scheduler_pass_takes_eleven_queries(db: None, count: int, sources: int) -> None:
     fill(count, sources)
     scheduler.start_what_can()
     assert queries_of_a_pass() == 11
 
 
-def test_reasons_are_written_in_bulk_once_for_each_change_and_told_once(db: None) -> None:
+def test_reasons_are_written_in_bulk_and_logged_once(db: None) -> None:
     fill(30, 2)
     first = queries_of_a_pass()
     assert first == 11 + 5  # a savepoint and its end, the rows as they are, the reasons, the lines of the histories
@@ -249,8 +248,8 @@ def test_reasons_are_written_in_bulk_once_for_each_change_and_told_once(db: None
     assert set(Rebuild.objects.values_list("revision", flat=True)) == {2}
 
 
-def test_an_older_view_replaces_no_newer_reason(trio: Any) -> None:
+def test_older_view_replaces_no_newer_reason(trio: Any) -> None:
     rebuild = queued(trio, waiting_for="newest")
-    rebuild_requests.write_waits(Rebuild, {rebuild.pk: ("old", "older view")})
+    starts.write_waits(Rebuild, {rebuild.pk: ("old", "older view")})
     assert fresh(rebuild).waiting_for == "newest"
     assert not rebuild.events.exists()

@@ -1,4 +1,4 @@
-"""What keeps a queued rebuild from starting though nobody holds its instances."""
+"""Start conditions other than locks."""
 
 from datetime import timedelta
 from typing import Any
@@ -31,7 +31,7 @@ def closed() -> dict[int, str]:
     return unmet_conditions(timezone.now())
 
 
-def test_nothing_is_closed_where_nothing_runs(queued: Rebuild, django_assert_num_queries: Any) -> None:
+def test_gates_are_open_when_nothing_runs(queued: Rebuild, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(4):
         assert closed() == {}
 
@@ -39,7 +39,7 @@ def test_nothing_is_closed_where_nothing_runs(queued: Rebuild, django_assert_num
 @pytest.mark.parametrize("origin", [RunOrigin.OBSERVED, RunOrigin.REPORTED])
 @pytest.mark.parametrize("status", [RunStatus.RUNNING, RunStatus.LOST])
 @pytest.mark.parametrize("of", [1, 2])
-def test_an_external_run_on_source_or_target_closes_the_gate(
+def test_gate_is_closed_by_an_external_run_on_source_or_target(
     trio: tuple[Instance, ...], queued: Rebuild, origin: RunOrigin, status: RunStatus, of: int
 ) -> None:
     run = make_run(trio[of], origin=origin, status=status, method=BackupMethod.PHYSICAL)
@@ -48,18 +48,18 @@ def test_an_external_run_on_source_or_target_closes_the_gate(
     assert names(why, trio[of].name, run.pk)
 
 
-def test_a_managed_run_is_told_of_by_its_hold(trio: tuple[Instance, ...], queued: Rebuild) -> None:
+def test_gates_omit_a_managed_run(trio: tuple[Instance, ...], queued: Rebuild) -> None:
     make_run(trio[1])
     assert closed() == {}
 
 
-def test_runs_elsewhere_and_runs_that_have_ended_close_nothing(trio: tuple[Instance, ...], queued: Rebuild) -> None:
+def test_gate_ignores_other_instances_and_ended_runs(trio: tuple[Instance, ...], queued: Rebuild) -> None:
     make_run(trio[0], origin=RunOrigin.OBSERVED)
     make_run(trio[1], origin=RunOrigin.OBSERVED, status=RunStatus.ENDED, finished_at=timezone.now())
     assert closed() == {}
 
 
-def test_going_back_waits_for_a_backup_of_its_target_alone(trio: tuple[Instance, ...]) -> None:
+def test_rollback_gate_depends_on_the_target_only(trio: tuple[Instance, ...]) -> None:
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
     Rebuild.objects.update(method="rollback")
     make_run(trio[1], origin=RunOrigin.OBSERVED)
@@ -71,7 +71,7 @@ def test_going_back_waits_for_a_backup_of_its_target_alone(trio: tuple[Instance,
 @pytest.mark.parametrize(
     ("begins", "ends", "is_closed"), [(-1, 1, True), (-1, None, True), (-2, -1, False), (1, 2, False), (1, None, False)]
 )
-def test_maintenance_closes_the_gate_while_it_lasts(
+def test_gate_is_closed_during_maintenance(
     trio: tuple[Instance, ...], queued: Rebuild, begins: int, ends: int | None, is_closed: bool
 ) -> None:
     now = timezone.now()
@@ -82,13 +82,13 @@ def test_maintenance_closes_the_gate_while_it_lasts(
     assert all(names(why, "shop", "disks") for why in found.values())
 
 
-def test_maintenance_keeps_nobody_from_going_back(trio: tuple[Instance, ...], queued: Rebuild) -> None:
+def test_maintenance_does_not_block_a_rollback(trio: tuple[Instance, ...], queued: Rebuild) -> None:
     Rebuild.objects.update(method="rollback")
     Maintenance.objects.create(cluster=trio[0].cluster, starts_at=timezone.now() - HOUR, reason="new disks")
     assert closed() == {}
 
 
-def test_as_many_queries_for_many(trio: tuple[Instance, ...], django_assert_num_queries: Any) -> None:
+def test_gates_take_a_fixed_number_of_queries(trio: tuple[Instance, ...], django_assert_num_queries: Any) -> None:
     for name in ("a", "b", "c"):
         _, backup, replica = make_trio(name)
         make_rebuild(target=replica, source=backup, status=Status.QUEUED)

@@ -47,7 +47,7 @@ def watched() -> None:
         InstanceState.objects.filter(instance=instance).update(observed_at=NOW)
 
 
-def test_it_is_sent_once_with_the_numbers_of_the_week() -> None:
+def test_report_is_sent_once_a_week() -> None:
     watched()
     assert weekly_report.send_report(NOW)
     assert not weekly_report.send_report(NOW)
@@ -66,7 +66,7 @@ def test_it_is_sent_once_with_the_numbers_of_the_week() -> None:
     assert len(mail.outbox) == 2
 
 
-def test_nothing_is_sent_where_nobody_wants_it_nor_too_early(settings: Any) -> None:
+def test_send_report_does_nothing_without_recipients_or_too_early(settings: Any) -> None:
     assert weekly_report.send_report(datetime(2026, 3, 9, 5, 59, tzinfo=UTC)) is False
     settings.REPORT_RECIPIENTS = []
     assert weekly_report.send_report(NOW) is False
@@ -110,7 +110,7 @@ def letters(settings: Any) -> Iterator[Letters]:
     server.stop()
 
 
-def test_a_mail_server_takes_it(letters: Letters) -> None:
+def test_report_is_accepted_by_a_mail_server(letters: Letters) -> None:
     assert weekly_report.send_report(NOW)
     [envelope] = letters.taken
     assert (envelope.mail_from, envelope.rcpt_tos) == ("dbops@example.org", ["boss@example.org", "dba@example.org"])
@@ -118,9 +118,7 @@ def test_a_mail_server_takes_it(letters: Letters) -> None:
     assert b"Subject: Availability of all clusters in the week from 2 March 2026" in envelope.content
 
 
-def test_what_could_not_be_sent_is_tried_again(
-    letters: Letters, settings: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_send_report_retries_after_a_failure(letters: Letters, settings: Any, caplog: pytest.LogCaptureFixture) -> None:
     letters.is_full = True
     assert weekly_report.send_report(NOW) is False
     letters.is_full = False
@@ -135,20 +133,20 @@ def test_what_could_not_be_sent_is_tried_again(
     assert len(letters.taken) == 1
 
 
-def test_a_mail_server_that_is_away_is_asked_again(settings: Any, letters: Letters) -> None:
+def test_send_report_retries_when_the_mail_server_is_unreachable(settings: Any, letters: Letters) -> None:
     port, settings.EMAIL_PORT = settings.EMAIL_PORT, 1
     assert weekly_report.send_report(NOW) is False
     settings.EMAIL_PORT = port
     assert weekly_report.send_report(NOW + timedelta(hours=1))
 
 
-def test_one_that_is_being_sent_elsewhere_is_left_alone() -> None:
+def test_report_claimed_by_another_process_is_skipped() -> None:
     SentReport.objects.create(monday=date(2026, 3, 2), claimed_at=NOW)
     assert weekly_report.send_report(NOW) is False
     assert mail.outbox == []
 
 
-def test_weeks_are_those_of_the_clock_on_the_wall() -> None:
+def test_report_weeks_follow_the_local_clock() -> None:
     zone = ZoneInfo("Europe/Berlin")
     monday, span = last_week(datetime(2026, 3, 29, 22, 30, tzinfo=UTC), zone)
     assert (monday, span.period.seconds / 3600) == (date(2026, 3, 23), 7 * 24 - 1)
@@ -156,7 +154,7 @@ def test_weeks_are_those_of_the_clock_on_the_wall() -> None:
     assert monday == date(2026, 3, 16), "it is Sunday still"
 
 
-def test_the_task_sends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_task_sends_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("django.utils.timezone.now", lambda: NOW)
     tasks.send_weekly_report()
     tasks.send_weekly_report()

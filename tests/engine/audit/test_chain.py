@@ -1,4 +1,4 @@
-"""The audit log's chain: whatever is done to a log is found, and what was not touched is not accused."""
+"""The chain of the audit log: every change is found, and an untouched log passes."""
 
 import json
 from dataclasses import replace
@@ -53,7 +53,7 @@ def found(links: list[ChainEntry], kept: ChainHead, **more: object) -> list[tupl
     return [(item.kind.value, item.first, item.last) for item in verify(links, kept, **more)]  # type: ignore[arg-type]
 
 
-def test_the_canonical_form_is_what_the_document_says() -> None:
+def test_canonical_form_matches_the_document() -> None:
     at = datetime(2026, 11, 22, 10, 30, tzinfo=timezone(timedelta(hours=1)))
     link = ChainEntry(7, GENESIS, "", at, "olga", "a.b", "é", reason="why", detail={"b": 2.0, "a": [1.5, True, None]})
     assert canonical(link).decode() == (
@@ -65,7 +65,7 @@ def test_the_canonical_form_is_what_the_document_says() -> None:
 
 
 @given(details)
-def test_what_is_stored_is_what_was_hashed(detail: object) -> None:
+def test_plain_is_stable_through_json(detail: object) -> None:
     """Plain data is the same after any way through JSON, and through one that writes numbers out."""
     once = plain(detail)
     assert plain(once) == once
@@ -74,7 +74,7 @@ def test_what_is_stored_is_what_was_hashed(detail: object) -> None:
 
 
 @given(st.integers(0, 30))
-def test_an_untouched_log_is_well(count: int) -> None:
+def test_verify_finds_nothing_in_an_untouched_log(count: int) -> None:
     links = chain(count)
     kept = head(links) if links else ChainHead()
     assert verify(links, kept, witnesses={item.sequence: item.hash for item in links}) == []
@@ -98,7 +98,7 @@ def test_an_untouched_log_is_well(count: int) -> None:
         ("previous", "1" * 64),
     ],
 )
-def test_each_column_is_covered(name: str, value: object) -> None:
+def test_hash_covers_each_column(name: str, value: object) -> None:
     links = chain(5)
     kept = head(links)
     links[2] = replace(links[2], **{name: value})  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def test_each_column_is_covered(name: str, value: object) -> None:
 
 
 @given(st.integers(2, 20), st.data())
-def test_a_changed_entry_with_a_hash_made_anew_is_found_by_its_successor(count: int, data: st.DataObject) -> None:
+def test_verify_names_the_successor_when_a_changed_entry_has_a_new_hash(count: int, data: st.DataObject) -> None:
     links = chain(count)
     kept = head(links)
     place = data.draw(st.integers(0, count - 1))
@@ -115,7 +115,7 @@ def test_a_changed_entry_with_a_hash_made_anew_is_found_by_its_successor(count: 
 
 
 @given(st.integers(3, 20), st.data(), st.booleans())
-def test_removed_entries_are_named(count: int, data: st.DataObject, is_renumbered: bool) -> None:
+def test_verify_names_removed_entries(count: int, data: st.DataObject, is_renumbered: bool) -> None:
     links = chain(count)
     kept = head(links)
     first = data.draw(st.integers(1, count - 1))
@@ -127,7 +127,7 @@ def test_removed_entries_are_named(count: int, data: st.DataObject, is_renumbere
 
 
 @given(st.integers(2, 20), st.data(), st.booleans())
-def test_an_inserted_entry_is_named(count: int, data: st.DataObject, is_renumbered: bool) -> None:
+def test_verify_names_an_inserted_entry(count: int, data: st.DataObject, is_renumbered: bool) -> None:
     links = chain(count)
     kept = head(links)
     place = data.draw(st.integers(1, count - 1))
@@ -139,7 +139,7 @@ def test_an_inserted_entry_is_named(count: int, data: st.DataObject, is_renumber
 
 
 @given(st.integers(2, 20), st.data(), st.booleans())
-def test_entries_that_change_places_are_named(count: int, data: st.DataObject, is_renumbered: bool) -> None:
+def test_verify_names_swapped_entries(count: int, data: st.DataObject, is_renumbered: bool) -> None:
     links = chain(count)
     kept = head(links)
     place = data.draw(st.integers(0, count - 2))
@@ -151,21 +151,21 @@ def test_entries_that_change_places_are_named(count: int, data: st.DataObject, i
 
 
 @given(st.integers(1, 20), st.data())
-def test_a_cut_tail_is_seen_beside_the_head(count: int, data: st.DataObject) -> None:
+def test_verify_reports_truncated_when_the_head_is_past_the_tail(count: int, data: st.DataObject) -> None:
     links = chain(count)
     kept = head(links)
     cut = data.draw(st.integers(0, count - 1))
     assert found(links[:cut], kept) == [("truncated", cut + 1, count)]
 
 
-def test_a_cut_tail_with_a_head_to_match_is_seen_only_beside_a_head_kept_elsewhere() -> None:
+def test_verify_needs_an_external_head_when_tail_and_head_are_cut() -> None:
     links = chain(9)
     cut = links[:5]
     assert found(cut, head(cut)) == []
     assert found(cut, head(cut), witnesses={3: links[2].hash, 8: links[7].hash}) == [("truncated", 6, 8)]
 
 
-def test_a_log_written_anew_is_seen_only_beside_a_head_kept_elsewhere() -> None:
+def test_verify_needs_an_external_head_when_the_log_is_rewritten() -> None:
     links = chain(6)
     forged: list[ChainEntry] = links[:3]
     for item in links[3:]:
@@ -174,26 +174,26 @@ def test_a_log_written_anew_is_seen_only_beside_a_head_kept_elsewhere() -> None:
     assert found(forged, head(forged), witnesses={5: links[4].hash}) == [("changed", 5, 5)]
 
 
-def test_an_entry_after_the_head_is_named() -> None:
+def test_verify_names_an_entry_after_the_head() -> None:
     links = chain(4)
     assert found(links, head(links[:3])) == [("inserted", 4, 4)]
 
 
-def test_a_part_is_verified_from_an_anchor() -> None:
+def test_verify_accepts_a_part_from_an_anchor() -> None:
     links = chain(10)
     anchor = ChainHead(4, links[3].hash)
     assert found(links[4:], head(links), start=anchor) == []
     assert found(links[5:], head(links), start=anchor) == [("removed", 5, 5)]
 
 
-def test_of_two_ends_of_a_fork_one_is_accused() -> None:
+def test_verify_reports_one_end_of_a_fork() -> None:
     links = chain(4)
     links.append(sealed(replace(links[3], actor="mallory")))
     assert found(links, head(links[:4])) == [("inserted", 4, 4)]
 
 
 @given(st.integers(1, 12), st.data())
-def test_whatever_is_done_something_is_found(count: int, data: st.DataObject) -> None:
+def test_verify_finds_every_reordering_and_removal(count: int, data: st.DataObject) -> None:
     links = chain(count)
     kept = head(links)
     order = data.draw(st.lists(st.integers(0, count - 1), max_size=count + 2))
@@ -201,12 +201,12 @@ def test_whatever_is_done_something_is_found(count: int, data: st.DataObject) ->
     assert (verify(shuffled, kept) == []) == (shuffled == links)
 
 
-def test_a_ruined_log_does_not_fill_the_memory() -> None:
+def test_verify_limits_its_findings() -> None:
     links = [replace(item, actor="mallory") for item in chain(MOST_FINDINGS + 5)]
     assert len(verify(links)) == MOST_FINDINGS
 
 
-def test_heads_are_read_from_lines_with_anything_before() -> None:
+def test_read_heads_skips_prefixes_and_noise() -> None:
     lines = ["Nov 22 host dbops: audit head 12 " + "a" * 64, "noise", f"2026-11-22T09:00:00Z 3 {'b' * 64}\n", ""]
     assert list(read_heads(lines)) == [(12, "a" * 64), (3, "b" * 64)]
 

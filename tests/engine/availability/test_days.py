@@ -25,7 +25,7 @@ from .test_record import HOURS, WEEK, gaps, records, span
 
 
 @given(records())
-def test_days_make_up_the_whole(given: ClusterRecord) -> None:
+def test_by_day_sums_equal_the_whole(given: ClusterRecord) -> None:
     found = gaps(given)
     sums: Amounts = {}
     for (_, kind), value in by_day(found).items():
@@ -34,7 +34,7 @@ def test_days_make_up_the_whole(given: ClusterRecord) -> None:
 
 
 @given(records(), HOURS, HOURS)
-def test_full_days_and_the_rest_judged_by_itself_make_up_any_time(given: ClusterRecord, one: int, other: int) -> None:
+def test_full_days_and_judged_edges_equal_any_period(given: ClusterRecord, one: int, other: int) -> None:
     period = span(min(one, other), max(one, other) + 0.5)
     first, last = midnight(first_full_day(period.start)), midnight(day_of(period.end))
     if first >= last:
@@ -49,7 +49,7 @@ def test_full_days_and_the_rest_judged_by_itself_make_up_any_time(given: Cluster
     assert added(days, *judged) == amounts(gaps(given, period))
 
 
-def test_what_goes_over_midnight_is_counted_to_both_days() -> None:
+def test_by_day_splits_a_gap_at_midnight() -> None:
     night = Interval(datetime(2026, 3, 28, 23, tzinfo=UTC), datetime(2026, 3, 30, 1, 30, tzinfo=UTC))
     kind = SumKey(Gap.SHORT, Cause.STREAM, False)
     assert by_day([Shortage(Gap.SHORT, night, Cause.STREAM)]) == {
@@ -63,16 +63,16 @@ def test_what_goes_over_midnight_is_counted_to_both_days() -> None:
     ("clock", "first_open"),
     [("23:59", 29), ("00:59", 29), ("01:00", 30), ("12:00", 30)],
 )
-def test_a_day_is_over_an_hour_after_its_end(clock: str, first_open: int) -> None:
+def test_settled_until_includes_a_day_one_hour_after_its_end(clock: str, first_open: int) -> None:
     day = 29 if clock == "23:59" else 30
     now = datetime.fromisoformat(f"2026-03-{day}T{clock}:00+00:00")
     assert settled_until(now, timedelta(seconds=60)) == date(2026, 3, first_open)
 
 
-def test_a_day_is_over_later_where_probes_are_far_apart() -> None:
+def test_settled_until_waits_longer_when_probes_are_rare() -> None:
     assert settled_until(datetime(2026, 3, 30, 1, 59, tzinfo=UTC), timedelta(hours=1)) == date(2026, 3, 29)
 
 
-def test_a_day_that_begins_at_the_moment_is_full() -> None:
+def test_first_full_day_includes_a_day_that_starts_exactly_then() -> None:
     assert first_full_day(datetime(2026, 3, 30, tzinfo=UTC)) == date(2026, 3, 30)
     assert first_full_day(datetime(2026, 3, 30, 0, 0, 1, tzinfo=UTC)) == date(2026, 3, 31)

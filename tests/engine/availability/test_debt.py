@@ -18,7 +18,7 @@ BERLIN = ZoneInfo("Europe/Berlin")
 MARCH = Interval(datetime(2026, 3, 18, 12, tzinfo=UTC), datetime(2026, 4, 8, 12, tzinfo=UTC))
 
 
-def test_weeks_begin_on_monday_and_one_of_them_is_an_hour_short() -> None:
+def test_weeks_begin_on_monday_with_one_hour_less_at_dst() -> None:
     found = weeks(MARCH, BERLIN)
     assert [f"{item.start.astimezone(BERLIN):%a %d %b %H:%M}" for item in found] == [
         "Wed 18 Mar 13:00",
@@ -31,7 +31,7 @@ def test_weeks_begin_on_monday_and_one_of_them_is_an_hour_short() -> None:
 
 
 @given(st.integers(0, 10_000), st.integers(1, 3_000))
-def test_weeks_are_the_whole_period(first: int, hours: int) -> None:
+def test_weeks_cover_the_whole_period(first: int, hours: int) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC) + timedelta(hours=first)
     period = Interval(start, start + timedelta(hours=hours))
     found = weeks(period, BERLIN)
@@ -47,7 +47,7 @@ def test_weeks_make_up_the_debt_of_the_period_cause_by_cause(given: ClusterRecor
     assert sums == seconds_by_cause(parts, Gap.SHORT)
 
 
-def test_what_goes_over_sunday_is_in_both_weeks_and_only_missing_replicas_count() -> None:
+def test_debt_splits_a_gap_at_sunday_and_counts_missing_replicas_only() -> None:
     night = Interval(datetime(2026, 3, 22, 22, tzinfo=UTC), datetime(2026, 3, 23, 2, tzinfo=UTC))
     found = debt(
         [Shortage(Gap.SHORT, night, Cause.STREAM), Shortage(Gap.PAUSED, night, Cause.REBUILD)], weeks(MARCH, BERLIN)

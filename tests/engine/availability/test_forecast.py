@@ -1,4 +1,4 @@
-"""If it broke now: hours of a week, reckoned by hand, and what holds of any calendar."""
+"""Forecast of the next week: hours worked out by hand, and properties for any calendar."""
 
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -29,7 +29,7 @@ def made(busy: list[Busy], *sources: str, rebuild: float | None = HOUR) -> Forec
     return forecast(week_ahead(NOW, UTC), sources or ("backup-1",), busy, rebuild_seconds=rebuild)
 
 
-def test_the_week_begins_with_this_hour_and_has_each_hour_once() -> None:
+def test_week_ahead_begins_now_and_has_each_hour_once() -> None:
     pieces = week_ahead(NOW, UTC)
     assert len(pieces) == 168
     assert (pieces[0].weekday, pieces[0].hour, pieces[0].interval.start) == (
@@ -49,7 +49,7 @@ def test_the_week_begins_with_this_hour_and_has_each_hour_once() -> None:
         (ZoneInfo("Asia/Kathmandu"), datetime(2026, 4, 1, 9, 5, tzinfo=UTC), 168.0, 168),
     ],
 )
-def test_the_clock_is_set(zone: ZoneInfo, now: datetime, hours: float, keys: int) -> None:
+def test_week_ahead_handles_clock_changes(zone: ZoneInfo, now: datetime, hours: float, keys: int) -> None:
     pieces = week_ahead(now, zone)
     assert sum(one.interval.seconds for one in pieces) == hours * HOUR
     assert len({(one.weekday, one.hour) for one in pieces}) == keys
@@ -59,7 +59,7 @@ def test_the_clock_is_set(zone: ZoneInfo, now: datetime, hours: float, keys: int
     assert len(found.hours) == keys
 
 
-def test_a_backup_from_two_to_five() -> None:
+def test_forecast_waits_for_a_backup_from_two_to_five() -> None:
     found = made(nightly("backup-1", 2, 3))
     told = {hour: found.of(0, hour) for hour in (1, 2, 3, 4, 5)}
     assert {hour: one.seconds / HOUR for hour, one in told.items() if one and one.seconds} == {
@@ -74,7 +74,7 @@ def test_a_backup_from_two_to_five() -> None:
     assert (found.breaches(2 * HOUR), found.breaches(4 * HOUR), found.unknown(HOUR)) == (14, 0, 0)
 
 
-def test_what_begins_within_an_hour_is_the_hours_worst_moment() -> None:
+def test_hour_takes_its_worst_moment_when_a_backup_begins_within_it() -> None:
     found = made(nightly("backup-1", 2.5, 1))
     two, three = found.of(0, 2), found.of(0, 3)
     assert two
@@ -83,7 +83,7 @@ def test_what_begins_within_an_hour_is_the_hours_worst_moment() -> None:
     assert (three.at, three.wait_seconds) == (MONDAY + timedelta(hours=3), HOUR / 2)
 
 
-def test_a_second_source_that_is_free_counts() -> None:
+def test_forecast_uses_a_second_free_source() -> None:
     both = [*nightly("backup-1", 2, 3), *nightly("backup-2", 4, 3)]
     found = made(both, "backup-1", "backup-2")
     waits = [one.wait_seconds for hour in (3, 4, 5) if (one := found.of(0, hour))]
@@ -93,7 +93,7 @@ def test_a_second_source_that_is_free_counts() -> None:
     assert four.why == "backup-1's backup"
 
 
-def test_backups_that_follow_each_other_are_one_wait() -> None:
+def test_forecast_joins_consecutive_backups_into_one_wait() -> None:
     found = made([*nightly("backup-1", 2, 3), *nightly("backup-1", 5, 2)])
     two = found.of(0, 2)
     assert two
@@ -108,7 +108,7 @@ def test_maintenance_stops_all_sources() -> None:
     assert sum(bool(one.wait_seconds) for one in found.hours) == 6
 
 
-def test_a_backup_that_has_never_ended_is_not_guessed() -> None:
+def test_forecast_has_no_estimate_when_a_backup_has_no_end() -> None:
     found = made([Busy("backup-1", MONDAY, None, "weekly")])
     noon = found.of(0, 12)
     assert noon
@@ -122,7 +122,7 @@ def test_a_backup_that_has_never_ended_is_not_guessed() -> None:
     assert found.worst.seconds == HOUR
 
 
-def test_without_a_measured_rebuild_the_wait_alone_is_told() -> None:
+def test_forecast_has_only_the_wait_without_a_measured_rebuild() -> None:
     found = made(nightly("backup-1", 2, 6), rebuild=None)
     assert found.worst is None
     assert found.longest_wait
@@ -132,7 +132,7 @@ def test_without_a_measured_rebuild_the_wait_alone_is_told() -> None:
     )
 
 
-def test_no_source_and_one_that_never_gets_free() -> None:
+def test_forecast_names_the_cause_when_no_source_is_ever_free() -> None:
     nobody = forecast(week_ahead(NOW, UTC), (), [], rebuild_seconds=HOUR)
     assert {one.cause for one in nobody.hours} == {Cause.NO_SOURCE}
     always = made(nightly("backup-1", 0, 24, days=20))
@@ -156,7 +156,7 @@ def waits(found: Forecast) -> list[float]:
 
 
 @given(calendars())
-def test_less_in_the_way_or_one_more_source_never_takes_longer(busy: list[Busy]) -> None:
+def test_forecast_never_grows_with_fewer_blockers_or_more_sources(busy: list[Busy]) -> None:
     pieces = week_ahead(NOW, BERLIN)
     given_ = waits(forecast(pieces, ("a",), busy, rebuild_seconds=HOUR))
     for better in (
@@ -169,7 +169,7 @@ def test_less_in_the_way_or_one_more_source_never_takes_longer(busy: list[Busy])
 
 
 @given(calendars(), st.integers(0, 167), st.integers(0, 59))
-def test_no_moment_of_an_hour_waits_longer_than_is_told(busy: list[Busy], number: int, minute: int) -> None:
+def test_hour_wait_is_an_upper_bound_of_its_moments(busy: list[Busy], number: int, minute: int) -> None:
     pieces = week_ahead(NOW, UTC)
     moment = pieces[number].interval.start + timedelta(minutes=minute)
     told = forecast(pieces, ("a",), busy, rebuild_seconds=None).hours[number].wait_seconds

@@ -1,4 +1,4 @@
-"""What rebuilds waited for and used, as intervals: their phases cover their whole life once."""
+"""Phases of rebuilds and their use of instances, as intervals."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -52,7 +52,7 @@ def told(found: list[RebuildPhase], number: int = 7) -> list[tuple[float, float,
     )
 
 
-def test_steps_are_phases_and_what_lies_between_them_is_other_steps() -> None:
+def test_phases_label_time_between_steps_as_other_steps() -> None:
     assert told(phases([LIFE], [], NOW)) == [
         (0, 60, Cause.QUEUE),
         (60, 63, Cause.OTHER_STEPS),
@@ -65,7 +65,7 @@ def test_steps_are_phases_and_what_lies_between_them_is_other_steps() -> None:
     ]
 
 
-def test_until_somebody_agrees_nothing_else_was_waited_for() -> None:
+def test_phases_are_approval_until_the_decision() -> None:
     uses = [OccupiedPeriod("backup-1", span(-30, 40), Cause.BACKUP, "run 1", READS)]
     agreed = replace(LIFE, needs_approval=True, decided_at=at(25))
     assert told(phases([agreed], uses, NOW))[:3] == [
@@ -79,7 +79,7 @@ def test_until_somebody_agrees_nothing_else_was_waited_for() -> None:
     assert told(phases([given_up], uses, NOW)) == [(0, 30, Cause.APPROVAL)]
 
 
-def test_a_queued_rebuild_waited_for_what_used_its_source() -> None:
+def test_phases_name_the_use_of_the_source_when_queued() -> None:
     uses = [
         OccupiedPeriod("backup-1", span(-30, 20), Cause.BACKUP, "run 1", READS),
         OccupiedPeriod("backup-1", span(15, 50), Cause.REBUILD, "rebuild 3", READS),
@@ -93,7 +93,7 @@ def test_a_queued_rebuild_waited_for_what_used_its_source() -> None:
     ]
 
 
-def test_the_source_is_used_until_it_is_given_back_and_the_target_to_the_end() -> None:
+def test_occupied_frees_the_source_at_release_and_the_target_at_the_end() -> None:
     found = {(item.instance, item.pauses): item.interval for item in occupied([LIFE], NOW, READS)}
     assert found == {
         ("replica-1", False): span(60, 120),
@@ -103,7 +103,7 @@ def test_the_source_is_used_until_it_is_given_back_and_the_target_to_the_end() -
     assert {item.reference for item in occupied([LIFE], NOW, READS)} == {"rebuild 7"}
 
 
-def test_what_puts_old_data_back_reads_no_source() -> None:
+def test_occupied_omits_the_source_when_rolling_back() -> None:
     """It holds its target alone: the source stays free, and a backup there is nothing that it waits for."""
     rolled_back = replace(LIFE, reads_source=False, steps=(StepInterval("find-old-data", at(60), at(61)),))
     assert {(item.instance, item.interval) for item in occupied([rolled_back], NOW, READS)} == {
@@ -116,11 +116,11 @@ def test_what_puts_old_data_back_reads_no_source() -> None:
     assert told(phases([rolled_back], uses, NOW))[:2] == [(0, 50, Cause.LINE), (50, 60, Cause.QUEUE)]
 
 
-def test_a_plan_that_pauses_nothing_leaves_no_pause() -> None:
+def test_occupied_has_no_pause_when_the_plan_pauses_nothing() -> None:
     assert not any(item.pauses for item in occupied([replace(LIFE, pauses=False)], NOW, READS))
 
 
-def test_what_goes_on_is_known_up_to_now() -> None:
+def test_phases_end_now_when_the_rebuild_is_running() -> None:
     going = replace(
         LIFE, status=Status.RUNNING, finished_at=None, steps=(*LIFE.steps[:2], StepInterval("stream", at(63), None))
     )
@@ -128,7 +128,7 @@ def test_what_goes_on_is_known_up_to_now() -> None:
     assert told(phases([going], [], at(80)))[-1] == (63, 80, Cause.STREAM)
 
 
-def test_after_a_failed_one_comes_the_time_until_the_next_was_asked_for() -> None:
+def test_phases_add_retry_time_after_a_failed_rebuild() -> None:
     failed = replace(LIFE, status=Status.FAILED)
     again = replace(
         LIFE, number=8, status=Status.SUCCEEDED, requested_at=at(200), started_at=at(201), finished_at=at(260), steps=()
@@ -138,7 +138,7 @@ def test_after_a_failed_one_comes_the_time_until_the_next_was_asked_for() -> Non
     assert Cause.RETRY not in {phase.cause for phase in phases([LIFE, again], [], NOW)}
 
 
-def test_one_that_was_cancelled_in_the_queue_is_no_failed_try() -> None:
+def test_phases_have_no_retry_when_cancelled_in_the_queue() -> None:
     never = replace(LIFE, status=Status.CANCELLED, started_at=None, finished_at=at(30), steps=())
     assert told(phases([never], [], NOW)) == [(0, 30, Cause.QUEUE)]
     assert occupied([never], NOW, READS) == []
@@ -148,7 +148,7 @@ MINUTES = st.integers(-60, 180)
 
 
 @given(st.lists(st.tuples(MINUTES, MINUTES, st.sampled_from([Cause.BACKUP, Cause.REBUILD])), max_size=6))
-def test_the_phases_of_a_rebuild_cover_its_life_once(given_uses: list[tuple[int, int, Cause]]) -> None:
+def test_phases_cover_a_rebuild_exactly_once(given_uses: list[tuple[int, int, Cause]]) -> None:
     uses = [
         OccupiedPeriod("backup-1", span(min(a, b), max(a, b) + 1), cause, f"rebuild {100 + number}", READS)
         for number, (a, b, cause) in enumerate(given_uses)

@@ -18,17 +18,17 @@ def at(seconds: float) -> datetime:
     return T0 + timedelta(seconds=seconds)
 
 
-def test_what_is_seen_again_goes_on() -> None:
+def test_end_of_period_is_none_when_the_state_is_unchanged() -> None:
     assert end_of_period(HEALTHY, HEALTHY, last_seen_at=at(0), at=at(15), gap=GAP) is None
     assert end_of_period(HEALTHY, HEALTHY, last_seen_at=at(0), at=at(60), gap=GAP) is None
 
 
-def test_a_change_counts_from_the_probe_that_saw_it() -> None:
+def test_end_of_period_is_the_probe_that_saw_the_change() -> None:
     assert end_of_period(HEALTHY, STOPPED, last_seen_at=at(0), at=at(15), gap=GAP) == at(15)
 
 
 @pytest.mark.parametrize("now", [HEALTHY, STOPPED])
-def test_after_a_gap_the_period_ends_with_the_last_probe_before_it(now: ProbedState) -> None:
+def test_end_of_period_is_the_last_probe_before_a_gap(now: ProbedState) -> None:
     assert end_of_period(HEALTHY, now, last_seen_at=at(0), at=at(61), gap=GAP) == at(0)
 
 
@@ -37,7 +37,7 @@ def test_after_a_gap_the_period_ends_with_the_last_probe_before_it(now: ProbedSt
     [ProbedState("healthy", Role.PRIMARY, "1"), ProbedState("healthy", Role.REPLICA, "2")],
     ids=["role", "cluster"],
 )
-def test_another_role_or_cluster_is_another_period(other: ProbedState) -> None:
+def test_end_of_period_ends_at_another_role_or_cluster(other: ProbedState) -> None:
     assert end_of_period(HEALTHY, other, last_seen_at=at(0), at=at(15), gap=GAP) == at(15)
 
 

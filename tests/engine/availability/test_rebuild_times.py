@@ -25,7 +25,7 @@ def took(seconds: float, method: str = "xbstream", **steps: float) -> MeasuredRe
     return MeasuredRebuild(method, seconds, steps)
 
 
-def test_a_method_is_told_whole_and_by_step_against_the_period_before() -> None:
+def test_rebuild_times_compare_method_and_steps_with_the_period_before() -> None:
     [found] = rebuild_times(
         [took(100, Stream=60, Prepare=30), took(200, Stream=150), took(300, Stream=240, Prepare=40)],
         [took(100, Stream=100), took(160, Stream=160)],
@@ -39,7 +39,7 @@ def test_a_method_is_told_whole_and_by_step_against_the_period_before() -> None:
     assert prepare.trend_percent is None
 
 
-def test_the_most_used_method_stands_first_and_what_ran_before_alone_is_not_told() -> None:
+def test_rebuild_times_sort_by_use_and_omit_unused_methods() -> None:
     found = rebuild_times([took(1, "dump"), took(2), took(3)], [took(9, "archive")])
     assert [one.method for one in found] == ["xbstream", "dump"]
 
@@ -56,7 +56,7 @@ def test_figures_lie_in_their_order_and_every_rebuild_counts_once(
             assert row.runs <= one.whole.runs
 
 
-def test_a_proof_grows_old() -> None:
+def test_restore_test_age_becomes_old() -> None:
     fresh, old = (
         VerifiedSource("a", 1, NOW - STALE_AFTER),
         VerifiedSource("b", 2, NOW - STALE_AFTER - timedelta(seconds=1)),

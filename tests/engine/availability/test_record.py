@@ -71,10 +71,10 @@ def gaps(given: ClusterRecord, within: Interval = WEEK, method: str = "xbstream"
 
 
 class TestByHand:
-    def test_a_week_in_which_all_was_well_has_no_gap(self) -> None:
+    def test_gaps_are_empty_for_a_healthy_week(self) -> None:
         assert gaps(record(*well(*TRIO))) == []
 
-    def test_a_lost_replica_from_its_loss_to_its_return_with_what_it_waited_for(self) -> None:
+    def test_gaps_split_a_lost_replica_by_cause_until_its_return(self) -> None:
         given = record(
             *well("primary-1", "backup-1"),
             *seen("replica-1", ("healthy", 0, 20), ("unreachable", 20, 30.5), ("healthy", 30.5, 168)),
@@ -106,19 +106,19 @@ class TestByHand:
         assert seconds(found, Gap.SHORT) == 10.5 * HOUR
         assert any_gap(found) == [span(20, 30.5)], "what overlaps counts once"
 
-    def test_a_source_that_is_down_takes_the_rebuild_with_it(self) -> None:
+    def test_gaps_include_not_rebuildable_when_the_only_source_is_down(self) -> None:
         given = record(*well("primary-1", "replica-1"), *seen("backup-1", ("healthy", 0, 5), ("stopped", 5, 168)))
         found = gaps(given)
         for gap in (Gap.NO_SOURCE, Gap.NOT_REBUILDABLE):
             assert told(found, gap) == [(5, 168, Cause.SOURCE_DOWN, "backup-1")]
         assert told(found, Gap.SHORT) == [(5, 168, Cause.DETECTION, "backup-1")]
 
-    def test_a_replica_is_the_source_of_a_cluster_that_has_no_backup_instance(self) -> None:
+    def test_gaps_use_a_replica_as_source_without_a_backup_instance(self) -> None:
         given = record(*well("primary-1", "replica-1"))
         given = replace(given, expected=tuple(item for item in given.expected if item[0] != "backup-1"))
         assert gaps(given) == []
 
-    def test_the_last_healthy_replica_is_the_primarys_candidate(self) -> None:
+    def test_gaps_count_the_primary_candidate_as_last_healthy_replica(self) -> None:
         given = record(
             *well("primary-1"),
             *seen("replica-1", ("stopped", 0, 168)),
@@ -126,26 +126,26 @@ class TestByHand:
         )
         assert told(gaps(given), Gap.NO_CANDIDATE) == [(100, 168, Cause.DETECTION, "backup-1")]
 
-    def test_what_nobody_looked_at_is_never_good_and_never_bad(self) -> None:
+    def test_gaps_report_unprobed_time_as_not_observed(self) -> None:
         given = record(*well("primary-1", "replica-1"), *seen("backup-1", ("healthy", 0, 5), ("healthy", 9, 168)))
         found = gaps(given)
         assert told(found, Gap.NOT_OBSERVED) == [(5, 9, Cause.NOT_LOOKED, "backup-1")]
         assert {part.gap for part in found} == {Gap.NOT_OBSERVED}
         assert any_gap(found) == []
 
-    def test_what_is_short_whatever_the_unseen_one_did_is_short(self) -> None:
+    def test_gaps_report_short_when_the_unobserved_state_cannot_matter(self) -> None:
         given = record(*well("primary-1"), *seen("replica-1", ("stopped", 0, 168)))
         found = gaps(given)
         assert seconds(found, Gap.SHORT) == 168 * HOUR
         assert {part.missing for part in found if part.gap is Gap.SHORT} == {1}
 
-    def test_a_cluster_before_anybody_looked_at_it_is_not_observed(self) -> None:
+    def test_gaps_report_not_observed_before_the_first_probe(self) -> None:
         given = replace(
             record(*seen("replica-1", ("healthy", 24, 168))), expected=(("replica-1", Role.REPLICA, span(24, 168)),)
         )
         assert told(gaps(given), Gap.NOT_OBSERVED) == [(0, 24, Cause.NOT_LOOKED, "")]
 
-    def test_a_target_counts_from_the_first_look_on(self) -> None:
+    def test_gaps_count_a_target_from_its_first_probe(self) -> None:
         given = replace(record(), expected=(("replica-1", Role.REPLICA, span(24, 24)),), wanted=2)
         assert {part.gap for part in gaps(given)} == {Gap.NOT_OBSERVED}
 
@@ -168,7 +168,7 @@ class TestByHand:
         assert any_gap(found) == [span(9, 14)]
         assert any_gap(found, planned=False) == [span(12, 14)]
 
-    def test_what_was_marked_afterwards_stays_what_it_was_and_kept_nothing_from_starting(self) -> None:
+    def test_gaps_label_planned_time_without_changing_amounts(self) -> None:
         given = record(
             *well("primary-1", "backup-1"),
             *seen("replica-1", ("healthy", 0, 10), ("unreachable", 10, 14), ("healthy", 14, 168)),
@@ -185,7 +185,7 @@ class TestByHand:
         for gap in Gap:
             assert seconds_by_cause(found, gap) == seconds_by_cause(without, gap)
 
-    def test_a_failed_rebuild_leaves_the_time_until_the_next_try(self) -> None:
+    def test_gaps_add_retry_time_after_a_failed_rebuild(self) -> None:
         given = record(
             *well("primary-1", "backup-1"),
             *seen("replica-1", ("stopped", 0, 168)),
@@ -203,7 +203,7 @@ class TestByHand:
             Cause.DETECTION,
         ]
 
-    def test_a_dump_is_read_while_the_server_is_busy_and_not_where_there_is_none(self) -> None:
+    def test_gaps_need_a_dump_when_the_server_is_busy(self) -> None:
         dump = OccupiedPeriod("backup-1", span(1, 17), Cause.BACKUP, "run 1", READS)
         given = record(*well(*TRIO), occupied=(dump,), backups=(UsableBackup(BackupMethod.DUMP, span(17, 168)),))
         assert told(gaps(given, method="dump"), Gap.NOT_REBUILDABLE) == [(0, 17, Cause.NO_BACKUP, "")]
@@ -217,7 +217,7 @@ class TestByHand:
         found = gaps(record(*well(*TRIO), occupied=dumps))
         assert seconds(found, Gap.NOT_REBUILDABLE) / WEEK.seconds == 16 / 24
 
-    def test_a_day_on_which_the_clock_changes_has_its_own_length(self) -> None:
+    def test_gaps_use_the_real_length_of_a_dst_day(self) -> None:
         sunday = day(datetime(2026, 3, 29, tzinfo=UTC).date(), ZoneInfo("Europe/Berlin"))
         given = record(*well("primary-1", "backup-1"), *seen("replica-1", ("stopped", 0, 168)))
         assert seconds(gaps(given, sunday), Gap.SHORT) == 23 * HOUR
@@ -269,7 +269,7 @@ def records(draw: st.DrawFn) -> ClusterRecord:
 
 
 @given(records())
-def test_causes_make_up_the_whole_and_parts_of_a_kind_do_not_overlap(given: ClusterRecord) -> None:
+def test_causes_sum_to_the_whole_without_overlap(given: ClusterRecord) -> None:
     found = gaps(given)
     for gap in Gap:
         row = [part for part in found if part.gap is gap]
@@ -279,7 +279,7 @@ def test_causes_make_up_the_whole_and_parts_of_a_kind_do_not_overlap(given: Clus
 
 
 @given(records(), HOURS)
-def test_a_period_may_be_cut_anywhere(given: ClusterRecord, hour: int) -> None:
+def test_gaps_are_equal_for_any_cut_of_the_period(given: ClusterRecord, hour: int) -> None:
     whole = gaps(given)
     halves = gaps(given, span(0, hour)) + gaps(given, span(hour, 168))
     for gap in Gap:
@@ -288,7 +288,7 @@ def test_a_period_may_be_cut_anywhere(given: ClusterRecord, hour: int) -> None:
 
 
 @given(records(), st.sampled_from(list(TRIO)))
-def test_seeing_that_all_was_well_where_nobody_looked_adds_no_gap(given: ClusterRecord, name: str) -> None:
+def test_gaps_never_grow_when_unprobed_time_is_seen_healthy(given: ClusterRecord, name: str) -> None:
     blind = free((item.interval for item in given.seen if item.instance == name), WEEK)
     looked = replace(given, seen=given.seen + tuple(StatePeriod(name, TRIO[name], "healthy", item) for item in blind))
     before, after = gaps(given), gaps(looked)

@@ -48,7 +48,7 @@ def two_sources(*runs: OccupiedPeriod) -> ClusterRecord:
     )
 
 
-def test_moving_one_of_two_sources_from_two_to_five_removes_31_percent() -> None:
+def test_compare_removes_31_percent_when_one_of_two_sources_moves() -> None:
     """From 02:00 to 11:40 both are read, 9 h 40 min a day; from 05:00 on it is 6 h 40 min."""
     given = two_sources(*daily("backup-1", "one", 2, 14), *daily("backup-2", "two", 0, 11 + 40 / 60))
     found = what_if_compare(given, WhatIfChange("one", by=timedelta(hours=3)), WEEK, method="xbstream")
@@ -57,7 +57,7 @@ def test_moving_one_of_two_sources_from_two_to_five_removes_31_percent() -> None
     assert round(found.removed_percent) == 31
 
 
-def test_sixteen_hours_of_dump_a_day() -> None:
+def test_compare_counts_sixteen_hours_of_dump_a_day() -> None:
     """A rebuild from the dump cannot begin while it is written; one by the stream reads the server beside it."""
     dumps = daily("backup-1", "nightly", 0, 16, frozenset({"dump"}))
     given = replace(
@@ -71,7 +71,7 @@ def test_sixteen_hours_of_dump_a_day() -> None:
     assert {cause: value / MICRO for cause, value in none.items()} == {Cause.NO_BACKUP: WEEK.seconds}
 
 
-def test_a_dump_that_becomes_a_physical_backup_of_two_hours() -> None:
+def test_compare_shortens_gaps_when_a_dump_becomes_physical() -> None:
     given = record(*well("primary-1", "backup-1", "replica-1"), occupied=tuple(daily("backup-1", "nightly", 1, 16)))
     found = what_if_compare(given, WhatIfChange("nightly", takes=2 * ONE_HOUR), WEEK, method="xbstream")
     assert (found.blocked_before, found.blocked_after) == (7 * 16 * HOUR * MICRO, 7 * 2 * HOUR * MICRO)
@@ -79,7 +79,7 @@ def test_a_dump_that_becomes_a_physical_backup_of_two_hours() -> None:
     assert beside.removed_percent == 100
 
 
-def test_another_source_leaves_the_maintenance_alone() -> None:
+def test_compare_keeps_maintenance_when_a_source_is_added() -> None:
     given = record(
         *well("primary-1", "backup-1", "replica-1"),
         occupied=tuple(daily("backup-1", "nightly", 1, 3)),
@@ -89,7 +89,7 @@ def test_another_source_leaves_the_maintenance_alone() -> None:
     assert (found.blocked_before, found.blocked_after) == ((7 * 3 + 2) * HOUR * MICRO, 2 * HOUR * MICRO)
 
 
-def test_what_is_moved_over_the_end_comes_in_at_the_beginning() -> None:
+def test_changed_wraps_moved_runs_around_the_period() -> None:
     given = record(
         occupied=(OccupiedPeriod("backup-1", span(165, 167), Cause.BACKUP, "run 1", READS, schedule="late"),)
     )
@@ -99,7 +99,7 @@ def test_what_is_moved_over_the_end_comes_in_at_the_beginning() -> None:
     assert sorted(item.interval for item in back.occupied) == [span(0, 1), span(167, 168)]
 
 
-def test_the_best_change_comes_first_and_of_two_that_are_as_good_the_easier_one() -> None:
+def test_proposals_sort_by_effect_then_effort() -> None:
     given = two_sources(*daily("backup-1", "one", 2, 3), *daily("backup-2", "two", 4, 3))
     hours = [WhatIfChange("two", by=number * ONE_HOUR) for number in (-1, 4, 1, 2)]
     found = proposals(given, [*hours, WhatIfChange(adds_source=True)], WEEK, method="xbstream")
@@ -112,7 +112,7 @@ def test_the_best_change_comes_first_and_of_two_that_are_as_good_the_easier_one(
     assert {one.removed_percent for one in found} == {100.0}
 
 
-def test_where_nothing_was_blocked_nothing_is_proposed() -> None:
+def test_proposals_are_empty_when_nothing_was_blocked() -> None:
     assert (
         proposals(
             record(*well("primary-1", "backup-1", "replica-1")),
@@ -133,7 +133,7 @@ def scheduled(draw: st.DrawFn) -> ClusterRecord:
 
 
 @given(scheduled())
-def test_changing_nothing_changes_nothing(given_: ClusterRecord) -> None:
+def test_compare_is_neutral_when_nothing_changes(given_: ClusterRecord) -> None:
     before = amounts(gaps(given_))
     for nothing in (
         WhatIfChange(),
@@ -147,7 +147,7 @@ def test_changing_nothing_changes_nothing(given_: ClusterRecord) -> None:
 
 
 @given(scheduled())
-def test_another_source_is_never_in_the_way(given_: ClusterRecord) -> None:
+def test_compare_never_worsens_with_another_source(given_: ClusterRecord) -> None:
     found = what_if_compare(given_, WhatIfChange(adds_source=True), WEEK, method="xbstream")
     assert found.blocked_after <= found.blocked_before
     for gap in (Gap.NO_SOURCE, Gap.NO_CANDIDATE):
@@ -157,7 +157,7 @@ def test_another_source_is_never_in_the_way(given_: ClusterRecord) -> None:
 
 
 @given(scheduled(), st.integers(-3000, 3000))
-def test_moving_keeps_every_second_and_moving_back_undoes_it(given_: ClusterRecord, minutes: int) -> None:
+def test_changed_preserves_seconds_and_is_reversible(given_: ClusterRecord, minutes: int) -> None:
     by = timedelta(minutes=minutes)
     there = changed(given_, WhatIfChange("one", by=by), WEEK)
     back = changed(there, WhatIfChange("one", by=-by), WEEK)
@@ -180,7 +180,7 @@ def test_moving_keeps_every_second_and_moving_back_undoes_it(given_: ClusterReco
 
 
 @pytest.mark.parametrize("hours", [0, 5])
-def test_other_schedules_and_rebuilds_stay(hours: int) -> None:
+def test_changed_leaves_other_schedules_and_rebuilds(hours: int) -> None:
     rebuild = OccupiedPeriod("backup-1", span(1, 2), Cause.REBUILD, "rebuild 1", READS)
     given_ = record(occupied=(rebuild, *daily("backup-1", "two", 3, 1)))
     assert changed(given_, WhatIfChange("one", by=hours * ONE_HOUR), WEEK) == given_

@@ -69,14 +69,14 @@ def refused(plan: Plan) -> set[str]:
     return {finding.code for finding in plan.refusals}
 
 
-def test_the_newest_of_the_instance_and_method_is_read() -> None:
+def test_newest_picks_the_instance_and_method() -> None:
     old, new = archive(7, taken_at=NOW - timedelta(days=2)), archive(8)
     others = (archive(9, instance="replica-2"), archive(10, method=BackupMethod.DUMP))
     assert newest((old, new, *others), instance="backup-1", method=BackupMethod.PHYSICAL) == new
     assert newest(others, instance="backup-1", method=BackupMethod.PHYSICAL) is None
 
 
-def test_a_plan_that_reads_a_backup_touches_no_server_of_the_source() -> None:
+def test_archive_plan_touches_no_source_server() -> None:
     plan = build_plan(world(archive()), "archive")
     assert plan.refusals == ()
     assert plan.archive == archive()
@@ -93,7 +93,7 @@ def test_a_plan_that_reads_a_backup_touches_no_server_of_the_source() -> None:
     assert any("10.0.0.11" in command.text for command in change)  # the primary, not the source
 
 
-def test_it_is_the_same_plan_whether_the_servers_answers_or_not() -> None:
+def test_archive_fingerprint_ignores_the_source_server_state() -> None:
     """Between the page and the start the source's server may come or go: it is not asked for anything."""
     up, down = (build_plan(world(archive(), source_answers=answers), "archive") for answers in (True, False))
     assert down.refusals == ()
@@ -112,30 +112,30 @@ def test_it_is_the_same_plan_whether_the_servers_answers_or_not() -> None:
         pytest.param(world(archive(version="11.8.6")), "archive.version", id="a newer server's data"),
     ],
 )
-def test_what_a_finished_backup_cannot_do(there: PlanInputs, code: str) -> None:
+def test_archive_plan_refuses_unsuitable_backups(there: PlanInputs, code: str) -> None:
     assert code in refused(build_plan(there, "archive"))
 
 
-def test_a_host_without_zstd_is_told_before() -> None:
+def test_archive_plan_refuses_a_host_without_zstd() -> None:
     there = inputs()
     assert "archive.programs" in refused(build_plan(replace(there, archives=(archive(),)), "archive"))
 
 
-def test_an_old_backup_is_warned_of() -> None:
+def test_archive_plan_warns_of_an_old_backup() -> None:
     plan = build_plan(world(archive(taken_at=NOW - timedelta(days=4))), "archive")
     assert [(finding.code, finding.severity) for finding in plan.warnings if finding.code == "archive.file"] == [
         ("archive.file", Severity.WARNING)
     ]
 
 
-def test_a_backup_of_a_source_that_is_down_and_unknown_cannot_be_planned_without_a_primary() -> None:
+def test_archive_plan_needs_a_primary_when_the_source_is_unknown() -> None:
     with pytest.raises(Refused) as found:
         build_plan(replace(world(source_answers=False)), "archive")
     assert found.value.code == "plan.no_facts"
-    assert "backup-1" in found.value.found
+    assert "backup-1" in found.value.cause
 
 
-def test_every_method_stands_beside_the_others_with_what_it_costs() -> None:
+def test_compare_lists_every_method_with_its_cost() -> None:
     stream, clone, file, dump = compare(world(archive()))
     assert (stream.method, stream.is_possible, stream.data_of) == ("xbstream", True, None)
     assert (clone.method, clone.is_possible) == ("clone", False)
@@ -171,7 +171,7 @@ def evidence(**changes: Any) -> FetchEvidence:
     return FetchEvidence(copy=CopyEvidence(**{**copy, "target_files": files, **of_copy}), **given)
 
 
-def test_a_whole_backup_is_whole() -> None:
+def test_judge_fetch_accepts_a_complete_backup() -> None:
     assert judge_fetch(flavor_for("10.11.19", "mariadb"), archive(), evidence()).last_lsn == 91
 
 
@@ -225,7 +225,7 @@ def test_a_whole_backup_is_whole() -> None:
         pytest.param(evidence(target_files={}), "stream.truncated", id="nothing arrived"),
     ],
 )
-def test_what_is_wrong_with_what_arrived(found: FetchEvidence, code: str) -> None:
+def test_judge_fetch_refuses_a_wrong_arrival(found: FetchEvidence, code: str) -> None:
     with pytest.raises(RemoteFailure) as error:
         judge_fetch(flavor_for("10.11.19", "mariadb"), archive(), found)
     assert error.value.code == code, error.value
@@ -238,7 +238,7 @@ def dump(**changes: Any) -> Archive:
     return archive(9, method=BackupMethod.DUMP, path="/backups/backup-1-dump-9.sql.gz", **changes)
 
 
-def test_a_dump_is_loaded_by_a_server_that_nobody_else_reaches() -> None:
+def test_dump_plan_loads_with_networking_off() -> None:
     plan = build_plan(world(dump()), "dump")
     assert plan.refusals == ()
     assert plan.bytes_to_copy == dump().bytes  # what is sent is the file
@@ -248,12 +248,12 @@ def test_a_dump_is_loaded_by_a_server_that_nobody_else_reaches() -> None:
     assert [step.name for step in plan.steps if step.name in ("prepare", "set-ownership")] == []
 
 
-def test_the_room_for_a_dump_is_that_of_the_data_not_of_the_file() -> None:
+def test_dump_plan_needs_the_space_of_the_data() -> None:
     plan = build_plan(world(dump(data_bytes=10**15)), "dump")
     assert "target.space" in {finding.code for finding in plan.findings if finding.severity is not Severity.OK}
 
 
-def test_the_host_that_cannot_make_an_empty_data_directory_is_told_before() -> None:
+def test_dump_plan_refuses_a_host_that_cannot_initialize() -> None:
     assert "dump.programs" in refused(build_plan(replace(inputs(), archives=(dump(),)), "dump"))
 
 
@@ -281,7 +281,7 @@ def test_the_host_that_cannot_make_an_empty_data_directory_is_told_before() -> N
         ),
     ],
 )
-def test_what_is_wrong_with_a_dump_that_was_loaded(found: FetchEvidence, code: str) -> None:
+def test_judge_load_refuses_a_wrong_dump(found: FetchEvidence, code: str) -> None:
     if not code:
         judge_load(dump(), found)
         return
@@ -290,7 +290,7 @@ def test_what_is_wrong_with_a_dump_that_was_loaded(found: FetchEvidence, code: s
     assert error.value.code == code
 
 
-def test_a_retry_of_a_loaded_dump_prepares_nothing() -> None:
+def test_retry_of_a_loaded_dump_skips_preparation() -> None:
     checkpoint = {
         "touched": True,
         "loaded": True,

@@ -27,10 +27,10 @@ def judged(method: BackupMethod, stages: dict[str, int] | None = None, tails: An
 def code_of(*given: Any, **files: Any) -> tuple[str, str]:
     with pytest.raises(DbopsError) as caught:
         judged(*given, **files)
-    return caught.value.code, caught.value.found
+    return caught.value.code, caught.value.cause
 
 
-def test_good_runs_are_whole_and_say_their_position() -> None:
+def test_judge_backup_returns_positions_of_good_runs() -> None:
     physical, dump = judged(PHYSICAL), judged(DUMP)
     assert (physical.bytes, physical.sha256, physical.identity) == (1000, samples.SHA, "8:77")
     assert physical.position == Coordinates("binlog.000004", 4711, "0-1-99")
@@ -39,12 +39,12 @@ def test_good_runs_are_whole_and_say_their_position() -> None:
 
 
 @pytest.mark.parametrize("stage", samples.STAGES[DUMP])
-def test_any_stage_that_failed_is_a_failed_backup(stage: str) -> None:
+def test_judge_backup_fails_when_any_stage_failed(stage: str) -> None:
     assert code_of(DUMP, {stage: 3})[0] == "backup.failed"
 
 
 @pytest.mark.parametrize("stage", samples.STAGES[PHYSICAL])
-def test_a_stage_without_a_status_is_a_failed_backup(stage: str) -> None:
+def test_judge_backup_fails_when_a_stage_has_no_status(stage: str) -> None:
     stages = dict.fromkeys(set(samples.STAGES[PHYSICAL]) - {stage}, 0)
     with pytest.raises(DbopsError):
         judge_backup(samples.plan(PHYSICAL), ended(0, stages=stages), samples.files(PHYSICAL))
@@ -65,17 +65,17 @@ def test_a_stage_without_a_status_is_a_failed_backup(stage: str) -> None:
         (DUMP, {"log": "mysqldump: Couldn't execute 'SHOW TRIGGERS'"}, "Couldn't execute"),
     ],
 )
-def test_statuses_of_zero_are_not_enough(method: BackupMethod, files: dict[str, Any], said: str) -> None:
+def test_judge_backup_needs_more_than_zero_statuses(method: BackupMethod, files: dict[str, Any], said: str) -> None:
     code, found = code_of(method, **files)
     assert code == "backup.incomplete"
     assert said in found
 
 
-def test_a_warning_of_the_dump_program_spoils_nothing_and_is_kept() -> None:
+def test_judge_backup_keeps_warnings_of_the_dump_tool() -> None:
     assert judged(DUMP, log=DEPRECATED).warnings == (DEPRECATED,)
 
 
-def test_the_first_cause_is_named_not_those_who_felt_it() -> None:
+def test_judge_backup_names_the_first_cause() -> None:
     full = {"write": "tee: /backups/x: No space left on device", "tool": "Broken pipe"}
     assert code_of(PHYSICAL, {"write": 1, "compress": 141, "tool": 1}, full)[0] == "stream.disk_full"
     code, found = code_of(PHYSICAL, {"tool": 137})
@@ -84,12 +84,12 @@ def test_the_first_cause_is_named_not_those_who_felt_it() -> None:
     assert "signal 9" in found
 
 
-def test_what_the_host_refuses_is_the_operators_turn() -> None:
+def test_judge_backup_refuses_when_the_host_refuses() -> None:
     state = ended(65, tails={"out": "REFUSED: zstd is not installed on this host"})
     with pytest.raises(Refused) as caught:
         judge_backup(samples.plan(), state, "")
     assert caught.value.code == "backup.refused"
-    assert state.tails["out"] == f"REFUSED: {caught.value.found}"
+    assert state.tails["out"] == f"REFUSED: {caught.value.cause}"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_the_host_refuses_is_the_operators_turn() -> None:
         (ended(0), "backup.failed"),
     ],
 )
-def test_a_job_that_ended_before_its_pipe(state: Any, code: str) -> None:
+def test_judge_backup_fails_when_the_job_ends_before_its_pipe(state: Any, code: str) -> None:
     with pytest.raises(DbopsError) as caught:
         judge_backup(samples.plan(), state, "")
     assert caught.value.code == code

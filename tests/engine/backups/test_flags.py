@@ -47,7 +47,9 @@ CASES = [
 @pytest.mark.parametrize(
     ("one", "history", "options", "flags"), [case[1:] for case in CASES], ids=[case[0] for case in CASES]
 )
-def test_flags(one: RunFigures, history: list[RunFigures], options: dict[str, Any], flags: list[str]) -> None:
+def test_flags_of_marks_unusual_runs(
+    one: RunFigures, history: list[RunFigures], options: dict[str, Any], flags: list[str]
+) -> None:
     assert flags_of(one, history, now=NOW, **options) == flags
 
 
@@ -59,7 +61,7 @@ def test_at_least_the_share_does_not_exceed_the_percentile(values: list[float], 
 
 
 @given(st.lists(st.integers(10_000, 10**12), min_size=3, max_size=20))
-def test_a_run_like_the_middle_of_its_history_is_never_flagged_by_size(sizes: list[int]) -> None:
+def test_flags_of_never_flags_the_median_size(sizes: list[int]) -> None:
     middle = sorted(sizes[:5])[len(sizes[:5]) // 2]
     same_everywhere = [run(bytes=middle) for _ in sizes]
     assert flags_of(run(bytes=middle), same_everywhere, now=NOW) == []
@@ -69,10 +71,10 @@ def test_a_run_like_the_middle_of_its_history_is_never_flagged_by_size(sizes: li
     ("minutes", "following_hours", "belongs"),
     [(0, 24, True), (-4, 24, True), (-6, 24, False), (359, 24, True), (361, 24, False), (29, 1, True), (31, 1, False)],
 )
-def test_a_run_belongs_to_a_due_time_near_it(minutes: int, following_hours: int, belongs: bool) -> None:
+def test_fits_accepts_a_run_near_its_due_time(minutes: int, following_hours: int, belongs: bool) -> None:
     following = NOW + timedelta(hours=following_hours)
     assert fits(NOW + timedelta(minutes=minutes), NOW, following, 900) is belongs
 
 
-def test_what_is_still_on_time_belongs_to_it_in_any_case() -> None:
+def test_fits_accepts_any_run_within_the_grace_period() -> None:
     assert fits(NOW + timedelta(minutes=14), NOW, NOW + timedelta(minutes=15), 900)

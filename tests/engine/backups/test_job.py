@@ -6,7 +6,7 @@ import pytest
 
 from dbops.engine.backups.job import BackupContext, advance, clean_up
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.hosts.jobs import Patience
+from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.ports import CommandResult
 from tests.fakes import FakeClock, FakeHost, FakeJobs, running, vanished
 
@@ -65,7 +65,7 @@ def finished(one: BackupContext) -> None:
     job.logs["files"] = samples.files().encode()
 
 
-def test_a_run_is_one_job_that_is_published_when_it_is_whole() -> None:
+def test_job_publishes_a_complete_run_once() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
     assert drive(one, 3) is None
@@ -80,7 +80,7 @@ def test_a_run_is_one_job_that_is_published_when_it_is_whole() -> None:
     assert "backup-1" in command
 
 
-def test_another_driver_finds_the_job_and_starts_no_second_one() -> None:
+def test_job_is_found_by_another_driver_and_not_restarted() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running(), running())
     drive(one, 2)
@@ -91,7 +91,7 @@ def test_another_driver_finds_the_job_and_starts_no_second_one() -> None:
     assert jobs_of(other).started == ["backup"]
 
 
-def test_a_driver_that_died_before_it_remembered_finds_it_too() -> None:
+def test_job_is_found_when_the_driver_died_before_saving() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running(), running())
     drive(one, 2)
@@ -100,7 +100,7 @@ def test_a_driver_that_died_before_it_remembered_finds_it_too() -> None:
     assert jobs_of(other).started == ["backup"]
 
 
-def test_a_silent_host_is_met_before_anything_is_asked_for() -> None:
+def test_job_start_fails_on_a_silent_host_before_any_request() -> None:
     one = site()
     jobs_of(one).host.down = Unreachable("ssh.unreachable", "Asking")
     with pytest.raises(Unreachable):
@@ -118,7 +118,7 @@ def test_publishing_again_after_a_crash_is_the_same() -> None:
     assert drive(site(jobs_of(one).host, token=2, checkpoint=dict(one.checkpoint))) == first
 
 
-def test_a_publication_that_is_cut_off_is_not_known_and_asked_again() -> None:
+def test_publication_is_repeated_when_its_answer_is_lost() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
     jobs_of(one).expect("# Rename a complete backup", CommandResult(None, "", ""), "published\n")
@@ -129,7 +129,7 @@ def test_a_publication_that_is_cut_off_is_not_known_and_asked_again() -> None:
     assert drive(one) is not None
 
 
-def test_a_publication_that_fails_is_a_failure_and_leaves_no_final_name() -> None:
+def test_publication_fails_without_a_final_name() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
     jobs_of(one).expect("# Rename a complete backup", CommandResult(70, "FAILED: it exists\n", ""))
@@ -161,7 +161,7 @@ def test_another_file_under_the_final_name_is_never_touched() -> None:
     assert not any(REMOVES_OF_FAILED in text for ran in jobs_of(one).acts for text in ran.arguments)
 
 
-def test_a_host_that_was_restarted_is_a_failure_and_its_partial_file_goes() -> None:
+def test_job_fails_and_removes_its_partial_file_when_the_host_restarted() -> None:
     one = site()
     jobs_of(one).play("backup", running(), vanished())
     jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
@@ -172,7 +172,7 @@ def test_a_host_that_was_restarted_is_a_failure_and_its_partial_file_goes() -> N
     assert jobs_of(one).acts[-1].arguments[-1] == one.plan.partial_path
 
 
-def test_what_cannot_be_removed_is_told() -> None:
+def test_clean_up_fails_when_a_file_cannot_be_removed() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
     drive(one, 2)
@@ -183,7 +183,7 @@ def test_what_cannot_be_removed_is_told() -> None:
     assert jobs_of(one).host.stopped == ["backup"]
 
 
-def test_a_job_that_cannot_be_ended_keeps_its_file_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clean_up_keeps_the_file_until_the_job_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
     jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
@@ -197,7 +197,7 @@ def test_a_job_that_cannot_be_ended_keeps_its_file_until_it_is_gone(monkeypatch:
     assert len(jobs_of(one).acts) == 1
 
 
-def test_progress_is_what_the_compressor_has_written_of_what_the_tool_will_read() -> None:
+def test_progress_compares_bytes_read_with_the_data() -> None:
     one = site()
     total = one.plan.data_bytes or 0
     counters = {"compress.read_bytes": total // 4, "compress.write_bytes": 1000}
@@ -207,9 +207,9 @@ def test_progress_is_what_the_compressor_has_written_of_what_the_tool_will_read(
     assert (known["bytes"], known["read_bytes"], round(known["percent"])) == (1000, total // 4, 25)
 
 
-def test_a_job_that_stands_still_is_told_of_and_then_ended() -> None:
+def test_job_logs_a_stall_and_then_fails() -> None:
     one = site()
-    one.patience = Patience(60, 600)
+    one.stall = StallLimits(60, 600)
     jobs_of(one).play("backup", running())
     drive(one, 2)
     one.clock.time += 100  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Which run a sighting belongs to: a table of cases, and what must hold whatever comes in whatever order."""
+"""Matching of sightings with runs: a table of cases, and properties for any order."""
 
 import itertools
 from dataclasses import replace
@@ -75,24 +75,24 @@ CASES = [
 
 
 @pytest.mark.parametrize(("new", "known", "is_one", "why"), CASES, ids=[case[3] for case in CASES])
-def test_cases(new: Sighting, known: Sighting, is_one: bool, why: str) -> None:
+def test_which_run_finds_the_run_of_each_case(new: Sighting, known: Sighting, is_one: bool, why: str) -> None:
     alive = {new.process, known.process} if "side by side" in why else {new.process}
     assert (which_run(new, [KnownRun(1, known)], alive) is not None) is is_one
 
 
-def test_a_scripts_next_process_is_no_next_one_while_the_last_still_runs() -> None:
+def test_which_run_ignores_a_second_process_of_a_running_script() -> None:
     first, second = seen(7, family="boot:5:500"), seen(8, start=1, family="boot:5:500")
     assert which_run(second, [KnownRun(1, first)], alive={first.process, second.process}) is None
 
 
-def test_of_several_the_one_that_began_nearest_is_taken() -> None:
+def test_which_run_picks_the_nearest_start() -> None:
     runs = [KnownRun(1, seen(7, start=0)), KnownRun(2, seen(8, start=3))]
     found = which_run(told(start=3), runs)
     assert found is not None
     assert found.pk == 2
 
 
-def test_what_was_known_is_kept_and_the_better_origin_speaks() -> None:
+def test_joined_keeps_known_values_and_the_better_origin() -> None:
     both = joined(seen(**PARENT, family="boot:5:500"), told(start=-1, until=12, is_over=True, pid=5, where=HERE))
     assert (both.origin, both.started_at, both.until, both.is_over) == (REPORTED, at(-1), at(12), True)
     assert (both.process, both.report_key, both.pid, both.family) == ("boot:7:700", "run-1", 5, "boot:5:500")
@@ -100,7 +100,7 @@ def test_what_was_known_is_kept_and_the_better_origin_speaks() -> None:
     assert (again.origin, again.until, again.is_over) == (REPORTED, at(12), True), "an older probe does not reopen it"
 
 
-def test_an_end_without_a_start_keeps_the_start_that_was_seen() -> None:
+def test_joined_keeps_the_seen_start_when_only_an_end_is_reported() -> None:
     both = joined(seen(start=0), told(start=10, until=10, is_over=True, start_is_unknown=True))
     assert (both.started_at, both.until, both.start_is_unknown) == (at(0), at(10), False)
 
@@ -118,7 +118,7 @@ true_runs = st.lists(st.tuples(minutes, st.integers(2, 60)), min_size=1, max_siz
 
 
 @given(true_runs, st.randoms(use_true_random=False))
-def test_each_true_run_is_one_row_in_whatever_order_it_is_told(runs: list[tuple[int, int]], random: Any) -> None:
+def test_take_in_makes_one_row_for_each_run_in_any_order(runs: list[tuple[int, int]], random: Any) -> None:
     """Each run is seen twice by probes, and reported by its start and its end, with its number."""
     words = []
     for number, (start, length) in enumerate(runs, 100):
@@ -157,7 +157,7 @@ sightings = st.builds(
 
 
 @given(st.lists(sightings, min_size=1, max_size=8))
-def test_rows_never_hold_two_runs_and_a_word_said_twice_is_said_once(words: list[Sighting]) -> None:
+def test_take_in_never_merges_runs_or_repeats_a_sighting(words: list[Sighting]) -> None:
     rows: list[KnownRun] = []
     for word in words:
         before = rows
@@ -191,30 +191,30 @@ def facts(processes: tuple[BackupProcess, ...] | None = (), connections: tuple[B
 
 
 class TestSightings:
-    def test_ours_are_none_and_those_of_no_certain_instance_begin_nothing(self) -> None:
+    def test_sightings_omit_own_processes_and_start_nothing_when_unclear(self) -> None:
         found = sightings_of(
             facts((process(), process(Reads.UNCLEAR, pid=8), process(pid=9, is_ours=True))), is_held=True
         )
         assert [(item.process, item.may_begin) for item in found] == [("boot:7:700", True), ("boot:8:800", False)]
 
-    def test_one_of_ours_that_nothing_holds_the_instance_for_counts(self) -> None:
+    def test_sightings_count_own_processes_when_the_instance_is_free(self) -> None:
         ours = (process(is_ours=True), *(process(reads, pid=8, is_ours=True) for reads in (Reads.UNCLEAR, Reads.OTHER)))
         assert [item.process for item in sightings_of(facts(ours), is_held=False)] == ["boot:7:700"]
         assert sightings_of(facts(ours), is_held=True) == ()
 
     @pytest.mark.parametrize("is_ours", [True, False])
-    def test_a_local_connection_is_that_of_the_process(self, is_ours: bool) -> None:
+    def test_sightings_join_a_local_connection_with_its_process(self, is_ours: bool) -> None:
         found = sightings_of(
             facts((process(is_ours=is_ours),), (connection("localhost", is_local=True),)), is_held=False
         )
         assert [item.connection for item in found if item.connection] == []
 
-    def test_a_local_connection_without_a_process_counts_unless_we_hold_the_instance(self) -> None:
+    def test_sightings_count_a_local_connection_without_process_unless_held(self) -> None:
         seen_by_server = facts(None, (connection("localhost", is_local=True),))
         assert len(sightings_of(seen_by_server, is_held=False)) == 1
         assert sightings_of(seen_by_server, is_held=True) == ()
 
-    def test_a_local_connection_counts_beside_a_process_of_no_certain_instance(self) -> None:
+    def test_sightings_count_a_local_connection_when_the_process_is_unclear(self) -> None:
         here = (connection("localhost", is_local=True),)
         found = sightings_of(facts((process(Reads.UNCLEAR),), here), is_held=False)
         assert [(bool(item.connection), item.may_begin) for item in found] == [(True, True), (False, False)]
@@ -222,11 +222,11 @@ class TestSightings:
         assert [bool(item.connection) for item in sightings_of(facts(both, here), is_held=False)] == [True]
         assert len(sightings_of(facts((process(Reads.UNCLEAR),), here), is_held=True)) == 1
 
-    def test_a_dump_from_elsewhere_counts_beside_a_local_one(self) -> None:
+    def test_sightings_count_a_remote_dump_and_a_local_one(self) -> None:
         found = sightings_of(facts((process(),), (connection("10.0.0.9:4000"),)), is_held=True)
         assert sorted(item.where for item in found) == [ELSEWHERE, HERE]
 
-    def test_many_connections_of_one_mydumper_are_one_run(self) -> None:
+    def test_sightings_join_the_connections_of_one_mydumper(self) -> None:
         many = tuple(connection(f"10.0.0.9:{4000 + number}", number, "mydumper") for number in range(4))
         assert len(sightings_of(facts((), many), is_held=False)) == 1
         assert len(sightings_of(facts((), tuple(replace(item, tool="mysqldump") for item in many)), is_held=False)) == 4

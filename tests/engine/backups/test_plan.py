@@ -36,7 +36,7 @@ def options(version: str, flavor: str, **server: Any) -> list[str]:
         ("8.4.3", "mysql", {"gtid_enabled": True, "log_bin": False}, ["--set-gtid-purged=ON"]),
     ],
 )
-def test_the_position_is_asked_for_in_the_words_of_the_flavor(
+def test_dump_options_use_the_position_words_of_the_flavor(
     version: str, flavor: str, server: dict[str, Any], wanted: list[str]
 ) -> None:
     found = options(version, flavor, **server)
@@ -45,7 +45,7 @@ def test_the_position_is_asked_for_in_the_words_of_the_flavor(
 
 
 @pytest.mark.parametrize("flavor", [("10.11.19", "mariadb"), ("8.0.46", "mysql"), ("5.7.44", "mysql")])
-def test_no_option_that_stops_an_applier_is_ever_used(flavor: tuple[str, str]) -> None:
+def test_options_never_stop_an_applier(flavor: tuple[str, str]) -> None:
     words = options(*flavor) + list(samples.plan().options)
     assert not [word for word in words if "dump-slave" in word or "dump-replica" in word or "safe-slave" in word]
 
@@ -63,30 +63,30 @@ def test_positions_in_dumps_of_both_flavors() -> None:
     assert dump_position("").gtid == ""
 
 
-def test_the_name_says_instance_method_time_and_run_and_is_hidden_until_it_is_published() -> None:
+def test_file_name_is_unique_and_hidden_until_published() -> None:
     plan = samples.plan()
     assert plan.path == "/backups/backup-1-physical-20260329T013000Z-0123456789abcdef.xbstream.zst"
     assert plan.partial_path == "/backups/.backup-1-physical-20260329T013000Z-0123456789abcdef.xbstream.zst.partial"
     assert samples.plan(DUMP).file.endswith(".sql.gz")
 
 
-def test_what_must_be_free_follows_the_last_run_else_the_data() -> None:
+def test_needed_bytes_follow_the_last_run_or_the_data() -> None:
     data = builders.facts(12).datadir
     assert data is not None
     assert samples.plan().needed_bytes > (data.data_bytes or 0)
     assert samples.plan(last_bytes=100 * 1024**2).needed_bytes == 184 * 1024**2
 
 
-def test_a_plan_survives_its_row() -> None:
+def test_backup_plan_survives_json() -> None:
     plan = samples.plan()
     assert from_record(BackupPlan, to_record(plan)) == plan
 
 
-def test_no_secret_is_in_a_plan_and_its_command_reads_an_option_file() -> None:
+def test_backup_command_reads_its_secret_from_an_option_file() -> None:
     assert f"--defaults-file={samples.RUN_DIRECTORY}/jobs/backup/backup.cnf" in samples.plan().command
 
 
-def test_what_cannot_be_planned_is_refused_with_advice() -> None:
+def test_backup_plan_is_refused_with_advice() -> None:
     for values, facts, code in (
         ({"directory": ""}, None, "backup.no_directory"),
         ({}, replace(builders.facts(12), server=None), "backup.no_server"),
@@ -106,7 +106,9 @@ def test_what_cannot_be_planned_is_refused_with_advice() -> None:
         (Role.PRIMARY, False, 1),
     ],
 )
-def test_only_where_nobody_else_reads_two_threads_do(role: Role, turns: bool | None, threads: int) -> None:
+def test_backup_plan_uses_two_threads_only_on_a_backup_instance_with_flash(
+    role: Role, turns: bool | None, threads: int
+) -> None:
     disk = builders.datadir(12, storage=StorageFacts("xfs", 4096, "sda", None, turns=turns))
     made = samples.plan(facts=builders.facts(12, datadir=disk), role=role)
     assert [word for word in made.options if word.startswith("--parallel")] == [f"--parallel={threads}"]

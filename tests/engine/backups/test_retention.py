@@ -24,16 +24,16 @@ def removed(*runs: StoredBackup, count: int | None = 7, days: int | None = None)
     return [run.pk for run, _ in to_remove(runs, keep_count=count, keep_days=days, now=NOW)]
 
 
-def test_the_newest_of_a_number_are_kept() -> None:
+def test_to_remove_keeps_the_newest_by_count() -> None:
     assert removed(kept(1, 3), kept(2, 2), kept(3, 1), kept(4, 0), count=2) == [1, 2]
 
 
-def test_what_is_older_goes_but_an_age_never_removes_the_last_one() -> None:
+def test_to_remove_applies_the_age_but_keeps_the_newest() -> None:
     assert removed(kept(1, 40), kept(2, 30), kept(3, 1), days=14) == [1, 2]
     assert removed(kept(1, 40), days=14) == []
 
 
-def test_without_limits_nothing_is_removed() -> None:
+def test_to_remove_is_empty_without_limits() -> None:
     assert removed(*(kept(pk, pk) for pk in range(30)), count=None) == []
 
 
@@ -63,30 +63,30 @@ def test_to_remove_applies_both_limits(
     assert removed(*runs, count=count, days=days) == gone
 
 
-def test_a_path_that_does_not_carry_its_run_is_left_alone() -> None:
+def test_to_remove_skips_paths_without_a_run_id() -> None:
     assert (
         removed(kept(1, 3, "/b/other.gz"), kept(2, 2, ""), kept(3, 1, "relative-run0000000000003"), kept(4, 0), count=1)
         == []
     )
 
 
-def test_the_newest_one_that_is_proven_stays_until_a_newer_one_is() -> None:
+def test_to_remove_keeps_the_newest_tested_backup() -> None:
     assert removed(restore_tested(1, 1), kept(2, 0), count=1) == []
     assert removed(restore_tested(1, 2), kept(2, 1), kept(3, 0), count=1) == [2]
     assert removed(restore_tested(1, 2), restore_tested(2, 1), kept(3, 0), count=1) == [1]
     assert removed(restore_tested(1, 2), kept(2, 1), restore_tested(3, 0), count=1) == [1, 2]
 
 
-def test_one_that_is_proven_stays_whatever_its_age() -> None:
+def test_to_remove_keeps_the_newest_tested_backup_at_any_age() -> None:
     assert removed(restore_tested(1, 400), kept(2, 30), kept(3, 1), days=14) == [2]
     assert removed(restore_tested(1, 400), restore_tested(2, 30), kept(3, 1), days=14) == [1]
 
 
-def test_one_that_is_proven_and_kept_anyway_keeps_no_other() -> None:
+def test_to_remove_keeps_no_extra_backup_when_the_tested_one_is_kept() -> None:
     assert removed(kept(1, 3), kept(2, 2), restore_tested(3, 1), kept(4, 0), count=2) == [1, 2]
 
 
-def test_what_stays_only_because_it_is_proven_is_told() -> None:
+def test_spared_returns_the_backup_kept_by_its_test_alone() -> None:
     limits = {"keep_count": 1, "keep_days": None, "now": NOW}
     assert spared([restore_tested(1, 1), kept(2, 0)], **limits) == restore_tested(1, 1)
     assert spared([kept(1, 1), restore_tested(2, 0)], **limits) is None
@@ -98,7 +98,7 @@ def test_what_stays_only_because_it_is_proven_is_told() -> None:
     st.none() | st.integers(1, 8),
     st.none() | st.integers(0, 90),
 )
-def test_the_newest_always_stays_and_each_removal_has_its_reason(
+def test_to_remove_keeps_the_newest_and_gives_reasons(
     ages: list[tuple[float, bool]], count: int | None, days: int | None
 ) -> None:
     runs = [kept(pk, age, is_restore_tested=is_restore_tested) for pk, (age, is_restore_tested) in enumerate(ages)]

@@ -121,7 +121,7 @@ def place(tmp_path: Path):
     found.server.wait()
 
 
-def test_a_dump_is_whole_and_its_position_is_found_at_both_ends(place: Place) -> None:
+def test_dump_script_records_the_position_at_both_ends(place: Place) -> None:
     whole = place.judge(DUMP)
     plan = samples.plan(DUMP)
     file = place.backups / plan.partial
@@ -133,7 +133,7 @@ def test_a_dump_is_whole_and_its_position_is_found_at_both_ends(place: Place) ->
     assert not (place.job / "seen").exists()
 
 
-def test_a_physical_backup_is_whole_and_its_position_is_the_tools(place: Place) -> None:
+def test_physical_script_records_the_position_of_the_tool(place: Place) -> None:
     whole = place.judge(PHYSICAL)
     assert (whole.position.gtid, whole.tool.split()[-1]) == ("0-1-2", "10.11.19")
     assert whole.bytes > 400_000
@@ -149,7 +149,9 @@ def test_a_physical_backup_is_whole_and_its_position_is_the_tools(place: Place) 
         (PHYSICAL, {"STATUS": "137"}, "backup.killed"),
     ],
 )
-def test_what_is_not_whole_is_never_published(place: Place, method: BackupMethod, environment: dict, code: str) -> None:
+def test_scripts_never_publish_an_incomplete_backup(
+    place: Place, method: BackupMethod, environment: dict, code: str
+) -> None:
     place.environment = environment
     with pytest.raises(DbopsError) as caught:
         place.judge(method)
@@ -159,52 +161,52 @@ def test_what_is_not_whole_is_never_published(place: Place, method: BackupMethod
 def refusal(place: Place, method: BackupMethod = PHYSICAL) -> str:
     with pytest.raises(Refused) as caught:
         place.judge(method)
-    assert not list(place.backups.glob(".*.partial")) or "No file" in caught.value.found
-    return caught.value.found
+    assert not list(place.backups.glob(".*.partial")) or "No file" in caught.value.cause
+    return caught.value.cause
 
 
-def test_a_missing_compressor_is_refused_at_once_with_advice(place: Place) -> None:
+def test_scripts_refuse_a_missing_compressor(place: Place) -> None:
     place.without = ("zstd",)
     assert "zstd" in refusal(place)
 
 
-def test_a_missing_tool_is_refused_at_once(place: Place) -> None:
+def test_scripts_refuse_a_missing_tool(place: Place) -> None:
     place.without = ("mariadb-backup", "mariabackup")
     assert "mariadb-backup" in refusal(place)
 
 
-def test_a_server_that_is_gone_is_not_backed_up(place: Place) -> None:
+def test_scripts_refuse_a_stopped_server(place: Place) -> None:
     place.server.kill()
     place.server.wait()
     assert str(place.data) in refusal(place)
 
 
-def test_another_server_at_the_socket_is_not_backed_up(place: Place) -> None:
+def test_scripts_refuse_another_server_at_the_socket(place: Place) -> None:
     place.put("mariadb", f"#!/bin/bash\nprintf '13\\t{place.data}\\n'\n")
     assert "server id 13" in refusal(place)
     place.put("mariadb", f"#!/bin/bash\nprintf '12\\t{place.job}\\n'\n")
     assert str(place.job) in refusal(place)
 
 
-def test_too_little_room_is_refused_before_anything_is_written(place: Place) -> None:
+def test_scripts_refuse_when_space_is_short(place: Place) -> None:
     place.needed = 1 << 60
     assert f"{(1 << 60) // 1048576} MiB" in refusal(place)
 
 
-def test_a_directory_in_the_data_directory_is_refused(place: Place) -> None:
+def test_scripts_refuse_a_directory_inside_the_data_directory(place: Place) -> None:
     place.directory = place.data / "backups"
     assert str(place.directory) in refusal(place)
     assert not place.directory.exists()
 
 
-def test_a_directory_whose_file_system_is_not_mounted_is_refused_and_not_made(place: Place) -> None:
+def test_scripts_refuse_an_unmounted_file_system(place: Place) -> None:
     place.mount = str(place.backups)
     found = refusal(place)
     assert str(place.backups) in found
     assert not place.backups.exists()
 
 
-def test_the_file_system_of_the_last_backup_is_known_again(place: Place) -> None:
+def test_scripts_recognize_the_file_system_of_the_last_backup(place: Place) -> None:
     place.mount = place.judge(DUMP).mount  # type: ignore[attr-defined]
     stat = subprocess.run(["stat", "-c", "%m", place.backups], capture_output=True, text=True)
     assert place.mount == stat.stdout.strip()
@@ -212,7 +214,7 @@ def test_the_file_system_of_the_last_backup_is_known_again(place: Place) -> None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="a small file system is mounted by root")
-def test_a_full_disk_ends_the_whole_pipe(place: Place) -> None:
+def test_full_disk_ends_the_whole_pipe(place: Place) -> None:
     place.backups.mkdir()
     mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "dbops-test", place.backups], check=False)
     if mounted.returncode:
@@ -246,7 +248,7 @@ def withdrawn(place: Place, size: int, run: str = RUN) -> subprocess.CompletedPr
     return place.run("withdraw_backup", str(place.backups), samples.plan(DUMP).file, str(size), run, SHA)
 
 
-def test_a_file_is_published_once_however_often_it_is_asked_for(place: Place) -> None:
+def test_publish_is_idempotent(place: Place) -> None:
     place.back_up()
     plan = samples.plan(DUMP)
     for _ in range(2):
@@ -254,7 +256,7 @@ def test_a_file_is_published_once_however_often_it_is_asked_for(place: Place) ->
         assert sorted(path.name for path in place.backups.iterdir()) == [plan.file, f"{plan.file}.json"]
 
 
-def test_another_file_of_that_name_or_size_is_not_published_or_replaced(place: Place) -> None:
+def test_publish_never_replaces_another_file(place: Place) -> None:
     place.back_up()
     plan = samples.plan(DUMP)
     assert published(place, size=1).returncode == 70
@@ -268,7 +270,7 @@ def test_another_file_of_that_name_or_size_is_not_published_or_replaced(place: P
     assert other.read_text() == "somebody else's"
 
 
-def test_our_own_published_file_is_known_again_on_a_file_system_that_was_mounted_again(place: Place) -> None:
+def test_publish_recognizes_its_file_after_a_remount(place: Place) -> None:
     place.back_up()
     file = place.backups / samples.plan(DUMP).file
     assert published(place).returncode == 0
@@ -278,7 +280,7 @@ def test_our_own_published_file_is_known_again_on_a_file_system_that_was_mounted
     assert file.exists()
 
 
-def test_only_the_runs_own_published_file_is_withdrawn(place: Place) -> None:
+def test_withdraw_removes_only_the_file_of_its_run(place: Place) -> None:
     place.back_up()
     assert published(place).returncode == 0
     file = place.backups / samples.plan(DUMP).file
@@ -291,7 +293,7 @@ def test_only_the_runs_own_published_file_is_withdrawn(place: Place) -> None:
         assert list(place.backups.iterdir()) == []
 
 
-def test_a_publication_that_fails_leaves_no_part_of_a_record(place: Place) -> None:
+def test_publish_leaves_no_partial_record_when_it_fails(place: Place) -> None:
     place.back_up()
     plan = samples.plan(DUMP)
     (place.backups / f"{plan.file}.json").mkdir()
@@ -299,7 +301,7 @@ def test_a_publication_that_fails_leaves_no_part_of_a_record(place: Place) -> No
     assert sorted(path.name for path in place.backups.iterdir()) == [plan.partial, f"{plan.file}.json"]
 
 
-def test_only_what_is_named_is_removed(place: Place) -> None:
+def test_remove_backups_removes_only_named_files(place: Place) -> None:
     place.backups.mkdir()
     for name in ("a", "a.json", "b", "b.json"):
         (place.backups / name).touch()

@@ -62,14 +62,14 @@ def finding(plan: Plan, code: str) -> tuple[Severity, str]:
         ),
     ],
 )
-def test_which_backup_is_read(restore_tests: list[RestoreTestEnd], read: int) -> None:
+def test_newest_skips_backups_that_failed_their_test(restore_tests: list[RestoreTestEnd], read: int) -> None:
     said = {end.run: end for end in restore_tests}
     found = newest((OLD, NEW), instance="backup-1", method=BackupMethod.PHYSICAL, restore_tests=said)
     assert found is not None
     assert found.run == read
 
 
-def test_a_backup_that_was_found_bad_is_not_read_and_the_plan_says_so() -> None:
+def test_archive_plan_skips_a_bad_backup_and_says_so() -> None:
     plan = build_plan(restore_tested(restore_test(8, "restore_test.tables")), "archive")
     assert plan.archive == OLD
     assert plan.refusals == ()
@@ -81,7 +81,7 @@ def test_a_backup_that_was_found_bad_is_not_read_and_the_plan_says_so() -> None:
     assert finding(plan, "archive.proof")[0] is Severity.OK
 
 
-def test_two_newer_ones_that_are_bad_are_counted() -> None:
+def test_archive_plan_counts_skipped_backups() -> None:
     between = archive(9, taken_at=NOW - timedelta(hours=20))
     there = replace(
         world(OLD, NEW, between), restore_tests={run: restore_test(run, "restore_test.prepare") for run in (8, 9)}
@@ -94,7 +94,7 @@ def test_two_newer_ones_that_are_bad_are_counted() -> None:
     assert "1 more" not in one
 
 
-def test_the_plan_says_whether_what_is_read_was_proven() -> None:
+def test_archive_plan_shows_the_restore_test() -> None:
     severity, seen = finding(build_plan(restore_tested(restore_test(8)), "archive"), "archive.proof")
     assert severity is Severity.OK
     assert "run 8" in seen
@@ -111,20 +111,22 @@ def test_the_plan_says_whether_what_is_read_was_proven() -> None:
 
 
 @pytest.mark.parametrize("source_answers", [True, False])
-def test_where_every_backup_is_bad_the_method_is_refused_with_what_was_found(source_answers: bool) -> None:
+def test_archive_plan_is_refused_when_every_backup_is_bad(source_answers: bool) -> None:
     there = restore_tested(
         restore_test(7, "restore_test.damaged"), restore_test(8, "restore_test.tables"), source_answers=source_answers
     )
     plan = build_plan(there, "archive")
     assert refused(plan) == {"archive.proof"}
     seen = finding(plan, "archive.proof")[1]
-    assert all(word in seen for word in ("run 8", f"{NOW - timedelta(hours=2):%Y-%m-%d}", "(proof.tables)", "(1)"))
+    assert all(
+        word in seen for word in ("run 8", f"{NOW - timedelta(hours=2):%Y-%m-%d}", "(restore_test.tables)", "(1)")
+    )
     [refusal] = plan.refusals
     assert "backup-1" in refusal.advice
     assert compare(there)[2].why_not == (seen,)
 
 
-def test_a_dump_is_read_as_before() -> None:
+def test_dump_plan_ignores_restore_tests() -> None:
     dump = archive(9, method=BackupMethod.DUMP, path="/backups/backup-1-dump-9.sql.gz")
     plan = build_plan(replace(world(OLD, NEW, dump), restore_tests={8: restore_test(8, "restore_test.tables")}), "dump")
     assert plan.archive == dump
@@ -134,7 +136,7 @@ def test_a_dump_is_read_as_before() -> None:
 # Between the page and the start
 
 
-def test_a_proof_between_the_page_and_the_click_changes_what_was_confirmed() -> None:
+def test_archive_fingerprint_changes_when_a_test_fails() -> None:
     shown, now = (
         build_plan(restore_tested(), "archive"),
         build_plan(restore_tested(restore_test(8, "restore_test.damaged")), "archive"),
@@ -148,7 +150,7 @@ def test_a_proof_between_the_page_and_the_click_changes_what_was_confirmed() -> 
 
 
 @pytest.mark.parametrize("code", ["restore_test.damaged", "restore_test.start"])
-def test_what_was_found_out_between_the_plan_and_the_start_is_a_difference(code: str) -> None:
+def test_differences_include_a_test_that_failed_after_the_plan(code: str) -> None:
     """The live check reads the backup of the plan and no other (``worker.prober.replan``)."""
     shown = build_plan(restore_tested(), "archive")
     live = build_plan(replace(restore_tested(restore_test(8, code)), archives=(NEW,)), "archive")
@@ -158,7 +160,7 @@ def test_what_was_found_out_between_the_plan_and_the_start_is_a_difference(code:
     assert differences(shown, build_plan(replace(restore_tested(restore_test(8)), archives=(NEW,)), "archive")) == []
 
 
-def test_a_doubt_of_what_is_read_is_not_hidden_by_a_newer_one_that_was_passed_over() -> None:
+def test_differences_keep_a_doubt_beside_a_skipped_backup() -> None:
     shown = build_plan(restore_tested(restore_test(8, "restore_test.damaged")), "archive")
     both = restore_tested(restore_test(7, "restore_test.start"), restore_test(8, "restore_test.damaged"))
     assert len(differences(shown, build_plan(replace(both, archives=(OLD,)), "archive"))) == 1
@@ -166,13 +168,13 @@ def test_a_doubt_of_what_is_read_is_not_hidden_by_a_newer_one_that_was_passed_ov
     assert differences(shown, build_plan(alone, "archive")) == []
 
 
-def test_a_retry_does_not_go_on_with_the_copy_of_a_backup_that_is_bad() -> None:
+def test_differences_for_resume_include_a_bad_backup() -> None:
     shown = build_plan(restore_tested(), "archive")
     live = build_plan(replace(restore_tested(restore_test(8, "restore_test.tables")), archives=(NEW,)), "archive")
     assert len(differences_for_resume(shown, live)) == 1
 
 
-def test_the_codes_are_documented() -> None:
+def test_archive_codes_are_documented() -> None:
     text = (Path(__file__).parents[3] / "docs" / "reference" / "checks.md").read_text()
     assert "`archive.proof`" in text
     assert "`archive.passed_over`" in text

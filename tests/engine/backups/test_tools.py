@@ -52,12 +52,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("command", "endpoints", "reads"), CASES)
-def test_which_instance_a_process_reads(command: str, endpoints: list[SocketEnd], reads: Reads) -> None:
+def test_which_instance_reads_the_command_line(command: str, endpoints: list[SocketEnd], reads: Reads) -> None:
     words = shlex.split(command)
     assert which_instance(words[0], words, endpoints, PLACE)[0] == reads
 
 
-def test_the_only_server_of_a_host_is_the_one() -> None:
+def test_which_instance_uses_the_only_server_of_the_host() -> None:
     assert which_instance("mysqldump", ["mysqldump", "shop"], [], ALONE)[0] == THIS
     assert which_instance("mysqldump", ["mysqldump", "-h", "10.0.0.99"], [], ALONE)[0] == OTHER
 
@@ -74,7 +74,7 @@ def test_the_only_server_of_a_host_is_the_one() -> None:
         ("innobackupex --apply-log /b", False),
     ],
 )
-def test_what_makes_a_backup(command: str, is_one: bool) -> None:
+def test_makes_a_backup_recognizes_tools(command: str, is_one: bool) -> None:
     words = command.split()
     assert makes_a_backup(words[0], words) is is_one
 
@@ -122,6 +122,6 @@ def test_any_words_can_be_shown(words: list[str]) -> None:
         ("", None),
     ],
 )  # fmt: skip
-def test_tell_tale_statements(statement: str, tool: str | None) -> None:
+def test_tool_of_statement_recognizes_backup_statements(statement: str, tool: str | None) -> None:
     found = tool_of_statement(statement)
     assert (found[0] if found else None) == tool

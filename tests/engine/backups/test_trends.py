@@ -23,12 +23,12 @@ GIB = 1024**3
         (1.4 * 1024 * GIB, Figure.BYTES, (512 * GIB, 1024 * GIB, 1536 * GIB)),
     ],
 )
-def test_a_scale_has_few_lines_at_round_numbers(most: float, figure: Figure, lines: tuple[float, ...]) -> None:
+def test_scale_has_few_lines_at_round_numbers(most: float, figure: Figure, lines: tuple[float, ...]) -> None:
     assert scale([most], figure).lines == lines
 
 
 @given(some.lists(some.floats(0, 2**62), max_size=5), some.sampled_from(Figure))
-def test_every_value_has_its_place_on_the_scale(values: list[float], figure: Figure) -> None:
+def test_scale_contains_every_value(values: list[float], figure: Figure) -> None:
     found = scale(values, figure)
     assert all(value <= found.top for value in values)
     assert all(0 <= found.share(value) <= 1 for value in values)
@@ -36,7 +36,7 @@ def test_every_value_has_its_place_on_the_scale(values: list[float], figure: Fig
         assert 1 <= len(found.lines) <= SCALE_LINES
 
 
-def test_the_shape_is_that_of_the_word_that_explains_the_figure() -> None:
+def test_shape_follows_the_flag() -> None:
     both = PastRun(1, NOW, "succeeded", ("too_long", "small"), 60, 60)
     assert both.mark(Figure.SECONDS) == "too_long"
     assert both.mark(Figure.BYTES) == "small"
@@ -44,7 +44,7 @@ def test_the_shape_is_that_of_the_word_that_explains_the_figure() -> None:
     assert PastRun(3, NOW, "succeeded").mark(Figure.SECONDS) == ""
 
 
-def test_what_is_out_of_the_ordinary_is_named_newest_first() -> None:
+def test_odd_ones_are_named_newest_first() -> None:
     runs = [
         PastRun(number, NOW + timedelta(days=number), status, flags)
         for number, (status, flags) in enumerate(

@@ -32,7 +32,7 @@ ALL = [
 
 
 @pytest.mark.parametrize("version", ALL)
-def test_the_option_file_comes_first_and_nothing_dangerous_comes_after(version: str) -> None:
+def test_backup_command_has_the_option_file_first_and_no_dangerous_option(version: str) -> None:
     command = flavor_for(version).backup_command("/usr/bin/tool", REQUEST)
     assert command[:3] == ["/usr/bin/tool", "--defaults-file=/run/dbops/backup.cnf", "--backup"]
     assert {
@@ -54,7 +54,7 @@ def test_mariadb_backup_is_verbose_and_does_not_wait_for_a_moment_without_statem
     assert [word for word in command if "ftwrl" in word or "version-check" in word or "open-files" in word] == []
 
 
-def test_xtrabackup_does_not_call_home_and_bounds_its_wait() -> None:
+def test_xtrabackup_command_skips_the_version_check_and_bounds_its_wait() -> None:
     command = flavor_for("8.0.46").backup_command("xtrabackup", REQUEST)
     assert {"--no-version-check", "--ftwrl-wait-timeout=600", "--open-files-limit=1000000"} <= set(command)
     assert "--verbose" not in command
@@ -96,7 +96,7 @@ PASSWORDS = [
 
 @pytest.mark.skipif(shutil.which("my_print_defaults") is None, reason="my_print_defaults is not installed")
 @pytest.mark.parametrize("password", PASSWORDS)
-def test_the_servers_own_parser_reads_every_password_back(password: str, tmp_path: Path) -> None:
+def test_option_file_passwords_are_read_back_by_the_server(password: str, tmp_path: Path) -> None:
     option_file = tmp_path / "credentials.cnf"
     option_file.write_text(flavor_for("10.11.19-MariaDB").credentials_file("us er", password, socket="/a b/s.sock"))
     option_file.chmod(0o600)
@@ -107,7 +107,7 @@ def test_the_servers_own_parser_reads_every_password_back(password: str, tmp_pat
 
 
 @pytest.mark.skipif(shutil.which("my_print_defaults") is None, reason="my_print_defaults is not installed")
-def test_what_stands_after_the_include_wins_over_the_servers_own_file(tmp_path: Path) -> None:
+def test_option_file_overrides_the_server_file(tmp_path: Path) -> None:
     (tmp_path / "my.cnf").write_text(
         "[mysqld]\ndatadir=/d\n[mariabackup]\nuser=theirs\nparallel=7\n[client]\nuser=theirs\n"
     )
@@ -123,7 +123,7 @@ def test_what_stands_after_the_include_wins_over_the_servers_own_file(tmp_path: 
 
 
 @pytest.mark.parametrize("password", ["a\nb", "a\rb", "a\0b", "x" * 5000])
-def test_a_password_that_no_option_file_can_hold_is_refused_without_being_shown(password: str) -> None:
+def test_credentials_file_refuses_an_unwritable_password_without_showing_it(password: str) -> None:
     with pytest.raises(Refused) as error:
         flavor_for("8.4.10").credentials_file("u", password)
     assert error.value.code == "credentials.unwritable"
@@ -159,6 +159,6 @@ def test_a_password_that_no_option_file_can_hold_is_refused_without_being_shown(
         ),
     ],
 )
-def test_rights_that_a_tool_needs_only_at_its_end_are_tried_at_the_beginning(version: str, expected: list[str]) -> None:
+def test_statements_of_backup_include_late_rights(version: str, expected: list[str]) -> None:
     assert flavor_for(version).statements_of_backup(replica=True) == expected
     assert flavor_for(version).statements_of_backup(replica=False) == expected[:-1]

@@ -62,7 +62,7 @@ def server(variables: dict[str, str] = MARIADB_VARIABLES, **changes: object) -> 
     return replace(facts, **changes)  # type: ignore[arg-type]
 
 
-def test_the_variables_of_a_mariadb_make_its_facts() -> None:
+def test_facts_read_mariadb_variables() -> None:
     facts = server()
     assert (facts.flavor, facts.version, facts.server_id, facts.server_uuid) == ("mariadb", "10.11.19", 102, "")
     assert (facts.gtid_enabled, facts.gtid_executed, facts.gtid_binlog) == (True, "0-101-12", "0-101-12")
@@ -71,7 +71,7 @@ def test_the_variables_of_a_mariadb_make_its_facts() -> None:
     assert facts.external_paths == ()
 
 
-def test_the_variables_of_a_mysql_make_its_facts() -> None:
+def test_facts_read_mysql_variables() -> None:
     facts = server(MYSQL_VARIABLES)
     assert (facts.flavor, facts.version, facts.gtid_enabled, facts.gtid_executed) == (
         "mysql",
@@ -84,7 +84,7 @@ def test_the_variables_of_a_mysql_make_its_facts() -> None:
     assert facts.external_paths == ("/fast/undo", "/fast/ibdata2")
 
 
-def test_a_mariadb_connection_without_gtid_counts_as_no_gtid() -> None:
+def test_facts_have_no_gtid_when_a_mariadb_connection_lacks_it() -> None:
     flavor = flavor_for("10.11.19-MariaDB")
     old = replace(LINK, uses_gtid=False)
     assert flavor.server_facts_from(MARIADB_VARIABLES, {}, (old,))["gtid_enabled"] is False
@@ -92,7 +92,7 @@ def test_a_mariadb_connection_without_gtid_counts_as_no_gtid() -> None:
 
 
 @pytest.mark.parametrize("version", ["10.3.39-MariaDB", "10.11.19-MariaDB", "5.7.42", "9.7.4"])
-def test_a_server_that_answers_with_little_still_gives_every_field(version: str) -> None:
+def test_facts_have_every_field_when_the_server_answers_little(version: str) -> None:
     flavor = flavor_for(version)
     ServerFacts(**flavor.server_facts_from({}, {}))
     assert len(set(flavor.read_variables())) == len(flavor.read_variables())
@@ -123,9 +123,7 @@ WITHOUT_GTID = {"gtid_enabled": False}
         (server(MYSQL_VARIABLES, parallel_workers=0, **WITHOUT_GTID), False, "One applier"),
     ],
 )
-def test_replication_is_paused_only_where_the_copy_would_lack_something(
-    facts: ServerFacts, pause: bool, word: str
-) -> None:
+def test_needs_pause_only_when_the_copy_would_be_incomplete(facts: ServerFacts, pause: bool, word: str) -> None:
     paused, sentence = needs_pause(facts)
     assert paused is pause
     assert word in sentence

@@ -34,11 +34,11 @@ def test_mysql_sets_are_subtracted_by_interval_uuid_and_tag(
     assert mysql.gtid_count_missing(wanted, present) == count
 
 
-def test_newlines_and_blanks_inside_a_set_change_nothing() -> None:
+def test_gtid_sets_ignore_whitespace() -> None:
     assert mysql.gtid_missing(f"{B}:1,\n{A}:1 - 17", f"\n{A}:1-17 ,{B}:1\n") == ""
 
 
-def test_a_set_survives_parsing_and_formatting() -> None:
+def test_gtid_set_survives_parsing_and_formatting() -> None:
     text = f"{B}:1:5-9,{A}:1-17:tag:2"
     assert gtid.format_set(gtid.parse_set(text)) == text
     assert gtid.parse_set("+" + text) == gtid.parse_set(text)
@@ -59,7 +59,7 @@ def test_subtraction_agrees_with_sets_of_numbers_on_every_small_case() -> None:
 
 
 @pytest.mark.parametrize("text", ["nonsense", f"{A}", f"{A}:x-y", f"{A}:1-5:BAD-TAG:1", "0-1-5"])
-def test_text_that_is_no_mysql_set_is_refused_by_name(text: str) -> None:
+def test_gtid_missing_refuses_unreadable_text_in_mysql(text: str) -> None:
     with pytest.raises(RemoteFailure) as error:
         mysql.gtid_missing(text, "")
     assert error.value.code == "gtid.unreadable"
@@ -90,7 +90,7 @@ def test_mariadb_positions_compare_by_domain_and_lists_by_server(
 
 
 @pytest.mark.parametrize("text", ["nonsense", "0-1", "0-1-2-3", f"{A}:1-5"])
-def test_text_that_is_no_mariadb_position_is_refused_by_name(text: str) -> None:
+def test_gtid_count_missing_refuses_unreadable_text_in_mariadb(text: str) -> None:
     with pytest.raises(RemoteFailure) as error:
         mariadb.gtid_count_missing("", text)
     assert error.value.code == "gtid.unreadable"

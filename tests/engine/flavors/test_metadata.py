@@ -24,13 +24,13 @@ def test_mariadb_files_have_two_names_and_the_versions_own_comes_first() -> None
     assert flavor_for("11.0.6-MariaDB").metadata_files["binlog"][0] == "xtrabackup_binlog_info"
 
 
-def test_the_last_file_of_xtrabackups_stream_depends_on_its_series() -> None:
+def test_last_file_depends_on_the_series_of_xtrabackup() -> None:
     assert flavor_for("5.7.42").metadata_files["last"] == ("xtrabackup_info",)
     assert mysql.metadata_files["last"] == ("xtrabackup_tablespaces",)
     assert (mariadb.prepared_type, mysql.prepared_type) == ("log-applied", "full-prepared")
 
 
-def test_the_real_files_of_mariadb_are_read() -> None:
+def test_metadata_files_of_mariadb_are_read() -> None:
     assert mariadb.parse_binlog_info(sample("xtrabackup_binlog_info")) == Coordinates(
         "binlog.000001", 1029192410, "0-101-276395"
     )
@@ -42,7 +42,7 @@ def test_the_real_files_of_mariadb_are_read() -> None:
     assert (info.tool_version, info.start_time) == ("10.11.19-MariaDB", "2026-11-20 22:49:54")
 
 
-def test_one_run_of_mariadb_backup_is_known_although_its_two_uuids_differ() -> None:
+def test_same_run_accepts_differing_uuids_in_mariadb() -> None:
     sent, arrived = (mariadb.parse_info(sample(name)) for name in ("xtrabackup_info-on-source", "xtrabackup_info"))
     assert sent.uuid != arrived.uuid
     assert mariadb.same_run(sent, arrived)
@@ -51,7 +51,7 @@ def test_one_run_of_mariadb_backup_is_known_although_its_two_uuids_differ() -> N
     assert not mariadb.same_run(BackupInfo("", "", ""), BackupInfo("", "", ""))
 
 
-def test_one_run_of_xtrabackup_is_known_by_its_uuid() -> None:
+def test_same_run_compares_the_uuid_in_xtrabackup() -> None:
     info = BackupInfo("u1", "8.4.0-5", "8.4.10", to_lsn="5")
     assert mysql.same_run(info, info)
     assert not mysql.same_run(info, replace(info, uuid="u2"))
@@ -68,7 +68,7 @@ def test_one_run_of_xtrabackup_is_known_by_its_uuid() -> None:
         ("cut off", Coordinates()),
     ],
 )
-def test_the_gtid_part_of_binlog_info_is_more_than_the_first_line(text: str, expected: Coordinates) -> None:
+def test_parse_binlog_info_reads_a_gtid_of_several_lines(text: str, expected: Coordinates) -> None:
     assert mysql.parse_binlog_info(text) == expected
     assert mariadb.parse_binlog_info(text) == expected
 
@@ -107,6 +107,6 @@ def test_slave_info_of_every_version_is_read(version: str, text: str, expected: 
     assert flavor_for(version).parse_slave_info(text) == expected
 
 
-def test_a_checkpoints_file_that_is_cut_off_is_an_error_and_not_a_zero() -> None:
+def test_parse_checkpoints_fails_on_a_truncated_file() -> None:
     with pytest.raises(KeyError):
         mariadb.parse_checkpoints("backup_type = full-backuped\n")

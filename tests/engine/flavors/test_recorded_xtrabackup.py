@@ -105,7 +105,7 @@ def names(words: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("series", EACH)
-def test_no_option_is_used_that_the_tool_does_not_have(series: Series) -> None:
+def test_commands_use_only_options_of_the_tool(series: Series) -> None:
     """2.4.9 swallows an unknown option without a word, 8.x ends at it."""
     has, lacks = set(series.lines("options.txt")), set(series.lines("options-absent.txt"))
     assert not has & lacks
@@ -119,7 +119,7 @@ def test_no_option_is_used_that_the_tool_does_not_have(series: Series) -> None:
 
 
 @pytest.mark.parametrize("series", [MIDDLE, NEW], ids=["8.0", "8.4"])
-def test_a_tool_that_compresses_has_the_options_for_it_at_both_ends(series: Series) -> None:
+def test_compressing_tools_have_the_options_at_both_ends(series: Series) -> None:
     words = series.flavor.backup_command("xtrabackup", replace(REQUEST, compress_threads=3))
     assert {"--compress=zstd", "--compress-threads=3", "--compress-zstd-level=1"} <= set(words)
     assert names(words[1:]) <= set(series.lines("options.txt"))
@@ -128,21 +128,21 @@ def test_a_tool_that_compresses_has_the_options_for_it_at_both_ends(series: Seri
     assert names(unpack[1:]) <= set(series.lines("unpack-options.txt"))
 
 
-def test_only_a_recorded_release_that_expands_in_one_pass_compresses_itself() -> None:
+def test_compress_problem_is_empty_only_for_one_pass_releases() -> None:
     problems = {series.name: series.flavor.compress_problem(series.tool, series.tool) for series in (OLD, MIDDLE, NEW)}
     assert all(word in problems["2.4"] for word in ("2.4.9", "source", "zstd"))
     assert all(word in problems["8.0"] for word in ("8.0.35-30", "target"))
     assert problems["8.4"] == ""
 
 
-def test_a_compressed_file_is_read_as_a_file() -> None:
+def test_parse_backup_line_reads_a_compressed_file() -> None:
     parsed = [MIDDLE.flavor.parse_backup_line(line) for line in MIDDLE.lines("backup-compressed.log")]
     assert [(line.kind, line.path) for line in parsed] == [("file", "./mysql/reparent_journal.ibd")] * 2
 
 
 @pytest.mark.parametrize("series", PREPARED)
 @pytest.mark.parametrize("cores", [1, 8, 96])
-def test_a_prepare_takes_options_that_the_tool_has(series: Series, cores: int) -> None:
+def test_prepare_command_uses_only_options_of_the_tool(series: Series, cores: int) -> None:
     ground = PrepareReason(free_bytes=64 * GIB, cpu_count=cores, redo_capacity_bytes=GIB)
     chosen = choose(series.flavor.prepare_habits(series.tool), ground)
     command = series.flavor.prepare_command(
@@ -152,14 +152,14 @@ def test_a_prepare_takes_options_that_the_tool_has(series: Series, cores: int) -
 
 
 @pytest.mark.parametrize("series", [OLD, MIDDLE], ids=["2.4", "8.0"])
-def test_its_version_is_read_and_fits_its_server(series: Series) -> None:
+def test_parse_tool_version_fits_its_server(series: Series) -> None:
     version = series.flavor.parse_tool_version(series.text("version.txt"))
     assert version == series.tool
     assert series.flavor.tool_problem(version) == ""
 
 
 @pytest.mark.parametrize("series", EACH)
-def test_a_good_backup_reads_as_milestones_files_redo_and_completion(series: Series) -> None:
+def test_parse_backup_line_reads_a_good_log(series: Series) -> None:
     for lines in (series.lines("backup.log"), [series.with_header(line) for line in series.lines("backup.log")]):
         parsed = [series.flavor.parse_backup_line(line) for line in lines]
         assert [line.text for line in parsed if line.kind == "error"] == []
@@ -183,7 +183,7 @@ def test_a_good_backup_reads_as_milestones_files_redo_and_completion(series: Ser
 
 
 @pytest.mark.parametrize("series", PREPARED)
-def test_a_good_prepare_tells_how_far_it_is_and_that_it_is_done(series: Series) -> None:
+def test_parse_prepare_line_reads_progress_and_completion(series: Series) -> None:
     lines = series.lines("prepare.log")
     parsed = [series.flavor.parse_prepare_line(line) for line in lines]
     assert [line.text for line in parsed if line.kind == "error"] == []
@@ -198,7 +198,7 @@ def test_a_good_prepare_tells_how_far_it_is_and_that_it_is_done(series: Series) 
 
 
 @pytest.mark.parametrize(("series", "name"), FAILURES)
-def test_a_failure_gets_its_code_whatever_stands_before_its_words(series: Series, name: str) -> None:
+def test_known_failure_finds_the_code_after_any_header(series: Series, name: str) -> None:
     code = EXCEPTIONS.get((series.name, name), CODES[name])
     lines = series.lines(f"failures/{name}.log")
     for log in (lines, [series.with_header(line) for line in lines]):
@@ -207,12 +207,12 @@ def test_a_failure_gets_its_code_whatever_stands_before_its_words(series: Series
         assert found.code == code
 
 
-def test_every_recorded_failure_is_held() -> None:
+def test_recorded_failures_all_have_a_code() -> None:
     assert {failure.values[1] for failure in FAILURES} == set(CODES)
 
 
 @pytest.mark.parametrize("series", [MIDDLE, NEW], ids=["8.0", "8.4"])
-def test_what_a_good_run_prints_too_is_no_failure(series: Series) -> None:
+def test_known_failure_ignores_lines_of_good_runs(series: Series) -> None:
     lines = series.lines("harmless.log")
     assert lines
     assert known_failure(lines) is None
@@ -229,7 +229,7 @@ def test_checkpoints_are_read_before_and_after_the_prepare(series: Series) -> No
 
 
 @pytest.mark.parametrize("series", BACKED_UP)
-def test_what_is_read_of_the_summary_is_in_it_and_a_set_of_two_lines_hides_nothing(series: Series) -> None:
+def test_parse_info_reads_the_summary_with_a_two_line_set(series: Series) -> None:
     """2.4 writes the GTID set with real line ends into this file too."""
     keys = series.lines("xtrabackup_info.keys")
     texts = {key: f"value of {key}" for key in keys}
@@ -247,7 +247,7 @@ def test_what_is_read_of_the_summary_is_in_it_and_a_set_of_two_lines_hides_nothi
     assert info.binlog_pos.startswith(BINLOG)
 
 
-def test_the_recorded_line_of_the_summary_is_read_as_it_stands() -> None:
+def test_parse_info_reads_the_recorded_line_unchanged() -> None:
     text = MIDDLE.text("xtrabackup_info.binlog_pos")
     assert f"binlog_pos = {MIDDLE.flavor.parse_info(text).binlog_pos}" == text.strip()
 
@@ -281,12 +281,12 @@ def test_the_recorded_line_of_the_summary_is_read_as_it_stands() -> None:
         ),
     ],
 )
-def test_the_servers_own_position_is_read_whole(series: Series, name: str, expected: Coordinates) -> None:
+def test_parse_binlog_info_reads_the_whole_position(series: Series, name: str, expected: Coordinates) -> None:
     assert series.flavor.parse_binlog_info(series.text(f"xtrabackup_binlog_info{name}")) == expected
 
 
 @pytest.mark.parametrize("series", EACH)
-def test_the_position_in_its_own_source_is_read_with_gtid_and_without(series: Series) -> None:
+def test_parse_slave_info_reads_the_source_position_with_and_without_gtid(series: Series) -> None:
     uuid, last, pos = ("920b115d", 20, 198) if series is NEW else ("8f84f270", 17, 197)
     found = series.flavor.parse_slave_info(series.text("xtrabackup_slave_info"))
     assert found == Coordinates(gtid=f"{uuid}-e51e-11f1-9a6c-02fc00000001:1-{last}")

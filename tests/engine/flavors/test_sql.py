@@ -38,9 +38,7 @@ def typed(statement: tuple[str, object]) -> str:
         ("10.11.19-MariaDB", "SHOW ALL SLAVES STATUS", "SHOW MASTER STATUS", "SHOW SLAVE HOSTS", "STOP ALL SLAVES"),
     ],
 )
-def test_each_server_is_spoken_to_in_words_that_it_knows(
-    version: str, status: str, position: str, hosts: str, stop: str
-) -> None:
+def test_statements_fit_each_server_version(version: str, status: str, position: str, hosts: str, stop: str) -> None:
     flavor = flavor_for(version)
     assert (flavor.show_replication, flavor.show_binlog_position, flavor.show_replicas) == (status, position, hosts)
     assert flavor.stop_replication() == [stop]
@@ -85,12 +83,12 @@ def test_replicating_from_a_file_and_position() -> None:
 
 
 @pytest.mark.parametrize("version", ["10.11.19-MariaDB", "5.7.42", "8.4.10"])
-def test_without_any_position_replication_cannot_begin_at_the_first_log(version: str) -> None:
+def test_replicate_from_never_starts_at_the_first_log(version: str) -> None:
     sql = typed(flavor_for(version).replicate_from(ReplicationSource("h", 1, "u", "p", gtid=False)))
     assert "_LOG_FILE = 'position-unknown'" in sql
 
 
-def test_a_named_channel() -> None:
+def test_replicate_from_supports_a_named_channel() -> None:
     source = ReplicationSource("h", 1, "u", "p", channel="c 1")
     assert typed(mariadb.replicate_from(source)).startswith(NAMED_CHANNEL)
     assert typed(flavor_for("8.4.10").replicate_from(source)).endswith(" FOR CHANNEL 'c 1'")
@@ -109,13 +107,11 @@ def test_a_named_channel() -> None:
         ("x'; DROP", "", ["SET GLOBAL gtid_slave_pos = 'x''; DROP'"]),
     ],
 )
-def test_a_mariadb_copy_is_told_its_position_only_where_it_does_not_know_it(
-    start: str, executed: str, statements: list[str]
-) -> None:
+def test_set_position_is_set_in_mariadb_only_when_unknown(start: str, executed: str, statements: list[str]) -> None:
     assert mariadb.set_position(Coordinates("f", 4, start), executed) == statements
 
 
-def test_a_mysql_copy_is_told_its_set_only_where_it_does_not_know_it() -> None:
+def test_set_position_is_set_in_mysql_only_when_unknown() -> None:
     uuid = "8f84f270-e51e-11f1-9a6c-02fc00000001"
     start = Coordinates("f", 4, f"{uuid}:1-17")
     told = f"SET GLOBAL gtid_purged = '{uuid}:1-17'"
@@ -134,7 +130,7 @@ def test_settings_that_came_with_the_data_are_forgotten() -> None:
     assert flavor_for("8.4.10").forget_replication() == [RESET_REPLICA]
 
 
-def test_a_row_of_mariadb_is_read() -> None:
+def test_replication_row_of_mariadb_is_read() -> None:
     text = (SAMPLES / "mariadb-10.11-show-all-slaves-status.txt").read_text()
     pairs = (line.split(": ", 1) for line in text.splitlines() if ": " in line)
     facts = mariadb.parse_replication({key.strip(): value for key, value in pairs})
@@ -146,7 +142,7 @@ def test_a_row_of_mariadb_is_read() -> None:
     assert facts.exec_source_log_pos > 4
 
 
-def test_a_row_of_mysql_is_read_with_typed_values() -> None:
+def test_replication_row_of_mysql_is_read_with_typed_values() -> None:
     row = {
         "Channel_Name": "",
         "Source_Host": "h",

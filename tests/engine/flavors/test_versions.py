@@ -34,7 +34,7 @@ def test_versions_are_read_as_servers_and_tools_print_them(text: str, version: t
         ("26.10.0", "MySQL Community Server - GPL", "mysql"),
     ],
 )
-def test_the_flavor_is_told_by_words_and_not_by_numbers(version: str, comment: str, name: str) -> None:
+def test_flavor_for_uses_words_not_numbers(version: str, comment: str, name: str) -> None:
     assert flavor_for(version, comment).name == name
 
 
@@ -48,7 +48,7 @@ def test_the_flavor_is_told_by_words_and_not_by_numbers(version: str, comment: s
         ("5.6.51", "MySQL Community Server", "flavor.unsupported"),
     ],
 )
-def test_what_cannot_be_told_or_is_too_old_is_refused(version: str, comment: str, code: str) -> None:
+def test_flavor_for_refuses_unknown_or_old_versions(version: str, comment: str, code: str) -> None:
     with pytest.raises(Refused) as error:
         flavor_for(version, comment)
     assert error.value.code == code
@@ -77,7 +77,7 @@ def test_what_cannot_be_told_or_is_too_old_is_refused(version: str, comment: str
         ("10.11.19-MariaDB", None, False),
     ],
 )
-def test_a_backup_tool_fits_by_version_because_tools_do_not_check(server: str, tool: str | None, fits: bool) -> None:
+def test_tool_problem_compares_versions(server: str, tool: str | None, fits: bool) -> None:
     assert (flavor_for(server).tool_problem(tool) == "") is fits
 
 
@@ -94,7 +94,7 @@ def test_a_backup_tool_fits_by_version_because_tools_do_not_check(server: str, t
         ("8.0.46", None, []),
     ],
 )
-def test_known_bugs_of_a_tool_are_named(server: str, tool: str | None, bugs: list[str]) -> None:
+def test_tool_warning_names_known_bugs(server: str, tool: str | None, bugs: list[str]) -> None:
     warning = flavor_for(server).tool_warning(tool)
     assert [bug for bug in bugs if bug not in warning] == []
     assert bool(warning) is bool(bugs)
@@ -111,7 +111,7 @@ def test_known_bugs_of_a_tool_are_named(server: str, tool: str | None, bugs: lis
         ("8.0.46", (8, 4, 10), False),
     ],
 )
-def test_a_copy_is_opened_by_the_same_series_and_never_by_an_older_server(
+def test_copy_problem_refuses_another_series_and_older_servers(
     source: str, target: tuple[int, int, int], may: bool
 ) -> None:
     assert (flavor_for(source).clone_problem(target) == "") is may
@@ -145,5 +145,5 @@ def test_a_copy_is_opened_by_the_same_series_and_never_by_an_older_server(
         ("10.11.19-MariaDB", "mbstream: unknown option '--version'", None),
     ],
 )
-def test_tool_versions_are_found_anywhere_in_the_output(server: str, output: str, version: str | None) -> None:
+def test_parse_tool_version_finds_the_version_in_any_output(server: str, output: str, version: str | None) -> None:
     assert flavor_for(server).parse_tool_version(output) == version

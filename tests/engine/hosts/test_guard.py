@@ -1,4 +1,4 @@
-"""The pause on the source and its guard, run for real as processes; only SQL is played: the client writes down what it is told."""
+"""Pause of the source and its guard, run as real processes; the SQL client is a stand-in that records statements."""
 
 import os
 import signal
@@ -69,19 +69,19 @@ def source(tmp_path: Path) -> Iterator[Source]:
         guard.wait()
 
 
-def test_nothing_is_paused_without_a_guard(source: Source) -> None:
+def test_pause_is_refused_without_a_guard(source: Source) -> None:
     assert source.pause(script=PAUSE.replace("seq 50", "seq 2")) == 65
     assert source.said == []
 
 
-def test_a_guard_that_takes_the_place_of_a_dead_one_is_waited_for(source: Source) -> None:
+def test_pause_waits_for_a_guard_that_replaces_a_dead_one(source: Source) -> None:
     (source.root / "guard.pid").write_text("4194304 1\n")
     source.guard(script="sleep 1\n" + GUARD)
     assert source.pause() == 0
     assert source.said == ["STOP"]
 
 
-def test_a_source_that_is_paused_runs_again_when_nobody_is_heard_of_and_its_key_is_gone(source: Source) -> None:
+def test_guard_resumes_the_source_and_removes_the_key_without_heartbeat(source: Source) -> None:
     guard = source.guard(patience=1)
     assert source.pause() == 0
     assert guard.wait(20) == 0
@@ -89,7 +89,7 @@ def test_a_source_that_is_paused_runs_again_when_nobody_is_heard_of_and_its_key_
     assert (source.root / "keys").read_text() == ""
 
 
-def test_a_key_that_cannot_be_removed_at_once_is_removed_later(source: Source) -> None:
+def test_guard_retries_removing_a_locked_key(source: Source) -> None:
     lock = subprocess.Popen(["flock", str(source.root / ".dbops-keys.lock"), "sleep", "14"])
     guard = source.guard(patience=1)
     try:
@@ -113,18 +113,18 @@ def pause_while_the_guard_gives_up(source: Source, script: str) -> bool:
     return source.is_left_stopped()
 
 
-def test_a_guard_that_is_just_giving_up_lets_nothing_be_paused(source: Source) -> None:
+def test_pause_is_refused_when_the_guard_is_giving_up(source: Source) -> None:
     assert not pause_while_the_guard_gives_up(source, PAUSE)
 
 
-def test_a_pause_that_only_looks_for_a_living_guard_is_seen(source: Source) -> None:
+def test_weakened_pause_is_detected(source: Source) -> None:
     """The negative control."""
     script = PAUSE.replace("[ -e given_back ] || [ -e release ] ||", "")
     assert script != PAUSE
     assert pause_while_the_guard_gives_up(source, script)
 
 
-def test_a_server_that_hangs_is_not_told_to_stop_once_it_wakes(source: Source) -> None:
+def test_pause_times_out_when_the_server_hangs(source: Source) -> None:
     """The real client program, at a socket where nobody answers: it must not wait longer than the guard does."""
     source.guard()
     place = source.root / "silent.sock"

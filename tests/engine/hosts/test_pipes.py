@@ -34,9 +34,7 @@ def run(call: str, stdin: int | None, stdout: int, path: str) -> subprocess.Comp
 
 @pytest.mark.parametrize(("names", "size"), [(("perl",), WIDE), (("python3",), WIDE), ((), USUAL)])
 @pytest.mark.parametrize("end", ["input", "output"])
-def test_a_pipe_is_widened_and_what_stands_in_it_stays(
-    end: str, names: tuple[str, ...], size: int, tmp_path: Path
-) -> None:
+def test_widen_pipe_keeps_its_content(end: str, names: tuple[str, ...], size: int, tmp_path: Path) -> None:
     for name in names:
         if not shutil.which(name):
             pytest.skip(f"{name} is not installed")
@@ -56,7 +54,7 @@ def test_a_pipe_is_widened_and_what_stands_in_it_stays(
             os.close(descriptor)
 
 
-def test_what_is_no_pipe_is_left_alone(tmp_path: Path) -> None:
+def test_widen_pipe_ignores_files(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"a file")
     with file.open("rb") as opened:
@@ -78,7 +76,7 @@ def openssl_that(folder: Path, does: str) -> None:
         (None, 0),
     ],
 )
-def test_the_sum_is_that_of_sha256sum_with_openssl_and_without(does: str | None, asked: int, tmp_path: Path) -> None:
+def test_checksum_equals_sha256sum_with_and_without_openssl(does: str | None, asked: int, tmp_path: Path) -> None:
     """One that refuses, or says the sum in another form, is asked once and does not get the data."""
     path = programs(tmp_path, "perl", "sha256sum")
     if does:

@@ -19,7 +19,7 @@ def revoke(keys: Path, *, script: str = SCRIPT, path: str = "/usr/bin:/bin") -> 
 
 
 @pytest.mark.parametrize("others", [b"", OTHERS, OTHERS + b"ssh-ed25519 DDDD j\xf6rg\n", OTHERS + b"# \0 \n"])
-def test_the_runs_key_goes_and_the_others_stay(tmp_path: Path, others: bytes) -> None:
+def test_revoke_removes_only_the_key_of_the_run(tmp_path: Path, others: bytes) -> None:
     keys = tmp_path / "authorized_keys"
     keys.write_bytes(others + OURS)
     keys.chmod(0o640)
@@ -37,13 +37,13 @@ def keys_on_a_full_disk(tmp_path: Path, script: str) -> tuple[bool, bytes]:
     return status == 0, keys.read_bytes()
 
 
-def test_a_disk_that_fills_meanwhile_costs_no_key(tmp_path: Path) -> None:
+def test_revoke_keeps_all_keys_when_the_disk_is_full(tmp_path: Path) -> None:
     assert keys_on_a_full_disk(tmp_path, SCRIPT) == (False, OTHERS + OURS)
     assert revoke(tmp_path / "authorized_keys") == 0
     assert (tmp_path / "authorized_keys").read_bytes() == OTHERS
 
 
-def test_a_loss_of_the_keys_would_be_seen(tmp_path: Path) -> None:
+def test_weakened_revoke_is_detected(tmp_path: Path) -> None:
     """The negative control: the status of what is written is not looked at."""
     script = SCRIPT.replace("|| [ $? = 1 ] || exit 1", "|| true")
     assert script != SCRIPT

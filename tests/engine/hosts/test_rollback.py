@@ -1,4 +1,4 @@
-"""Going back, run for real on directories: wherever it is ended, the next one brings the old data back, whole and unmixed."""
+"""Rollback on real directories: after any interruption the next one restores the old data completely."""
 
 import subprocess
 from dataclasses import dataclass
@@ -109,12 +109,12 @@ def is_whole(host: Host, moves: int, script: str = SCRIPT) -> bool:
 
 @pytest.mark.parametrize("inside", [False, True], ids=["a directory", "a mount point"])
 @pytest.mark.parametrize("moves", range(10))
-def test_wherever_it_is_ended_the_next_one_brings_the_old_data_back(tmp_path: Path, inside: bool, moves: int) -> None:
+def test_rollback_restores_old_data_after_any_interruption(tmp_path: Path, inside: bool, moves: int) -> None:
     assert is_whole(Host(tmp_path, inside), moves)
 
 
 @pytest.mark.parametrize(("old", "new"), [(' ! -path "$leaving"', ""), ('mv -f -- "$mark_file" "$leaving"', "true")])
-def test_the_mark_that_leaves_with_the_first_file_is_seen(tmp_path: Path, old: str, new: str) -> None:
+def test_weakened_rollback_is_detected(tmp_path: Path, old: str, new: str) -> None:
     """The negative control: the mark is moved with the rest, or tells of a whole copy for too long."""
     script = SCRIPT.replace(old, new)
     assert script != SCRIPT
@@ -125,7 +125,7 @@ def test_the_mark_that_leaves_with_the_first_file_is_seen(tmp_path: Path, old: s
     assert not all(hosts)
 
 
-def test_what_another_rebuild_moved_aside_on_a_mount_point_stays(tmp_path: Path) -> None:
+def test_rollback_keeps_data_of_another_rebuild_on_a_mount_point(tmp_path: Path) -> None:
     """A person may have asked to keep it; the copy that is given up is removed at the end."""
     host = Host(tmp_path, True)
     kept = host.datadir / ".dbops-old-another"
@@ -134,7 +134,7 @@ def test_what_another_rebuild_moved_aside_on_a_mount_point_stays(tmp_path: Path)
     assert host.files(kept) == OLD
 
 
-def test_old_data_that_was_ended_while_it_moved_aside_is_told_as_in_two_places(tmp_path: Path) -> None:
+def test_inspection_reports_two_places_when_the_move_was_interrupted(tmp_path: Path) -> None:
     host = Host(tmp_path, True)
     for name in (*COPY, f".dbops-{RUN}"):
         (host.datadir / name).unlink()

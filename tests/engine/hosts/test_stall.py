@@ -1,9 +1,9 @@
-"""Silence in each phase: told, borne, or the end."""
+"""Silence in each phase: logged once, then a stall."""
 
 from dbops.engine.hosts.stall import StallLimits, check_stall, signs_of
 
 
-def test_what_moves_is_alive_however_long_it_takes() -> None:
+def test_check_stall_never_stalls_while_counters_move() -> None:
     checkpoint = None
     for second in range(0, 100_000, 50):
         verdict = check_stall(checkpoint, signs_of({"unpack.read_bytes": second}, {}), second, StallLimits(60, 300))
@@ -11,13 +11,13 @@ def test_what_moves_is_alive_however_long_it_takes() -> None:
         checkpoint = verdict.checkpoint
 
 
-def test_a_line_of_a_log_is_a_sign_of_life_too() -> None:
+def test_check_stall_counts_a_log_line_as_progress() -> None:
     first = check_stall(None, signs_of({"a": 1}, {"log": "one"}), 0, StallLimits(60, 300))
     second = check_stall(first.checkpoint, signs_of({"a": 1}, {"log": "two"}), 500, StallLimits(60, 300))
     assert second.silent_seconds == 0
 
 
-def test_silence_is_told_once_and_then_it_is_the_end() -> None:
+def test_check_stall_logs_once_and_then_stalls() -> None:
     signs = signs_of({"a": 1}, {})
     verdict, told, ended = check_stall(None, signs, 0, StallLimits(60, 300)), [], []
     for second in range(10, 400, 10):
@@ -28,12 +28,12 @@ def test_silence_is_told_once_and_then_it_is_the_end() -> None:
     assert ended[0] == 300
 
 
-def test_a_phase_without_a_limit_never_stalls() -> None:
+def test_check_stall_never_stalls_without_a_limit() -> None:
     first = check_stall(None, "same", 0, StallLimits(60, 0))
     assert not check_stall(first.checkpoint, "same", 10**9, StallLimits(60, 0)).is_stalled
 
 
-def test_the_patience_of_the_phase_that_it_is_in_counts() -> None:
+def test_check_stall_uses_the_limit_of_the_current_phase() -> None:
     first = check_stall(None, "same", 0, StallLimits(60, 300))
     assert not check_stall(first.checkpoint, "same", 400, StallLimits(60, 1800)).is_stalled
     assert check_stall(first.checkpoint, "same", 400, StallLimits(60, 300)).is_stalled

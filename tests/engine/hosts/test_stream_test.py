@@ -54,7 +54,7 @@ def way(source: Played, target: Played) -> HostAccess:
     return HostAccess("abc", source=end("one", source), target=end("two", target))
 
 
-def test_the_rate_is_what_came_between_the_first_and_the_last_byte() -> None:
+def test_stream_rate_counts_from_first_to_last_byte() -> None:
     found = judge(ended())
     assert (found.bytes_per_second, found.cipher) == (1e9, "aes128-gcm@openssh.com")
 
@@ -69,20 +69,20 @@ def test_the_rate_is_what_came_between_the_first_and_the_last_byte() -> None:
         JobState(JobStatus.VANISHED),
     ],
 )
-def test_what_is_no_whole_measurement_is_a_failure_with_the_words_of_ssh(state: JobState) -> None:
+def test_stream_test_fails_with_the_words_of_ssh_when_incomplete(state: JobState) -> None:
     with pytest.raises(RemoteFailure) as raised:
         judge(state)
     assert raised.value.code == "test.no_stream"
 
 
-def test_the_words_of_ssh_are_told() -> None:
+def test_stream_test_shows_the_error_of_ssh() -> None:
     tails = {"measured": "0 0", "transport": "root@x: Permission denied (publickey).\n"}
     with pytest.raises(RemoteFailure) as raised:
         judge(JobState(JobStatus.ENDED, 0, {"transport": 255}, {}, tails))
-    assert "(publickey)" in raised.value.found
+    assert "(publickey)" in raised.value.cause
 
 
-def test_the_way_is_closed_whatever_happened() -> None:
+def test_stream_test_always_closes_the_connection() -> None:
     said: list[tuple[str, str]] = []
     source, target = Played(), Played(state=ended(255, "0 0"))
     with pytest.raises(RemoteFailure):
@@ -93,8 +93,8 @@ def test_the_way_is_closed_whatever_happened() -> None:
     assert any("cat /dev/zero" in text for _, text in said)
 
 
-def test_a_source_that_falls_silent_hides_no_error_and_the_target_is_cleaned_up() -> None:
-    source = Played(error=Unreachable("ssh.timeout", "Waiting", found="no answer"))
+def test_stream_test_cleans_the_target_when_the_source_is_silent() -> None:
+    source = Played(error=Unreachable("ssh.timeout", "Waiting", cause="no answer"))
     target = Played()
     with pytest.raises(Unreachable):
         pull_zeros(way(source, target), ciphers="aes128-ctr", say=lambda *_: None)

@@ -1,6 +1,6 @@
 """The last check before data is moved, run for real: in every world that is not the plan's, nothing is touched.
 
-``test_each_check_is_needed`` takes the script's checks away one after another and asserts that this suite sees it.
+``test_swap_without_one_check_is_detected`` takes the script's checks away one after another and asserts that this suite sees it.
 """
 
 import os
@@ -202,7 +202,7 @@ WORLDS = {
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_only_the_plans_world_is_touched(name: str) -> None:
+def test_swap_touches_only_the_planned_target(name: str) -> None:
     ended = end_of(WORLDS[name])
     assert is_right(WORLDS[name], ended), ended
 
@@ -217,7 +217,7 @@ def test_only_the_plans_world_is_touched(name: str) -> None:
         replicas=st.sampled_from([0, 0, 0, 1, 100]),
     ).filter(lambda world: world.can_be_told_apart and world.is_consistent)
 )
-def test_whatever_happened_since_the_plan_only_its_world_is_touched(world: World) -> None:
+def test_swap_touches_only_the_planned_target_after_any_event(world: World) -> None:
     ended = end_of(world)
     assert is_right(world, ended), ended
 
@@ -228,13 +228,13 @@ def stop_that(how: str, script: str = SCRIPT) -> Ended:
 
 
 @pytest.mark.parametrize("how", ["fails", "does nothing"])
-def test_a_server_that_does_not_stop_keeps_its_data(how: str) -> None:
+def test_swap_moves_nothing_when_the_server_does_not_stop(how: str) -> None:
     ended = stop_that(how)
     assert (ended.exit_status, ended.touched, ended.stopped) == (70, frozenset(), frozenset()), ended
 
 
 @pytest.mark.parametrize("keeps_old_data", [True, False])
-def test_who_begins_to_work_there_while_it_is_stopped_loses_nothing(keeps_old_data: bool) -> None:
+def test_swap_loses_nothing_when_data_appears_during_the_stop(keeps_old_data: bool) -> None:
     with target_host() as host:
         told = build(host, replace(LEFT, keeps_old_data=keeps_old_data))
         ended = host.swap_datadir(replace(told, stop="restores"))
@@ -243,7 +243,7 @@ def test_who_begins_to_work_there_while_it_is_stopped_loses_nothing(keeps_old_da
         assert (host.place(DATADIR) / "restored").read_text() == "restored\n"
 
 
-def test_what_already_lies_where_the_old_data_would_go_is_not_overwritten() -> None:
+def test_swap_never_overwrites_the_place_for_old_data() -> None:
     with target_host() as host:
         told = build(host, STOPPED)
         host.add_directory("kept", f"{DATADIR}.dbops-old-run")
@@ -252,7 +252,7 @@ def test_what_already_lies_where_the_old_data_would_go_is_not_overwritten() -> N
 
 
 @pytest.mark.parametrize("keeps_old_data", [True, False])
-def test_on_a_mount_point_the_old_data_of_another_rebuild_stays_where_it_is(keeps_old_data: bool) -> None:
+def test_swap_keeps_data_of_another_rebuild_on_a_mount_point(keeps_old_data: bool) -> None:
     """A person may have asked to keep it, and what is moved aside now is removed after the copy was verified."""
     with target_host() as host:
         told = build(host, replace(STOPPED, keeps_old_data=keeps_old_data))
@@ -271,7 +271,7 @@ def test_on_a_mount_point_the_old_data_of_another_rebuild_stays_where_it_is(keep
         assert (datadir / ".dbops-old-run/ibdata1").exists() is keeps_old_data
 
 
-def test_what_was_left_is_the_same_for_as_long_as_nobody_works_there() -> None:
+def test_tree_is_stable_until_the_directory_changes() -> None:
     with target_host() as host:
         host.add_directory("meant", DATADIR)
         datadir = host.place(DATADIR)
@@ -285,7 +285,7 @@ def test_what_was_left_is_the_same_for_as_long_as_nobody_works_there() -> None:
         assert host.tree(ELSEWHERE) == "", "of what cannot be read nothing is said"
 
 
-def test_what_was_left_is_the_same_without_the_data_of_before() -> None:
+def test_tree_ignores_old_data() -> None:
     """On a mount point older data lies beside the copy, and lost+found is root's: nobody else can read it."""
     with target_host() as host:
         host.add_directory("meant", DATADIR)
@@ -330,7 +330,7 @@ CHECKS = [part.split('"')[0] for part in load("swap_datadir").split('refuse "')[
 
 
 @pytest.mark.parametrize("number", range(len(CHECKS)), ids=lambda number: f"without: {CHECKS[number]}")
-def test_each_check_is_needed(number: int) -> None:
+def test_swap_without_one_check_is_detected(number: int) -> None:
     text = CHECKS[number]
     if any(part in text for part in ELSEWHERE_TESTED):
         pytest.skip("tested on a real directory of the system")
@@ -351,15 +351,15 @@ MUTATIONS: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_a_weakened_check_is_seen(name: str) -> None:
+def test_swap_with_a_weakened_check_is_detected(name: str) -> None:
     old, new = MUTATIONS[name]
     assert SCRIPT.count(old) == 1, "the script was changed: change this mutation too"
     assert sees(SCRIPT.replace(old, new))
 
 
 @pytest.mark.parametrize(("how", "text"), [("fails", "The stop command ended"), ("does nothing", "still runs on")])
-def test_a_stop_that_is_not_checked_is_seen(how: str, text: str) -> None:
-    """The negative control of ``test_a_server_that_does_not_stop_keeps_its_data``: without both checks the data is moved."""
+def test_swap_without_the_stop_check_is_detected(how: str, text: str) -> None:
+    """The negative control of ``test_swap_moves_nothing_when_the_server_does_not_stop``: without both checks the data is moved."""
     script = SCRIPT.replace('fail "The stop command ended', ': "').replace('fail "Process $pids still', ': "')
     assert text in SCRIPT
     assert stop_that(how, script).touched == {"meant"}

@@ -32,16 +32,16 @@ def severities(of: PlanInputs, code: str) -> set[Severity]:
     return {finding.severity for finding in run_checks(of) if finding.code == code}
 
 
-def test_a_healthy_fleet_gives_ok_everywhere() -> None:
+def test_checks_are_ok_for_a_healthy_fleet() -> None:
     assert [finding for finding in run_checks(inputs()) if finding.severity is not OK] == []
 
 
-def test_every_check_says_something_of_a_healthy_fleet_or_has_nothing_to_say_of_mariadb() -> None:
+def test_checks_report_on_a_healthy_fleet() -> None:
     silent = [check.__name__ for check in OF_A_SERVER if not list(check(inputs()))]
     assert silent == ["target_stays_quiet_after_start"]
 
 
-def test_findings_that_are_not_ok_say_what_to_do() -> None:
+def test_findings_have_advice_when_not_ok() -> None:
     broken = inputs(
         target=target_with(read_only=False), source=source_with(replication=()), write_addresses=("10.0.0.13:3306",)
     )
@@ -242,11 +242,11 @@ CASES = [
 @pytest.mark.parametrize(
     ("code", "severity", "build"), CASES, ids=[f"{code}-{severity}-{n}" for n, (code, severity, _) in enumerate(CASES)]
 )
-def test_what_is_wrong_is_found(code: str, severity: Severity, build: object) -> None:
+def test_checks_find_each_problem(code: str, severity: Severity, build: object) -> None:
     assert severity in severities(build(), code)  # type: ignore[operator]
 
 
-def test_mysql_must_not_start_replication_by_itself() -> None:
+def test_check_refuses_mysql_with_automatic_replication_start() -> None:
     mysql = source_with(flavor="mysql", version="8.0.46", version_comment="MySQL Community Server")
     assert severities(inputs(source=mysql), "target.skip_replica_start") == {REFUSAL}
 
@@ -256,13 +256,13 @@ def test_mysql_without_gtid_and_with_parallel_appliers_has_no_single_position() 
     assert severities(inputs(source=mysql), "source.gtid") == {REFUSAL}
 
 
-def test_a_target_that_is_down_can_be_planned() -> None:
+def test_plan_is_possible_when_the_target_is_down() -> None:
     plan = build_plan(inputs(target=member("replica-1", "replica", 13, facts=down(13))))
     assert plan.is_possible
     assert not plan.target.is_answering
 
 
-def test_every_code_is_documented() -> None:
+def test_check_codes_are_documented() -> None:
     from pathlib import Path
 
     text = (Path(__file__).parents[3] / "docs" / "reference" / "checks.md").read_text()
@@ -274,12 +274,12 @@ def test_every_code_is_documented() -> None:
     assert [code for code in sorted(codes) if f"`{code}`" not in text] == []
 
 
-def test_a_target_that_was_read_a_moment_after_the_primary_is_not_errant() -> None:
+def test_errant_check_ignores_a_target_read_after_the_primary() -> None:
     assert severities(inputs(target=target_with(gtid_binlog="0-11-250")), "target.errant") == {OK}
     assert severities(inputs(target=target_with(gtid_binlog="0-13-250")), "target.errant") == {WARNING}
 
 
-def test_a_server_of_another_cluster_may_share_a_server_id() -> None:
+def test_server_id_check_ignores_other_clusters() -> None:
     other = member("other-1", "replica", 21, cluster="other", facts=facts(21, server=server(13)))
     fleet = inputs()
     assert severities(replace(fleet, members=(*fleet.members, other)), "target.server_id") == {OK}

@@ -1,4 +1,4 @@
-"""What a rebuild does to everything else while it runs."""
+"""Impact of a rebuild on source, backups, queue and redundancy."""
 
 from dataclasses import replace
 from typing import Any
@@ -37,26 +37,26 @@ def planned(**changes: Any) -> Plan:
     return build_plan(inputs(history=history, **changes))
 
 
-def test_the_source_is_paused_as_long_as_it_is_read() -> None:
+def test_impact_pauses_the_source_during_the_read() -> None:
     found = of(snapshot(), planned(source=source_with(binlog_format="STATEMENT")))
     assert found.pauses
     assert "statement-based" in found.pause_reason
     assert found.reading == DurationRange(pytest.approx(104.0), pytest.approx(205.0))
 
 
-def test_what_is_not_known_of_the_pause_is_not_invented() -> None:
+def test_impact_has_no_pause_estimate_without_history() -> None:
     assert of(snapshot()).reading == DurationRange(None, None)
     few = build_plan(inputs(history=StepHistory(seconds=dict.fromkeys(("pause", "stream", "release"), (9.0,)))))
     assert of(snapshot(), few).reading == DurationRange(27.0, None)
 
 
-def test_a_source_whose_replication_goes_on_says_why() -> None:
+def test_impact_has_a_reason_when_the_source_keeps_replicating() -> None:
     found = of(snapshot())
     assert not found.pauses
     assert found.pause_reason
 
 
-def test_backups_that_are_due_meanwhile_collide() -> None:
+def test_impact_lists_backups_due_during_the_rebuild() -> None:
     soon, late = window(2.0), window(2.75, schedule="weekly", run_by=RunBy.EXTERNAL)
     elsewhere, after = window(1.0, instance="replica-2", schedule="other"), window(4.0, schedule="morning")
     found = of(snapshot(windows=(late, soon, elsewhere, after))).collisions
@@ -65,12 +65,12 @@ def test_backups_that_are_due_meanwhile_collide() -> None:
     assert [item.meaning for item in found] == [conflict_table()[work]["xbstream"].reason for work in works]
 
 
-def test_a_backup_of_the_target_has_nothing_to_read() -> None:
+def test_impact_lists_a_backup_of_the_target() -> None:
     [found] = of(snapshot(windows=(window(1.0, instance="replica-1"),))).collisions
     assert found.meaning == conflict_table()[Activity.AHEAD_TARGET]["xbstream"].reason
 
 
-def test_where_the_length_is_not_known_a_day_is_looked_at() -> None:
+def test_impact_covers_a_day_when_the_duration_is_unknown() -> None:
     blind = snapshot(windows=(window(9.0), window(25.0, schedule="late")), prediction=Prediction(None, "not known"))
     found = of(blind)
     assert found.is_blind
@@ -78,11 +78,11 @@ def test_where_the_length_is_not_known_a_day_is_looked_at() -> None:
     assert not found.collisions[0].is_likely
 
 
-def test_each_schedule_is_named_once() -> None:
+def test_impact_lists_each_schedule_once() -> None:
     assert len(of(snapshot(windows=(window(1.0), window(2.0)))).collisions) == 1
 
 
-def test_who_waits_before_and_who_behind() -> None:
+def test_impact_lists_jobs_before_and_behind() -> None:
     older = queued(target="replica-3", name="rebuild 5", rebuild=5)
     lower = queued(target="replica-3", name="rebuild 6", rebuild=6, priority=-1)
     later = queued(target="replica-3", name="rebuild 7", rebuild=7, not_before=hours(9))
@@ -103,7 +103,7 @@ def test_redundancy_counts_the_others() -> None:
     assert of(snapshot(), replica_2="stopped", backup_1="lagging").redundancy.is_lost
 
 
-def test_a_start_that_nobody_knows() -> None:
+def test_impact_has_no_collisions_when_the_start_is_unknown() -> None:
     busy = snapshot(jobs=(rebuild(duration=None),), windows=(window(1.0),))
     found = of(busy)
     assert not found.is_start_known
@@ -125,7 +125,7 @@ def test_cell_knows_every_method_and_refuses_others() -> None:
         conflict_of("xbstraem", Activity.NO_SOURCE)
 
 
-def test_a_finished_backup_meets_nothing_that_its_server_does() -> None:
+def test_impact_of_an_archive_ignores_the_source_server() -> None:
     plan = build_plan(world(archive()), "archive")
     found = of(snapshot(windows=(window(2.0), window(1.0, instance="replica-1", schedule="set-ownership"))), plan)
     assert not found.reads_server

@@ -30,11 +30,11 @@ def plan() -> Plan:
     return build_plan(inputs())
 
 
-def test_the_same_plan_has_no_differences(plan: Plan) -> None:
+def test_changes_are_empty_for_the_same_plan(plan: Plan) -> None:
     assert changes(ShownPlan(plan), ShownPlan(build_plan(inputs()))) == ()
 
 
-def test_it_goes_to_json_and_back(plan: Plan) -> None:
+def test_shown_plan_survives_json(plan: Plan) -> None:
     seen = ShownPlan(plan, "Now", NOW, None)
     assert from_record(ShownPlan, to_record(seen)) == seen
 
@@ -55,12 +55,12 @@ def test_it_goes_to_json_and_back(plan: Plan) -> None:
         lambda: inputs(run_id="other"),
     ],
 )
-def test_something_counts_exactly_where_the_fingerprint_differs(plan: Plan, later: Any) -> None:
+def test_changes_count_exactly_when_the_fingerprint_differs(plan: Plan, later: Any) -> None:
     now = build_plan(later())
     assert any(change.counts for change in changed(plan, now).values()) == (now.fingerprint != plan.fingerprint)
 
 
-def test_each_difference_says_then_and_now(plan: Plan) -> None:
+def test_changes_have_then_and_now(plan: Plan) -> None:
     directory = replace(datadir(13), identity="99:1", path="/data/mysql")
     now = build_plan(inputs(target=member("replica-1", "replica", 13, facts=facts(13, datadir=directory))))
     found = changed(plan, now)
@@ -72,7 +72,7 @@ def test_each_difference_says_then_and_now(plan: Plan) -> None:
     assert "/data/mysql" in str(command.now)
 
 
-def test_a_server_that_does_not_answer_any_more(plan: Plan) -> None:
+def test_changes_include_a_server_that_stopped_answering(plan: Plan) -> None:
     now = build_plan(inputs(target=member("replica-1", "replica", 13, facts=replace(facts(13), server=None))))
     found = changed(plan, now)
     assert (found["target.is_answering"].then, found["target.is_answering"].now) == ("yes", "no")
@@ -91,7 +91,7 @@ def test_findings_that_come_and_go_count_and_numbers_alone_do_not(plan: Plan) ->
     assert all(change.counts for change in more.values()), "what is lost for good counts by its words"
 
 
-def test_the_worst_finding_comes_first(plan: Plan) -> None:
+def test_changes_list_the_worst_finding_first(plan: Plan) -> None:
     bad = Finding("target.room", Severity.REFUSAL, "There is room", "none")
     found = list(changed(replace(plan, findings=()), replace(plan, findings=(warning(), bad))))
     assert found[:2] == ["finding.target.room", "finding.target.clients"]
@@ -111,7 +111,7 @@ def test_steps_and_commands_that_come_and_go(plan: Plan) -> None:
     assert list(changed(plan, turned)) == ["steps"]
 
 
-def test_what_changes_by_itself_comes_last_and_does_not_count(plan: Plan) -> None:
+def test_changes_list_uncounted_values_last(plan: Plan) -> None:
     now = replace(plan, bytes_to_copy=GIB, predicted_seconds=60.0, keep_old_data=True)
     assert [(change.key, change.counts) for change in changes(ShownPlan(plan), ShownPlan(now))] == [
         ("keep_old_data", True),
@@ -120,7 +120,7 @@ def test_what_changes_by_itself_comes_last_and_does_not_count(plan: Plan) -> Non
     ]
 
 
-def test_the_start_and_its_times(plan: Plan) -> None:
+def test_changes_include_the_start_and_its_times(plan: Plan) -> None:
     then = ShownPlan(plan, "Now", NOW, NOW + timedelta(hours=1))
     minutes = ShownPlan(plan, "Now", NOW + timedelta(minutes=4), NOW + timedelta(minutes=64))
     assert changes(then, minutes) == (), "time has passed since the page was shown, and that is all"

@@ -1,4 +1,4 @@
-"""What past rebuilds tell of the next one's steps: the cluster's own first, then those of others; by bytes, by age, by seconds."""
+"""Step estimates from past rebuilds: own cluster first, then others; by bytes, age or seconds."""
 
 import re
 from dataclasses import replace
@@ -50,12 +50,12 @@ def seconds(plan: Plan) -> dict[str, float | None]:
 # Whose rebuilds
 
 
-def test_without_any_rebuild_by_a_method_nothing_is_known() -> None:
+def test_estimate_is_none_without_a_rebuild_by_the_method() -> None:
     found = of(replace(world(archive()), fleet={"xbstream": history_of([past("xbstream")])}), "archive")
     assert (found.predicted_seconds, found.rests_on, found.catch_up_seconds) == (None, "", None)
 
 
-def test_other_clusters_tell_by_their_rate_what_the_own_one_does_not() -> None:
+def test_estimate_uses_rates_of_other_clusters_when_missing() -> None:
     """4 GiB at 1 GiB in 100 s (prepare and own: in 10 s); what does not follow the bytes takes its median."""
     taken = NOW - 10 * HOUR
     began = NOW - 9 * DAY
@@ -73,7 +73,7 @@ def test_other_clusters_tell_by_their_rate_what_the_own_one_does_not() -> None:
     assert found.predicted_seconds == pytest.approx(sum(value or 0 for value in seconds(plan).values()))
 
 
-def test_the_own_rebuilds_come_first() -> None:
+def test_estimate_prefers_own_rebuilds() -> None:
     slow = lasting(past("xbstream", bytes=10 * GIB), "start", 500.0)
     there = inputs(
         histories={"xbstream": history_of([past("xbstream", bytes=10 * GIB)])}, fleet={"xbstream": history_of([slow])}
@@ -84,7 +84,7 @@ def test_the_own_rebuilds_come_first() -> None:
     assert re.findall(r"\d+", of(there, "xbstream").rests_on) == ["1"]
 
 
-def test_a_step_that_the_own_ones_do_not_tell_is_told_by_others() -> None:
+def test_estimate_uses_others_for_steps_missing_in_own_rebuilds() -> None:
     retried = past("xbstream", is_retry=True)
     retried = replace(retried, steps=tuple(step for step in retried.steps if step.name in ("start", "verify")))
     there = inputs(
@@ -95,7 +95,7 @@ def test_a_step_that_the_own_ones_do_not_tell_is_told_by_others() -> None:
     assert re.findall(r"\d+", of(there, "xbstream").rests_on) == ["1", "2"]
 
 
-def test_how_long_a_copy_of_unknown_size_took_elsewhere_says_nothing_here() -> None:
+def test_estimate_ignores_copies_of_unknown_size_elsewhere() -> None:
     nameless = history_of([past("xbstream", bytes=None)])
     assert seconds(build_plan(inputs(fleet={"xbstream": nameless})))["stream"] is None
     assert seconds(build_plan(inputs(histories={"xbstream": nameless})))["stream"] == 100.0
@@ -110,7 +110,7 @@ def test_limits_are_not_judged_by_the_machines_of_others() -> None:
 # The age of the data
 
 
-def test_an_older_backup_rolls_forward_longer() -> None:
+def test_estimate_of_catch_up_grows_with_the_age_of_the_backup() -> None:
     """Ten minutes for data that was 100 minutes old: a tenth of its age."""
     began = NOW - 9 * DAY
     one = lasting(past("archive", began=began), "catch-up", 600.0)
@@ -124,14 +124,14 @@ def test_an_older_backup_rolls_forward_longer() -> None:
         assert found.catch_up_seconds == pytest.approx(0.1 * (age.total_seconds() + before))
 
 
-def test_the_data_of_a_running_server_is_as_old_as_its_copy() -> None:
+def test_estimate_of_catch_up_uses_the_age_of_a_live_copy() -> None:
     one = lasting(past("xbstream"), "catch-up", 28.0)  # after stream, release, prepare, own, start: 140 s
     found = build_plan(inputs(histories={"xbstream": history_of([one])}))
     age = sum(seconds(found)[name] or 0 for name in ("stream", "release", "prepare", "set-ownership", "start"))
     assert seconds(found)["catch-up"] == pytest.approx(0.2 * age)
 
 
-def test_an_age_that_is_not_known_predicts_no_roll_forward() -> None:
+def test_estimate_of_catch_up_is_none_when_the_age_is_unknown() -> None:
     known = StepHistory(seconds={"stream": (5.0,)}, seconds_per_age=(0.1,))
     assert seconds(build_plan(inputs(history=known)))["catch-up"] is None
     retried = past("archive", is_retry=True, taken_at=NOW - 10 * DAY)
@@ -143,7 +143,7 @@ def test_an_age_that_is_not_known_predicts_no_roll_forward() -> None:
 # The pause
 
 
-def test_a_pause_lasts_as_long_as_the_source_is_read() -> None:
+def test_estimate_of_the_pause_covers_the_read() -> None:
     known = {"xbstream": history_of([past("xbstream", bytes=10 * GIB)])}
     statement = source_with(binlog_format="STATEMENT")
     found = of(inputs(source=statement, histories=known), "xbstream")

@@ -72,7 +72,7 @@ STORIES: dict[str, tuple[Story, str]] = {
 
 @pytest.mark.parametrize("flavor", ["mariadb", "mysql"])
 @pytest.mark.parametrize("name", STORIES)
-def test_known_stories_are_refused_where_they_should_be(name: str, flavor: str) -> None:
+def test_known_stories_are_refused_at_the_expected_check(name: str, flavor: str) -> None:
     (before, between), refused_by = STORIES[name]
     assert compared(before, between, flavor).refused_by == refused_by
 
@@ -90,7 +90,7 @@ def seen_in() -> str:
     )
 
 
-def test_with_every_check_in_place_the_oracle_sees_nothing() -> None:
+def test_oracle_finds_nothing_with_every_check() -> None:
     assert seen_in() == ""
 
 
@@ -109,7 +109,7 @@ WEAKER = {
 
 
 @pytest.mark.parametrize("name", WEAKER)
-def test_a_weaker_comparison_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weakened_comparison_is_detected(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = WEAKER[name]
     source = inspect.getsource(live_check.differences)
     assert old in source, "the comparison was changed: change this mutation too"
@@ -124,12 +124,12 @@ def without(*codes: str) -> Callable[[PlanInputs], object]:
 
 
 @pytest.mark.parametrize("code", ["target.read_only", "target.replicas", "target.errant"])
-def test_a_missing_check_is_seen(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_check_is_detected(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planner, "run_checks", without(code))
     assert seen_in()
 
 
-def test_with_no_comparison_and_no_script_check_the_wrong_data_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_data_is_moved_without_comparison_and_script_check(monkeypatch: pytest.MonkeyPatch) -> None:
     """The control of the oracle that looks at what the script did."""
     before, between = STORIES["its directories are swapped"][0]
     monkeypatch.setattr(live_check, "differences", lambda before, now: [])

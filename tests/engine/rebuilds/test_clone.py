@@ -74,7 +74,7 @@ def refused(plan: Plan) -> set[str]:
     return {finding.code for finding in plan.refusals}
 
 
-def test_a_plan_by_clone_pauses_nothing_and_needs_no_backup_tool() -> None:
+def test_clone_plan_pauses_nothing_and_needs_no_backup_tool() -> None:
     plan = build_plan(world(), "clone")
     assert refused(plan) == set()
     assert (plan.pause_source, plan.pause_reason) == (False, METHODS["clone"].no_pause)
@@ -85,14 +85,14 @@ def test_a_plan_by_clone_pauses_nothing_and_needs_no_backup_tool() -> None:
     assert "authorized_keys" not in commands
 
 
-def test_mariadb_is_told_why_it_cannot_be_cloned() -> None:
+def test_clone_is_refused_for_mariadb() -> None:
     by_name = {one.method: one for one in compare(inputs())}
     assert list(by_name) == ["xbstream", "clone", "archive", "dump"]
     assert by_name["xbstream"].is_possible
     assert all(word in by_name["clone"].why_not[0] for word in ("backup-1", "mariadb"))
 
 
-def test_a_mysql_cluster_without_a_backup_tool_can_be_cloned() -> None:
+def test_clone_plan_is_possible_without_a_backup_tool() -> None:
     by_name = {one.method: one for one in compare(world())}
     assert by_name["clone"].is_possible
     assert not by_name["xbstream"].is_possible
@@ -116,7 +116,7 @@ def test_a_mysql_cluster_without_a_backup_tool_can_be_cloned() -> None:
         ({"external_paths": ("/redo",)}, {}, "source.external_paths"),
     ],
 )
-def test_what_keeps_a_clone_from_being_made(source: dict[str, Any], target: dict[str, Any], code: str) -> None:
+def test_clone_plan_is_refused_for_each_obstacle(source: dict[str, Any], target: dict[str, Any], code: str) -> None:
     assert refused(build_plan(world(target, **source), "clone")) == {code}
 
 
@@ -128,14 +128,14 @@ def test_what_keeps_a_clone_from_being_made(source: dict[str, Any], target: dict
         (ABLE, "8.0.26", "clone.ddl"),
     ],
 )
-def test_what_an_operator_is_asked_to_look_at(facts: CloneFacts, version: str, code: str) -> None:
+def test_clone_plan_warns_of_each_risk(facts: CloneFacts, version: str, code: str) -> None:
     plan = build_plan(world({"version": version}, clone=facts, version=version), "clone")
     assert refused(plan) == set()
     found = {finding.code for finding in plan.findings if finding.severity is Severity.WARNING}
     assert code in found
 
 
-def test_a_target_without_its_server_program_is_refused() -> None:
+def test_clone_plan_refuses_a_target_without_mysqld() -> None:
     base = world()
     facts = base.target.facts
     assert facts is not None
@@ -160,7 +160,7 @@ def test_a_target_without_its_server_program_is_refused() -> None:
         ("8.0.42", "8.4.0", False),
     ],
 )
-def test_versions(donor: str, recipient: str, fits: bool) -> None:
+def test_version_problem_is_empty_for_matching_versions(donor: str, recipient: str, fits: bool) -> None:
     assert (version_problem(parse_version(donor), parse_version(recipient)) == "") is fits
 
 
@@ -193,7 +193,7 @@ def test_progress_never_falls_though_the_estimate_grows() -> None:
     assert stages == ["drop data", "file copy", "file copy", "file copy", "page copy", "page copy", ""]
 
 
-def test_progress_of_nothing_and_of_half_a_line() -> None:
+def test_progress_of_ignores_missing_and_cut_rows() -> None:
     assert progress_of(read_stages(""), before_percent=5.0) is None
     assert read_stages(CUT) == []
     assert read_stages(NO_ROWS) == []
@@ -256,21 +256,21 @@ def test_3707_means_start_me() -> None:
         ({"statuses": {"clone": 0}, "last": "could not be taken out"}, "clone.server", "could not be taken out"),
     ],
 )
-def test_what_is_no_whole_clone(changes: dict[str, Any], code: str, words: str) -> None:
+def test_judge_clone_refuses_an_incomplete_clone(changes: dict[str, Any], code: str, words: str) -> None:
     with pytest.raises(RemoteFailure) as caught:
         judge_clone(evidence(**changes))
     assert caught.value.code == code
-    assert words in caught.value.found
+    assert words in caught.value.cause
 
 
-def test_a_password_cannot_leave_its_quotes() -> None:
+def test_clone_statements_quote_the_password() -> None:
     text = cloning.clone_statements(run_id="a" * 32, password="x'; DROP \\", host="db", port=3306, tls=False)  # noqa: S106
     assert ESCAPED in text
     assert "REQUIRE SSL" not in text
     assert len(cloning.account_name("f" * 32)) == 32
 
 
-def test_a_retry_of_a_clone_is_planned_as_a_clone() -> None:
+def test_retry_of_a_clone_is_planned_as_a_clone() -> None:
     plan = build_plan(world(), "clone")
     steps = {step.name: StepState.DONE for step in plan.steps}
     steps |= {"catch-up": StepState.FAILED, "repoint": StepState.SKIPPED, "verify": StepState.SKIPPED}

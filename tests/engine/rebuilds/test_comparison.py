@@ -14,7 +14,7 @@ def comparison(*steps: StepComparison, others: tuple[PastCopy, ...] = ()) -> Com
     return Comparison(steps, seconds=30.0, bytes=None, rate=None, others=others)
 
 
-def test_what_was_expected_is_said_only_where_every_step_that_ran_was_predicted() -> None:
+def test_comparison_has_an_expectation_only_when_every_step_was_predicted() -> None:
     skipped = step(state=StepState.SKIPPED, seconds=None, expected_seconds=None)
     assert comparison(step(), step(), skipped).expected_seconds == 16.0
     assert comparison(step(), step(expected_seconds=None)).expected_seconds is None
@@ -26,12 +26,12 @@ def test_only_a_step_that_is_done_has_proven_something() -> None:
     assert found.restore_tests == (EVIDENCE_OF_STEPS["stream"],)
 
 
-def test_every_proof_is_of_a_step_that_there_is() -> None:
+def test_comparison_evidence_names_existing_steps() -> None:
     names = {item.name for method in (*METHODS.values(), *FOLLOW_UPS.values()) for item in method.steps}
     assert set(EVIDENCE_OF_STEPS) <= names
 
 
-def test_the_usual_time_is_the_middle_of_the_others() -> None:
+def test_comparison_uses_the_median_of_others() -> None:
     others = tuple(
         PastCopy(number, "replica-1", seconds, None, None) for number, seconds in enumerate((5.0, 50.0, 7.0))
     )
@@ -39,6 +39,6 @@ def test_the_usual_time_is_the_middle_of_the_others() -> None:
     assert comparison().usual_seconds is None
 
 
-def test_dumps_are_told_of_only_where_some_were_measured() -> None:
+def test_dumps_of_is_none_without_measurements() -> None:
     assert dumps_of([3.0, 1.0, 9.0]) == Dumps(3, 3.0)
     assert dumps_of([]) is None

@@ -48,7 +48,7 @@ def changed(name: str, old: str, new: str) -> dict[str, str]:
     return {**FILES, name: FILES[name].replace(old, new)}
 
 
-def test_a_whole_copy_is_accepted_and_says_what_it_is() -> None:
+def test_judge_copy_accepts_a_complete_copy() -> None:
     info, checkpoints = judge_copy(FLAVOR, WHOLE)
     assert info.uuid.startswith("5dd06d32")
     assert checkpoints.last_lsn == 66058295
@@ -88,14 +88,14 @@ LIES = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_copy_that_is_not_whole_is_never_a_success(lie: str) -> None:
+def test_judge_copy_refuses_every_incomplete_copy(lie: str) -> None:
     changes, code = LIES[lie]
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, replace(WHOLE, **changes))
     assert raised.value.code == code
 
 
-def test_a_full_disk_on_the_target_is_named_before_the_broken_pipe_that_it_causes() -> None:
+def test_judge_copy_names_a_full_target_disk_before_the_broken_pipe() -> None:
     evidence = replace(
         WHOLE,
         source_status=1,
@@ -107,10 +107,10 @@ def test_a_full_disk_on_the_target_is_named_before_the_broken_pipe_that_it_cause
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, evidence)
     assert "disk" in raised.value.code or "space" in raised.value.code
-    assert re.findall(r"\b1\b", raised.value.found)[:3] == ["1", "1", "1"]
+    assert re.findall(r"\b1\b", raised.value.cause)[:3] == ["1", "1", "1"]
 
 
-def test_a_link_that_broke_is_named_before_the_short_stream_that_it_causes() -> None:
+def test_judge_copy_names_a_lost_link_before_the_short_stream() -> None:
     evidence = replace(
         WHOLE,
         source_status=1,
@@ -129,9 +129,7 @@ def test_a_link_that_broke_is_named_before_the_short_stream_that_it_causes() -> 
 
 
 @pytest.mark.parametrize(("unpack_status", "unpack_log"), [(0, ""), (1, "xb_stream_read_chunk(): my_read() failed.\n")])
-def test_a_link_that_broke_without_a_known_word_is_named_by_the_status_of_ssh(
-    unpack_status: int, unpack_log: str
-) -> None:
+def test_judge_copy_names_a_lost_link_by_the_status_of_ssh(unpack_status: int, unpack_log: str) -> None:
     evidence = replace(
         WHOLE,
         source_status=1,
@@ -144,26 +142,26 @@ def test_a_link_that_broke_without_a_known_word_is_named_by_the_status_of_ssh(
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, evidence)
     assert raised.value.code == "transport.lost"
-    assert MAC in raised.value.found
+    assert MAC in raised.value.cause
 
 
-def test_ssh_that_fails_because_the_target_stopped_reading_is_no_lost_link() -> None:
+def test_judge_copy_names_no_lost_link_when_the_target_stopped_reading() -> None:
     evidence = replace(WHOLE, source_status=1, transport_status=255, unpack_status=1, unpack_log="something new\n")
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, evidence)
     assert raised.value.code == "stream.failed"
 
 
-def test_an_unknown_failure_is_shown_raw_with_both_ends_statuses() -> None:
+def test_judge_copy_shows_an_unknown_failure_with_both_statuses() -> None:
     evidence = replace(WHOLE, source_status=1, transport_status=1, source_log=f"{UNKNOWN}\n")
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, evidence)
     assert raised.value.code == "stream.failed"
-    assert UNKNOWN in raised.value.found
+    assert UNKNOWN in raised.value.cause
 
 
 @pytest.mark.parametrize("transport_status", [0, 255])
-def test_a_lost_exit_status_is_no_success_and_no_lost_link(transport_status: int) -> None:
+def test_judge_copy_refuses_a_missing_exit_status(transport_status: int) -> None:
     """Whoever waits for the tool ends ssh with 255 when it is killed, as a broken link does."""
     evidence = replace(WHOLE, source_status=None, transport_status=transport_status)
     with pytest.raises(RemoteFailure) as raised:
@@ -171,7 +169,7 @@ def test_a_lost_exit_status_is_no_success_and_no_lost_link(transport_status: int
     assert raised.value.code == "stream.unproven"
 
 
-def test_a_full_disk_is_named_before_a_lost_exit_status() -> None:
+def test_judge_copy_names_a_full_disk_before_a_missing_exit_status() -> None:
     evidence = replace(
         WHOLE, source_status=None, unpack_status=1, unpack_log="Error writing: No space left on device\n"
     )

@@ -32,7 +32,7 @@ def ended(failed_in: str, checkpoint: dict[str, Any], status: Status = Status.FA
 
 
 @pytest.mark.parametrize("step", ["stream", *AFTER_THE_COPY])
-def test_old_data_that_was_moved_aside_goes_back_until_the_copy_is_verified(step: str) -> None:
+def test_rollback_is_possible_until_the_copy_is_verified(step: str) -> None:
     assert rollback_option(ended(step, MOVED)).is_possible
     assert not rollback_option(ended(step, {**MOVED, "verified": True})).is_possible
 
@@ -53,13 +53,13 @@ def test_old_data_that_is_not_aside_does_not_go_back(checkpoint: dict[str, Any],
 
 
 @pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.RUNNING, Status.LOST, Status.QUEUED, Status.EXPIRED])
-def test_nothing_follows_what_has_not_failed(status: Status) -> None:
+def test_follow_ups_are_refused_when_nothing_failed(status: Status) -> None:
     assert not rollback_option(ended("set-ownership", COPIED, status)).is_possible
     assert not resume_option(ended("set-ownership", COPIED, status)).is_possible
 
 
 @pytest.mark.parametrize("step", ["set-ownership", "start", "catch-up", "repoint", "verify"])
-def test_a_retry_goes_on_from_the_first_step_that_is_not_done(step: str) -> None:
+def test_retry_resumes_at_the_first_unfinished_step(step: str) -> None:
     offer = resume_option(ended(step, {**COPIED, "prepare.begun": True}))
     assert offer.is_possible
     assert METHODS["xbstream"].step(step).title in offer.reason
@@ -72,12 +72,12 @@ def test_half_a_copy_is_not_gone_on_with() -> None:
     assert not resume_option(ended("stream", MOVED)).is_possible
 
 
-def test_a_preparation_that_was_begun_is_not_done_twice() -> None:
+def test_retry_never_repeats_a_started_preparation() -> None:
     assert resume_option(ended("prepare", COPIED)).is_possible
     assert not resume_option(ended("prepare", {**COPIED, "prepare.begun": True})).is_possible
 
 
-def test_a_retry_of_a_retry_knows_what_both_have_done() -> None:
+def test_retry_of_a_retry_keeps_the_steps_of_both() -> None:
     first = ended("start", {**COPIED, "prepare.begun": True})
     checkpoint = remembered(first)
     assert checkpoint["copy_run"] == "run"
@@ -88,7 +88,7 @@ def test_a_retry_of_a_retry_knows_what_both_have_done() -> None:
     assert remembered(second)["copy_run"] == "run"
 
 
-def test_after_going_back_there_is_no_copy_unless_it_was_seen_to_be_there() -> None:
+def test_retry_after_a_rollback_needs_a_found_copy() -> None:
     went_back = {"find-old-data": StepState.DONE, "rollback": StepState.FAILED}
     gone = EndedRebuild("other", Status.FAILED, {**COPIED, "found": {"new": ""}}, went_back)
     refused = EndedRebuild(
@@ -98,7 +98,7 @@ def test_after_going_back_there_is_no_copy_unless_it_was_seen_to_be_there() -> N
     assert resume_option(refused).is_possible
 
 
-def test_a_copy_that_a_crash_made_worthless_is_not_gone_on_with() -> None:
+def test_retry_refuses_a_worthless_copy() -> None:
     checkpoint = {**COPIED, "prepare.begun": True, "worthless": "its host was restarted"}
     offer = resume_option(ended("catch-up", checkpoint))
     assert not offer.is_possible
@@ -132,7 +132,7 @@ LEFT = replace(build_plan(inputs()).target, datadir_identity="1:2", is_answering
         ({}, {}, {}),
     ],
 )
-def test_half_copy_of_is_known_where_the_target_is_as_it_was_left(
+def test_half_copy_of_is_known_when_the_target_is_unchanged(
     checkpoint: dict[str, Any], changes: dict[str, Any], known: dict[str, str]
 ) -> None:
     assert half_copy_of(ended("stream", checkpoint), replace(LEFT, **changes)) == known

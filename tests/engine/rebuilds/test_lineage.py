@@ -31,7 +31,7 @@ def told(instance: str, *acts: CopyEvent, at: float = 100) -> list[tuple[str, Da
     return [(one.instance, one.known, one.copied_by.rebuild if one.copied_by else None) for one in found]
 
 
-def test_it_goes_back_over_each_source_as_it_was_when_it_was_read() -> None:
+def test_lineage_follows_each_source_at_the_time_of_its_read() -> None:
     acts = (
         act(3, "backup-1", "replica-2", 1),
         act(12, "replica-1", "backup-1", 5),
@@ -52,7 +52,7 @@ def test_two_that_were_copied_from_each_other_end_at_the_first() -> None:
     assert [number for _, _, number in told("b", *acts)] == [5, 4, 3, 2, 1, None]
 
 
-def test_a_retry_completes_the_copy_that_it_goes_on_with() -> None:
+def test_lineage_joins_a_retry_with_its_first_copy() -> None:
     acts = (
         act(1, "replica-1", "backup-1", 1, status=Status.FAILED),
         act(2, "replica-1", "backup-1", 2, method="resume", follows=1, status=Status.FAILED),
@@ -91,7 +91,7 @@ def test_putting_back_undoes_all_since_the_rebuild_that_failed() -> None:
         ({"status": Status.RUNNING, "finished_at": None, "has_touched": False}, DataOrigin.NEVER_REBUILT),
     ],
 )
-def test_what_did_not_succeed(values: dict[str, Any], known: DataOrigin) -> None:
+def test_lineage_of_failed_rebuilds_is_unknown_or_left_undone(values: dict[str, Any], known: DataOrigin) -> None:
     assert told("replica-1", act(1, "replica-1", "backup-1", 1, **values))[0][1] == known
 
 
@@ -112,7 +112,7 @@ def test_data_that_no_rebuild_made_ends_the_way_back() -> None:
     )
 
 
-def test_a_going_back_undoes_what_was_found_since_the_rebuild_began() -> None:
+def test_rollback_undoes_manual_restores_found_since() -> None:
     acts = (
         act(2, "replica-1", "backup-2", 5, status=Status.FAILED),
         act(3, "replica-1", "backup-2", 7, method="rollback", follows=2),

@@ -19,7 +19,7 @@ def sample(number: int, step: str = "stream", **figures: float | None) -> StepSa
     return StepSample(number, 1000.0 + number * INTERVAL_SECONDS, step, Figures(**figures))  # type: ignore[arg-type]
 
 
-def test_the_longer_it_lasts_the_rarer_samples_are() -> None:
+def test_spacing_grows_with_the_duration() -> None:
     short = INTERVAL_SECONDS * SHOWN
     assert [spacing(seconds) for seconds in (0, short, short + 1, 2 * short + 1)] == [
         INTERVAL_SECONDS * factor for factor in (1, 1, 2, 4)
@@ -37,13 +37,13 @@ def test_two_drivers_at_the_same_moment_write_the_same_number() -> None:
     assert number_at(10.1) == number_at(11.9) == 5
 
 
-def test_a_rate_is_what_was_counted_since_the_sample_before() -> None:
+def test_points_have_the_rate_since_the_previous_sample() -> None:
     found = points([sample(0, bytes=0), sample(1, bytes=600, disk_read_bytes=10), sample(3, bytes=1000)])
     assert [point.rate for point in found] == [None, 300.0, 100.0]
     assert [point.disk_read for point in found] == [None, None, None]
 
 
-def test_nothing_is_known_between_two_steps_or_two_processes() -> None:
+def test_points_have_no_rate_between_steps_or_processes() -> None:
     found = points([sample(0, bytes=500), sample(1, bytes=100), sample(2, "prepare", bytes=900)])
     assert [point.rate for point in found] == [None, None, None]
 
@@ -65,12 +65,12 @@ def test_thinning_keeps_every_byte_and_the_highest_lag() -> None:
     assert thinned(many, 2500) == many
 
 
-def test_spread_says_least_middle_and_most_of_what_is_known() -> None:
+def test_spread_has_minimum_median_and_maximum() -> None:
     assert spread([None, 4.0, 1.0, 10.0]) == Spread(1.0, 4.0, 10.0)
     assert spread([None]) is None
 
 
-def test_figures_come_from_the_counters_of_one_process() -> None:
+def test_figures_of_reads_the_counters_of_one_process() -> None:
     counters = {"unpack.disk_read_bytes": 1, "unpack.disk_write_bytes": 2, "transport.disk_read_bytes": 9}
     assert figures_of(counters, "unpack") == Figures(disk_read_bytes=1, disk_written_bytes=2)
     assert figures_of({}, "unpack") == Figures()

@@ -46,16 +46,16 @@ def told(*codes: str) -> str | None:
         ),
     ],
 )
-def test_which_of_several_proofs_counts(codes: list[str], counts: str | None) -> None:
+def test_last_conclusive_picks_the_deciding_test(codes: list[str], counts: str | None) -> None:
     assert told(*codes) == counts
 
 
-def test_runs_are_told_apart() -> None:
+def test_last_conclusive_separates_runs() -> None:
     ends = [RestoreTestEnd(7, True, NOW), RestoreTestEnd(8, False, NOW, "restore_test.tables")]
     assert last_conclusive(ends) == {7: ends[0], 8: ends[1]}
 
 
-def test_nothing_that_is_of_the_place_is_taken_for_the_backup_and_each_failure_has_its_side() -> None:
+def test_failure_codes_each_belong_to_backup_doubt_or_place() -> None:
     assert not (OF_THE_BACKUP | IN_DOUBT) & OF_THE_PLACE
     assert not [code for code in OF_THE_BACKUP | IN_DOUBT if is_inconclusive(code)]
     sides = {kind for kind in FAILURES if f"restore_test.{kind}" not in OF_THE_BACKUP | IN_DOUBT | OF_THE_PLACE}

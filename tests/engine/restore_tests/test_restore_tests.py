@@ -62,7 +62,7 @@ def plan(
 # --- the plan ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_scratch_server_is_alone_and_small() -> None:
+def test_scratch_server_is_isolated_and_small() -> None:
     words = plan().server
     for word in ("--skip-networking", "--skip-grant-tables", "--skip-slave-start", "--skip-log-bin"):
         assert word in words, word
@@ -70,42 +70,42 @@ def test_the_scratch_server_is_alone_and_small() -> None:
     assert not any("defaults-file" in word or "port" in word for word in words)
 
 
-def test_everything_is_made_below_one_directory_beside_the_backup() -> None:
+def test_plan_uses_one_directory_beside_the_backup() -> None:
     made = plan()
     assert made.scratch == "/backups/.dbops-restore-test-fedcba9876543210"
     assert f"{made.scratch}/data" in made.unpack
     assert f"--target-dir={made.scratch}/data" in made.prepare
 
 
-def test_a_directory_that_was_set_is_used_instead() -> None:
+def test_plan_uses_the_configured_directory() -> None:
     assert (
         plan(limits=RestoreTestLimits(directory="/scratch/")).scratch == "/scratch/.dbops-restore-test-fedcba9876543210"
     )
 
 
-def test_space_follows_the_data_and_the_file_where_that_was_not_measured() -> None:
+def test_needed_bytes_follow_the_data_or_the_file() -> None:
     assert plan().needed_bytes == int(20 * GIB * 1.1) + 512 * 1024**2
     assert plan(data_bytes=None).needed_bytes == int(24 * GIB * 1.1) + 512 * 1024**2
 
 
-def test_memory_is_within_what_is_free_and_never_beyond_the_most() -> None:
+def test_memory_stays_within_the_free_amount_and_the_limit() -> None:
     made = plan(host={"memory_available_bytes": 200 * GIB})
     assert made.needed_memory_bytes <= 4 * GIB + 256 * 1024**2
     assert made.most_memory_bytes > made.needed_memory_bytes
 
 
-def test_a_host_without_memory_is_refused() -> None:
+def test_plan_refuses_a_host_without_memory() -> None:
     with pytest.raises(Refused) as refused:
         plan(host={"memory_available_bytes": 200 * 1024**2})
     assert refused.value.code == "restore_test.memory"
 
 
-def test_no_more_cores_than_there_are() -> None:
+def test_cores_never_exceed_the_host() -> None:
     assert plan(limits=RestoreTestLimits(cores=64)).cores == 8
     assert plan(limits=RestoreTestLimits(cores=1)).cores == 1
 
 
-def test_the_plan_survives_its_driver_and_the_script_gets_as_many_words_as_it_counts() -> None:
+def test_plan_survives_json_and_counts_its_arguments() -> None:
     made = plan()
     assert from_record(RestoreTestPlan, to_record(made)) == made
     words = made.arguments()
@@ -143,18 +143,18 @@ def test_steps_are_read_with_seconds_and_bytes() -> None:
     assert read_steps("end unpack x\n-\nbegin x 3\n") == []
 
 
-def test_rows_by_table_are_what_the_client_escaped() -> None:
+def test_read_counts_unescapes_table_names() -> None:
     assert read_counts("shop\torders\t10\nshop\ta\\tb\t20\nbroken\n") == {("shop", "orders"): 10, ("shop", "a\tb"): 20}
 
 
-def test_a_good_end_gives_its_figures() -> None:
+def test_judge_returns_the_figures_of_a_good_end() -> None:
     restore_tested = judged(good(), "shop\torders\t10\nshop\tlines\t20\n")
     assert (restore_tested.checked, restore_tested.rows, restore_tested.warnings) == (12, 30, ())
     assert restore_tested.largest() == [["shop", "lines", 20], ["shop", "orders", 10]]
 
 
 @pytest.mark.parametrize("kind", sorted(FAILURES))
-def test_each_failure_of_the_script_has_its_code(kind: str) -> None:
+def test_judge_has_a_code_for_each_failure(kind: str) -> None:
     assert code_of(ended(70, tails={"out": f"x\nFAILED: {kind} y"})) == f"restore_test.{kind}"
 
 
@@ -176,14 +176,14 @@ def test_other_ends(state: JobState, code: str) -> None:
     assert code_of(state) == code
 
 
-def test_a_table_that_is_older_than_the_backup_must_be_in_it() -> None:
+def test_judge_fails_when_an_older_table_is_missing() -> None:
     older = frozenset({("shop", "orders"), ("shop", "lines")})
     expected = ExpectedContents(older, older)
     assert code_of(good(), counts="shop\torders\t10\n", expected=expected) == "restore_test.tables"
     assert judged(good(), "shop\torders\t10\nshop\tlines\t0\n", expected).warnings == ()
 
 
-def test_a_table_that_was_renamed_since_is_a_warning() -> None:
+def test_judge_warns_when_a_table_was_renamed() -> None:
     older = frozenset({("shop", "orders"), ("shop", "lines")})
     restore_tested = judged(good(), "shop\torders\t10\nshop\told_lines\t20\n", ExpectedContents(older, older))
     assert [text.split()[0] for text in restore_tested.warnings] == ["shop.lines"]
@@ -197,11 +197,11 @@ def test_rows_that_went_are_a_warning() -> None:
     assert [text.split()[0] for text in restore_tested.warnings] == ["shop.gone", "shop.orders"]
 
 
-def test_a_failure_says_that_nothing_is_left() -> None:
+def test_failure_says_what_is_left() -> None:
     with pytest.raises(RemoteFailure) as failed:
         judged(ended(70, tails={"out": "FAILED: damaged zstd: error"}))
-    assert failed.value.found == "zstd: error"
-    assert failed.value.left
+    assert failed.value.cause == "zstd: error"
+    assert failed.value.state
 
 
 # --- which are due ----------------------------------------------------------------------------------------------------
@@ -245,11 +245,11 @@ def due(*, run: int = 5, last: LastRestoreTest | None = None) -> list[int]:
         ),
     ],
 )
-def test_when_a_source_is_due(last: LastRestoreTest | None, is_due: bool) -> None:
+def test_due_follows_the_last_test(last: LastRestoreTest | None, is_due: bool) -> None:
     assert bool(due(last=last)) is is_due
 
 
-def test_the_oldest_backup_is_proven_first() -> None:
+def test_due_sorts_by_the_oldest_test() -> None:
     found = [RestoreTestCandidate(1, 9, NOW), RestoreTestCandidate(2, 3, NOW - timedelta(days=3))]
     assert due_runs(found, {}, now=NOW, interval=WEEK) == [3, 9]
 
@@ -265,7 +265,7 @@ def test_the_oldest_backup_is_proven_first() -> None:
         (RestoreAge("b", tested_at=NOW, failed_at=NOW - WEEK), RestoreState.TESTED),
     ],
 )
-def test_what_is_said_of_a_source(age: RestoreAge, state: RestoreState) -> None:
+def test_age_has_a_state_for_each_source(age: RestoreAge, state: RestoreState) -> None:
     assert age.state(NOW, 2 * WEEK) is state
 
 
@@ -286,7 +286,7 @@ def on_chosen(**host: Any) -> RestoreTestPlan:
     )
 
 
-def test_a_chosen_host_works_in_a_directory_of_its_own_and_fetches_the_file() -> None:
+def test_plan_on_a_chosen_host_fetches_the_file_into_its_directory() -> None:
     made = on_chosen()
     assert made.scratch == "/var/lib/dbops/.dbops-restore-test-fedcba9876543210"
     assert dict(made.commands)["unpack"].startswith("ssh -- db-12 backup | zstd -d ")
@@ -298,8 +298,8 @@ def test_a_chosen_host_works_in_a_directory_of_its_own_and_fetches_the_file() ->
     ("tools", "word"),
     [({}, "none of mariadb-backup"), ({"mariadb-backup": Tool("/usr/bin/mariadb-backup", "10.5.1")}, "10.5.1")],
 )
-def test_a_chosen_host_needs_the_tool_of_the_backup(tools: dict[str, Tool], word: str) -> None:
+def test_plan_needs_the_backup_tool_on_a_chosen_host(tools: dict[str, Tool], word: str) -> None:
     with pytest.raises(Refused) as refused:
         on_chosen(tools=tools)
     assert refused.value.code == "restore_test.tool"
-    assert word in refused.value.found
+    assert word in refused.value.cause

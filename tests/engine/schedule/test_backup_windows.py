@@ -33,7 +33,9 @@ seconds = st.floats(min_value=0, max_value=10 * 86400, allow_nan=False)
         ([10] * 8 + [99, 99], None, Duration(10, 99, 10)),
     ],
 )
-def test_learning(past: list[float], expected: float | None, learned: Duration | None) -> None:
+def test_learn_returns_p50_p90_or_the_expectation(
+    past: list[float], expected: float | None, learned: Duration | None
+) -> None:
     assert learn(past, expected) == learned
 
 
@@ -42,25 +44,25 @@ def test_only_the_latest_runs_count() -> None:
 
 
 @given(st.lists(seconds, min_size=1, max_size=40))
-def test_what_is_learned_lies_within_what_was_seen(past: list[float]) -> None:
+def test_learn_stays_within_the_observed_range(past: list[float]) -> None:
     learned = learn(past)
     assert learned is not None
     assert min(past) <= learned.p50_seconds <= learned.p90_seconds <= max(past)
 
 
-def test_the_end_of_a_run_is_its_start_and_its_median() -> None:
+def test_expected_end_is_start_plus_median() -> None:
     end = expected_end(hours(-1), Duration(2 * HOUR, 4 * HOUR, 20), NOW)
     assert (end.p50, end.p90) == (hours(1), hours(3))
     assert end.basis is Basis.HISTORY
     assert "20" in end.words
 
 
-def test_past_its_median_the_end_lies_between_now_and_the_late_one() -> None:
+def test_expected_end_lies_between_now_and_p90_after_the_median() -> None:
     end = expected_end(hours(-3), Duration(2 * HOUR, 4 * HOUR, 20), NOW)
     assert (end.p50, end.p90) == (hours(0.5), hours(1))
 
 
-def test_past_its_late_end_nothing_is_known_and_it_says_so() -> None:
+def test_expected_end_is_unknown_after_p90() -> None:
     end = expected_end(hours(-5), Duration(2 * HOUR, 4 * HOUR, 20), NOW)
     assert (end.p50, end.p90) == (None, None)
     assert end.basis is Basis.OVERDUE
@@ -68,14 +70,14 @@ def test_past_its_late_end_nothing_is_known_and_it_says_so() -> None:
     assert spell(4 * HOUR) in end.words
 
 
-def test_without_any_run_and_any_expectation_nothing_is_known() -> None:
+def test_expected_end_is_unknown_without_history() -> None:
     assert expected_end(hours(-1), None, NOW).basis is Basis.NO_RUN
     assert (window(duration=None).ends_p50, window(duration=None).basis) == (None, Basis.NO_RUN)
     assert expected_end(hours(-1), Duration(2 * HOUR, 2 * HOUR, 0), NOW).basis is Basis.EXPECTATION
 
 
 @given(taken=st.floats(min_value=-1e6, max_value=1e6), p50=seconds, more=seconds)
-def test_an_expected_end_never_lies_in_the_past(taken: float, p50: float, more: float) -> None:
+def test_expected_end_is_never_in_the_past(taken: float, p50: float, more: float) -> None:
     end = expected_end(NOW - timedelta(seconds=taken), Duration(p50, p50 + more, 3), NOW)
     assert (end.p50 is None) == (end.p90 is None)
     if end.p50 and end.p90:
@@ -83,20 +85,29 @@ def test_an_expected_end_never_lies_in_the_past(taken: float, p50: float, more: 
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(0, "0 s"), (59.4, "59 s"), (60, "1 min"), (11100, "3 h 05 min"), (183600, "2 d 3 h")]
+    ("value", "text"),
+    [
+        (0, "0 s"),
+        (4.24, "4.2 s"),
+        (9.96, "10 s"),
+        (59.4, "59 s"),
+        (60, "1 min"),
+        (11100, "3 h 05 min"),
+        (183600, "2 d 3 h"),
+    ],
 )
 def test_seconds_in_words(value: float, text: str) -> None:
     assert spell(value) == text
 
 
-def test_a_rebuild_goes_by_its_own_clusters_history_scaled_by_size() -> None:
+def test_predict_scales_own_history_by_size() -> None:
     found = predict([Past(100, 10), Past(300, 30)], [Past(1, 1)], bytes_to_copy=20)
     assert found.duration == Duration(200, 200, 2)
     assert found.basis is Basis.HISTORY
     assert "2" in found.words
 
 
-def test_without_a_rebuild_of_its_own_it_goes_by_size_and_the_fleets_speed() -> None:
+def test_predict_uses_size_and_fleet_speed_without_own_history() -> None:
     found = predict([], [Past(100, 10), Past(400, None)], bytes_to_copy=50)
     assert found.duration == Duration(500, 500, 1)
 
@@ -104,6 +115,6 @@ def test_without_a_rebuild_of_its_own_it_goes_by_size_and_the_fleets_speed() -> 
 @pytest.mark.parametrize(
     ("others", "size", "why"), [([], 50, Basis.NO_REBUILD), ([Past(100, 10)], None, Basis.NO_SIZE)]
 )
-def test_where_neither_is_known_it_says_so(others: list[Past], size: int | None, why: Basis) -> None:
+def test_predict_is_unknown_without_any_history(others: list[Past], size: int | None, why: Basis) -> None:
     found = predict([], others, bytes_to_copy=size)
     assert (found.duration, found.basis) == (None, why)

@@ -1,4 +1,4 @@
-"""What holds of blockers and of the one answer, whatever runs, waits and is due."""
+"""Properties of blockers and eligibility for any cluster."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -98,7 +98,7 @@ def latest(moment: datetime | None) -> float:
 
 
 @given(snapshots(), STREAMS)
-def test_what_is_said_to_be_startable_finds_no_hold(seen: ClusterSnapshot, method: str) -> None:
+def test_eligibility_now_means_no_hold(seen: ClusterSnapshot, method: str) -> None:
     found = eligibility_of(seen, target="replica-1", method=method)
     if found.answer is EligibilityState.NOW:
         held = {name for job in seen.jobs if job.started_at for name, _ in job.claims}
@@ -106,7 +106,7 @@ def test_what_is_said_to_be_startable_finds_no_hold(seen: ClusterSnapshot, metho
 
 
 @given(snapshots(), STREAMS)
-def test_it_is_never_free_before_a_running_job_can_have_ended(seen: ClusterSnapshot, method: str) -> None:
+def test_eligibility_is_never_free_before_a_running_job_ends(seen: ClusterSnapshot, method: str) -> None:
     found = eligibility_of(seen, target="replica-1", method=method)
     for stay in reservations_of(seen):
         if stay.instance in ("replica-1", found.source) and stay.job.started_at:
@@ -115,7 +115,7 @@ def test_it_is_never_free_before_a_running_job_can_have_ended(seen: ClusterSnaps
 
 
 @given(snapshots(), st.sampled_from(list(METHODS)), st.floats(min_value=0, max_value=60).map(hours))
-def test_no_end_lies_in_the_past_of_the_moment_that_was_asked_for(
+def test_blocker_ends_are_never_before_the_requested_moment(
     seen: ClusterSnapshot, method: str, moment: datetime
 ) -> None:
     for blocker in blockers(seen, target="replica-1", source="backup-1", method=method, moment=moment):
@@ -125,7 +125,7 @@ def test_no_end_lies_in_the_past_of_the_moment_that_was_asked_for(
 
 
 @given(snapshots(), st.sampled_from(list(METHODS)))
-def test_the_late_time_is_not_earlier_than_the_likely_one(seen: ClusterSnapshot, method: str) -> None:
+def test_eligibility_p90_is_never_before_p50(seen: ClusterSnapshot, method: str) -> None:
     free = eligibility_of(seen, target="replica-1", method=method).free
     assert (free.p50 is None) == (free.p90 is None)
     assert NOW.timestamp() <= latest(free.p50) <= latest(free.p90)
@@ -138,7 +138,7 @@ def test_the_late_time_is_not_earlier_than_the_likely_one(seen: ClusterSnapshot,
     st.lists(maintenances(), max_size=2),
     st.sampled_from(list(METHODS)),
 )
-def test_more_in_the_way_never_makes_it_earlier(
+def test_eligibility_is_never_earlier_with_more_blockers(
     seen: ClusterSnapshot,
     more_jobs: list[ActiveJob],
     more_windows: list[BackupWindow],
@@ -158,7 +158,7 @@ def test_more_in_the_way_never_makes_it_earlier(
 
 
 @given(snapshots(), st.sampled_from(list(METHODS)))
-def test_the_answer_fits_its_parts(seen: ClusterSnapshot, method: str) -> None:
+def test_eligibility_agrees_with_its_parts(seen: ClusterSnapshot, method: str) -> None:
     found = eligibility_of(seen, target="replica-1", method=method)
     assert (found.answer is EligibilityState.NOW) == (not found.blockers)
     assert (found.answer is EligibilityState.UNTIL) == bool(found.blockers and found.free.p50)

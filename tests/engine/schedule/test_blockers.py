@@ -1,4 +1,4 @@
-"""Blockers and the one answer, over a table of cases."""
+"""Blockers and eligibility over a table of cases."""
 
 from datetime import timedelta
 from typing import Any
@@ -209,7 +209,7 @@ CASES: list[tuple[str, dict[str, Any], BlockerKind, Effect, Certainty, float | N
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case[0])
-def test_one_thing_in_the_way(case: Any) -> None:
+def test_blockers_describe_each_single_case(case: Any) -> None:
     _, there, kind, effect, certainty, likely, late = case
     found = only(snapshot(**there))
     assert (found.kind, found.effect, found.certainty) == (kind, effect, certainty)
@@ -234,7 +234,7 @@ FREE: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("case", FREE, ids=lambda case: case[0])
-def test_nothing_in_the_way(case: Any) -> None:
+def test_blockers_are_empty_when_nothing_blocks(case: Any) -> None:
     assert blockers(snapshot(**case[1]), target="replica-1", source="backup-1") == ()
 
 
@@ -245,7 +245,7 @@ def test_window_is_due_when_rebuild_likely_ends_after_it_and_due_if_late_when_on
     assert only(snapshot(windows=(window(2.8),))).timing is Timing.DUE_IF_LATE
 
 
-def test_an_external_window_that_is_due_and_was_not_seen_is_told_of_beside() -> None:
+def test_blockers_include_an_unseen_external_window_as_alongside() -> None:
     due = window(-0.5, run_by=RunBy.EXTERNAL)
     found = only(snapshot(unseen=(due,)))
     assert (found.work, found.effect) == (Activity.AHEAD_EXTERNAL, Effect.RUNS_ALONGSIDE)
@@ -260,13 +260,13 @@ def test_an_external_window_that_is_due_and_was_not_seen_is_told_of_beside() -> 
     assert only(snapshot(unseen=(due,)), target="backup-1", source="replica-2").work is Activity.AHEAD_TARGET
 
 
-def test_without_a_prediction_a_window_within_a_day_is_told_of() -> None:
+def test_blockers_include_windows_within_a_day_without_prediction() -> None:
     unknown = Prediction(None, "not known")
     assert only(snapshot(prediction=unknown, windows=(window(20),))).timing is Timing.DUE_OR_NOT
     assert blockers(snapshot(prediction=unknown, windows=(window(25),)), source="backup-1") == ()
 
 
-def test_a_later_moment_meets_the_window_and_not_the_job_that_has_ended() -> None:
+def test_blockers_at_a_later_moment_include_the_window_only() -> None:
     seen = snapshot(jobs=(backup(),), windows=(window(2, schedule="weekly"),))
     found = only(seen, moment=hours(2.5))
     assert (found.kind, found.timing, found.instance) == (BlockerKind.BACKUP_RUNNING, Timing.EXPECTED, "backup-1")
@@ -275,12 +275,12 @@ def test_a_later_moment_meets_the_window_and_not_the_job_that_has_ended() -> Non
 
 
 @pytest.mark.parametrize("method", ["archive", "dump"])
-def test_what_reads_a_finished_backup_waits_for_no_stream(method: str) -> None:
+def test_blockers_of_archive_methods_run_alongside_a_stream(method: str) -> None:
     there = machines(has_dump=True, has_archive=True)
     assert only(snapshot(jobs=(rebuild(),), machines=there), method=method).effect is Effect.RUNS_ALONGSIDE
 
 
-def test_a_rebuild_from_dumps_needs_a_complete_one_and_no_external_one_that_runs() -> None:
+def test_blockers_of_dump_need_a_complete_dump() -> None:
     assert only(snapshot(), method="dump").kind is BlockerKind.NO_COPY
     external = backup(is_managed=False)
     found = only(snapshot(jobs=(external,), machines=machines(has_dump=True)), method="dump")
@@ -308,7 +308,7 @@ def test_blocker_names_what_clears_it(there: dict[str, Any], remedy: Remedy) -> 
     assert only(snapshot(**there)).remedy is remedy
 
 
-def test_the_worst_stands_first() -> None:
+def test_blockers_are_sorted_by_severity() -> None:
     seen = snapshot(machines=machines(problem="down"), jobs=(backup(),), windows=(window(),))
     found = blockers(seen, source="backup-1")
     assert [item.effect for item in found] == [Effect.BLOCKS, Effect.WAITS, Effect.RUNS_ALONGSIDE]
@@ -317,7 +317,7 @@ def test_the_worst_stands_first() -> None:
 # The table
 
 
-def test_every_thing_has_a_cell_for_every_method() -> None:
+def test_conflicts_have_a_cell_for_every_method() -> None:
     assert set(conflict_table()) == set(Activity)
     for work, cells in conflict_table().items():
         wanted = set(METHODS)
@@ -327,7 +327,7 @@ def test_every_thing_has_a_cell_for_every_method() -> None:
         assert all(cell.reason.endswith(".") for cell in cells.values())
 
 
-def test_what_takes_the_same_hold_never_runs_beside() -> None:
+def test_conflicts_with_the_same_lock_never_run_alongside() -> None:
     """A managed backup and a rebuild hold the source: the table may not promise what the holds refuse."""
     held = (
         Activity.SOURCE_DUMP_MANAGED,
@@ -343,7 +343,7 @@ def test_what_takes_the_same_hold_never_runs_beside() -> None:
     )
 
 
-def test_a_physical_run_is_judged_by_its_own_row() -> None:
+def test_blockers_use_the_row_of_physical_backups() -> None:
     physical = backup(claims=(("backup-1", InstanceUse.PHYSICAL),))
     assert only(snapshot(jobs=(physical,))).work is Activity.SOURCE_PHYSICAL_MANAGED
     window_of_it = window(1, method=BackupMethod.PHYSICAL, run_by=RunBy.EXTERNAL)

@@ -1,4 +1,4 @@
-"""Intervals, days of 23 and 25 hours, and where things stand on a line."""
+"""Intervals, days of 23 and 25 hours, and positions on a time line."""
 
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -50,24 +50,24 @@ def covered(parts: list[Interval]) -> float:
     return sum(part.seconds for part in parts)
 
 
-def test_an_interval_cannot_end_before_it_begins_nor_be_without_a_zone() -> None:
+def test_interval_refuses_reversed_ends_and_naive_times() -> None:
     with pytest.raises(ValueError, match=r"01:00.*02:00"):
         span("21T02:00", "21T01:00")
     with pytest.raises(ValueError, match="zone"):
         Interval(datetime(2026, 1, 1), datetime(2026, 1, 2))  # noqa: DTZ001
 
 
-def test_overlaps_and_neighbours_become_one() -> None:
+def test_merge_joins_overlaps_and_neighbors() -> None:
     found = merge([span("21T04:00", "21T05:00"), span("21T01:00", "21T03:00"), span("21T03:00", "21T04:00")])
     assert found == [span("21T01:00", "21T05:00")]
 
 
-def test_what_runs_across_midnight_blocks_the_morning() -> None:
+def test_free_splits_a_run_across_midnight() -> None:
     assert free([span("20T23:00", "21T06:10"), span("21T23:00", "22T04:00")], DAY) == [span("21T06:10", "21T23:00")]
 
 
 @given(st.lists(intervals()))
-def test_free_and_blocked_are_the_whole_day_without_overlap(blocked: list[Interval]) -> None:
+def test_free_and_blocked_cover_the_day_without_overlap(blocked: list[Interval]) -> None:
     left, taken = free(blocked, DAY), merge(clip(blocked, DAY))
     assert covered(left) + covered(taken) == DAY.seconds
     assert merge([*left, *taken]) == [DAY]
@@ -91,11 +91,11 @@ def test_common_time_is_in_every_set(sets: list[list[Interval]], minute: int) ->
 
 
 @pytest.mark.parametrize(("on", "hours"), [("2026-03-29", 23), ("2026-10-25", 25), ("2026-11-21", 24)])
-def test_a_day_has_the_hours_of_the_clock_on_the_wall(on: str, hours: int) -> None:
+def test_day_has_the_hours_of_the_local_clock(on: str, hours: int) -> None:
     assert day(date.fromisoformat(on), BERLIN).seconds == hours * 3600
 
 
-def test_a_midnight_that_does_not_exist_is_the_jump() -> None:
+def test_day_starts_at_the_jump_when_midnight_is_missing() -> None:
     """In Cairo the clock goes from Thursday, 24:00 to Friday, 01:00."""
     found = day(date(2026, 4, 24), ZoneInfo("Africa/Cairo"))
     assert found.seconds == 23 * 3600
@@ -110,7 +110,7 @@ def test_days_follow_each_other_without_a_gap(first: date, zone: ZoneInfo) -> No
 
 
 @given(intervals())
-def test_what_is_drawn_stays_on_the_line(interval: Interval) -> None:
+def test_place_stays_within_the_line(interval: Interval) -> None:
     placed = place(interval, DAY)
     if placed is None:
         assert interval.within(DAY) is None
@@ -118,12 +118,12 @@ def test_what_is_drawn_stays_on_the_line(interval: Interval) -> None:
         assert 0 <= placed.left <= placed.right <= 100 + 1e-9
 
 
-def test_a_moment_has_its_place() -> None:
+def test_position_is_none_outside_the_day() -> None:
     assert position(at("21T06:00"), DAY) == 25
     assert position(at("22T06:00"), DAY) is None
 
 
-def test_the_doubled_hour_stands_there_twice_and_the_missing_one_not_at_all() -> None:
+def test_ticks_repeat_the_doubled_hour_and_omit_the_missing_one() -> None:
     def hours(on: str) -> list[int]:
         line = day(date.fromisoformat(on), BERLIN)
         return [tick.at.astimezone(BERLIN).hour for tick in ticks(line, BERLIN, 1)]
@@ -132,7 +132,7 @@ def test_the_doubled_hour_stands_there_twice_and_the_missing_one_not_at_all() ->
     assert hours("2026-03-29")[1:4] == [1, 3, 4]
 
 
-def test_hours_are_full_on_the_wall_also_where_the_zone_is_three_quarters_off() -> None:
+def test_ticks_are_full_hours_in_fractional_zones() -> None:
     kathmandu = ZoneInfo("Asia/Kathmandu")
     found = ticks(day(date(2026, 11, 21), kathmandu), kathmandu, 6)
     assert [f"{tick.at.astimezone(kathmandu):%H:%M}" for tick in found] == ["00:00", "06:00", "12:00", "18:00", "00:00"]
@@ -140,7 +140,7 @@ def test_hours_are_full_on_the_wall_also_where_the_zone_is_three_quarters_off() 
 
 
 @given(st.lists(intervals().filter(lambda item: item.seconds > 0)))
-def test_nothing_overlaps_in_a_lane_and_there_are_no_more_lanes_than_needed(found: list[Interval]) -> None:
+def test_lanes_never_overlap_and_are_minimal(found: list[Interval]) -> None:
     placed = lanes((item, item) for item in found)
     for one in placed:
         assert sum(other.lane == one.lane and other.item.meets(one.item) for other in placed) <= found.count(one.item)
@@ -150,7 +150,7 @@ def test_nothing_overlaps_in_a_lane_and_there_are_no_more_lanes_than_needed(foun
     assert len({one.lane for one in placed}) == worst
 
 
-def test_the_next_change_of_the_clock_is_found_to_the_minute() -> None:
+def test_next_clock_change_is_exact_to_the_minute() -> None:
     winter, summer = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 10, 1, 7, 31, 12, tzinfo=UTC)
     assert next_clock_change(BERLIN, winter, 45) == ClockChange(datetime(2026, 3, 29, 1, tzinfo=UTC), 3600)
     assert next_clock_change(BERLIN, summer, 45) == ClockChange(datetime(2026, 10, 25, 1, tzinfo=UTC), -3600)

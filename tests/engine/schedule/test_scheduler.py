@@ -1,4 +1,4 @@
-"""Lines and holds: who starts, who waits for what, and when it is expected to start."""
+"""The scheduler's decision: starts, reasons to wait, reservations."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,7 +36,7 @@ def started(*jobs: QueuedJob, held: dict[int, str] | None = None) -> list[Key]:
     return [job.key for job in decide(jobs, held or {}, name_of).starts]
 
 
-def test_the_first_of_a_line_starts_and_the_others_say_for_whom_they_wait() -> None:
+def test_decide_starts_the_first_in_the_queue_and_explains_the_rest() -> None:
     decision = decide([rebuild(2, 1, 12), rebuild(1, 1, 11), rebuild(3, 2, 13)], {}, name_of)
     assert [job.pk for job in decision.starts] == [1, 3]
     assert decision.reasons == {(R, 2): hold_reason("i1", R, 1, "source")}
@@ -54,51 +54,51 @@ def test_priority_passes_and_age_decides_among_equals() -> None:
     assert started(rebuild(1, 1, 11), rebuild(2, 1, 12, priority=5)) == [(R, 2)]
 
 
-def test_a_backup_stands_in_the_line_of_its_source_by_age() -> None:
+def test_decide_orders_a_backup_and_a_rebuild_by_age() -> None:
     older = decide([backup(7, 1, since=0), rebuild(1, 1, 11)], {}, name_of)
     assert [job.key for job in older.starts] == [(B, 7)]
     assert older.reasons == {(R, 1): hold_reason("i1", B, 7, "backup")}
     assert started(backup(7, 1, since=9), rebuild(1, 1, 11)) == [(R, 1)]
 
 
-def test_an_urgent_rebuild_passes_a_backup_that_waits() -> None:
+def test_decide_prefers_an_urgent_rebuild_to_a_waiting_backup() -> None:
     assert started(backup(7, 1, since=0), rebuild(1, 1, 11, priority=1)) == [(R, 1)]
     assert started(backup(7, 1, since=0), rebuild(1, 1, 11, priority=-1)) == [(B, 7)]
 
 
-def test_what_runs_is_never_ended_for_anybody() -> None:
+def test_decide_never_ends_a_running_job() -> None:
     held = {1: hold_reason("i1", B, 3, "backup")}
     decision = decide([rebuild(1, 1, 11, priority=99)], held, name_of)
     assert (decision.starts, decision.reasons) == ((), {(R, 1): hold_reason("i1", B, 3, "backup")})
 
 
-def test_who_waits_at_a_gate_stands_in_no_line() -> None:
+def test_decide_ignores_a_job_that_waits_at_a_gate() -> None:
     waits = rebuild(1, 1, 11, priority=9, gate="gate 22:00")
     decision = decide([waits, rebuild(2, 1, 12)], {}, name_of)
     assert [job.pk for job in decision.starts] == [2]
     assert decision.reasons == {(R, 1): "gate 22:00"}
 
 
-def test_who_waits_for_one_of_two_keeps_the_other_for_itself() -> None:
+def test_decide_reserves_the_free_instance_for_a_waiting_job() -> None:
     decision = decide([rebuild(1, 1, 2), rebuild(2, 2, 3)], {1: "i1 is busy"}, name_of)
     assert decision.starts == ()
     assert decision.reasons[R, 2] == reservation_reason("i2", R, 1, "target")
 
 
-def test_who_could_not_start_a_moment_ago_is_passed_by_nobody() -> None:
+def test_decide_reserves_for_a_job_that_just_failed_to_start() -> None:
     jobs = [backup(7, 1, since=0), rebuild(1, 1, 11)]
     decision = decide(jobs, {}, name_of, failed=[(B, 7)])
     assert decision.starts == ()
     assert decision.reasons == {(R, 1): reservation_reason("i1", B, 7, "backup")}
 
 
-def test_only_what_is_new_is_to_be_told() -> None:
+def test_decide_returns_only_new_reasons() -> None:
     held = {1: "i1 is busy"}
     told = rebuild(1, 1, 11, told="i1 is busy")
     assert decide([told, rebuild(2, 1, 12)], held, name_of).reasons == {(R, 2): "i1 is busy"}
 
 
-def test_a_name_is_asked_for_only_where_a_reason_needs_it() -> None:
+def test_decide_looks_up_names_only_for_reasons() -> None:
     def never(instance: int) -> str:
         raise AssertionError(instance)
 
@@ -111,7 +111,7 @@ jobs_of_a_fleet = st.lists(
 
 
 @given(jobs_of_a_fleet, st.sets(st.integers(1, 14)))
-def test_nobody_starts_on_what_is_held_and_everybody_starts_or_waits(queue: list[Any], held: set[int]) -> None:
+def test_decide_never_starts_on_a_lock_and_explains_every_wait(queue: list[Any], held: set[int]) -> None:
     jobs = [
         backup(pk, source) if is_backup else rebuild(pk, source, target, priority, gate="a gate" if gated else "")
         for pk, (is_backup, source, target, priority, gated) in enumerate(queue)

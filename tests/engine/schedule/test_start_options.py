@@ -26,7 +26,7 @@ def times(choice: StartOption) -> tuple[Any, ...]:
     return (choice.starts.p50, choice.starts.p90, choice.finishes.p50, choice.finishes.p90)
 
 
-def test_now_where_nothing_stops_it() -> None:
+def test_start_options_offer_now_when_nothing_blocks() -> None:
     found = offered(snapshot())
     assert list(found) == [StartMode.NOW, StartMode.ELSEWHERE]
     assert times(found[StartMode.NOW]) == (hours(0), hours(0), hours(2.5), hours(3))
@@ -45,7 +45,7 @@ def test_in_line_behind_another_rebuild() -> None:
     assert all(item.text in soon.reason for item in soon.blockers)
 
 
-def test_another_source_is_a_plan_of_its_own() -> None:
+def test_start_options_offer_another_source_as_its_own_plan() -> None:
     found = offered(snapshot(jobs=(backup(),)))
     other = found[StartMode.ELSEWHERE]
     assert (other.key, other.source, other.is_possible) == ("elsewhere:replica-2", "replica-2", True)
@@ -53,13 +53,13 @@ def test_another_source_is_a_plan_of_its_own() -> None:
     assert (other.blockers, other.slows_reads) == ((), True)
 
 
-def test_when_the_running_backup_ends() -> None:
+def test_start_options_offer_after_the_running_backup() -> None:
     found = offered(snapshot(jobs=(backup(),)))[StartMode.AFTER_RUN]
     assert (found.key, found.start_after_run, found.is_possible) == ("after-run:7", 7, True)
     assert times(found) == (hours(1), hours(3), hours(3.5), hours(6))
 
 
-def test_the_end_of_a_run_that_nobody_can_say_is_waited_for_all_the_same() -> None:
+def test_start_options_offer_after_run_without_an_estimate() -> None:
     found = offered(snapshot(jobs=(backup(duration=None),)))[StartMode.AFTER_RUN]
     assert found.is_possible
     assert (found.starts.p50, found.finishes.p50) == (None, None)
@@ -98,7 +98,7 @@ def test_reason_names_the_time_left_and_the_p90_when_the_window_is_too_near() ->
     assert spell(3 * HOUR) in reason
 
 
-def test_after_a_window_of_unknown_length_is_not_promised() -> None:
+def test_start_options_refuse_after_a_window_of_unknown_length() -> None:
     found = offered(snapshot(windows=(window(2, duration=None),)))[StartMode.AFTER_WINDOW]
     assert not found.is_possible
     assert (found.problem, found.not_before) == (Problem.NO_WINDOW_END, None)
@@ -109,7 +109,7 @@ def test_windows_of_other_instances_and_of_other_days_are_not_gone_round() -> No
     assert StartMode.AFTER_WINDOW not in offered(snapshot(windows=there))
 
 
-def test_a_run_may_be_stopped_where_that_is_possible_and_is_run_again() -> None:
+def test_start_options_offer_stop_run_when_stoppable() -> None:
     seen = snapshot(jobs=(backup(),))
     assert StartMode.STOP_RUN not in offered(seen)
     found = offered(seen, stoppable={7})[StartMode.STOP_RUN]
@@ -123,7 +123,7 @@ def test_a_run_may_be_stopped_where_that_is_possible_and_is_run_again() -> None:
     assert spell(HOUR) in found.reason
 
 
-def test_stopping_one_thing_is_not_offered_as_a_start_where_another_is_in_the_way() -> None:
+def test_start_options_refuse_stop_run_when_something_else_blocks() -> None:
     seen = snapshot(jobs=(backup(), rebuild("replica-3", "replica-1", duration=Duration(9 * HOUR, 9 * HOUR, 1))))
     found = offered(seen, stoppable={7})[StartMode.STOP_RUN]
     assert not found.is_possible
@@ -132,12 +132,12 @@ def test_stopping_one_thing_is_not_offered_as_a_start_where_another_is_in_the_wa
     assert found.reason == found.blockers[0].text
 
 
-def test_a_run_without_a_schedule_cannot_be_run_again() -> None:
+def test_stop_run_repeats_only_a_run_with_a_schedule() -> None:
     found = offered(snapshot(jobs=(backup(schedule=""),)), stoppable={7})[StartMode.STOP_RUN]
     assert (found.is_possible, found.problem) == (False, Problem.NO_SCHEDULE)
 
 
-def test_what_blocks_refuses_every_way_but_another_source() -> None:
+def test_start_options_offer_only_another_source_when_blocked() -> None:
     seen = snapshot(machines=machines(problem="the server does not answer"), windows=(window(5),))
     found = offered(seen)
     assert {way for way, choice in found.items() if choice.is_possible} == {StartMode.ELSEWHERE}
@@ -146,7 +146,7 @@ def test_what_blocks_refuses_every_way_but_another_source() -> None:
     assert soon.blockers[0].reason in soon.reason
 
 
-def test_maintenance_refuses_what_would_start_within_it() -> None:
+def test_start_options_refuse_starts_during_maintenance() -> None:
     seen = snapshot(
         stops=(MaintenanceWindow(hours(-1), hours(1), "new disks"), MaintenanceWindow(hours(-2), hours(0.5), "cables")),
         windows=(window(5),),
@@ -167,13 +167,13 @@ def test_maintenance_without_an_end_refuses_all() -> None:
     assert not any(choice.is_possible for choice in found.values())
 
 
-def test_each_way_says_what_it_would_run_beside() -> None:
+def test_start_options_name_what_runs_alongside() -> None:
     found = offered(snapshot(jobs=(backup(),), windows=(window(2, schedule="weekly", run_by=RunBy.EXTERNAL),)))
     assert [item.kind for item in found[StartMode.AFTER_RUN].warnings] == [BlockerKind.WINDOW_AHEAD]
     assert found[StartMode.AFTER_WINDOW].warnings == ()
 
 
-def test_a_choice_is_found_again_by_its_key_while_it_is_offered() -> None:
+def test_chosen_option_finds_the_key_while_offered() -> None:
     busy = start_options(snapshot(jobs=(backup(),)), target="replica-1", source="backup-1")
     free = start_options(snapshot(), target="replica-1", source="backup-1")
     for given, now, found in (
@@ -189,7 +189,7 @@ def test_a_choice_is_found_again_by_its_key_while_it_is_offered() -> None:
         assert (choice.way if choice else None) == found, given
 
 
-def test_what_is_not_possible_cannot_be_chosen() -> None:
+def test_chosen_option_is_none_when_not_possible() -> None:
     found = start_options(snapshot(windows=(window(2),)), target="replica-1", source="backup-1")
     key = next(choice.key for choice in found if choice.way is StartMode.BEFORE_WINDOW)
     assert chosen_option(found, key) is None
@@ -203,7 +203,7 @@ def test_at_a_time_that_a_person_names() -> None:
     assert times(found) == (hours(6), hours(6), hours(8.5), hours(9))
 
 
-def test_a_named_time_within_a_backup_is_told_of_and_waits_for_its_end() -> None:
+def test_start_option_at_a_time_within_a_backup_waits_for_its_end() -> None:
     found = offered(snapshot(windows=(window(5),)), moment=hours(6))[StartMode.AT]
     assert [(item.timing, item.instance) for item in found.blockers] == [(Timing.EXPECTED, "backup-1")]
     assert found.blockers[0].text in found.reason
@@ -211,11 +211,11 @@ def test_a_named_time_within_a_backup_is_told_of_and_waits_for_its_end() -> None
 
 
 @pytest.mark.parametrize(("number", "why"), [(-1, Problem.PASSED), (0, Problem.PASSED), (31, Problem.TOO_FAR)])
-def test_a_named_time_lies_ahead_and_not_too_far(number: float, why: Problem) -> None:
+def test_start_option_at_a_time_must_be_near_and_ahead(number: float, why: Problem) -> None:
     found = offered(snapshot(), moment=hours(number))[StartMode.AT]
     assert (found.is_possible, found.problem) == (False, why)
 
 
 @pytest.mark.parametrize("key", ["", "now", "at:", "at:tomorrow", "at:20269901T000000Z", "after-run:7"])
-def test_a_key_that_names_no_moment(key: str) -> None:
+def test_moment_of_is_none_for_a_bad_key(key: str) -> None:
     assert moment_of(key) is None

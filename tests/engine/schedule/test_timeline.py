@@ -1,4 +1,4 @@
-"""What was, what is due, and when a rebuild could start: drawn as it is answered."""
+"""The timeline: past runs, expected windows, and free slots as the blockers say."""
 
 from datetime import datetime, timedelta
 
@@ -32,26 +32,26 @@ def ran(start: float, end: float, instance: str = "backup-1", **values: object) 
     return TimelineBar(BarKind.BACKUP, instance, Interval(hours(start), hours(end)), "nightly", "succeeded", **values)
 
 
-def test_a_quiet_cluster_is_free_all_day() -> None:
+def test_timeline_is_free_when_nothing_runs() -> None:
     line = timeline(snapshot(), [], DAY)
     assert spans(line.free) == [(-6, 18)]
     assert spans(line.free_ahead) == [(0, 18)]
     assert line.bars == ()
 
 
-def test_what_ran_blocked_then() -> None:
+def test_timeline_blocks_past_runs() -> None:
     line = timeline(snapshot(), [ran(-8, -4), ran(-3, -2)], DAY)
     assert blocked(line) == [(-6, -4), (-3, -2)]
     assert spans(line.free) == [(-4, -3), (-2, 18)]
 
 
-def test_a_second_source_that_was_free_left_the_cluster_free() -> None:
+def test_timeline_is_free_when_a_second_source_was_free() -> None:
     both = (*MACHINES, InstanceStatus("backup-2", Role.BACKUP))
     line = timeline(snapshot(machines=both), [ran(-5, -2), ran(-3, -1, "backup-2")], DAY)
     assert blocked(line) == [(-3, -2)]
 
 
-def test_what_runs_blocks_until_its_likely_end_and_perhaps_until_its_late_one() -> None:
+def test_timeline_blocks_until_p50_and_perhaps_until_p90() -> None:
     line = timeline(snapshot(jobs=(backup(),)), [], DAY)
     assert blocked(line) == [(-1, 0), (0, 1)]
     assert spans(line.perhaps) == [(1, 3)]
@@ -60,7 +60,7 @@ def test_what_runs_blocks_until_its_likely_end_and_perhaps_until_its_late_one() 
     assert (bar.instance, bar.status, spans([bar.interval, bar.tail])) == ("backup-1", "running", [(-1, 1), (1, 3)])
 
 
-def test_a_window_blocks_its_likely_part_and_perhaps_the_rest() -> None:
+def test_timeline_blocks_the_likely_part_of_a_window() -> None:
     line = timeline(snapshot(windows=(window(2),)), [], DAY)
     assert blocked(line) == [(2, 4)]
     assert spans(line.perhaps) == [(4, 6)]
@@ -68,7 +68,7 @@ def test_a_window_blocks_its_likely_part_and_perhaps_the_rest() -> None:
     assert "backup-1" in line.blocked[0].why
 
 
-def test_a_run_whose_end_nobody_knows_blocks_to_the_edge() -> None:
+def test_timeline_blocks_to_the_edge_when_the_end_is_unknown() -> None:
     line = timeline(snapshot(jobs=(backup(duration=None),)), [], DAY)
     assert line.free_ahead == []
     assert line.bars[0].is_open
@@ -80,12 +80,12 @@ def test_maintenance_blocks_every_source() -> None:
     assert merge(item.interval for item in line.blocked) == [Interval(hours(-2), hours(4))]
 
 
-def test_a_cluster_without_a_source_is_never_free() -> None:
+def test_timeline_is_never_free_without_a_source() -> None:
     line = timeline(snapshot(machines=MACHINES[:2]), [], DAY)
     assert line.free == ()
 
 
-def test_a_day_of_it_has_what_lies_in_that_day() -> None:
+def test_timeline_part_has_only_that_day() -> None:
     line = timeline(snapshot(windows=(window(2), window(26))), [ran(-5, -4)], Interval(hours(-6), hours(42)))
     day = line.part(Interval(hours(18), hours(42)))
     assert [bar.interval.start for bar in day.bars] == [hours(26)]
@@ -122,7 +122,7 @@ snapshots = st.builds(
 
 
 @given(snapshots, st.lists(pasts, max_size=3), st.integers(-6 * 60, 18 * 60 - 1))
-def test_it_says_what_the_blockers_say(found: object, history: list[TimelineBar], minute: int) -> None:
+def test_timeline_agrees_with_blockers(found: object, history: list[TimelineBar], minute: int) -> None:
     """Free, blocked and perhaps are the whole of it without overlap; at no free moment something stops a rebuild."""
     line = timeline(found, history, DAY)
     likely = merge(item.interval for item in line.blocked)
@@ -137,7 +137,7 @@ def test_it_says_what_the_blockers_say(found: object, history: list[TimelineBar]
 
 
 @given(snapshots)
-def test_its_first_moment_is_the_verdict(found: object) -> None:
+def test_timeline_starts_with_the_current_eligibility(found: object) -> None:
     is_now = eligibility_of(found).answer is EligibilityState.NOW
     first = timeline(found, [], Interval(hours(0), hours(12))).blocked[:1]
     assert can_start(found) == is_now
@@ -151,7 +151,7 @@ def _stopped(found: object, moment: datetime, *, late: bool) -> bool:
     )
 
 
-def test_a_slot_that_no_clock_can_tell_is_none() -> None:
+def test_timeline_omits_free_slots_below_a_minute() -> None:
     short = Interval(hours(2), hours(2) + timedelta(seconds=20))
     line = timeline(snapshot(windows=(window(1), window(3))), [], DAY)
     shortened = Timeline(

@@ -54,7 +54,7 @@ SLOW = MeasuredLink({"aes128-gcm@openssh.com": 10.0 * MIB}, datetime(2026, 11, 1
         ("", "", ("xtrabackup", "source")),
     ],
 )
-def test_both_ends_must_be_of_a_release_that_does_it_in_one_pass(
+def test_compress_problem_needs_one_pass_releases_at_both_ends(
     tool: str | None, unpacker: str | None, problem: tuple[str, ...]
 ) -> None:
     found = xtrabackup_compress_problem(tool, unpacker)
@@ -104,7 +104,7 @@ def test_over_a_slow_link_the_tool_compresses_and_the_unpacker_expands(zstd: boo
     assert " 10 MiB/s" in " ".join(plan.stream_reasons)
 
 
-def test_an_end_that_would_not_do_it_well_leaves_it_to_the_pipe_and_the_plan_says_so() -> None:
+def test_plan_compresses_in_the_pipe_when_a_tool_is_unsuitable() -> None:
     plan = plan_with(unpacker="8.4.0-1")
     flavor = flavor_for("8.4.10")
     assert (plan.compress_threads, plan.compresses_itself, plan.pipe_threads) == (4, False, 4)
@@ -116,14 +116,14 @@ def test_an_end_that_would_not_do_it_well_leaves_it_to_the_pipe_and_the_plan_say
     assert "xbstream 8.4.0-1" in " ".join(plan.stream_reasons)
 
 
-def test_an_end_that_would_not_do_it_well_and_no_zstd_either() -> None:
+def test_plan_compresses_nothing_without_tool_and_zstd() -> None:
     plan = plan_with(unpacker="8.4.0-1", zstd=False)
     assert (plan.compress_threads, plan.compresses_itself) == (0, False)
     assert "xbstream 8.4.0-1" in " ".join(plan.stream_reasons)
 
 
 @pytest.mark.parametrize("link", [None, replace(SLOW, rates={"aes128-gcm@openssh.com": 2000.0 * MIB})])
-def test_a_fast_or_unknown_link_is_left_alone(link: MeasuredLink | None) -> None:
+def test_plan_compresses_nothing_on_a_fast_or_unknown_link(link: MeasuredLink | None) -> None:
     plan = plan_with(link=link)
     assert (plan.compress_threads, plan.compresses_itself) == (0, False)
     assert "compress" not in " ".join(commands(plan))
@@ -144,7 +144,7 @@ def test_mariadb_has_the_pipe() -> None:
     assert "mbstream" in " ".join(plan.stream_reasons)
 
 
-def test_a_plan_of_before_is_compressed_in_the_pipe() -> None:
+def test_stored_plan_without_tool_compression_uses_the_pipe() -> None:
     record = to_record(plan_with(unpacker="8.4.0-1"))
     del record["compresses_itself"]
     assert from_record(Plan, record).pipe_threads == 4
@@ -163,7 +163,7 @@ BY_TOOL, IN_PIPE, PLAIN = "compressed by the backup tool", "compressed by zstd i
     ],
     ids=[BY_TOOL, IN_PIPE, PLAIN],
 )
-def test_what_is_compressed_alike_is_read_once_and_each_target_expands_it(plan: Plan, reader: Plan) -> None:
+def test_shared_read_expands_the_same_compression_on_each_target(plan: Plan, reader: Plan) -> None:
     flavor = flavor_for("8.4.10")
     assert why_not_shared(plan, reader, ["python3"]) == ""
     assert sent_command(plan, flavor, "RUN") == sent_command(reader, flavor, "RUN")
@@ -183,7 +183,7 @@ def test_what_is_compressed_alike_is_read_once_and_each_target_expands_it(plan: 
     ],
     ids=["by the tool or not at all", "in the pipe or not at all", "by the tool or in the pipe"],
 )
-def test_what_one_target_could_not_expand_is_not_shared_with_it(one: Plan, its: str, other: Plan, others: str) -> None:
+def test_shared_read_refuses_a_target_with_another_compression(one: Plan, its: str, other: Plan, others: str) -> None:
     told = "all of one read get the same bytes, and this one's stream is"
     assert why_not_shared(one, other, ["python3"]) == f"{told} {its}, the other's is {others}"
     assert why_not_shared(other, one, ["python3"]) == f"{told} {others}, the other's is {its}"
@@ -213,7 +213,7 @@ def state(unpack_log: str = "") -> JobState:
 
 
 @pytest.mark.parametrize(("unpacker", "unpacked"), [("8.4.0-5", 300 * MIB), ("8.4.0-1", 100 * MIB)])
-def test_what_is_told_is_what_was_unpacked_and_the_rate_that_of_the_link(unpacker: str, unpacked: int) -> None:
+def test_stream_counts_unpacked_bytes_and_the_rate_of_the_link(unpacker: str, unpacked: int) -> None:
     """Where the pipe expands, the unpacker reads what is expanded already."""
     run, journal = running(plan_with(unpacker=unpacker))
     Stream().count(run, state())
@@ -225,12 +225,12 @@ def test_what_is_told_is_what_was_unpacked_and_the_rate_that_of_the_link(unpacke
 FULL = "xbstream: Error writing file './lab/t1.ibd' (OS errno 28 - No space left on device)\n"
 
 
-def test_a_full_disk_ends_the_copy_at_once_as_the_unpacker_would_go_on() -> None:
+def test_stream_fails_at_once_when_the_disk_is_full() -> None:
     run, _ = running(plan_with())
     with pytest.raises(RemoteFailure) as raised:
         Stream().follow(run, state(FULL))
     assert raised.value.code == "stream.disk_full"
-    assert "t1.ibd" in raised.value.found
+    assert "t1.ibd" in raised.value.cause
 
 
 SENT = {
@@ -250,13 +250,13 @@ WHOLE = CopyEvidence(
 )
 
 
-def test_the_copy_is_whole_when_its_files_are_plain_again() -> None:
+def test_judge_copy_accepts_expanded_files() -> None:
     info, checkpoints = judge_copy(flavor_for("8.4.10"), WHOLE)
     assert (info.uuid, checkpoints.last_lsn) == ("a", 107891695)
 
 
 @pytest.mark.parametrize("name", ["xtrabackup_info", "xtrabackup_tablespaces", "xtrabackup_binlog_info"])
-def test_a_file_that_stayed_compressed_is_no_file(name: str) -> None:
+def test_judge_copy_refuses_a_file_still_compressed(name: str) -> None:
     arrived = {(f"{key}.zst" if key == name else key): text for key, text in WHOLE.target_files.items()}
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(flavor_for("8.4.10"), replace(WHOLE, target_files=arrived))
@@ -270,7 +270,7 @@ def test_a_file_that_stayed_compressed_is_no_file(name: str) -> None:
         ("decompress: unprocessed data left in the buffer for file ./lab/t1.ibd.\n", "stream.unpack_complained"),
     ],
 )
-def test_what_the_unpacker_says_counts_though_it_ended_well(said: str, code: str) -> None:
+def test_judge_copy_uses_the_log_of_the_unpacker_despite_exit_zero(said: str, code: str) -> None:
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(flavor_for("8.4.10"), replace(WHOLE, unpack_log=said))
     assert raised.value.code == code

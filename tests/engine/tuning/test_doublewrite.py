@@ -19,7 +19,7 @@ def reasons(storage: StorageFacts | None) -> dict[Objection, str]:
     return dict(zip(verdict.objections, verdict.against, strict=True))
 
 
-def test_an_ordinary_disk_promises_nothing() -> None:
+def test_doublewrite_is_needed_on_an_ordinary_disk() -> None:
     found = reasons(StorageFacts("ext4", 4096, "vda", 0))
     assert list(found) == [Objection.DEVICE, Objection.FILE_SYSTEM, Objection.SERVER]
     assert "vda" in found[Objection.DEVICE]
@@ -27,17 +27,17 @@ def test_an_ordinary_disk_promises_nothing() -> None:
     assert "4096" in found[Objection.FILE_SYSTEM]
 
 
-def test_a_kernel_that_does_not_say_is_no_promise() -> None:
+def test_doublewrite_is_needed_when_the_kernel_is_silent() -> None:
     assert Objection.KERNEL_SILENT in reasons(StorageFacts("xfs", 4096, "nvme0n1", None))
 
 
-def test_a_device_that_writes_whole_pages_is_not_enough() -> None:
+def test_doublewrite_needs_more_than_an_atomic_device() -> None:
     found = reasons(StorageFacts("ext4", 16384, "nvme0n1", 16384))
     assert list(found) == [Objection.SERVER]
     assert "MariaDB 10.11.19" in found[Objection.SERVER]
 
 
-def test_a_cluster_that_does_not_agree_is_named() -> None:
+def test_doublewrite_names_a_cluster_that_disagrees() -> None:
     storage = StorageFacts("ext4", 4096, "vda", 0)
     verdict = judge_doublewrite("b", {"a": facts_on(storage, "ON"), "b": facts_on(storage, "OFF")})
     assert verdict is not None
@@ -46,12 +46,12 @@ def test_a_cluster_that_does_not_agree_is_named() -> None:
     assert "a has ON" in verdict.against[-1]
 
 
-def test_what_was_not_read_is_not_judged() -> None:
+def test_doublewrite_is_not_judged_without_facts() -> None:
     assert judge_doublewrite("replica-1", {}) is None
     assert judge_doublewrite("replica-1", {"replica-1": builders.facts(13)}) is None
 
 
-def test_an_older_record_still_reads() -> None:
+def test_stored_facts_without_storage_load() -> None:
     record = to_record(facts_on(StorageFacts("ext4", 4096, "vda", 0)))
     assert from_record(InstanceFacts, record).datadir.storage.device == "vda"  # type: ignore[union-attr]
     del record["datadir"]["storage"], record["server"]["doublewrite"]

@@ -46,14 +46,14 @@ def chosen(
         (MYSQL, None, 4 * GIB, ("--innodb-read-io-threads=8",)),
     ],
 )
-def test_each_tool_is_given_what_helps_it(
+def test_prepare_options_fit_each_tool(
     server_version: str, tool_version: str | None, memory_bytes: int, options: tuple[str, ...]
 ) -> None:
     assert chosen(server_version, tool_version) == (memory_bytes, options)
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(2, None), (4, None), (12, 12), (96, 16)])
-def test_read_threads_follow_the_cores_where_they_apply_the_redo_log(cores: int, threads: int | None) -> None:
+def test_read_threads_follow_the_cores_when_they_apply_redo(cores: int, threads: int | None) -> None:
     _, options = chosen(MYSQL, "8.0.29", replace(GROUND, cpu_count=cores))
     assert options == ((f"--innodb-read-io-threads={threads}",) if threads else ())
 
@@ -67,18 +67,18 @@ def test_read_threads_follow_the_cores_where_they_apply_the_redo_log(cores: int,
         (128 * MIB, 96 * MIB),  # the tool's own: it would take that anyway
     ],
 )
-def test_the_memory_lies_within_what_is_free(free: int, memory_bytes: int) -> None:
+def test_prepare_memory_stays_within_the_free_amount(free: int, memory_bytes: int) -> None:
     assert chosen(MARIADB, "10.11.19", replace(GROUND, free_bytes=free))[0] == memory_bytes
 
 
-def test_what_is_written_during_the_copy_counts_where_it_is_known() -> None:
+def test_prepare_memory_includes_redo_written_during_the_copy() -> None:
     known = replace(GROUND, redo_bytes_per_second=10 * MIB, copy_seconds=300.0)
     found = choose(flavor_for(MARIADB).prepare_habits("10.11.19"), known)
     assert found.memory_bytes == 12 * GIB
     assert "2.93 GiB" in found.reasons[0]
 
 
-def test_too_little_memory_is_said_with_what_would_be_best() -> None:
+def test_prepare_reason_names_the_best_memory_when_short() -> None:
     found = choose(flavor_for(MARIADB).prepare_habits("10.11.19"), replace(GROUND, free_bytes=2 * GIB))
     assert all(word in found.reasons[0] for word in ("60%", " 2 GiB", " 3 GiB"))
 
@@ -101,7 +101,7 @@ def with_memory(free_bytes: int, **source: float) -> PlanInputs:
     return inputs(target=member("replica-1", "replica", 13, facts=target), source=source_with(**source))
 
 
-def test_the_plan_holds_what_was_chosen_and_why_and_shows_the_command() -> None:
+def test_plan_has_prepare_memory_reasons_and_command() -> None:
     plan = build_plan(with_memory(64 * GIB))
     command = next(step for step in plan.steps if step.name == "prepare").commands[0].text
     assert plan.prepare_memory_bytes == 3 * GIB
@@ -109,7 +109,7 @@ def test_the_plan_holds_what_was_chosen_and_why_and_shows_the_command() -> None:
     assert len(plan.prepare_reasons) == 2
 
 
-def test_the_version_is_that_of_the_targets_tool() -> None:
+def test_prepare_options_use_the_tool_version_of_the_target() -> None:
     tools = {"xtrabackup": Tool("/usr/bin/xtrabackup", "8.0.29")}
     source = member("backup-1", "backup", 12, facts=facts(12, server=server(12, flavor="mysql", version="8.0.28")))
     target = member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools=tools), datadir=datadir(13)))
@@ -157,7 +157,7 @@ def jobs_on_a_host_with(free_bytes: int | None) -> FakeJobs:
         (None, 3 * GIB),  # the host does not say
     ],
 )
-def test_the_step_takes_the_plans_memory_or_less_where_less_is_free_by_now(free: int | None, taken: int) -> None:
+def test_prepare_step_uses_less_memory_when_less_is_free(free: int | None, taken: int) -> None:
     jobs = jobs_on_a_host_with(free)
     Prepare().start(run_with(jobs))
     assert f"--use-memory={taken}" in jobs.job("prepare").arguments
@@ -171,12 +171,12 @@ def test_memory_is_looked_at_once_for_the_tool_that_runs_has_taken_it() -> None:
     assert len(jobs.acts) == 1
 
 
-def test_the_hosts_script_says_how_much_memory_is_free() -> None:
+def test_free_memory_script_reads_the_host() -> None:
     said = FakeShell(runs_here=True).run(IN_BASH, load("free_memory")).stdout
     assert int(said.removeprefix("free_bytes=")) > 64 * MIB
 
 
-def test_the_step_tells_reads_writes_and_the_percent_of_its_log() -> None:
+def test_prepare_step_reports_reads_writes_and_percent() -> None:
     told = Told()
     state = running(
         counters={"prepare.disk_read_bytes": 5, "prepare.disk_write_bytes": 7},

@@ -16,7 +16,7 @@ def floor(
     return floor_of(bytes_to_copy=size, redo_capacity_bytes=capacity, redo_bytes_per_second=redo, parallel=parallel)
 
 
-def test_small_data_may_be_as_slow_as_its_whole_copy_fits_into_half_of_the_redo_log() -> None:
+def test_stream_floor_fits_small_data_into_half_the_redo_log() -> None:
     # 10 GiB of redo at 1 MiB/s: 5120 s for half of it
     assert floor(size=1 * GIB) == round(GIB / 5120 + 0.5)
 
@@ -25,11 +25,11 @@ def test_large_data_may_be_as_slow_as_the_redo_copier_keeps_up() -> None:
     assert floor() == 2 * MIB * 5
 
 
-def test_where_nothing_is_written_or_known_only_a_stream_that_hardly_moves_is_too_slow() -> None:
+def test_stream_floor_is_the_minimum_without_redo_writes() -> None:
     assert [floor(redo=None), floor(redo=0.0), floor(capacity=None)] == [SLOWEST] * 3
 
 
-def test_of_unknown_size_the_redo_copier_has_to_keep_up() -> None:
+def test_stream_floor_follows_the_redo_rate_when_the_size_is_unknown() -> None:
     assert floor(size=None) == 2 * MIB * 5
 
 
@@ -68,7 +68,7 @@ class Looks:
         return self.state.rate
 
 
-def test_a_single_slow_answer_brakes_nothing() -> None:
+def test_brake_ignores_a_single_slow_answer() -> None:
     looks = Looks()
     looks.see(5, 5)
     assert looks.see(5000) is None
@@ -83,7 +83,7 @@ def test_servers_that_answer_slowly_halve_the_rate_step_by_step_down_to_the_floo
     assert looks.see(500, 20 * LOOKS) == 10 * MIB
 
 
-def test_after_half_a_minute_of_calm_it_goes_faster_until_it_is_let_go() -> None:
+def test_brake_accelerates_after_half_a_minute_of_calm() -> None:
     looks = Looks()
     looks.see(500, LOOKS)
     assert looks.see(5, LOOKS + 9) == 200 * MIB
@@ -92,20 +92,18 @@ def test_after_half_a_minute_of_calm_it_goes_faster_until_it_is_let_go() -> None
     assert looks.state.free is None
 
 
-def test_what_is_between_the_limit_and_its_half_keeps_the_rate() -> None:
+def test_brake_keeps_the_rate_between_limit_and_half_of_it() -> None:
     looks = Looks()
     looks.see(500, LOOKS)
     assert looks.see(70, 100) == 200 * MIB
 
 
-def test_a_stream_of_unknown_speed_is_not_braked() -> None:
+def test_brake_ignores_a_stream_of_unknown_speed() -> None:
     assert Looks(moving=None).see(500, 50) is None
 
 
 @given(st.lists(st.floats(0, 10_000), max_size=200), st.integers(1, 10**9), st.floats(1, 1e10))
-def test_the_brake_never_goes_below_the_floor_nor_above_what_the_stream_was(
-    latencies: list[float], lowest: int, moving: float
-) -> None:
+def test_brake_stays_between_floor_and_stream_rate(latencies: list[float], lowest: int, moving: float) -> None:
     looks = Looks(moving, lowest)
     for latency in latencies:
         rate = looks.see(latency)

@@ -28,7 +28,7 @@ def test_half_of_the_cores_at_least_two_at_most_four(cores: int, threads: int, s
 
 
 @given(st.integers(1, 512), st.sampled_from([None, FLASH, DISK, VIRTUAL, NETWORK]))
-def test_what_is_said_is_what_is_chosen(cores: int, storage: StorageFacts | None) -> None:
+def test_threads_reason_states_the_chosen_number(cores: int, storage: StorageFacts | None) -> None:
     machine = host(1, cpu_count=cores)
     chosen = choose_threads(machine, storage)
     assert 1 <= chosen <= PARALLEL_MAXIMUM
@@ -38,7 +38,7 @@ def test_what_is_said_is_what_is_chosen(cores: int, storage: StorageFacts | None
         assert said.endswith(".")
 
 
-def test_a_disk_that_turns_is_read_and_written_by_one() -> None:
+def test_threads_are_one_on_a_rotating_disk() -> None:
     machine = host(1, cpu_count=32)
     assert choose_threads(machine, DISK) == 1
     for end in StreamSide:
@@ -46,7 +46,7 @@ def test_a_disk_that_turns_is_read_and_written_by_one() -> None:
         assert "sda" in threads_reason(end, machine, DISK)
 
 
-def test_the_sentences_of_both_ends() -> None:
+def test_threads_reason_covers_both_ends() -> None:
     machine = host(1, cpu_count=8)
     for end in StreamSide:
         said = threads_reason(end, machine, FLASH)
@@ -55,13 +55,13 @@ def test_the_sentences_of_both_ends() -> None:
         assert re.findall(r"\d+", said) == ["4", "8", "2", "4"], "threads, cores, minimum, maximum"
 
 
-def test_what_a_virtual_disk_is_stays_open_and_is_said() -> None:
+def test_threads_reason_names_a_virtual_disk() -> None:
     assert "vda" in threads_reason(StreamSide.SOURCE, host(1), VIRTUAL)
     assert "nvme0n1" not in threads_reason(StreamSide.SOURCE, host(1), FLASH)
 
 
 @pytest.mark.parametrize("end", list(StreamSide))
-def test_what_has_no_device_is_called_by_its_file_system(end: StreamSide) -> None:
+def test_threads_reason_names_the_file_system_without_a_device(end: StreamSide) -> None:
     said = threads_reason(end, host(1), NETWORK)
     assert "nfs4" in said
     assert " - " not in said
@@ -71,7 +71,7 @@ def on(number: int, storage: StorageFacts, cores: int) -> InstanceFacts:
     return facts(number, host=host(number, cpu_count=cores), datadir=datadir(number, storage=storage))
 
 
-def test_a_plan_takes_each_end_s_own_threads_and_says_why() -> None:
+def test_plan_has_threads_and_reasons_for_each_end() -> None:
     base = inputs()
     source, target = base.source, base.target
     world = replace(
@@ -99,7 +99,7 @@ def parts(known: InstanceFacts | None, storage: StorageFacts, cores: int) -> dic
     return {"host": replace(known.host, cpu_count=cores), "datadir": replace(known.datadir, storage=storage)}
 
 
-def test_facts_of_before_know_nothing_of_the_disk() -> None:
+def test_stored_facts_without_disk_type_load_as_unknown() -> None:
     record = to_record(on(2, DISK, 4))
     del record["datadir"]["storage"]["turns"]
     found = from_record(InstanceFacts, record)

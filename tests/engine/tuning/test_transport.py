@@ -24,7 +24,7 @@ from tests.engine import builders
 
 
 @pytest.mark.parametrize("seconds", [ssh.PAUSED_DEAD_AFTER_SECONDS, ssh.DEAD_AFTER_SECONDS])
-def test_ssh_gives_a_silent_peer_up_after_as_long_as_said(seconds: int) -> None:
+def test_ssh_command_gives_up_after_the_configured_seconds(seconds: int) -> None:
     words = ssh.ssh_command(
         address="10.0.0.2",
         port=22,
@@ -40,7 +40,7 @@ def test_ssh_gives_a_silent_peer_up_after_as_long_as_said(seconds: int) -> None:
     assert int(found[1]) * (int(found[2]) + 1) == seconds
 
 
-def test_a_paused_source_is_given_back_in_time_and_a_short_cut_is_borne() -> None:
+def test_ssh_timeout_releases_a_paused_source_and_survives_a_short_outage() -> None:
     assert 30 <= ssh.PAUSED_DEAD_AFTER_SECONDS <= 45
     assert ssh.PAUSED_DEAD_AFTER_SECONDS < ssh.DEAD_AFTER_SECONDS
 
@@ -56,7 +56,7 @@ def chosen(**rates: float) -> list[str]:
     return choose_ciphers(HOST, HOST, link).split(",")
 
 
-def test_without_a_measurement_the_known_order_counts() -> None:
+def test_ciphers_keep_the_default_order_without_a_measurement() -> None:
     assert choose_ciphers(HOST, HOST).split(",") == list(transport.CIPHERS_WITH_AES)
     slow = replace(HOST, has_aes=False)
     assert choose_ciphers(HOST, slow).split(",")[0] == CHACHA
@@ -65,26 +65,26 @@ def test_without_a_measurement_the_known_order_counts() -> None:
     assert "MiB/s" not in told
 
 
-def test_the_fastest_that_was_measured_comes_first() -> None:
+def test_ciphers_start_with_the_fastest_measured() -> None:
     assert chosen(aes128=400, aes256=350, ctr=300, chacha=900) == [CHACHA, AES128, AES256, CTR]
 
 
-def test_within_five_in_a_hundred_the_known_order_counts() -> None:
+def test_ciphers_keep_the_default_order_within_five_percent() -> None:
     assert chosen(aes128=400, aes256=410, ctr=300, chacha=200)[0] == AES128
     assert chosen(aes128=400, aes256=430, ctr=300, chacha=200)[0] == AES256
 
 
-def test_what_was_not_measured_or_was_refused_is_still_offered_last() -> None:
+def test_ciphers_list_unmeasured_ones_last() -> None:
     assert chosen(chacha=200) == [CHACHA, AES128, AES256, CTR]
 
 
-def test_a_cipher_that_one_end_has_lost_is_not_offered_however_fast_it_was() -> None:
+def test_ciphers_omit_one_that_a_host_lacks() -> None:
     link = MeasuredLink({CHACHA: 900.0, AES128: 100.0}, WHEN)
     assert CHACHA not in choose_ciphers(HOST, replace(HOST, ssh_ciphers=(AES128, CTR)), link)
 
 
 @given(st.dictionaries(st.sampled_from([*transport.CIPHERS_WITH_AES, "3des-cbc"]), st.floats(0, 1e10)))
-def test_the_first_is_never_slower_than_the_best_by_more_than_what_counts_as_the_same(rates: dict[str, float]) -> None:
+def test_first_cipher_is_within_tolerance_of_the_best(rates: dict[str, float]) -> None:
     first, *rest = choose_ciphers(HOST, HOST, MeasuredLink(rates, WHEN)).split(",")
     assert sorted([first, *rest]) == sorted(transport.CIPHERS_WITH_AES)
     shared = {name: rate for name, rate in rates.items() if name in transport.CIPHERS_WITH_AES}
@@ -92,7 +92,7 @@ def test_the_first_is_never_slower_than_the_best_by_more_than_what_counts_as_the
         assert shared.get(first, 0.0) >= transport.SAME_RATE * max(shared.values())
 
 
-def test_the_reason_names_the_rates_and_the_day() -> None:
+def test_cipher_reason_names_rates_and_date() -> None:
     link = MeasuredLink({AES128: 500 * 1024**2, CHACHA: 200 * 1024**2}, WHEN)
     told = cipher_reason(choose_ciphers(HOST, HOST, link), HOST, HOST, link)
     assert told.startswith(AES128)
@@ -124,20 +124,20 @@ def test_half_of_the_cores_compress_and_at_most_four() -> None:
 
 
 @pytest.mark.parametrize("problem", [PIPED, ""])
-def test_nothing_is_compressed_on_a_guess(problem: str) -> None:
+def test_compression_is_off_without_a_measurement(problem: str) -> None:
     for link in (None, MeasuredLink({}, WHEN)):
         found = choose_compression(EIGHT, EIGHT, link, problem)
         assert (found.threads, found.by_tool, found.cause) == (0, False, CompressionCause.UNMEASURED)
 
 
-def test_the_pipe_says_why_it_is_not_the_tool() -> None:
+def test_compression_names_the_problem_of_the_tool() -> None:
     found = compressed(10 * 1024**2)
     assert (found.threads, found.by_tool) == (4, False)
     assert (found.cause, found.tool_problem) == (CompressionCause.SLOW_LINK, PIPED)
     assert all(word in found.reason for word in ("10 MiB/s", "800 MiB/s", PIPED))
 
 
-def test_a_tool_that_may_needs_no_zstd_on_either_host() -> None:
+def test_compression_by_tool_needs_no_zstd() -> None:
     bare = replace(EIGHT, tools={})
     found = compressed(10 * 1024**2, bare, bare, problem="")
     assert (found.threads, found.by_tool) == (4, True)
@@ -145,7 +145,7 @@ def test_a_tool_that_may_needs_no_zstd_on_either_host() -> None:
     assert all(word in found.reason for word in ("10 MiB/s", "800 MiB/s"))
 
 
-def test_a_host_without_zstd_is_named() -> None:
+def test_compression_names_a_host_without_zstd() -> None:
     bare = replace(EIGHT, tools={})
     found = compressed(1, EIGHT, bare)
     assert (found.threads, found.by_tool, found.cause) == (0, False, CompressionCause.NO_ZSTD)

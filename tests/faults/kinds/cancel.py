@@ -1,4 +1,4 @@
-"""A person ends the rebuild, with and without a worker to hear of it."""
+"""Faults: a user cancels the rebuild, with and without a running worker."""
 
 import signal
 import time

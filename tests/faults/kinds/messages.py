@@ -14,7 +14,7 @@ from tests.stack import wait_for
 
 TIMES = 5
 #: sent by the product's own task; nobody reads this queue
-MAKE = "from dbops.worker.tasks import tick; tick.apply_async(args=(0,), queue='nobody')"
+MAKE = "from dbops.worker.tasks import drive_rebuild; drive_rebuild.apply_async(args=(0,), queue='nobody')"
 
 
 @register

@@ -174,7 +174,7 @@ def binlogs_reach_back(inputs: PlanInputs) -> Iterator[Finding]:
     try:
         gone = flavor.gtid_missing(primary.gtid_purged, archive.gtid)
     except DbopsError as error:
-        yield refusal(code, title, f"Its position cannot be compared: {error.found}", "Choose another method.")
+        yield refusal(code, title, f"Its position cannot be compared: {error.cause}", "Choose another method.")
         return
     if gone:
         advice = "Stream from the running source instead, or take a new backup."

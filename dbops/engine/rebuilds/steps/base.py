@@ -3,16 +3,17 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from dbops.engine.errors import RemoteFailure
-from dbops.engine.hosts import stall
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.hosts.jobs import LOOK_SECONDS, DetachedJob
+from dbops.engine.hosts.stall import StallLimits, signs_of
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.run import InstanceHandle, Run, StepOutcome, again
 from dbops.engine.states import Level
 
-#: How long one look at a job waits on the host for its end, which is seen at once. What has lasted for a while is looked at half as
-#: often: each look costs the worker some 10 ms (measured), and only how far it is, and a cancel, are seen a second later.
-LOOK_SECONDS, LASTING_LOOK_SECONDS = 0.8, 1.8
+#: What has lasted for a while is looked at half as often: each look costs the worker some 10 ms (measured), and only its progress and
+#: a cancel are seen a second later.
+LASTING_LOOK_SECONDS = 1.8
 LASTS_AFTER_SECONDS = 20.0
 
 
@@ -58,7 +59,7 @@ class JobStep(Step):
         return 0.0
 
     def signs(self, run: Run, state: JobState) -> str:
-        return stall.signs_of(state.counters, state.tails)
+        return signs_of(state.counters, state.tails)
 
     def side(self, run: Run) -> InstanceHandle:
         return run.target
@@ -68,13 +69,14 @@ class JobStep(Step):
             self.start(run)
             run.checkpoint[f"{self.name}.started"] = True
             run.journal.check()
-        state = self.side(run).jobs.follow(self.name, wait_seconds=self._patience(run), tail_lines=40)
+        job = self.job(run)
+        state = job.follow(lambda: run.checkpoint.pop(f"{self.name}.started"), self._patience(run))
+        if state.status is JobStatus.ABSENT:
+            return again()
         if state.status is JobStatus.RUNNING:
             self.follow(run, state)
-            self._watch(run, state)
-            return again()
-        if state.status is JobStatus.ABSENT:
-            run.checkpoint.pop(f"{self.name}.started")
+            limits = StallLimits(run.settings.stall_notice_seconds, self.stall_seconds(run))
+            job.watch(state, limits, lambda text: self._warn(run, text), self.signs(run, state))
             return again()
         run.journal.finished(self.name, state.exit_status, _tails(state))
         self.stopped(run, state)
@@ -85,28 +87,23 @@ class JobStep(Step):
         since = run.checkpoint.setdefault(f"{self.name}.looked_since", run.clock.now())
         return LASTING_LOOK_SECONDS if run.clock.now() - since > LASTS_AFTER_SECONDS else LOOK_SECONDS
 
-    def _watch(self, run: Run, state: JobState) -> None:
-        """Tell of silence, and end what has stalled."""
-        key = f"{self.name}.watch"
-        patience = stall.StallLimits(run.settings.stall_notice_seconds, self.stall_seconds(run))
-        verdict = stall.check_stall(run.checkpoint.get(key), self.signs(run, state), run.clock.now(), patience)
-        run.checkpoint[key] = verdict.checkpoint
-        if verdict.is_to_be_told:
-            limit = f"; after {patience.limit_seconds:.0f} s it counts as stalled" if patience.limit_seconds else ""
-            text = f"Nothing has moved for {verdict.silent_seconds:.0f} s: no byte, no line of a log{limit}."
-            run.journal.say(text, level=Level.WARNING, host=self.side(run).party.host)
-        if verdict.is_stalled:
-            raise RemoteFailure(
-                "host.stalled",
-                self.title,
-                found=f"no byte and no line of a log for {verdict.silent_seconds:.0f} s",
-                left="The work was ended.",
-                next_step="Look for a frozen disk, process or network on both hosts. DBOPS_STALL_... set how long is borne.",
-            )
+    def job(self, run: Run) -> DetachedJob:
+        watch_key = f"{self.name}.watch"
+        jobs = self.side(run).jobs
+        return DetachedJob(self.name, jobs, run.clock, run.checkpoint, self._stalled, self._not_ended, watch_key)
+
+    def _warn(self, run: Run, text: str) -> None:
+        run.journal.say(text, level=Level.WARNING, host=self.side(run).party.host)
+
+    def _stalled(self, found: str) -> RemoteFailure:
+        return RemoteFailure("host.stalled", self.title, cause=found)
+
+    def _not_ended(self, found: str) -> Unreachable:
+        return Unreachable("host.not_ended", f"Ending: {self.title}", cause=found)
 
     def cancel(self, run: Run) -> None:
         """End the job. Asked for even where we do not remember a start: the driver may have died just after it."""
-        self.stopped(run, self.side(run).jobs.stop(self.name))
+        self.stopped(run, self.job(run).stop())
 
     def stopped(self, run: Run, state: JobState) -> None:
         """Keep what an ended job can tell: ``memory["<step>.result"]`` becomes the result of a step that ends badly."""

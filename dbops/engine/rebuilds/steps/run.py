@@ -130,7 +130,7 @@ class Run:
         output = f"{result.stdout}{result.stderr}"
         self.journal.finished(key, result.exit_status, output)
         if result.exit_status != 0:
-            raise RemoteFailure("host.script", text, found=f"status {result.exit_status}: {output.strip()[-500:]}")
+            raise RemoteFailure("host.script", text, cause=f"status {result.exit_status}: {output.strip()[-500:]}")
         return result
 
     def start_job(

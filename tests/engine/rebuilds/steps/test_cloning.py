@@ -78,7 +78,7 @@ def opened(donor: Donor, jobs: FakeJobs | None = None) -> tuple[Run, FakeJobs]:
     return run, jobs
 
 
-def test_the_donor_is_opened_and_tried_from_the_target_before_anything_is_destroyed() -> None:
+def test_open_donor_tries_the_account_from_the_target_before_destruction() -> None:
     donor = Donor()
     run, jobs = opened(donor)
     assert OpenDonor().advance(run).done
@@ -94,7 +94,7 @@ def test_the_donor_is_opened_and_tried_from_the_target_before_anything_is_destro
     assert PASSWORD not in str(tried.arguments)
 
 
-def test_a_plugin_that_was_there_before_stays() -> None:
+def test_close_donor_keeps_a_plugin_that_existed() -> None:
     donor = Donor(plugin=True)
     run, _ = opened(donor)
     assert OpenDonor().advance(run).done
@@ -103,7 +103,7 @@ def test_a_plugin_that_was_there_before_stays() -> None:
     assert donor.users == set()
 
 
-def test_whoever_comes_after_a_driver_that_died_knows_what_is_ours() -> None:
+def test_close_donor_removes_its_plugin_after_a_driver_died() -> None:
     donor = Donor()
     run, _ = opened(donor)
     OpenDonor().advance(run)
@@ -124,7 +124,7 @@ def test_statements_that_would_be_logged_are_not_made() -> None:
     assert not needs_sweep(run)
 
 
-def test_a_privilege_that_is_missing_is_named() -> None:
+def test_open_donor_names_a_missing_privilege() -> None:
     class Poor(Donor):
         def execute(self, sql: str, parameters: Any = ()) -> None:
             if sql.startswith("CREATE USER"):
@@ -135,11 +135,11 @@ def test_a_privilege_that_is_missing_is_named() -> None:
     with pytest.raises(RemoteFailure) as caught:
         OpenDonor().advance(run)
     assert caught.value.code == "clone.account"
-    assert "1227" in caught.value.found
+    assert "1227" in caught.value.cause
     assert needs_sweep(run)  # the plugin
 
 
-def test_a_clone_that_runs_keeps_its_password() -> None:
+def test_running_clone_keeps_its_password() -> None:
     """Its threads log in again with it: a second driver must not change it."""
     donor, jobs = Donor(), FakeJobs(run_id="0123456789abcdef")
     jobs.play("stream", running())
@@ -153,7 +153,7 @@ def test_a_clone_that_runs_keeps_its_password() -> None:
     assert any(UNINSTALLS in word for word in job.arguments)
 
 
-def test_the_page_never_sees_the_percent_fall() -> None:
+def test_clone_progress_never_decreases() -> None:
     run, seen = run_of(Donor()), []
     assert isinstance(run.journal, Told)
     run.checkpoint["stream.began"] = 0.0
@@ -165,7 +165,7 @@ def test_the_page_never_sees_the_percent_fall() -> None:
     assert "completes" in run.journal.known["note"]
 
 
-def test_a_finished_clone_is_remembered_and_the_donor_given_back_at_once() -> None:
+def test_finished_clone_is_saved_and_closes_the_donor() -> None:
     donor = Donor(plugin=True)
     run = run_of(donor, donor_opened=True, donor_closed=False)
     tails = {
@@ -181,7 +181,7 @@ def test_a_finished_clone_is_remembered_and_the_donor_given_back_at_once() -> No
     assert not donor.plugin
 
 
-def test_sessions_of_the_account_are_ended_before_the_plugin_goes() -> None:
+def test_close_donor_ends_sessions_before_removing_the_plugin() -> None:
     donor = Donor(plugin=True, busy=1)
     run = run_of(donor, donor_opened=True, donor_closed=False)
     assert not close_donor(run)
@@ -192,11 +192,11 @@ def test_sessions_of_the_account_are_ended_before_the_plugin_goes() -> None:
     assert close_donor(run)  # any number of times
 
 
-def test_a_donor_that_was_silent_is_swept() -> None:
+def test_sweep_cleans_a_donor_that_was_unreachable() -> None:
     donor = Donor(plugin=True)
     donor.users.add(USER)
     run = run_of(donor, donor_opened=True, donor_closed=False, source_differs="")
-    donor.down = Unreachable("mysql.unreachable", "Talking", found="2003")
+    donor.down = Unreachable("mysql.unreachable", "Talking", cause="2003")
     assert needs_sweep(run)
     assert [error.code for error in sweep(run, ())] == ["mysql.unreachable"]
     assert needs_sweep(run)

@@ -1,4 +1,4 @@
-"""What a person is told of where the data is: from a real look at the host that a take-over left."""
+"""The outcome text about the data location, from a real inspection after a take-over."""
 
 import subprocess
 from pathlib import Path
@@ -28,7 +28,7 @@ def look(run_directory: Path, datadir: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("was_told", [True, False])
-def test_a_server_that_was_told_to_stop_is_not_told_to_run(was_told: bool) -> None:
+def test_describe_service_omits_the_start_command_when_a_stop_was_sent(was_told: bool) -> None:
     """A person cancels while the init system stops it: our script is ended, and the init system goes on."""
     with target_host() as host:
         told = build(host, RIGHT)
@@ -45,7 +45,7 @@ def test_a_server_that_was_told_to_stop_is_not_told_to_run(was_told: bool) -> No
 
 
 @pytest.mark.parametrize("older", ["/data.dbops-old-1", "", None])
-def test_who_succeeds_after_half_a_copy_says_where_the_data_of_before_still_is(older: str | None) -> None:
+def test_describe_service_names_old_data_after_half_a_copy(older: str | None) -> None:
     seen = Seen({})
     if older is not None:
         seen.checkpoint["half_copy"] = older

@@ -1,4 +1,4 @@
-"""Who waits for whom when several rebuilds share one read of their source. The sender itself: tests/drivers/test_fan_out.py."""
+"""Waits among rebuilds of a shared read. For the sender see tests/drivers/test_fan_out.py."""
 
 from dataclasses import dataclass, field
 
@@ -50,14 +50,14 @@ def run_with(shared: Shared, **checkpoint: object):  # type: ignore[no-untyped-d
     return run
 
 
-def test_one_who_reads_alone_settles_at_once_and_nobody_joins_afterwards() -> None:
+def test_settle_is_immediate_when_the_leader_is_alone() -> None:
     run = run_with(Shared())
     assert shared_read.settle(run)
     assert run.checkpoint[BRANCHES] == {}
     assert not shared_read.is_leader(run)
 
 
-def test_a_branch_that_still_stops_its_server_is_waited_for_and_one_that_has_ended_is_not() -> None:
+def test_settle_waits_for_a_stopping_follower_and_not_for_an_ended_one() -> None:
     shared = Shared(others=[other(SharedReadPhase.COMING)])
     run = run_with(shared)
     assert not shared_read.settle(run)
@@ -73,7 +73,7 @@ def test_a_branch_that_still_stops_its_server_is_waited_for_and_one_that_has_end
     ("phase", "patience"),
     [(SharedReadPhase.QUEUED, shared_read.QUEUED_PATIENCE_SECONDS), (SharedReadPhase.COMING, 900.0)],
 )
-def test_nobody_is_waited_for_without_end(phase: SharedReadPhase, patience: float) -> None:
+def test_settle_times_out(phase: SharedReadPhase, patience: float) -> None:
     run = run_with(Shared(others=[other(phase)]))
     assert not shared_read.settle(run)
     run.clock.sleep(patience - 1)
@@ -83,7 +83,7 @@ def test_nobody_is_waited_for_without_end(phase: SharedReadPhase, patience: floa
     assert run.checkpoint[BRANCHES] == {}
 
 
-def test_a_branch_takes_nothing_over_before_the_one_who_reads_has() -> None:
+def test_follower_waits_with_its_swap_for_the_leader() -> None:
     shared = Shared(other(SharedReadPhase.COMING))
     run = run_with(shared)
     assert not shared_read.may_swap_datadir(run)
@@ -100,15 +100,15 @@ def test_a_branch_takes_nothing_over_before_the_one_who_reads_has() -> None:
         (other(SharedReadPhase.READY, ("c" * 16,)), "shared.missed"),
     ],
 )
-def test_a_branch_that_was_left_behind_changes_nothing(reader: SharedReadMember, code: str) -> None:
+def test_dropped_follower_changes_nothing(reader: SharedReadMember, code: str) -> None:
     run = run_with(Shared(reader))
     with pytest.raises(RemoteFailure) as raised:
         shared_read.may_swap_datadir(run)
     assert raised.value.code == code
-    assert "was changed" in raised.value.left
+    assert "was changed" in raised.value.state
 
 
-def test_a_branch_streams_when_it_is_read_for_it() -> None:
+def test_follower_streams_when_the_leader_reads_for_it() -> None:
     shared = Shared(other(SharedReadPhase.READY))
     run = run_with(shared, touched=True)
     assert not shared_read.may_stream(run)
@@ -134,7 +134,7 @@ STEPS = {"swap-datadir": StepState.PENDING, "stream": StepState.PENDING}
         ("lost", "", {"swap-datadir": StepState.DONE}, {BEGUN: True}, SharedReadPhase.READING),
     ],
 )
-def test_how_far_the_one_who_reads_is(
+def test_phase_of_leader_follows_its_steps(
     status: str, pending_status: str, steps: dict[str, StepState], checkpoint: dict[str, object], phase: SharedReadPhase
 ) -> None:
     assert phase_of_leader(Status(status), pending_status, STEPS | steps, checkpoint) is phase
@@ -150,7 +150,9 @@ def test_how_far_the_one_who_reads_is(
         ("failed", "failed", StepState.FAILED, SharedReadPhase.GONE),
     ],
 )
-def test_how_far_a_branch_is(status: str, pending_status: str, stream: StepState, phase: SharedReadPhase) -> None:
+def test_phase_of_follower_follows_its_stream(
+    status: str, pending_status: str, stream: StepState, phase: SharedReadPhase
+) -> None:
     assert phase_of_follower(Status(status), pending_status, {"stream": stream}) is phase
 
 
@@ -158,7 +160,7 @@ DROPPED = "dbops: dropped after 4096 bytes: its connection broke: Broken pipe\n"
 
 
 @pytest.mark.parametrize("unpack_log", ["", "mbstream: unexpected end of file\n"])
-def test_what_the_sender_said_comes_before_the_missing_end(unpack_log: str) -> None:
+def test_refuse_dropped_uses_the_status_of_the_sender_first(unpack_log: str) -> None:
     with pytest.raises(RemoteFailure) as raised:
         shared_read.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, 1, "", DROPPED, unpack_log))
     assert raised.value.code == "shared.dropped"
@@ -168,7 +170,7 @@ def test_what_the_sender_said_comes_before_the_missing_end(unpack_log: str) -> N
     ("unpack_status", "unpack_log"),
     [(1, "mbstream: Error writing file './a.ibd' (Errcode: 28 \"No space left on device\")\n"), (137, "")],
 )
-def test_what_the_target_itself_says_comes_before_the_sender(unpack_status: int, unpack_log: str) -> None:
+def test_refuse_dropped_passes_when_the_target_has_its_own_error(unpack_status: int, unpack_log: str) -> None:
     """A full disk is not mended by sending once more."""
     shared_read.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, unpack_status, "", DROPPED, unpack_log))
 
@@ -187,7 +189,7 @@ def gone(run) -> list[str]:  # type: ignore[no-untyped-def]
     return [act.arguments[1] for act in run.source.jobs.acts if act.arguments[0] == load("drop_target")]
 
 
-def test_a_branch_that_has_ended_before_it_came_is_not_waited_for_and_that_is_said_once() -> None:
+def test_follow_sender_reports_an_ended_follower_once() -> None:
     shared = Shared(others=[other(SharedReadPhase.COMING)])
     run = sending(shared)
     shared_read.follow_sender(run)
@@ -198,13 +200,13 @@ def test_a_branch_that_has_ended_before_it_came_is_not_waited_for_and_that_is_sa
     assert gone(run) == ["b" * 16]
 
 
-def test_one_who_reads_and_ends_before_it_came_is_not_waited_for_either() -> None:
+def test_give_back_reports_itself_when_it_ends_early() -> None:
     run = sending(Shared(others=[other(SharedReadPhase.READY)]))
     assert not shared_read.give_back(run)
     assert gone(run) == [run.run_id]
 
 
-def test_nothing_is_said_of_one_for_whom_nobody_reads_nor_when_nobody_is_waited_for_any_more() -> None:
+def test_follow_sender_reports_nothing_for_strangers_or_after_the_wait() -> None:
     run = sending(Shared(others=[SharedReadMember(8, "c" * 16, "replica-3", SharedReadPhase.GONE)]))
     shared_read.follow_sender(run)
     run.clock.sleep(shared_read.CONNECT_SECONDS)

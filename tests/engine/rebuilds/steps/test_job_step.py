@@ -1,9 +1,14 @@
-"""How often a job on a host is looked at, by the time that it has lasted."""
+"""How often a job on a host is looked at, by the time that it has lasted, and how its end is known."""
 
 from typing import ClassVar
 
+import pytest
+
+from dbops.engine.errors import Unreachable
+from dbops.engine.hosts.jobs import LOOK_SECONDS
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.rebuilds.steps.base import LASTING_LOOK_SECONDS, LASTS_AFTER_SECONDS, LOOK_SECONDS, JobStep
+from dbops.engine.rebuilds.steps.base import LASTING_LOOK_SECONDS, LASTS_AFTER_SECONDS, JobStep
+from dbops.engine.rebuilds.steps.finish.sweep import sweep
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from tests.engine import builders
 from tests.engine.by_name import build_plan
@@ -37,7 +42,7 @@ class Watched(FakeJobs):
         return state
 
 
-def test_what_lasts_is_looked_at_less_often_also_by_the_next_driver() -> None:
+def test_job_step_polls_less_often_with_time_in_any_driver() -> None:
     clock = FakeClock()
     jobs = Watched(clock)
     jobs.play("work", JobState(JobStatus.RUNNING))
@@ -60,3 +65,21 @@ def test_what_lasts_is_looked_at_less_often_also_by_the_next_driver() -> None:
     assert jobs.waited[-1] == LASTING_LOOK_SECONDS
     jobs.job("work").become(JobState(JobStatus.ENDED, 0))
     assert Work().advance(next_driver).done
+
+
+def test_processes_that_stay_are_neither_cancelled_nor_swept(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They sleep in the kernel and may yet write: the holds stay, and the next try ends them."""
+    clock, jobs = FakeClock(), FakeJobs()
+    jobs.play("work", JobState(JobStatus.RUNNING))
+    plan = build_plan(builders.inputs())
+    run = make_run(plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, touched=True)
+    Work().advance(run)
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeJobs, "stop", lambda self, name: JobState(JobStatus.RUNNING))
+        with pytest.raises(Unreachable) as caught:
+            Work().cancel(run)
+        assert caught.value.code == "host.not_ended"
+        assert "host.not_ended" in {error.code for error in sweep(run, [Work()])}
+        assert not run.checkpoint.get("jobs_ended")
+    Work().cancel(run)
+    assert jobs.host.stopped == ["work"]

@@ -36,7 +36,7 @@ def host_that_shows(**found: str) -> FakeJobs:
     return jobs
 
 
-def test_old_data_where_it_was_moved_to_is_found() -> None:
+def test_find_old_data_accepts_it_aside() -> None:
     jobs = host_that_shows(datadir="8:99", new="1", aside=OLD)
     assert FindOldData().advance(run_on(jobs, aside_identity=OLD)).done
 
@@ -68,11 +68,11 @@ def ask(run: Run) -> None:
 
 def gone() -> FakeDatabase:
     database = FakeDatabase()
-    database.down = Unreachable("mysql.unreachable", "Asking", found="connection refused")
+    database.down = Unreachable("mysql.unreachable", "Asking", cause="connection refused")
     return database
 
 
-def test_a_server_that_died_is_waited_for_a_minute_and_then_it_is_the_end() -> None:
+def test_ask_fails_one_minute_after_the_server_died() -> None:
     run = run_on(host_that_shows(datadir="8:99", new="1", pids=""), gone(), touched=True)
     with pytest.raises(Unreachable):
         ask(run)
@@ -82,7 +82,7 @@ def test_a_server_that_died_is_waited_for_a_minute_and_then_it_is_the_end() -> N
     assert caught.value.code == "target.server_died"
 
 
-def test_a_server_that_lives_and_does_not_answer_is_not_dead() -> None:
+def test_ask_keeps_waiting_when_the_process_is_alive() -> None:
     run = run_on(host_that_shows(datadir="8:99", new="1", pids="4711 "), gone(), touched=True)
     for _ in range(3):
         with pytest.raises(Unreachable):
@@ -90,9 +90,9 @@ def test_a_server_that_lives_and_does_not_answer_is_not_dead() -> None:
         run.clock.sleep(SERVER_GONE_SECONDS + 1)
 
 
-def test_where_the_host_is_silent_too_nothing_is_known() -> None:
+def test_ask_keeps_waiting_when_the_host_is_silent() -> None:
     jobs = FakeJobs()
-    jobs.expect("empty=", Unreachable("ssh.unreachable", "Asking", found="timed out"))
+    jobs.expect("empty=", Unreachable("ssh.unreachable", "Asking", cause="timed out"))
     run = run_on(jobs, gone(), touched=True)
     for _ in range(3):
         with pytest.raises(Unreachable):

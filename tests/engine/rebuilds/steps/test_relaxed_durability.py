@@ -45,7 +45,7 @@ MARIADB_APPLIERS, MYSQL_APPLIERS = "slave_parallel_threads", "replica_parallel_w
         ("11.8.6", "mariadb", {FLUSH, SYNC, DOUBLEWRITE, MARIADB_APPLIERS}),
     ],
 )
-def test_what_a_server_takes_at_run_time(version: str, flavor: str, taken: set[str]) -> None:
+def test_relaxations_fit_each_server_version(version: str, flavor: str, taken: set[str]) -> None:
     assert {item.variable for item in relaxations(flavor_for(version, flavor), appliers=8, gtid=True)} == taken
 
 
@@ -60,7 +60,7 @@ def test_mysql_detects_torn_pages_and_mariadb_does_without_doublewrite() -> None
     assert values == {"mysql": "DETECT_ONLY", "mariadb": "OFF"}
 
 
-def test_without_gtid_appliers_are_left_alone() -> None:
+def test_relaxations_leave_appliers_without_gtid() -> None:
     found = relaxations(flavor_for("10.11.19", "mariadb"), appliers=8, gtid=False)
     assert {item.variable for item in found} == {FLUSH, SYNC}
 
@@ -77,7 +77,7 @@ def test_without_gtid_appliers_are_left_alone() -> None:
         ),
     ],
 )
-def test_what_is_relaxed_already_is_left_alone(variable: str, now: str, is_worth_it: bool) -> None:
+def test_relaxation_is_skipped_when_already_relaxed(variable: str, now: str, is_worth_it: bool) -> None:
     found = relaxations(flavor_for("11.8.6", "mariadb"), appliers=8, gtid=True)
     assert next(item for item in found if item.variable == variable).is_worth_it(now) is is_worth_it
 
@@ -86,7 +86,7 @@ def test_what_is_relaxed_already_is_left_alone(variable: str, now: str, is_worth
     ("one", "other", "same"),
     [("ON", "DETECT_AND_RECOVER", True), ("fast", "FAST", True), ("1", "2", False), ("DETECT_ONLY", "ON", False)],
 )
-def test_values_that_are_one(one: str, other: str, same: bool) -> None:
+def test_same_value_compares_words_and_numbers(one: str, other: str, same: bool) -> None:
     assert same_value(one, other) is same
 
 
@@ -171,7 +171,7 @@ AS_IT_WAS = {FLUSH: "1", SYNC: "7", MARIADB_APPLIERS: "3", DOUBLEWRITE: "ON"}
 RELAXED = {FLUSH: "2", SYNC: "0", MARIADB_APPLIERS: "8", DOUBLEWRITE: "ON"}
 
 
-def test_each_setting_gets_back_the_value_that_it_had(world: World) -> None:
+def test_relax_restores_each_previous_value(world: World) -> None:
     relax(world.run, world.target)
     assert world.variables == RELAXED
     assert world.run.checkpoint["undurable"] == {"boot": "boot-1", "server": ""}
@@ -182,14 +182,14 @@ def test_each_setting_gets_back_the_value_that_it_had(world: World) -> None:
     assert {"relax.1.sync_binlog", "rollback.1.sync_binlog", "settle"} <= set(world.journal.commands)
 
 
-def test_a_plan_that_relaxes_nothing_changes_nothing(world: World) -> None:
+def test_relax_does_nothing_when_the_plan_does_not_relax(world: World) -> None:
     world.run.plan = replace(world.run.plan, relaxes=False)
     relax(world.run, world.target)
     until_ordinary(world)
     assert world.sets() == []
 
 
-def test_the_plan_shows_every_statement_and_none_where_it_is_turned_off() -> None:
+def test_plan_shows_relax_statements_only_when_enabled() -> None:
     def shown(relaxes: bool) -> str:
         plan = build_plan(replace(builders.inputs(), relaxes=relaxes))
         return "\n".join(command.text for step in plan.steps for command in step.commands)
@@ -200,7 +200,7 @@ def test_the_plan_shows_every_statement_and_none_where_it_is_turned_off() -> Non
     assert "SET GLOBAL" not in shown(False).replace("SET GLOBAL gtid_slave_pos", "")
 
 
-def test_an_applier_that_runs_is_stopped_for_its_number_and_started_again(world: World) -> None:
+def test_relax_restarts_a_running_applier(world: World) -> None:
     world.applier = "Yes"
     relax(world.run, world.target)
     assert (world.applier, world.variables[MARIADB_APPLIERS]) == ("Yes", "8")
@@ -210,7 +210,7 @@ def test_an_applier_that_runs_is_stopped_for_its_number_and_started_again(world:
 
 @pytest.mark.parametrize("statement", ["SET GLOBAL sync", "SET GLOBAL slave", "STOP ALL SLAVES", "START ALL SLAVES"])
 @pytest.mark.parametrize("has_run", [True, False])
-def test_a_driver_that_dies_between_two_statements_loses_no_value(statement: str, has_run: bool, world: World) -> None:
+def test_relax_keeps_values_when_a_driver_dies_between_statements(statement: str, has_run: bool, world: World) -> None:
     """The next one goes on with what was written down before the statement, whether or not that has reached the server."""
     world.applier = "Yes"
     died: list[str] = []
@@ -241,7 +241,7 @@ def test_a_driver_that_dies_between_two_statements_loses_no_value(statement: str
     assert (world.variables, world.applier) == (AS_IT_WAS, "Yes")
 
 
-def test_a_server_that_refuses_a_setting_is_rolled_forward_without(world: World) -> None:
+def test_relax_skips_a_setting_that_the_server_refuses(world: World) -> None:
     world.target.expect("SET GLOBAL sync_binlog = 0", server_error(1227, "Access denied"))
     relax(world.run, world.target)
     assert world.variables == {**RELAXED, SYNC: "7"}
@@ -249,7 +249,7 @@ def test_a_server_that_refuses_a_setting_is_rolled_forward_without(world: World)
     assert world.variables == AS_IT_WAS
 
 
-def test_a_value_that_does_not_come_back_is_no_success(world: World) -> None:
+def test_restore_fails_when_a_value_does_not_return(world: World) -> None:
     relax(world.run, world.target)
     world.target.expect("SET GLOBAL sync_binlog = 7", [])
     with pytest.raises(RemoteFailure) as failed:
@@ -257,7 +257,7 @@ def test_a_value_that_does_not_come_back_is_no_success(world: World) -> None:
     assert failed.value.code == "relaxed.not_back"
 
 
-def test_a_killed_server_goes_on_and_a_host_that_was_restarted_does_not(world: World) -> None:
+def test_restore_continues_after_a_server_crash_but_not_after_a_host_restart(world: World) -> None:
     relax(world.run, world.target)
     world.variables |= AS_IT_WAS  # of its option file
     world.server = "99:2000"
@@ -272,7 +272,7 @@ def test_a_killed_server_goes_on_and_a_host_that_was_restarted_does_not(world: W
     assert world.run.checkpoint["worthless"]
 
 
-def test_what_is_relaxed_belongs_to_the_server_that_it_was_set_on(world: World) -> None:
+def test_relax_is_bound_to_the_server_process(world: World) -> None:
     """The server dies between the look at the host and the first statement; another one is there when the next driver comes."""
     away = Unreachable("mysql.unreachable", "Talking to the server")
     world.target.expect("SELECT 1 AS here", [{"here": 1}], away, [{"here": 1}])
@@ -286,14 +286,14 @@ def test_what_is_relaxed_belongs_to_the_server_that_it_was_set_on(world: World) 
     assert world.variables == AS_IT_WAS
 
 
-def test_a_server_that_cannot_be_seen_on_its_host_is_left_as_it_is(world: World) -> None:
+def test_relax_is_skipped_when_the_server_process_is_unknown(world: World) -> None:
     world.server = ""
     relax(world.run, world.target)
     assert (world.variables, world.sets()) == (AS_IT_WAS, [])
     until_ordinary(world)
 
 
-def test_without_doublewrite_a_killed_server_costs_the_copy() -> None:
+def test_copy_is_worthless_when_a_server_dies_without_doublewrite() -> None:
     world = make_world("11.8.6")
     relax(world.run, world.target)
     assert world.variables[DOUBLEWRITE] == "OFF"
@@ -304,7 +304,7 @@ def test_without_doublewrite_a_killed_server_costs_the_copy() -> None:
 
 
 @pytest.mark.parametrize("in_order", ["ON", "OFF"])
-def test_mysql_gets_more_appliers_only_where_they_commit_in_order(in_order: str) -> None:
+def test_relax_adds_mysql_appliers_only_with_commit_order(in_order: str) -> None:
     world = make_world("8.4.10", "mysql")
     world.applier = "Yes"
     world.variables |= {
@@ -322,7 +322,7 @@ def test_mysql_gets_more_appliers_only_where_they_commit_in_order(in_order: str)
     assert (world.variables, world.applier) == (as_it_was, "Yes")
 
 
-def test_doublewrite_is_put_back_to_the_word_that_it_had() -> None:
+def test_relax_restores_the_word_of_doublewrite() -> None:
     world = make_world("11.8.6")
     world.variables[DOUBLEWRITE] = "fast"
     relax(world.run, world.target)
@@ -330,7 +330,7 @@ def test_doublewrite_is_put_back_to_the_word_that_it_had() -> None:
     assert world.variables[DOUBLEWRITE] == "fast"
 
 
-def test_a_host_that_goes_down_after_everything_is_on_the_disk_costs_nothing(world: World) -> None:
+def test_host_restart_is_harmless_after_the_flush(world: World) -> None:
     relax(world.run, world.target)
     until_ordinary(world)
     world.boot, world.server = "boot-2", "5:5"
@@ -338,7 +338,7 @@ def test_a_host_that_goes_down_after_everything_is_on_the_disk_costs_nothing(wor
     until_ordinary(world)
 
 
-def test_a_rebuild_that_ends_otherwise_puts_back_too(world: World) -> None:
+def test_restore_runs_when_the_rebuild_ends_otherwise(world: World) -> None:
     relax(world.run, world.target)
     assert needs_sweep(world.run)
     restore_durability_at_end(world.run)
@@ -346,7 +346,7 @@ def test_a_rebuild_that_ends_otherwise_puts_back_too(world: World) -> None:
     assert not {"relaxed", "undurable"} & set(world.run.checkpoint)
 
 
-def test_the_clean_up_finds_a_copy_worthless_and_says_so(world: World) -> None:
+def test_clean_up_marks_the_copy_worthless_after_a_host_restart(world: World) -> None:
     relax(world.run, world.target)
     world.boot, world.server = "boot-2", ""
     CleanUp().advance(world.run)
@@ -354,7 +354,7 @@ def test_the_clean_up_finds_a_copy_worthless_and_says_so(world: World) -> None:
     assert "relaxed" not in world.run.checkpoint
 
 
-def test_the_gate_opens_after_the_put_back_and_not_before(world: World) -> None:
+def test_verify_waits_until_settings_are_restored(world: World) -> None:
     world.applier = "Yes"
     relax(world.run, world.target)
     world.run.settings = replace(world.run.settings, verify_steady_seconds=60.0)
@@ -369,7 +369,7 @@ def test_the_gate_opens_after_the_put_back_and_not_before(world: World) -> None:
     assert Verify().advance(world.run).done
 
 
-def test_what_is_applied_and_what_arrives_are_told_apart() -> None:
+def test_catch_up_progress_separates_applied_from_incoming() -> None:
     known = catch_up_progress([[0.0, -1000.0], [5.0, -600.0]], [[0.0, 0.0], [5.0, 100.0]], left=600, of="backup-1")
     assert (known["applied_per_second"], known["incoming_per_second"], known["eta_seconds"]) == (100.0, 20.0, 7.5)
     assert "falls_behind" not in known

@@ -32,7 +32,7 @@ def look(run: Run, times: int) -> None:
         run.clock.sleep(LOOK_SECONDS)
 
 
-def test_a_replica_that_cannot_connect_for_minutes_fails(run: Run) -> None:
+def test_fail_on_error_fails_after_minutes_without_connection(run: Run) -> None:
     look(run, int(CONNECT_SECONDS / LOOK_SECONDS) + 1)
     with pytest.raises(RemoteFailure) as error:
         look(run, 1)
@@ -40,14 +40,14 @@ def test_a_replica_that_cannot_connect_for_minutes_fails(run: Run) -> None:
     assert "Access denied" in str(error.value)
 
 
-def test_the_time_in_which_nobody_looked_does_not_count(run: Run) -> None:
+def test_fail_on_error_ignores_time_without_polls(run: Run) -> None:
     for _ in range(3):
         look(run, 10)
         run.clock.sleep(10 * CONNECT_SECONDS)
     look(run, 10)
 
 
-def test_a_connection_begins_the_count_anew(run: Run) -> None:
+def test_fail_on_error_restarts_its_count_after_a_connection(run: Run) -> None:
     half = int(CONNECT_SECONDS / LOOK_SECONDS / 2) + 1
     for _ in range(4):
         look(run, half)

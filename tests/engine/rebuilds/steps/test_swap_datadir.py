@@ -1,4 +1,4 @@
-"""What a rebuild remembers of its take-over: a refusal comes before anything, and where it was begun twice nobody knows."""
+"""What a rebuild saves about its take-over: a refusal at the first try only."""
 
 import pytest
 
@@ -26,13 +26,13 @@ def refused(jobs: FakeJobs, **checkpoint: object) -> Run:
     return run
 
 
-def test_a_refusal_is_remembered_as_one() -> None:
+def test_swap_saves_a_refusal() -> None:
     jobs = FakeJobs()
     jobs.play("swap-datadir", REFUSED)
     assert refused(jobs).checkpoint["refused"]
 
 
-def test_a_refusal_of_the_second_try_says_nothing_of_the_first() -> None:
+def test_swap_saves_no_refusal_at_the_second_try() -> None:
     """The host was restarted in the middle and has forgotten the job: what it refuses now may be what the first one did."""
     jobs = FakeJobs()
     jobs.play("swap-datadir", REFUSED)

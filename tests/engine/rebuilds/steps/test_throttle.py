@@ -54,13 +54,13 @@ def running(seconds: float = 0.0, limit_ms: float = 0.0) -> tuple[Run, Jobs, Tol
     return run, jobs, journal
 
 
-def test_nothing_is_told_where_nobody_asks_for_a_rate() -> None:
+def test_throttle_sends_nothing_without_a_rate() -> None:
     run, jobs, _ = running()
     pass_rate_on(run)
     assert jobs.told == []
 
 
-def test_a_rate_is_told_once_and_again_when_it_is_another() -> None:
+def test_throttle_sends_a_rate_only_when_it_changes() -> None:
     run, jobs, journal = running()
     for rate in (20 * MIB, 20 * MIB, 5 * MIB, None, None):
         run.stream_rate = lambda rate=rate: rate
@@ -75,29 +75,29 @@ def looked_at(run: Run, times: int) -> None:
         run.clock.sleep(LOOK_SECONDS)
 
 
-def test_the_brake_holds_the_stream_while_a_server_answers_slowly_and_says_so() -> None:
+def test_brake_slows_the_stream_while_a_server_is_slow() -> None:
     run, jobs, journal = running(seconds=0.5, limit_ms=100)
     looked_at(run, LOOKS)
     assert jobs.told == [str(50 * MIB)]
-    assert all(word in journal.lines[-1] for word in ("50.0 MiB/s", "auto_throttle"))
+    assert all(word in journal.lines[-1] for word in ("50.0 MiB/s", "auto-throttle"))
 
 
-def test_a_person_who_wants_it_slower_still_gets_that() -> None:
+def test_brake_keeps_a_lower_manual_rate() -> None:
     run, jobs, journal = running(seconds=0.5, limit_ms=100)
     run.stream_rate = lambda: 8 * MIB
     looked_at(run, LOOKS)
     assert jobs.told == [str(8 * MIB)]
-    assert "auto_throttle" not in journal.lines[-1]
+    assert "auto-throttle" not in journal.lines[-1]
 
 
-def test_without_a_limit_no_server_is_asked() -> None:
+def test_brake_queries_no_server_without_a_limit() -> None:
     run, _, _ = running(seconds=5.0)
     began = run.clock.now()
     pass_rate_on(run)
     assert run.clock.now() == began
 
 
-def test_a_stream_begins_with_the_rate_that_is_wanted_and_that_is_told_once() -> None:
+def test_stream_begins_with_the_requested_rate_and_logs_once() -> None:
     run, jobs, journal = running()
     run.stream_rate = lambda: 4 * MIB
     assert begin_held(run) == 4 * MIB
@@ -106,7 +106,7 @@ def test_a_stream_begins_with_the_rate_that_is_wanted_and_that_is_told_once() ->
     assert "4.0 MiB/s" in journal.lines[0]
 
 
-def test_what_came_over_the_link_counts_and_not_what_was_unpacked() -> None:
+def test_brake_counts_bytes_on_the_link() -> None:
     run, jobs, _ = running(seconds=0.5, limit_ms=100)
     run.checkpoint["stream.samples"] = [[0.0, 0.0], [10.0, 3000.0 * MIB]]
     looked_at(run, LOOKS)
@@ -120,7 +120,7 @@ class Silent(Slow):
 
     def __init__(self, clock: FakeClock, seconds: float, *, took_no_connection: bool) -> None:
         super().__init__(clock, seconds)
-        self.failure = Unreachable("mysql.unreachable", "Logging in", found="no answer")
+        self.failure = Unreachable("mysql.unreachable", "Logging in", cause="no answer")
         self.failure.took_no_connection = took_no_connection
 
     def query(self, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
@@ -132,7 +132,7 @@ class Silent(Slow):
     ("seconds", "took_no_connection", "is_slow"),
     [(0.0, True, False), (5.0, True, False), (0.0, False, False), (5.0, False, True)],
 )
-def test_a_server_that_is_away_is_no_slow_server(seconds: float, took_no_connection: bool, is_slow: bool) -> None:
+def test_brake_ignores_an_unreachable_server(seconds: float, took_no_connection: bool, is_slow: bool) -> None:
     """However long it took to find out: a primary that is away is not relieved by a slower rebuild. One that is silent is."""
     run, jobs, _ = running(limit_ms=100)
     away = Silent(run.clock, seconds, took_no_connection=took_no_connection)

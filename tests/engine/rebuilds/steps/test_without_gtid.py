@@ -1,4 +1,4 @@
-"""Positions instead of GTID: nobody but us knows when the source may go on, and nobody what a copy has applied."""
+"""Replication by position: pausing the source, and attaching the copy."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,7 +74,7 @@ def repoint_for_an_hour(world: World, pauses: list[float]) -> None:
         clock.sleep(outcome.wait_seconds)
 
 
-def test_a_point_that_is_never_reached_does_not_keep_the_source_paused(world: World) -> None:
+def test_repoint_resumes_the_source_when_the_point_is_never_reached(world: World) -> None:
     """The source was written to itself, or has rotated its log: the target goes past the point, and nobody sees it there."""
     world.target.expect("SLAVE", [link_row(SOURCE, 901)])
     pauses: list[float] = []
@@ -85,7 +85,7 @@ def test_a_point_that_is_never_reached_does_not_keep_the_source_paused(world: Wo
     assert max(pauses) < PAUSE_SECONDS + 1
 
 
-def test_a_guard_is_armed_again_without_a_key_that_nobody_needs(world: World) -> None:
+def test_rearm_needs_no_key_before_access_is_opened(world: World) -> None:
     world.jobs.play("guard.*", ended())
     rearm(world.run, "no heartbeat for 50 s")
     assert not [key for key in world.journal.commands if key.startswith("open.")]
@@ -96,7 +96,7 @@ def test_a_guard_is_armed_again_without_a_key_that_nobody_needs(world: World) ->
 
 
 @pytest.mark.parametrize("is_over", [True, False])
-def test_after_the_copy_a_guard_that_gave_up_gets_a_successor_and_during_it_none(world: World, is_over: bool) -> None:
+def test_rearm_starts_a_new_guard_only_after_the_copy(world: World, is_over: bool) -> None:
     """To pause the source once more it needs a guard; but a backup that the guard has ended is not begun again."""
     world.jobs.expect("beat\n", CommandResult(0, "guard=\ngiven_back=no heartbeat for 50 s\npaused=\n", ""))
     world.run.checkpoint |= {"source_opened": True, "let_in": True, "stream.began": 1.0}
@@ -116,17 +116,17 @@ def recheck(world: World, host: str, **checkpoint: Any) -> str:
     try:
         ResumeCheck().advance(world.run)
     except Refused as refused:
-        return refused.found
+        return refused.cause
     return ""
 
 
-def test_a_copy_that_somebody_attached_to_the_primary_is_not_rolled_forward_again(world: World) -> None:
+def test_recheck_refuses_a_copy_attached_to_the_primary(world: World) -> None:
     assert recheck(world, PRIMARY)
 
 
-def test_a_copy_that_is_attached_to_the_source_is_gone_on_with(world: World) -> None:
+def test_recheck_accepts_a_copy_attached_to_the_source(world: World) -> None:
     assert recheck(world, SOURCE) == ""
 
 
-def test_a_copy_that_had_caught_up_may_be_attached_to_the_primary(world: World) -> None:
+def test_recheck_accepts_the_primary_after_catch_up(world: World) -> None:
     assert recheck(world, PRIMARY, done_before=["catch-up"]) == ""

@@ -35,7 +35,6 @@ from dbops.engine.rebuilds.steps.replicate.replication import MASKED
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 
 DOING = "Opening the source for the clone"
-UNTOUCHED = "Nothing was changed on the target."
 
 
 class OpenDonor(Step):
@@ -69,9 +68,7 @@ class OpenDonor(Step):
                 raise RemoteFailure(
                     "clone.account",
                     DOING,
-                    found=error.found,
-                    left=UNTOUCHED,
-                    next_step="Grant the admin account what docs/how-to/accounts.md names for clone, then plan again.",
+                    cause=error.cause,
                 ) from error
         self._try_from_target(run, password)
         return done()
@@ -95,7 +92,7 @@ class OpenDonor(Step):
         """An account that is written to the binary log of a replica is an errant transaction, and reaches every copy."""
         if int(database.query("SELECT @@SESSION.sql_log_bin AS logs")[0]["logs"]):
             raise RemoteFailure(
-                "clone.account", DOING, found="the admin account may not keep its statements out of the binary log"
+                "clone.account", DOING, cause="the admin account may not keep its statements out of the binary log"
             )
 
     def _try_from_target(self, run: Run, password: str) -> None:
@@ -118,9 +115,8 @@ class OpenDonor(Step):
             raise RemoteFailure(
                 "clone.no_way",
                 "Trying the connection from the target to the source's server",
-                found=error.found,
-                left=UNTOUCHED,
-                next_step=f"Let {run.target.party.host} reach {source.address}:{source.port}.",
+                cause=error.cause,
+                next_step=f"Allow {run.target.party.host} to reach {source.address}:{source.port}.",
             ) from error
         run.journal.say(f"{run.target.party.host} reaches the server of {source.name}.", host=run.target.party.host)
 

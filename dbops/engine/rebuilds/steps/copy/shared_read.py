@@ -233,28 +233,25 @@ def refuse_dropped(run: Run, evidence: CopyEvidence) -> None:
         raise RemoteFailure(
             "shared.dropped",
             f"Receiving the shared read of {run.source.party.name}",
-            found=f"this target was {said.removeprefix('dbops: ')}",
-            left="The others of the same read go on. " + describe_data_location(run),
-            next_step=f"Look at {run.plan.target.host} and its network. Where the history does not say that {run.plan.target.name} "
-            "is rebuilt by itself, plan its rebuild again, alone.",
+            cause=f"this target was {said.removeprefix('dbops: ')}",
+            state="The other targets of the shared read continue. " + describe_data_location(run),
         )
 
 
 def _no_read(run: Run, reader: SharedReadMember) -> RemoteFailure:
-    return _left_behind(run, "shared.no_read", f"{reader} has ended before this target could receive anything")
+    return _left_behind(run, "shared.no_read", f"{reader} ended before it sent data to this target")
 
 
 def _missed(run: Run, reader: SharedReadMember) -> RemoteFailure:
-    return _left_behind(run, "shared.missed", f"{reader} reads without this one, which was not ready in time")
+    return _left_behind(run, "shared.missed", f"{reader} started without this target, which was not ready in time")
 
 
 def _left_behind(run: Run, code: str, found: str) -> RemoteFailure:
     return RemoteFailure(
         code,
         f"Sharing one read of {run.source.party.name}",
-        found=found,
-        left=describe_data_location(run),
-        next_step=f"Plan the rebuild of {run.plan.target.name} again, alone.",
+        cause=found,
+        state=describe_data_location(run),
     )
 
 

@@ -138,7 +138,7 @@ class Stream(JobStep):
         except Unreachable as error:
             run.checkpoint["stream.watch_at"] = run.clock.now() + SILENT_SECONDS
             if not run.checkpoint.get("stream.source_silent"):
-                text = f"The source does not answer the dashboard; the copy goes on without being watched there: {error.found}"
+                text = f"The source does not answer the dashboard; the copy goes on without being watched there: {error.cause}"
                 run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
             run.checkpoint["stream.source_silent"] = True
 
@@ -174,9 +174,7 @@ class Stream(JobStep):
             raise RemoteFailure(
                 "backup.redo_stuck",
                 "Copying the source's redo log",
-                found=f"the backup tool has been at LSN {lsn} for {STUCK_LINES // 2} tries: the redo log was overwritten there",
-                left="The copy was ended; it could not have succeeded.",
-                next_step="Raise the source's redo log capacity, or rebuild at an hour with fewer writes.",
+                cause=f"the backup tool has been at LSN {lsn} for {STUCK_LINES // 2} tries: the redo log was overwritten there",
             )
 
     def _give_up_if_full(self, run: Run, state: JobState) -> None:
@@ -187,9 +185,8 @@ class Stream(JobStep):
             raise RemoteFailure(
                 "stream.disk_full",
                 "Unpacking into the new data directory",
-                found=f"{known.sentence} The unpacking tool wrote: {said.strip()[-500:]}",
-                left=f"The copy was ended. {describe_data_location(run)}",
-                next_step=known.next_step,
+                cause=f"{known.sentence} The unpacking tool wrote: {said.strip()[-500:]}",
+                state=f"dbops stopped the copy. {describe_data_location(run)}",
             )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
@@ -231,9 +228,8 @@ class Stream(JobStep):
             raise RemoteFailure(
                 "source.given_back",
                 f"Copying from {run.source.party.name}",
-                found=f"its guard ended the backup: {told['given_back']}",
-                left="Replication on the source runs as before. " + describe_data_location(run),
-                next_step="Find out why the dashboard did not reach the source for so long, then rebuild again.",
+                cause=f"its guard ended the backup: {told['given_back']}",
+                state="Replication on the source is running. " + describe_data_location(run),
             )
 
     def _evidence(self, run: Run, state: JobState, told: dict[str, str]) -> CopyEvidence:

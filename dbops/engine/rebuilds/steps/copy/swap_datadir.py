@@ -42,10 +42,8 @@ class SwapDatadir(JobStep):
         if "half_copy" in run.checkpoint and not run.checkpoint.get("half_copy_tree"):
             raise Refused(
                 "retry.changed",
-                f"Taking {target.name} over again",
-                found="what the failed rebuild left in the data directory is not known",
-                left="Nothing was changed.",
-                next_step="Look at the instance, and plan a new rebuild.",
+                f"Resuming the rebuild of {target.name}",
+                cause="the content of the data directory is unknown",
             )
         if run.checkpoint.get("touched"):  # begun before, and nobody knows how far it came
             run.checkpoint["swap-datadir.again"] = True

@@ -47,7 +47,7 @@ def sweep(run: Run, steps: Iterable[Step]) -> list[DbopsError]:
             return
         for step in steps:
             if isinstance(step, JobStep):
-                run.target.jobs.stop(step.name)
+                step.job(run).stop()
         run.checkpoint["jobs_ended"] = True
 
     def look_at_the_end(run: Run) -> None:

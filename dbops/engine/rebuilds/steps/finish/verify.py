@@ -47,7 +47,7 @@ class Verify(Step):
             fail_on_error(link, doing, run)
             if int(row["server_id"]) != target.configured_server_id or not int(row["read_only"]):
                 raise RemoteFailure(
-                    "verify.identity", doing, found=f"server_id {row['server_id']}, read_only {row['read_only']}"
+                    "verify.identity", doing, cause=f"server_id {row['server_id']}, read_only {row['read_only']}"
                 )
             run.checkpoint.setdefault("verify.began", run.clock.now())
             if not _is_close(run, link):
@@ -75,9 +75,7 @@ def _behind(run: Run, link: ReplicationFacts | None, doing: str) -> StepOutcome:
         raise RemoteFailure(
             "verify.lag",
             doing,
-            found=f"it does not stay within {limit:.0f} s of the primary",
-            left=f"{run.plan.target.name} serves and replicates from {run.plan.primary.name}; its old data is kept.",
-            next_step="Find out why it falls behind. The copy itself is whole.",
+            cause=f"its lag does not stay below {limit:.0f} s",
         )
     lag = f"{link.lag_seconds:.0f} s" if link and link.lag_seconds is not None else "not known"
     run.journal.progress(

@@ -43,9 +43,7 @@ class PreflightCheck(Step):
             raise Refused(
                 "plan.changed",
                 "Comparing the live instances with the plan",
-                found="; ".join(changes),
-                left="Nothing was changed on any host.",
-                next_step="Open the plan again and look at what is different.",
+                cause="; ".join(changes),
             )
         target = run.plan.target
         seen = (
@@ -135,8 +133,6 @@ def check_access(run: Run) -> None:
         raise RemoteFailure(
             "stream.no_way",
             "Trying the SSH connection from the target to the source",
-            found=(result.stdout + result.stderr).strip()[-500:] or f"exit status {result.exit_status}",
-            left="Nothing was changed on the target.",
-            next_step="Let the target reach the source's SSH port, and check stream_address and the pinned host key.",
+            cause=(result.stdout + result.stderr).strip()[-500:] or f"exit status {result.exit_status}",
         )
     run.journal.say(f"{run.target.party.host} reaches {run.source.party.host} over SSH.", host=run.target.party.host)

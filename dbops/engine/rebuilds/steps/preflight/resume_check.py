@@ -64,9 +64,8 @@ class ResumeCheck(Step):
             raise Refused(
                 "retry.changed",
                 "Comparing copy and instances with those of the failed rebuild",
-                found="; ".join(changes),
-                left=f"This retry changed nothing. {describe_data_location(run)}",
-                next_step="Look at what is different, then plan a new rebuild or put the old data back.",
+                cause="; ".join(changes),
+                state=f"This attempt changed nothing. {describe_data_location(run)}",
             )
         remember_replication(run)
         run.journal.say(f"The copy at {target.datadir} is the one that was made.", host=target.host)

@@ -49,9 +49,8 @@ def target_database(run: Run) -> Iterator[Database]:
         raise RemoteFailure(
             "target.server_died",
             f"Asking the server of {run.plan.target.name}",
-            found=f"its host answers, and no server has run on {run.plan.target.datadir} for {SERVER_GONE_SECONDS:.0f} s",
-            left=describe_data_location(run),
-            next_step="Read the server's error log on the host; then go on with the copy, or put the old data back.",
+            cause=f"its host answers, but no server has been running on {run.plan.target.datadir} for {SERVER_GONE_SECONDS:.0f} s",
+            state=describe_data_location(run),
         ) from silence
 
 
@@ -81,9 +80,7 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
         raise RemoteFailure(
             "replication.error",
             doing,
-            found=error,
-            left=f"{run.plan.target.name} runs on the new data but does not replicate.",
-            next_step="Mend the cause and start replication, or rebuild again.",
+            cause=error,
         )
 
 

@@ -74,10 +74,9 @@ class Repoint(Step):
         if int(row["read_only"]):
             raise RemoteFailure(
                 "repoint.not_primary",
-                f"Looking at the primary {run.plan.primary.name}",
-                found="it is read-only now: it may not be the primary any more",
-                left=_as_it_is(run),
-                next_step="After a failover: correct the roles in the inventory, wait for a probe, then go on with the copy.",
+                f"Checking the primary {run.plan.primary.name}",
+                cause="it is read-only, so it may no longer be the primary",
+                state=_as_it_is(run),
             )
 
     def _nothing_errant(self, run: Run, database: Database) -> None:
@@ -93,9 +92,8 @@ class Repoint(Step):
             raise RemoteFailure(
                 "repoint.errant",
                 f"Comparing {run.plan.target.name} with the primary",
-                found=f"the primary does not have {errant}",
-                left=_as_it_is(run),
-                next_step=f"{run.plan.source.name} holds transactions of its own: find out why before you repoint.",
+                cause=f"the primary does not have {errant}",
+                state=_as_it_is(run),
             )
 
 

@@ -36,8 +36,10 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
         if link is None:
             raise RemoteFailure(
                 "replication.error",
-                f"Reading where {run.plan.source.name} stands",
-                found="it does not replicate any more",
+                f"Reading the position of {run.plan.source.name}",
+                cause="it does not replicate any more",
+                state=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}.",
+                next_step=f"Check replication on {run.plan.source.name}. Then resume the rebuild.",
             )
         _same_primary(run, f"{link.source_host}:{link.source_port}")
         run.checkpoint["repoint.point"] = {
@@ -52,7 +54,7 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
     here = read_link(database, run.flavor)
     point = run.checkpoint["repoint.point"]
     if here is None or [here.relay_source_log_file, here.exec_source_log_pos] != point["set-ownership"]:
-        fail_on_error(here, f"Waiting for {run.plan.target.name} to stand where {run.plan.source.name} stands", run)
+        fail_on_error(here, f"Waiting for {run.plan.target.name} to reach the position of {run.plan.source.name}", run)
         if run.clock.now() - run.checkpoint["repoint.paused_at"] > PAUSE_SECONDS:
             return _let_go(run)
         return again(0.2)
@@ -69,10 +71,8 @@ def _same_primary(run: Run, upstream: str) -> None:
         resume_source(run, f"repoint.resume.{run.checkpoint['repoint.attempt']}")
         raise RemoteFailure(
             "repoint.not_primary",
-            f"Reading where {run.plan.source.name} stands",
-            found=f"it replicates from {upstream} now, and from {before} when the rebuild began",
-            left=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}.",
-            next_step="After a failover: correct the roles in the inventory, wait for a probe, then go on with the copy.",
+            f"Reading the position of {run.plan.source.name}",
+            cause=f"it replicates from {upstream} now, and from {before} when the rebuild began",
         )
 
 
@@ -83,10 +83,8 @@ def _let_go(run: Run) -> StepOutcome:
     if attempt >= ATTEMPTS:
         raise RemoteFailure(
             "repoint.no_common_point",
-            f"Waiting for {run.plan.target.name} to stand where {run.plan.source.name} stands",
-            found=f"it did not within {PAUSE_SECONDS:.0f} s, {attempt} times",
-            left=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}, which replicates again.",
-            next_step="Find out why it does not keep up, or who writes on the source itself; then go on with the copy.",
+            f"Waiting for {run.plan.target.name} to reach the position of {run.plan.source.name}",
+            cause=f"it did not within {PAUSE_SECONDS:.0f} s, {attempt} times",
         )
     _another_attempt(run)
     return again(REST_SECONDS)

@@ -49,9 +49,7 @@ class Pause(Step):
             raise RemoteFailure(
                 "source.temp_tables",
                 f"Pausing replication on {run.source.party.name}",
-                found=f"its applier held {left} temporary tables at each of {attempt} tries; no copy contains them",
-                left="Replication on the source runs again.",
-                next_step="Rebuild again at a calmer hour, or from another source.",
+                cause=f"its applier held {left} temporary tables at each of {attempt} tries; no copy contains them",
             )
         return again(3.0)
 

@@ -1,4 +1,4 @@
-"""A stream that is slowed down, by a person or by the brake: the rate is told to the target's host, which holds back who reads it.
+"""A stream that is slowed down, by a person or by auto-throttle: the rate is told to the target's host, which holds back who reads it.
 
 Nothing has to be alive for it there but the stream's own job, and where nobody asks for it nothing is slowed, not even by being counted.
 """
@@ -15,7 +15,7 @@ from dbops.engine.rebuilds.steps.run import InstanceHandle, Run, Server
 from dbops.engine.states import Level
 from dbops.engine.tuning.stream_rate import AutoThrottle, throttle
 
-SHOWN, LINK, BRAKE, LOOKED = "stream.rate", "stream.link", "stream.brake", "stream.brake_at"
+SHOWN, LINK, AUTO_THROTTLE, LOOKED = "stream.rate", "stream.link", "stream.auto_throttle", "stream.auto_throttle_at"
 MIB = 1024**2
 #: Between two looks at the servers; each is a login and one statement.
 LOOK_SECONDS = 3.0
@@ -39,15 +39,15 @@ def count_link(run: Run, state: JobState) -> None:
 
 def pass_rate_on(run: Run) -> None:
     """Tell the target's host the rate that is wanted now, where it is another than before. Raises as ``Jobs.act``."""
-    wished, braked = run.stream_rate(), _braked(run)
-    wanted = min(filter(None, (wished, braked)), default=None)
+    wished, throttled = run.stream_rate(), _throttled(run)
+    wanted = min(filter(None, (wished, throttled)), default=None)
     if wanted == run.checkpoint.get(SHOWN):
         return
     run.journal.check()
     if run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or "")).exit_status != 0:
         return  # no room there, perhaps: it is not held, nothing is told, and the next look tries again
     run.checkpoint[SHOWN] = wanted
-    _tell(run, wanted, " by the brake, as the servers answer slowly" if wanted and wanted == braked else "")
+    _tell(run, wanted, " by auto-throttle, because the servers answer slowly" if wanted and wanted == throttled else "")
 
 
 def _tell(run: Run, rate: int | None, why: str) -> None:
@@ -55,12 +55,12 @@ def _tell(run: Run, rate: int | None, why: str) -> None:
     run.journal.say(text, level=Level.WARNING if rate else Level.INFO, host=run.target.party.host)
 
 
-def _braked(run: Run) -> int | None:
-    """Look at the servers where that is due, and return the rate to which the brake holds the stream."""
+def _throttled(run: Run) -> int | None:
+    """Look at the servers where that is due, and return the rate to which auto-throttle limits the stream."""
     limit, now = run.settings.auto_throttle_latency_ms, run.clock.now()
     if not limit:
         return None
-    kept = run.checkpoint.get(BRAKE) or {}
+    kept = run.checkpoint.get(AUTO_THROTTLE) or {}
     before = AutoThrottle(**{**kept, "latencies": tuple(kept.get("latencies", ()))})
     if now < run.checkpoint.get(LOOKED, 0.0) + LOOK_SECONDS:
         return before.rate
@@ -77,7 +77,7 @@ def _braked(run: Run) -> int | None:
         moving=rate_of(run.checkpoint.get(LINK) or []),
         floor=run.slowest_rate(),
     )
-    run.checkpoint[BRAKE] = asdict(after)
+    run.checkpoint[AUTO_THROTTLE] = asdict(after)
     return after.rate
 
 

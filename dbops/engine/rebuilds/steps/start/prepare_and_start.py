@@ -89,8 +89,8 @@ class Prepare(JobStep):
             raise RemoteFailure(
                 "prepare.not_completed",
                 doing,
-                found=f"its last line is: {log.strip()[-300:]}",
-                left=describe_data_location(run),
+                cause=f"its last line is: {log.strip()[-300:]}",
+                state=describe_data_location(run),
             )
         self._must_be_prepared(run, state.tails.get("out", ""))
         run.journal.progress(percent=100.0)
@@ -105,8 +105,7 @@ class Prepare(JobStep):
             raise RemoteFailure(
                 "prepare.state",
                 "Checking the prepared copy",
-                found=f"backup_type is {kind}, not {run.flavor.prepared_type}",
-                next_step="Rebuild again: a copy that was not prepared to its end cannot be prepared once more.",
+                cause=f"backup_type is {kind}, not {run.flavor.prepared_type}",
             )
 
 
@@ -176,8 +175,7 @@ class StartServer(JobStep):
             raise RemoteFailure(
                 "start.timeout",
                 f"Starting {run.plan.target.name}",
-                found=f"the start command has not returned for {run.settings.start_timeout_seconds:.0f} s",
-                next_step="Look at the server's error log on the host.",
+                cause=f"the start command has not returned for {run.settings.start_timeout_seconds:.0f} s",
             )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
@@ -197,8 +195,8 @@ class StartServer(JobStep):
                 raise RemoteFailure(
                     "start.identity",
                     f"Checking the started server of {target.name}",
-                    found=f"server_id {row['server_id']}, port {row['port']}; expected {target.configured_server_id} and {target.port}",
-                    left=describe_data_location(run),
+                    cause=f"server_id {row['server_id']}, port {row['port']}; expected {target.configured_server_id} and {target.port}",
+                    state=describe_data_location(run),
                 )
             if run.flavor.name == "mysql":
                 uuid = database.query("SELECT @@server_uuid AS uuid")[0]["uuid"]
@@ -206,7 +204,7 @@ class StartServer(JobStep):
                     raise RemoteFailure(
                         "start.uuid",
                         f"Checking the started server of {target.name}",
-                        found=f"it has the source's uuid {uuid}",
+                        cause=f"it has the source's uuid {uuid}",
                     )
             if not int(row["read_only"]):
                 run.execute(run.target, database, "start.read_only", "SET GLOBAL read_only = 1")

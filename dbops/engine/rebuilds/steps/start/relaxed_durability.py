@@ -118,10 +118,8 @@ def restore_durability(run: Run, database: Database) -> None:
         if not same_value(now := str(_read(database, variable)), was):
             raise RemoteFailure(
                 "relaxed.not_back",
-                f"Putting the settings of {run.plan.target.name} back",
-                found=f"{variable} is {now}, not {was}",
-                left=f"{run.plan.target.name} runs on the new data with relaxed settings.",
-                next_step=f"Restart its server, or set {variable} by hand.",
+                f"Restoring the settings of {run.plan.target.name}",
+                cause=f"{variable} is {now}, not {was}",
             )
     if state["was"]:
         values = ", ".join(f"{variable} = {was}" for variable, was in state["was"].items())
@@ -272,9 +270,7 @@ def _must_be_worth(run: Run, found: dict[str, str]) -> None:
         raise RemoteFailure(
             "copy.worthless",
             f"Rolling {run.plan.target.name} forward with relaxed settings",
-            found=why,
-            left=f"The copy on {run.plan.target.name} may lack or tear what it was given, and nobody can tell.",
-            next_step="Rebuild again: this copy cannot be gone on with. DBOPS_RELAX_DURABILITY=0 rolls forward without.",
+            cause=why,
         )
 
 

@@ -16,7 +16,7 @@ from tests.stack import Stack, running_stack, wait_for
 
 from .looks import is_replicating
 from .test_managed_backup import SOURCE, back_up, make_schedule, run_of
-from .test_proofs import (
+from .test_restore_tests import (
     begin,
     changed,
     command_lines,
@@ -105,7 +105,7 @@ def sender_of(stack: Stack, run: int) -> int | None:
 
 
 @pytest.mark.runs("MariaDB 10.11", "restore test")
-def test_the_backup_is_fetched_and_proven_on_the_chosen_host(stack: Stack, run: int) -> None:
+def test_backup_is_fetched_and_tested_on_the_chosen_host(stack: Stack, run: int) -> None:
     status, result = prove(stack, run)
     assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
     assert {step["state"] for step in result["steps"]} == {"done"}
@@ -121,7 +121,7 @@ def test_the_backup_is_fetched_and_proven_on_the_chosen_host(stack: Stack, run: 
     assert any(names(row["text"], result["restore_test"], CHOSEN, SOURCE) for row in told), told
 
 
-def test_a_damaged_file_is_told_from_a_link_that_broke(stack: Stack, run: int) -> None:
+def test_damaged_file_and_lost_link_have_different_codes(stack: Stack, run: int) -> None:
     file = Path(run_of(stack, run)["path"])
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -130,12 +130,12 @@ def test_a_damaged_file_is_told_from_a_link_that_broke(stack: Stack, run: int) -
     assert (status, result["error"]["code"]) == (1, "restore_test.damaged"), result
 
 
-def test_a_record_that_is_anothers_is_not_read(stack: Stack, run: int) -> None:
+def test_record_of_another_file_is_refused(stack: Stack, run: int) -> None:
     record = Path(run_of(stack, run)["path"] + ".json")
     with changed(record, record.read_bytes().replace(b'"sha256": "', b'"sha256": "00')):
         status, result = prove(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.refused"), result
-    assert names(result["error"]["found"], run_of(stack, run)["path"])
+    assert names(result["error"]["cause"], run_of(stack, run)["path"])
 
 
 def cancel(stack: Stack, restore_test: dict[str, Any]) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def cancel(stack: Stack, restore_test: dict[str, Any]) -> dict[str, Any]:
     return wait_for_end(stack, restore_test["id"])
 
 
-def test_a_cancel_while_it_is_fetched_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
+def test_cancel_during_the_fetch_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
     with slow_fetch(stack):
         restore_test = begin(stack, run, "unpack")
         wait_for("the transport", lambda: transports(restore_test), 30)
@@ -157,14 +157,14 @@ def test_a_cancel_while_it_is_fetched_leaves_nothing_on_either_host(stack: Stack
     assert (ended["status"], ended["has_leftovers"]) == ("cancelled", 0)
 
 
-def test_a_cancel_while_it_is_prepared_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
+def test_cancel_during_preparation_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:
     with slow_prepare(stack, CHOSEN):
         ended = cancel(stack, begin(stack, run, "prepare"))
     assert (ended["status"], ended["has_leftovers"]) == ("cancelled", 0)
 
 
 @pytest.mark.parametrize("step", ["unpack", "prepare"])
-def test_another_worker_goes_on_and_closes_the_way(stack: Stack, run: int, step: str) -> None:
+def test_another_worker_finishes_and_closes_the_connection(stack: Stack, run: int, step: str) -> None:
     with slow_fetch(stack) if step == "unpack" else slow_prepare(stack, CHOSEN) as go:
         restore_test = begin(stack, run, step)
         stack.stop("worker", signal.SIGKILL)
@@ -177,7 +177,7 @@ def test_another_worker_goes_on_and_closes_the_way(stack: Stack, run: int, step:
     assert ended["status"] == "succeeded", ended["error"]
 
 
-def test_a_transport_that_is_killed_is_a_link_that_broke(stack: Stack, run: int) -> None:
+def test_killed_transport_is_a_lost_link(stack: Stack, run: int) -> None:
     with slow_fetch(stack) as go:
         restore_test = begin(stack, run, "unpack")
         wait_for("the transport", lambda: transports(restore_test), 30)
@@ -188,7 +188,7 @@ def test_a_transport_that_is_killed_is_a_link_that_broke(stack: Stack, run: int)
     assert (ended["status"], json.loads(ended["error"])["code"]) == ("failed", "restore_test.transport"), ended["error"]
 
 
-def test_a_holder_that_is_silent_at_the_end_is_asked_again(stack: Stack, run: int) -> None:
+def test_silent_holder_is_retried_at_the_end(stack: Stack, run: int) -> None:
     """What was copied goes at once; the proof stays open until the key is known to be gone."""
     sshd = stack.lab.host(SOURCE).sshd
     with slow_prepare(stack, CHOSEN) as go:
@@ -207,7 +207,7 @@ def test_a_holder_that_is_silent_at_the_end_is_asked_again(stack: Stack, run: in
     assert (ended["status"], ended["has_leftovers"]) == ("succeeded", 0), ended["error"]
 
 
-def test_where_there_is_no_room_nothing_is_written(stack: Stack, run: int) -> None:
+def test_missing_space_is_refused_before_any_write(stack: Stack, run: int) -> None:
     stack.environment["DBOPS_RESTORE_TEST_DIRECTORY"] = "/nowhere"
     try:
         stack.stop("worker")
@@ -218,4 +218,4 @@ def test_where_there_is_no_room_nothing_is_written(stack: Stack, run: int) -> No
         stack.stop("worker")
         stack.start("worker")
     assert (status, result["error"]["code"]) == (1, "restore_test.space"), result
-    assert names(result["error"]["found"], "/nowhere")
+    assert names(result["error"]["cause"], "/nowhere")

@@ -67,7 +67,7 @@ FROM_R = (link("10.0.0.13"),)
 NEW = stored("replica-1", read_only=False, replication=())
 
 
-def test_a_cluster_in_health_has_none() -> None:
+def test_healthy_cluster_has_no_difference() -> None:
     found = judged(P, B, R)
     assert {item.is_there for item in found.values()} == {False}
 
@@ -151,11 +151,11 @@ def test_a_cluster_in_health_has_none() -> None:
         ),
     ],
 )
-def test_a_difference_is_seen_and_no_other(members: tuple[StoredInstance, ...], expected: set[tuple[str, str]]) -> None:
+def test_each_difference_is_found_alone(members: tuple[StoredInstance, ...], expected: set[tuple[str, str]]) -> None:
     assert there(*members) == expected
 
 
-def test_an_unknown_address_whose_connection_is_down_says_nothing() -> None:
+def test_unknown_address_with_a_down_connection_makes_no_difference() -> None:
     quiet = stored("replica-1", replication=(link("other-name", io_running="Connecting"),))
     assert judged(P, B, quiet)[("outside_source", "replica-1")].is_there is None
 
@@ -167,16 +167,16 @@ def test_an_unknown_address_whose_connection_is_down_says_nothing() -> None:
         pytest.param(stored("replica-1", replication=(link("nat", source_server_id=11),)), id="both ends say so"),
     ],
 )
-def test_a_member_under_another_name_is_no_outsider(member: StoredInstance) -> None:
+def test_member_under_another_name_makes_no_difference(member: StoredInstance) -> None:
     primary = stored("primary-1", replicas=(Attached(13, "10.0.0.13", 3306),))
     assert there(primary, B, member, addresses=("shop-db:3306",)) == set()
 
 
-def test_an_alias_of_the_host_is_the_member() -> None:
+def test_alias_of_a_host_is_the_member() -> None:
     assert there(replace(P, aliases=("db-11",)), B, stored("replica-1", replication=(link("db-11"),))) == set()
 
 
-def test_a_uuid_is_believed_before_an_address() -> None:
+def test_uuid_precedes_the_address() -> None:
     """The virtual address has moved to the new primary: the replica is where the uuid says."""
     via = (link("10.0.0.11", source_uuid="u-13"),)
     new = stored("replica-1", read_only=False, replication=(), server_uuid="u-13")
@@ -185,14 +185,14 @@ def test_a_uuid_is_believed_before_an_address() -> None:
     assert ("failover", "replica-1") in there(old, backup, new)
 
 
-def test_an_outside_source_that_may_be_an_unread_member_is_not_judged() -> None:
+def test_outside_source_is_not_judged_beside_an_unprobed_member() -> None:
     strange = stored("replica-1", replication=(link("nat", source_server_id=12),))
     assert judged(P, unread("backup-1"), strange)[("outside_source", "replica-1")].is_there is None
     other = stored("replica-1", replication=(link("nat", source_server_id=99),))
     assert judged(P, unread("backup-1"), other)[("outside_source", "replica-1")].is_there is True
 
 
-def test_what_a_rebuild_of_ours_works_on_is_not_judged() -> None:
+def test_target_of_an_active_rebuild_is_not_judged() -> None:
     target = stored("replica-1", replication=(link("10.0.0.12"),), read_only=False, is_ours=True)
     found = judged(P, B, target)
     assert {item.is_there for (_, subject), item in found.items() if subject == "replica-1"} == {None}
@@ -200,7 +200,7 @@ def test_what_a_rebuild_of_ours_works_on_is_not_judged() -> None:
 
 @pytest.mark.parametrize("name", ["primary-1", "backup-1", "replica-1"])
 @pytest.mark.parametrize("answers", [True, False])
-def test_one_failed_probe_in_a_cluster_in_health_makes_no_difference(name: str, answers: bool) -> None:
+def test_one_failed_probe_makes_no_difference(name: str, answers: bool) -> None:
     members = [unread(item.name, answers=answers) if item.name == name else item for item in (P, B, R)]
     assert there(*members) == set()
 
@@ -213,7 +213,7 @@ READ = st.sampled_from(["10.0.0.11", "10.0.0.12", "10.0.0.13", "172.16.0.1", "",
     read_only=st.tuples(st.booleans(), st.booleans(), st.booleans()),
     lost=st.sets(st.sampled_from(["primary-1", "backup-1", "replica-1"])),
 )
-def test_nothing_is_said_of_a_server_that_was_not_read(
+def test_unprobed_server_makes_no_difference(
     sources: tuple[str, ...], read_only: tuple[bool, ...], lost: set[str]
 ) -> None:
     members = []
@@ -229,13 +229,13 @@ def test_nothing_is_said_of_a_server_that_was_not_read(
         assert item.rests_on or item.is_there is None
 
 
-def test_a_failover_rests_on_the_new_primary_its_followers_and_the_old_one() -> None:
+def test_failover_rests_on_new_primary_followers_and_old_primary() -> None:
     item = judged(unread("primary-1"), stored("backup-1", replication=FROM_R), NEW)[("failover", "replica-1")]
     assert len(item.rests_on) == 3
     assert item.about == "primary-1"
 
 
-def test_a_plan_is_refused_by_what_matters_and_by_nothing_else() -> None:
+def test_plan_is_refused_only_by_relevant_differences() -> None:
     inputs = builders.inputs()
     assert [item.severity for item in topology_is_as_stored(inputs)] == [Severity.OK]
     chain = OpenDifference("chain", "replica-1", "replica-1 replicates from backup-1.", NOW, matters=False)
@@ -250,7 +250,7 @@ def test_a_plan_is_refused_by_what_matters_and_by_nothing_else() -> None:
     assert describe_difference([failover]).endswith(failover.text.rstrip("."))
 
 
-def test_files_that_could_not_be_read_neither_make_a_difference_nor_end_one() -> None:
+def test_unreadable_files_neither_begin_nor_end_a_difference() -> None:
     assert judged(P, B, on_files("ibdata1 7 170", ""))["data_replaced", "replica-1"].is_there is None
 
 
@@ -265,6 +265,6 @@ def test_files_that_could_not_be_read_neither_make_a_difference_nor_end_one() ->
         ("8.0.46", "0-11-40", f"{UUID}:1-39", ""),  # MariaDB was here: its words say nothing to MySQL
     ],
 )
-def test_a_history_only_grows(version: str, seen: str, now: str, lost: str) -> None:
+def test_arrange_draws_a_tree(version: str, seen: str, now: str, lost: str) -> None:
     flavor = "mariadb" if version.startswith("10") else "mysql"
     assert transactions_lost(server(13, version=version, flavor=flavor, gtid_executed=now), seen) == lost

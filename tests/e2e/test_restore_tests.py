@@ -134,7 +134,7 @@ def rows_of(stack: Stack, schema: str, name: str) -> int:
 
 
 @pytest.mark.runs("MariaDB 10.11", "restore test")
-def test_a_good_backup_is_proven_with_the_rows_of_its_source(stack: Stack, run: int) -> None:
+def test_good_backup_passes_with_the_rows_of_its_source(stack: Stack, run: int) -> None:
     status, result = prove(stack, run)
     assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
     steps = {step["name"]: step for step in result["steps"]}
@@ -152,7 +152,7 @@ def test_a_good_backup_is_proven_with_the_rows_of_its_source(stack: Stack, run: 
     assert result["tables"] > len(tables)
 
 
-def test_a_damaged_file_fails_with_its_code(stack: Stack, run: int) -> None:
+def test_damaged_file_fails_with_its_code(stack: Stack, run: int) -> None:
     file = Path(run_of(stack, run)["path"])
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF
@@ -180,7 +180,7 @@ def published_instead(stack: Stack, run: int, content: bytes) -> Iterator[None]:
             stack.write("UPDATE dbops_backuprun SET evidence = ? WHERE id = ?", before["evidence"], run)
 
 
-def test_a_copy_that_names_files_of_a_running_server_is_never_started(stack: Stack, run: int, tmp_path: Path) -> None:
+def test_copy_with_external_files_is_never_started(stack: Stack, run: int, tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "far.isl").write_text(str(stack.lab.host(SOURCE).data_dir / "ibdata1"))
     done = subprocess.run(
@@ -189,18 +189,18 @@ def test_a_copy_that_names_files_of_a_running_server_is_never_started(stack: Sta
     with published_instead(stack, run, done.stdout):
         status, result = prove(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.outside"), result
-    assert "shop/far.isl" in result["error"]["found"]
+    assert "shop/far.isl" in result["error"]["cause"]
     assert [step["name"] for step in result["steps"]] == ["look", "unpack", "remove"]
 
 
-def test_what_was_published_and_is_no_backup_cannot_be_unpacked(stack: Stack, run: int) -> None:
+def test_file_that_is_no_backup_fails_to_unpack(stack: Stack, run: int) -> None:
     done = subprocess.run(["zstd", "-c"], input=os.urandom(200_000), capture_output=True, check=True)
     with published_instead(stack, run, done.stdout):
         status, result = prove(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.unpack"), result
 
 
-def test_too_little_space_refuses_before_anything_is_written(stack: Stack, run: int) -> None:
+def test_missing_space_is_refused_before_any_write(stack: Stack, run: int) -> None:
     checkpoint = json.loads(run_of(stack, run)["checkpoint"])
     size = checkpoint["plan"]["data_bytes"]
     checkpoint["plan"]["data_bytes"] = 10**18
@@ -211,11 +211,11 @@ def test_too_little_space_refuses_before_anything_is_written(stack: Stack, run: 
         checkpoint["plan"]["data_bytes"] = size
         stack.write("UPDATE dbops_backuprun SET checkpoint = ? WHERE id = ?", json.dumps(checkpoint), run)
     assert (status, result["error"]["code"]) == (1, "restore_test.space"), result
-    assert max(numbers(result["error"]["found"])) >= 10**18 // 1024**2, "the MiB that are needed"
+    assert max(numbers(result["error"]["cause"])) >= 10**18 // 1024**2, "the MiB that are needed"
     assert [step["name"] for step in result["steps"]] == ["look"]
 
 
-def test_a_killed_worker_is_replaced_and_the_proof_goes_on(stack: Stack, run: int) -> None:
+def test_killed_worker_is_replaced_and_the_test_finishes(stack: Stack, run: int) -> None:
     with slow_prepare(stack) as go:
         restore_test = begin(stack, run, "prepare")
         stack.stop("worker", signal.SIGKILL)
@@ -228,7 +228,7 @@ def test_a_killed_worker_is_replaced_and_the_proof_goes_on(stack: Stack, run: in
     assert sorted(path.name for path in job.iterdir()) == ["restore-test", "restore-test-remove"]
 
 
-def test_a_job_that_is_killed_on_its_host_fails_the_proof(stack: Stack, run: int) -> None:
+def test_killed_job_fails_the_restore_test(stack: Stack, run: int) -> None:
     with slow_prepare(stack):
         restore_test = begin(stack, run, "prepare")
         assert left(stack)
@@ -239,7 +239,7 @@ def test_a_job_that_is_killed_on_its_host_fails_the_proof(stack: Stack, run: int
     assert json.loads(restore_test["error"])["code"] == "restore_test.vanished"
 
 
-def test_a_preparation_that_is_killed_is_no_word_on_the_backup(stack: Stack, run: int) -> None:
+def test_killed_preparation_is_inconclusive(stack: Stack, run: int) -> None:
     with slow_prepare(stack):
         restore_test = begin(stack, run, "prepare")
         job = stack.lab.host(SOURCE).work_dir / "rebuilds" / restore_test["uid"] / "jobs" / "restore-test"
@@ -248,7 +248,7 @@ def test_a_preparation_that_is_killed_is_no_word_on_the_backup(stack: Stack, run
     assert (restore_test["status"], json.loads(restore_test["error"])["code"]) == ("failed", "restore_test.killed")
 
 
-def test_a_stopped_proof_leaves_nothing_and_kept_its_limits(stack: Stack, run: int) -> None:
+def test_stopped_restore_test_leaves_nothing_and_kept_its_limits(stack: Stack, run: int) -> None:
     with slow_prepare(stack):
         restore_test = begin(stack, run, "prepare")
         job = stack.lab.host(SOURCE).work_dir / "rebuilds" / restore_test["uid"] / "jobs" / "restore-test"
@@ -267,7 +267,7 @@ def test_a_stopped_proof_leaves_nothing_and_kept_its_limits(stack: Stack, run: i
     assert (restore_test["status"], restore_test["has_leftovers"]) == ("cancelled", 0)
 
 
-def test_the_next_backup_after_a_bad_proof_is_proven_by_itself(stack: Stack, run: int) -> None:
+def test_next_backup_is_tested_automatically_after_a_failure(stack: Stack, run: int) -> None:
     stack.environment["DBOPS_RESTORE_TEST_INTERVAL_SECONDS"] = "604800"
     stack.stop("worker")
     stack.start("worker")

@@ -1,0 +1,242 @@
+"""Errors of the dashboard itself: accounts, tokens, reports, audit archive, connection tests, its processes, the sample."""
+
+from dbops.engine.catalogue.entries import NOT_SENT, NOT_WRITTEN, SAY_WHY, UNCHANGED, Section, host, operator
+
+_ACCOUNTS = (
+    operator(
+        "access.denied",
+        "Your account may not do this.",
+        UNCHANGED,
+        "Ask a superuser to give you the required role or to activate your account.",
+    ),
+    operator(
+        "account.invalid",
+        "The username, group, or password isn't valid. The message lists each problem.",
+        "The account was not changed.",
+        "Correct it and try again. A password needs at least 12 characters and must not be a common one.",
+    ),
+    operator(
+        "account.exists",
+        "An account with this name already exists.",
+        "The existing account was not changed.",
+        "Choose another name, or edit the existing account.",
+    ),
+    operator(
+        "account.stale",
+        "Another user changed this account after you opened the page.",
+        "Your change was not saved.",
+        "Reload the page and try again.",
+    ),
+    operator(
+        "account.self",
+        "You can't deactivate your own account or remove your own superuser role.",
+        "The account was not changed.",
+        "Ask another superuser to do it.",
+    ),
+    operator(
+        "account.last_superuser",
+        "This is the last active superuser.",
+        "The account was not changed.",
+        "Make another account a superuser first. `manage.py account create` on the dashboard's machine always works.",
+    ),
+)
+
+_TOKENS = (
+    operator(
+        "token.invalid",
+        "The token can't be created: its name is invalid or in use, or a reporting token has no cluster.",
+        UNCHANGED,
+        "Correct it and try again. A revoked token keeps its name.",
+    ),
+    operator("token.not_found", "No token has this name.", UNCHANGED, "Run `manage.py token list` to see all tokens."),
+    operator(
+        "token.unknown",
+        "HTTP 401. The request has no valid token: it is missing, unknown, revoked, or for another purpose.",
+        NOT_WRITTEN,
+        "Send the header `Authorization: Bearer TOKEN`. `manage.py token list` shows all tokens.",
+    ),
+    operator(
+        "report.invalid",
+        "HTTP 400. A field of the report is invalid. The answer names the field.",
+        NOT_WRITTEN,
+        "Correct the field. See backup-reports.md.",
+    ),
+    operator(
+        "report.unknown_instance",
+        "HTTP 404. The token's cluster has no instance or schedule with this name.",
+        NOT_WRITTEN,
+        "Use the name that the dashboard shows, or a token of that instance's cluster.",
+    ),
+    operator(
+        "report.key_taken",
+        "HTTP 409. A run of another instance already has this key.",
+        NOT_WRITTEN,
+        "Choose a new key for each run, for example a UUID.",
+    ),
+    operator(
+        "report.too_large",
+        "HTTP 413. The request body is too large. The limit is 16 KiB.",
+        NOT_WRITTEN,
+        "Send only the fields described in backup-reports.md.",
+    ),
+    operator(
+        "report.too_many",
+        "HTTP 429. This token sent too many requests. The limit is 300 per minute.",
+        NOT_WRITTEN,
+        "Wait a minute. Send one heartbeat per minute for each backup, and give each host its own token.",
+    ),
+    operator(
+        "report.wrong_method",
+        "HTTP 405. This address does not accept this HTTP method.",
+        NOT_WRITTEN,
+        "Send reports with POST, and ask whether a backup may start with GET. See backup-reports.md.",
+    ),
+)
+
+_AUDIT = (
+    operator(
+        "audit.too_recent",
+        "The date is less than 90 days ago.",
+        "All entries are still in the database.",
+        "Choose an earlier date.",
+    ),
+    operator(
+        "audit.nothing_to_archive",
+        "No entry is older than the date, or another process archived these entries.",
+        "All entries are still in the database.",
+        "No action is needed.",
+    ),
+    operator(
+        "audit.not_as_written",
+        "Entries were changed or removed. Archiving would hide this.",
+        "All entries are still in the database. No file was written.",
+        "Change nothing, and run `manage.py audit verify`.",
+    ),
+    operator(
+        "audit.file",
+        "The archive file could not be written, or its content is wrong.",
+        "All entries are still in the database.",
+        "Check that the folder exists, has free space and is writable for dbops. Then run the command again.",
+    ),
+)
+
+_TESTS = (
+    operator(
+        "test.busy",
+        "A rebuild, a backup, or another stream test uses one of the two hosts.",
+        NOT_SENT,
+        "Wait until it has ended, then test again.",
+    ),
+    operator(
+        "test.same_host", "Source and target of the stream test are the same host.", NOT_SENT, "Choose two hosts."
+    ),
+    operator(
+        "test.no_facts",
+        "No probe has read this host, so its ciphers are unknown.",
+        NOT_SENT,
+        "Test SSH, and wait for the next probe. dbops probes a host once it has an instance in the inventory.",
+    ),
+    host(
+        "test.host_unfit",
+        "SSH works, but the host lacks a program or a writable file. The message names it.",
+        "SSH works. Nothing was changed.",
+        "Fix this on the host or in the inventory, then test again.",
+    ),
+    host(
+        "test.account",
+        "An account lacks a privilege or could not be tested. The message shows the server's error.",
+        UNCHANGED,
+        "Grant the missing privileges (see accounts.md) or correct the account in the inventory. Then test again.",
+    ),
+    operator(
+        "test.secret",
+        "A stored password or private key can't be decrypted with the current keys.",
+        NOT_SENT,
+        "Open Admin > Credentials to see which. Add the key that encrypted it to `DBOPS_ENCRYPTION_KEY`.",
+    ),
+    host(
+        "test.no_stream",
+        "The stream test received no data, or its end is unknown.",
+        "Nothing was changed. The test's key is removed again.",
+        "Check that the target's host can reach SSH on the source's host: stream address, firewalls and ciphers.",
+    ),
+    host(
+        "test.unknown",
+        "The result is unknown: the worker was stopped, or no worker started the test in time.",
+        "Servers and data were not changed. The key of a stream test is removed within two minutes.",
+        "Test again. If it fails again, check that a worker is running.",
+    ),
+)
+
+_PROCESSES = (
+    host(
+        "worker.away",
+        "No worker has started a task for 40 seconds, or for a minute on a new installation.",
+        "Jobs on hosts continue. Nothing new starts, cancellations wait, and instance data becomes stale.",
+        "Start a worker (`script/run worker`) or check its log. It continues running rebuilds automatically.",
+    ),
+    host(
+        "beat.away",
+        "Beat has not ticked for 40 seconds.",
+        "Jobs on hosts continue. Due backups, probes and queued rebuilds start late or not at all.",
+        "Start beat (`script/run beat`) or check its log. dbops catches up on missed runs automatically.",
+    ),
+    host(
+        "redis.away",
+        "Redis does not answer the web process.",
+        "Jobs on hosts continue, but workers get no tasks. Live pages refresh every few seconds instead.",
+        "Start Redis (`script/run redis`) or check its log. No data is lost, and work continues automatically.",
+    ),
+)
+
+_SAMPLE = (
+    operator(
+        "sample.read_only",
+        "This is the sample (`DBOPS_SAMPLE=1`). Its history is generated and its servers don't exist.",
+        UNCHANGED,
+        "Use the real dashboard. In the sample you can view, filter and export everything.",
+    ),
+    operator(
+        "sample.wrong_database",
+        "Sample mode is on with a real database, or off with the sample's database.",
+        "Nothing is shown, changed or connected to. Every address answers HTTP 503.",
+        "Correct `DBOPS_DATABASE_URL`, `DBOPS_STATE_DIR` or `DBOPS_SAMPLE` for each process. Then start all processes again.",
+    ),
+)
+
+_APPROVALS = (
+    operator(
+        "approval.own",
+        "You can't approve or decline your own rebuild.",
+        "The request stays pending.",
+        "Ask another operator. To withdraw the request, cancel it.",
+    ),
+    operator(
+        "approval.not_waiting",
+        "This rebuild doesn't wait for approval. Another user decided, or it has started, expired or been cancelled.",
+        UNCHANGED,
+        "Check the rebuild's page.",
+    ),
+    operator("rebuild.reason", "The reason is missing, too short or too long.", UNCHANGED, SAY_WHY),
+)
+
+SECTIONS = (
+    Section("Accounts", _ACCOUNTS),
+    Section("Approval and reasons", _APPROVALS),
+    Section(
+        "Tokens and backup reports",
+        _TOKENS,
+        "The HTTP API answers with these codes in JSON. backup-reports.md describes the API.",
+    ),
+    Section("Audit archive", _AUDIT),
+    Section("Connection tests", _TESTS),
+    Section(
+        "Processes of dbops",
+        _PROCESSES,
+        "These errors appear as a bar at the top of every page, and disappear when the process is back. Jobs on hosts continue,\n"
+        "but no next step starts. The guard on a source ends a copy that still reads the source after `DBOPS_GUARD_IDLE_SECONDS`\n"
+        "without a worker, or after `DBOPS_GUARD_HEARTBEAT_SECONDS` if replication was paused. The clocks of all machines that run\n"
+        "dbops must agree.",
+    ),
+    Section("Sample", _SAMPLE),
+)

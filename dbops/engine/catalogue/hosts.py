@@ -1,0 +1,216 @@
+"""Errors of SSH, servers and jobs on a host."""
+
+from dbops.engine.catalogue.entries import NOT_RUN, NOT_SENT, REPORT, UNCHANGED, Section, host, operator, ours
+
+_OUTCOME = "The outcome shows the current state."
+_RUNNING = "The command may still be running on the host."
+
+_SSH = (
+    host(
+        "ssh.unreachable",
+        "The SSH connection failed.",
+        "The state of the host is unknown. Jobs on the host may still be running.",
+        "dbops tries again. Check that the host is up, sshd is running, the port in the inventory is correct, "
+        "and the firewall allows the dashboard.",
+    ),
+    host(
+        "ssh.timeout",
+        "The host did not answer the command in time.",
+        _RUNNING,
+        "dbops tries again. If the error persists, check the host's load, file systems and network.",
+    ),
+    host(
+        "ssh.lost",
+        "The SSH connection ended before the answer was complete.",
+        _RUNNING,
+        "dbops tries again. If the error persists, check the network and the host's sshd.",
+    ),
+    operator(
+        "ssh.host_key_unknown",
+        "You have not accepted a host key for this host.",
+        NOT_SENT,
+        "Compare the fingerprint on the host's console (`ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub`). "
+        "Then accept the key on the host's page.",
+    ),
+    operator(
+        "ssh.host_key_changed",
+        "The host's key differs from the accepted key.",
+        NOT_SENT,
+        "Find out why before you accept the new key: a new installation, a wrong address, or an attack.",
+    ),
+    operator(
+        "ssh.bad_host_key",
+        "The pinned host key is invalid.",
+        UNCHANGED,
+        "Read the key from the host again on its page and accept it.",
+    ),
+    host(
+        "ssh.auth_failed",
+        "The host rejects the dashboard's SSH key for this user.",
+        NOT_RUN,
+        "Add the public key to the user's `authorized_keys`, or correct the user. "
+        "Check `AllowUsers` and `PermitRootLogin` in sshd.",
+    ),
+    host(
+        "ssh.sudo_refused",
+        "The SSH user can't run commands as root without a password.",
+        NOT_RUN,
+        "Allow `sudo -n` for this user, or log in as root and disable `sudo` in the inventory.",
+    ),
+    operator(
+        "ssh.key_file",
+        "The private key file on the dashboard's machine can't be read.",
+        UNCHANGED,
+        "Correct the path in the inventory, or allow the dashboard's user to read the file.",
+    ),
+    operator(
+        "ssh.bad_key",
+        "The private key can't be used: it has a passphrase, or is not Ed25519, ECDSA or RSA.",
+        UNCHANGED,
+        "Use an OpenSSH private key without a passphrase.",
+    ),
+    operator(
+        "ssh.nul_byte", "A name or path contains a NUL byte.", NOT_RUN, "Correct the name or path in the inventory."
+    ),
+    ours("ssh.command_too_long", "A command is longer than an argument may be.", NOT_RUN, REPORT),
+)
+
+_SERVERS = (
+    host(
+        "mysql.access_denied",
+        "The server rejects the dashboard's account.",
+        UNCHANGED,
+        "Correct the account in the inventory, or its password and host part on the server. See accounts.md.",
+    ),
+    host(
+        "mysql.unreachable",
+        "The server doesn't answer, or the connection was lost.",
+        "It is unknown whether the last statement took effect. A rebuild checks this before it repeats a statement.",
+        "Check that the server is running and that the dashboard can reach its port.",
+    ),
+    host(
+        "mysql.error",
+        "The server rejected a statement.",
+        "The server did not complete the statement.",
+        "Fix what the server's error names and try again. See accounts.md for missing privileges.",
+    ),
+    operator(
+        "flavor.unknown",
+        "The version is neither MySQL nor MariaDB.",
+        UNCHANGED,
+        "Check `SELECT @@version, @@version_comment`, and correct a version that was set manually.",
+    ),
+    operator(
+        "flavor.unsupported",
+        "The server is older than MariaDB 10.3 or MySQL 5.7.",
+        UNCHANGED,
+        "Rebuild this server manually.",
+    ),
+    host(
+        "gtid.unreadable",
+        "A GTID position has an unknown format.",
+        UNCHANGED,
+        "Read the position on the server. If the server shows the same text, please report it.",
+    ),
+    operator(
+        "credentials.unwritable",
+        "A name or password contains a line break or is too long for an option file.",
+        UNCHANGED,
+        "Give the account a shorter name or password without line breaks.",
+    ),
+)
+
+_JOBS = (
+    operator(
+        "host.refused",
+        "The final check on the host failed: something differs from the plan.",
+        UNCHANGED,
+        "Check the host. Then wait for the next probe and plan again.",
+    ),
+    operator(
+        "host.fenced",
+        "Another worker has taken over this instance.",
+        "Nothing was changed. The other worker continues.",
+        "If this happens often, check that no second dashboard uses this host.",
+    ),
+    host(
+        "host.guarded",
+        "Another command for this instance is still running on the host.",
+        UNCHANGED,
+        "dbops tries again. If the error persists, check the host for a hung command.",
+    ),
+    host(
+        "host.busy",
+        "Another dbops job has locked this instance on the host.",
+        "Nothing was changed. The other job continues.",
+        "Wait for the other job to end, or stop it. `fuser` shows which process holds a lock in "
+        "`WORK_DIR/instances/NAME/`.",
+    ),
+    host("host.tool_missing", "The host lacks a required program.", UNCHANGED, "Install the program on the host."),
+    host(
+        "host.start_failed",
+        "The job could not start on the host.",
+        UNCHANGED,
+        "Check free space, permissions of the work directory and process limits on the host. Then try again.",
+    ),
+    host(
+        "host.fence_damaged",
+        "The file with the instance's fencing number is damaged.",
+        UNCHANGED,
+        "Check the file. Remove it when no rebuild of this instance is running.",
+    ),
+    host(
+        "host.vanished",
+        "The job ended without an exit status: it was killed, or the host restarted.",
+        _OUTCOME,
+        "Check the host's system log for the OOM killer or a restart. Then rebuild again.",
+    ),
+    host(
+        "host.stalled",
+        "The job made no progress: no data and no log line until the timeout.",
+        "dbops stopped the job. " + _OUTCOME,
+        "Check both hosts for a hung disk, process, or network. Timeouts: `DBOPS_STALL_*`.",
+    ),
+    host(
+        "host.not_ended",
+        "The processes of a job did not exit after SIGKILL.",
+        "They may still run and write. Both instances stay held.",
+        "Check the host's disks and network file systems. dbops asks again until the processes are gone.",
+    ),
+    host(
+        "host.job",
+        "A job on the host failed. The message shows its last line.",
+        _OUTCOME,
+        "Fix the problem on the host, then rebuild again. If a start command failed, check the server's error log.",
+    ),
+    host(
+        "host.script",
+        "A command on the host failed. The message shows its output.",
+        "The command may have taken effect in part.",
+        "Fix what the output names, then try again.",
+    ),
+    host(
+        "host.probe_failed",
+        "The script that reads the host's data failed.",
+        UNCHANGED,
+        "Log in as the SSH user and run `sh -c true`. Check shell start-up files that end the session.",
+    ),
+    host(
+        "host.unexpected_answer",
+        "The host's answer has an unknown format.",
+        _RUNNING,
+        "Check the SSH user's login shell and start-up files, and the work directory's file system.",
+    ),
+    ours("host.bad_request", "dbops used an invalid name or path.", UNCHANGED, REPORT),
+)
+
+SECTIONS = (
+    Section(
+        "SSH from the dashboard",
+        _SSH,
+        "Before a rebuild changes the target, a host that doesn't answer ends the rebuild. Afterwards jobs continue on the hosts\n"
+        "and dbops tries again. After `DBOPS_LOST_AFTER_SECONDS` the rebuild is `lost`. It continues when the host answers.",
+    ),
+    Section("Servers", _SERVERS),
+    Section("Jobs on a host", _JOBS),
+)

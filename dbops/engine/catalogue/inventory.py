@@ -1,0 +1,113 @@
+"""Errors of the inventory, topology, backup schedules and maintenance."""
+
+from dbops.engine.catalogue.entries import NOT_SENT, SAY_WHY, UNCHANGED, Section, operator
+
+_INVENTORY = (
+    operator(
+        "secret.lost",
+        "A stored password or private key can't be decrypted with the current keys.",
+        "The stored secret was not changed.",
+        "Add the key that encrypted it to `DBOPS_ENCRYPTION_KEY`, or enter the secret again. "
+        "Admin > Credentials lists these secrets.",
+    ),
+    operator(
+        "fleet.file",
+        "The fleet file has errors. The message gives the line of each.",
+        "The inventory was not changed. dbops imports a file completely or not at all.",
+        "Correct the lines and import again. `--dry-run` only checks the file. See fleet.md.",
+    ),
+    operator(
+        "fleet.invalid",
+        "A value is invalid, or another user has used or changed it.",
+        "The inventory was not changed.",
+        "Correct the field, or reload the page and save again.",
+    ),
+    operator(
+        "fleet.busy",
+        "An active rebuild uses this instance, so its name, address and host can't change.",
+        "The inventory was not changed. The rebuild continues.",
+        "Wait until the rebuild has ended, or cancel it.",
+    ),
+    operator(
+        "fleet.in_use",
+        "This can't be removed: other items refer to it. The message lists them.",
+        "The inventory was not changed.",
+        "Remove those items first. An instance with rebuilds in its history stays in the inventory.",
+    ),
+    operator(
+        "fleet.host_key",
+        "The pinned host key differs from the key that you accepted or that the page showed.",
+        "The pinned key was not changed.",
+        "Check on the host's console why the key changed. Then reload the page and replace the key.",
+    ),
+)
+
+_TOPOLOGY = (
+    operator(
+        "discovery.invalid",
+        "Discovery can't start: the address, port or account is invalid.",
+        NOT_SENT,
+        "Correct it and try again. To use a cluster's account, save a dashboard account for the cluster first.",
+    ),
+    operator(
+        "discovery.not_listed",
+        "The discovered server is not in the inventory. dbops sends a cluster's stored account only to listed servers.",
+        "Nothing was sent to this server.",
+        "If you trust the server, run discovery with an account that you enter (`--user`).",
+    ),
+    operator(
+        "topology.name",
+        "The name that you typed is not the new primary's name.",
+        "The roles in the inventory were not changed.",
+        "Check that this server is the primary, then type its name as the page shows it.",
+    ),
+    operator(
+        "topology.reason", "A reason is required to accept a difference.", "The difference is still open.", SAY_WHY
+    ),
+    operator(
+        "topology.stale",
+        "The difference is gone, was accepted by another user, or the inventory has changed.",
+        "The inventory was not changed.",
+        "Reload the cluster's topology page.",
+    ),
+    operator(
+        "topology.roles",
+        "This difference doesn't concern the primary, so accepting it changes no role.",
+        "The inventory was not changed.",
+        "Accept it as intended, or fix it on the server.",
+    ),
+)
+
+_SCHEDULES = (
+    operator(
+        "schedule.invalid",
+        "A value of the backup schedule is invalid. The message names it.",
+        "The schedule was not changed.",
+        "Correct it and save again. See backup-windows.md.",
+    ),
+    operator(
+        "schedule.busy",
+        "The schedule can't be removed: one of its runs is active, or a rebuild will run its stopped backup again.",
+        "The schedule and its runs were not changed.",
+        "Disable the schedule. Remove it when the run has ended.",
+    ),
+    operator("schedule.gone", "Another user removed this schedule.", UNCHANGED, "Reload the page."),
+    operator(
+        "maintenance.invalid",
+        "The maintenance period is invalid: its times are wrong or its reason is missing.",
+        UNCHANGED,
+        "Correct it and save again. A period that you mark afterwards must be over and last at most 31 days.",
+    ),
+    operator(
+        "maintenance.ended",
+        "This maintenance has already ended, or its mark was already removed.",
+        UNCHANGED,
+        "No action is needed.",
+    ),
+)
+
+SECTIONS = (
+    Section("Inventory", _INVENTORY),
+    Section("Topology", _TOPOLOGY),
+    Section("Backup schedules and maintenance", _SCHEDULES),
+)

@@ -1,0 +1,125 @@
+"""Errors between the copy and a running replica: resume, roll back, prepare, start, replicate, verify."""
+
+from dbops.engine.catalogue.entries import Section, host, operator
+
+_UNUSABLE = "The copy is unusable. The outcome says where the old data is."
+_NEW_DATA = "The target runs on the new data. The outcome says where the old data is."
+
+_RESUME = (
+    operator(
+        "old.not_found",
+        "The old data can't be rolled back: its directory is missing or is another one.",
+        "This attempt changed nothing.",
+        "Check the host. If the old data is gone, rebuild again.",
+    ),
+    operator(
+        "retry.changed",
+        "The rebuild can't be resumed: copy, target, source or primary have changed since it failed.",
+        "This attempt changed nothing.",
+        "Review the differences. Then plan a new rebuild or roll back to the old data.",
+    ),
+)
+
+_START = (
+    host(
+        "prepare.no_backup",
+        "The directory to prepare contains no complete backup.",
+        _UNUSABLE,
+        "Rebuild again.",
+    ),
+    host(
+        "prepare.not_completed",
+        "The backup tool could not apply the redo log.",
+        _UNUSABLE,
+        "Read the log of the step. Usual causes are too little memory and a full disk. Then rebuild again.",
+    ),
+    host(
+        "prepare.state",
+        "The copy is not marked as prepared.",
+        _UNUSABLE,
+        "Rebuild again. If the error persists, install the backup tool of the source's version on the target.",
+    ),
+    host(
+        "start.timeout",
+        "The start command did not return in time.",
+        "The new data is complete and prepared. The outcome says where the old data is.",
+        "Check the server's error log on the host. Then resume the rebuild, or rebuild again.",
+    ),
+    host(
+        "start.identity",
+        "The server at the target's address has another server ID or port than the target's option file.",
+        "A server is running, on the new data or elsewhere. The outcome shows the current state.",
+        "Check which server answers at this address. Correct address, port and `defaults_file` in the inventory.",
+    ),
+    host(
+        "start.uuid",
+        "The started server has the source's UUID.",
+        "The target runs on the new data and does not replicate. The outcome says where the old data is.",
+        "Stop the server, remove `auto.cnf` from the data directory, and rebuild again.",
+    ),
+    host(
+        "target.server_died",
+        "The target's host answers, but its server has not been running for a minute.",
+        "The copy is in place. The outcome shows the current state.",
+        "Check the server's error log. Then resume the rebuild, or roll back to the old data.",
+    ),
+    host(
+        "copy.worthless",
+        "The server or host stopped while durability settings were relaxed. The copy may lack data.",
+        "The copy must not be used, even if a server runs on it. The outcome says where the old data is.",
+        "Rebuild again, or roll back. This copy can't be resumed. `DBOPS_RELAX_DURABILITY=0` turns relaxed settings off. "
+        "See catch-up.md.",
+    ),
+    host(
+        "relaxed.not_back",
+        "A setting that dbops relaxed could not be restored to its earlier value.",
+        "The target runs on the new data with relaxed settings. The clean-up tries again.",
+        "Restart the target's server, or set the variable manually.",
+    ),
+)
+
+_REPLICATION = (
+    host(
+        "replication.error",
+        "Replication stopped with an error, or is not set up.",
+        "The target runs on the new data, read-only, and does not replicate. The outcome says where the old data is.",
+        "Fix the error, then resume or rebuild again. 1236: keep binary logs longer. 1045: correct the replication account. "
+        "1062 or 1032 right after a copy: please report it.",
+    ),
+    host(
+        "repoint.not_primary",
+        "The planned primary is no longer the primary. This usually follows a failover.",
+        "The target serves and replicates from the source.",
+        "Correct the roles in the inventory and wait for a probe. Then resume the rebuild: it uses the current primary.",
+    ),
+    host(
+        "repoint.no_common_point",
+        "Target and source did not reach a common position while the source was paused, in ten tries.",
+        "The target serves and replicates from the source, which replicates as before.",
+        "Check why the target falls behind, or what writes to the source or rotates its binary log. Then resume the rebuild.",
+    ),
+    host(
+        "repoint.errant",
+        "The copy and the source contain transactions that the primary does not have.",
+        "The target serves, read-only, and replicates from the source. The outcome says where the old data is.",
+        "Find out where these transactions come from before you repoint. Rebuild the source as well.",
+    ),
+    host(
+        "verify.lag",
+        "The replica did not stay within the lag limit.",
+        "The replica serves and replicates from the primary. Its old data is kept.",
+        "Find out why the replica falls behind. The copy is complete, so nothing needs to be copied again.",
+    ),
+    host(
+        "verify.identity",
+        "At the end, the target had another server ID than planned, or accepted writes.",
+        _NEW_DATA,
+        "Find out what changed it. Correct it manually (`SET GLOBAL read_only = 1`), or rebuild again.",
+    ),
+)
+
+SECTIONS = (
+    Section("Resume and roll back", _RESUME),
+    Section("Prepare and start", _START),
+    Section("Replication", _REPLICATION),
+)

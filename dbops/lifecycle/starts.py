@@ -1,0 +1,196 @@
+"""Start queued rebuilds and backup runs: take their holds, or write what they wait for."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, OperationalError, transaction
+from django.db.models import Case, F, QuerySet, Value, When
+from django.utils import timezone
+
+from dbops.database.errors import locked, lost_a_race
+from dbops.engine.methods import method_named
+from dbops.engine.schedule.scheduler import JobKind, hold_reason
+from dbops.engine.states import LATE, Approval, Status
+from dbops.lifecycle.events import announce_many_later, log_event, log_events, revision_update
+from dbops.lifecycle.leases import audit_move
+from dbops.models import BackupRun, Hold, Instance, Rebuild
+
+REASON_CHARACTERS: int = Rebuild._meta.get_field("waiting_for").max_length or 0
+#: Rows of one statement: databases limit its length.
+BATCH_ROWS = 400
+
+
+class _ConditionUnmet(Exception):
+    """What it must wait for came up after the decision to start it."""
+
+
+class NotQueued(Exception):
+    """Somebody else started or ended it meanwhile."""
+
+
+def held() -> dict[int, str]:
+    """Return in words who holds an instance, by the instance's primary key. One query."""
+    rows = Hold.objects.values_list("instance_id", "instance__name", "purpose", "rebuild_id", "backup_run_id")
+    return {
+        instance: hold_reason(name, JobKind.BACKUP if run else JobKind.REBUILD, run or rebuild or 0, purpose)
+        for instance, name, purpose, rebuild, run in rows.order_by()
+    }
+
+
+def claims_of(row: Rebuild | BackupRun) -> list[tuple[Instance, str]]:
+    """Return the instances that a rebuild or a managed backup run holds from its start, each with its purpose.
+
+    A branch of one read does not hold its source: whoever reads does, and passes it on (``joining``).
+    """
+    if isinstance(row, BackupRun):
+        return [(row.instance, "backup")]
+    holds_source = method_named(row.method).reads_source and row.leader_id is None
+    claims = [(row.source, "source")] if holds_source else []
+    return [*claims, (row.target, "target")]
+
+
+def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str:
+    """Take the holds and make a queued rebuild or backup run run. Return ``""``, or in words what it waits for.
+
+    The row comes first, so that of two that start it the second waits for the first; then the holds, always in the same
+    order, so that two that want the same two instances do not wait for each other.
+
+    Args:
+        gate: says in words what it must wait for besides holds, ``""`` for nothing. It is asked in the transaction that starts the
+            row, after the holds are taken: what was decided upon may be some seconds old.
+    """
+    now = timezone.now()
+    claims = sorted(claims_of(row), key=lambda claim: claim[0].pk)
+    owner = {"rebuild": row} if isinstance(row, Rebuild) else {"backup_run": row}
+    try:
+        with transaction.atomic():
+            moved = _startable(row).update(
+                status=Status.RUNNING,
+                run_token=secrets.token_hex(16),
+                started_at=now,
+                next_tick_at=now,
+                waiting_for="",
+                revision=F("revision") + 1,
+                **_known_at_start(row, now),
+            )
+            if not moved:
+                raise NotQueued
+            Hold.objects.bulk_create(
+                Hold(instance=instance, purpose=purpose, taken_at=now, **owner) for instance, purpose in claims
+            )
+            if reason := gate() or _reader_is_away(row):
+                raise _ConditionUnmet(reason)
+            log_event(row, _started(row, now))
+            audit_move(row, "started", **_audited_start(row))
+    except _ConditionUnmet as closed:
+        return wait(row, str(closed))
+    except IntegrityError:
+        return _wait_for_holds(row)
+    except OperationalError as error:
+        if not lost_a_race(error):
+            raise
+        return _wait_for_holds(row)
+    except NotQueued:
+        if isinstance(row, Rebuild) and _waits_for_approval(row):
+            return wait(row, gate() or "another operator must approve it")
+        return "it is no longer queued"
+    revision_update(row)
+    return ""
+
+
+def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupRun]:
+    """Return the row where it may start. A gate says in words that it waits for approval; this holds where nobody asked the gate."""
+    if isinstance(row, Rebuild):
+        # whether it reads by itself decides what it holds: it may have joined another since the row was read
+        queued = locked(Rebuild, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None, leader=row.leader_id)
+        return queued.exclude(approval=Approval.WAITING)
+    return locked(BackupRun, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None)
+
+
+def _reader_is_away(row: Rebuild | BackupRun) -> str:
+    """Say so where the one who reads for this one has ended since it was decided to start it: nobody would hold the source."""
+    if not isinstance(row, Rebuild) or row.leader_id is None:
+        return ""
+    runs = Rebuild.objects.filter(pk=row.leader_id, status=Status.RUNNING, pending_status="").exists()
+    return "" if runs else f"it starts together with rebuild {row.leader_id}"
+
+
+def _waits_for_approval(rebuild: Rebuild) -> bool:
+    return Rebuild.objects.filter(pk=rebuild.pk, status=Status.QUEUED, approval=Approval.WAITING).exists()
+
+
+def _started(row: Rebuild | BackupRun, now: datetime) -> str:
+    if isinstance(row, BackupRun):
+        late = (now - row.due_at).total_seconds() if is_late(row, now) and row.due_at else 0
+        return f"Started, {late:.0f} s after it was due." if late else "Started."
+    after = row.start_after_run
+    return f"Started, as backup run {after.pk} has ended: {after.status}." if after else "Started."
+
+
+def _audited_start(row: Rebuild | BackupRun) -> dict[str, Any]:
+    if isinstance(row, BackupRun):
+        return {"schedule": row.schedule.name if row.schedule else ""}
+    return {"source": row.source.name, "method": row.method, "fingerprint": row.plan_fingerprint}
+
+
+def _known_at_start(row: Rebuild | BackupRun, now: datetime) -> dict[str, Any]:
+    if isinstance(row, BackupRun) and is_late(row, now):
+        return {"flags": sorted({*row.flags, LATE})}
+    return {}
+
+
+def is_late(run: BackupRun, now: datetime) -> bool:
+    """Tell whether a run that starts now starts later after its due time than its schedule bears."""
+    if run.due_at is None or run.schedule is None:
+        return False
+    return (now - run.due_at).total_seconds() > run.schedule.late_after_seconds
+
+
+def _wait_for_holds(row: Rebuild | BackupRun) -> str:
+    holds = held()
+    reasons = [holds[instance.pk] for instance, _ in claims_of(row) if instance.pk in holds]
+    return wait(row, "; ".join(reasons) or "the holds were taken a moment ago")
+
+
+def wait(row: Rebuild | BackupRun, reason: str) -> str:
+    """Note what something queued waits for, and tell it once for each reason. Return the reason."""
+    reason = reason[:REASON_CHARACTERS]
+    if reason != row.waiting_for:
+        write_waits(type(row), {row.pk: (row.waiting_for, reason)})
+    return reason
+
+
+def write_waits(model: type[Rebuild] | type[BackupRun], changes: Mapping[int, tuple[str, str]]) -> None:
+    """Note what many wait for, and tell each reason once: some statements for hundreds of rows.
+
+    Args:
+        model: whose rows.
+        changes: primary key to the reason that was read with the row, and the new one. It replaces only that: of several who
+            look at once, an older view changes nothing.
+    """
+    keys = sorted(changes)
+    for first in range(0, len(keys), BATCH_ROWS):
+        batch = {key: changes[key] for key in keys[first : first + BATCH_ROWS]}
+        with transaction.atomic():
+            # locked by primary key alone, for the reason of `locked`
+            rows: QuerySet[Any] = model._default_manager.filter(pk__in=batch).order_by("pk").select_for_update()
+            found = rows.values_list("pk", "status", "waiting_for", "revision")
+            queued = [row for row in found if row[1] == Status.QUEUED]
+            news = {pk: revision + 1 for pk, _, told, revision in queued if told == batch[pk][0]}
+            _write_batch(model, {pk: batch[pk][1] for pk in news})
+            if model is Rebuild:
+                announce_many_later(news.items())
+
+
+def _write_batch(model: type[Rebuild] | type[BackupRun], reasons: Mapping[int, str]) -> None:
+    if not reasons:
+        return
+    by_reason: dict[str, list[int]] = {}
+    for pk, reason in reasons.items():
+        by_reason.setdefault(reason, []).append(pk)
+    new = Case(*(When(pk__in=keys, then=Value(reason)) for reason, keys in by_reason.items()))
+    rows: QuerySet[Any] = model._default_manager.filter(pk__in=reasons)
+    rows.update(waiting_for=new, revision=F("revision") + 1)
+    log_events(model, {pk: f"Waiting: {reason}." for pk, reason in reasons.items()})
