@@ -1,5 +1,5 @@
-# One image for every process: docker-compose.yml says which. Neither a database server nor an SSH client is in it, as dbops
-# speaks both protocols itself and the backup streams from host to host.
+# One image for every process; docker-compose.yml selects the process. The image contains no database server and no SSH
+# client: dbops implements both protocols, and backups stream from host to host.
 FROM python:3.11-slim-bookworm
 
 RUN apt-get update \

@@ -1,4 +1,4 @@
-"""The app's name, and the checks that it adds to Django's."""
+"""Configuration of the Django app, with its database checks."""
 
 from django.apps import AppConfig
 from django.core.checks import Tags, register

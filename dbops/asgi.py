@@ -1,4 +1,4 @@
-"""The web process's entry point."""
+"""Entry point of the web process."""
 
 import gc
 import os
@@ -12,17 +12,17 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
 pages = get_asgi_application()
 
-#: What the address of an event stream ends in.
+#: Suffix of an event stream's path.
 STREAM_ENDING = "/events/"
-#: The threads in which streams are begun: each reads the session and the table for some milliseconds, and then never again.
+#: Threads that start streams: each start reads session and table for some milliseconds.
 _threads = cycle([ThreadPoolExecutor(1, thread_name_prefix=f"streams-{number}") for number in range(4)])
 
 
 async def application(scope: Any, receive: Any, send: Any) -> None:
-    """Answer one request; those for event streams share a few threads.
+    """Answer one request; event streams share a few threads.
 
-    Django gives each request a thread that lives as long as the request does. A stream is open for minutes and needs one for
-    milliseconds: a thousand of them were a thousand idle threads (measured: 230 of 320 kB a connection).
+    Django gives each request its own thread. A stream is open for minutes but needs its thread for milliseconds, so a
+    thousand streams would mean a thousand idle threads (measured: 230 of 320 kB per connection).
     """
     if scope["type"] == "http" and scope["path"].endswith(STREAM_ENDING):
         async with ThreadSensitiveContext(executor=next(_threads)):
@@ -31,5 +31,5 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
         await pages(scope, receive, send)
 
 
-# What was loaded until here lives as long as the process: a collection while a large page is made need not go through it.
+# Objects loaded so far live as long as the process: exclude them from garbage collection.
 gc.freeze()

@@ -1,7 +1,7 @@
-"""Celery: the queue carries an id as a wake-up hint, never state.
+"""Celery app. Messages carry an id as a wake-up hint, never state.
 
-Early acknowledgement, prefetch 1, no result backend; ticks are far shorter than the visibility timeout (measured: one long
-``acks_late`` task was run twice in 43 of 64; short ticks 96 of 96 exactly once).
+Early acknowledgment, prefetch 1, no result backend. Ticks are much shorter than the visibility timeout (measured: a long
+``acks_late`` task ran twice in 43 of 64 cases; short ticks ran exactly once in 96 of 96).
 """
 
 import os
@@ -9,7 +9,7 @@ import os
 from celery import Celery
 from kombu.transport import TRANSPORT_ALIASES
 
-# By alias, so that addresses (and their TLS) stay what they are.
+# Replace the transport by alias, so that broker URLs and their TLS options do not change.
 TRANSPORT_ALIASES.update(redis="dbops.messaging.broker:HintTransport", rediss="dbops.messaging.broker:HintTransport")
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")

@@ -13,7 +13,7 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 
 
 def env_bool(name: str, default: bool) -> bool:
-    """Return a variable that may be only 0 or 1, so that a typing error never turns something on."""
+    """Return a 0/1 variable as a boolean. Other values are errors, so that a typo never enables anything."""
     value = os.environ.get(name, "1" if default else "0")
     if value not in ("0", "1"):
         raise ValueError(f"{name} must be 0 or 1, not {value!r}")
@@ -35,7 +35,7 @@ SECRET_KEY = read_or_make(
     file=Path(os.environ.get("DBOPS_SECRET_KEY_FILE", STATE_DIR / "secret.key")),
     make=make_signing_key,
 )
-# Several keys, separated by commas: the first encrypts, all decrypt (rotation).
+# Comma-separated keys for rotation: the first encrypts, all decrypt.
 ENCRYPTION_KEYS = read_or_make(
     variable="DBOPS_ENCRYPTION_KEY",
     file=Path(os.environ.get("DBOPS_ENCRYPTION_KEY_FILE", STATE_DIR / "encryption.key")),
@@ -135,7 +135,7 @@ USE_TZ = True
 STATIC_URL = "/static/"
 STATIC_ROOT = STATE_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-# What was not collected yet is served from where it lies, uncompressed: tests and developers need no step before.
+# Without collected files, serve the originals uncompressed, so that tests and developers need no extra step.
 WHITENOISE_USE_FINDERS = True
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
@@ -145,19 +145,19 @@ MESSAGE_TAGS = {40: "danger"}
 
 REDIS_URL = os.environ.get("DBOPS_REDIS_URL", "redis://127.0.0.1:6379/0")
 
-# The sample: generated history in a database of its own, and nothing that changes it. `manage.py sample` fills it.
+# The sample: generated history in its own read-only database, filled by `manage.py sample`.
 SAMPLE = env_bool("DBOPS_SAMPLE", False)
-# Where a sample is shown beside this dashboard; empty where nowhere.
+# Address of the sample beside this dashboard; empty: none.
 SAMPLE_URL = os.environ.get("DBOPS_SAMPLE_URL", "")
 if SAMPLE:
-    # Cookies know no port: the sample beside the real dashboard would log people out there.
+    # Cookies ignore the port: with the same names, the sample would log people out of the real dashboard.
     SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = "sample_sessionid", "sample_csrftoken"
 
-# How the product behaves; times in seconds.
+# Behavior of dbops; times in seconds.
 PROBE_INTERVAL_SECONDS = env_int("DBOPS_PROBE_INTERVAL_SECONDS", 15)
 FACTS_MAX_AGE_SECONDS = env_int("DBOPS_FACTS_MAX_AGE_SECONDS", 60)
 if SAMPLE:
-    # Nobody probes it: what was last seen of its servers holds for as long as it is shown.
+    # The sample has no probes, so its facts never become outdated.
     PROBE_INTERVAL_SECONDS = FACTS_MAX_AGE_SECONDS = 10 * 366 * 86400
 TICK_SECONDS = env_int("DBOPS_TICK_SECONDS", 15)
 LEASE_SECONDS = env_int("DBOPS_LEASE_SECONDS", 20)
@@ -177,20 +177,20 @@ STALL_UNPACK_SECONDS = env_int("DBOPS_STALL_UNPACK_SECONDS", 1800)
 STALL_PREPARE_SECONDS = env_int("DBOPS_STALL_PREPARE_SECONDS", 3600)
 STALL_CATCH_UP_SECONDS = env_int("DBOPS_STALL_CATCH_UP_SECONDS", 300)
 
-# One read of a source for several targets: how long it is waited for those who still stop their server, after how long one that
-# takes no byte is dropped, and how far one may be behind another (memory of the source's host).
+# Shared reads: how long the leader waits for followers that still stop their server, when a target that accepts no
+# bytes is dropped, and how far targets can be apart (uses memory of the source's host).
 SHARED_READ_WAIT_SECONDS = env_int("DBOPS_SHARED_READ_WAIT_SECONDS", 900)
 SHARED_READ_STALL_SECONDS = env_int("DBOPS_SHARED_READ_STALL_SECONDS", 120)
 SHARED_READ_BUFFER_BYTES = env_int("DBOPS_SHARED_READ_BUFFER_BYTES", 64 * 1024**2)
 
-# The stream is slowed down by itself while source or primary take longer than so many milliseconds to log us in and answer (0: never).
+# Throttle the stream while a login and query on source or primary takes longer than this many milliseconds (0: never).
 AUTO_THROTTLE_LATENCY_MS = float(os.environ.get("DBOPS_AUTO_THROTTLE_LATENCY_MS", "") or 0)
 
-# Streams between hosts: after how long they are measured again by themselves, for each source of backups and each replica (0: never).
+# Interval of automatic stream tests between each backup source and each replica (0: never).
 LINK_TEST_INTERVAL_SECONDS = env_int("DBOPS_LINK_TEST_INTERVAL_SECONDS", 30 * 86400)
 
-# Proofs of backups: how often the newest of each source is restored and read (0: never by itself), after how long the last
-# good proof counts as too old, on how many cores, and where; empty means beside the backup.
+# Restore tests: interval of automatic tests of each source's newest backup (0: never), when the last successful test
+# is too old, processor cores, and folder (empty: beside the backup).
 RESTORE_TEST_INTERVAL_SECONDS = env_int("DBOPS_RESTORE_TEST_INTERVAL_SECONDS", 7 * 86400)
 RESTORE_TEST_OLD_AFTER_SECONDS = env_int(
     "DBOPS_RESTORE_TEST_OLD_AFTER_SECONDS", 2 * RESTORE_TEST_INTERVAL_SECONDS or 14 * 86400
@@ -198,10 +198,10 @@ RESTORE_TEST_OLD_AFTER_SECONDS = env_int(
 RESTORE_TEST_CORES = env_int("DBOPS_RESTORE_TEST_CORES", 2)
 RESTORE_TEST_DIRECTORY = os.environ.get("DBOPS_RESTORE_TEST_DIRECTORY", "")
 
-# A cluster that lost something should be whole again within this time: availability counts the hours of the week that break it.
+# Target time to restore full redundancy; availability marks the hours of the week that would miss it.
 REDUNDANCY_GOAL_SECONDS = env_int("DBOPS_REDUNDANCY_GOAL_SECONDS", 4 * 3600)
 
-# The weekly report on availability: nothing is sent where nobody is to get it.
+# Weekly availability report; without recipients, none is sent.
 REPORT_RECIPIENTS = env_list("DBOPS_REPORT_RECIPIENTS")
 REPORT_FROM = os.environ.get("DBOPS_REPORT_FROM", "dbops@localhost")
 EMAIL_HOST = os.environ.get("DBOPS_EMAIL_HOST", "localhost")
@@ -211,14 +211,14 @@ EMAIL_HOST_PASSWORD = read_if_there(variable="DBOPS_EMAIL_PASSWORD", file=STATE_
 EMAIL_USE_TLS = env_bool("DBOPS_EMAIL_TLS", False)
 EMAIL_TIMEOUT = 10
 
-# Where the head of the audit log is kept besides: what is empty is not used.
+# Additional destinations of the audit log's head; empty: not used.
 AUDIT_HEAD_SECONDS = env_int("DBOPS_AUDIT_HEAD_SECONDS", 3600)
 AUDIT_HEAD_FILE = os.environ.get("DBOPS_AUDIT_HEAD_FILE", "")
 AUDIT_HEAD_SYSLOG = os.environ.get("DBOPS_AUDIT_HEAD_SYSLOG", "")
 
 # Celery: the queue carries an id as a wake-up hint, never state (see ``dbops.celery``).
 CELERY_BROKER_URL = REDIS_URL
-# Without socket timeouts a frozen Redis blocks a publish for as long as it is frozen (measured: 20.0 s of 20).
+# Without socket timeouts, a frozen Redis blocks publishing until it recovers (measured: 20.0 s of 20).
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,
     "socket_timeout": 5,
@@ -254,7 +254,7 @@ CELERY_TASK_ROUTES = {f"dbops.worker.tasks.{name}": {"queue": "probes"} for name
 CELERY_TIMEZONE = "UTC"
 CELERY_ENABLE_UTC = True
 CELERY_BEAT_SCHEDULER = "dbops.worker.heartbeats:ReportingScheduler"
-# An expired hint is dropped: the table, not the broker, says what is due.
+# Drop expired hints: the table, not the broker, decides what is due.
 CELERY_BEAT_SCHEDULE = {
     "reconcile": {"task": "dbops.worker.tasks.reconcile", "schedule": 2.0, "options": {"expires": 5}},
     "backups": {"task": "dbops.worker.tasks.watch_backups", "schedule": 30.0, "options": {"expires": 25}},
@@ -278,7 +278,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    # A calendar's token stands in its address, and the web server writes addresses.
+    # A calendar's URL contains its token, and the web server logs URLs.
     "filters": {"without_tokens": {"()": "dbops.security.redaction.WithoutTokens"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
     "root": {"handlers": ["console"], "level": "INFO"},

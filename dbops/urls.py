@@ -1,4 +1,4 @@
-"""Every URL of the product."""
+"""All URLs of dbops."""
 
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path, register_converter

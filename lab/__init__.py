@@ -1,6 +1,6 @@
-"""A real data centre on one machine: hosts with their own address, sshd and MySQL or MariaDB server.
+"""A data center on one machine: hosts with their own address, sshd and MySQL or MariaDB server.
 
-Independent of ``dbops``: the dashboard learns of a lab only by importing its ``fleet.yaml``, as it would a real fleet.
+Independent of ``dbops``: the dashboard imports a lab's ``fleet.yaml`` like that of a real fleet.
 """
 
 from lab.errors import LabError

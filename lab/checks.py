@@ -1,4 +1,4 @@
-"""What is looked at before anything starts: programs, free space, free ports, a way in for the server's user."""
+"""Check programs, disk space, ports and folder permissions before anything starts."""
 
 import os
 import pwd
@@ -12,7 +12,7 @@ from lab.errors import LabError
 from lab.processes import command_line
 from lab.settings import MIB, Settings
 
-#: programs of a fresh installation that a user's own PATH often lacks
+#: directories that a user's PATH often lacks
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SERVER_USER = "mysql"
 LISTEN_STATE = "0A"
@@ -27,14 +27,14 @@ def current_user() -> str:
 
 
 def server_user() -> str:
-    """Return the user that servers run as: ``mysql`` when started by root, so that ownership is a real step."""
+    """Return the servers' user: ``mysql`` if started by root, so that ownership matters as on a real host."""
     if not is_root():
         return current_user()
     try:
         pwd.getpwnam(SERVER_USER)
     except KeyError:
         raise LabError(
-            f"there is no user {SERVER_USER}; as root: "
+            f"there is no user {SERVER_USER}. Run as root: "
             f"useradd --system --no-create-home --shell /usr/sbin/nologin {SERVER_USER}"
         ) from None
     return SERVER_USER
@@ -49,7 +49,7 @@ def find_program(name: str) -> str | None:
 
 
 def need_programs(packages: dict[str, str]) -> dict[str, str]:
-    """Return program name to absolute path; ``LabError`` names every missing one with its Debian package."""
+    """Return program name to absolute path. ``LabError`` lists all missing programs with their Debian packages."""
     found = {name: find_program(name) for name in packages}
     missing = [f"{name} (package {packages[name]})" for name, path in found.items() if path is None]
     if missing:
@@ -58,7 +58,7 @@ def need_programs(packages: dict[str, str]) -> dict[str, str]:
 
 
 def bytes_needed(settings: Settings) -> int:
-    """Return what a lab takes on disk: each host's data and redo, one data directory kept aside, binary logs."""
+    """Return a lab's disk usage: data and redo of each host, one kept data directory, binary logs."""
     hosts = 1 + settings.backups + settings.replicas
     return hosts * (settings.size_bytes * 5 // 4 + settings.redo_bytes + 128 * MIB) + settings.size_bytes + 512 * MIB
 
@@ -70,52 +70,54 @@ def check_space(folder: Path, needed_bytes: int) -> None:
     free = shutil.disk_usage(existing).free
     if free < needed_bytes:
         raise LabError(
-            f"{existing} has {free // MIB} MiB free and the lab needs about {needed_bytes // MIB} MiB: "
-            "choose a smaller --size or another --folder"
+            f"{existing} has {free // MIB} MiB free, but the lab needs about {needed_bytes // MIB} MiB. "
+            "Choose a smaller --size or another --folder"
         )
 
 
 def check_reachable(folder: Path, user: str) -> None:
-    """Refuse a folder below a directory that the servers' user may not pass, such as ``/root``."""
+    """Refuse a folder inside a directory that the servers' user cannot traverse, such as ``/root``."""
     if user == current_user():
         return
     for directory in folder.parents:
         if directory.exists() and not directory.stat().st_mode & stat.S_IXOTH:
-            raise LabError(f"user {user} may not pass {directory}: choose another --folder, or chmod o+x {directory}")
+            raise LabError(
+                f"user {user} cannot traverse {directory}. Choose another --folder, or chmod o+x {directory}"
+            )
 
 
 def check_ports(wanted: Iterable[tuple[str, int]]) -> None:
-    """Refuse when one of the (address, port) pairs is taken, and say by whom."""
+    """Refuse if one of the (address, port) pairs is in use, and name the process."""
     taken = [(address, port) for address, port in wanted if not is_free(address, port)]
     if taken:
-        said = "; ".join(f"{address}:{port} is taken by {who_listens(address, port)}" for address, port in taken)
-        raise LabError(f"{said}. Nothing was started. Choose another --network, or end that program")
+        said = "; ".join(f"{address}:{port} is in use by {who_listens(address, port)}" for address, port in taken)
+        raise LabError(f"{said}. Nothing was started. Choose another --network, or stop that program")
 
 
 def is_free(address: str, port: int) -> bool:
     with socket.socket() as probe:
-        # as the servers do: a connection of the last run that is still in TIME_WAIT is no obstacle
+        # like the servers: a connection in TIME_WAIT does not block the port
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((address, port))
         except PermissionError:
-            raise LabError(f"port {port} may be opened by root alone") from None
+            raise LabError(f"only root can open port {port}") from None
         except OSError:
             return False
     return True
 
 
 def who_listens(address: str, port: int) -> str:
-    """Return ``process 123 (command line)`` of the program that listens there, as far as it may be known."""
+    """Return the listening program as ``process 123 (command line)``, as far as permissions allow."""
     inodes = listening_inodes(address, port)
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and inodes & open_sockets(entry):
             return f"process {entry.name} ({command_line(int(entry.name)) or 'unknown'})"
-    return "a process of another user" if inodes else "a connection that is open or not yet forgotten"
+    return "a process of another user" if inodes else "an open or recently closed connection"
 
 
 def listening_inodes(address: str, port: int) -> set[str]:
-    """Return the inodes of listening sockets that cover the address: its own, and those on all addresses."""
+    """Return the inodes of sockets that listen on this address or on all addresses."""
     packed = socket.inet_aton(address)[::-1].hex().upper()
     covering = {packed, "0" * 8, "0" * 32, "0000000000000000FFFF0000" + packed}
     found = set()

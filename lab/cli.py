@@ -1,4 +1,4 @@
-"""The command line: ``lab up``, ``status``, ``load``, ``break``, ``down``, ``destroy``."""
+"""Command line: ``lab up``, ``status``, ``load``, ``break``, ``down``, ``destroy``."""
 
 import argparse
 import json
@@ -15,7 +15,7 @@ from lab.lab import Lab
 from lab.settings import DEFAULT_PARENT, parse_size, read_marker, settings_of
 from lab.status import as_table
 
-#: options of ``up`` that are settings of the lab, by their names in ``Settings``
+#: options of ``up`` that are settings of the lab, by name in ``Settings``
 UP_SETTINGS = (
     "network",
     "first",
@@ -42,9 +42,9 @@ def size(text: str) -> int:
 
 def parser() -> argparse.ArgumentParser:
     place = argparse.ArgumentParser(add_help=False)
-    place.add_argument("--name", help="the lab's name, which is also its cluster's (default demo)")
-    place.add_argument("--folder", type=Path, help=f"where it lives (default {DEFAULT_PARENT}/NAME)")
-    main_parser = argparse.ArgumentParser(prog="lab", description="A real data centre on one machine.")
+    place.add_argument("--name", help="name of the lab and of its cluster (default demo)")
+    place.add_argument("--folder", type=Path, help=f"folder of the lab (default {DEFAULT_PARENT}/NAME)")
+    main_parser = argparse.ArgumentParser(prog="lab", description="A data center on one machine.")
     verbs = main_parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     add_up(verbs.add_parser("up", parents=[place], help="build the lab, or start it again"))
     shown = verbs.add_parser("status", parents=[place], help="show hosts, servers and replication")
@@ -53,32 +53,32 @@ def parser() -> argparse.ArgumentParser:
     broken = verbs.add_parser("break", parents=[place], help="break a host")
     broken.add_argument("host")
     broken.add_argument("--how", choices=list(WAYS), default="wipe", help="default wipe")
-    broken.add_argument("--force", action="store_true", help="also a primary or a backup")
-    verbs.add_parser("down", parents=[place], help="stop everything, keep the data")
+    broken.add_argument("--force", action="store_true", help="also break a primary or a backup")
+    verbs.add_parser("down", parents=[place], help="stop everything and keep the data")
     verbs.add_parser("destroy", parents=[place], help="stop everything and remove the folder")
     return main_parser
 
 
 def add_up(up: argparse.ArgumentParser) -> None:
-    # no defaults here: what is not given is taken from the lab that is there
+    # no defaults here: missing options come from the existing lab
     up.add_argument("--size", dest="size_bytes", type=size, help="data on each host (default 1G)")
     up.add_argument("--replicas", type=int, help="default 1")
     up.add_argument("--backups", type=int, help="default 1")
     up.add_argument("--tables", type=int, help="number of tables (default 4)")
-    up.add_argument("--network", help="first three numbers of the addresses (default 127.0.1)")
-    up.add_argument("--first", type=int, help="last number of the primary's address (default 11)")
+    up.add_argument("--network", help="first three octets of the addresses (default 127.0.1)")
+    up.add_argument("--first", type=int, help="last octet of the primary's address (default 11)")
     up.add_argument("--parallel-appliers", type=int, help="applier threads of each replica (default 0)")
     up.add_argument("--flavor", choices=list(FLAVORS), help="default mariadb")
-    up.add_argument("--prefix", help="put before each host's name, for two labs in one fleet")
+    up.add_argument("--prefix", help="prefix of each host's name, for two labs in one fleet")
     up.add_argument("--json", action="store_true", help="print one JSON object at the end")
 
 
 def add_load(load: argparse.ArgumentParser) -> None:
     load.add_argument("action", choices=["start", "stop"])
-    load.add_argument("--tps", type=int, default=DEFAULT_TPS, help=f"transactions a second (default {DEFAULT_TPS})")
+    load.add_argument("--tps", type=int, default=DEFAULT_TPS, help=f"transactions per second (default {DEFAULT_TPS})")
     load.add_argument("--threads", type=int, default=DEFAULT_THREADS, help=f"default {DEFAULT_THREADS}")
     load.add_argument(
-        "--hours", type=float, default=DEFAULT_HOURS, help=f"ends by itself then (default {DEFAULT_HOURS:g})"
+        "--hours", type=float, default=DEFAULT_HOURS, help=f"stop after this many hours (default {DEFAULT_HOURS:g})"
     )
 
 
@@ -88,7 +88,7 @@ def folder_of(arguments: argparse.Namespace) -> Path:
 
 
 def lab_for_up(arguments: argparse.Namespace) -> Lab:
-    """Return the lab that is there with the given settings laid over its own, or a new one."""
+    """Return the existing lab with the given settings applied, or a new one."""
     folder = folder_of(arguments)
     given: dict[str, Any] = {key: value for key in UP_SETTINGS if (value := getattr(arguments, key)) is not None}
     if arguments.name:
@@ -100,7 +100,7 @@ def lab_for_up(arguments: argparse.Namespace) -> Lab:
         changed = [key for key, value in given.items() if known[key] != value]
         if changed:
             said = ", ".join(f"{key} {known[key]}" for key in changed)
-            raise LabError(f"the lab in {folder} was built with {said}: lab destroy, then lab up")
+            raise LabError(f"the lab in {folder} was built with {said}. Run lab destroy, then lab up")
         given = known
     given["size"] = given.pop("size_bytes", "1G")
     return Lab(folder=folder, say=say, **given)
@@ -143,9 +143,9 @@ def act(arguments: argparse.Namespace) -> None:
         print(json.dumps(as_object(lab), indent=2) if arguments.json else table_of(lab))
     elif arguments.verb == "load" and arguments.action == "start":
         pid = lab.load_start(arguments.tps, arguments.threads, arguments.hours)
-        print(f"write load of {arguments.tps} transactions a second: process {pid}")
+        print(f"write load of {arguments.tps} transactions per second: process {pid}")
     elif arguments.verb == "load":
-        print("write load stopped" if lab.load_stop() else "no write load ran")
+        print("write load stopped" if lab.load_stop() else "no write load was running")
     elif arguments.verb == "break":
         print(lab.break_host(arguments.host, arguments.how, force=arguments.force))
     elif arguments.verb == "down":
@@ -157,7 +157,7 @@ def act(arguments: argparse.Namespace) -> None:
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command; the exit status is 1 after an error, which is told on standard error."""
+    """Run one command. Return 1 after an error, which is printed on standard error."""
     arguments = parser().parse_args(argv)
     try:
         act(arguments)
@@ -165,6 +165,6 @@ def main(argv: list[str] | None = None) -> int:
         say(f"lab: {error}")
         return 1
     except KeyboardInterrupt:
-        say("lab: interrupted; `lab down` stops what runs")
+        say("lab: interrupted. Run `lab down` to stop everything")
         return 130
     return 0

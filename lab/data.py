@@ -1,4 +1,4 @@
-"""Filling the primary with data, and the steady write load. Both are sysbench's."""
+"""Fill the primary with data and run a steady write load, both with sysbench."""
 
 import time
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from lab.processes import children, end, is_running, read_pid, run, start_detach
 from lab.secrets import write_private
 from lab.settings import Settings
 
-#: bytes of a row of sysbench's table with its secondary index, measured on 250,000 rows
+#: bytes per row of sysbench's table with its secondary index, measured on 250,000 rows
 ROW_BYTES = 268
 WORKLOAD = "oltp_write_only"
 KEEPER = SCRIPTS / "load.sh"
 DEFAULT_TPS = 100
-#: by then a load that cannot connect has ended
+#: a load that cannot connect exits within this time
 START_CHECK_SECONDS = 0.5
 DEFAULT_THREADS = 4
 DEFAULT_HOURS = 12.0
@@ -28,7 +28,7 @@ def rows_per_table(settings: Settings) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """sysbench against one primary. ``folder`` holds its option file, log and process number."""
+    """sysbench for one primary. ``folder`` contains its option file, log and process number."""
 
     folder: Path
     primary: LabHost
@@ -49,23 +49,23 @@ class Load:
         return self.folder / "load.log"
 
     def fill(self) -> None:
-        """Make the tables and fill them, one thread for each table."""
+        """Create and fill the tables, one thread per table."""
         self.write_options()
         run([*self.command(self.settings.tables), "prepare"], timeout_seconds=24 * 3600)
 
     def start(self, tps: int = DEFAULT_TPS, threads: int = DEFAULT_THREADS, hours: float = DEFAULT_HOURS) -> int:
-        """Start a steady load of ``tps`` transactions a second and return the process number of its keeper.
+        """Start a steady load of ``tps`` transactions per second and return the process number of its keeper.
 
-        It goes on over errors and over restarts of the primary, and ends by itself after ``hours``: binary logs are
-        kept for a day, and at 100 transactions a second each host writes about 13 MiB of them a minute.
+        The load survives errors and restarts of the primary, and stops after ``hours``: binary logs are kept for a
+        day, and at 100 transactions per second each host writes about 13 MiB of them per minute.
         """
         if tps < 1 or threads < 1 or hours <= 0:
             raise LabError("--tps and --threads are at least 1, --hours is more than 0")
         running = self.pid()
         if running is not None:
-            raise LabError(f"the load runs already, as process {running}: lab load stop")
+            raise LabError(f"the load already runs as process {running}. Stop it with lab load stop")
         if self.primary.server_pid() is None:
-            raise LabError(f"{self.primary.name} does not run: lab up")
+            raise LabError(f"{self.primary.name} does not run. Start it with lab up")
         self.write_options()
         keeper = ["sh", str(KEEPER), str(int(hours * 3600))]
         rate = [f"--rate={tps}", "--report-interval=10", "--mysql-ignore-errors=all"]
@@ -74,21 +74,21 @@ class Load:
         time.sleep(START_CHECK_SECONDS)
         if not self.writers():
             self.stop()
-            raise LabError(f"the load ended at once:\n{tail(self.log.read_text(errors='replace'))}")
+            raise LabError(f"the load exited immediately:\n{tail(self.log.read_text(errors='replace'))}")
         return pid
 
     def stop(self) -> bool:
-        """End the load; ``False`` when none ran."""
+        """Stop the load; ``False`` if none was running."""
         writers = self.writers()
         stopped = end(self.pid(), self.mark, what="the load")
-        for writer in writers:  # its keeper ends it, unless that was killed
+        for writer in writers:  # the keeper stops sysbench, unless the keeper was killed
             end(writer, self.mark, what="sysbench")
         self.pid_file.unlink(missing_ok=True)
         return stopped
 
     @property
     def mark(self) -> str:
-        """What the keeper and sysbench of this lab alone have in their command lines."""
+        """Text that only the command lines of this lab's keeper and sysbench contain."""
         return f"--config-file={self.config_file}"
 
     def pid(self) -> int | None:
@@ -100,14 +100,14 @@ class Load:
         return [child for child in children(pid) if is_running(child, self.mark)] if pid is not None else []
 
     def last_report(self) -> str:
-        """Return sysbench's last line of figures, ``""`` before the first one."""
+        """Return sysbench's last report line, ``""`` before the first one."""
         lines = self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
         return next((line for line in reversed(lines) if " tps: " in line), "")
 
     def write_options(self) -> None:
-        """Write sysbench's option file: a password in its arguments could be read by every user of the machine.
+        """Write sysbench's option file: every user of the machine could read a password in the arguments.
 
-        The rest is given as arguments: sysbench 1.0 passes over a workload's own options in the file in silence.
+        The other options are arguments: sysbench 1.0 silently ignores a workload's options in the file.
         """
         write_private(self.config_file, f"db-driver=mysql\nmysql-password={self.account.password}\n")
 

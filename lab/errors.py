@@ -1,5 +1,5 @@
-"""The one error that the lab raises on purpose."""
+"""The lab's error."""
 
 
 class LabError(Exception):
-    """What went wrong, in words for the person at the terminal; nothing else was changed unless it says so."""
+    """A failure, described for the person at the terminal."""

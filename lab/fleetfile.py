@@ -1,4 +1,4 @@
-"""``fleet.yaml``: the lab as a dashboard imports it. The format is described in ``docs/reference/fleet.md``."""
+"""Write ``fleet.yaml``, which a dashboard imports. Format: ``docs/reference/fleet.md``."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,7 +15,7 @@ ACCOUNTS_IN_FILE = ("admin", "replication", "backup")
 
 
 def fleet(cluster: str, hosts: Sequence[LabHost], accounts: Mapping[str, Account], ssh_key: Path) -> dict[str, Any]:
-    """Return the fleet file's content. Each host carries one instance of the same name."""
+    """Return the fleet file's content. Each host has one instance of the same name."""
     return {
         "version": 1,
         "hosts": [host_entry(host, ssh_key) for host in hosts],
@@ -63,6 +63,6 @@ def instance_entry(host: LabHost) -> dict[str, Any]:
 
 
 def write_fleet_file(path: Path, content: Mapping[str, Any]) -> None:
-    """Write the file for its owner alone: it holds passwords."""
-    head = "# Written by `lab up`. Format: docs/reference/fleet.md. It holds passwords.\n"
+    """Write the file, readable only by its owner because it contains passwords."""
+    head = "# Written by `lab up`. Format: docs/reference/fleet.md. It contains passwords.\n"
     write_private(path, head + yaml.safe_dump(dict(content), sort_keys=False, width=1000))

@@ -1,4 +1,4 @@
-"""One host of a lab: an address, an sshd and a server, each with its files in one folder."""
+"""One host of a lab: an address, an sshd and a server, with all files in one folder."""
 
 import os
 import shlex
@@ -15,7 +15,7 @@ from lab.settings import Settings
 from lab.sshd import Sshd
 
 SCRIPTS = Path(__file__).with_name("scripts")
-#: the longest path of a Unix socket on Linux, without its ending zero
+#: maximum path length of a Unix socket on Linux, without the terminating zero
 SOCKET_PATH_LENGTH = 107
 START_SECONDS = 60
 STOP_SECONDS = 120
@@ -41,7 +41,7 @@ class LabHost:
 
     @property
     def server_id(self) -> int:
-        """The address in digits: 127.0.1.13 is 1013, so no two labs of one machine share one."""
+        """Server id from the address: 127.0.1.13 becomes 1013, so ids are unique on the machine."""
         second, third, last = (int(octet) for octet in self.address.split(".")[1:])
         return second * 1_000_000 + third * 1000 + last
 
@@ -104,9 +104,9 @@ class LabHost:
         )
 
     def prepare(self, flavor: Flavor, client_key: str) -> None:
-        """Write everything but the data: folders, ``my.cnf``, ``start``, ``stop`` and sshd's files."""
+        """Write everything except the data: folders, ``my.cnf``, ``start``, ``stop`` and sshd's files."""
         if len(str(self.socket)) > SOCKET_PATH_LENGTH:
-            raise LabError(f"{self.socket} is too long for a socket: choose a shorter --folder")
+            raise LabError(f"{self.socket} is too long for a socket. Choose a shorter --folder")
         plan = self.plan()
         make_folder(self.folder)
         for folder in (self.tmp_dir, self.socket.parent, self.error_log.parent):
@@ -130,7 +130,7 @@ class LabHost:
         write_script(self.stop_script, SCRIPTS / "stop.sh", names)
 
     def link_programs(self, programs: dict[str, str]) -> None:
-        """Let the host's sessions find these programs first."""
+        """Put these programs first on the PATH of the host's sessions."""
         for name, path in programs.items():
             make_folder(self.sshd.programs)
             link = self.sshd.programs / name
@@ -138,35 +138,35 @@ class LabHost:
             link.symlink_to(path)
 
     def make_data_dir(self) -> None:
-        """Make the data directory anew, empty and owned by the server's user."""
+        """Recreate the data directory, empty and owned by the server's user."""
         if self.data_dir.exists():
             shutil.rmtree(self.data_dir)
         make_folder(self.data_dir, owner=server_user(), mode=0o750)
 
     def copy_data_of(self, other: "LabHost", flavor: Flavor) -> None:
-        """Take over the data directory of a host whose server does not run."""
+        """Copy the data directory of a host whose server is stopped."""
         if other.server_pid() is not None:
             raise LabError(f"{other.name} must be stopped before its data is copied")
         self.copy_data(other.data_dir, flavor)
 
     def copy_data(self, source: Path, flavor: Flavor) -> None:
-        """Take over a data directory that no server uses."""
+        """Copy a data directory that no server uses."""
         if self.data_dir.exists():
             shutil.rmtree(self.data_dir)
         copy_data_dir(source, self.data_dir, flavor)
 
     def server_pid(self) -> int | None:
-        """Return the server's process number, ``None`` when it does not run."""
+        """Return the server's process number, ``None`` if it does not run."""
         pid = read_pid(self.pid_file)
         return pid if is_running(pid, self.server_mark) else None
 
     @property
     def server_mark(self) -> str:
-        """What this host's server alone has in its command line."""
+        """Text that only the command line of this host's server contains."""
         return f"--defaults-file={self.config_file}"
 
     def start_server(self, options: Sequence[str] = ()) -> None:
-        """Start the server by the host's own ``start``; ``LabError`` with the end of its log when it does not."""
+        """Start the server with the host's ``start``; on failure, ``LabError`` with the end of its log."""
         try:
             run([str(self.start_script), *options], timeout_seconds=START_SECONDS + 30)
         except LabError as error:
@@ -181,7 +181,7 @@ class LabHost:
         return command_line(pid) if pid is not None else ""
 
     def data_bytes(self) -> int:
-        """Return the disk space that the data directory takes, as ``du`` counts it; 0 where there is none."""
+        """Return the disk usage of the data directory, as ``du`` counts it; 0 if there is none."""
         total = 0
         for folder, _, files in os.walk(self.data_dir):
             for name in files:
@@ -193,7 +193,7 @@ class LabHost:
 
 
 def copy_data_dir(source: Path, copy: Path, flavor: Flavor) -> None:
-    """Copy a data directory without what each server needs of its own; shares blocks where the file system can."""
+    """Copy a data directory without server-specific files; share blocks if the file system supports it."""
     run(["cp", "-a", "--reflink=auto", str(source), str(copy)], timeout_seconds=3600)
     for path in flavor.own_files(copy):
         path.unlink(missing_ok=True)
@@ -212,7 +212,7 @@ def give(path: Path, user: str) -> None:
 
 
 def write_script(path: Path, body: Path, names: dict[str, str | Path]) -> None:
-    """Write an executable: the names with their values, then the text of ``body``."""
+    """Write an executable: variable assignments, then the text of ``body``."""
     values = "".join(f"{name}={shlex.quote(str(value))}\n" for name, value in names.items())
     path.write_text("#!/bin/sh\n" + values + "\n" + body.read_text())
     path.chmod(0o755)

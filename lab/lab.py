@@ -1,4 +1,4 @@
-"""A whole lab: its hosts, their data and what can be done with them."""
+"""A lab: its hosts, their data and operations."""
 
 import fcntl
 import shutil
@@ -29,11 +29,11 @@ FILL_POOL_LIMIT = 1024**3
 
 
 class Lab:
-    """One lab, running or not. Making the object touches nothing; ``up`` builds or resumes.
+    """One lab, running or not. Creating the object changes nothing; ``up`` builds or starts the lab.
 
-    ``network`` holds the first three numbers of the hosts' addresses and ``first`` the last one of the primary's;
-    ``prefix`` is put before each host's name, so that two labs can be in one fleet. ``say`` is told of progress.
-    ``templates`` is a folder of filled data directories: labs of one kind copy one of these instead of filling their own.
+    ``network`` is the first three octets of the hosts' addresses, ``first`` the last octet of the primary's.
+    ``prefix`` precedes each host's name, so that two labs can be in one fleet. ``say`` receives progress messages.
+    ``templates`` is a folder of filled data directories: labs with equal settings copy one instead of filling their own.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Lab:
 
     @classmethod
     def load(cls, folder: Path | str, say: Callable[[str], None] | None = None) -> "Lab":
-        """Return the lab that was built in ``folder``; ``LabError`` where there is none."""
+        """Return the lab in ``folder``; ``LabError`` if there is none."""
         marker = read_marker(Path(folder).absolute())
         if marker is None:
-            raise LabError(f"there is no lab in {folder}: lab up")
+            raise LabError(f"there is no lab in {folder}. Run lab up")
         lab = cls(folder=folder, say=say)
         lab.settings = settings_of(marker)
         return lab
@@ -86,7 +86,7 @@ class Lab:
 
     @cached_property
     def hosts(self) -> list[LabHost]:
-        """All hosts: the primary, the backups, the replicas, with rising addresses."""
+        """All hosts with ascending addresses: primary, backups, replicas."""
         chosen = self.settings
         roles = ["primary"] + ["backup"] * chosen.backups + ["replica"] * chosen.replicas
         hosts = []
@@ -101,11 +101,11 @@ class Lab:
         return self.hosts[0]
 
     def host(self, name: str) -> LabHost:
-        """Return the host; its name may be given with or without the lab's prefix."""
+        """Return the host with this name, with or without the lab's prefix."""
         for host in self.hosts:
             if name in (host.name, host.name.removeprefix(self.settings.prefix)):
                 return host
-        raise LabError(f"this lab has no host {name}; it has: {', '.join(host.name for host in self.hosts)}")
+        raise LabError(f"this lab has no host {name}. Hosts: {', '.join(host.name for host in self.hosts)}")
 
     @property
     def fleet_yaml(self) -> Path:
@@ -113,7 +113,7 @@ class Lab:
 
     @property
     def ssh_key(self) -> Path:
-        """The private key that every host of the lab lets in."""
+        """The private key that every host of the lab accepts."""
         return self.folder / "id_ed25519"
 
     @cached_property
@@ -130,12 +130,12 @@ class Lab:
         return Load(self.folder, self.primary, self.accounts["load"], self.settings, program)
 
     def connect(self, name: str, account: str = "owner", database: str | None = None) -> status.Connection:
-        """Return a connection to a host's server as ``owner`` (may do everything), ``admin``, ``backup`` or another."""
+        """Return a connection to a host's server as ``owner`` (all rights), ``admin``, ``backup`` or another account."""
         return status.connect(self.host(name), self.accounts[account], database)
 
     # --- verbs ----------------------------------------------------------------------------------------------------
     def up(self) -> None:
-        """Build the lab, or start again what was built before. Everything is checked before anything starts."""
+        """Build the lab, or start an existing one, after all checks."""
         built = self.check_existing()
         self.check_before_start(built=built)
         make_folder(self.folder)
@@ -153,7 +153,7 @@ class Lab:
             fleetfile.write_fleet_file(self.fleet_yaml, content)
 
     def status(self) -> list[status.HostStatus]:
-        """Return every host as it is now, read at the same time."""
+        """Return the status of every host, read in parallel."""
         account, flavor = self.accounts["owner"], self.flavor
         with ThreadPoolExecutor(len(self.hosts)) as pool:
             return list(pool.map(lambda host: status.read_status(host, account, flavor), self.hosts))
@@ -172,28 +172,28 @@ class Lab:
             return breaking.break_host(self.host(name), how, force=force)
 
     def down(self) -> None:
-        """End everything the lab started: the load, the replicas and backups, the primary, the sshds."""
+        """Stop everything: the load, the replicas and backups, the primary, the sshds."""
         with self.locked():
             self.stop_all()
 
     def destroy(self) -> None:
-        """End everything and remove the folder, which must hold the lab's own marker."""
+        """Stop everything and remove the folder, which must contain the lab's marker."""
         if read_marker(self.folder) is None:
-            raise LabError(f"{self.folder} holds no lab: nothing was removed")
+            raise LabError(f"{self.folder} contains no lab. Nothing was removed")
         with self.locked():
             self.stop_all()
             shutil.rmtree(self.folder)
 
     # --- steps ----------------------------------------------------------------------------------------------------
     def check_existing(self) -> bool:
-        """Return whether the lab was built before; ``LabError`` when the folder holds anything else."""
+        """Whether the lab was built; ``LabError`` if the folder contains something else."""
         marker = read_marker(self.folder)
         if marker is None:
             if self.folder.exists() and any(self.folder.iterdir()):
-                raise LabError(f"{self.folder} is not empty and holds no lab: choose another --folder")
+                raise LabError(f"{self.folder} is not empty and contains no lab. Choose another --folder")
             return False
         if settings_of(marker) != self.settings:
-            raise LabError(f"the lab in {self.folder} was built with other settings: lab destroy, then lab up")
+            raise LabError(f"the lab in {self.folder} was built with other settings. Run lab destroy, then lab up")
         return bool(marker["built"])
 
     def check_before_start(self, *, built: bool) -> None:
@@ -211,7 +211,7 @@ class Lab:
             list(pool.map(lambda host: host.sshd.start(), self.hosts))
 
     def build_or_stop(self) -> None:
-        """Build, and leave nothing running when that fails or is interrupted."""
+        """Build the lab; on failure or interruption, stop everything."""
         try:
             self.start_sshds()
             self.build()
@@ -221,8 +221,8 @@ class Lab:
             raise
 
     def build(self) -> None:
-        """Fill the primary, give every other host a copy of it, and start replication."""
-        for host in self.hosts:  # what an interrupted build left
+        """Fill the primary, copy its data to the other hosts, and start replication."""
+        for host in self.hosts:  # remains of an interrupted build
             host.stop_server()
         if self.template is None:
             self.fill_primary()
@@ -251,17 +251,17 @@ class Lab:
             list(pool.map(lambda host: host.copy_data(data, self.flavor), hosts))
 
     def copy_template(self, template: Template) -> None:
-        """Give each host the template's data. The first lab of a kind makes the template."""
+        """Copy the template's data to each host. The first lab with these settings creates the template."""
         with template.locked():
             if not template.is_made:
                 self.fill_primary()
                 template.make(self.primary.data_dir, self.accounts_file, self.flavor)
         shutil.copy(template.accounts_file, self.accounts_file)
-        self.__dict__.pop("accounts", None)  # the template's passwords hold
+        self.__dict__.pop("accounts", None)  # the template's passwords apply
         self.copy_to(self.hosts, template.data)
 
     def fill_primary(self) -> None:
-        """Make accounts and data without a binary log, so that it begins where all hosts are equal."""
+        """Create accounts and data without a binary log, which then starts where all hosts are equal."""
         self.say(f"initialising {self.primary.name}")
         self.primary.make_data_dir()
         plan = self.primary.plan()
@@ -275,13 +275,13 @@ class Lab:
         self.primary.stop_server()
 
     def write_first_transaction(self) -> None:
-        """Write something to the binary log: without a first GTID, backups have no position to name."""
+        """Write to the binary log: without a first GTID, backups have no position."""
         with self.connect(self.primary.name) as connection, connection.cursor() as cursor:
             cursor.execute(f"CREATE TABLE {SCHEMA}.lab (name VARCHAR(64) PRIMARY KEY) ENGINE=InnoDB")
             cursor.execute(f"INSERT INTO {SCHEMA}.lab VALUES (%s)", (self.settings.name,))
 
     def resume(self) -> None:
-        """Start what was built before. A host that was broken stays down and is told of."""
+        """Start an existing lab. A broken host stays down and is reported."""
         self.say("starting servers")
         for failure in self.start_servers():
             self.say(f"left down: {failure}")
@@ -301,7 +301,7 @@ class Lab:
                 self.say(f"{host.name}: {error}")
 
     def start_servers(self) -> list[str]:
-        """Start the primary, then the others at the same time; return why one of the others does not start."""
+        """Start the primary, then the others in parallel; return the failures of the others."""
         self.primary.start_server()
 
         def start(host: LabHost) -> str:
@@ -315,7 +315,7 @@ class Lab:
             return [failure for failure in pool.map(start, self.hosts[1:]) if failure]
 
     def wait_for_replication(self, timeout_seconds: float) -> list[str]:
-        """Wait until all running replicas replicate and have the primary's data; return those that do not, and why."""
+        """Wait until all running replicas replicate and have the primary's data; return the others with the reason."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             late = self.late_replicas()
@@ -330,7 +330,7 @@ class Lab:
                 continue
             try:
                 why = self.why_late(host)
-            except pymysql.MySQLError as error:  # its accounts may be gone with its data
+            except pymysql.MySQLError as error:  # the accounts may be lost with the data
                 why = str(error)
             if why:
                 late.append(f"{host.name}: {why}")
@@ -349,7 +349,7 @@ class Lab:
             return "" if cursor.fetchone() else "the first transaction has not arrived"
 
     def stop_all(self) -> None:
-        """End all that runs; goes on past an error and raises the first one at the end."""
+        """Stop everything; continue after an error and raise the first one at the end."""
         replicas: list[Callable[[], object]] = [host.stop_server for host in self.hosts[1:]]
         sshds: list[Callable[[], object]] = [host.sshd.stop for host in self.hosts]
         load: list[Callable[[], object]] = [self.write_load.stop]
@@ -371,12 +371,12 @@ class Lab:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep a second command on the same lab out."""
+        """Prevent a second command on the same lab."""
         if not self.folder.is_dir():
-            raise LabError(f"there is no lab in {self.folder}: lab up")
+            raise LabError(f"there is no lab in {self.folder}. Run lab up")
         with (self.folder / ".lock").open("w") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise LabError(f"another command is at work on the lab in {self.folder}") from None
+                raise LabError(f"another command uses the lab in {self.folder}") from None
             yield

@@ -1,7 +1,7 @@
-"""Running commands, and ending processes that the lab started.
+"""Run commands, and end processes that the lab started.
 
-A process is ended by its recorded number, and only after its command line has shown that the number still belongs to
-it: numbers are reused, names are shared.
+A process is ended by its recorded number, after its command line has confirmed that the number still belongs to it:
+numbers are reused, names are shared.
 """
 
 import os
@@ -17,7 +17,7 @@ POLL_SECONDS = 0.05
 
 
 def run(command: Sequence[str], *, stdin: str = "", timeout_seconds: float = 120) -> str:
-    """Run a command to its end and return its standard output; ``LabError`` with what it said when it fails."""
+    """Run a command and return its standard output; on failure, ``LabError`` with its output."""
     try:
         done = subprocess.run(
             command, check=False, input=stdin, capture_output=True, text=True, timeout=timeout_seconds
@@ -37,9 +37,9 @@ def tail(text: str, lines: int = 20) -> str:
 
 
 def start_detached(command: Sequence[str], log: Path) -> int:
-    """Start a command in its own session, its output in ``log``, and return its process number.
+    """Start a command in its own session with its output in ``log``, and return its process number.
 
-    A shell in between makes it nobody's child here, so a long-lived caller keeps no zombie.
+    An intermediate shell adopts it out of this process, so that a long-lived caller keeps no zombie.
     """
     script = 'log=$1; shift; setsid "$@" </dev/null >"$log" 2>&1 & echo $!'
     return int(run(["sh", "-c", script, "sh", str(log), *command]))
@@ -53,12 +53,12 @@ def read_pid(path: Path) -> int | None:
 
 
 def is_running(pid: int | None, mark: str) -> bool:
-    """Say whether the process lives and has ``mark`` (a path that only it is given) in its command line."""
+    """Whether the process is alive and has ``mark``, a path unique to it, in its command line."""
     return pid is not None and mark in command_line(pid)
 
 
 def command_line(pid: int) -> str:
-    """Return a process's arguments joined by blanks, ``""`` for one that is gone or a zombie."""
+    """Return a process's arguments joined by spaces, ``""`` if it has exited or is a zombie."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
     except OSError:
@@ -66,7 +66,7 @@ def command_line(pid: int) -> str:
 
 
 def children(pid: int) -> list[int]:
-    """Return the process numbers of the direct children."""
+    """Return the process numbers of direct children."""
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -80,7 +80,7 @@ def children(pid: int) -> list[int]:
 
 
 def working_for(folder: Path) -> list[int]:
-    """Return the processes that stand in a folder, or were given something of it as an argument or in the environment."""
+    """Return processes with a folder as working directory, or with a path of it in arguments or environment."""
     mark = f"{folder}/".encode()
     return [pid for pid in _all_pids() if pid != os.getpid() and mark in _traces(pid)]
 
@@ -90,7 +90,7 @@ def _all_pids() -> list[int]:
 
 
 def _traces(pid: int) -> bytes:
-    """What a process shows of itself, ``b""`` for one that is gone, is a zombie, or belongs to somebody else."""
+    """Read a file of /proc; ``b""`` if the process has exited, is a zombie, or belongs to another user."""
     try:
         place = os.fsencode(os.readlink(f"/proc/{pid}/cwd")) + b"/"
         words = Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -100,12 +100,12 @@ def _traces(pid: int) -> bytes:
 
 
 def end(pid: int | None, mark: str, *, what: str, timeout_seconds: float = 30, first: int = signal.SIGTERM) -> bool:
-    """End the process and wait for it; ``False`` when it was not running. ``LabError`` when it stays."""
+    """End the process and wait; ``False`` if it was not running. ``LabError`` if it does not exit."""
     if pid is None or not is_running(pid, mark):
         return False
     send(pid, first)
     if not wait_gone(pid, timeout_seconds):
-        raise LabError(f"{what} (process {pid}) is still there {timeout_seconds:g} seconds after being told to end")
+        raise LabError(f"{what} (process {pid}) did not exit within {timeout_seconds:g} seconds")
     return True
 
 
@@ -115,13 +115,13 @@ def send(pid: int, number: int) -> None:
     except ProcessLookupError:
         pass
     except PermissionError:
-        raise LabError(f"process {pid} belongs to another user: end the lab as the user who started it") from None
+        raise LabError(f"process {pid} belongs to another user. Stop the lab as the user who started it") from None
 
 
 def is_gone(pid: int) -> bool:
-    """Say whether nothing is left of the process: no entry, or a zombie whose last thread has ended.
+    """Whether the process has exited completely: no entry, or a zombie without threads.
 
-    The command line vanishes before files, locks and ports are let go, so it cannot tell.
+    The command line disappears before files, locks and ports are released, so it is no indication.
     """
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -1,4 +1,4 @@
-"""For tests of other packages: a lab that is up for as long as a ``with`` block."""
+"""Run a lab for the duration of a ``with`` block, for tests of other packages."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,11 +12,11 @@ from lab.lab import Lab
 def start_lab(
     tmp_folder: Path | str, network: str = "127.0.2", size: int | str = "32M", replicas: int = 1, **options: Any
 ) -> Iterator[Lab]:
-    """Give a running lab and destroy it at the end. ``options`` are those of ``Lab``.
+    """Yield a running lab and destroy it at the end. ``options`` are those of ``Lab``.
 
-    ``tmp_folder`` must not exist or be empty; the server's user must be able to pass all directories above it, which
-    pytest's own ``tmp_path`` does not allow when root runs the tests: use one below ``/var/tmp``. Each lab that runs
-    at the same time needs a network of its own.
+    ``tmp_folder`` must be missing or empty, and the servers' user must be able to traverse its parents. pytest's
+    ``tmp_path`` does not allow that if root runs the tests: use a folder in ``/var/tmp``. Labs that run at the same
+    time need different networks.
     """
     lab = Lab(options.pop("name", "test"), tmp_folder, network, size=size, replicas=replicas, **options)
     try:

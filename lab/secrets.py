@@ -1,4 +1,4 @@
-"""The lab's accounts with their random passwords, kept between runs, and small private files."""
+"""The lab's accounts with random passwords, kept between runs, and private files."""
 
 import json
 import os
@@ -7,12 +7,12 @@ from pathlib import Path
 
 from lab.flavors.base import Account
 
-#: key to user name; the dashboard is told of admin, replication and backup alone
+#: key to user name; the dashboard gets only admin, replication and backup
 USERS = {"owner": "lab", "admin": "dbops", "replication": "repl", "backup": "backup", "load": "load"}
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that its owner alone may read, and never for a moment anyone else."""
+    """Write a file that only its owner can read, at any moment."""
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -22,7 +22,7 @@ def write_private(path: Path, text: str) -> None:
 
 
 def read_or_make_accounts(path: Path) -> dict[str, Account]:
-    """Return the accounts of ``USERS`` with the passwords of the file, which is written when it is not there."""
+    """Return the accounts of ``USERS`` with the passwords of the file; create the file if missing."""
     if not path.exists():
         write_private(path, json.dumps({key: secrets.token_urlsafe(18) for key in USERS}, indent=2) + "\n")
     passwords = json.loads(path.read_text())

@@ -1,4 +1,4 @@
-"""What a lab is made of, and the file in its folder that remembers it."""
+"""A lab's settings and the file in its folder that stores them."""
 
 import dataclasses
 import json
@@ -20,13 +20,13 @@ def parse_size(text: str) -> int:
     """Return bytes for ``512M``, ``1G``, ``1.5GiB`` or a plain number; ``LabError`` for anything else."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:iB|B)?", text.strip(), re.IGNORECASE)
     if not match:
-        raise LabError(f"{text!r} is not a size; write for example 256M or 1G")
+        raise LabError(f"{text!r} is not a size. Use for example 256M or 1G")
     return int(float(match[1]) * UNITS[match[2].upper()])
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The choices of one lab. They are fixed once it is built: ``up`` refuses others until ``destroy``."""
+    """Settings of one lab, fixed when it is built: ``up`` refuses others until ``destroy``."""
 
     name: str = "demo"
     network: str = "127.0.1"
@@ -43,14 +43,14 @@ class Settings:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,30}", self.name):
-            raise LabError(f"{self.name!r} is no name for a lab: use small letters, digits and hyphens")
+            raise LabError(f"{self.name!r} is not a valid name. Use lowercase letters, digits and hyphens")
         if not re.fullmatch(r"([a-z0-9][a-z0-9-]{0,30})?", self.prefix):
-            raise LabError(f"{self.prefix!r} is no prefix for names: use small letters, digits and hyphens")
+            raise LabError(f"{self.prefix!r} is not a valid prefix. Use lowercase letters, digits and hyphens")
         octets = self.network.split(".")
         if len(octets) != 3 or octets[0] != "127" or not all(o.isdigit() and int(o) < 256 for o in octets):
             raise LabError(f"--network {self.network!r}: give the first three numbers of a loopback network")
         if min(self.replicas, self.backups, self.parallel_appliers) < 0 or self.tables < 1:
-            raise LabError("the number of replicas, backups and appliers cannot be negative, and tables is at least 1")
+            raise LabError("replicas, backups and appliers must be at least 0, tables at least 1")
         if self.first < 1 or self.first + self.backups + self.replicas > 254:
             raise LabError(f"--first {self.first}: the hosts' addresses would not fit into {self.network}.1 to .254")
         if self.size_bytes < MIB:
@@ -58,14 +58,14 @@ class Settings:
 
     @property
     def redo_bytes(self) -> int:
-        """Redo log of each server: room for the writes that come in while a backup of this size runs."""
+        """Redo log size of each server: enough for the writes during a backup of this size."""
         return 96 * MIB if self.size_bytes < 256 * MIB else 256 * MIB if self.size_bytes < 4096 * MIB else 512 * MIB
 
 
 def read_marker(folder: Path) -> dict[str, Any] | None:
-    """Return what the folder's ``lab.json`` holds, ``None`` where there is no lab.
+    """Return the content of the folder's ``lab.json``, ``None`` if there is no lab.
 
-    Raises ``LabError`` for a file of that name which is not a lab's.
+    Raises ``LabError`` if the file is not from a lab.
     """
     path = folder / MARKER_FILE
     if not path.is_file():
@@ -80,7 +80,7 @@ def read_marker(folder: Path) -> dict[str, Any] | None:
 
 
 def write_marker(folder: Path, settings: Settings, *, built: bool) -> None:
-    """Write ``lab.json``; ``built`` says that all hosts have their data."""
+    """Write ``lab.json``; ``built`` means that all hosts have their data."""
     content = {"format": MARKER_FORMAT, "built": built, "settings": dataclasses.asdict(settings)}
     temporary = folder / (MARKER_FILE + ".new")
     temporary.write_text(json.dumps(content, indent=2) + "\n")

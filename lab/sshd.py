@@ -1,4 +1,4 @@
-"""One sshd with its own host key, on its host's address."""
+"""An sshd with its own host key on its host's address."""
 
 import re
 import socket
@@ -15,7 +15,7 @@ START_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Sshd:
-    """``folder`` holds everything of it; ``log`` is where it writes."""
+    """Run one sshd. ``folder`` contains its files; ``log`` is its log file."""
 
     folder: Path
     address: str
@@ -40,16 +40,16 @@ class Sshd:
 
     @property
     def programs(self) -> Path:
-        """Programs that are put here are found by the host's sessions before the machine's own of the same name."""
+        """Directory whose programs the host's sessions find before the machine's programs of the same name."""
         return self.folder / "bin"
 
     @property
     def host_key(self) -> str:
-        """The public host key without its comment, as ``known_hosts`` holds it."""
+        """The public host key without its comment, as in ``known_hosts``."""
         return public_key(self.host_key_file)
 
     def prepare(self, client_key: str) -> None:
-        """Write key and configuration and let the lab's key in. Lines that others added to it stay."""
+        """Write key and configuration, and authorize the lab's key. Keep other authorized keys."""
         make_key(self.host_key_file, f"host {self.folder.name}")
         authorized = self.authorized_keys.read_text() if self.authorized_keys.exists() else ""
         if client_key not in authorized:
@@ -73,23 +73,23 @@ class Sshd:
             "MaxStartups 200",
             "MaxSessions 200",
             "LogLevel VERBOSE",
-            # an ordinary user's session would not find servers in /usr/sbin; with SHLVL above 1 bash passes over the start
-            # files of whoever runs the lab, which are no part of a lab host
+            # a normal user's session would not find servers in /usr/sbin; with SHLVL above 1, bash skips the startup files
+            # of the user who runs the lab, which are not part of a lab host
             f"SetEnv PATH={self.programs}:{search_path()} SHLVL=2",
         ]
-        if ssh_version() >= (9, 8):  # refuses all later connections from an address after a few failed ones
+        if ssh_version() >= (9, 8):  # would refuse all connections from an address after a few failures
             lines.append("PerSourcePenalties no")
         return "\n".join(lines) + "\n"
 
     def pid(self) -> int | None:
-        """Return the process number of the listener, ``None`` when it does not run."""
+        """Return the listener's process number, ``None`` if it does not run."""
         pid = read_pid(self.pid_file)
         return pid if is_running(pid, str(self.config_file)) else None
 
     def start(self) -> None:
         if self.pid() is not None:
             return
-        if is_root():  # where its unprivileged part locks itself in; a machine without a running sshd lacks it
+        if is_root():  # privilege separation directory; missing on a machine without a running sshd
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         program = find_program("sshd")
         if program is None:
@@ -104,7 +104,7 @@ class Sshd:
             time.sleep(0.02)
 
     def stop(self) -> None:
-        """End the listener, then the sessions that it had open: they are its children and would outlive it."""
+        """End the listener, then its open sessions, which would survive it."""
         pid = self.pid()
         sessions = children(pid) if pid is not None else []
         end(pid, str(self.config_file), what=f"sshd of {self.folder.name}")
@@ -124,7 +124,7 @@ class Sshd:
 
 
 def needs_pam() -> bool:
-    """Say whether root's password is locked with ``!``: without PAM, sshd refuses such an account even with a key."""
+    """Whether root's password is locked with ``!``: without PAM, sshd refuses such an account even with a key."""
     if not is_root():
         return False
     for line in Path("/etc/shadow").read_text().splitlines():
@@ -135,7 +135,7 @@ def needs_pam() -> bool:
 
 
 def ssh_version() -> tuple[int, int]:
-    """Return the version of the client, which is released with the server: sshd itself tells its own only since 9.3."""
+    """Return the client's version, which equals the server's: sshd prints its own only since 9.3."""
     match = re.search(r"OpenSSH_(\d+)\.(\d+)", run(["sh", "-c", "ssh -V 2>&1"]))
     return (int(match[1]), int(match[2])) if match else (0, 0)
 

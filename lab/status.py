@@ -1,4 +1,4 @@
-"""What a lab looks like now."""
+"""The current state of a lab."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ CONNECT_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class HostStatus:
-    """One host. Process numbers are ``None`` where nothing runs; ``error`` says why a running server told nothing."""
+    """One host. Process numbers are ``None`` if nothing runs; ``error`` explains why a server did not answer."""
 
     name: str
     role: str
@@ -38,7 +38,7 @@ class HostStatus:
 
 
 def connect(host: LabHost, account: Account, database: str | None = None) -> Connection:
-    """Return a connection over TCP whose rows are dictionaries and whose statements commit by themselves."""
+    """Return a TCP connection with dictionary rows and autocommit."""
     return pymysql.connect(
         host=host.address,
         port=host.port,
@@ -64,7 +64,7 @@ def gtid_of(cursor: pymysql.cursors.DictCursor, flavor: Flavor) -> str:
 
 
 def read_status(host: LabHost, account: Account, flavor: Flavor) -> HostStatus:
-    """Read one host; a server that does not answer is part of the result and no error."""
+    """Read one host; a server that does not answer is part of the result, not an error."""
     base = HostStatus(
         name=host.name,
         role=host.role,
@@ -93,7 +93,7 @@ def read_status(host: LabHost, account: Account, flavor: Flavor) -> HostStatus:
 
 
 def as_table(rows: list[HostStatus], load_pid: int | None, load_line: str) -> str:
-    """Return the status as text for a terminal."""
+    """Format the status for a terminal."""
     table = [("HOST", "ADDRESS", "SSHD", "SERVER", "REPLICATION", "LAG", "DATA", "GTID")]
     table += [
         (

@@ -1,4 +1,4 @@
-"""A filled data directory and the accounts in it, made once and copied by each lab of the same kind."""
+"""A filled data directory with accounts, created once and copied by labs with equal settings."""
 
 import fcntl
 import shutil
@@ -12,7 +12,7 @@ from lab.settings import Settings
 
 
 class Template:
-    """The template of a lab's settings. ``parent`` holds the templates of one checkout and one user."""
+    """The template for a lab's settings. ``parent`` contains the templates of one checkout and user."""
 
     def __init__(self, parent: Path, settings: Settings) -> None:
         self.folder = parent / f"{settings.flavor}-{settings.size_bytes}-{settings.tables}"
@@ -27,20 +27,20 @@ class Template:
 
     @property
     def is_made(self) -> bool:
-        """The accounts are copied last: with them the template is whole."""
+        """Whether the template is complete: the accounts are copied last."""
         return self.accounts_file.exists()
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other processes out while one of them makes the template."""
+        """Lock the template while one process creates it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with (self.folder / ".lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield
 
     def make(self, data: Path, accounts_file: Path, flavor: Flavor) -> None:
-        """Copy the data directory of a server that does not run, and the file with its passwords."""
-        if self.data.exists():  # of a copy that was interrupted
+        """Copy the data directory of a stopped server, and its password file."""
+        if self.data.exists():  # of an interrupted copy
             shutil.rmtree(self.data)
         copy_data_dir(data, self.data, flavor)
         whole = self.accounts_file.with_suffix(".new")

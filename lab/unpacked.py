@@ -1,4 +1,4 @@
-"""Servers of other versions than this machine's own, whose programs lie unpacked in a folder beside the installed ones."""
+"""Find server programs of other versions, unpacked into a folder beside the installed ones."""
 
 import os
 import subprocess
@@ -9,14 +9,14 @@ from pathlib import Path
 from lab.checks import find_program
 from lab.errors import LabError
 
-HOW = "script/test unpacks Debian's packages of them, and says why where they cannot be had"
+HOW = "run script/test, which unpacks Debian's packages or prints why it cannot"
 
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """Programs that ``script/lib/unpack-server.sh`` unpacks into a folder.
+    """Programs that ``script/lib/unpack-server.sh`` unpacked into a folder.
 
-    ``place_variable`` names the environment variable that names another folder; ``paths`` says where each program lies in it, as in
+    ``place_variable`` is the environment variable for another folder; ``paths`` has each program's path in it, as in
     Debian's packages.
     """
 
@@ -26,16 +26,16 @@ class Unpacked:
     paths: Mapping[str, str]
 
     def folder(self) -> Path | None:
-        """Return the folder with the programs, ``None`` where there is none.
+        """Return the folder with the programs, ``None`` if there is none.
 
         Raises:
-            LabError: another user owns it, whose programs are not run.
+            LabError: Another user owns the folder; their programs are not run.
         """
         place = Path(os.environ.get(self.place_variable) or self.default_place)
         if not all((place / path).is_file() for path in self.paths.values()):
             return None
         if place.stat().st_uid not in (0, os.geteuid()):
-            raise LabError(f"{place} belongs to another user: set {self.place_variable} to a folder of your own")
+            raise LabError(f"{place} belongs to another user. Set {self.place_variable} to a folder of your own")
         return place
 
     def programs(self, folder: Path) -> dict[str, str]:
@@ -43,7 +43,7 @@ class Unpacked:
         return {name: str(folder / path) for name, path in self.paths.items()}
 
     def why_not(self) -> str:
-        """Return why none of these programs can be run here, ``""`` where they can."""
+        """Return the reason why these programs cannot run here, ``""`` if they can."""
         try:
             if self.folder():
                 return ""
@@ -82,7 +82,7 @@ MARIADB_11_8 = Unpacked(
 
 
 def installed_mysql() -> str | None:
-    """Return the path of a ``mysqld`` on this machine that is MySQL's; MariaDB's packages install one of that name too."""
+    """Return the path of MySQL's ``mysqld`` on this machine; MariaDB's packages also install one."""
     path = find_program("mysqld")
     if path is None:
         return None
@@ -91,5 +91,5 @@ def installed_mysql() -> str | None:
 
 
 def why_no_mysql() -> str:
-    """Return why no MySQL server can be started here, ``""`` where one can."""
+    """Return the reason why no MySQL server can start here, ``""`` if one can."""
     return "" if installed_mysql() else MYSQL.why_not()

@@ -1,4 +1,4 @@
-"""What Django checks before it makes or changes tables: that the database can hold what dbops writes."""
+"""Django system check of the database's character set and collation."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -12,7 +12,7 @@ HINT = (
 
 
 def check_collation(databases: Iterable[str] | None = None, **_: Any) -> list[Error]:
-    """Refuse a MariaDB database that cuts characters or takes ``replica-1`` for ``Replica-1``: SQLite and PostgreSQL do not."""
+    """Refuse a MariaDB database that truncates characters or ignores case; SQLite and PostgreSQL do neither."""
     errors = []
     for alias in databases or ():
         connection = connections[alias]
@@ -22,8 +22,6 @@ def check_collation(databases: Iterable[str] | None = None, **_: Any) -> list[Er
             cursor.execute("SELECT DATABASE(), @@character_set_database, @@collation_database")
             name, character_set, collation = cursor.fetchone()
         if character_set != "utf8mb4" or not collation.endswith(("_bin", "_cs")):
-            found = (
-                f"The database {name} is {character_set} with {collation}, which does not tell upper from lower case."
-            )
+            found = f"The database {name} uses {character_set} with {collation}, which ignores case or truncates characters."
             errors.append(Error(found, hint=HINT.format(name=name), id="dbops.E001"))
     return errors

@@ -1,4 +1,4 @@
-"""The settings of the dashboard's own database: one address, and what each kind needs to be safe with it."""
+"""Settings of the dashboard's database from its URL, with safe options for each vendor."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ SQLITE, POSTGRESQL, MARIADB = (f"django.db.backends.{name}" for name in ("sqlite
 
 
 def database_settings(url: str, *, wait_seconds: int) -> dict[str, Any]:
-    """Return Django's settings for one database address; options in the address win.
+    """Return Django's settings for a database URL; options in the URL take precedence.
 
     Args:
         url: ``sqlite:///...``, ``postgresql://...`` or ``mysql://...`` (MariaDB).
-        wait_seconds: how long a write waits for another one. A transaction that does nothing for half of that is ended by
-            the server, so that a process that was stopped in the middle of one holds up nobody (SQLite has no such means).
+        wait_seconds: how long a write waits for another one. The server ends a transaction that is idle for half of this
+            time, so that a stopped process does not block others (SQLite cannot do this).
     """
     found: dict[str, Any] = {**dj_database_url.parse(url)}
     options = {
@@ -30,7 +30,7 @@ def database_settings(url: str, *, wait_seconds: int) -> dict[str, Any]:
 
 
 def _sqlite_options(wait_seconds: int) -> dict[str, Any]:
-    # Measured with 8 writers: IMMEDIATE + WAL 2,600 commits a second and no error; DEFERRED 545 and 83 % errors.
+    # Measured with 8 writers: IMMEDIATE + WAL: 2,600 commits per second, no errors; DEFERRED: 545, 83 % errors.
     return {
         "transaction_mode": "IMMEDIATE",
         "timeout": wait_seconds,
@@ -43,7 +43,7 @@ def _postgresql_options(wait_seconds: int) -> dict[str, Any]:
         "connect_timeout": wait_seconds,
         "options": f"-c default_transaction_isolation=read\\ committed -c lock_timeout={wait_seconds}s"
         f" -c idle_in_transaction_session_timeout={wait_seconds * 500}ms",
-        # A server's machine that is gone says nothing: without these a connection waits for it for two hours.
+        # Without keepalives, a connection to a lost machine waits for two hours.
         "keepalives_idle": 15,
         "keepalives_interval": 5,
         "keepalives_count": 3,
@@ -51,9 +51,10 @@ def _postgresql_options(wait_seconds: int) -> dict[str, Any]:
 
 
 def _mariadb_options(wait_seconds: int) -> dict[str, Any]:
-    """READ COMMITTED: under MariaDB's own default a transaction goes on seeing rows as they were when it began.
+    """Return the session options of MariaDB.
 
-    The mode is strict, so that a text that is too long is an error, as on PostgreSQL, and is not cut.
+    READ COMMITTED: with MariaDB's default, a transaction keeps reading old versions of rows. Strict mode: a text that is
+    too long is an error, as on PostgreSQL, and is not truncated.
     """
     return {
         "charset": "utf8mb4",
@@ -61,7 +62,7 @@ def _mariadb_options(wait_seconds: int) -> dict[str, Any]:
         "connect_timeout": wait_seconds,
         "read_timeout": 3 * wait_seconds,
         "write_timeout": 3 * wait_seconds,
-        # `/*M!` is read by MariaDB and skipped by MySQL, which has no such variable.
+        # MariaDB executes `/*M!` comments; MySQL, which lacks the variable, skips them.
         "init_command": "SET SESSION sql_mode='STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION',"
         f" innodb_lock_wait_timeout={wait_seconds}"
         f" /*M! , SESSION idle_transaction_timeout={max(1, wait_seconds // 2)} */",

@@ -1,4 +1,4 @@
-"""Following replication from one address up and down, with SQL alone. Nothing is changed on any server."""
+"""Discover servers by following replication from one address, with read-only SQL."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -35,7 +35,7 @@ VARIABLES = (
     "gtid_executed",
     "gtid_current_pos",
 )
-#: How a dump or a physical backup shows itself in a process list.
+#: Signs of a dump or physical backup in a process list.
 BACKUP_WORDS = {
     "SELECT /*!40001 SQL_NO_CACHE */": "a dump reads tables",
     "FLUSH TABLES WITH READ LOCK": "a backup locks tables",
@@ -47,8 +47,7 @@ BACKUP_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """How far a discovery goes: servers and addresses looked at, and seconds for all of it. One address takes at most as long as
-    the connections of ``open_database`` allow."""
+    """Limits of a discovery: servers, addresses and total seconds. ``open_database`` limits the time per address."""
 
     servers: int = 64
     seconds: float = 30.0
@@ -56,7 +55,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class NodeReading:
-    """One server as it was read: the node without the keys of its sources, and where to go on."""
+    """One server's reading: the node without the keys of its sources, and the next addresses."""
 
     node: Node
     sources: tuple[tuple[Address, ReplicationLink], ...] = ()
@@ -66,7 +65,7 @@ class NodeReading:
 
 @dataclass(slots=True)
 class _Walk:
-    """``keys`` has the key of each address that was looked at, ``readings`` what was found, in the order of finding."""
+    """State of a discovery: ``keys`` by visited address, and ``readings`` in the order of discovery."""
 
     keys: dict[Address, str] = field(default_factory=dict)
     readings: dict[str, NodeReading] = field(default_factory=dict)
@@ -92,13 +91,13 @@ class _Walk:
 def discover(
     start: Address, open_database: Callable[[str, int], Database], bounds: Bounds | None = None
 ) -> DiscoveryResult:
-    """Return every server that replication connects with the first one, as far as the bounds and the account allow.
+    """Return every server connected with the first one by replication, within the bounds and the account's rights.
 
     Args:
-        start: where to begin.
-        open_database: gives a connection to an address; its timeouts bound what one silent server costs.
+        start: the first address.
+        open_database: opens a connection to an address; its timeouts limit the cost of a silent server.
 
-    Never raises for what servers do: an address that cannot be read becomes a node with its problem.
+    Does not raise for server errors: an address that cannot be read becomes a node with a problem.
     """
     bounds = bounds or Bounds()
     begun = time.monotonic()
@@ -110,7 +109,7 @@ def discover(
             room = bounds.servers - len(walk.keys)
             if left <= 0 or room <= 0:
                 why = f"{bounds.servers} addresses" if room <= 0 else f"{bounds.seconds:.0f} s"
-                walk.left_out = [f"{host}:{port} (the bound of {why} was reached)" for host, port in walk.waiting]
+                walk.left_out = [f"{host}:{port} (limit reached: {why})" for host, port in walk.waiting]
                 break
             wave, walk.waiting = walk.waiting[:room], walk.waiting[room:]
             _read_wave(walk, wave, pool, open_database, left)
@@ -140,9 +139,7 @@ def _read_wave(
         if future.done():
             walk.take(address, future.result())
         else:
-            walk.take(
-                address, _unread(address, Problem("mysql.unreachable", "it did not answer in the time that was left"))
-            )
+            walk.take(address, _unread(address, Problem("mysql.unreachable", "no answer in the remaining time")))
 
 
 def _unread(address: Address, problem: Problem) -> NodeReading:
@@ -150,7 +147,7 @@ def _unread(address: Address, problem: Problem) -> NodeReading:
 
 
 def read_node(host: str, port: int, open_database: Callable[[str, int], Database]) -> NodeReading:
-    """Read one server. What the account may not see is said in ``unread`` and not passed off as absent."""
+    """Read one server. ``unread`` lists what the account cannot see, which does not count as absent."""
     try:
         database = open_database(host, port)
         try:
@@ -199,13 +196,13 @@ def _read(host: str, port: int, database: Database) -> NodeReading:
 
 
 def _ask(database: Database, sql: str, what: str, unread: list[str]) -> list[dict[str, Any]] | None:
-    """Return the rows, ``None`` where the server refuses. A lost connection is raised: then the server was not read."""
+    """Return the rows, ``None`` if the server refuses. Raises a lost connection: the server was not read."""
     try:
         return database.query(sql)
     except DbopsError as error:
         if error.code != "mysql.error":
             raise
-        unread.append(f"The account may not see {what}: {error.cause}")
+        unread.append(f"The account cannot read {what}: {error.cause}")
         return None
 
 
@@ -234,8 +231,10 @@ def _sources(
 def _replicas(
     host: str, hosts: list[dict[str, Any]] | None, processes: list[dict[str, Any]] | None
 ) -> tuple[tuple[tuple[Address, int], ...], tuple[Silent, ...]]:
-    """Return replicas that say their address, with their server ids, and those that do not: only where these are connected from is
-    known then, and no port is made up for them."""
+    """Return replicas that report their address, with server ids, and connections of those that do not.
+
+    The latter have a client host but no port.
+    """
     told: list[tuple[Address, int]] = []
     silent: list[Silent] = []
     for row in hosts or ():
@@ -247,14 +246,14 @@ def _replicas(
         else:
             silent.append(Silent(said, port or None, server_id))
     dumps = [_client(str(row["Host"] or "")) for row in processes or () if _is_dump(row)]
-    # A connection is not told from another: only where there are more of them than replicas that told, somebody is missing.
+    # Connections are indistinguishable: a replica is missing only if there are more connections than reported replicas.
     unnamed = len(dumps) - len(told) - len(silent)
     known = {address[0] for address, _ in told}
     rest = [seen_from(host, client) for client in dumps if seen_from(host, client) not in known]
     if unnamed > 0:
         silent += [Silent(client) for client in (rest or [seen_from(host, client) for client in dumps])[:unnamed]]
     elif len(rest) == len(silent) == 1:
-        silent = [replace(silent[0], host=rest[0])]  # one of each: it is the same one
+        silent = [replace(silent[0], host=rest[0])]  # one of each: they are the same
     return tuple(told), tuple(silent)
 
 
@@ -263,7 +262,7 @@ def _is_dump(row: Mapping[str, Any]) -> bool:
 
 
 def _client(place: str) -> str:
-    """Return the host of ``host:port`` as a process list writes it."""
+    """Return the host of a process list's ``host:port``."""
     host, colon, port = place.rpartition(":")
     return host if colon and port.isdigit() else place
 
@@ -277,7 +276,7 @@ def _backups(processes: Iterable[Mapping[str, Any]]) -> Iterable[str]:
 
 
 def _joined(walk: _Walk) -> Iterable[Node]:
-    """Give each connection the key of the node that it leads to; leave out silent replicas that were found on another way."""
+    """Assign each connection the key of its node; leave out silent replicas found on another path."""
     found_ids: dict[str, set[int]] = {}
     joined: list[Node] = []
     told = _told_by_sources(walk)
@@ -305,7 +304,7 @@ def _joined(walk: _Walk) -> Iterable[Node]:
 
 
 def _told_by_sources(walk: _Walk) -> dict[str, tuple[ReplicationLink, ...]]:
-    """Return, for addresses that could not be read, the connections that their sources tell of: they are attached now."""
+    """Return connections, reported by their sources, of addresses that could not be read: these are attached."""
     told: dict[str, tuple[ReplicationLink, ...]] = {}
     for reading in walk.readings.values():
         host, port = reading.node.addresses[0]
@@ -316,13 +315,13 @@ def _told_by_sources(walk: _Walk) -> dict[str, tuple[ReplicationLink, ...]]:
 
 
 def _is_lost(walk: _Walk, place: Address, server_id: int) -> bool:
-    """Tell whether the address that a replica gave leads to another server than the one with its id."""
+    """Whether the address that a replica reported leads to a server with another id."""
     reading = walk.readings.get(walk.keys.get(place, ""))
     return reading is not None and reading.node.is_read and reading.node.server_id != server_id
 
 
 def _without_named(silent: tuple[Silent, ...], found: int, attached: int) -> tuple[Silent, ...]:
-    """Of the connections without a name, keep as many as are left once those are counted that were found."""
+    """Keep as many unnamed connections as there are more than discovered replicas."""
     named = [item for item in silent if item.server_id is not None]
     unnamed = [item for item in silent if item.server_id is None]
     return (*named, *unnamed[: max(0, attached - found - len(named))])

@@ -1,6 +1,6 @@
-"""``Jobs`` over any ``Shell``: detached, journaled work on a host, one round trip a call.
+"""``Jobs`` over any ``Shell``: detached, journaled jobs on a host, with one round trip per call.
 
-``remote/launcher.sh`` is the other half.
+``remote/launcher.sh`` is the host's side.
 """
 
 import base64
@@ -20,28 +20,28 @@ WRAPPER = (REMOTE / "wrapper.sh").read_text(encoding="utf-8")
 MARKER = "dbops:"
 NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")
-#: names in a job's directory that belong to the journal
+#: names in a job's directory that the journal uses
 RESERVED = re.compile(r"(script|wrapper|end|alive|secrets|(pid|rc|log|stage|counter)(\..*)?)")
-#: what a counter's line holds, in this order; those at the disk may be missing
+#: fields of a counter's line, in this order; the disk fields are optional
 COUNTED = ("read_bytes", "write_bytes", "disk_read_bytes", "disk_write_bytes")
 ANSWER_SECONDS = 15.0
 READ_LIMIT_BYTES = 1024 * 1024
 
-#: refusals of the launcher that the operator, not the host, must look at
+#: launcher errors that the operator must resolve
 REFUSALS = {"host.fenced"}
-#: what passes by itself: a command whose connection was cut is still at work, and nothing is known until it ends
+#: temporary launcher errors: a command whose connection was cut still runs, with unknown state until it ends
 PASSING = {"host.guarded"}
 
 
 class HostJobs(Jobs):
-    """The jobs of one rebuild on the host of one instance.
+    """Jobs of one rebuild on the host of one instance.
 
     Args:
-        shell: a way to that host.
-        work_dir: the product's own directory there, absolute; it is created where it is missing.
-        instance_key: names the instance on the host, the same for each rebuild: the fence and the locks belong to it.
-        run_id: names the rebuild.
-        token: fencing token of the lease under which the caller acts; it never falls.
+        shell: connection to the host.
+        work_dir: absolute path of dbops's directory on the host; created if missing.
+        instance_key: name of the instance on the host, the same for each rebuild; owns the fence and the locks.
+        run_id: name of the rebuild.
+        token: fence of the caller's lease; it never decreases.
     """
 
     def __init__(self, shell: Shell, *, work_dir: str, instance_key: str, run_id: str, token: int) -> None:
@@ -59,7 +59,7 @@ class HostJobs(Jobs):
         files = {"wrapper": WRAPPER, "script": script}
         for file, content in (secrets or {}).items():
             if RESERVED.fullmatch(_plain(file)):
-                raise Bug("host.bad_request", f"Starting {name}", cause=f"{file!r} is a name of the journal")
+                raise Bug("host.bad_request", f"Starting {name}", cause=f"{file!r} is reserved for the journal")
             files[file] = content
         stdin = "".join(f"{file} {_base64(content)}\n" for file, content in files.items()) + "end\n"
         return self._state(f"Starting {name}", "start", _name(name), _plain(lock), *arguments, stdin=stdin.encode())
@@ -113,7 +113,7 @@ class HostJobs(Jobs):
         return self._answer(doing, result)
 
     def _answer(self, doing: str, result: CommandResult) -> list[str]:
-        """Return the answer's lines from its first marker on, without the last. A login shell may have spoken before."""
+        """Return the answer's lines from the first marker, without the last; a login shell can print text before it."""
         lines = result.stdout.splitlines()
         first = next((number for number, line in enumerate(lines) if line.startswith(MARKER)), None)
         if first is not None and lines[first].startswith(f"{MARKER}error "):
@@ -131,7 +131,7 @@ class HostJobs(Jobs):
             raise Unreachable(
                 "ssh.lost",
                 doing,
-                cause="the connection ended before the answer was complete",
+                cause="the connection closed before the answer was complete",
             )
         raise RemoteFailure(
             "host.unexpected_answer",
@@ -141,7 +141,7 @@ class HostJobs(Jobs):
 
 
 def parse_state(lines: Iterable[str]) -> JobState:
-    """Build the state from the launcher's lines: ``dbops:state STATUS``, then ``started``, ``rc``, ``stage`` and so on."""
+    """Parse the launcher's lines: ``dbops:state STATUS``, then ``started``, ``rc``, ``stage`` and so on."""
     status, words = JobStatus.ABSENT, {}
     stages: dict[str, int] = {}
     counters: dict[str, int] = {}

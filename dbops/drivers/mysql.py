@@ -1,4 +1,4 @@
-"""SQL to one server: the only module that imports pymysql."""
+"""SQL to one server; the only module that imports pymysql."""
 
 import re
 import ssl
@@ -14,26 +14,26 @@ from pymysql.cursors import DictCursor
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.ports import Database
 
-if TYPE_CHECKING:  # generic in its stubs alone
+if TYPE_CHECKING:  # generic only in its stubs
     _Base = Connection[DictCursor]
 else:
     _Base = Connection
 
-#: the connection could not be made or is gone: client errors 2xxx, server shutdown, killed, closed as idle
+#: no connection or a lost one: client errors 2xxx, server shutdown, killed, closed as idle
 LOST = {1053, 1080, 1152, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055, 4031}
-#: no connection of TCP came about; where it did, and the greeting or an answer does not come, it is the other one
+#: the TCP connection failed; if only the greeting or an answer is missing, the error code is another one
 NO_CONNECTION, LOST_MEANWHILE = 2003, 2013
-#: wrong password, address not allowed, account without a usable login
+#: wrong password, host not allowed, account without a usable login
 DENIED = {1045, 1129, 1130, 1698, 1862, 3118, 4151}
 
-#: ways to log in that send the password itself
+#: authentication methods that send the password in clear text
 IN_CLEAR = ("mysql_clear_password", "dialog")
 NO_PLUGIN = 2059
 
 
 @dataclass(frozen=True, slots=True)
 class MysqlAddress:
-    """Where and as whom to connect. ``tls`` encrypts; with ``tls_ca`` (a PEM file here) the server is verified too."""
+    """Address and account. ``tls`` encrypts; ``tls_ca`` (a local PEM file) also verifies the server."""
 
     host: str
     port: int
@@ -50,17 +50,17 @@ class MysqlAddress:
 class MysqlDatabase(Database):
     """``Database`` over one connection, opened by the first statement.
 
-    A lost connection stays lost, since what belonged to it (locks, session variables) is gone too: each call then raises
-    ``Unreachable`` until the owner calls ``close``, after which the next statement opens a new one.
+    A lost connection is not reopened automatically, because its locks and session variables are lost too. Each call raises
+    ``Unreachable`` until the owner calls ``close``; the next statement then opens a new connection.
 
     Args:
-        address: where and as whom.
+        address: address and account.
         connect_timeout_seconds: for TCP and the login.
-        read_timeout_seconds: for one answer of the server; a wait inside a statement must stay below it.
-        idle_seconds: after so long without a statement the server itself closes the connection, and with it lets go of
-            whatever it holds: nothing of a worker that died stays locked.
-        write_binlog: leave this session's statements in the binary log. Off by default: on a replica they would be errant
-            transactions. Needs a privilege; where it is missing the session stays as it is.
+        read_timeout_seconds: for one answer of the server; waits inside a statement must be shorter.
+        idle_seconds: the server closes the connection after this time without a statement and releases its locks, so that
+            a dead worker holds none.
+        write_binlog: write this session's statements to the binary log. Off by default: on a replica they would be errant
+            transactions. Turning it off needs a privilege; without it, the session is unchanged.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class MysqlDatabase(Database):
         try:
             connection = self._connection = self._connection or self._connect()
             with connection.cursor() as cursor:
-                # without parameters the text goes as it is, so that a % in it means itself
+                # without parameters the text is sent unchanged, so that a % needs no escaping
                 cursor.execute(sql, tuple(parameters) or None)
                 return list(cursor.fetchall())
         except (pymysql.MySQLError, OSError, RuntimeError) as error:
@@ -101,7 +101,7 @@ class MysqlDatabase(Database):
             try:
                 connection.close()
             except (pymysql.MySQLError, OSError):
-                pass  # it was gone already
+                pass  # already closed
 
     def _connect(self) -> "Connection[DictCursor]":
         connection = _Connection(
@@ -113,7 +113,7 @@ class MysqlDatabase(Database):
             autocommit=True,
             cursorclass=DictCursor,
             connect_timeout=max(1, round(self._connect_timeout)),
-            # for the greeting and the login, which a port that is open but silent never answers
+            # for greeting and login: an open but silent port never answers
             read_timeout=self._connect_timeout,
             write_timeout=self._read_timeout,
             local_infile=False,
@@ -156,29 +156,34 @@ class MysqlDatabase(Database):
 
 
 class _Refuses:
-    """Answers a server that asks for the password itself: whoever is at an address could ask for it."""
+    """Refuse to send a clear-text password: any server at the address could request it."""
 
     def __init__(self, connection: Any) -> None:
         pass
 
     def authenticate(self, packet: Any) -> NoReturn:
-        raise pymysql.OperationalError(NO_PLUGIN, "the server asks for the password in clear, and does not get it")
+        raise pymysql.OperationalError(
+            NO_PLUGIN, "the server requested the password in clear text; dbops did not send it"
+        )
 
 
 class _Connection(_Base):
-    """Where nobody asked for TLS, PyMySQL takes it from servers that offer it, and builds a context for each connection: it
-    reads every certificate authority of the machine (some 30 ms, measured), none of which is then asked."""
+    """Skip TLS that was not requested.
+
+    PyMySQL would use it if the server offers it, and load all certificate authorities of the machine for each connection
+    (measured: about 30 ms) without verifying anything.
+    """
 
     def _create_ssl_ctx(self, sslp: Any) -> ssl.SSLContext:
         context: ssl.SSLContext = super()._create_ssl_ctx(sslp) if sslp else _unverified()  # type: ignore[misc]
         return context
 
     def _request_authentication(self) -> None:
-        """PyMySQL says of every error of the socket that it cannot connect, also of one in the TLS handshake after the greeting."""
+        """Correct PyMySQL's message: it reports every socket error as "can't connect", even in the TLS handshake."""
         try:
             super()._request_authentication()  # type: ignore[misc]
         except OSError as error:
-            raise pymysql.OperationalError(LOST_MEANWHILE, f"the server's greeting came, and then: {error}") from None
+            raise pymysql.OperationalError(LOST_MEANWHILE, f"after the server's greeting: {error}") from None
 
 
 def _tls_context(address: MysqlAddress) -> ssl.SSLContext | None:
@@ -189,7 +194,7 @@ def _tls_context(address: MysqlAddress) -> ssl.SSLContext | None:
 
 @cache
 def _unverified() -> ssl.SSLContext:
-    """Return what encrypts and believes any certificate."""
+    """Return a TLS context that encrypts and accepts any certificate."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -201,17 +206,19 @@ def _number(error: Exception) -> int | None:
 
 
 def _words(sql: str) -> str:
-    """Return how a statement begins, enough to know it by, up to the first quote: what follows may be a secret."""
+    """Return the start of a statement up to the first quote, because secrets can follow."""
     return " ".join(re.split(r"['\"]", sql, maxsplit=1)[0].split())[:60]
 
 
 def _clean(error: Exception, secrets: Sequence[Any]) -> str:
-    """Return the error's number and text without what may be secret: any parameter, and the piece of the statement that
-    a syntax error repeats."""
+    """Return the error's number and text without parameters and without the statement text of syntax errors.
+
+    Both can contain secrets.
+    """
     number = _number(error)
     text = str(error.args[-1]) if error.args else type(error).__name__
     if isinstance(error, pymysql.InterfaceError) and not text:
-        return "the connection was lost before"
+        return "the connection was already lost"
     if number in (1064, 1149):
         text = text.partition(" near '")[0]
     for secret in secrets:

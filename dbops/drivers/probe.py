@@ -1,4 +1,4 @@
-"""Reading one instance: its host over SSH, its server over SQL. Each part fails alone and says why."""
+"""Probe one instance: the host by SSH, the server by SQL. Each part can fail on its own."""
 
 import posixpath
 from collections.abc import Callable, Mapping
@@ -13,16 +13,16 @@ from dbops.engine.facts.backups import FoundSchedule
 from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, Tool
 from dbops.engine.ports import Database, Shell
 
-#: sizes are read again after this time
+#: interval of reading sizes
 MEASURE_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeTarget:
-    """What a probe must know of an instance. ``work_dir`` is this product's directory on the host.
+    """An instance's parameters for a probe. ``work_dir`` is dbops's directory on the host.
 
-    The accounts are the product's own: their connections are no clients of the server. The backup account is tried with the
-    statements that its tool will need, over the local socket.
+    The accounts belong to dbops, so their connections do not count as clients. The probe tests the backup account over the
+    local socket with the statements that the backup tool needs.
     """
 
     datadir: str
@@ -43,15 +43,15 @@ def probe_instance(
     now: datetime,
     previous: InstanceFacts | None = None,
 ) -> InstanceFacts:
-    """Return what host and server say now. Never raises for what they do or fail to do.
+    """Return the facts of host and server. Does not raise for their errors.
 
     Args:
         now: becomes ``observed_at``.
-        previous: the last probe's facts. What is slow to read is taken over from it for a while; rates are reckoned from it.
+        previous: the last probe's facts, for slow readings that are still valid, and for rates.
     """
     measure = is_measuring_due(now, previous)
     server, server_problem = _server(target, open_database, measure, now, previous)
-    # A script that starts another file stays the same when that is replaced: now and then all are asked.
+    # A wrapper script does not change when its target does: occasionally read all versions.
     tools = previous.host.tools if previous and previous.host and not measure else {}
     host, host_problem = _host(target, shell, measure, server, tools)
     return InstanceFacts(
@@ -69,14 +69,14 @@ def probe_instance(
 
 
 def is_measuring_due(now: datetime, previous: InstanceFacts | None) -> bool:
-    """Tell whether the sizes are due: never read, or ``MEASURE_SECONDS`` ago."""
+    """Whether the sizes are due: never read, or ``MEASURE_SECONDS`` ago."""
     if previous is None or previous.datadir is None or previous.datadir.measured_at is None:
         return True
     return (now - previous.datadir.measured_at).total_seconds() >= MEASURE_SECONDS
 
 
 def with_sizes(found: DatadirFacts, measured: bool, now: datetime, previous: InstanceFacts | None) -> DatadirFacts:
-    """Return the directory's facts with the sizes of ``previous`` where none were read now, if it is still that directory."""
+    """Return the directory's facts; use the sizes of ``previous`` if none were read and the directory is the same."""
     if not found.exists:
         return found
     known = previous.datadir if previous else None
@@ -85,13 +85,13 @@ def with_sizes(found: DatadirFacts, measured: bool, now: datetime, previous: Ins
         return replace(found, measured_at=now)
     if known is None or not same:
         return found
-    # reading them took too long: what was known stays, and the next attempt is as far away as after a success
+    # reading took too long: keep the old sizes, and retry after the normal interval
     measured_at = now if measured else known.measured_at
     return replace(found, data_bytes=known.data_bytes, total_bytes=known.total_bytes, measured_at=measured_at)
 
 
 def _schedules(host: HostReading | None, previous: InstanceFacts | None) -> tuple[FoundSchedule, ...] | None:
-    """They change seldom: between two readings, and while the host is silent, what was read last stays."""
+    """Keep the last reading between two readings and while the host is silent, because it rarely changes."""
     if host and host.schedules is not None:
         return host.schedules
     return previous.found_schedules if previous else None
@@ -133,7 +133,7 @@ def _host(
             datadir=target.datadir,
             defaults_file=target.defaults_file,
             measure=measure,
-            # a socket path may be relative to the data directory
+            # a socket path can be relative to the data directory
             socket=posixpath.join(server.facts.datadir, server.facts.socket) if server else "",
             credentials=credentials,
             statements=statements,

@@ -1,4 +1,4 @@
-"""From the records of ``remote/probe.sh`` to the backups that run on a host, and those that its crontabs name."""
+"""Find running and scheduled backups of a host in the records of ``remote/probe.sh``."""
 
 import ipaddress
 import posixpath
@@ -18,7 +18,7 @@ from dbops.engine.backups.tools import (
 )
 from dbops.engine.facts.backups import BackupProcess, FoundSchedule
 
-#: Parents that start many things: two processes of theirs have nothing to do with each other.
+#: Parents that start many programs: a common parent does not relate two processes.
 DAEMONS = frozenset(
     {"systemd", "init", "cron", "crond", "CRON", "anacron", "atd", "sshd", "sshd-session", "tini", "dumb-init"}
 )
@@ -32,12 +32,12 @@ def backup_processes(
     """Return the backup tools that run on the host, oldest first.
 
     Args:
-        place: the instance that was probed.
-        work_dir: this product's directory on the host: what has to do with it is ours.
-        read_at: our clock when the host answered, in seconds since 1970; processes' ages are counted back from it.
+        place: the probed instance.
+        work_dir: dbops's directory on the host; processes that use it belong to dbops.
+        read_at: our clock when the host answered, in seconds since 1970; start times are calculated from it.
     """
     found = list(_processes(records, place, work_dir, read_at))
-    # a wrapper and the tool that it starts are one backup: the outer one tells when it began and when it is over
+    # a wrapper and its tool are one backup: the outer process determines start and end
     keys = {(process.key, process.method) for process in found}
     outer = (item for item in found if not any((parent, item.method) in keys for parent in item.parents))
     return tuple(sorted(outer, key=lambda process: process.key))
@@ -81,20 +81,20 @@ def _processes(
 
 
 def started_at(read_at: float, uptime_seconds: float, ticks: int, hertz: int) -> datetime:
-    """Return when a process was started, by our clock: the host's own may be wrong."""
+    """Return a process's start time by our clock, because the host's clock can be wrong."""
     age = max(0.0, uptime_seconds - ticks / max(1, hertz))
     return (datetime.fromtimestamp(read_at, UTC) - timedelta(seconds=age)).replace(microsecond=0)
 
 
 def is_below(directory: str, texts: list[str]) -> bool:
-    """Tell whether any of the words or links names something in ``directory``."""
+    """Whether a word or link names a path in ``directory``."""
     root = posixpath.normpath(directory) + "/" if directory.startswith("/") else ""
     found = (PATH_IN_WORD.search(text) for text in texts)
     return bool(root) and any(path and (posixpath.normpath(path[1]) + "/").startswith(root) for path in found)
 
 
 def found_schedules(records: Mapping[str, str]) -> tuple[FoundSchedule, ...]:
-    """Return the lines of crontabs and the timers that run a backup tool, in the order of their files."""
+    """Return crontab lines and timers that run a backup tool, in the order of their files."""
     zone = records.get("schedules.zone", "") or "UTC"
     found: list[FoundSchedule] = []
     for record, text in records.items():
@@ -108,7 +108,7 @@ def found_schedules(records: Mapping[str, str]) -> tuple[FoundSchedule, ...]:
 
 
 def _crontab(source: str, text: str, zone: str) -> Iterator[FoundSchedule]:
-    """A system crontab's line has the user as its sixth word, a user's own has none; ``CRON_TZ`` holds for what follows."""
+    """Parse a crontab: system crontabs have the user as sixth word; ``CRON_TZ`` applies to the following lines."""
     has_user = source.endswith("/etc/crontab") or "/etc/cron.d/" in source
     for item in text.split("\n"):
         tool, _, line = item.partition("\t")
@@ -145,7 +145,7 @@ def _endpoints(lines: list[tuple[str, str]]) -> Iterator[SocketEnd]:
 
 
 def address_of(hexadecimal: str) -> str:
-    """Return the address that ``/proc/net/tcp`` writes as words of the host's byte order (little-endian)."""
+    """Decode an address of ``/proc/net/tcp``, which consists of little-endian words."""
     words = [bytes.fromhex(hexadecimal[start : start + 8])[::-1] for start in range(0, len(hexadecimal), 8)]
     address = ipaddress.ip_address(b"".join(words))
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None

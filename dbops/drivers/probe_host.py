@@ -1,4 +1,4 @@
-"""The host's side of a probe: ``remote/probe.sh`` in one round trip, and its records as facts."""
+"""The host part of a probe: run ``remote/probe.sh`` in one round trip and parse its records."""
 
 import re
 import time
@@ -30,7 +30,7 @@ SECRET_OPTION = re.compile(r"password|passwd|secret|_auth$|_key$")
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """What one round trip brought. ``schedules`` is ``None`` where they were not asked for."""
+    """The result of one round trip. ``schedules`` is ``None`` if not requested."""
 
     host: HostFacts
     datadir: DatadirFacts
@@ -54,20 +54,20 @@ def read_host(
     work_dir: str = "",
     known: Mapping[str, Tool] = MappingProxyType({}),
 ) -> HostReading:
-    """Ask the host.
+    """Read the host's facts.
 
     Args:
-        measure: also read the sizes, which walks the whole directory tree, and the crontabs.
-        socket: of the server, ``""`` to take it from the option files.
-        credentials: an option file for the account that tries ``statements``.
-        address, port: of the server, by which a backup may name it.
-        work_dir: this product's directory on the host, by which its own jobs are known.
-        known: programs as they were read before. One that is still the same file is not started to say its version again: a look with
-            seven such programs cost the host 155 ms of processor time, and costs 67 ms (2026-11-25).
+        measure: also read the crontabs and the sizes, which walks the whole directory tree.
+        socket: of the server; ``""`` reads it from the option files.
+        credentials: an option file for the account that runs ``statements``.
+        address, port: of the server, to recognize its backups.
+        work_dir: dbops's directory on the host, to recognize its own jobs.
+        known: programs of the last probe. A program whose file is unchanged does not run again to print its version
+            (measured with seven programs: 67 instead of 155 ms of processor time).
 
     Raises:
         Unreachable, Refused: as ``Shell.run``.
-        RemoteFailure: the script did not come to its end (``host.probe_failed``).
+        RemoteFailure: The script did not finish (``host.probe_failed``).
     """
     before = time.time()
     result = shell.run(
@@ -103,11 +103,11 @@ def read_host(
 
 
 def _refuse_half(result: CommandResult, records: Mapping[str, str]) -> None:
-    """Raise unless the script came to its end."""
+    """Raise unless the script has finished."""
     if "time.last" not in records:
         if result.exit_status is None:
             raise Unreachable(
-                "ssh.lost", "Reading the host's facts", cause="the connection ended before the answer did"
+                "ssh.lost", "Reading the host's facts", cause="the connection closed before the answer was complete"
             )
         raise RemoteFailure(
             "host.probe_failed",
@@ -127,7 +127,7 @@ def _place(
     port: int,
     defaults_file: str,
 ) -> InstancePlace:
-    """Return by what a process on the host may name the instance."""
+    """Return the names by which a process on the host can refer to the instance."""
     return InstancePlace(
         datadir=directory.path,
         sockets=frozenset(filter(None, (socket, config.socket if config else ""))),
@@ -139,7 +139,7 @@ def _place(
 
 
 def parse_records(output: str) -> dict[str, str]:
-    """Return ``KEY<TAB>VALUE<NUL>`` records; a login shell's greeting before the first one is passed over."""
+    """Return the ``KEY<TAB>VALUE<NUL>`` records; skip a login shell's greeting before the first one."""
     records: dict[str, str] = {}
     for record in output.split("\0")[:-1]:
         key, separator, value = record.partition("\t")
@@ -149,7 +149,7 @@ def parse_records(output: str) -> dict[str, str]:
 
 
 def parse_config(printed: str) -> ConfigFacts:
-    """Read what ``my_print_defaults`` prints: the last of equal options counts, ``-`` and ``_`` are the same."""
+    """Parse the output of ``my_print_defaults``: the last of equal options wins; ``-`` equals ``_``."""
     options: dict[str, str] = {}
     for line in printed.splitlines():
         name, separator, value = line.removeprefix("--").partition("=")
@@ -167,7 +167,7 @@ def parse_config(printed: str) -> ConfigFacts:
 
 
 def parse_version(said: str) -> str | None:
-    """Return the version in what a program printed on ``--version``."""
+    """Return the version from a program's ``--version`` output."""
     for pattern in VERSIONS:
         if found := pattern.search(said):
             return found[1]
@@ -205,10 +205,10 @@ def _host(records: Mapping[str, str], before: float, after: float, known: Mappin
 
 
 def clock_offset(first: str, last: str, before: float, after: float) -> float:
-    """Return by how many seconds the host's clock is ahead of ours, as far as that is certain.
+    """Return how many seconds the host's clock is certainly ahead of ours.
 
-    The host looked at its clock first and last between our ``before`` and ``after``: an offset within these bounds is
-    not distinguishable from the way there and back, and counts as none.
+    The host read its clock between our ``before`` and ``after``: an offset within these bounds cannot be distinguished
+    from network delay and counts as zero.
     """
     most, least = _seconds(first) - before, _seconds(last) - after
     return round(least if least > 0 else most if most < 0 else 0.0, 3)
@@ -236,7 +236,7 @@ def _datadir(records: Mapping[str, str]) -> DatadirFacts:
 
 
 def _storage(words: list[str]) -> StorageFacts | None:
-    """Five words, ``-`` for what the kernel does not say."""
+    """Parse five words; ``-`` is unknown."""
     if len(words) != 5:
         return None
     filesystem, block, device, limit, turns = words
@@ -250,18 +250,18 @@ def _storage(words: list[str]) -> StorageFacts | None:
 
 
 def _born(files: str) -> datetime | None:
-    """Return when a file was made; file systems that do not keep it say 0."""
+    """Return a file's creation time; 0 if the file system does not store it."""
     seconds = int(files.rpartition(" ")[2] or 0)
     return datetime.fromtimestamp(seconds, UTC) if seconds > 0 else None
 
 
 def _last_line(text: str) -> str:
-    """The client program repeats the statement before the error."""
+    """Remove the statement that the client prints before the error."""
     return next((line for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 def _seconds(text: str) -> float:
-    return float(re.sub(r"[^0-9.]", "", text).rstrip("."))  # a date without %N prints it as it stands
+    return float(re.sub(r"[^0-9.]", "", text).rstrip("."))  # a date program without %N prints it literally
 
 
 def _number(text: str | None) -> int | None:

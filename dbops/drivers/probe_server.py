@@ -1,4 +1,4 @@
-"""The server's side of a probe: a handful of cheap statements as facts."""
+"""The server part of a probe: read facts with a few cheap statements."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,7 +17,7 @@ from dbops.engine.flavors.variables import number_of, text_of, truth_of
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.clone import FIRST_VERSION
 
-#: two readings of the log sequence number that are closer give no rate worth the name
+#: minimum interval between two readings of the log sequence number for a meaningful rate
 RATE_SECONDS = 1.0
 TEMP_TABLES = ("Replica_open_temp_tables", "Slave_open_temp_tables")
 SYSTEM_USERS = {"", "system user", "event_scheduler", "unauthenticated user"}
@@ -28,7 +28,7 @@ LSN = re.compile(r"^Log sequence number:?\s+(\d+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ServerReading:
-    """The facts, and the flavor whose words were spoken."""
+    """The facts and the server's flavor."""
 
     facts: ServerFacts
     flavor: Flavor
@@ -43,15 +43,15 @@ def read_server(
     previous: InstanceFacts | None,
     addresses: Iterable[str] = (),
 ) -> ServerReading:
-    """Ask the server.
+    """Read the server's facts.
 
     Args:
-        addresses: of the server's own host; it knows others by itself.
-        our_users: accounts of the product; their connections are no clients.
-        measure: also read what takes long where there are many tables; else it is taken over from ``previous``.
+        addresses: of the server's host, in addition to those that the server reports.
+        our_users: dbops's accounts; their connections do not count as clients.
+        measure: also read values that take long with many tables; otherwise they come from ``previous``.
 
     Raises:
-        Unreachable, RemoteFailure: as ``Database.query``. Nothing that could not be read is passed off as absent.
+        Unreachable, RemoteFailure: see ``Database.query``. Unreadable values do not count as absent.
     """
     first = database.query("SELECT VERSION() AS version, @@version_comment AS comment")[0]
     flavor = flavor_for(str(first["version"]), str(first["comment"]))
@@ -79,8 +79,10 @@ def read_server(
 
 
 def redo_rate(lsn: int, now: datetime, previous: InstanceFacts | None) -> float | None:
-    """Return bytes of redo a second since the previous probe; ``None`` where there is none, or the number fell (another
-    data directory)."""
+    """Return bytes of redo per second since the previous probe.
+
+    ``None`` if there is no previous probe, or if the number decreased (another data directory).
+    """
     if previous is None or previous.server is None or not lsn or lsn < previous.server.redo_lsn:
         return None
     seconds = (now - previous.observed_at).total_seconds()
@@ -90,7 +92,7 @@ def redo_rate(lsn: int, now: datetime, previous: InstanceFacts | None) -> float 
 
 
 def clients(rows: Iterable[Mapping[str, Any]], our_users: Iterable[str]) -> Iterable[Client]:
-    """Return the connections of ``SHOW PROCESSLIST`` that somebody would miss: not ours, no replica's, not the server's."""
+    """Return client connections of ``SHOW PROCESSLIST``: not ours, no replica's, not the server's."""
     spared = SYSTEM_USERS | set(our_users)
     for row in rows:
         user, command = str(row["User"] or ""), str(row["Command"] or "")
@@ -101,10 +103,10 @@ def clients(rows: Iterable[Mapping[str, Any]], our_users: Iterable[str]) -> Iter
 def backup_connections(
     rows: Iterable[Mapping[str, Any]], addresses: Iterable[str], now: datetime, known: Iterable[BackupConnection]
 ) -> tuple[BackupConnection, ...]:
-    """Return the connections of ``SHOW PROCESSLIST`` that a backup tool works over.
+    """Return backup tools' connections of ``SHOW PROCESSLIST``.
 
-    Between two of its tell-tale statements such a connection says other things, or sleeps: one of ``known`` (the previous
-    probe's) that is still there is still the backup's.
+    Between two typical statements such a connection runs others or sleeps, so a connection of ``known`` (the previous
+    probe's) still belongs to the backup.
     """
     before = {(item.number, item.user, item.client): item for item in known}
     local = LOCAL_NAMES | set(addresses)
@@ -134,7 +136,7 @@ def backup_connections(
 
 
 def client_host(client: str) -> str:
-    """Return the host in ``host:port``; an IPv6 address has colons of its own."""
+    """Return the host of ``host:port``; an IPv6 address contains colons."""
     host, _, port = client.rpartition(":")
     return host if host and port.isdigit() else client
 
@@ -144,12 +146,12 @@ def _named(database: Database, kind: str, names: tuple[str, ...]) -> dict[str, s
         return {}
     places = ", ".join(["%s"] * len(names))
     rows = database.query(f"SHOW GLOBAL {kind} WHERE Variable_name IN ({places})", names)
-    asked = {name.lower(): name for name in names}  # servers differ in capitals
+    asked = {name.lower(): name for name in names}  # servers differ in case
     return {asked[str(row["Variable_name"]).lower()]: str(row["Value"]) for row in rows}
 
 
 def _replication(database: Database, flavor: Flavor, status: Mapping[str, str]) -> tuple[ReplicationFacts, ...]:
-    """The server counts the appliers' temporary tables over all connections; they are told with the first one."""
+    """Assign the appliers' temporary tables to the first connection: the server counts them over all connections."""
     found = [flavor.parse_replication(row) for row in database.query(flavor.show_replication)]
     tables = next((status[name] for name in TEMP_TABLES if status.get(name)), "0")
     return (replace(found[0], open_temp_tables=int(tables)), *found[1:]) if found else ()
@@ -161,7 +163,7 @@ def _attached(row: Mapping[str, Any]) -> Attached:
     return Attached(int(lower["server_id"]), str(lower.get("host") or ""), port or None)
 
 
-#: In older servers of the series some are missing: what is not there is not asked for.
+#: Older servers of the series lack some; only existing ones are read.
 CLONE_VARIABLES = (
     "super_read_only",
     "max_allowed_packet",
@@ -192,7 +194,7 @@ def _clone(database: Database, flavor: Flavor) -> CloneFacts | None:
 
 
 def _purged(database: Database, flavor: Flavor) -> str | None:
-    """Return what the binary logs do not have any more, ``None`` where the account may not ask."""
+    """Return purged GTIDs, ``None`` if the account cannot read them."""
     try:
         logs = database.query("SHOW BINARY LOGS")
         rows = database.query(flavor.oldest_gtid(str(logs[0]["Log_name"]))) if logs else []
@@ -202,7 +204,7 @@ def _purged(database: Database, flavor: Flavor) -> str | None:
 
 
 def _lsn_in_words(database: Database) -> int:
-    """Before MySQL 8.0.30 no status variable has it."""
+    """Read the number from ``SHOW ENGINE``: before MySQL 8.0.30 no status variable has it."""
     rows = database.query("SHOW ENGINE INNODB STATUS")
     found = LSN.search(str(rows[0]["Status"])) if rows else None
     return int(found[1]) if found else 0

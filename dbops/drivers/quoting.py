@@ -1,4 +1,4 @@
-"""The one place where text becomes part of a command line."""
+"""Quote text for command lines; the only place that does."""
 
 import shlex
 from collections.abc import Iterable
@@ -7,10 +7,10 @@ from dbops.engine.errors import Refused
 
 
 def quote(arguments: Iterable[str]) -> str:
-    """Return a POSIX command line in which each argument is one word and nothing is expanded.
+    """Return a POSIX command line in which each argument is one word without expansion.
 
     Raises:
-        Refused: an argument holds a NUL byte, which no command line can carry (``ssh.nul_byte``).
+        Refused: An argument contains a NUL byte, which command lines do not support (``ssh.nul_byte``).
     """
     words = list(arguments)
     for word in words:

@@ -1,8 +1,8 @@
-"""SSH to one host: the only module that imports paramiko.
+"""SSH to one host; the only module that imports paramiko.
 
-Measured traps that shape it: keepalive alone never notices a dead peer (hence TCP_USER_TIMEOUT, and a watchdog for a
-peer that answers TCP but not SSH); ``exec_command`` and ``recv_exit_status`` wait without end; reading one output
-before the other hangs past the window; a status of -1 says nothing.
+Measured pitfalls: keepalive never notices a dead peer (hence TCP_USER_TIMEOUT, and a watchdog for a peer that answers
+TCP but not SSH); ``exec_command`` and ``recv_exit_status`` wait forever; reading one output after the other hangs when
+the window is full; a status of -1 has no meaning.
 """
 
 import contextlib
@@ -24,11 +24,11 @@ from dbops.engine.errors import Bug, Refused, RemoteFailure, Unreachable
 from dbops.engine.hosts.host_keys import HOST_KEY_ALGORITHMS, HostKey, fingerprint_of_blob, parse_host_key
 from dbops.engine.ports import CommandResult, Shell
 
-# paramiko logs tracebacks of its own thread; what matters reaches the caller as an exception
+# paramiko logs tracebacks of its own thread; the caller gets relevant errors as exceptions
 logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 OUTPUT_LIMIT_BYTES = 4 * 1024 * 1024
-#: Linux takes at most 128 KiB in one argument, and sshd hands the whole command to the login shell as one
+#: Linux limits an argument to 128 KiB, and sshd passes the command to the login shell as one argument
 COMMAND_LIMIT_BYTES = 120 * 1024
 WEAK_MACS = ["hmac-md5", "hmac-md5-96", "hmac-sha1", "hmac-sha1-96"]
 KEY_ERRORS = (paramiko.SSHException, UnknownKeyType, ValueError, IndexError, TypeError, struct.error)
@@ -37,7 +37,7 @@ KEY_CLASSES: tuple[type[paramiko.PKey], ...] = (paramiko.Ed25519Key, paramiko.EC
 
 @dataclass(frozen=True, slots=True)
 class SshAddress:
-    """Where and how to log in. ``host_key`` is the pinned ``type base64``, ``""`` where none was accepted yet."""
+    """Address and credentials. ``host_key`` is the pinned ``type base64``, ``""`` if none was accepted."""
 
     address: str
     port: int
@@ -52,13 +52,13 @@ class SshAddress:
 
 
 class SshShell(Shell):
-    """``Shell`` over one SSH connection, opened when first needed and kept. For one user at a time: calls queue up.
+    """``Shell`` over one SSH connection, opened on first use and kept. Concurrent calls wait for each other.
 
     Args:
-        address: where to log in.
-        connect_timeout_seconds: for TCP, for the banner and key exchange, and for the login, each.
+        address: address and credentials.
+        connect_timeout_seconds: for each of TCP, banner with key exchange, and login.
         keepalive_seconds: between keepalive messages on an idle connection.
-        dead_after_seconds: how long sent data may stay unacknowledged before the kernel gives the connection up.
+        dead_after_seconds: time without acknowledgment of sent data until the kernel closes the connection.
     """
 
     def __init__(
@@ -89,13 +89,13 @@ class SshShell(Shell):
         return result
 
     def close(self) -> None:
-        """End the connection; the next ``run`` opens a new one. What runs detached on the host goes on."""
+        """Close the connection; the next ``run`` opens a new one. Detached jobs on the host continue."""
         transport, self._transport = self._transport, None
         if transport is not None:
             _close(transport)
 
     def open_channel(self) -> paramiko.Channel:
-        """Return a new channel, reconnecting once where the kept connection is dead: nothing ran on it yet."""
+        """Return a new channel; reconnect once if the kept connection is dead, because nothing ran on it yet."""
         transport = self._transport
         if transport is not None and transport.is_active():
             try:
@@ -163,7 +163,7 @@ class SshShell(Shell):
 
 
 class _Exchange:
-    """One command on one channel. At the deadline a watchdog closes the connection, which wakes whatever waits on it."""
+    """One command on one channel. At the deadline, a watchdog closes the connection, which ends all waits on it."""
 
     def __init__(self, shell: SshShell, command: str, stdin: bytes, timeout_seconds: float) -> None:
         self.shell = shell
@@ -225,11 +225,11 @@ class _Exchange:
                 channel.sendall(self.stdin)
             channel.shutdown_write()
         except (paramiko.SSHException, EOFError, OSError):
-            pass  # the command ended without reading it all; its status and output say what happened
+            pass  # the command ended without reading all input; its status and output explain why
 
 
 class _Drain:
-    """Reads one output to its end and keeps its beginning: a flood neither blocks the host nor fills our memory."""
+    """Read an output completely but keep only its start, so that a flood neither blocks the host nor fills memory."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -259,7 +259,7 @@ class _Drain:
 
 def load_private_key(text: str) -> paramiko.PKey:
     """Return the key. Raises ``Refused`` (``ssh.bad_key``)."""
-    found = "it is none of Ed25519, ECDSA and RSA"
+    found = "it is not an Ed25519, ECDSA or RSA key"
     for kind in KEY_CLASSES:
         try:
             return kind.from_private_key(io.StringIO(text.strip() + "\n"))
@@ -267,7 +267,7 @@ def load_private_key(text: str) -> paramiko.PKey:
             found = "it has a passphrase"
             break
         except KEY_ERRORS:
-            pass  # a key of another type, or garbage
+            pass  # a key of another type, or not a key
     raise Refused(
         "ssh.bad_key",
         "Reading the private key",
@@ -281,7 +281,7 @@ def check_private_key(text: str) -> str:
 
 
 def fetch_host_key(address: str, port: int, timeout_seconds: float = 5.0) -> HostKey:
-    """Return the key that a host shows, without logging in. Raises ``Unreachable`` (``ssh.unreachable``)."""
+    """Return a host's key without logging in. Raises ``Unreachable`` (``ssh.unreachable``)."""
     transport, found = _negotiate(address, port, timeout_seconds, timeout_seconds, pinned=None)
     _close(transport)
     return found
@@ -290,21 +290,21 @@ def fetch_host_key(address: str, port: int, timeout_seconds: float = 5.0) -> Hos
 def _negotiate(
     address: str, port: int, timeout_seconds: float, dead_after_seconds: float, *, pinned: HostKey | None
 ) -> tuple[paramiko.Transport, HostKey]:
-    """Connect and exchange keys. Only the pinned key's type is offered: a host with several keys then shows that one."""
+    """Connect and exchange keys. Offer only the pinned key's type, so that a host with several keys shows that one."""
     transport = _transport(address, port, timeout_seconds, dead_after_seconds)
     if pinned is not None:
         transport.get_security_options().key_types = HOST_KEY_ALGORITHMS[pinned.type]
     deadline = time.monotonic() + timeout_seconds
     try:
         transport.start_client(timeout=timeout_seconds)
-        if time.monotonic() >= deadline and not transport.initial_kex_done:  # start_client returns in silence when late
+        if time.monotonic() >= deadline and not transport.initial_kex_done:  # start_client returns silently on timeout
             raise TimeoutError("no SSH key exchange in time")
         key = transport.get_remote_server_key()
     except IncompatiblePeer as error:
         _close(transport)
         if pinned is None:
             raise _unreachable(address, port, error) from None
-        # it has no key of that type any more: see what it has, so that the refusal can name it
+        # no key of that type any more: read the current key, so that the refusal can name it
         return _negotiate(address, port, timeout_seconds, dead_after_seconds, pinned=None)
     except (paramiko.SSHException, EOFError, OSError) as error:
         _close(transport)
@@ -328,7 +328,7 @@ def _transport(address: str, port: int, timeout_seconds: float, dead_after_secon
 
 
 def _close(transport: paramiko.Transport) -> None:
-    with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # it may be gone already
+    with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # may be closed already
         transport.close()
 
 

@@ -62,13 +62,13 @@ class Refused(DbopsError):
 
 
 class RemoteFailure(DbopsError):
-    """A host or server did not do what was asked."""
+    """A host or server reported an error."""
 
     who = "host"
 
 
 class Unreachable(RemoteFailure):
-    """Nothing is known: the host or server could not be reached. The work there may be going on.
+    """The host or server could not be reached. Jobs there may still be running.
 
     ``took_no_connection`` where not even a connection came about, so that nothing was asked; a server that is too busy takes one.
     """
@@ -77,12 +77,12 @@ class Unreachable(RemoteFailure):
 
 
 class Cancelled(DbopsError):
-    """A person asked for the end."""
+    """A person cancelled the job."""
 
     who = "none"
 
 
 class Bug(DbopsError):
-    """We must act: a state that the code holds impossible."""
+    """A bug in dbops: a state that must not occur."""
 
     who = "dbops"

@@ -1,4 +1,4 @@
-"""What the engine asks of the world. The drivers give it for real, ``tests/fakes.py`` for tests; one contract suite holds both."""
+"""Interfaces of the engine to hosts and servers, implemented by the drivers and by ``tests/fakes.py``."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a finished command left behind.
+    """The result of a finished command.
 
     ``exit_status`` is ``None`` when it is not known (the connection was lost, or a signal ended it): that is neither
     success nor failure, and the caller looks at the host again.
@@ -49,7 +49,7 @@ class JobStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """What a host's journal says of a job.
+    """The state of a job in its host's journal.
 
     ``stages`` are the exit statuses that the job's script wrote for each of its pipe's stages; ``counters`` are bytes of
     the running processes (``<process>.read_bytes``, ``<process>.write_bytes``, from ``/proc/<pid>/io`` rchar and wchar, and

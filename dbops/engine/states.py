@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """What an instance is for: one primary a cluster takes writes, replicas serve reads, a backup instance is read from."""
+    """Role of an instance: the primary accepts writes, replicas serve reads, rebuilds read backup instances."""
 
     PRIMARY = "primary"
     REPLICA = "replica"
@@ -12,7 +12,7 @@ class Role(StrEnum):
 
 
 class Status(StrEnum):
-    """Where a rebuild is in its life. A phase is a step, cancel is a column: none of them is a status."""
+    """Status of a rebuild. Phases are steps, and a cancel request is a column."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -38,7 +38,7 @@ ACTIVE = frozenset(Status) - FINAL
 
 
 def may_move(before: Status, after: Status) -> bool:
-    """Tell whether a rebuild in ``before`` may become ``after``."""
+    """Whether a rebuild can change from ``before`` to ``after``."""
     return after in TRANSITIONS[before]
 
 
@@ -54,7 +54,7 @@ class StepState(StrEnum):
 
 
 class Approval(StrEnum):
-    """What a second person said of a queued rebuild, where its cluster asks for one. Nothing (``""``): nobody was asked."""
+    """A second person's decision on a queued rebuild. ``""``: the cluster requires none."""
 
     WAITING = "waiting"
     APPROVED = "approved"
@@ -66,7 +66,7 @@ STEP_FINAL = frozenset({StepState.DONE, StepState.FAILED, StepState.SKIPPED, Ste
 
 
 class Severity(StrEnum):
-    """How much a finding weighs: a refusal stops the plan, a warning asks the operator to look."""
+    """Severity of a finding: a refusal blocks the plan, a warning needs the operator's attention."""
 
     OK = "ok"
     WARNING = "warning"
@@ -74,7 +74,7 @@ class Severity(StrEnum):
 
 
 class Level(StrEnum):
-    """How an event in a rebuild's history is to be read."""
+    """Level of an event."""
 
     INFO = "info"
     WARNING = "warning"
@@ -82,21 +82,21 @@ class Level(StrEnum):
 
 
 class BackupMethod(StrEnum):
-    """How a backup is made: statements written out by ``mysqldump``/``mariadb-dump``, or the files of a running server."""
+    """Backup method: a dump by ``mysqldump``/``mariadb-dump``, or a copy of a running server's files."""
 
     DUMP = "dump"
     PHYSICAL = "physical"
 
 
 class RunBy(StrEnum):
-    """Who starts the runs of a schedule: this product, or somebody else's cron."""
+    """What starts a schedule's runs: dbops or an external cron."""
 
     DBOPS = "dbops"
     EXTERNAL = "external"
 
 
 class RunOrigin(StrEnum):
-    """Who says that a run exists. What is said later in this order is known better: see ``knows_better``."""
+    """Origin of a run. Later values are more reliable: see ``knows_better``."""
 
     OBSERVED = "observed"
     REPORTED = "reported"
@@ -126,7 +126,7 @@ RUN_ACTIVE = frozenset({RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.LOST})
 RUN_FINAL = frozenset(RunStatus) - RUN_ACTIVE
 
 
-#: A process reads (or may be reading) the instance.
+#: A process reads, or may read, the instance.
 RUN_AT_WORK = frozenset({RunStatus.RUNNING, RunStatus.LOST})
 
 
@@ -152,5 +152,5 @@ MANAGED_TRANSITIONS: dict[RunStatus, frozenset[RunStatus]] = {
 
 
 def may_end(before: RunStatus, after: RunStatus) -> bool:
-    """Tell whether a run that dbops makes may become ``after``."""
+    """Whether one of dbops's own runs can change to ``after``."""
     return after in MANAGED_TRANSITIONS.get(before, frozenset())

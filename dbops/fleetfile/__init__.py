@@ -1,1 +1,1 @@
-"""The fleet file: read and checked with line numbers, applied in one transaction, written back. Format: ``docs/reference/fleet.md``."""
+"""Import and export of the fleet file. Format: ``docs/reference/fleet.md``."""

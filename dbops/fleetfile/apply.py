@@ -1,4 +1,4 @@
-"""Writes a checked fleet file into the inventory."""
+"""Write a checked fleet file into the inventory."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ FREED = ("role", "address", "datadir")
 
 
 def apply(fleet: FleetFile, stored: StoredInventory, errors: Errors, *, actor: str) -> ImportReport:
-    """Create or update every object of a file in which ``check`` found nothing. Call it in a transaction.
+    """Create or update every object of a file that passed ``check``. Call in a transaction.
 
-    What the models still refuse goes into ``errors``; the caller rolls back then.
+    Errors of the models go into ``errors``; the caller must then roll back.
     """
     items: list[Item] = []
     hosts: dict[str, Host] = dict(stored.hosts)
@@ -57,7 +57,7 @@ def apply(fleet: FleetFile, stored: StoredInventory, errors: Errors, *, actor: s
 
 
 def _with_one_key(values: dict[str, Any]) -> dict[str, Any]:
-    """Take a stored key away when its file is given instead, and the other way round."""
+    """Clear a stored key if a key file is given, and the other way round."""
     if "ssh_private_key" in values:
         return {**values, "ssh_key_file": ""}
     if "ssh_key_file" in values:
@@ -70,9 +70,9 @@ def _instance_values(entry: InstanceEntry, hosts: dict[str, Host], clusters: dic
 
 
 def _make_room(todo: list[tuple[Instance | None, dict[str, Any]]]) -> None:
-    """Let two instances change places, addresses or roles in one file: unique columns are freed before they are filled.
+    """Clear unique columns before filling them, so that instances can swap places, addresses or roles in one file.
 
-    Only this transaction sees the values in between.
+    Only this transaction sees the temporary values.
     """
     for row, values in todo:
         if row and UNIQUE.intersection(differences(row, Instance, values)):

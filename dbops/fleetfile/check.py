@@ -1,4 +1,4 @@
-"""A fleet file against itself and against what is stored: the errors that no single value shows."""
+"""Check a fleet file for conflicts within the file and with the inventory."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ from dbops.models.secret import is_set
 
 
 def check(fleet: FleetFile, stored: StoredInventory, errors: Errors, *, replace_host_keys: bool) -> None:
-    """Add every error to ``errors``. Gives instances without an address that of their host."""
+    """Add every error to ``errors``. Give instances without an address that of their host."""
     hosts, clusters = _by_name(fleet.hosts), _by_name(fleet.clusters)
     for host in fleet.hosts:
         _check_host(host, stored, errors, replace_host_keys)
@@ -47,13 +47,13 @@ def _check_host(entry: HostEntry, stored: StoredInventory, errors: Errors, repla
     keys = {"ssh_private_key", "ssh_key_file"}
     has_key = bool(row and (row.ssh_key_file or is_set(row, "ssh_private_key")))
     if entry.name and not has_key and not keys & (entry.values.keys() | entry.broken):
-        errors.add(entry.at("ssh_key_file"), "a new host needs the key to log in with: give key_file or key")
+        errors.add(entry.at("ssh_key_file"), "a new host needs an SSH key: set key_file or key")
     given = entry.values.get("host_key", "")
     if row and row.host_key and given and given != row.host_key and not replace_host_keys:
         errors.add(
             entry.at("host_key"),
-            f"another key is pinned for {entry.name!r}: {sshkeys.fingerprint_or_empty(row.host_key)}, this one is "
-            f"{sshkeys.fingerprint_or_empty(given)}. Find out why it changed; then accept it in the browser "
+            f"another key is pinned for {entry.name!r}: {sshkeys.fingerprint_or_empty(row.host_key)}; this one is "
+            f"{sshkeys.fingerprint_or_empty(given)}. Find out why the key changed, then accept it in the browser "
             "or import with --replace-host-keys",
         )
     changed = differences(row, Host, entry.values) if row else {}
@@ -68,7 +68,7 @@ def _check_accounts(entry: ClusterEntry, row: Cluster | None, errors: Errors) ->
         if not user or secret in entry.values or secret in entry.broken:
             continue
         if row is None or getattr(row, f"{account}_user") != user:
-            errors.add(entry.at(secret), f"the account {user!r} is new here: give its password")
+            errors.add(entry.at(secret), f"the account {user!r} is new: set its password")
 
 
 def _check_restore_test_host(entry: ClusterEntry, fleet: FleetFile, stored: StoredInventory, errors: Errors) -> None:
@@ -76,27 +76,23 @@ def _check_restore_test_host(entry: ClusterEntry, fleet: FleetFile, stored: Stor
     if not chosen:
         return
     if chosen not in stored.hosts and chosen not in {host.name for host in fleet.hosts}:
-        errors.add(
-            entry.at("restore_test_host"), f"there is no host {chosen!r}, neither in this file nor in the inventory"
-        )
+        errors.add(entry.at("restore_test_host"), f"there is no host {chosen!r} in this file or in the inventory")
         return
-    # the file's word counts where it names an instance
+    # for instances in the file, the file takes precedence
     where = {name: row.host.name for name, row in stored.instances.items()} | {
         one.name: one.host for one in fleet.instances
     }
     if chosen not in where.values():
-        errors.add(
-            entry.at("restore_test_host"), f"no instance stands on {chosen!r}: a host is read with those that do"
-        )
+        errors.add(entry.at("restore_test_host"), f"{chosen!r} has no instance; dbops probes only hosts with instances")
 
 
 def _link(entry: InstanceEntry, hosts: Mapping[str, HostEntry], stored: StoredInventory, errors: Errors) -> None:
-    """Find the host, in the file or else stored, and fall back to its address."""
+    """Find the host in the file or the inventory, and use its address as the default."""
     if not entry.host:
         return
     in_file, row = hosts.get(entry.host), stored.hosts.get(entry.host)
     if in_file is None and row is None:
-        errors.add(entry.at("host"), f"there is no host {entry.host!r}, neither in this file nor in the inventory")
+        errors.add(entry.at("host"), f"there is no host {entry.host!r} in this file or in the inventory")
     elif "address" not in entry.values and "address" not in entry.broken:
         address = in_file.values.get("ssh_address") if in_file else row.ssh_address if row else None
         if address:
@@ -117,9 +113,7 @@ def _check_frozen(entry: InstanceEntry, stored: StoredInventory, errors: Errors)
 def _check_schedule(entry: ScheduleEntry, fleet: FleetFile, stored: StoredInventory, errors: Errors) -> None:
     row = stored.schedules.get(entry.name)
     if row and entry.instance and row.instance.name != entry.instance:
-        errors.add(
-            entry.at("name"), f"this schedule is one of {row.instance.name!r}: its runs belong there; give another name"
-        )
+        errors.add(entry.at("name"), f"this schedule and its runs belong to {row.instance.name!r}: use another name")
     of = next((item for item in fleet.instances if item.name == entry.instance), None)
     host = of.host if of else ""
     in_file = {item.name: item for item in fleet.instances}

@@ -1,4 +1,4 @@
-"""What no two objects of the fleet may share. Looks at the fleet as it would be afterwards; file and browser use the same."""
+"""Find objects that share what must be unique, in the fleet after the change. Used for the file and the browser."""
 
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from dbops.fleetfile.rules import nested
 
 @dataclass(frozen=True, slots=True)
 class PlacedObject:
-    """An object as it would be.
+    """An object after the change.
 
-    ``line`` is where it stands in the file; ``origin`` what is being written, ``None`` for what only stays as it is.
+    ``line`` is its line in the file; ``origin`` is the changed object, ``None`` for an unchanged one.
     """
 
     name: str
@@ -43,7 +43,7 @@ class PlacedInstance(PlacedObject):
 
 @dataclass(frozen=True, slots=True)
 class InventoryConflict:
-    """``subject`` may not be written as it is, because of its ``field``."""
+    """A reason against writing ``subject``, because of its ``field``."""
 
     subject: PlacedObject
     field: str
@@ -54,26 +54,26 @@ One = TypeVar("One", bound=PlacedObject)
 
 
 def name_conflicts(ones: Iterable[One], kind: str) -> Iterator[InventoryConflict]:
-    """Find names that stand twice. Case does not tell names apart: some databases ignore it, and so do tired people."""
+    """Find duplicate names, ignoring case: some databases ignore it, and people confuse such names."""
     for one, other in _repeated((item.name.casefold(), item) for item in ones if item.name):
-        yield InventoryConflict(one, "name", f"the name is taken by {kind} {other.known_as}")
+        yield InventoryConflict(one, "name", f"the name is used by {kind} {other.known_as}")
 
 
 def host_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[InventoryConflict]:
-    """Find one machine described as two hosts."""
+    """Find two hosts with the same SSH address and port."""
     keyed = (((item.ssh_address.casefold(), item.ssh_port), item) for item in hosts if item.ssh_address)
     for one, other in _repeated(keyed):
-        yield InventoryConflict(one, "ssh_address", f"this SSH address and port are those of host {other.known_as}")
+        yield InventoryConflict(one, "ssh_address", f"this SSH address and port belong to host {other.known_as}")
 
 
 def instance_conflicts(instances: list[PlacedInstance], hosts: dict[str, PlacedHost]) -> Iterator[InventoryConflict]:
-    """Find two servers in one place, two primaries in a cluster, and directories that lie in each other."""
+    """Find servers at the same address, second primaries of a cluster, and nested directories."""
     addressed = (((item.address.casefold(), item.port), item) for item in instances if item.address and item.port)
     for one, other in _repeated(addressed):
-        yield InventoryConflict(one, "address", f"this address and port are those of instance {other.known_as}")
+        yield InventoryConflict(one, "address", f"this address and port belong to instance {other.known_as}")
     primaries = ((item.cluster, item) for item in instances if item.role == Role.PRIMARY and item.cluster)
     for one, other in _repeated(primaries):
-        yield InventoryConflict(one, "role", f"the cluster {one.cluster!r} has a primary already: {other.known_as}")
+        yield InventoryConflict(one, "role", f"the cluster {one.cluster!r} already has a primary: {other.known_as}")
     yield from _directory_conflicts(instances)
     for item in instances:
         host = hosts.get(item.host)
@@ -96,16 +96,16 @@ def _directory_conflicts(instances: list[PlacedInstance]) -> Iterator[InventoryC
         for other in on_hosts.setdefault(item.host, []):
             if other.datadir == item.datadir:
                 yield InventoryConflict(
-                    item, "datadir", f"this data directory on {item.host!r} is that of instance {other.known_as}"
+                    item, "datadir", f"this data directory on {item.host!r} belongs to instance {other.known_as}"
                 )
             elif nested(other.datadir, item.datadir):
-                text = f"this data directory and that of instance {other.known_as}, {other.datadir}, lie in each other"
+                text = f"this data directory and {other.datadir} of instance {other.known_as} are nested"
                 yield InventoryConflict(item, "datadir", text)
         on_hosts[item.host].append(item)
 
 
 def _repeated(keyed: Iterable[tuple[Hashable, One]]) -> Iterator[tuple[One, One]]:
-    """Yield each later one with the first of the same key."""
+    """Yield each later item with the first one of the same key."""
     first: dict[Hashable, One] = {}
     for key, item in keyed:
         if key in first:

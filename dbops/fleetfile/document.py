@@ -1,4 +1,4 @@
-"""YAML with the line of each key, and every error collected instead of the first one raised."""
+"""Read YAML with line numbers, and collect all errors."""
 
 import difflib
 import re
@@ -29,7 +29,7 @@ DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 
 @dataclass(frozen=True, slots=True, order=True)
 class FileError:
-    """What is wrong, and where. ``line`` counts from 1; ``path`` is for example ``clusters[0].instances[2].role``."""
+    """An error and its place. ``line`` counts from 1; ``path`` is for example ``clusters[0].instances[2].role``."""
 
     line: int
     path: str
@@ -48,7 +48,7 @@ class Spot:
 
 
 class Errors:
-    """Collects errors, each once."""
+    """Collect errors without duplicates."""
 
     def __init__(self) -> None:
         self._found: dict[FileError, None] = {}
@@ -64,7 +64,7 @@ class Errors:
 
 
 class Section:
-    """A mapping of the file. Unknown and repeated keys are errors as soon as it is made."""
+    """A mapping of the file. Its constructor reports unknown and repeated keys."""
 
     def __init__(self, node: yaml.MappingNode, spot: Spot, known: Collection[str], errors: Errors) -> None:
         self.spot = spot
@@ -79,9 +79,9 @@ class Section:
         key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
         spot = Spot(line, self.spot.path)
         if key in self._nodes:
-            self.errors.add(spot, f"the key {key!r} stands here twice, first on line {self._lines[key]}")
+            self.errors.add(spot, f"the key {key!r} is repeated; first on line {self._lines[key]}")
         elif key == "<<":
-            self.errors.add(spot, "merge keys (<<) are not supported: write the keys out")
+            self.errors.add(spot, "merge keys (<<) are not supported: write each key")
         elif key not in known:
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]!r}?" if near else "known here: " + ", ".join(sorted(known))
@@ -93,17 +93,17 @@ class Section:
         return key in self._nodes
 
     def is_empty(self, key: str) -> bool:
-        """Tell whether a key is there without a value (``key:`` or ``key: null``)."""
+        """Whether a key has no value (``key:`` or ``key: null``)."""
         node = self._nodes.get(key)
         return isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:null"
 
     def at(self, key: str) -> Spot:
-        """Return the place of a key; of the section, where the key is not there."""
+        """Return the place of a key, or of the section if the key is missing."""
         path = f"{self.spot.path}.{key}" if self.spot.path else key
         return Spot(self._lines.get(key, self.spot.line), path)
 
     def value(self, key: str, kind: type[Plain]) -> Plain | None:
-        """Return a plain value, ``None`` where the key is missing or its value is of another kind (which is an error)."""
+        """Return a plain value; ``None`` if the key is missing or its value has another type, which is an error."""
         node = self._nodes.get(key)
         if node is None:
             return None
@@ -116,24 +116,24 @@ class Section:
         if kind is bool:
             found: Plain = BOOLEANS[value.lower()]
             return found
-        if kind is int and not DECIMAL.fullmatch(value):  # YAML would read 022 as 18, and 1:30 as 90
+        if kind is int and not DECIMAL.fullmatch(value):  # YAML reads 022 as 18 and 1:30 as 90
             self.errors.add(self.at(key), "write this as a decimal number, without leading zeros")
             return None
         return kind(value)
 
     def section(self, key: str, known: Collection[str]) -> "Section | None":
-        """Return a mapping below this one, ``None`` where it is missing or of another kind."""
+        """Return a nested mapping, ``None`` if it is missing or has another type."""
         node = self._nodes.get(key)
         return None if node is None else self._section_of(node, self.at(key), known)
 
     def sections(self, key: str, known: Collection[str]) -> "Iterator[Section]":
-        """Go through a list of mappings."""
+        """Iterate over a list of mappings."""
         for spot, node in self._items(key):
             if section := self._section_of(node, spot, known):
                 yield section
 
     def texts(self, key: str) -> list[tuple[Spot, str]]:
-        """Return a list of texts with their places."""
+        """Return a list of strings with their places."""
         found = []
         for spot, node in self._items(key):
             if isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str":
@@ -161,14 +161,14 @@ class Section:
         seen = TAGS.get(node.tag, f"something tagged {node.tag}")
         plain = isinstance(node, yaml.ScalarNode)
         if seen == "nothing":
-            advice = "; give a value or leave the key out"
+            advice = "; set a value or omit the key"
         else:
             advice = "; put it in quotes" if quotable and plain and seen in TAGS.values() else ""
         self.errors.add(spot, f"this must be {wanted}, not {seen}{advice}")
 
 
 def read_document(text: str, known: Collection[str], errors: Errors) -> Section | None:
-    """Return the file's top mapping; ``None`` when it is not readable as YAML at all (which is an error)."""
+    """Return the file's top mapping; ``None`` if the file is not YAML, which is an error."""
     if len(text) > MAXIMUM_CHARACTERS:
         errors.add(Spot(1, ""), f"the file has more than {MAXIMUM_CHARACTERS:,} characters")
         return None
@@ -185,24 +185,24 @@ def read_document(text: str, known: Collection[str], errors: Errors) -> Section 
         errors.add(Spot(line, ""), f"the character {error.character!r} is not allowed in YAML")
         return None
     if not isinstance(node, yaml.MappingNode):
-        errors.add(Spot(1, ""), "the file must be a mapping that begins with 'version: 1'")
+        errors.add(Spot(1, ""), "the file must be a mapping that starts with 'version: 1'")
         return None
     return Section(node, Spot(1, ""), known, errors)
 
 
 def _is_plain(text: str, errors: Errors) -> bool:
-    """Refuse aliases and deep nesting before anything is built: both can be made to grow without end."""
+    """Refuse aliases and deep nesting before building anything: both can use unlimited memory."""
     depth, plain = 0, True
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent):
-            errors.add(Spot(line, ""), f"aliases (*{event.anchor}) are not supported: write the value out")
+            errors.add(Spot(line, ""), f"aliases (*{event.anchor}) are not supported: write the value")
             plain = False
         elif isinstance(event, yaml.CollectionStartEvent):
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
         if depth > MAXIMUM_DEPTH:
-            errors.add(Spot(line, ""), "this is nested too deeply to be a fleet file")
+            errors.add(Spot(line, ""), "this is nested too deeply for a fleet file")
             return False
     return plain

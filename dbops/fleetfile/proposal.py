@@ -1,4 +1,4 @@
-"""From what a discovery proposes, and a person has filled in, to the text of a fleet file."""
+"""Build a fleet file from a discovery's proposal and a person's input."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ HIDDEN = "***"
 
 @dataclass(frozen=True, slots=True)
 class ProposedAccount:
-    """An account's user and password. Without a user it is left out of the file; without a password what is stored stays."""
+    """An account. Without a user, it is omitted; without a password, the stored one is kept."""
 
     user: str
     password: str = field(default="", repr=False)
@@ -23,7 +23,7 @@ class ProposedAccount:
 
 @dataclass(frozen=True, slots=True)
 class ProposedInstance:
-    """One server with all that the file needs. The SSH fields describe its host, where that is not in the inventory yet."""
+    """One server with all values for the file. The SSH fields describe a host that is not in the inventory yet."""
 
     name: str
     role: str
@@ -49,13 +49,13 @@ def proposal_text(
     instances: Sequence[ProposedInstance],
     show_secrets: bool,
 ) -> str:
-    """Return a fleet file of these instances, their hosts and their cluster.
+    """Return a fleet file with these instances, their hosts and their cluster.
 
-    A cluster or host that is in the inventory stands in the file as it is stored: a file sets what it leaves out to its default.
+    It contains stored clusters and hosts with all their values, because omitted values would be reset to defaults.
 
     Args:
         accounts: by ``admin``, ``replication``, ``backup``.
-        show_secrets: else each password is replaced, for a page.
+        show_secrets: if false, replace passwords, for a page.
     """
     stored = {row.name: row for row in Host.objects.filter(name__in={item.host for item in instances})}
     content = {

@@ -1,4 +1,4 @@
-"""From the text of a fleet file to entries: model fields by name, each with its place in the file. Asks no database."""
+"""Parse a fleet file into entries with model fields and their places in the file, without database access."""
 
 import os
 from collections.abc import Callable, Iterable, Mapping
@@ -61,21 +61,21 @@ SCHEDULE_KEYS: Keys = {
     "late_after_seconds": ("late_after_seconds", int),
     "enabled": ("is_enabled", bool),
 }
-# Given without a value, these set no limit; left out, they get their default.
+# Without a value, these set no limit; omitted, they get their default.
 MAY_BE_EMPTY = frozenset({"keep_count"})
 FILE_KEYS = ("key", "key_file")
 INSTANCE_SECTION = (*INSTANCE_KEYS, "host", "address", "service", "backups")
-# Left out of the file, these keep what is stored; everything else falls back to its default.
+# Omitted from the file, these keep the stored value; everything else gets its default.
 KEPT = frozenset({"ssh_private_key", "ssh_key_file", "host_key"})
-# The same of a switch: a file from before it must not take the second person away.
+# The same for a switch: an older file must not turn off approval.
 KEPT_SWITCHES = frozenset({"needs_approval"})
 
 
 @dataclass(slots=True)
 class FileEntry:
-    """One object of the file: its values by model field (those that could be read), and where each stands.
+    """One object of the file: valid values by model field, and their places.
 
-    ``broken`` names what the file gives but could not be read: an error is there already, so nothing more is said of it.
+    ``broken`` lists fields with invalid values; they are already reported and cause no further errors.
     """
 
     spot: Spot
@@ -88,7 +88,7 @@ class FileEntry:
         return str(self.values.get("name", ""))
 
     def at(self, name: str) -> Spot:
-        """Return where a field stands; the object, where the field is not in the file."""
+        """Return the place of a field, or of the object if the field is not in the file."""
         return self.spots.get(name, self.spot)
 
 
@@ -104,7 +104,7 @@ class ClusterEntry(FileEntry):
 
 @dataclass(slots=True)
 class InstanceEntry(FileEntry):
-    """``values`` has no ``host`` and ``cluster``: these are names here."""
+    """An instance; ``host`` and ``cluster`` are names and not in ``values``."""
 
     host: str = ""
     cluster: str = ""
@@ -112,7 +112,7 @@ class InstanceEntry(FileEntry):
 
 @dataclass(slots=True)
 class ScheduleEntry(FileEntry):
-    """``values`` has no ``instance``: it is a name here."""
+    """A schedule; ``instance`` is a name and not in ``values``."""
 
     instance: str = ""
 
@@ -126,18 +126,18 @@ class FleetFile:
 
 
 def read(text: str, base_dir: Path | None, errors: Errors) -> FleetFile:
-    """Read and check the file as far as that goes without the database; add what is wrong to ``errors``.
+    """Read and check the file without the database; add errors to ``errors``.
 
     Args:
-        base_dir: what relative paths are relative to. ``None``: the text came from a browser, and may name neither files
-            with passwords nor environment variables of the dashboard's machine.
+        base_dir: directory for relative paths. ``None``: the text came from a browser and must not name password files
+            or environment variables of the dashboard's machine.
     """
     fleet = FleetFile()
     top = read_document(text, ("version", "hosts", "clusters"), errors)
     if top is None:
         return fleet
     if "version" not in top:
-        errors.add(top.spot, "the file must begin with 'version: 1'")
+        errors.add(top.spot, "the file must start with 'version: 1'")
     elif top.value("version", int) not in (VERSION, None):
         errors.add(top.at("version"), f"this dbops reads version {VERSION}")
     for section in top.sections("hosts", (*HOST_KEYS, "ssh")):
@@ -156,7 +156,7 @@ def read(text: str, base_dir: Path | None, errors: Errors) -> FleetFile:
 
 
 def _fill(entry: FileEntry, section: Section, keys: Keys, model: type[Model], required: Iterable[str] = ()) -> None:
-    """Move values from the section to the entry, checked one by one; what the file leaves out gets the model's default."""
+    """Check each value of the section and store it in the entry; omitted values get the model's default."""
     for key, (name, kind) in keys.items():
         if name in MAY_BE_EMPTY and section.is_empty(key):
             entry.spots[name], entry.values[name] = section.at(key), None
@@ -180,7 +180,7 @@ def _default(model: type[Model], name: str) -> Any:
 def _accept(section: Section, key: str, name: str, value: Any, model: type[Model]) -> bool:
     problem = rules.field_problem(model, name, value)
     if not problem and name in KEPT and not value:
-        problem = "this is empty: leave the key out to keep what is stored"
+        problem = "this is empty: omit the key to keep the stored value"
     if problem:
         section.errors.add(section.at(key), problem)
     return not problem
@@ -197,14 +197,14 @@ def _host(section: Section, base_dir: Path | None) -> HostEntry:
     _fill(entry, ssh, SSH_KEYS, Host, required=("address",))
     _read_keys(entry, ssh, base_dir)
     if "key" in ssh and "key_file" in ssh:
-        ssh.errors.add(ssh.at("key_file"), "give either key or key_file, not both")
+        ssh.errors.add(ssh.at("key_file"), "set either key or key_file, not both")
     if "host_key" in entry.values:
         entry.values["host_key"] = sshkeys.host_key_line(entry.values["host_key"])
     return entry
 
 
 def _read_keys(entry: HostEntry, ssh: Section, base_dir: Path | None) -> None:
-    """Read the private key, or the path of its file, which may be relative to the fleet file."""
+    """Read the private key, or the path of its file, which can be relative to the fleet file."""
     prepare: dict[str, tuple[str, Callable[[str], str]]] = {
         "key": ("ssh_private_key", sshkeys.tidy_private_key),
         "key_file": ("ssh_key_file", lambda name: os.path.normpath(base_dir / name) if base_dir and name else name),
@@ -237,7 +237,7 @@ def _cluster(section: Section, base_dir: Path | None) -> ClusterEntry:
 
 
 def _account(entry: ClusterEntry, account: str, section: Section, base_dir: Path | None) -> None:
-    """Read one account. Without a password in the file, whether one is stored is checked against the database."""
+    """Read one account. If the file has no password, a later check looks for a stored one."""
     _fill(entry, section, {"user": (f"{account}_user", str)}, Cluster, required=("user",))
     if "user" in section and entry.values.get(f"{account}_user") == "":
         section.errors.add(section.at("user"), "the user is empty")

@@ -1,7 +1,7 @@
-"""What the inventory accepts beyond the models' validators; browser and file obey the same rules.
+"""Rules of the inventory's values, in addition to the models' validators, for browser and file.
 
-These values end in shell scripts, option files and SQL on machines that hold data. All of those quote; refusing here what no
-real name needs is the second wall.
+These values are used in shell scripts, option files and SQL on database hosts. All of them quote; refusing unusual
+characters here is a second line of defense.
 """
 
 import difflib
@@ -34,7 +34,7 @@ ACCOUNT = re.compile(r"[^\s'\"`;\\](?:[^'\"`;\\]*[^\s'\"`;\\])?")
 UNIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.@\\-]*")
 KEY_FILE_LIMIT_BYTES = 64 * 1024
 LONGEST_GOAL_SECONDS = 30 * 86400
-# A rebuild moves the data directory aside: these must never be one.
+# A rebuild moves the data directory aside, so these must never be one.
 SYSTEM_NAMES = ["", "bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc", "root", "run"]
 SYSTEM_NAMES += ["sbin", "srv", "sys", "tmp", "usr", "usr/bin", "usr/lib", "usr/local", "usr/sbin", "usr/share"]
 SYSTEM_NAMES += ["var", "var/cache", "var/lib", "var/log", "var/run", "var/spool", "var/tmp"]
@@ -43,7 +43,7 @@ KERNEL_TREES = ("/proc/", "/sys/", "/dev/", "/boot/")
 
 
 def field_problem(model: type[Model], field: str, value: Any) -> str:
-    """Return what is wrong with one value, by the model's validators and by the rules here; empty when it is accepted."""
+    """Return the problems of a value by the model's validators and the rules here; empty if valid."""
     try:
         model._meta.get_field(field).clean(value, None)  # type: ignore[union-attr]
     except ValidationError as error:
@@ -52,7 +52,7 @@ def field_problem(model: type[Model], field: str, value: Any) -> str:
 
 
 def own_problem(field: str, value: Any) -> str:
-    """Return what is wrong with one value by the rules here alone; empty when it is accepted."""
+    """Return the problems of a value by the rules here; empty if valid."""
     if value in ("", None):
         return ""
     if isinstance(value, str) and field not in ("ssh_private_key", "host_key") and (found := CONTROL.search(value)):
@@ -63,39 +63,39 @@ def own_problem(field: str, value: Any) -> str:
 
 
 def _port(value: int) -> str:
-    return "" if 1 <= value <= 65535 else "a port is a number from 1 to 65535"
+    return "" if 1 <= value <= 65535 else "a port must be a number from 1 to 65535"
 
 
 def _address(value: str) -> str:
-    """Every character of an address is harmless, but a program takes what begins with a dash for an option."""
-    return "an address does not begin with a dash" if value.startswith("-") else ""
+    """Refuse an address that starts with a dash, because programs would read it as an option."""
+    return "an address must not start with a dash" if value.startswith("-") else ""
 
 
 def _one_of(what: str, known: Iterable[str]) -> Callable[[str], str]:
-    """Return a rule that accepts these words alone."""
+    """Return a rule that accepts only these words."""
     words = [str(item) for item in known]
 
     def rule(value: str) -> str:
         if value in words:
             return ""
         near = difflib.get_close_matches(value, words, n=1)
-        return f"{value!r} is {what}: " + (f"did you mean {near[0]!r}?" if near else f"give one of {', '.join(words)}")
+        return f"{value!r} is {what}: " + (f"did you mean {near[0]!r}?" if near else f"use one of {', '.join(words)}")
 
     return rule
 
 
 def _between(least: int, most: int, unit: str) -> Callable[[int], str]:
-    return lambda value: "" if least <= value <= most else f"give a number from {least} to {most} ({unit})"
+    return lambda value: "" if least <= value <= most else f"use a number from {least} to {most} ({unit})"
 
 
 def _goal(value: int) -> str:
-    """Accept whole minutes alone: the form shows no seconds, and would take them away."""
-    return _between(60, LONGEST_GOAL_SECONDS, "seconds")(value) or ("give whole minutes" if value % 60 else "")
+    """Accept only whole minutes: the form does not show seconds and would drop them."""
+    return _between(60, LONGEST_GOAL_SECONDS, "seconds")(value) or ("use whole minutes" if value % 60 else "")
 
 
 def _keep_count(value: int) -> str:
     problem = _between(1, 10_000, "backups")(value)
-    return f"{problem}, or leave it empty for no limit" if problem else ""
+    return f"{problem}, or leave this empty for no limit" if problem else ""
 
 
 def _cron(value: str) -> str:
@@ -127,19 +127,21 @@ def _account(value: str) -> str:
 
 
 def _unit(value: str) -> str:
-    return "" if UNIT.fullmatch(value) else "this is no systemd unit name (for example mariadb or mysql@3307.service)"
+    return (
+        "" if UNIT.fullmatch(value) else "this is not a systemd unit name (for example mariadb or mysql@3307.service)"
+    )
 
 
 def _path(value: str) -> str:
     if not value.startswith("/"):
-        return "give an absolute path"
+        return "use an absolute path"
     normal = posixpath.normpath(value).replace("//", "/", 1)
     return "" if normal == value else f"write the path as {normal}"
 
 
 def _own_directory(value: str) -> str:
     if value in SYSTEM_DIRECTORIES or value.startswith(KERNEL_TREES):
-        return f"{value} belongs to the system: give a directory of its own"
+        return f"{value} is a system directory: use a separate directory"
     return _path(value)
 
 
@@ -149,9 +151,9 @@ def _key_file(value: str) -> str:
     path = Path(value)
     try:
         if not path.is_file():
-            return f"{value} is no file on the dashboard's machine"
+            return f"{value} is not a file on the dashboard's machine"
         if not os.access(path, os.R_OK):
-            return f"{value} cannot be read by the dashboard"
+            return f"the dashboard cannot read {value}"
         if path.stat().st_size > KEY_FILE_LIMIT_BYTES:
             return f"{value} is too large to be a private key"
         problem = sshkeys.private_key_problem(path.read_text())
@@ -161,33 +163,33 @@ def _key_file(value: str) -> str:
 
 
 def write_address_problem(value: str) -> str:
-    """Return what is wrong with ``address`` or ``address:port``, where applications write."""
+    """Return the problems of ``address`` or ``address:port``, where applications write."""
     head, colon, port = value.rpartition(":")
     address = head if colon and ("]" in head or ":" not in head) and not value.endswith("]") else value
     if address != value and not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-        return f"{value!r}: write address or address:port"
+        return f"{value!r}: use address or address:port"
     try:
         address_validator(address)
     except ValidationError:
-        return f"{value!r} is no address: write address or address:port"
+        return f"{value!r} is not an address: use address or address:port"
     return ""
 
 
 def _write_addresses(value: Any) -> str:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        return "give a list of addresses"
+        return "use a list of addresses"
     return "; ".join(filter(None, [*map(write_address_problem, value), repeated_address_problem(value)]))
 
 
 def repeated_address_problem(values: list[str]) -> str:
-    """Return what to say of a list in which an address stands twice; empty when each stands there once."""
-    return "an address stands here twice" if len(set(values)) < len(values) else ""
+    """Return the problem of a list with a repeated address; empty if there is none."""
+    return "an address is repeated" if len(set(values)) < len(values) else ""
 
 
 RULES: Mapping[str, Callable[[Any], str]] = {
     "role": _one_of("no role", Role),
-    "method": _one_of("no backup method", BackupMethod),
-    "run_by": _one_of("nobody who runs backups", RunBy),
+    "method": _one_of("not a backup method", BackupMethod),
+    "run_by": _one_of("not a way to run backups", RunBy),
     "cron": _cron,
     "time_zone": _time_zone,
     "directory": _own_directory,
@@ -220,15 +222,15 @@ RULES: Mapping[str, Callable[[Any], str]] = {
 
 
 def service_problem(values: Mapping[str, Any]) -> str:
-    """Return what is wrong with how an instance is started and stopped; empty when it is clear."""
+    """Return the problems of an instance's start and stop settings; empty if valid."""
     unit, start, stop = (values.get(name) for name in ("systemd_unit", "start_command", "stop_command"))
     if unit and (start or stop):
-        return "give either a systemd unit or a start and a stop command, not both"
+        return "set either a systemd unit, or start and stop commands, not both"
     if not unit and not (start and stop):
-        return "give a systemd unit, or both a start and a stop command"
+        return "set a systemd unit, or both start and stop commands"
     return ""
 
 
 def nested(one: str, other: str) -> bool:
-    """Tell whether one directory lies in the other."""
+    """Whether one directory contains the other."""
     return one.startswith(other + "/") or other.startswith(one + "/")

@@ -1,4 +1,4 @@
-"""Where a fleet file may take a secret from: itself, another file, the environment. No secret goes into an error."""
+"""Read secrets from the fleet file, another file or the environment. Errors contain no secrets."""
 
 import os
 from pathlib import Path
@@ -11,10 +11,10 @@ LIMIT_BYTES = 4096
 
 
 def read_password(section: Section, base_dir: Path | None) -> str | None:
-    """Return an account's password; ``None`` where the file gives none, or none that can be used (which is an error)."""
+    """Return an account's password; ``None`` if there is none, or an invalid one, which is an error."""
     given = [key for key in PASSWORD_KEYS if key in section]
     for key in given[1:]:
-        section.errors.add(section.at(key), f"give one of {given[0]} and {key}, not both")
+        section.errors.add(section.at(key), f"set either {given[0]} or {key}, not both")
     if len(given) != 1:
         return None
     key = given[0]
@@ -25,8 +25,8 @@ def read_password(section: Section, base_dir: Path | None) -> str | None:
         if base_dir is None:
             section.errors.add(
                 section.at(key),
-                "only `manage.py fleet import` reads files and variables of the dashboard's machine; "
-                "give `password`, or leave it out to keep the one that is stored",
+                "only `manage.py fleet import` can read files and variables of the dashboard's machine; "
+                "set `password`, or omit it to keep the stored one",
             )
             return None
         found = _from_file(section, base_dir, text) if key == "password_file" else _from_environment(section, text)
@@ -40,12 +40,12 @@ def _from_file(section: Section, base_dir: Path, name: str) -> str | None:
     path = base_dir / name
     try:
         if not path.is_file():
-            raise FileNotFoundError(2, "there is no such file")
+            raise FileNotFoundError(2, "file not found")
         if path.stat().st_size > LIMIT_BYTES:
-            raise OSError(27, "it is too large to be a password")
+            raise OSError(27, "too large for a password")
         return path.read_text().removesuffix("\n").removesuffix("\r")
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "it is not text"
+        reason = getattr(error, "strerror", None) or "not text"
         section.errors.add(section.at("password_file"), f"{str(path)!r} cannot be read: {reason}")
         return None
 
@@ -62,6 +62,6 @@ def _checked(section: Section, key: str, text: str) -> str | None:
         section.errors.add(section.at(key), "the password is empty")
         return None
     if CONTROL.search(text):
-        section.errors.add(section.at(key), "the password has line breaks or control characters")
+        section.errors.add(section.at(key), "the password contains line breaks or control characters")
         return None
     return text

@@ -1,4 +1,4 @@
-"""Writes one object of the inventory: created, changed in the columns that differ, or left alone."""
+"""Create or update one object of the inventory; write only changed columns."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from dbops.lifecycle.topology_differences import rename_differences
 from dbops.models import BackupSchedule, Cluster, Host, Instance, InstanceState, ServerIdentity
 
 CREATED, CHANGED, UNCHANGED = "created", "changed", "unchanged"
-# The database fills the one (one primary a cluster is checked in words before), and the other is empty while it is off.
+# The database fills one (an earlier check covers the single primary); the other is empty while off.
 NOT_CHECKED = {"primary_slot", "next_due_at"}
 Row = TypeVar("Row", Cluster, Host, Instance, BackupSchedule)
 KINDS = {Cluster: "cluster", Host: "host", Instance: "instance", BackupSchedule: "schedule"}
@@ -23,7 +23,7 @@ KINDS = {Cluster: "cluster", Host: "host", Instance: "instance", BackupSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What became of one object. ``changes`` has before and after by field; of a secret only that it was set or changed."""
+    """The outcome for one object. ``changes`` has before and after by field; for secrets only "set" or "changed"."""
 
     kind: str
     name: str
@@ -41,7 +41,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What an import did, object by object, in the order of the file."""
+    """An import's outcome by object, in the order of the file."""
 
     items: tuple[Item, ...]
 
@@ -55,13 +55,13 @@ class ImportReport:
 def store(
     row: Row | None, model: type[Row], values: Mapping[str, Any], *, actor: str, rewrite: Collection[str] = ()
 ) -> tuple[Row, Item]:
-    """Write ``values``, complete for a new row; call it in a transaction.
+    """Write ``values``, which must be complete for a new row. Call in a transaction.
 
     Args:
-        rewrite: columns to write with the others although they do not differ from ``row``.
+        rewrite: columns to write even if unchanged.
 
     Raises:
-        ValidationError: the models refuse it.
+        ValidationError: The models refuse the values.
     """
     kind = KINDS[model]
     changes = differences(row, model, values)
@@ -93,7 +93,7 @@ def store(
 
 
 def _set_due(row: Row, changes: Mapping[str, Any]) -> list[str]:
-    """Bring a schedule's next due time up to date. Return the columns that were set."""
+    """Update a schedule's next due time. Return the changed columns."""
     if not isinstance(row, BackupSchedule):
         return []
     columns = due_column(row, changes, timezone.now())
@@ -103,9 +103,9 @@ def _set_due(row: Row, changes: Mapping[str, Any]) -> list[str]:
 
 
 def _count_again(row: Row, changes: Mapping[str, Any]) -> None:
-    """Have availability counted anew where the past is told in another way: by another name, or measured by another target.
+    """Recount availability if a rename or a new target changes the past.
 
-    Who names a host goes on naming the same one.
+    References to a host by name follow the rename.
     """
     if isinstance(row, Instance) and "name" in changes:
         rename_periods(row)
@@ -118,7 +118,7 @@ def _count_again(row: Row, changes: Mapping[str, Any]) -> None:
 
 
 def _look_again(row: Row, changes: Mapping[str, Any]) -> None:
-    """Make the next probe due, where something was changed that probes read; forget the facts where they may be about another server."""
+    """Make the next probe due if its inputs changed; delete facts that can belong to another server."""
     if isinstance(row, BackupSchedule):
         return
     if isinstance(row, Instance):

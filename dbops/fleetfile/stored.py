@@ -1,4 +1,4 @@
-"""The inventory as it is stored, what differs from it, and what a rebuild keeps as it is."""
+"""Read the stored inventory, compare it with new values, and list fields that active jobs lock."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,14 +13,14 @@ from dbops.fleetfile.rules import SECRETS
 from dbops.models import BackupRun, BackupSchedule, Cluster, Host, Instance, Rebuild, RestoreTest
 from dbops.models.secret import holds, is_set
 
-# A running rebuild acts on exactly these values: changing them could send it to another machine or directory.
+# A running rebuild uses these values: a change could send it to another machine or directory.
 FROZEN_INSTANCE = frozenset({"name", "cluster", "host", "role", "address", "port", "datadir", "os_user"})
 FROZEN_HOST = frozenset({"name", "ssh_address", "ssh_port", "stream_address", "work_dir"})
-# A backup that dbops runs goes on whatever the role; all else says where its job is looked for.
+# A backup continues regardless of the role; the other values locate its job.
 FROZEN_INSTANCE_BY_BACKUP = FROZEN_INSTANCE - {"role"}
-# A proof fetches its file from the host of its source, and takes the way to it away again there.
+# A restore test fetches its file from the source's host and later removes the access there.
 FROZEN_INSTANCE_BY_RESTORE_TEST = frozenset({"host"})
-# After a change of these, what the last probe found is about another server.
+# After a change of these, the last facts belong to another server.
 IDENTITY: dict[type[Model], frozenset[str]] = {
     Instance: frozenset({"host", "address", "port", "datadir", "defaults_file"}),
     Host: frozenset({"ssh_address", "ssh_port"}),
@@ -29,9 +29,9 @@ IDENTITY: dict[type[Model], frozenset[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class StoredInventory:
-    """Every row, by name, and the active rebuild and backup run of ours of each instance (by primary key) that has one.
+    """All rows by name, with active rebuilds and dbops's own backup runs by instance key.
 
-    ``restore_tests`` are those at work, by primary key of each host that they use, ``restore_tests_of`` by that of their source.
+    ``restore_tests`` has active restore tests by host key, ``restore_tests_of`` by key of their source.
     """
 
     hosts: dict[str, Host]
@@ -44,7 +44,7 @@ class StoredInventory:
     restore_tests_of: dict[int, int] = field(default_factory=dict)
 
     def datadirs_beside(self, instance: Instance) -> dict[str, str]:
-        """Return the data directory by name of each instance on the same host, the instance itself included."""
+        """Return the data directories by instance name of a host, including the instance itself."""
         return {row.name: row.datadir for row in self.instances.values() if row.host_id == instance.host_id}
 
     def placed_hosts(self, without: Iterable[str] = ()) -> list[PlacedHost]:
@@ -72,7 +72,7 @@ class StoredInventory:
         ]
 
     def why_frozen(self, row: Model | None, changed: Iterable[str]) -> str:
-        """Return why these fields of a host or instance may not change now; empty when they may."""
+        """Return why these fields of a host or instance cannot change now; empty if they can."""
         if isinstance(row, Instance):
             frozen, by_backup, concerned = FROZEN_INSTANCE, FROZEN_INSTANCE_BY_BACKUP, [row]
         elif isinstance(row, Host):
@@ -83,9 +83,9 @@ class StoredInventory:
         changed = set(changed)
         for item in concerned:
             if item.pk in self.rebuilds and (held := ", ".join(sorted(frozen & changed))):
-                return f"rebuild {self.rebuilds[item.pk]} of or from {item.name!r} is not over: {held} may not change"
+                return f"rebuild {self.rebuilds[item.pk]} of or from {item.name!r} has not ended: {held} cannot change"
             if item.pk in self.backups and (held := ", ".join(sorted(by_backup & changed))):
-                return f"backup run {self.backups[item.pk]} of {item.name!r} is not over: {held} may not change"
+                return f"backup run {self.backups[item.pk]} of {item.name!r} has not ended: {held} cannot change"
         return self._frozen_by_restore_test(row, changed)
 
     def _frozen_by_restore_test(self, row: Instance | Host, changed: set[str]) -> str:
@@ -93,16 +93,18 @@ class StoredInventory:
         restore_test = (self.restore_tests if is_host else self.restore_tests_of).get(row.pk)
         held = ", ".join(sorted((FROZEN_HOST if is_host else FROZEN_INSTANCE_BY_RESTORE_TEST) & changed))
         return (
-            f"proof {restore_test} uses {row.name!r} and is not over: {held} may not change"
+            f"restore test {restore_test} uses {row.name!r} and has not ended: {held} cannot change"
             if restore_test and held
             else ""
         )
 
 
 def load(*, lock: bool = False) -> StoredInventory:
-    """Read the whole inventory. ``lock``: in a transaction; no rebuild can be queued and no backup started on an instance until that ends.
+    """Read the whole inventory.
 
-    The lock meets the one that the database takes on a parent row when a rebuild or a hold refers to it.
+    With ``lock`` (in a transaction), no rebuild can be queued and no backup can start until the transaction ends.
+
+    The lock conflicts with the database's lock on the parent row of a new rebuild or hold.
     """
     hosts, clusters = Host.objects.all(), Cluster.objects.all()
     instances = Instance.objects.select_related("host", "cluster")
@@ -129,7 +131,7 @@ def _can_lock_one_table() -> bool:
 
 
 def active_rebuilds() -> dict[int, int]:
-    """Return the rebuild that is not over by primary key of each instance that it reads or replaces."""
+    """Return unfinished rebuilds by the keys of their sources and targets."""
     active = Q(status__in=[item.value for item in ACTIVE]) | Q(target_slot__isnull=False) | Q(holds__isnull=False)
     found: dict[int, int] = {}
     for rebuild in (
@@ -142,13 +144,13 @@ def active_rebuilds() -> dict[int, int]:
 
 
 def active_backups() -> dict[int, int]:
-    """Return the backup run of ours that is at work, or lost, by primary key of its instance: its job is on the host as it is stored."""
+    """Return dbops's own active or lost backup runs by instance key: their jobs are on the stored host."""
     runs = BackupRun.objects.filter(origin=RunOrigin.MANAGED, status__in=RUN_AT_WORK).order_by()
     return dict(runs.values_list("instance_id", "pk"))
 
 
 def active_restore_tests() -> tuple[dict[int, int], dict[int, int]]:
-    """Return the proof that is at work, or lost, by primary key of each host that it uses, and of its source."""
+    """Return active or lost restore tests by the keys of their hosts, and by the key of their source."""
     rows = RestoreTest.objects.filter(status__in=RUN_AT_WORK).order_by()
     by_host: dict[int, int] = {}
     by_source: dict[int, int] = {}
@@ -158,7 +160,7 @@ def active_restore_tests() -> tuple[dict[int, int], dict[int, int]]:
 
 
 def differences(row: Model | None, model: type[Model], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return before and after of each field that would change, as plain data; of a secret only that it does."""
+    """Return before and after of each changed field as plain data; for secrets only the fact."""
     found: dict[str, Any] = {}
     for name, after in values.items():
         if row is None and after in ("", None, []):

@@ -1,4 +1,4 @@
-"""The inventory as a fleet file: everything but secrets, in a stable order."""
+"""Write the inventory as a fleet file, without secrets and in a stable order."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from dbops.fleetfile.rules import ACCOUNTS
 from dbops.models import BackupSchedule, Cluster, Host, Instance
 
 HEAD = """\
-# The fleet, as `manage.py fleet export` writes it. Format: docs/reference/fleet.md
-# Passwords and private keys are not in here. Where they are stored, importing this file keeps them.
+# Written by `manage.py fleet export`. Format: docs/reference/fleet.md
+# This file contains no passwords and no private keys. Importing it keeps the stored ones.
 """
 
 
 def write() -> str:
-    """Return the text of a file that can be imported again."""
+    """Return the text of an importable file."""
     clusters = Cluster.objects.order_by("name").prefetch_related("instances__host", "instances__backup_schedules")
     content = {
         "version": VERSION,
@@ -26,7 +26,7 @@ def write() -> str:
 
 
 def host_content(host: Host) -> dict[str, Any]:
-    """Return one host as it stands in the file."""
+    """Return one host in the file's form."""
     ssh: dict[str, Any] = {"address": host.ssh_address, "port": host.ssh_port, "user": host.ssh_user}
     if host.ssh_key_file:
         ssh["key_file"] = host.ssh_key_file
@@ -43,7 +43,7 @@ def host_content(host: Host) -> dict[str, Any]:
 
 
 def cluster_content(cluster: Cluster) -> dict[str, Any]:
-    """Return one cluster with its instances as they stand in the file."""
+    """Return one cluster with its instances in the file's form."""
     users = {account: getattr(cluster, f"{account}_user") for account in ACCOUNTS}
     instances = sorted(cluster.instances.all(), key=lambda item: item.name)
     return {
@@ -83,6 +83,6 @@ def _instance(instance: Instance) -> dict[str, Any]:
 
 
 def _schedule(schedule: BackupSchedule) -> dict[str, Any]:
-    """Return a schedule as the file has it; what is not set is left out, but for what would get a default then."""
+    """Return a schedule in the file's form; omit unset values, except those that would get a default."""
     values = {key: getattr(schedule, name) for key, (name, _) in SCHEDULE_KEYS.items()}
     return {key: value for key, value in values.items() if key in MAY_BE_EMPTY or (value is not None and value != "")}

@@ -1,4 +1,4 @@
-"""When a schedule is due: cron expressions in a time zone, as Debian's cron reads them."""
+"""Calculate due times of cron expressions in a time zone, with the rules of Debian's cron."""
 
 import re
 from collections.abc import Iterator
@@ -9,10 +9,10 @@ from cronsim import CronSim, CronSimError
 
 
 class BadSchedule(ValueError):
-    """The expression or the time zone cannot be read; the text says which and why."""
+    """The expression or time zone is invalid; the text names it and the reason."""
 
 
-#: crontab(5) of Debian. ``@reboot`` is no time.
+#: crontab(5) of Debian. ``@reboot`` is not a time.
 MACROS = {
     "@yearly": "0 0 1 1 *",
     "@annually": "0 0 1 1 *",
@@ -22,51 +22,51 @@ MACROS = {
     "@midnight": "0 0 * * *",
     "@hourly": "0 * * * *",
 }
-#: What the library reads and Debian's cron does not: the last day, and the n-th weekday of a month.
+#: Syntax of the library that Debian's cron lacks: last day, and n-th weekday of a month.
 FOREIGN = re.compile(r"#|(?<![a-z])\d*L(?![a-z])", re.IGNORECASE)
 
 
 def _fields(expression: str) -> str:
-    """Return an expression with five fields. Raises ``BadSchedule`` for one that Debian's cron would read otherwise, or not at all."""
+    """Return an expression with five fields. Raises ``BadSchedule`` if Debian's cron would read it differently or not at all."""
     plain = MACROS.get(expression.strip().lower(), expression)
     if len(plain.split()) != 5:
-        raise BadSchedule(f"{expression!r} is no cron expression: it needs five fields, or one of {', '.join(MACROS)}")
+        raise BadSchedule(f"{expression!r} is not a cron expression: use five fields, or one of {', '.join(MACROS)}")
     if FOREIGN.search(plain):
-        raise BadSchedule(f"{expression!r} is no cron expression: Debian's cron knows neither L nor #")
+        raise BadSchedule(f"{expression!r} is not a cron expression: Debian's cron supports neither L nor #")
     return plain
 
 
 def due_times(expression: str, time_zone: str, after: datetime) -> Iterator[datetime]:
-    """Yield the due times later than ``after``, in UTC, without end unless the expression is never due again.
+    """Yield the due times after ``after``, in UTC; endless unless the expression is never due again.
 
-    A fixed time in the hour that is skipped in spring is due when that hour would have begun; one in the hour that comes
-    twice in autumn is due once. Intervals (``*`` in the minute or hour) follow the clock on the wall (cron(8) of Debian).
+    A fixed time in the hour skipped in spring is due at the start of that hour; one in the repeated hour in autumn is
+    due once. Intervals (``*`` in minute or hour) follow the local clock (cron(8) of Debian).
 
     Raises:
-        BadSchedule: the expression or the time zone cannot be read.
+        BadSchedule: The expression or the time zone is invalid.
     """
     plain = _fields(expression)
     try:
         zone = ZoneInfo(time_zone)
         simulator = CronSim(plain, after.astimezone(zone))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise BadSchedule(f"{time_zone!r} is no time zone that is known here") from error
+        raise BadSchedule(f"{time_zone!r} is not a known time zone") from error
     except CronSimError as error:
-        raise BadSchedule(f"{expression!r} is no cron expression: {error}") from error
+        raise BadSchedule(f"{expression!r} is not a cron expression: {error}") from error
     return (moment.astimezone(UTC) for moment in simulator)
 
 
 def next_due(expression: str, time_zone: str, after: datetime) -> datetime | None:
-    """Return the first due time later than ``after``, ``None`` when there is none. Raises ``BadSchedule``."""
+    """Return the first due time after ``after``, ``None`` if there is none. Raises ``BadSchedule``."""
     return next(due_times(expression, time_zone, after), None)
 
 
-#: How far back a last due time is looked for, step by step: a schedule of every minute must not cost a year of minutes.
+#: How far back to search for the last due time, step by step: avoids a year of minutes for frequent schedules.
 LOOK_BACK = tuple(timedelta(hours=hours) for hours in (1, 8, 26, 8 * 24, 32 * 24, 367 * 24))
 
 
 def last_due(expression: str, time_zone: str, until: datetime) -> datetime | None:
-    """Return the last due time that is not later than ``until``, ``None`` when there is none in a year. Raises ``BadSchedule``."""
+    """Return the last due time not after ``until``, ``None`` if there is none within a year. Raises ``BadSchedule``."""
     for step in LOOK_BACK:
         found = None
         for due in due_times(expression, time_zone, until - step):

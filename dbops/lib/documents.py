@@ -1,4 +1,4 @@
-"""HTML documents outside the dashboard's frame: reports that print well, and files that need nothing else."""
+"""Render HTML documents outside the dashboard's frame: printable reports and self-contained files."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from django.template.loader import render_to_string
 
 
 def render_document(template: str, *, is_file: bool, **context: Any) -> str:
-    """Return a document as HTML. A file contains its style and has no links; a page of the dashboard loads its style."""
+    """Return a document as HTML. A file embeds its style and has no links; a page loads its style."""
     return render_to_string(template, {**context, "css": _css() if is_file else ""})
 
 

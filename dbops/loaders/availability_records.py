@@ -1,4 +1,4 @@
-"""What is stored of clusters about a time, as availability is counted from it: from periods, runs and rebuilds, never from samples."""
+"""Load the history that availability is calculated from: periods, backup runs and rebuilds."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
@@ -37,11 +37,11 @@ Expected = tuple[str, Role, Interval]
 def records(
     only: Collection[int], within: Interval, now: datetime, *, method: MethodTraits | None = None
 ) -> dict[int, ClusterRecord]:
-    """Return what is known of some clusters about a time, by primary key. Eleven queries, however many rows there are.
+    """Return the records of clusters for an interval, by primary key, with eleven queries.
 
     Args:
-        method: of the way of rebuilding that alone is asked about; complete backups are left out where it reads none.
-        within: what ended before it or begins after it is left out; of it nothing after ``now`` is known.
+        method: the only method to consider; complete backups are omitted if the method reads none.
+        within: the interval; records outside of it are omitted, and nothing after ``now`` is known.
     """
     known = Interval(within.start, max(within.start, min(within.end, now)))
     seen, expected = _seen(only, known, now)
@@ -80,9 +80,9 @@ def _interval(start: datetime, end: datetime | None, unknown: datetime) -> Inter
 def _seen(
     only: Collection[int], within: Interval, now: datetime
 ) -> tuple[dict[int, list[StatePeriod]], dict[int, list[Expected]]]:
-    """Return what was seen of instances, and when each was one of its cluster."""
+    """Return the observed periods of instances, and their times as cluster members."""
     rows = InstancePeriod.objects.filter(cluster__in=only)
-    # The last one before is read, too: it says which role an instance had where nobody looked at it.
+    # Also read the last earlier one: it has the role of an instance without probes.
     before = rows.filter(started_at__lt=within.start).order_by().values("cluster", "name").annotate(newest=Max("pk"))
     wanted = _met(within, "started_at", "ended_at") | Q(pk__in=before.values("newest"))
     met = rows.filter(wanted).order_by("name", "started_at", "pk")
@@ -100,12 +100,12 @@ def _seen(
 
 
 def _known_until(last_seen_at: datetime, now: datetime) -> datetime:
-    """Return up to when what goes on is known: the last probe, or now while the next one is not overdue."""
+    """Return the end of a current period: now, or the last probe if the next one is overdue."""
     return now if now - last_seen_at <= longest_gap(settings.PROBE_INTERVAL_SECONDS) else last_seen_at
 
 
 def _memberships(only: Collection[int], now: datetime) -> dict[tuple[int, str], tuple[datetime, datetime, Role]]:
-    """Return since when and until when each instance was one of its cluster, and its role now. Two queries."""
+    """Return when each instance joined and left its cluster, and its current role. Two queries."""
     there = Instance.objects.filter(cluster__in=only).values_list("cluster", "name", "role")
     still = {(key, name): Role(role) for key, name, role in there}
     rows = InstancePeriod.objects.filter(cluster__in=only).order_by().values_list("cluster", "name")
@@ -116,7 +116,7 @@ def _memberships(only: Collection[int], now: datetime) -> dict[tuple[int, str], 
 
 
 def _roles(name: str, whole: Interval, role: Role, turns: list[tuple[datetime, Role]]) -> Iterable[Expected]:
-    """Return the roles of an instance one after another: each holds until another one was seen."""
+    """Return the roles of an instance in order: each lasts until another one is observed."""
     starts = [whole.start, *(start for start, _ in turns[1:])]
     ends = [*starts[1:], whole.end]
     for start, end, (_, held) in zip(starts, ends, turns or [(whole.start, role)], strict=True):
@@ -125,7 +125,7 @@ def _roles(name: str, whole: Interval, role: Role, turns: list[tuple[datetime, R
 
 
 def _runs(only: Collection[int], within: Interval, now: datetime) -> dict[int, list[OccupiedPeriod]]:
-    """Return what backups used."""
+    """Return the instances used by backups."""
     rows = BackupRun.objects.filter(instance__cluster__in=only).exclude(started_at=None)
     values = (
         "instance__cluster",
@@ -146,7 +146,7 @@ def _runs(only: Collection[int], within: Interval, now: datetime) -> dict[int, l
 
 
 def _backups(only: Collection[int], within: Interval, now: datetime) -> dict[int, list[UsableBackup]]:
-    """Return the complete backups that could be read."""
+    """Return complete, readable backups."""
     rows = BackupRun.objects.filter(instance__cluster__in=only)
     complete = rows.filter(status=RunStatus.SUCCEEDED, origin=RunOrigin.MANAGED)
     usable: dict[int, list[UsableBackup]] = defaultdict(list)
@@ -158,13 +158,13 @@ def _backups(only: Collection[int], within: Interval, now: datetime) -> dict[int
 
 @lru_cache(maxsize=8)
 def blocked_methods(method: str, is_managed: bool) -> frozenset[str]:
-    """Return by which methods no rebuild starts from a source that such a backup reads: its conflicts say it."""
+    """Return the methods whose rebuilds cannot start while such a backup reads the source, by their conflicts."""
     work = of_backup(is_dump=method == BackupMethod.DUMP, is_managed=is_managed)
     return blocked_by(work)
 
 
 def _lives(only: Collection[int], within: Interval) -> dict[int, list[RebuildIntervals]]:
-    """Return the rebuilds of a time and, of each target, the one before: what failed then may still be waited for. Three queries."""
+    """Return the rebuilds of an interval and each target's previous one, whose failure can still matter. Three queries."""
     rows = Rebuild.objects.filter(target__cluster__in=only)
     met = _meets(rows, within, "requested_at", "finished_at")
     before = rows.filter(finished_at__lte=within.start).order_by().values("target").annotate(newest=Max("pk"))

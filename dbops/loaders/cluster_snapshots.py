@@ -1,4 +1,4 @@
-"""From rows to the engine's pictures: of one cluster, or of all with as many queries. Reads tables only."""
+"""Load cluster snapshots from the database with a constant number of queries."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -40,25 +40,25 @@ from dbops.lib.cron import BadSchedule, due_times, last_due
 from dbops.lifecycle import topology_differences
 from dbops.models import BackupRun, BackupSchedule, Cluster, Hold, Instance, Maintenance, Rebuild
 
-#: Windows are drawn this far ahead: past the longest rebuild that begins tonight.
+#: Horizon of backup windows: longer than the longest rebuild that starts tonight.
 HORIZON = timedelta(hours=36)
-#: Runs that ended longer ago say nothing about tonight's.
+#: Runs that ended earlier are too old for estimates.
 LEARNED_DAYS = 60
-#: How many rebuilds of the whole fleet speak for a cluster that has none.
+#: Number of rebuilds of the whole fleet used for a cluster without its own.
 FLEET_REBUILDS = 1000
-#: Ends that tell how long a run takes. An observed run is gone, and nobody said how it ended: that is all there is of some.
+#: End states with a usable duration. An observed run ended with an unknown outcome; some runs have no other state.
 ENDED = (RunStatus.SUCCEEDED, RunStatus.ENDED)
 
-#: What a page says of an instance that nothing is known of.
-NEVER_READ = "it was never read"
-READ_TOO_LONG_AGO = "its last probe is too old to trust"
+#: A page's text for an instance without usable facts.
+NEVER_READ = "never probed"
+READ_TOO_LONG_AGO = "the last probe is too old"
 
 _USES = {"source": InstanceUse.READ, "target": InstanceUse.REPLACE}
 
 
 @dataclass(slots=True)
 class _Rows:
-    """What was read, by cluster."""
+    """Loaded rows by cluster."""
 
     machines: dict[int, list[InstanceStatus]] = field(default_factory=lambda: defaultdict(list))
     sizes: dict[int, dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
@@ -69,20 +69,20 @@ class _Rows:
 
 
 def snapshot_of(cluster: Cluster, *, now: datetime | None = None) -> ClusterSnapshot:
-    """Return one cluster as it is now."""
+    """Return the snapshot of one cluster."""
     return snapshots([cluster.pk], now=now)[cluster.pk]
 
 
 def snapshots(
     only: Collection[int] | None = None, *, now: datetime | None = None, horizon: timedelta = HORIZON
 ) -> dict[int, ClusterSnapshot]:
-    """Return the pictures of some clusters, or of all, by primary key. Eleven queries, however many rows there are.
+    """Return the snapshots of some or all clusters by primary key, with eleven queries.
 
-    All of 1,000 clusters with 5,000 instances and 7,000 runs take most of a second: a page asks for those that it shows.
+    1,000 clusters with 5,000 instances and 7,000 runs take almost a second, so a page requests only the visible ones.
 
     Args:
-        only: the primary keys of the clusters that are wanted.
-        horizon: how far ahead windows are drawn.
+        only: primary keys of the requested clusters.
+        horizon: how far ahead to calculate backup windows.
     """
     now = now or timezone.now()
     clusters = dict(_of(Cluster.objects.order_by("name"), only, "pk").values_list("pk", "name"))
@@ -117,9 +117,9 @@ def snapshots(
 def going_on(
     only: Collection[int] | None = None, *, now: datetime
 ) -> tuple[Mapping[int, list[ActiveJob]], Mapping[int, list[MaintenanceWindow]]]:
-    """Return what runs and waits (how long it takes left out), and maintenance, by cluster. Four queries.
+    """Return running and queued jobs without durations, and maintenance, by cluster. Four queries.
 
-    It is what decides, with the machines, whether a rebuild could start now: for lists of a thousand clusters.
+    Together with the instances, this decides whether a rebuild can start now, for lists of a thousand clusters.
     """
     rows = _Rows()
     _read_rebuilds(rows, only, _held(only), {})
@@ -129,7 +129,7 @@ def going_on(
 
 
 def differences() -> dict[int, TopologyMismatch]:
-    """Return by cluster what the servers say against the inventory, where that stops rebuilds. One query."""
+    """Return by cluster the topology differences that block rebuilds. One query."""
     found = topology_differences.blocks_rebuilds()
     return {key: TopologyMismatch(describe_difference(rows), rows[0].since) for key, rows in found.items()}
 
@@ -145,7 +145,7 @@ _Held = dict[int, list[tuple[str, InstanceUse]]]
 
 
 def _held(only: Collection[int] | None) -> _Held:
-    """Return what rebuilds hold, by rebuild."""
+    """Return the holds by rebuild."""
     held: _Held = defaultdict(list)
     rows = _of(Hold.objects.exclude(rebuild=None), only, "instance__cluster")
     for pk, name, purpose in rows.values_list("rebuild", "instance__name", "purpose"):
@@ -173,23 +173,23 @@ def _read_machines(rows: _Rows, only: Collection[int] | None, held: _Held, now: 
 
 
 def instance_status(name: str, role: Role, *, problem: str, stopped: str, lag_seconds: float | None) -> InstanceStatus:
-    """Return an instance as it is judged, from the columns in which the prober keeps its facts in short."""
+    """Return an instance from its summary columns."""
     return InstanceStatus(name, role, problem=problem, stopped="" if problem else stopped, lag_seconds=lag_seconds)
 
 
 def _why_unknown(observed_at: datetime | None, now: datetime) -> str:
-    """Return why what was read of an instance says nothing, empty where it does."""
+    """Return why an instance's facts are unusable; empty if usable."""
     if observed_at is None:
         return NEVER_READ
     is_old = (now - observed_at).total_seconds() > settings.FACTS_MAX_AGE_SECONDS
     return READ_TOO_LONG_AGO if is_old else ""
 
 
-# How long things take
+# Durations
 
 
 def _past_rebuilds(only: Collection[int] | None) -> dict[int, list[Past]]:
-    """Return the latest rebuilds that succeeded, by cluster, the latest first: of the method that is the usual one."""
+    """Return recent successful rebuilds with the default method by cluster, newest first."""
     past: dict[int, list[Past]] = defaultdict(list)
     for key, one in _pasts(_of(_succeeded(), only, "target__cluster"), FLEET_REBUILDS):
         past[key].append(one)
@@ -197,10 +197,10 @@ def _past_rebuilds(only: Collection[int] | None) -> dict[int, list[Past]]:
 
 
 def predicted(method: str, bytes_to_copy: Mapping[int, int | None]) -> dict[int, Prediction]:
-    """Return how long a rebuild of some clusters by one method takes, by its own rebuilds, else by the fleet's. Two queries at most.
+    """Estimate a rebuild's duration with one method, from the cluster's own rebuilds or the fleet's. At most two queries.
 
     Args:
-        bytes_to_copy: by primary key of the cluster.
+        bytes_to_copy: by cluster key.
     """
     rows = _succeeded(method)
     place = Over(RowNumber(), partition_by=F("target__cluster"), order_by=F("finished_at").desc())
@@ -231,7 +231,7 @@ def _pasts(rows: QuerySet[Rebuild], most: int | None) -> Iterator[tuple[int, Pas
 
 
 def _predictions(own: Sequence[Past], fleet: Sequence[Past], sizes: Mapping[str, int]) -> dict[str, Prediction]:
-    """Return predictions by source; that under no name goes by the smallest source that was measured."""
+    """Return predictions by source; the one without a name uses the smallest measured source."""
     others = [] if own else fleet
     found = {name: predict(own, others, bytes_to_copy=size) for name, size in sizes.items()}
     found[""] = predict(own, others, bytes_to_copy=min(sizes.values(), default=None))
@@ -242,7 +242,7 @@ _Learned = dict[tuple[str, int, str], list[float]]
 
 
 def _learned(only: Collection[int] | None, now: datetime) -> _Learned:
-    """Return the seconds of past runs, the latest first: by schedule, and by instance and method for runs without one."""
+    """Return durations of past runs, newest first, by schedule, or by instance and method without one."""
     found: _Learned = defaultdict(list)
     rows = BackupRun.objects.filter(
         status__in=ENDED, started_at__isnull=False, finished_at__gt=now - timedelta(days=LEARNED_DAYS)
@@ -258,7 +258,7 @@ def _learned(only: Collection[int] | None, now: datetime) -> _Learned:
     return found
 
 
-# What is due
+# Due times
 
 
 def _read_windows(
@@ -297,11 +297,11 @@ def _last_due(cron: str, zone: str, hour: datetime) -> datetime | None:
 
 @lru_cache(maxsize=20_000)
 def _dues(cron: str, zone: str, hour: datetime, horizon: timedelta) -> tuple[datetime, ...]:
-    """Return the due times of a schedule until the horizon of any moment of an hour: going through them costs more than reading them."""
+    """Return a schedule's due times until the horizon, cached per hour because calculating them is slow."""
     last = hour + horizon + timedelta(hours=1)
     try:
         return tuple(takewhile(lambda due: due <= last, due_times(cron, zone, hour - timedelta(seconds=1))))
-    except BadSchedule:  # its page says so; nothing is due
+    except BadSchedule:  # the schedule's page shows the error; nothing is due
         return ()
 
 
@@ -311,13 +311,13 @@ def _read_stops(rows: _Rows, only: Collection[int] | None, now: datetime) -> Non
         rows.stops[key].append(MaintenanceWindow(starts, ends, reason, by))
 
 
-# What runs and what waits
+# Running and queued jobs
 
 
 def _read_rebuilds(
     rows: _Rows, only: Collection[int] | None, held: _Held, durations: Mapping[int, Duration | None]
 ) -> None:
-    """A rebuild that runs uses what it holds; one that is queued will use what its method claims."""
+    """Return the instances of a rebuild: the holds of a running one, the claims of a queued one."""
     found = _of(Rebuild.objects.filter(status__in=ACTIVE), only, "target__cluster").order_by("pk")
     for (
         pk,
@@ -347,7 +347,7 @@ def _read_rebuilds(
                 not_before=not_before,
                 start_after_run=after,
                 priority=priority,
-                # What follows a rebuild does other things, and nothing was measured of it.
+                # A follow-up does other work, without measurements.
                 duration=durations.get(key) if method in METHODS else None,
                 is_lost=status == Status.LOST,
                 needs_approval=approval == Approval.WAITING,

@@ -1,4 +1,4 @@
-"""What uses a host now, and would share its bandwidth with a test of the stream."""
+"""Find jobs that would share a host's bandwidth with a stream test."""
 
 from collections.abc import Iterable
 from typing import NoReturn
@@ -13,10 +13,10 @@ Statuses, Kinds = ConnectionTest.Statuses, ConnectionTest.Kinds
 
 
 def why_in_use(hosts: Iterable[Host], *, besides: int | None = None) -> str:
-    """Return what runs on these hosts and would share its bandwidth with a test of the stream; empty when nothing does.
+    """Return a job on these hosts that would share bandwidth with a stream test; empty if there is none.
 
     Args:
-        besides: the test that asks.
+        besides: the calling test, which does not count.
     """
     wanted = list(hosts)
     holds = Hold.objects.filter(instance__host__in=wanted).select_related("instance")
@@ -29,7 +29,7 @@ def why_in_use(hosts: Iterable[Host], *, besides: int | None = None) -> str:
     others = ConnectionTest.objects.filter(kind=Kinds.STREAM, status__in=(Statuses.QUEUED, Statuses.RUNNING))
     others = others.filter(Q(host__in=wanted) | Q(source_host__in=wanted)).exclude(pk=besides or 0)
     for test in others.select_related("host", "source_host", "instance").order_by("pk")[:1]:
-        return f"another test of the stream runs there ({test.subject})"
+        return f"another stream test is running ({test.subject})"
     return ""
 
 
@@ -37,5 +37,5 @@ def refuse_in_use(doing: str, why: str) -> NoReturn:
     raise Refused(
         "test.busy",
         doing,
-        cause=f"{why}: a test would take its bandwidth, and measure too little",
+        cause=f"{why}: a test would share its bandwidth and measure too little",
     )

@@ -1,4 +1,4 @@
-"""Instances and hosts as the engine sees them, from their rows."""
+"""Convert rows of instances and hosts for the engine."""
 
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.host_keys import fingerprint_of
@@ -9,14 +9,14 @@ SYSTEMCTL = "/usr/bin/systemctl"
 
 
 def service_commands(instance: Instance) -> tuple[str, str]:
-    """Return the start and the stop command."""
+    """Return the start and stop commands."""
     if instance.systemd_unit:
         return f"{SYSTEMCTL} start {instance.systemd_unit}", f"{SYSTEMCTL} stop {instance.systemd_unit}"
     return instance.start_command, instance.stop_command
 
 
 def shown_fingerprint(host: Host) -> str:
-    """Return the fingerprint of the pinned key; one host's unreadable key must not hinder the plans of all others."""
+    """Return the fingerprint of the pinned key; an unreadable key of one host must not break plans of others."""
     try:
         return fingerprint_of(host.host_key) if host.host_key else ""
     except Refused:
@@ -24,7 +24,7 @@ def shown_fingerprint(host: Host) -> str:
 
 
 def member_of(instance: Instance) -> KnownInstance:
-    """Return an instance as the engine sees it. Its ``state``, ``host`` and ``cluster`` are read from the row."""
+    """Convert an instance for the engine; uses the row's ``state``, ``host`` and ``cluster``."""
     start, stop = service_commands(instance)
     state = getattr(instance, "state", None)
     host = instance.host

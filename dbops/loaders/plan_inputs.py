@@ -1,4 +1,4 @@
-"""From rows to the engine's ``PlanInputs``: the whole fleet as it was last read, and this fleet's history."""
+"""Load the engine's ``PlanInputs``: the fleet's latest facts and its history."""
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
@@ -21,14 +21,14 @@ from dbops.loaders.members import member_of
 from dbops.loaders.step_history import step_histories_of
 from dbops.models import BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState, RestoreTest
 
-#: So many of the newest finished backups of a cluster are looked at: one of each instance and method is among them.
+#: Number of newest finished backups per cluster to read; enough to include each instance and method.
 ARCHIVES = 200
 
 
 def plan_inputs_of(
     target: Instance, source: Instance, *, keep_old_data: bool = False, run_id: str = "RUN"
 ) -> PlanInputs:
-    """Return what a plan is made from. Reads tables only."""
+    """Return the inputs of a plan."""
     instances = list(Instance.objects.select_related("host", "cluster", "state"))
     members = {instance.pk: member_of(instance) for instance in instances}
     primary = next(
@@ -58,13 +58,13 @@ def plan_inputs_of(
 
 
 def host_facts(host: Host) -> HostFacts | None:
-    """Return what the last probe that reached a host saw of it, ``None`` where none has."""
+    """Return a host's facts of the last probe that reached it, ``None`` if there is none."""
     states = InstanceState.objects.filter(instance__host=host, observed_at__isnull=False).order_by("-observed_at")
     return next((facts.host for state in states if (facts := state.facts()) and facts.host), None)
 
 
 def link_between(source_host: int, target_host: int) -> MeasuredLink | None:
-    """Return what the newest test of the stream between two hosts has measured, ``None`` where there is none. One query."""
+    """Return the newest stream test's measurement between two hosts, ``None`` if there is none. One query."""
     tests = ConnectionTest.objects.filter(kind=ConnectionTest.Kinds.STREAM, status=ConnectionTest.Statuses.PASSED)
     found = tests.filter(source_host=source_host, host=target_host).values_list("result", "finished_at").first()
     if found is None or found[1] is None or not found[0].get("rates"):
@@ -73,7 +73,7 @@ def link_between(source_host: int, target_host: int) -> MeasuredLink | None:
 
 
 def slowest_rate(plan: Plan, source_id: int) -> int:
-    """Return the bytes a second below which a stream may not be held, by the newest facts of its source. One query."""
+    """Return a stream's minimum rate in bytes per second, from the newest facts of its source. One query."""
     source = Instance.objects.select_related("host", "cluster", "state").get(pk=source_id)
     facts = member_of(source).facts
     server = facts.server if facts else None
@@ -86,7 +86,7 @@ def slowest_rate(plan: Plan, source_id: int) -> int:
 
 
 def archives_of(cluster_id: int) -> Iterator[Archive]:
-    """Yield the finished backups of a cluster that dbops made, found whole and has not removed, the newest first. One query."""
+    """Yield a cluster's complete, existing backups made by dbops, newest first. One query."""
     rows = readable_runs().filter(instance__cluster=cluster_id).order_by("-started_at", "-pk")
     for values in rows.values_list(*_OF_ARCHIVE)[:ARCHIVES]:
         if archive := _archive(*values):
@@ -94,21 +94,21 @@ def archives_of(cluster_id: int) -> Iterator[Archive]:
 
 
 def archives_to_read(cluster_id: int) -> list[Archive]:
-    """Return the finished backups of a cluster that no proof has found bad, the newest first. Two queries."""
+    """Return a cluster's finished backups without a failed restore test, newest first. Two queries."""
     restore_tests = restore_tests_in(cluster_id)
     return [one for one in archives_of(cluster_id) if not is_known_bad(one, restore_tests)]
 
 
 def restore_tests_in(cluster_id: int) -> dict[int, RestoreTestEnd]:
-    """Return by run the last proof that tells something of a backup of a cluster that can be read. One query."""
+    """Return the last conclusive restore test by run, for a cluster's readable backups. One query."""
     return restore_tests_of_runs(readable_runs().filter(instance__cluster=cluster_id).order_by().values("pk"))
 
 
 def restore_tests_of_runs(runs: Iterable[int] | QuerySet[Any, Any]) -> dict[int, RestoreTestEnd]:
-    """Return by run the last proof that tells something of its backup. One query.
+    """Return the last conclusive restore test by run. One query.
 
     Args:
-        runs: primary keys, or a query that gives them.
+        runs: primary keys, or a query for them.
     """
     ended = RestoreTest.objects.filter(run__in=runs, status__in=(RunStatus.SUCCEEDED, RunStatus.FAILED)).order_by("pk")
     return last_conclusive(
@@ -126,13 +126,13 @@ def restore_tests_of_runs(runs: Iterable[int] | QuerySet[Any, Any]) -> dict[int,
 
 
 def readable_runs() -> QuerySet[BackupRun]:
-    """Return the runs of finished backups that dbops made, found whole and has not removed."""
+    """Return the runs of complete, existing backups made by dbops."""
     rows = BackupRun.objects.filter(origin=RunOrigin.MANAGED, status=RunStatus.SUCCEEDED, removed_at__isnull=True)
     return rows.exclude(path="")
 
 
 def archive_of_run(run_id: int) -> Archive | None:
-    """Return the file of one run as a rebuild or a proof reads it; ``None`` where there is none any more. One query."""
+    """Return a run's backup file for a rebuild or restore test; ``None`` if it no longer exists. One query."""
     values = readable_runs().filter(pk=run_id).values_list(*_OF_ARCHIVE).first()
     return _archive(*values) if values else None
 

@@ -1,4 +1,4 @@
-"""Who shares one read of a source with a rebuild, read from the table each time it is asked."""
+"""Read the members of a shared read from the database on each call."""
 
 from collections.abc import Iterable, Sequence
 
@@ -14,7 +14,7 @@ from dbops.models import Rebuild
 
 
 class RowSharedReadMembers:
-    """The companions of one rebuild (``engine.rebuilds.shared_read.SharedReadMembers``). A running rebuild's own place does not change."""
+    """The other members of a rebuild's shared read (``engine.rebuilds.shared_read.SharedReadMembers``)."""
 
     def __init__(self, rebuild: Rebuild) -> None:
         self._pk, self._reader = rebuild.pk, rebuild.leader_id
@@ -23,7 +23,7 @@ class RowSharedReadMembers:
         return leaders([self._reader])[self._reader] if self._reader else None
 
     def followers(self) -> Sequence[SharedReadMember]:
-        """Two queries where there are any, else one."""
+        """Return the members, with two queries, or one if there are none."""
         rows = Rebuild.objects.filter(leader=self._pk).defer("plan", "checkpoint").order_by("pk")
         found = list(rows.select_related("target").prefetch_related("steps"))
         return [
@@ -31,18 +31,18 @@ class RowSharedReadMembers:
             for row in found
             if not (
                 row.status != Status.QUEUED and row.started_at is None
-            )  # one that never started was never of the read
+            )  # a rebuild that never started was not part of the read
         ]
 
 
 def leaders(keys: Iterable[int]) -> dict[int, SharedReadMember]:
-    """Return the rebuilds of these primary keys as those who read. Two queries."""
+    """Return these rebuilds as members of a shared read. Two queries."""
     rows = Rebuild.objects.filter(pk__in=set(keys)).defer("plan").select_related("target").prefetch_related("steps")
     found = {}
     for row in rows:
         settled = row.checkpoint.get(BRANCHES)
         if settled is None and _steps(row).get("pause") in STEP_FINAL:
-            settled = ()  # it began before there were shared reads
+            settled = ()  # started before shared reads existed
         phase = phase_of_leader(Status(row.status), row.pending_status, _steps(row), row.checkpoint)
         found[row.pk] = _companion(row, phase, None if settled is None else tuple(settled))
     return found

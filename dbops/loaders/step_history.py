@@ -1,4 +1,4 @@
-"""From rows to what past rebuilds tell: of one cluster, and of all others."""
+"""Load step durations of past rebuilds, of one cluster and of all others."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -18,13 +18,13 @@ from dbops.engine.schedule.backup_windows import LEARNED_RUNS
 from dbops.engine.states import Status, StepState
 from dbops.models import Rebuild, RebuildStep
 
-#: What JSON's null, or a key that is not there, becomes on the databases.
+#: Values of a JSON null or a missing key, by database.
 NOTHING = (None, "", "null")
 
 
 @dataclass(frozen=True, slots=True)
 class StepHistories:
-    """By method what rebuilds measured: the cluster's own, and those of all other clusters."""
+    """Measured rebuilds by method, of the cluster and of all other clusters."""
 
     own: dict[str, StepHistory] = field(default_factory=dict)
     others: dict[str, StepHistory] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class StepHistories:
 
 @dataclass(slots=True)
 class _Read:
-    """One rebuild as its rows say it, step by step."""
+    """One rebuild's measurements by step."""
 
     method: str
     is_own: bool
@@ -46,9 +46,9 @@ class _Read:
 
 
 def step_histories_of(cluster_id: int) -> StepHistories:
-    """Return what the last rebuilds that succeeded took, by the method that made the copy. One query.
+    """Return the durations of recent successful rebuilds, by the method that made the copy. One query.
 
-    What a retry completed counts for the method whose copy it goes on with.
+    A resume counts for the method whose copy it continues.
     """
     read: dict[int, _Read] = {}
     for pk, name, began, ended, method, copied_by, is_own, copied, taken_at in _steps(cluster_id):
@@ -66,10 +66,10 @@ def step_histories_of(cluster_id: int) -> StepHistories:
 
 
 def _steps(cluster_id: int) -> Iterable[tuple[Any, ...]]:
-    """Return the steps of the rebuilds that count, those of the latest first."""
+    """Return the steps of the selected rebuilds, newest rebuild first."""
     plan = "rebuild__plan"
     rows = RebuildStep.objects.filter(state=StepState.DONE, rebuild__in=_last(cluster_id).values("pk"))
-    # A plan is large: it is looked into only where what is wanted of it may be there.
+    # Plans are large: read them only if they can contain the value.
     return (
         rows.annotate(
             copied_by=_where(Q(rebuild__method=RESUME), KeyTextTransform("copied_by", plan)),
@@ -86,7 +86,7 @@ def _steps(cluster_id: int) -> Iterable[tuple[Any, ...]]:
 
 
 def _last(cluster_id: int) -> QuerySet[Rebuild]:
-    """Return the last ``LEARNED_RUNS`` rebuilds by each method that succeeded here, and as many of elsewhere."""
+    """Return the last ``LEARNED_RUNS`` successful rebuilds per method of this cluster, and as many of others."""
     place = Over(
         RowNumber(),
         partition_by=[_is_own(cluster_id, "target__cluster"), F("method")],

@@ -1,4 +1,4 @@
-"""Who acts when a command is given on the dashboard's own machine."""
+"""Resolve the user that a management command acts as."""
 
 import getpass
 
@@ -9,9 +9,12 @@ from dbops.security.permissions import OPERATOR, make_groups
 
 
 def actor_named(name: str | None) -> User:
-    """Return the user of this name, or ``cli-<login name>``, made when missing.
+    """Return the user with this name, or ``cli-<login name>``, created if missing.
 
-    Whoever may run a command has the dashboard's keys already; the record still wants a name. Raises ``CommandError``.
+    A person who can run a command already has the dashboard's keys; the name is for the audit log.
+
+    Raises:
+        CommandError: There is no user with this name.
     """
     if name:
         try:

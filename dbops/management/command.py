@@ -1,4 +1,4 @@
-"""What dbops's own commands share."""
+"""Base class of dbops's management commands."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from dbops.sample.database_check import database_mismatch
 
 
 class DbopsCommand(BaseCommand):
-    """A command that neither shows the sample as real nor what is real as a sample: exit status 2."""
+    """Refuse, with exit status 2, to run on a sample without ``DBOPS_SAMPLE`` or on a real database with it."""
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         if refusal := _refusal():
@@ -21,5 +21,5 @@ class DbopsCommand(BaseCommand):
 def _refusal() -> Refused | None:
     try:
         return database_mismatch()
-    except DatabaseError:  # it is away, or has no tables yet: the command itself says so, if it wants it at all
+    except DatabaseError:  # unreachable or without tables: the command reports that if it needs the database
         return None

@@ -1,4 +1,4 @@
-"""Tells the web processes that a rebuild has news. A hint: the table has the news, and the page polls without it."""
+"""Notify web processes of a rebuild's news. Only a hint: the table has the news, and pages also poll."""
 
 import logging
 from collections.abc import Iterable
@@ -13,12 +13,12 @@ _client: redis.Redis | None = None
 
 
 def announce(rebuild_id: int, revision: int) -> None:
-    """Add ``rebuild`` and ``revision`` to the stream that each web process reads. Never raises for a missing Redis."""
+    """Add ``rebuild`` and ``revision`` to the stream that web processes read. Does not raise without Redis."""
     announce_many([(rebuild_id, revision)])
 
 
 def announce_many(revisions: Iterable[tuple[int, int]]) -> None:
-    """Announce the newest of many, (rebuild, revision) each, in one round trip: the stream keeps no more than that."""
+    """Announce the newest of many (rebuild, revision) pairs in one round trip, up to the stream's length."""
     global _client
     if _client is None:
         _client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)

@@ -1,4 +1,4 @@
-"""Wake-up hints to workers, sent by task name: a message says that something may be due, the table says whether it is."""
+"""Send wake-up hints to workers by task name; the table decides what is due."""
 
 import logging
 
@@ -9,27 +9,27 @@ from dbops.celery import app
 
 log = logging.getLogger(__name__)
 
-#: Where the worker's tasks are registered.
+#: Module of the worker's tasks.
 TASKS = "dbops.worker.tasks"
 
 
 def nudge() -> None:
-    """Ask for a reconcile once the current transaction is committed: a click need not wait for beat."""
+    """Request a reconcile after the current transaction commits, so that a click does not wait for beat."""
     transaction.on_commit(lambda: publish("reconcile"))
 
 
 def publish_discovery(discovery_id: int) -> None:
-    """Ask for a discovery once the current transaction is committed."""
+    """Request a discovery after the current transaction commits."""
     transaction.on_commit(lambda: publish("discover", discovery_id))
 
 
 def publish_test(test_id: int) -> None:
-    """Ask for a test of a connection once the current transaction is committed."""
+    """Request a connection test after the current transaction commits."""
     transaction.on_commit(lambda: publish("test_connection", test_id))
 
 
 def publish(task: str, *ids: int) -> None:
-    """Send a hint. While the broker is unreachable nothing is lost: beat and the reconciler catch up.
+    """Send a hint. If the broker is unreachable, beat and the reconciler catch up later.
 
     Args:
         task: name of a function in ``dbops.worker.tasks``.

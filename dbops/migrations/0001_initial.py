@@ -78,7 +78,7 @@ class Migration(migrations.Migration):
                         validators=[
                             django.core.validators.RegexValidator(
                                 "\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z",
-                                "Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.",
+                                "Use at most 63 letters, digits, dots, dashes and underscores. Start with a letter or digit.",
                             )
                         ],
                     ),
@@ -94,7 +94,7 @@ class Migration(migrations.Migration):
                         max_length=500,
                         validators=[
                             django.core.validators.RegexValidator(
-                                "\\A/[^\\0\\n\\r]*\\Z", "Give an absolute path, without line breaks."
+                                "\\A/[^\\0\\n\\r]*\\Z", "Use an absolute path without line breaks."
                             )
                         ],
                     ),
@@ -122,7 +122,7 @@ class Migration(migrations.Migration):
                         validators=[
                             django.core.validators.RegexValidator(
                                 "\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z",
-                                "Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.",
+                                "Use at most 63 letters, digits, dots, dashes and underscores. Start with a letter or digit.",
                             )
                         ],
                     ),
@@ -139,7 +139,7 @@ class Migration(migrations.Migration):
                         validators=[
                             django.core.validators.RegexValidator(
                                 "\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z",
-                                "Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.",
+                                "Use at most 63 letters, digits, dots, dashes and underscores. Start with a letter or digit.",
                             )
                         ],
                     ),
@@ -194,7 +194,7 @@ class Migration(migrations.Migration):
                         validators=[
                             django.core.validators.RegexValidator(
                                 "\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z",
-                                "Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.",
+                                "Use at most 63 letters, digits, dots, dashes and underscores. Start with a letter or digit.",
                             )
                         ],
                     ),
@@ -205,7 +205,7 @@ class Migration(migrations.Migration):
                         max_length=253,
                         validators=[
                             django.core.validators.RegexValidator(
-                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is no host name or IP address."
+                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is not a host name or IP address."
                             )
                         ],
                     ),
@@ -234,7 +234,7 @@ class Migration(migrations.Migration):
                         max_length=500,
                         validators=[
                             django.core.validators.RegexValidator(
-                                "\\A/[^\\0\\n\\r]*\\Z", "Give an absolute path, without line breaks."
+                                "\\A/[^\\0\\n\\r]*\\Z", "Use an absolute path without line breaks."
                             )
                         ],
                     ),
@@ -246,7 +246,7 @@ class Migration(migrations.Migration):
                         max_length=500,
                         validators=[
                             django.core.validators.RegexValidator(
-                                "\\A/[^\\0\\n\\r]*\\Z", "Give an absolute path, without line breaks."
+                                "\\A/[^\\0\\n\\r]*\\Z", "Use an absolute path without line breaks."
                             )
                         ],
                     ),
@@ -258,7 +258,7 @@ class Migration(migrations.Migration):
                         max_length=253,
                         validators=[
                             django.core.validators.RegexValidator(
-                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is no host name or IP address."
+                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is not a host name or IP address."
                             )
                         ],
                     ),
@@ -280,7 +280,7 @@ class Migration(migrations.Migration):
                         validators=[
                             django.core.validators.RegexValidator(
                                 "\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z",
-                                "Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.",
+                                "Use at most 63 letters, digits, dots, dashes and underscores. Start with a letter or digit.",
                             )
                         ],
                     ),
@@ -297,7 +297,7 @@ class Migration(migrations.Migration):
                         max_length=253,
                         validators=[
                             django.core.validators.RegexValidator(
-                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is no host name or IP address."
+                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is not a host name or IP address."
                             )
                         ],
                     ),
@@ -310,7 +310,7 @@ class Migration(migrations.Migration):
                         max_length=500,
                         validators=[
                             django.core.validators.RegexValidator(
-                                "\\A/[^\\0\\n\\r]*\\Z", "Give an absolute path, without line breaks."
+                                "\\A/[^\\0\\n\\r]*\\Z", "Use an absolute path without line breaks."
                             )
                         ],
                     ),
@@ -322,7 +322,7 @@ class Migration(migrations.Migration):
                         max_length=500,
                         validators=[
                             django.core.validators.RegexValidator(
-                                "\\A/[^\\0\\n\\r]*\\Z", "Give an absolute path, without line breaks."
+                                "\\A/[^\\0\\n\\r]*\\Z", "Use an absolute path without line breaks."
                             )
                         ],
                     ),
@@ -559,7 +559,7 @@ class Migration(migrations.Migration):
                         validators=[
                             django.core.validators.RegexValidator(
                                 "\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z",
-                                "Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.",
+                                "Use at most 63 letters, digits, dots, dashes and underscores. Start with a letter or digit.",
                             )
                         ],
                     ),
@@ -629,7 +629,7 @@ class Migration(migrations.Migration):
                         max_length=253,
                         validators=[
                             django.core.validators.RegexValidator(
-                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is no host name or IP address."
+                                "\\A[A-Za-z0-9:.\\[\\]_-]{1,253}\\Z", "This is not a host name or IP address."
                             )
                         ],
                     ),

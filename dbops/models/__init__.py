@@ -1,4 +1,4 @@
-"""The tables, a file for each aggregate."""
+"""Django models, one file per aggregate."""
 
 from .accounts import DefaultView
 from .audit import AuditEntry, AuditHead, AuditName, AuditText

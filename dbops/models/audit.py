@@ -1,4 +1,4 @@
-"""The record of who did what. Rows are only ever added: the database refuses everything else (``audit.trigger_sql``)."""
+"""The audit log. Triggers make it append-only (``audit.trigger_sql``)."""
 
 from typing import ClassVar
 
@@ -6,14 +6,14 @@ from django.db import models
 
 from dbops.engine.audit.chain import GENESIS, ChainEntry, ChainHead
 
-#: Columns whose values are known by name, so that a part of a name finds entries without looking at each.
+#: Columns with a table of their values, so that a search by part of a name does not scan all entries.
 NAMED = ("actor", "action", "subject", "instance", "cluster", "outcome")
 
 
 class AuditEntry(models.Model):
-    """One act of a person (or of the product itself), chained to the one before it. Written by ``dbops.audit.log`` alone.
+    """One action of a person or of dbops, chained to the previous entry. Only ``dbops.audit.log`` writes entries.
 
-    ``hash`` covers every other column but ``id``; ``engine.audit.chain`` has the form. ``sequence`` has no gaps.
+    ``hash`` covers all other columns except ``id`` (see ``engine.audit.chain``). ``sequence`` has no gaps.
     """
 
     sequence = models.BigIntegerField(unique=True)
@@ -43,12 +43,12 @@ class AuditEntry(models.Model):
 
     @property
     def link(self) -> ChainEntry:
-        """The entry as the chain knows it."""
+        """Convert the entry for the chain."""
         return ChainEntry(**{name: getattr(self, name) for name in ChainEntry.__dataclass_fields__})
 
 
 class AuditHead(models.Model):
-    """The end of the chain: one row. Who adds an entry locks it first, so that no two follow the same one."""
+    """The end of the chain, one row. Writers lock it first, so that no two entries have the same predecessor."""
 
     sequence = models.BigIntegerField(default=0)
     hash = models.CharField(max_length=64, default=GENESIS)
@@ -59,14 +59,14 @@ class AuditHead(models.Model):
 
 
 class AuditText(models.Model):
-    """The searchable text of an entry. A narrow table of its own keeps a full scan fast."""
+    """The searchable text of an entry, in a narrow table so that a full scan is fast."""
 
     sequence = models.BigIntegerField(primary_key=True)
     text = models.TextField()
 
 
 class AuditName(models.Model):
-    """A value that a named column of the log has had. ``folded`` has it without upper and lower case."""
+    """A value that occurs in a column of the log. ``folded`` is the case-folded value."""
 
     column = models.CharField(max_length=10)
     name = models.CharField(max_length=200)

@@ -1,4 +1,4 @@
-"""Parts of the audit log that were archived into files. The first entry in the database follows the last of them."""
+"""Archived segments of the audit log. The first entry in the database follows the last segment."""
 
 from typing import ClassVar
 
@@ -8,7 +8,7 @@ from dbops.engine.audit.chain import ChainHead
 
 
 class AuditSegment(models.Model):
-    """The entries ``first`` to ``last``, which are in a file and no longer in the database. Rows are never changed (``audit.trigger_sql``).
+    """Entries ``first`` to ``last``, moved from the database to a file. Rows never change (``audit.trigger_sql``).
 
     ``previous`` and ``hash`` are the ends of the segment's own chain; ``file_hash`` is the SHA-256 of the file.
     """
@@ -29,5 +29,5 @@ class AuditSegment(models.Model):
 
     @property
     def anchor(self) -> ChainHead:
-        """What the first entry after it follows."""
+        """The head that the next entry follows."""
         return ChainHead(self.last, self.hash)

@@ -1,4 +1,4 @@
-"""Gaps of days that are over, so that a year of many clusters is a sum in the database and not counted anew for each page."""
+"""Gaps of past days, so that a page sums up rows instead of recalculating a year."""
 
 from typing import ClassVar
 
@@ -8,10 +8,10 @@ from .fleet import Cluster
 
 
 class CountedDays(models.Model):
-    """Which days of a cluster are counted: from ``since`` up to, but not including, ``until``. Days are those of UTC.
+    """The counted days of a cluster in UTC, from ``since`` up to, but not including, ``until``.
 
-    Before ``since`` nothing is stored of the cluster. ``rules`` is ``engine.availability.days.RULES`` of when it was counted.
-    ``revision`` grows with each change, so that who counted or added up meanwhile sees that it holds no more.
+    Before ``since`` there are no records of the cluster. ``rules`` is ``engine.availability.days.RULES`` at the time of
+    counting. ``revision`` grows with each change, so that concurrent readers detect outdated results.
     """
 
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="gap_count")
@@ -22,9 +22,10 @@ class CountedDays(models.Model):
 
 
 class GapDay(models.Model):
-    """How long a cluster was short of one thing for one cause on one day. A day without a gap has no row.
+    """Seconds of one gap with one cause of a cluster on one day. A day without a gap has no row.
 
-    ``gap`` and ``cause`` are names of ``engine.availability``. ``worker.availability_rollup`` adds it, ``lifecycle.recount`` removes it.
+    ``gap`` and ``cause`` are names of ``engine.availability``. ``worker.availability_rollup`` adds rows,
+    ``lifecycle.recount`` removes them.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="+", db_index=False)
@@ -40,7 +41,7 @@ class GapDay(models.Model):
                 fields=["cluster", "day", "gap", "cause", "is_planned"], name="one_sum_for_each_kind_of_gap_of_a_day"
             )
         ]
-        # In the order in which days are added up, with all that it takes: the rows themselves are not read.
+        # Covering index for summing up days: the rows themselves are not read.
         indexes: ClassVar = [
             models.Index(
                 fields=["cluster", "gap", "cause", "is_planned", "day", "microseconds"], name="dbops_gap_day_sums"
@@ -49,7 +50,7 @@ class GapDay(models.Model):
 
 
 class SentReport(models.Model):
-    """The weekly report of the week that began on ``monday``: claimed before it is sent, so that it is sent once."""
+    """The weekly report of the week starting on ``monday``, claimed before sending so that it is sent once."""
 
     monday = models.DateField(unique=True)
     claimed_at = models.DateTimeField()

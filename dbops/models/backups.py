@@ -1,4 +1,4 @@
-"""Regular backups: when they are due, what really ran, and when nobody may touch a cluster."""
+"""Backup schedules, backup runs, maintenance and tokens."""
 
 from typing import ClassVar
 
@@ -12,10 +12,10 @@ from .leased import Leased
 
 
 class BackupSchedule(models.Model):
-    """When a backup of an instance is due, who runs it and what is kept.
+    """The plan for an instance's backups: due times, runner and retention.
 
-    ``name`` is how a report says which schedule it belongs to. ``expected_seconds`` is what a person expects, and counts only
-    until this schedule's own runs say better. ``next_due_at`` is the first due time that no run was written for.
+    Reports refer to a schedule by ``name``. ``expected_seconds`` is a person's estimate, used until the schedule has its own
+    runs. ``next_due_at`` is the first due time without a run.
     """
 
     name = models.CharField(max_length=63, unique=True, validators=[name_validator])
@@ -40,11 +40,11 @@ class BackupSchedule(models.Model):
 
 
 class BackupRun(Leased):
-    """One real run of a backup, whoever says so: one row, merged when several do.
+    """One run of a backup; several reports of the same run are merged into one row.
 
-    ``due_at`` is the due time of the schedule that it belongs to. ``report_key`` is the reporter's own name of the run: a
-    report that is sent twice is one run. ``evidence`` is what was seen on the host. ``flags`` are codes: ``late``, ``too_long``,
-    ``small``, ``large``. Written by ``dbops.lifecycle`` alone.
+    ``due_at`` is the schedule's due time. ``report_key`` is the reporter's name of the run, so that a repeated report is one
+    run. ``evidence`` is the observation on the host. ``flags`` are codes: ``late``, ``too_long``, ``small``, ``large``. Only
+    ``dbops.lifecycle`` writes rows.
     """
 
     instance = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="backup_runs")
@@ -73,7 +73,7 @@ class BackupRun(Leased):
         constraints: ClassVar = [
             models.UniqueConstraint(fields=["schedule", "due_at"], name="one_run_for_each_due_time_of_a_schedule")
         ]
-        # Availability asks what ran at the beginning of a period that lies a year back.
+        # Availability reads runs at the start of a period a year ago.
         indexes: ClassVar = [models.Index(fields=["instance", "started_at"], name="dbops_run_of_instance")]
 
     def __str__(self) -> str:
@@ -81,16 +81,16 @@ class BackupRun(Leased):
 
     @property
     def why_not_testable(self) -> str:
-        """Return why there is nothing that a proof could restore; empty where there is."""
+        """Return why the backup cannot be restore-tested; empty if it can."""
         if self.method != BackupMethod.PHYSICAL:
-            return "it is a logical dump: proofs are of physical backups"
+            return "it is a logical dump; restore tests need a physical backup"
         if self.origin != RunOrigin.MANAGED or self.status != RunStatus.SUCCEEDED or not self.path:
-            return "dbops has no finished file of it"
-        return "its file was removed" if self.removed_at else ""
+            return "there is no finished file"
+        return "the file was removed" if self.removed_at else ""
 
 
 class BackupEvent(models.Model):
-    """One line of a backup run's history. Append only."""
+    """One line of a backup run's history; append-only."""
 
     run = models.ForeignKey(BackupRun, on_delete=models.CASCADE, related_name="events")
     at = models.DateTimeField()
@@ -102,9 +102,9 @@ class BackupEvent(models.Model):
 
 
 class Maintenance(models.Model):
-    """An interval in which no rebuild of a cluster may start. ``ends_at`` is empty while nobody knows.
+    """An interval in which no rebuild of a cluster can start. ``ends_at`` is empty while unknown.
 
-    ``marked_at`` is when a person said of a time that had passed that it was planned: it kept nothing from starting.
+    ``marked_at`` is when a person marked a past interval as planned; such an interval blocked no rebuilds.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="maintenances")
@@ -119,9 +119,9 @@ class Maintenance(models.Model):
 
 
 class AccessToken(models.Model):
-    """A token for a machine: ``report`` lets a host tell of its backups, ``calendar`` lets a calendar read the windows.
+    """A token for a machine: ``report`` lets a host report backups, ``calendar`` lets a calendar read backup windows.
 
-    Only its SHA-256 is kept; ``prefix`` is shown so that people can tell tokens apart.
+    Only its SHA-256 is stored; pages show ``prefix`` to distinguish tokens.
     """
 
     PURPOSES: ClassVar = [("report", "report"), ("calendar", "calendar")]

@@ -1,4 +1,4 @@
-"""Tests of connections that people asked for, with what came out: they are kept, so that "last test" can be shown."""
+"""Connection tests with their results."""
 
 from typing import ClassVar
 
@@ -8,11 +8,11 @@ from .fleet import Host, Instance
 
 
 class ConnectionTest(models.Model):
-    """One test, asked for by a person and made by a worker.
+    """One test, requested by a person and run by a worker.
 
-    ``ssh`` is about ``host``, ``mysql`` about ``instance``, ``stream`` about ``source_host`` (sends) and ``host`` (receives). ``slot``
-    names what is tested and is unique while the test is not over, so that the database allows one at a time. ``uid`` is the
-    run's name on the hosts. ``unknown``: nobody can say how it went, as its worker was stopped.
+    ``ssh`` tests ``host``, ``mysql`` tests ``instance``, ``stream`` tests sending from ``source_host`` to ``host``. ``slot`` names
+    the tested object and is unique while the test is unfinished, so that the database allows one at a time. ``uid`` is the
+    test's name on the hosts. ``unknown``: the worker was stopped, so there is no result.
     """
 
     class Kinds(models.TextChoices):
@@ -53,7 +53,7 @@ class ConnectionTest(models.Model):
 
     @property
     def subject(self) -> str:
-        """What is tested, by name: as the audit log and the pages call it."""
+        """The name of the tested object in the audit log and on pages."""
         if self.instance:
             return self.instance.name
         host = self.host.name if self.host else ""

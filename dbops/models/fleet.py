@@ -1,4 +1,4 @@
-"""The inventory: clusters, hosts and instances, and the latest facts of each instance."""
+"""The inventory (clusters, hosts, instances) and the latest facts of each instance."""
 
 import shlex
 from datetime import datetime
@@ -17,30 +17,30 @@ from .secret import SecretTextField
 
 name_validator = RegexValidator(
     r"\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\Z",
-    "Use letters, digits, dot, dash and underscore, at most 63, and begin with a letter or digit.",
+    "Use at most 63 letters, digits, dots, dashes and underscores. Start with a letter or digit.",
 )
-address_validator = RegexValidator(r"\A[A-Za-z0-9:.\[\]_-]{1,253}\Z", "This is no host name or IP address.")
-path_validator = RegexValidator(r"\A/[^\0\n\r]*\Z", "Give an absolute path, without line breaks.")
+address_validator = RegexValidator(r"\A[A-Za-z0-9:.\[\]_-]{1,253}\Z", "This is not a host name or IP address.")
+path_validator = RegexValidator(r"\A/[^\0\n\r]*\Z", "Use an absolute path without line breaks.")
 account_validator = RegexValidator(r"\A[^\0\n\r]*\Z", "Line breaks are not allowed.")
 
 
 def validate_command(value: str) -> None:
-    """Accept what ``shlex`` can split into words that begin with an absolute path."""
+    """Accept a command that ``shlex`` can split and whose first word is an absolute path."""
     try:
         words = shlex.split(value)
     except ValueError as error:
         raise ValidationError(f"The command cannot be read: {error}.") from error
     if value and (not words or not words[0].startswith("/") or "\0" in value or "\n" in value):
-        raise ValidationError("Give a command that begins with an absolute path, on one line.")
+        raise ValidationError("Use a one-line command that starts with an absolute path.")
 
 
 class Cluster(models.Model):
-    """One primary and everything that replicates from it, with the accounts that all of its instances share.
+    """One primary and every instance that replicates from it, with their shared accounts.
 
-    ``wanted_replicas`` is how many instances besides the primary are to be healthy; ``None``: all that it has.
-    ``needs_approval``: its rebuilds wait until another operator has approved them.
-    ``restore_test_host``: name of the host on which its backups are proven; empty: each on the host that has its file.
-    ``redundancy_goal_seconds``: what it lost should be there again within so long; ``None``: as the setting says for all.
+    ``wanted_replicas``: required number of healthy instances besides the primary; ``None``: all of them.
+    ``needs_approval``: rebuilds wait for the approval of another operator.
+    ``restore_test_host``: name of the host for restore tests; empty: the host that has the backup file.
+    ``redundancy_goal_seconds``: target time to restore full redundancy; ``None``: the global setting.
     """
 
     name = models.CharField(max_length=63, unique=True, validators=[name_validator])
@@ -64,7 +64,7 @@ class Cluster(models.Model):
 
 
 class Host(models.Model):
-    """A machine reached by SSH. ``host_key`` is the pinned public key; empty until a person accepts one."""
+    """A machine reached by SSH. ``host_key`` is the pinned public key, empty until a person accepts one."""
 
     name = models.CharField(max_length=63, unique=True, validators=[name_validator])
     ssh_address = models.CharField(max_length=253, validators=[address_validator])
@@ -88,7 +88,7 @@ class Host(models.Model):
 
 
 class Instance(models.Model):
-    """One server process: where it is, what it is for, how it is started and stopped."""
+    """One server process: address, role, and start and stop commands."""
 
     class Roles(models.TextChoices):
         PRIMARY = Role.PRIMARY.value, "primary"
@@ -108,8 +108,8 @@ class Instance(models.Model):
     start_command = models.CharField(max_length=500, blank=True, validators=[validate_command])
     stop_command = models.CharField(max_length=500, blank=True, validators=[validate_command])
 
-    # One primary a cluster, held by the database on SQLite, PostgreSQL and MariaDB alike: MariaDB has no conditional
-    # unique constraint, but a unique column may hold many NULLs.
+    # The database enforces one primary per cluster on SQLite, PostgreSQL and MariaDB: MariaDB has no conditional
+    # unique constraints, but a unique column can contain many NULLs.
     primary_slot = models.GeneratedField(
         expression=Case(When(role=Value(Role.PRIMARY.value), then=F("cluster_id")), default=Value(None)),
         output_field=models.BigIntegerField(null=True),
@@ -129,19 +129,19 @@ class Instance(models.Model):
 
     def clean(self) -> None:
         if bool(self.systemd_unit) == bool(self.start_command and self.stop_command):
-            raise ValidationError("Give either a systemd unit, or both a start and a stop command.")
+            raise ValidationError("Set either a systemd unit, or both start and stop commands.")
 
 
 class InstanceState(models.Model):
-    """The latest facts of one instance, and when the next probe is due. Written by the prober alone.
+    """The latest facts of one instance, and when the next probe is due. Only the prober writes rows.
 
-    ``host_read_since`` is since when its host has been read without a gap: before that, what nobody saw may have been.
+    ``host_read_since``: start of gapless readings of the host; earlier events can be unobserved.
 
-    ``problem`` to ``is_read_only`` are the facts in short (``engine.facts.summary``), written with the record in one update: the fleet
-    page reads thousands of rows, and reading their records would cost it seconds. ``period`` is the one that goes on.
+    ``problem`` to ``is_read_only``: summary of the facts (``engine.facts.summary``), because reading the full records of
+    thousands of rows would take the fleet page seconds. ``period``: the current period.
 
-    ``gtid_seen`` is the newest GTID set or position that was read, also while the server is away; ``gtid_lost`` what of it a later read
-    did not find any more, until a person or a rebuild said that the data is right.
+    ``gtid_seen``: the newest GTID set or position, kept while the server is down. ``gtid_lost``: the part that a later probe
+    did not find, until a person or a rebuild confirms the data.
     """
 
     instance = models.OneToOneField(Instance, on_delete=models.CASCADE, related_name="state", primary_key=True)
@@ -160,12 +160,12 @@ class InstanceState(models.Model):
 
     @staticmethod
     def columns(found: facts.InstanceFacts) -> dict[str, Any]:
-        """Return every column that one probe fills. Text is cleaned of what a database cannot hold by the caller."""
+        """Return every column that a probe fills. The caller removes characters that databases cannot store."""
         record = facts.to_record(found)
         return {"record": record, "observed_at": found.observed_at, **facts.to_record(summarize(found))}
 
     def facts(self) -> facts.InstanceFacts | None:
-        """Return what the last probe found, ``None`` before the first."""
+        """Return the facts of the last probe, ``None`` before the first."""
         return facts.from_record(facts.InstanceFacts, self.record) if self.record else None
 
     def age_seconds(self, now: datetime) -> float | None:

@@ -1,10 +1,10 @@
-"""Signs of life of the processes that no page talks to."""
+"""Heartbeats of workers and beat."""
 
 from django.db import models
 
 
 class ProcessHeartbeat(models.Model):
-    """When a kind of process, ``worker`` or ``beat``, last did something: one row each, however many there are."""
+    """The last activity of a kind of process, ``worker`` or ``beat``; one row per kind."""
 
     name = models.CharField(max_length=20, primary_key=True)
     at = models.DateTimeField()

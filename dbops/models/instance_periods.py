@@ -1,4 +1,4 @@
-"""What was seen of each instance over time: the facts that availability is counted from."""
+"""Observed states of instances over time, the basis of availability."""
 
 from typing import ClassVar
 
@@ -8,10 +8,10 @@ from .fleet import Cluster, Instance
 
 
 class InstancePeriod(models.Model):
-    """A time in which every probe of an instance saw one state. Written by ``dbops.lifecycle`` alone.
+    """An interval in which every probe of an instance found the same state. Only ``dbops.lifecycle`` writes rows.
 
-    ``ended_at`` is ``None`` while it goes on: then it is known up to the instance's last probe. Between two periods of an instance nobody
-    looked. ``name`` outlives the instance, which may be taken out of the inventory.
+    ``ended_at`` is ``None`` for the current period, which is known up to the last probe. There were no probes between two
+    periods of an instance. ``name`` remains if the instance is removed from the inventory.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="periods")

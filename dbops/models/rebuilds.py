@@ -1,4 +1,4 @@
-"""A rebuild and what belongs to it: steps, events, commands, holds. Written by ``dbops.lifecycle`` alone."""
+"""Rebuilds with steps, events, commands and holds. Only ``dbops.lifecycle`` writes rows."""
 
 from typing import ClassVar
 
@@ -14,21 +14,20 @@ from .backups import BackupRun, BackupSchedule
 from .fleet import Instance
 from .leased import Leased
 
-#: Since when a rebuild wants to start: the moment that a person chose, else when it was requested. It sorts lines.
+#: When a rebuild is due to start: the chosen time, else the time of the request. Sorts queues.
 WANTS_TO_START = Coalesce("not_before", "requested_at")
 
 
 class Rebuild(Leased):
-    """The job. The row is the truth: a queue message carries its id alone.
+    """A rebuild job. The row is authoritative; a queue message carries only its id.
 
-    ``target_slot`` is the target while the rebuild is not final, else NULL: unique, so the database allows one rebuild for
-    each target. ``not_before`` and ``start_after_run`` are when a person wants it to start: not before a moment, or when that
-    backup run has ended. ``requeue_schedule`` is the schedule whose backup was stopped for it: it is run again at the end.
-    ``stream_rate`` is how fast a person lets the stream be, in bytes a second. ``leader`` is the rebuild from whose read of the source
-    it gets its copy. ``pending_status`` is the status that the clean-up
-    will give, once a step has failed or a person has cancelled. ``approval`` and what follows it say what a second person decided, where
-    the cluster asks for one. ``follows`` is the rebuild whose copy a retry goes on with,
-    or whose old data is put back, or that a person repeats.
+    ``target_slot``: the target of an unfinished rebuild, else NULL; unique, so the database allows one rebuild per target.
+    ``not_before``, ``start_after_run``: the requested start, by time or after a backup run.
+    ``requeue_schedule``: the schedule whose backup was stopped for this rebuild; it runs again at the end.
+    ``stream_rate``: rate limit in bytes per second. ``leader``: the rebuild whose shared read provides the copy.
+    ``pending_status``: final status after the clean-up of a failed or cancelled rebuild.
+    ``approval`` and the following columns: the decision of a second person, if the cluster requires one.
+    ``follows``: the rebuild that this one resumes, rolls back or repeats.
     """
 
     request_key = models.CharField(max_length=64, unique=True)
@@ -68,8 +67,8 @@ class Rebuild(Leased):
     class Meta:
         ordering: ClassVar = ["-requested_at", "-pk"]
         indexes: ClassVar = [
-            # All that the scheduler reads of ten thousand queued rows, every two seconds: without it SQLite and the others walk
-            # through each row's plan, which is large (measured on SQLite: 45 ms, with the index 15).
+            # Covering index for the scheduler, which reads all queued rows every two seconds: without it, databases also read
+            # the large plans (measured on SQLite with ten thousand rows: 45 ms, with the index 15 ms).
             models.Index(
                 fields=(
                     *("status", "expires_at", "source", "target", "method", "priority", "requested_at", "not_before"),
@@ -93,7 +92,7 @@ class Rebuild(Leased):
 
 
 class Hold(models.Model):
-    """The exclusive claim of one rebuild or one backup run on one instance. Inserting the row is taking the lock."""
+    """The exclusive claim of a rebuild or backup run on an instance. Inserting the row takes the lock."""
 
     instance = models.OneToOneField(Instance, on_delete=models.PROTECT, related_name="hold")
     rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, null=True, related_name="holds")
@@ -133,7 +132,7 @@ class RebuildStep(models.Model):
 
 
 class RebuildEvent(models.Model):
-    """One line of a rebuild's history. Append only."""
+    """One line of a rebuild's history; append-only."""
 
     rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="events")
     at = models.DateTimeField()
@@ -147,7 +146,7 @@ class RebuildEvent(models.Model):
 
 
 class ExecutedCommand(models.Model):
-    """One command on a host or statement on a server: a row before it runs, completed after."""
+    """One command on a host or statement on a server: inserted before it runs, completed afterwards."""
 
     rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="commands")
     key = models.CharField(max_length=80)
@@ -165,10 +164,10 @@ class ExecutedCommand(models.Model):
 
 
 class RebuildSample(models.Model):
-    """What one moment of a rebuild was like, for its charts: counts since the step's work began (``engine.rebuilds.metrics``).
+    """A sample for a rebuild's charts: counts since the step started (``engine.rebuilds.metrics``).
 
-    ``number`` follows from the time since the start, so two drivers at the same moment write one row. A row that is missing
-    harms nothing.
+    ``number`` is derived from the time since the start, so that two concurrent drivers write one row. Missing rows are
+    harmless.
     """
 
     rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="samples")

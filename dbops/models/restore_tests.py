@@ -1,4 +1,4 @@
-"""Proofs of backups: one was restored and read, or could not be."""
+"""Restore tests of backups."""
 
 from typing import ClassVar
 
@@ -12,11 +12,11 @@ from .leased import Leased
 
 
 class RestoreTest(Leased):
-    """One attempt to restore a backup and to read all of it, on one host. Its history is told in that of its run.
+    """One attempt to restore a backup on a host and read every table. Its events are in the run's history.
 
-    ``run_slot`` is the run until the proof is over, ``host_slot`` the host while it is at work: both are unique, so that the database
-    allows one proof of a run and one on a host. ``steps`` are name, state, seconds and bytes of each; ``result`` rows by table and what
-    is unlike the expected. ``has_leftovers``: something of it may still be on the host. Written by ``dbops.lifecycle`` alone.
+    ``run_slot`` is the run of an unfinished test, ``host_slot`` the host of a running one; both are unique, so that the
+    database allows one test per run and per host. ``steps`` has name, state, seconds and bytes of each step; ``result`` has rows
+    by table and deviations. ``has_leftovers``: files can remain on the host. Only ``dbops.lifecycle`` writes rows.
     """
 
     run = models.ForeignKey(BackupRun, on_delete=models.PROTECT, related_name="restore_tests")
@@ -39,7 +39,7 @@ class RestoreTest(Leased):
         indexes: ClassVar = [models.Index(fields=["source", "status", "finished_at"], name="dbops_restore_test_source")]
 
     def __str__(self) -> str:
-        return f"proof {self.pk} of backup run {self.run_id}"
+        return f"restore test {self.pk} of backup run {self.run_id}"
 
     @property
     def is_over(self) -> bool:

@@ -18,19 +18,19 @@ def _cipher(keys: tuple[str, ...]) -> MultiFernet:
 
 
 def cipher() -> MultiFernet:
-    """Return the cipher of the current keys: the first encrypts, all decrypt."""
+    """Return the cipher with the current keys: the first encrypts, all decrypt."""
     return _cipher(tuple(settings.ENCRYPTION_KEYS))
 
 
 @dataclass(frozen=True, slots=True)
 class _Sealed:
-    """A token as it came from its row. It is decrypted for who asks for the value: most readers of a row never do."""
+    """A stored token, decrypted only on access, because most readers of a row do not need it."""
 
     token: str = field(repr=False)
 
 
 class _Opened(DeferredAttribute):
-    """Decrypts with the first reading of the attribute."""
+    """Descriptor that decrypts on the first read of the attribute."""
 
     def __get__(self, row: models.Model | None, owner: Any = None) -> Any:
         value = super().__get__(row, owner)
@@ -49,15 +49,14 @@ def _open(row: models.Model, column: "models.Field[Any, Any]", sealed: _Sealed) 
         raise Refused(
             "secret.lost",
             f"Reading the {column.verbose_name} of {getattr(row, 'name', row)}",
-            cause="it cannot be decrypted with the current keys",
+            cause="the current keys cannot decrypt it",
         ) from error
 
 
 class SecretTextField(models.TextField):
-    """Text, kept as a Fernet token. It cannot be searched, and reading it with a wrong key raises ``Refused``.
+    """Text stored as a Fernet token. It is not searchable, and reading it with a wrong key raises ``Refused``.
 
-    A row is read, listed and saved without its secrets being decrypted: a lost key stops what needs the secret, and
-    nothing else.
+    Reading, listing and saving a row does not decrypt its secrets, so a lost key affects only users of the secret.
     """
 
     descriptor_class = _Opened
@@ -75,14 +74,14 @@ class SecretTextField(models.TextField):
 
 
 def is_set(row: models.Model, name: str) -> bool:
-    """Tell whether a row has a value in a secret column, whatever key it was encrypted with."""
+    """Whether a row has a value in a secret column, regardless of the key."""
     if name not in row.get_deferred_fields():
         return bool(row.__dict__[name])
     return type(row)._default_manager.filter(pk=row.pk).exclude(**{name: ""}).exists()
 
 
 def holds(row: models.Model, name: str, value: str | None) -> bool:
-    """Tell whether a secret column has this very value. One that no key decrypts has none: it is set anew."""
+    """Whether a secret column has this value. An undecryptable value never equals, so it is set again."""
     try:
         return bool(getattr(row, name) == value)
     except Refused:
@@ -90,7 +89,7 @@ def holds(row: models.Model, name: str, value: str | None) -> bool:
 
 
 def key_number(token: str) -> int | None:
-    """Return which of the current keys decrypts a stored token: 0 is the one that encrypts now; ``None`` when none does."""
+    """Return the index of the key that decrypts a token (0 encrypts now), or ``None``."""
     for number, key in enumerate(settings.ENCRYPTION_KEYS):
         try:
             _cipher((key,)).decrypt(token.encode())
@@ -101,5 +100,5 @@ def key_number(token: str) -> int | None:
 
 
 def as_stored(name: str) -> models.ExpressionWrapper:
-    """Return an expression for the token of a secret column: a row with a wrong key can be read by it, and shows no value."""
+    """Return an expression for the raw token of a secret column, which works with a wrong key and reveals no value."""
     return models.ExpressionWrapper(models.F(name), output_field=models.TextField())

@@ -1,4 +1,4 @@
-"""The topology: what discoveries found, and where the clusters differ from the inventory."""
+"""Discoveries, topology differences and server identities."""
 
 from typing import ClassVar
 
@@ -9,9 +9,9 @@ from .secret import SecretTextField
 
 
 class Discovery(models.Model):
-    """One walk along replication, asked for by a person and made by a worker.
+    """A discovery along replication, requested by a person and run by a worker.
 
-    ``cluster`` is whose stored account logs in; else ``user`` and ``password``, which is taken out of the row with the end.
+    It logs in with the stored account of ``cluster``, or with ``user`` and ``password``; the password is removed at the end.
     """
 
     class Statuses(models.TextChoices):
@@ -42,11 +42,11 @@ class Discovery(models.Model):
 
 
 class TopologyDifference(models.Model):
-    """One way in which a cluster is not what the inventory says. Written by ``dbops.lifecycle`` alone.
+    """One difference between a cluster and the inventory. Only ``dbops.lifecycle`` writes rows.
 
-    It counts from ``confirmed_at`` on: then every server that it rests on was read once more and said the same. ``about`` is what it
-    is about besides its subject: about another server it is another difference. ``open_key`` is unique while it is not gone, so that
-    the database allows one row for each.
+    It counts from ``confirmed_at``, when a second probe of all involved servers found the same. ``about`` is the other server
+    involved; another one makes another difference. ``open_key`` is unique while the difference exists, so that the database
+    allows one row for each.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="differences")
@@ -77,9 +77,9 @@ class TopologyDifference(models.Model):
 
 
 class ServerIdentity(models.Model):
-    """Which server an instance is, and on which files: what was read at first, or when a person or a rebuild said that it is right.
+    """The confirmed server identity and data files of an instance, from the first probe, a person or a rebuild.
 
-    ``files`` is ``DatadirFacts.files``, empty where nothing was read of them yet.
+    ``files`` is ``DatadirFacts.files``, empty if not read yet.
     """
 
     instance = models.OneToOneField(Instance, on_delete=models.CASCADE, related_name="identity", primary_key=True)

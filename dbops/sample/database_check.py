@@ -1,7 +1,7 @@
-"""Whether history in this database is real or the sample's, and whether this process takes it for what it is.
+"""Check that a process and its database agree on being the sample or real.
 
-The mark is the first entry of the sample's audit log: the database refuses to change it, and its action's name stays even where entries
-are archived. A real dashboard never writes it.
+The marker is the first audit entry of the sample: the database refuses to change it, and its action name remains after
+archiving. A real dashboard never writes it.
 """
 
 import time
@@ -18,14 +18,14 @@ DOING = "Reading this database"
 
 
 def is_sample() -> bool:
-    """Tell whether ``manage.py sample`` has filled this database."""
+    """Whether ``manage.py sample`` has filled this database."""
     return AuditName.objects.filter(column="action", name=ACTION).exists()
 
 
 def database_mismatch() -> Refused | None:
-    """Return why this process must not work with its database (``sample.wrong_database``), ``None`` where the two agree.
+    """Return the refusal of this database (``sample.wrong_database``), ``None`` if process and database agree.
 
-    A database that has no cluster yet agrees with both: what it will hold is decided by who fills it.
+    A database without clusters agrees with both.
     """
     if is_sample() == settings.SAMPLE or (settings.SAMPLE and not Cluster.objects.exists()):
         return None
@@ -33,7 +33,7 @@ def database_mismatch() -> Refused | None:
         found = "DBOPS_SAMPLE is 1, and what this database holds was not generated: real machines would be shown as invented"
         way_out = "start it without DBOPS_SAMPLE"
     else:
-        found = "manage.py sample has filled this database, and DBOPS_SAMPLE is not 1: invented history would be shown as real"
+        found = "the database contains the sample, but DBOPS_SAMPLE is not 1: generated history would appear as real"
         way_out = "set DBOPS_SAMPLE=1"
     return Refused(
         "sample.wrong_database",
@@ -44,7 +44,7 @@ def database_mismatch() -> Refused | None:
 
 
 class SampleGuard:
-    """What a process that goes on for long knows of it, asked anew when it is old: the database may be filled meanwhile."""
+    """Cached result for long-running processes, refreshed after a time because the database can be filled later."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -56,7 +56,7 @@ class SampleGuard:
         return self.clock() - self.asked_at < FRESH_SECONDS
 
     def database_mismatch(self) -> Refused | None:
-        """Return what ``database_mismatch`` found last. Raises what the database raises."""
+        """Return the last result of ``database_mismatch``. Raises database errors."""
         if not self.is_fresh:
             asked_at = self.clock()
             self.found = database_mismatch()

@@ -1,4 +1,4 @@
-"""The two secrets that the dashboard itself needs: from the environment, or from a 0600 file made on first start."""
+"""The dashboard's two keys, from the environment or from a 0600 file created on first start."""
 
 import os
 import secrets
@@ -9,22 +9,22 @@ from cryptography.fernet import Fernet
 
 
 def make_signing_key() -> str:
-    """Return a new key for sessions and forms: 64 URL-safe characters."""
+    """Return a new key of 64 URL-safe characters for sessions and forms."""
     return secrets.token_urlsafe(48)
 
 
 def make_encryption_key() -> str:
-    """Return a new Fernet key for the credentials at rest."""
+    """Return a new Fernet key for stored credentials."""
     return Fernet.generate_key().decode()
 
 
 def read_or_make(*, variable: str, file: Path, make: Callable[[], str]) -> str:
-    """Return the secret in environment variable ``variable``, else in ``file``, which is made (0600) where it is missing.
+    """Return the secret from environment variable ``variable``, else from ``file``; create the file (0600) if missing.
 
-    Two processes that start at once agree: the file is linked into place whole, and the loser reads the winner's.
+    Two processes that start at the same time agree: the complete file is linked into place, and the second reads it.
 
     Raises:
-        PermissionError: other users may read the file.
+        PermissionError: Other users can read the file.
     """
     if value := os.environ.get(variable):
         return value
@@ -44,10 +44,10 @@ def read_or_make(*, variable: str, file: Path, make: Callable[[], str]) -> str:
 
 
 def read_if_there(*, variable: str, file: Path) -> str:
-    """Return the secret in environment variable ``variable``, else in ``file``; "" where there is neither.
+    """Return the secret from environment variable ``variable``, else from ``file``; "" if there is neither.
 
     Raises:
-        PermissionError: other users may read the file.
+        PermissionError: Other users can read the file.
     """
     if value := os.environ.get(variable):
         return value

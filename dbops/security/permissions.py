@@ -1,4 +1,4 @@
-"""Who may do what: viewers look, operators act."""
+"""Permissions: viewers read, operators act."""
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
@@ -12,40 +12,40 @@ GROUPS = (VIEWER, OPERATOR)
 
 
 def make_groups() -> None:
-    """Create the two groups where they are missing."""
+    """Create the two groups if missing."""
     for name in GROUPS:
         Group.objects.get_or_create(name=name)
 
 
 def may_operate(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Tell whether the user may change anything: an active operator or superuser."""
+    """Whether the user can make changes: an active operator or superuser."""
     if not isinstance(user, User) or not user.is_active:
         return False
     return user.is_superuser or user.groups.filter(name=OPERATOR).exists()
 
 
 def may_view(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Tell whether the user may look: an active member of either group, or a superuser."""
+    """Whether the user can read: an active member of either group, or a superuser."""
     if not isinstance(user, User) or not user.is_active:
         return False
     return user.is_superuser or user.groups.filter(name__in=GROUPS).exists()
 
 
 def people_who_may_view() -> set[int]:
-    """Return the keys of all who may look. One query."""
+    """Return the keys of all users who can read. One query."""
     allowed = Q(is_superuser=True) | Q(groups__name__in=GROUPS)
     return set(User.objects.filter(allowed, is_active=True).values_list("pk", flat=True))
 
 
 def operators() -> list[tuple[int, str]]:
-    """Return key and name of all who may operate, by name. One query."""
+    """Return key and name of all operators, by name. One query."""
     allowed = Q(is_superuser=True) | Q(groups__name=OPERATOR)
     found = User.objects.filter(allowed, is_active=True).distinct().order_by("username")
     return list(found.values_list("pk", "username"))
 
 
 def require_operator(user: AbstractBaseUser | AnonymousUser, doing: str) -> None:
-    """Raise ``Refused`` (``access.denied``) unless the user may operate. In the sample nobody may (``sample.read_only``)."""
+    """Raise ``Refused`` (``access.denied``) unless the user is an operator; in the sample, always (``sample.read_only``)."""
     if settings.SAMPLE:
         raise sample_refusal(doing)
     if not may_operate(user):
@@ -58,12 +58,12 @@ def require_operator(user: AbstractBaseUser | AnonymousUser, doing: str) -> None
 
 
 def may_administer(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Tell whether the user may look after people's accounts: an active superuser."""
+    """Whether the user can manage accounts: an active superuser."""
     return isinstance(user, User) and user.is_active and user.is_superuser
 
 
 def require_superuser(user: AbstractBaseUser | AnonymousUser, doing: str) -> None:
-    """Raise ``Refused`` (``access.denied``) unless the user is a superuser. In the sample nobody is (``sample.read_only``)."""
+    """Raise ``Refused`` (``access.denied``) unless the user is a superuser; in the sample, always (``sample.read_only``)."""
     if settings.SAMPLE:
         raise sample_refusal(doing)
     if not may_administer(user):
@@ -71,20 +71,20 @@ def require_superuser(user: AbstractBaseUser | AnonymousUser, doing: str) -> Non
             "access.denied",
             doing,
             cause=f"{user} is not a superuser",
-            next_step="Ask a superuser to do it.",
+            next_step="Ask a superuser to do this.",
         )
 
 
 def sample_refusal(doing: str) -> Refused:
-    """Return the refusal of whatever would change something, or reach a host, where generated history is shown."""
+    """Return the refusal of changes and host access in the sample."""
     return Refused(
         "sample.read_only",
         doing,
-        cause="this is the sample: its history is generated, and its servers do not exist",
+        cause="this is the sample, with generated history and no real servers",
     )
 
 
 def group_of(user: User) -> str:
-    """Return the one of the two groups that an account is in, ``""`` for neither."""
+    """Return an account's group, ``""`` if it is in neither."""
     names = {group.name for group in user.groups.all()}
     return next((name for name in reversed(GROUPS) if name in names), "")

@@ -1,4 +1,4 @@
-"""The one place through which output of hosts goes before it is kept: no secrets, no control characters, no flood."""
+"""Clean output of hosts before it is stored: remove secrets and control characters, and limit the length."""
 
 import logging
 import re
@@ -7,37 +7,37 @@ from typing import Any
 
 MAXIMUM_CHARACTERS = 20_000
 MASK = "********"
-#: CSI; the strings (OSC, DCS, SOS, PM, APC) with what they hold; sequences with intermediate bytes (``ESC ( B``); two-byte ones
+#: CSI; strings (OSC, DCS, SOS, PM, APC) with content; sequences with intermediate bytes (``ESC ( B``); two-byte sequences
 ESCAPES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|[ -/]+[0-~]|[0-Z\\-~])")
 CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
-#: mariadb-backup prints SHOW GRANTS, with the account's password hash, when a privilege is missing (measured).
+#: mariadb-backup prints SHOW GRANTS, with the account's password hash, if a privilege is missing (measured).
 HASHES = re.compile(r"(IDENTIFIED\s+(?:BY|VIA|WITH)\b(?:\s+PASSWORD)?)[^;\n]*", re.IGNORECASE)
-#: A password that nobody told dbops is known by where it stands: ``--password=x``, ``MASTER_PASSWORD = 'x'``, ``password=x``.
+#: Unknown passwords are recognized by context: ``--password=x``, ``MASTER_PASSWORD = 'x'``, ``password=x``.
 SETTINGS = re.compile(r"""([\w-]*(?:password|passwd)[\w-]*\s*=\s*)('[^'\n]*'|"[^"\n]*"|[^\s,;)]+)""", re.IGNORECASE)
-#: and in an address: ``mysql://user:x@host``
+#: and in a URL: ``mysql://user:x@host``
 ADDRESSES = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)", re.IGNORECASE)
 SHORTEST_SECRET = 4
-#: A spreadsheet reads a cell that begins with one of these as a formula, or drops it and looks at the next character.
+#: Spreadsheets treat a cell that starts with one of these as a formula, or skip the character and check the next one.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def redact(text: str, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM_CHARACTERS) -> str:
-    """Return text that may be stored and shown.
+    """Return text that is safe to store and show.
 
     Args:
-        text: what a host or a tool wrote.
-        secrets: values that must not appear; shorter than four characters they are left alone.
-        limit: characters that are kept, half from each end; ``None`` where the text must stay whole.
+        text: output of a host or tool.
+        secrets: values to remove; values shorter than four characters are ignored.
+        limit: characters to keep, half from each end; ``None``: no limit.
     """
-    # The longest first: one may begin as another does.
+    # Longest first: one secret can be a prefix of another.
     known = sorted((secret for secret in secrets if len(secret) >= SHORTEST_SECRET), key=len, reverse=True)
     text = _masked(text, known).replace("\r\n", "\n")
     text = ESCAPES.sub("", text.replace("\r", "\n")).replace("\a", "")
-    # once more: what a terminal's colours had torn apart is whole now
+    # again: secrets that terminal colors had split are now contiguous
     text = _masked(CONTROL.sub("\N{REPLACEMENT CHARACTER}", text), known)
     if limit is not None and len(text) > limit:
         half = limit // 2
-        text = f"{text[:half]}\n[... {len(text) - limit} characters left out ...]\n{text[-half:]}"
+        text = f"{text[:half]}\n[... {len(text) - limit} characters omitted ...]\n{text[-half:]}"
     return text
 
 
@@ -50,13 +50,13 @@ def _masked(text: str, secrets: Iterable[str]) -> str:
 
 
 def redact_record(value: Any, secrets: Iterable[str] = (), *, limit: int | None = MAXIMUM_CHARACTERS) -> Any:
-    """Return plain data with every text in it cleaned: what is kept as JSON is kept as carefully as what is kept as text."""
+    """Return plain data with every text cleaned, for storage as JSON."""
     known = tuple(secrets)
     return _with_texts(value, lambda text: redact(text, known, limit=limit))
 
 
 def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
-    """Return plain data with every text in it changed, the names of a record's entries left as they are."""
+    """Return plain data with a function applied to every text except keys."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
@@ -67,10 +67,10 @@ def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
 
 
 class RecordRedactor:
-    """Cleans a record that is kept again and again and hardly changes: a text that was in it the last time is not looked through anew.
+    """Clean a record that is stored repeatedly and rarely changes; texts of the last call are not cleaned again.
 
     Args:
-        secrets: as of ``redact``.
+        secrets: see ``redact``.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -79,10 +79,10 @@ class RecordRedactor:
         self._seen: dict[str, str] = {}
 
     def clean(self, record: Any) -> Any:
-        """Return what ``redact_record`` returns of it, every text whole."""
+        """Return the result of ``redact_record`` without a length limit."""
         self._seen = {}
         cleaned = _with_texts(record, self._clean)
-        self._known = self._seen  # what is not in it any more is forgotten: no text outlives its record
+        self._known = self._seen  # forget removed texts: no text outlives its record
         return cleaned
 
     def _clean(self, text: str) -> str:
@@ -92,7 +92,7 @@ class RecordRedactor:
 
 
 def without_nul(value: Any) -> Any:
-    """Return plain data that PostgreSQL can store, and else as it is: facts are compared, so they are not made pretty."""
+    """Return plain data that PostgreSQL can store, otherwise unchanged, because facts are compared."""
     if isinstance(value, str):
         return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
     if isinstance(value, dict):
@@ -106,7 +106,7 @@ TOKEN = re.compile(r"(?<=[?&]token=)[^&\s\"]+")
 
 
 class WithoutTokens(logging.Filter):
-    """Takes access tokens out of the addresses that the web server writes into its log."""
+    """Log filter that removes access tokens from URLs."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple):
@@ -115,7 +115,7 @@ class WithoutTokens(logging.Filter):
 
 
 def cell(value: Any) -> Any:
-    """Return a CSV cell that is text and nothing else: text that a spreadsheet would take for a formula gets an apostrophe before it."""
+    """Return a CSV cell that is only text: prefix text that looks like a formula with an apostrophe."""
     if isinstance(value, str):
         return f"'{value}" if value.startswith(FORMULA) else value
     return "" if value is None else value

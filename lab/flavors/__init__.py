@@ -1,4 +1,4 @@
-"""What differs between MariaDB and MySQL in a lab."""
+"""Differences between MariaDB and MySQL in a lab."""
 
 from lab.errors import LabError
 from lab.flavors.base import Flavor
@@ -9,9 +9,9 @@ FLAVORS: dict[str, type[Flavor]] = {"mariadb": MariaDB, "mariadb-11.8": MariaDB1
 
 
 def flavor_named(name: str) -> Flavor:
-    """Return the flavor; ``LabError`` when it is unknown or its programs are not installed."""
+    """Return the flavor; ``LabError`` if it is unknown or its programs are not installed."""
     if name not in FLAVORS:
-        raise LabError(f"unknown --flavor {name}; there are: {', '.join(FLAVORS)}")
+        raise LabError(f"unknown --flavor {name}. Choose from: {', '.join(FLAVORS)}")
     return FLAVORS[name]()
 
 

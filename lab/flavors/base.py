@@ -1,4 +1,4 @@
-"""The interface of a flavor: programs, configuration, accounts and replication."""
+"""Interface of a flavor: programs, configuration, accounts and replication."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from lab.checks import need_programs
 
-#: programs that every lab needs, with the Debian package of each
+#: programs that every lab needs, with their Debian packages
 COMMON_PROGRAMS = {
     "sshd": "openssh-server",
     "ssh-keygen": "openssh-client",
@@ -17,7 +17,7 @@ COMMON_PROGRAMS = {
     "flock": "util-linux",
 }
 SCHEMA = "sbtest"
-#: every loopback address: the kernel sends from 127.0.0.1 whatever host of the lab a connection is thought to come from
+#: every loopback address: the kernel connects from 127.0.0.1, whichever host of the lab is the client
 ANY_LAB_HOST = "127.%"
 
 
@@ -29,7 +29,7 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """What a host's server is to be; paths are absolute. ``user`` is the operating-system user it runs as."""
+    """Configuration of a host's server; paths are absolute. ``user`` is its operating-system user."""
 
     address: str
     port: int
@@ -49,7 +49,7 @@ class ServerPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationStatus:
-    """One replica's replication, in words that both flavors share. ``lag_seconds`` is ``None`` while it is unknown."""
+    """Replication state of a replica, the same for both flavors. ``lag_seconds`` is ``None`` while unknown."""
 
     source: str
     io_running: bool
@@ -66,7 +66,7 @@ class Flavor(ABC):
     name: str
     #: program name to Debian package
     server_programs: ClassVar[dict[str, str]]
-    #: options of a start in which data is filled in: no binary log, nothing durable, little redo to copy afterwards
+    #: server options while filling data: no binary log, no durability, little redo to copy afterwards
     fill_options: tuple[str, ...]
     show_replication: str
     gtid_query: str
@@ -82,11 +82,11 @@ class Flavor(ABC):
     @property
     @abstractmethod
     def admin(self) -> str:
-        """Absolute path of ``mysqladmin`` or its other name."""
+        """Absolute path of ``mysqladmin`` or ``mariadb-admin``."""
 
     @property
     def host_programs(self) -> dict[str, str]:
-        """Programs that a host's sessions are to find before the machine's own of that name."""
+        """Programs that a host's sessions find before the machine's programs of the same name."""
         return {}
 
     @abstractmethod
@@ -95,15 +95,15 @@ class Flavor(ABC):
 
     @abstractmethod
     def initialise(self, plan: ServerPlan) -> None:
-        """Make an empty data directory with system tables."""
+        """Create an empty data directory with system tables."""
 
     @abstractmethod
     def superuser_client(self, plan: ServerPlan) -> list[str]:
-        """Return the client command that may do everything before there are accounts; SQL comes on standard input."""
+        """Return the client command with full rights before accounts exist; it reads SQL from standard input."""
 
     @abstractmethod
     def account_statements(self, accounts: Mapping[str, Account]) -> list[str]:
-        """Return statements that make the accounts ``owner``, ``admin``, ``replication``, ``backup`` and ``load``."""
+        """Return statements that create the accounts ``owner``, ``admin``, ``replication``, ``backup`` and ``load``."""
 
     @abstractmethod
     def replicate_statements(self, address: str, port: int, account: Account) -> list[tuple[str, tuple[Any, ...]]]: ...
@@ -112,26 +112,26 @@ class Flavor(ABC):
     def parse_replication(self, row: Mapping[str, Any]) -> ReplicationStatus: ...
 
     def resume_statements(self) -> list[str]:
-        """Return what starts replication again after a server start; empty where it does by itself."""
+        """Return statements that start replication after a server start; empty if it starts automatically."""
         return []
 
     def own_files(self, data_dir: Path) -> list[Path]:
-        """Return what a copied data directory must lose because each server needs its own."""
+        """Return files to remove from a copied data directory, because each server needs its own."""
         return []
 
 
 def config_text(options: Mapping[str, str | int | Path | None], socket: Path) -> str:
-    """Return option-file text; an option whose value is ``None`` stands alone."""
+    """Return option-file text; an option with the value ``None`` has no ``=``."""
     lines = ["[mysqld]"]
     lines += [name if value is None else f"{name} = {value}" for name, value in options.items()]
     return "\n".join([*lines, "", "[client]", f"socket = {socket}", ""])
 
 
 def create_accounts(accounts: Mapping[str, Account], grants: Mapping[str, tuple[str, ...]]) -> list[str]:
-    """Return ``CREATE USER`` and ``GRANT`` for every account, by socket and from every host of the lab.
+    """Return ``CREATE USER`` and ``GRANT`` for every account, for the socket and every host of the lab.
 
-    ``grants`` holds what stands between ``GRANT`` and ``TO`` for each account. Passwords are the lab's own random
-    ones (letters, digits, ``-`` and ``_``), so they need no escaping.
+    ``grants`` has the text between ``GRANT`` and ``TO`` for each account. Passwords are random and consist of
+    letters, digits, ``-`` and ``_``, so they need no escaping.
     """
     statements = []
     for key, account in accounts.items():

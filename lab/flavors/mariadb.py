@@ -19,16 +19,16 @@ from lab.flavors.base import (
 from lab.processes import run
 from lab.unpacked import MARIADB_11_8
 
-#: What the dashboard does on an instance: read everything, stop and point replication, set variables, end sessions,
-#: read and restore a dump; no GRANT OPTION.
+#: Privileges of the dashboard: read everything, control replication, set variables, end sessions, read and restore a
+#: dump; no GRANT OPTION.
 ADMIN_GRANT = (
     "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, "
     "ALTER ROUTINE, EXECUTE, TRIGGER, EVENT, LOCK TABLES, CREATE TEMPORARY TABLES, SHOW DATABASES, RELOAD, SHUTDOWN, "
     "PROCESS, SUPER, BINLOG MONITOR, BINLOG ADMIN, BINLOG REPLAY, SLAVE MONITOR, REPLICATION SLAVE, "
     "REPLICATION SLAVE ADMIN, REPLICATION MASTER ADMIN, READ_ONLY ADMIN, CONNECTION ADMIN, SET USER ON *.*"
 )
-#: The minimum of mariadb-backup with --slave-info, found by leaving out one privilege after another: without SLAVE
-#: MONITOR the backup fails only at its very end. https://mariadb.com/kb/en/mariadb-backup-overview/
+#: Minimum for mariadb-backup with --slave-info, found by removing one privilege at a time: without SLAVE MONITOR the
+#: backup fails only at the end. https://mariadb.com/kb/en/mariadb-backup-overview/
 BACKUP_GRANT = "RELOAD, PROCESS, LOCK TABLES, BINLOG MONITOR, SLAVE MONITOR ON *.*"
 
 
@@ -68,7 +68,7 @@ class MariaDB(Flavor):
             "socket": plan.socket,
             "pid-file": plan.pid_file,
             "datadir": plan.data_dir,
-            # a starting server removes every temporary table it finds there, a neighbour's too
+            # a starting server removes every temporary table in its directory, including those of other servers
             "tmpdir": plan.tmp_dir,
             "log-error": plan.error_log,
             "skip-name-resolve": None,
@@ -81,14 +81,14 @@ class MariaDB(Flavor):
             "max-binlog-size": "128M",
             "binlog-expire-logs-seconds": 86400,
             "gtid-domain-id": 0,
-            # a write that went to a replica by mistake stops replication at once and not weeks later
+            # a wrong write on a replica stops replication immediately, not weeks later
             "gtid-strict-mode": "ON",
             "relay-log": "relay",
             "report-host": plan.address,
             "report-port": plan.port,
             "slave-net-timeout": 10,
             "slave-parallel-threads": plan.parallel_appliers,
-            # a lab's data is worth little, the machine's disk is shared by all its hosts
+            # a lab's data is disposable, and all hosts share one disk
             "sync-binlog": 0,
             "innodb-flush-log-at-trx-commit": 2,
             "innodb-buffer-pool-size": "128M",
@@ -97,11 +97,11 @@ class MariaDB(Flavor):
         return config_text(options | self.own_options(), plan.socket)
 
     def own_options(self) -> dict[str, str | int | Path | None]:
-        """Return what ``my.cnf`` says of a server that is not installed."""
+        """Return the ``my.cnf`` options of a server that is not installed."""
         return {}
 
     def initialise(self, plan: ServerPlan) -> None:
-        # without a user of its own for the socket login, the one who runs the lab is the superuser
+        # without --auth-root-socket-user, the user who runs the lab becomes the superuser
         owner = [f"--user={plan.user}"] if plan.as_root else [f"--auth-root-socket-user={current_user()}"]
         run(
             [
@@ -147,7 +147,7 @@ class MariaDB(Flavor):
 
 
 class MariaDB118(MariaDB):
-    """MariaDB 11.8 in a folder of its own, whatever MariaDB the machine has: all its programs come first on the host's ``PATH``."""
+    """MariaDB 11.8 in its own folder, beside the machine's MariaDB; its programs come first on the host's ``PATH``."""
 
     name = "mariadb-11.8"
 

@@ -1,6 +1,6 @@
-"""MySQL 8.0.30 or newer: installed, or its programs unpacked into a folder (``lab.unpacked``). Run with 9.7.4.
+"""MySQL 8.0.30 or newer, installed or unpacked into a folder (``lab.unpacked``). Tested with 9.7.4.
 
-Its backup tool, Percona XtraBackup, is used where it is installed; without it replicas are rebuilt by clone or dump.
+Percona XtraBackup is used if installed; without it, replicas are rebuilt by clone or dump.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from lab.flavors.base import (
 from lab.processes import run
 from lab.unpacked import HOW, MYSQL, installed_mysql
 
-#: As MariaDB's, in MySQL's words; CLONE_ADMIN and BACKUP_ADMIN for the clone plugin.
+#: Like MariaDB's privileges; CLONE_ADMIN and BACKUP_ADMIN for the clone plugin.
 ADMIN_GRANTS = (
     "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, "
     "ALTER ROUTINE, EXECUTE, TRIGGER, EVENT, LOCK TABLES, CREATE TEMPORARY TABLES, SHOW DATABASES, RELOAD, SHUTDOWN, "
@@ -31,7 +31,7 @@ ADMIN_GRANTS = (
     "REPLICATION_SLAVE_ADMIN, SYSTEM_VARIABLES_ADMIN, SESSION_VARIABLES_ADMIN, BINLOG_ADMIN, CONNECTION_ADMIN, "
     "BACKUP_ADMIN, CLONE_ADMIN ON *.*",
 )
-#: https://docs.percona.com/percona-xtrabackup/8.4/privileges.html; SELECT on log_status is fatal when missing
+#: https://docs.percona.com/percona-xtrabackup/8.4/privileges.html; SELECT on log_status is required
 BACKUP_GRANTS = (
     "BACKUP_ADMIN, PROCESS, RELOAD, LOCK TABLES, REPLICATION CLIENT ON *.*",
     "SELECT ON performance_schema.log_status",
@@ -47,7 +47,7 @@ class MySQL(Flavor):
         "mysql": "mysql-client-core",
         "mysqladmin": "mysql-client",
     }
-    #: where the programs are unpacked, ``None`` where they are installed
+    #: folder of the unpacked programs, ``None`` if they are installed
     prefix: Path | None = None
     fill_options = (
         "--skip-log-bin",
@@ -65,7 +65,7 @@ class MySQL(Flavor):
             self.programs |= MYSQL.programs(self.prefix)
         elif installed_mysql():
             super().__init__()
-        else:  # MariaDB's packages install a mysqld too
+        else:  # MariaDB's packages also install a mysqld
             raise LabError(f"--flavor mysql needs MySQL's own programs: {HOW}")
 
     @property
@@ -104,7 +104,7 @@ class MySQL(Flavor):
             "relay-log": "relay",
             "report-host": plan.address,
             "report-port": plan.port,
-            # a copied data directory holds the source's own replication settings and would follow them
+            # a copied data directory contains the source's replication settings and would use them
             "skip-replica-start": "ON",
             "replica-net-timeout": 10,
             "replica-parallel-workers": max(1, plan.parallel_appliers),
@@ -139,7 +139,7 @@ class MySQL(Flavor):
                 "load": (f"ALL PRIVILEGES ON {SCHEMA}.*",),
             },
         )
-        # for the account that a clone has on its donor
+        # for the account of a clone on its donor
         admin = accounts["admin"].user
         names = [f"'{admin}'@'{host}'" for host in ("localhost", ANY_LAB_HOST)]
         return [*statements, *(f"GRANT BACKUP_ADMIN ON *.* TO {name} WITH GRANT OPTION" for name in names)]

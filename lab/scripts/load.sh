@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2154,SC3045
-# Keeps sysbench running until a point in time: load.sh SECONDS COMMAND...
+# Keep sysbench running for a time: load.sh SECONDS COMMAND...
 # sysbench 1.0 crashes when the server closes its connection, so a restart of the primary would end the load.
 ulimit -c 0
 ends=$(($(date +%s) + $1))

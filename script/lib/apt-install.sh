@@ -1,6 +1,6 @@
 #!/bin/bash
-# Run as root: installs the Debian packages given as arguments and keeps their services from being started, now and at the
-# next boot, as dbops starts its own.
+# Run as root: install the Debian packages given as arguments without starting their services, now or at the next
+# boot, because dbops starts its own.
 set -eu
 
 policy=/usr/sbin/policy-rc.d
@@ -26,7 +26,7 @@ apt-get install -y -qq --no-install-recommends --no-remove -o Dpkg::Use-Pty=0 "$
 if command -v systemctl >/dev/null; then
     for unit in $units; do
         case $present in
-            *" $unit "*) ;; # it was here before: its owner decides
+            *" $unit "*) ;; # existed before: its owner decides
             *) systemctl disable --quiet "$unit.service" >/dev/null 2>&1 || true ;;
         esac
     done

@@ -1,7 +1,7 @@
-"""script/bench: our rebuild, the pipeline typed by hand, and dump and restore, in turn on one lab; then the ratios.
+"""script/bench: compare a rebuild, the pipeline typed by hand, and dump and restore on one lab; print the ratios.
 
-Nothing here is asserted: machines differ and are noisy, ratios of one run are what can be compared. Each run begins with nothing
-waiting to be written to the disk, and each round begins with another of the three, so that none always has the quiet moment.
+Asserts nothing: machines differ and are noisy, so only ratios of one run are comparable. Before each run, all dirty pages are
+written to disk. Each round starts with another contestant, so that none always profits from a quiet machine.
 """
 
 import argparse
@@ -32,12 +32,12 @@ REPLICA, SOURCE = "replica-1", "backup-1"
 DUMP = "dump.sql.gz"
 BEST_CIPHER = "aes128-gcm@openssh.com"
 NOT_OURS = ("stream", "prepare", "catch-up")
-#: What only waits, or clears up behind a replica that serves and replicates already.
+#: Steps that only wait, or clean up after the replica already serves and replicates.
 AFTER_SERVING = ("verify", "clean-up")
 
 
 class Bench:
-    """One lab with workers and beat, and what is timed on it. What drives rebuilds is a worker apart from what probes."""
+    """One lab with beat and two workers (one for rebuilds, one for probes), and the timed operations."""
 
     def __init__(self, folder: Path, lab: Lab, stop: StopFlag) -> None:
         self.folder, self.lab, self.stop = folder, lab, stop
@@ -62,7 +62,7 @@ class Bench:
         return done.stdout
 
     def rows(self, sql: str, *values: object) -> list[Any]:
-        """Run a statement on the dashboard's database. A change is committed."""
+        """Run a statement on the dashboard's database and commit."""
         with closing(sqlite3.connect(self.folder / "dbops.sqlite3", timeout=20)) as connection, connection:
             return connection.execute(sql, values).fetchall()
 
@@ -84,7 +84,7 @@ class Bench:
             process.stop(30.0)
 
     def wait_for_plan(self, method: str) -> None:
-        """Wait until a rebuild can start now, by facts that are newer than whatever was done before."""
+        """Wait until a rebuild can start, judged by facts newer than all previous changes."""
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
         self.rows("UPDATE dbops_instancestate SET probe_due_at = ?", now)
 
@@ -102,7 +102,7 @@ class Bench:
     # ---- what is timed -----------------------------------------------------------------------------------------------
 
     def rebuild(self, method: str = "xbstream") -> dict[str, float]:
-        """Rebuild through the product. Return seconds by step, in sum, and until the replica replicates from the primary."""
+        """Rebuild with dbops. Return seconds by step, in total, and until the replica replicates from the primary."""
         self.wait_for_plan(method)
         settle()
         words = ("rebuild", REPLICA, "--method", method, "--reason", "benchmark", "--follow", "--json")
@@ -115,15 +115,15 @@ class Bench:
         return {**steps, "whole rebuild": whole, "rebuild until attached": attached}
 
     def by_hand(self, cipher: str | None) -> float:
-        """The pipeline as a person types it on the target's host, into an empty directory of the same disk."""
+        """Run the pipeline as a person would on the target's host, into an empty directory of the same disk."""
         source, target = self.lab.host(SOURCE), self.lab.host(REPLICA)
         account = self.lab.accounts["backup"]
         directory, old = target.data_dir.with_name("by-hand"), target.data_dir.with_name("by-hand.old")
-        # As in a rebuild the last copy is kept until the new one is there: memory that was freed a moment ago is written faster.
+        # As in a rebuild, keep the last copy until the new one exists: writing to just-freed memory is faster.
         if directory.exists():
             directory.rename(old)
         directory.mkdir()
-        # A person would keep the password in a file too; it is made here for the time of the run.
+        # A person would keep the password in a file too; this one exists only during the run.
         with option_file(source.config_file, account.user, account.password) as file:
             backup = f"mariadb-backup --defaults-file={file} --backup --stream=xbstream --parallel=1 --slave-info"
             backup += (
@@ -140,7 +140,7 @@ class Bench:
         return seconds
 
     def dump(self) -> dict[str, float]:
-        """Dump the source, compressed. Return seconds, and the file's bytes; the file stays for ``restore``."""
+        """Dump the source, compressed. Return the seconds and the file size; keep the file for ``restore``."""
         source, owner, file = self.lab.host(SOURCE), self.lab.accounts["owner"], self.folder / DUMP
         with option_file(None, owner.user, owner.password) as credentials:
             dump = f"mariadb-dump --defaults-file={credentials} --socket={source.socket} --single-transaction sbtest"
@@ -149,7 +149,7 @@ class Bench:
         return {"dump and gzip": dumped, "bytes": float(file.stat().st_size)}
 
     def restore(self) -> dict[str, float]:
-        """Restore the last dump into an empty schema of the replica, and remove it. Return seconds."""
+        """Restore the last dump into an empty schema of the replica, then drop it. Return seconds."""
         target, owner, file = self.lab.host(REPLICA), self.lab.accounts["owner"], self.folder / DUMP
         with option_file(None, owner.user, owner.password) as credentials:
             client = f"mariadb --defaults-file={credentials} --socket={target.socket}"
@@ -169,7 +169,7 @@ AnyBench = TypeVar("AnyBench", bound=Bench)
 def stage(
     size: str, network: str, *, make: Callable[[Path, Lab, StopFlag], AnyBench], **lab: Any
 ) -> Iterator[AnyBench]:
-    """Give a bench over a lab of its own (``lab``: options of ``Lab``), with all its processes; end and remove it afterwards."""
+    """Yield a bench with its own lab (``lab``: options of ``Lab``) and processes; remove both afterwards."""
     with scratch(passable=True) as folder:
         state = folder / "state"
         state.mkdir(mode=0o700)
@@ -183,7 +183,7 @@ def stage(
 
 
 def streams(bench: Bench, number: int, rebuild: Callable[[], dict[str, float]]) -> dict[str, float]:
-    """Run the rebuild and the pipeline by hand with both ciphers, beginning with another one in each round. Return seconds."""
+    """Time the rebuild and the pipeline by hand with both ciphers; each round starts with another one."""
     found: dict[str, float] = {}
     kinds: list[Callable[[], dict[str, float]]] = [
         rebuild,
@@ -219,7 +219,7 @@ def measure(bench: Bench, rounds: int, dumps: int) -> Samples:
 
 
 def ratios(samples: Samples) -> list[str]:
-    """Pair by pair where two were measured in one round, so that a machine that drifts does not tell lies."""
+    """Compare measurements of the same round, so that drift of the machine cancels out."""
 
     def shown(left: str, right: str) -> str:
         values = pairs(samples[left], samples[right])
@@ -241,7 +241,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="script/bench",
         description=__doc__,
-        epilog="`script/bench --help` without a name tells what else there is.",
+        epilog="`script/bench --help` without a name lists all benchmarks.",
     )
     parser.add_argument("--size", default="1G", help="data of the lab (default 1G)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of rebuild and both pipelines (default 3)")

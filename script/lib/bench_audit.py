@@ -1,6 +1,6 @@
-"""script/bench audit: the first page of each filter over a large audit log, and how long the log takes to verify.
+"""script/bench audit: time the first page of each filter of a large audit log, and the verification of the log.
 
-The log is made in a SQLite database of its own, with right hashes, and is removed at the end. Nothing here is asserted.
+The log, with valid hashes, is in a temporary SQLite database. Asserts nothing.
 """
 
 import argparse
@@ -13,7 +13,7 @@ from statistics import median
 from script.lib.bench_ground import headline, own_django
 
 GOAL_MS, TEXT_GOAL_MS = 300, 1000
-#: By what a reader asks for: the address. The text stands in one entry, the oldest, and in every hundredth.
+#: Title to query string. The text is in the oldest entry only, or in every hundredth entry.
 PAGES = {
     "no filter": "",
     "person, frequent": "actor=person-3",
@@ -55,7 +55,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     with own_django():
-        # models can be imported when Django is set up
+        # models can be imported only after Django's setup
         bench_audit_log = import_module("script.lib.bench_audit_log")
         print(f"making {options.entries:,} entries", flush=True)
         bench_audit_log.make(options.entries)

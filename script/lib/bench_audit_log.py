@@ -1,4 +1,4 @@
-"""Makes the large audit log of ``script/bench audit`` and asks for its pages. Django is set up by who imports it."""
+"""Create the large audit log of ``script/bench audit`` and request its pages. The importer sets up Django."""
 
 import random
 import time
@@ -26,7 +26,7 @@ REASONS = ("the disk of it is full", "it lags behind since the upgrade", "its da
 
 
 def make(count: int) -> None:
-    """Write so many entries with right hashes: in batches, as the product never does."""
+    """Write this many entries with valid hashes, in batches (dbops itself never writes batches)."""
     call_command("migrate", verbosity=0)
     User.objects.create_superuser("bench")
     names: set[tuple[str, str]] = set()
@@ -45,7 +45,7 @@ def make(count: int) -> None:
 
 
 def links(count: int) -> Iterator[ChainEntry]:
-    """Give a year of acts on 1,000 clusters, the same each time."""
+    """Yield a year of actions on 1,000 clusters; the same for each run."""
     dice, previous = random.Random(7), ChainHead()  # noqa: S311 - it guards nothing
     start = datetime(2026, 1, 1, tzinfo=UTC)
     for number in range(1, count + 1):
@@ -95,7 +95,7 @@ def write(batch: list[ChainEntry]) -> None:
 
 
 def measure(query: str, rounds: int) -> tuple[list[float], int]:
-    """Return the times of a page in milliseconds, and its queries. The first call does not count."""
+    """Return the times of a page in milliseconds and its query count, without the first call."""
     client, address = Client(headers={"host": "localhost"}), f"/audit/?{query}"
     client.force_login(User.objects.get(username="bench"))
     client.get(address)

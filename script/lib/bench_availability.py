@@ -1,7 +1,7 @@
-"""script/bench availability: how long the gaps of a large fleet take, judged and from counted days, with the same numbers.
+"""script/bench availability: time the gaps of a large fleet, calculated directly and from daily sums, and compare both.
 
-It makes a database of its own in a temporary folder: clusters that were watched for a year, with a backup each night and a replica lost
-now and then. No host and no broker is asked. Nothing is asserted: machines differ.
+Uses a temporary database: clusters with a year of probes, nightly backups and an occasional lost replica. Contacts no host and
+no broker. Asserts nothing: machines differ.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def fill(clusters: int, days: int) -> None:
-    """Make the fleet, what probes saw of it, and its backups."""
+    """Create the fleet, its probe history and its backups."""
     from dbops.models import Cluster, Host, Instance, InstancePeriod, InstanceState
 
     dice = random.Random(7)  # noqa: S311 - the same fleet each time
@@ -64,7 +64,7 @@ def fill(clusters: int, days: int) -> None:
 
 
 def _life(instance: Any, days: int, dice: random.Random) -> list[Any]:
-    """Two hours of trouble about once in two months."""
+    """Add a two-hour outage about every two months."""
     from dbops.models import InstancePeriod
 
     start, found = NOW - timedelta(days=days), []
@@ -116,7 +116,7 @@ def _backups(instances: list[Any], days: int, dice: random.Random) -> None:
 
 
 def timed(act: Callable[[], Any]) -> tuple[float, float, Any]:
-    """Return seconds on the clock, those at work, and what came out."""
+    """Return wall seconds, processor seconds and the result."""
     began, worked = time.perf_counter(), time.process_time()
     found = act()
     return time.perf_counter() - began, time.process_time() - worked, found

@@ -1,8 +1,8 @@
-"""script/bench catch-up: how fast a real replica applies what waits for it, with durable settings and with those that a rebuild relaxes.
+"""script/bench catch-up: time how fast a replica applies its backlog with durable and with relaxed settings.
 
-A lab of its own. In each round, for each kind of settings in turn: the applier stands, the primary is written to, everything is received,
-then the applier is started and timed to its end. So the network counts for nothing; compared are seconds for a thousand
-transactions of one load. Durable means what a careful DBA sets: each commit and each binary log write waits for the disk, one applier.
+Uses its own lab. In each round, for each kind of settings: stop the applier, write to the primary, wait until the replica has
+received everything, then start the applier and time it. The network does not count. The result is seconds per thousand
+transactions of one load. Durable: each commit and each binary log write waits for the disk; one applier.
 """
 
 import argparse
@@ -25,7 +25,7 @@ DURABLE = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "slave_par
 
 
 class Bench:
-    """A replica whose applier is held, filled and let go."""
+    """A replica whose applier is stopped, given a backlog and started."""
 
     def __init__(self, lab: Lab, options: argparse.Namespace) -> None:
         self.lab, self.options = lab, options
@@ -74,7 +74,7 @@ class Bench:
 
 
 def run(bench: Bench, rounds: int) -> Samples:
-    """Return seconds for a thousand transactions. Each round begins with another kind, so that none has the quiet moment always."""
+    """Return seconds per thousand transactions. Each round starts with another kind of settings."""
     samples: Samples = {kind: [] for kind in bench.kinds}
     names = list(bench.kinds)
     for number in range(rounds):
@@ -100,17 +100,19 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="script/bench catch-up", description=__doc__)
     parser.add_argument("--rounds", type=int, default=4, help="rounds of all kinds of settings (default 4)")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long the primary is written to (default 5)")
-    parser.add_argument("--tps", type=int, default=800, help="transactions a second meanwhile, at most (default 800)")
+    parser.add_argument(
+        "--tps", type=int, default=800, help="maximum transactions per second during the write load (default 800)"
+    )
     parser.add_argument("--size", default="128M", help="data of the lab (default 128M)")
     parser.add_argument("--json", action="store_true", help="print one JSON object last")
     return parser.parse_args(arguments)
 
 
 def measure(options: argparse.Namespace) -> tuple[Samples, str]:
-    """Return the samples, and the version of the server that they are of."""
+    """Return the samples and the server's version."""
     with scratch(passable=True) as folder, start_lab(folder / "lab", "127.0.52", size=options.size) as lab:
         bench = Bench(lab, options)
-        bench.one(RUNS_ALONGSIDE, "STOP SLAVE")  # it would apply the same at the same time
+        bench.one(RUNS_ALONGSIDE, "STOP SLAVE")  # it would apply the same transactions at the same time
         return run(bench, options.rounds), bench.version
 
 

@@ -1,4 +1,4 @@
-"""The row of the table of speed for the stream where SSH is the narrow place: so little data that no disk is waited for."""
+"""Measure the stream where SSH is the bottleneck: the data is too small to wait for the disk."""
 
 from script.lib.bench import Bench, stage, streams
 from script.lib.bench_ground import say

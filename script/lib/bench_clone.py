@@ -1,8 +1,8 @@
-"""script/bench clone: rebuilding a MySQL replica by clone against dumping the source and restoring that, on the same hosts.
+"""script/bench clone: compare rebuilding a MySQL replica by clone with dump and restore on the same hosts.
 
-A lab of MySQL servers and the product's worker and beat over it. Restoring is what a person does: an empty server is made, the dump
-read in over its socket, and it is attached to the primary until it has caught up. The rebuild is timed from its start to the moment at
-which the replica replicates from the primary; the gate after that, in which it only waits, is told beside it.
+Uses a lab of MySQL servers, a worker and beat. The restore does what a person does: create an empty server, load the dump through
+its socket, attach it to the primary and wait until it has caught up. The rebuild is timed from its start until the replica
+replicates from the primary; the following verification, which only waits, is reported separately.
 """
 
 import argparse
@@ -25,13 +25,13 @@ DUMP = "--single-transaction --set-gtid-purged=ON --source-data=2 --triggers --r
 
 
 class CloneBench(Bench):
-    """The same lab with MySQL's servers."""
+    """The same bench with MySQL servers."""
 
     def clone(self) -> dict[str, float]:
         return self.rebuild("clone")
 
     def dump_and_restore(self) -> dict[str, float]:
-        """Dump the source, and make the replica anew from that. Return seconds by part, and in sum."""
+        """Dump the source and restore the replica from the dump. Return seconds by part and in total."""
         source, target, owner = self.lab.host(SOURCE), self.lab.host(REPLICA), self.lab.accounts["owner"]
         programs, file = self.lab.flavor.programs, self.folder / "dump.sql.gz"
         settle()
@@ -40,7 +40,7 @@ class CloneBench(Bench):
             dumped = timed(f"{command} | gzip > {shlex.quote(str(file))}")
         began = time.monotonic()
         target.stop_server()
-        # by hand, too, it stays the server that it was: the dashboard would rather ask than rebuild one that was replaced
+        # keep the server's identity: dbops refuses to rebuild a server that was replaced
         identity = target.data_dir / "auto.cnf"
         uuid = identity.read_text()
         target.make_data_dir()
@@ -124,7 +124,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run(options: argparse.Namespace) -> tuple[Samples, list[str]]:
-    """Return the samples, and what they are of. Raises ``Failed``, also where there is no MySQL."""
+    """Return the samples and their description. Raises ``Failed``, also without MySQL."""
     if why := why_no_mysql():
         raise Failed(why)
     with stage(options.size, "127.0.53", make=CloneBench, flavor="mysql", say=say) as bench:

@@ -1,4 +1,4 @@
-"""What a process and those that it started cost over time, as the kernel counts it."""
+"""Measure processor time and memory of a process and its children, as counted by the kernel."""
 
 import os
 import threading
@@ -15,7 +15,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """At one moment (seconds since the epoch): processor seconds of all so far, bytes in memory of the largest one."""
+    """One sample: time since the epoch, total processor seconds so far, resident bytes of the largest process."""
 
     at: float
     cpu_seconds: float
@@ -23,7 +23,7 @@ class Cost:
 
 
 def cost_of(session: int, proc: Path = Path("/proc")) -> Cost:
-    """Return what the processes of a session have cost, those included that its leader has seen end."""
+    """Return the cost of a session's processes, including those that the leader has waited for."""
     ticks = largest = 0
     for stat in proc.glob("[0-9]*/stat"):
         try:
@@ -40,13 +40,13 @@ def cost_of(session: int, proc: Path = Path("/proc")) -> Cost:
 
 
 def cost_between(costs: list[Cost], began: float, ended: float) -> tuple[float, float]:
-    """Return processor seconds between the looks nearest to both moments, and the largest megabytes (10**6) seen by the second.
+    """Return processor seconds between the samples nearest to two moments, and the maximum memory (10**6 bytes) until the second.
 
     Raises:
-        Failed: nobody looked then.
+        Failed: There are no samples near these moments.
     """
     if not costs:
-        raise Failed("nobody looked at the worker")
+        raise Failed("there are no samples of the worker")
     first = min(costs, key=lambda cost: abs(cost.at - began))
     last = min(costs, key=lambda cost: abs(cost.at - ended))
     resident = max(cost.resident_bytes for cost in costs if cost.at <= last.at)
@@ -54,7 +54,7 @@ def cost_between(costs: list[Cost], began: float, ended: float) -> tuple[float, 
 
 
 class Watch(threading.Thread):
-    """Looks at the processes of a session four times a second."""
+    """Sample the processes of a session four times per second."""
 
     def __init__(self, session: int) -> None:
         super().__init__(name="watch", daemon=True)
@@ -70,12 +70,12 @@ class Watch(threading.Thread):
         self.join(5)
 
     def between(self, began: float, ended: float) -> tuple[float, float]:
-        """As ``cost_between``."""
+        """See ``cost_between``."""
         return cost_between(self.costs, began, ended)
 
 
 class Programs(threading.Thread):
-    """Adds up, by name, the processor seconds of programs while the block runs; what ends between two looks is missing by so much."""
+    """Sum processor seconds by program name while the block runs; time after a process's last sample is missing."""
 
     def __init__(self, *names: str, proc: Path = Path("/proc")) -> None:
         super().__init__(name="programs", daemon=True)
@@ -97,14 +97,14 @@ class Programs(threading.Thread):
             self.now |= self._look()
 
     def seconds(self) -> dict[str, float]:
-        """Return processor seconds by program's name, of those that were seen."""
+        """Return processor seconds by program name, for the observed programs."""
         found: dict[str, float] = {}
         for key, ticks in self.now.items():
             found[key[0]] = found.get(key[0], 0.0) + (ticks - self.before.get(key, 0)) / TICKS
         return found
 
     def _look(self) -> dict[tuple[str, str, str], int]:
-        """Return the ticks of each process by name, number and moment of birth."""
+        """Return the ticks of each process by name, process number and start time."""
         found = {}
         for stat in self.proc.glob("[0-9]*/stat"):
             try:

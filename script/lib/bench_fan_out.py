@@ -1,8 +1,8 @@
-"""script/bench fan-out: three replicas from one read of the source, against one, and against three in a row.
+"""script/bench fan-out: compare three replicas from one shared read with one rebuild and with three in a row.
 
-Each target's link is limited to the same rate by a program before its unpacking tool: the kernel has no netem here, and on one machine
-three links without a limit share one disk and two cores. What is compared are stream steps: from the reader's beginning to the last
-target's end. Nothing here is asserted.
+A program before each target's unpacking tool limits its link to the same rate: the kernel has no netem here, and unlimited links
+on one machine share one disk and two cores. Compared are stream steps: from the leader's start to the last target's end.
+Asserts nothing.
 """
 
 import argparse
@@ -37,12 +37,12 @@ FINAL = ("succeeded", "failed", "cancelled", "expired")
 
 
 class FanOutBench(Bench):
-    """Three replicas behind links of one rate."""
+    """Three replicas behind links with the same rate."""
 
     @contextmanager
     def limited(self, rate: int) -> Iterator[None]:
-        """Let every target's unpacking tool read at most ``rate`` bytes a second."""
-        limiter = self.lab.folder / "limiter.py"  # where the servers' user may read it
+        """Limit every target's unpacking tool to ``rate`` bytes per second."""
+        limiter = self.lab.folder / "limiter.py"  # where the servers' user can read it
         limiter.write_text(LIMITER)
         limiter.chmod(0o644)
         shims = [self.lab.host(name).sshd.programs / "mbstream" for name in TARGETS]
@@ -64,7 +64,7 @@ class FanOutBench(Bench):
         return int(json.loads(told.splitlines()[-1])["rebuild"])
 
     def stream_seconds(self, *keys: int) -> float:
-        """Wait until all have succeeded; return the seconds from the first's stream to the last one's end."""
+        """Wait until all have succeeded; return the seconds from the start of the first stream to the end of the last."""
 
         def over() -> bool:
             return all(self.status(key) in FINAL for key in keys)
@@ -93,7 +93,7 @@ class FanOutBench(Bench):
         return self.stream_seconds(self.ask(target))
 
     def together(self) -> float:
-        """The first waits for a later moment until the others have joined it; then the moment is taken away."""
+        """Schedule the leader for later, let the others join it, then start all now."""
         self.wait_for_plan("xbstream")
         settle()
         later = f"at:{datetime.now(UTC) + timedelta(hours=2):%Y%m%dT%H%M00Z}"
@@ -103,12 +103,12 @@ class FanOutBench(Bench):
         seconds = self.stream_seconds(*keys)
         told = self.rows("SELECT count(*) FROM dbops_rebuild WHERE leader_id = ?", first)
         if told[0][0] != len(TARGETS) - 1:
-            raise Failed("not all of them were joined to the one who read")
+            raise Failed("not all rebuilds joined the leader")
         return seconds
 
 
 def measure(size: str, rounds: int, rate: int = RATE) -> Samples:
-    """Return seconds, one a round, under ``one``, ``in a row`` and ``fan-out``. Raises ``Failed``."""
+    """Return the seconds of each round under ``one``, ``in a row`` and ``fan-out``. Raises ``Failed``."""
     samples: Samples = {"one": [], "in a row": [], "fan-out": []}
     with stage(size, "127.0.57", make=FanOutBench, replicas=len(TARGETS)) as bench, bench.limited(rate):
         for number in range(rounds):
@@ -128,7 +128,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="script/bench fan-out", description=__doc__)
     parser.add_argument("--size", default="512M", help="data of the lab (default 512M)")
     parser.add_argument("--rounds", type=int, default=3, help="default 3")
-    parser.add_argument("--rate", type=int, default=RATE >> 20, help="MiB a second of each link (default 40)")
+    parser.add_argument("--rate", type=int, default=RATE >> 20, help="MiB per second of each link (default 40)")
     return parser.parse_args(arguments)
 
 

@@ -1,7 +1,6 @@
-"""script/bench fleet: the fleet page of a large fleet with a week of runs, on the server and in a browser.
+"""script/bench fleet: time the fleet page of a large fleet with a week of runs, on the server and in a browser.
 
-The fleet is made in a database of its own, which is removed at the end. Nothing here is asserted: the number of queries is, in
-tests/app/web/test_fleet.py.
+Uses a temporary database. Asserts nothing; tests/app/web/test_fleet.py asserts the number of queries.
 """
 
 import argparse
@@ -19,7 +18,7 @@ from script.lib.supervisor import Failed, Process
 
 try:
     from playwright.sync_api import sync_playwright
-except ImportError:  # it belongs to the tests
+except ImportError:  # installed with the test dependencies
     sync_playwright = None  # type: ignore[assignment]
 
 CHROMIUM = Path("/usr/bin/chromium-headless-shell")
@@ -29,7 +28,7 @@ LOOKS = {
     "first byte ms": "performance.getEntriesByType('navigation')[0].responseStart",
     "DOM ready ms": "performance.getEntriesByType('navigation')[0].domContentLoadedEventEnd",
     "painted ms": "(performance.getEntriesByName('first-contentful-paint')[0] || {}).startTime",
-    "layout anew ms": """(() => { const at = performance.now(); document.body.style.width = '90%';
+    "relayout ms": """(() => { const at = performance.now(); document.body.style.width = '90%';
         document.body.offsetHeight; document.body.style.width = ''; document.body.offsetHeight;
         return performance.now() - at; })()""",
 }
@@ -39,15 +38,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="script/bench fleet", description=__doc__)
     parser.add_argument("--clusters", type=int, default=1000, help="clusters (default 1000)")
     parser.add_argument(
-        "--replicas", type=int, default=3, help="replicas of each, besides primary and backup (default 3)"
+        "--replicas", type=int, default=3, help="replicas per cluster, besides primary and backup (default 3)"
     )
-    parser.add_argument("--rounds", type=int, default=15, help="how often each page is made (default 15)")
+    parser.add_argument("--rounds", type=int, default=15, help="repetitions per page (default 15)")
     parser.add_argument("--json", action="store_true", help="print one JSON object last")
     return parser.parse_args(arguments)
 
 
 def environment(folder: Path) -> dict[str, str]:
-    """The product's own settings, but for a database that is thrown away, and facts that do not grow old meanwhile."""
+    """Return dbops's environment with a temporary database and facts that do not become outdated."""
     return {
         **os.environ,
         "DBOPS_STATE_DIR": str(folder),
@@ -67,7 +66,7 @@ def on_the_server(options: argparse.Namespace, variables: dict[str, str]) -> dic
 
 
 def in_a_browser(folder: Path, variables: dict[str, str], session: str) -> dict[str, float]:
-    """Load the fleet page five times and return the medians of what the browser measures itself."""
+    """Load the fleet page five times and return the medians of the browser's own measurements."""
     web = Process("web", [str(ROOT / "script" / "run"), "web"], variables, folder)
     web.start()
     url = f"http://127.0.0.1:{variables['DBOPS_WEB_PORT']}/"
@@ -117,7 +116,7 @@ def main(arguments: list[str]) -> int:
         print("\n| fleet page in Chromium | median of 5 |\n|---|---|")
         print("\n".join(f"| {name} | {number:,.0f} |" for name, number in browser.items()))
     else:
-        print("\nNo browser: Playwright and Chromium come with script/test.")
+        print("\nNo browser. Run script/test once to install Playwright and Chromium.")
     if options.json:
         print(json.dumps({"server": server, "browser": browser}))
     return 0

@@ -1,9 +1,9 @@
-"""Makes a large fleet in the database of the environment and measures pages through Django's client; prints JSON.
+"""Create a large fleet in the configured database, time pages through Django's client, and print JSON.
 
 python -m script.lib.bench_fleet_server CLUSTERS REPLICAS ROUNDS
 """
 
-# ruff: noqa: E402 - models can be imported when Django is set up
+# ruff: noqa: E402 - models can be imported only after Django's setup
 import gc
 import json
 import os
@@ -29,7 +29,7 @@ from script.lib.big_fleet import make_big_fleet
 
 
 def measure(client: Client, address: str, rounds: int) -> dict[str, float]:
-    """Return times of a page in milliseconds, with its queries and bytes. The first call, which fills caches, does not count."""
+    """Return times of a page in milliseconds, its query count and bytes, without the first call, which fills caches."""
     client.get(address, HTTP_HOST="localhost")
     with CaptureQueriesContext(connection) as captured:
         answer = client.get(address, HTTP_HOST="localhost")

@@ -1,4 +1,4 @@
-"""What every bench stands on: a folder of its own, how time is taken, and the line that says on which machine that was."""
+"""Shared parts of the benchmarks: temporary folders, timing and the headline with the machine."""
 
 import json
 import os
@@ -28,7 +28,7 @@ def say(text: str) -> None:
 
 @contextmanager
 def scratch(*, passable: bool = False) -> Iterator[Path]:
-    """Give a folder, and remove it at the end. ``passable``: the servers' user may pass it, as a lab's must be."""
+    """Yield a temporary folder. ``passable``: the servers' user can traverse it, as a lab requires."""
     folder = Path(tempfile.mkdtemp(prefix="dbops-bench-", dir=PARENT))
     folder.chmod(0o755 if passable else 0o700)
     try:
@@ -39,7 +39,7 @@ def scratch(*, passable: bool = False) -> Iterator[Path]:
 
 @contextmanager
 def own_django() -> Iterator[Path]:
-    """Give a folder with Django set up over it: its state and, unless DBOPS_DATABASE_URL names another, its database lie there."""
+    """Set up Django with its state, and its database unless DBOPS_DATABASE_URL names one, in a temporary folder."""
     with scratch() as folder:
         os.environ["DBOPS_STATE_DIR"] = str(folder)
         os.environ.setdefault("DBOPS_DATABASE_URL", f"sqlite:///{folder / 'bench.sqlite3'}")
@@ -60,13 +60,13 @@ def _first(file: str, pattern: str) -> str:
 
 
 def headline(name: str, arguments: list[str], *facts: str) -> str:
-    """Return date, machine, ``facts`` and the command that repeats it, as one line."""
+    """Return one line with the date, the machine, ``facts`` and the command to repeat the run."""
     command = shlex.join(["script/bench", *([name] if name else []), *arguments])
     return f"{datetime.now(UTC):%Y-%m-%d}, {', '.join([machine(), *facts])}: {command}"
 
 
 def report(name: str, arguments: list[str], facts: list[str], lines: list[str], record: dict[str, Any] | None) -> None:
-    """Print the headline and the lines; then ``record`` as one JSON object, where there is one."""
+    """Print the headline, the lines and, if given, ``record`` as one JSON object."""
     say(f"\n{headline(name, arguments, *facts)}\n")
     say("\n".join(lines))
     if record is not None:
@@ -74,7 +74,7 @@ def report(name: str, arguments: list[str], facts: list[str], lines: list[str], 
 
 
 def timed(command: str) -> float:
-    """Run a shell pipeline and return its seconds. Raises ``Failed`` when any part of it fails."""
+    """Run a shell pipeline and return its seconds. Raises ``Failed`` if any part fails."""
     began = time.monotonic()
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -1,8 +1,7 @@
-"""script/bench live: a web process with few and with many open event streams, while events are written.
+"""script/bench live: compare a web process with few and with many open event streams.
 
-Redis and the web process are started as script/run starts them, over a database of their own that is removed at the end.
-The web process counts its queries for us (a wrapper around its connections, from outside); nothing else in it is different.
-Nothing here is asserted.
+Starts Redis and the web process with script/run on a temporary database. A wrapper around the connections of the web process
+counts its queries; the process is otherwise unchanged. Asserts nothing.
 """
 
 import argparse
@@ -28,7 +27,7 @@ from script.lib.supervisor import Failed, Process
 OPEN_FILES = 16384
 SETTLE_SECONDS = 3.0
 MARK, MARK_BEGIN = re.compile(rb"mark-\d+-\d+-\d+(?= )"), b"mark-"
-# Python imports this by its name when it starts, in each process that has the folder on its path.
+# Python imports a module of this name at startup if its folder is on the path.
 COUNTER = """
 import mmap, os, struct, sys
 if any("uvicorn" in word for word in sys.argv[:1] + sys.orig_argv):
@@ -49,9 +48,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--few", type=int, default=10, help="open streams to compare with (default 10)")
     parser.add_argument("--viewers", type=int, default=1000, help="open streams (default 1000)")
     parser.add_argument(
-        "--rebuilds", type=int, default=10, help="rebuilds that are watched at once, beside one (default 10)"
+        "--rebuilds", type=int, default=10, help="rebuilds to watch at the same time, compared with one (default 10)"
     )
-    parser.add_argument("--seconds", type=int, default=20, help="how long events are written each time (default 20)")
+    parser.add_argument("--seconds", type=int, default=20, help="seconds of events per measurement (default 20)")
     parser.add_argument("--gap", type=float, default=2.0, help="seconds between two events of one rebuild (default 2)")
     parser.add_argument("--json", action="store_true", help="print one JSON object last")
     return parser.parse_args(arguments)
@@ -59,7 +58,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 @dataclass
 class Figures:
-    """What one measurement gave."""
+    """The result of one measurement."""
 
     viewers: int
     rebuilds: int
@@ -84,7 +83,7 @@ class Figures:
 
 
 class Writer:
-    """The process that makes rebuilds and writes their events as a worker does."""
+    """The process that creates rebuilds and writes their events like a worker."""
 
     def __init__(self, variables: dict[str, str], rebuilds: int) -> None:
         words = [PYTHON, "-m", "script.lib.bench_live_writer", str(rebuilds)]
@@ -94,7 +93,7 @@ class Writer:
         self.made = self._answer()
 
     def write(self, rebuild: int, text: str) -> float:
-        """Write one event. Return the moment (``time.monotonic``) at which it was committed."""
+        """Write one event. Return the time (``time.monotonic``) of its commit."""
         assert self.popen.stdin is not None  # noqa: S101 - a pipe
         self.popen.stdin.write(json.dumps([rebuild, text]) + "\n")
         self.popen.stdin.flush()
@@ -114,7 +113,7 @@ class Writer:
 
 
 class Web:
-    """The web process, and what the kernel tells of it."""
+    """The web process and its kernel counters."""
 
     def __init__(self, variables: dict[str, str], folder: Path) -> None:
         self.port, self.counter = int(variables["DBOPS_WEB_PORT"]), Path(variables["BENCH_COUNTER"])
@@ -139,7 +138,7 @@ class Web:
 
 
 async def look(port: int, cookie: str, rebuild: int, arrived: list[tuple[str, float]], ready: asyncio.Event) -> None:
-    """Be one open page: note when each marked line comes."""
+    """Act as one open page: record the arrival time of each marked line."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
     try:
         head = f"GET /rebuilds/{rebuild}/events/ HTTP/1.1\r\nHost: 127.0.0.1\r\nCookie: sessionid={cookie}\r\n\r\n"
@@ -149,7 +148,7 @@ async def look(port: int, cookie: str, rebuild: int, arrived: list[tuple[str, fl
             raise Failed(f"a stream was refused: {status!r}")
         rest = b""
         while chunk := await reader.read(1 << 18):
-            # Chunks, not lines: the measure must cost less than what it measures.
+            # Read chunks, not lines: the measurement must cost less than the measured work.
             text, at = rest + chunk, time.monotonic()
             if not ready.is_set():
                 if b"event: status" in text:
@@ -158,13 +157,13 @@ async def look(port: int, cookie: str, rebuild: int, arrived: list[tuple[str, fl
                 arrived.extend((found.decode(), at) for found in MARK.findall(text))
             rest = text[-80:] if MARK_BEGIN in text[-80:] and not MARK.search(text[-80:]) else b""
     except ConnectionError:
-        pass  # the web process ends with open streams: that is measured
+        pass  # the benchmark also times the exit of the web process with open streams
     finally:
         writer.close()
 
 
 async def measure(web: Web, writer: Writer, viewers: int, rebuilds: list[int], options: argparse.Namespace) -> Figures:
-    """Open the streams, let them settle, write events, and close the streams again."""
+    """Open the streams, let them settle, write events, then close the streams."""
     found = Figures(viewers, len(rebuilds))
     arrived: list[tuple[str, float]] = []
     rss = web.rss_kb()
@@ -204,7 +203,7 @@ async def close_pages(pages: list[asyncio.Task[None]]) -> None:
 
 
 async def write_events(writer: Writer, rebuilds: list[int], options: argparse.Namespace) -> dict[str, float]:
-    """Write the events evenly over the time. Return the commit's moment by mark."""
+    """Write events at an even rate. Return the commit time by mark."""
     committed: dict[str, float] = {}
     began, number = time.monotonic(), 0
     for turn in range(int(options.seconds / options.gap)):
@@ -217,7 +216,7 @@ async def write_events(writer: Writer, rebuilds: list[int], options: argparse.Na
 
 
 async def end_with_open_streams(web: Web, writer: Writer, viewers: int) -> float:
-    """Return how long the web process takes to end after SIGTERM while everybody looks."""
+    """Return the seconds that the web process takes to exit after SIGTERM with open streams."""
     pages = await open_pages(web.port, writer.made["session"], viewers, writer.made["rebuilds"], [])
     began = time.monotonic()
     await asyncio.to_thread(web.process.stop, 60.0)
@@ -303,7 +302,7 @@ def tell(found: list[Figures], seconds: float, options: argparse.Namespace, argu
         for (name, left), right in zip(few.row().items(), many.row().values(), strict=True):
             ratio = f"{right / left:.2f}" if left else "–"
             print(f"| {name} | {left:,.1f} | {right:,.1f} | {ratio} |")
-    print(f"\nWith {options.viewers} open streams the web process ended {seconds:.1f} s after SIGTERM.")
+    print(f"\nWith {options.viewers} open streams the web process exited {seconds:.1f} s after SIGTERM.")
     if options.json:
         rows = [{"viewers": item.viewers, "rebuilds": item.rebuilds, **item.row()} for item in found]
         print(json.dumps({"measured": rows, "end_seconds": seconds}))

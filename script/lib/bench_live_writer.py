@@ -1,9 +1,9 @@
-"""Makes rebuilds in the database of the environment, then writes an event for each line that it reads; answers in JSON.
+"""Create rebuilds in the configured database, write one event per input line, and answer in JSON.
 
 python -m script.lib.bench_live_writer REBUILDS
 """
 
-# ruff: noqa: E402 - models can be imported when Django is set up
+# ruff: noqa: E402 - models can be imported only after Django's setup
 import json
 import os
 import sys
@@ -40,7 +40,7 @@ LINES = 300
 
 
 def make_rebuild(cluster: Cluster, host: Host, number: int, user: User) -> Rebuild:
-    """Return a running rebuild with steps and a log, as a page of one is after a while."""
+    """Create a running rebuild with steps and a log."""
     source, target = (
         Instance.objects.create(
             cluster=cluster,
@@ -80,7 +80,7 @@ def make_rebuild(cluster: Cluster, host: Host, number: int, user: User) -> Rebui
 
 
 def write(rebuild_id: int, text: str) -> float:
-    """Write one event as a worker does, and announce it. Return the moment of the commit."""
+    """Write and announce one event like a worker. Return the time of the commit."""
     with transaction.atomic():
         RebuildEvent.objects.create(rebuild_id=rebuild_id, at=timezone.now(), level="info", text=text)
         Rebuild.objects.filter(pk=rebuild_id).update(revision=F("revision") + 1, heartbeat_at=timezone.now())

@@ -1,8 +1,8 @@
-"""script/bench prepare: the backup tool's own --prepare against ours, in turn on copies of one backup; then the ratio.
+"""script/bench prepare: compare the backup tool's default --prepare with ours on copies of one backup.
 
-The backup is held open until as much redo was written as asked for, by random updates or by inserts. Memory can only save reading and
-writing pages once more for each batch; what each run read and wrote at the disk is printed too, and does not depend on who else uses
-the machine.
+The backup stays open until random updates or inserts have written the requested amount of redo. More memory only saves repeated
+reads and writes of pages per batch. The output includes the bytes read and written at the disk, which do not depend on the
+load of the machine.
 """
 
 import argparse
@@ -38,7 +38,7 @@ LONGEST_LOAD_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run of ``--prepare``. Bytes are what the kernel counts at the disk."""
+    """One run of ``--prepare``. The kernel counts the bytes at the disk."""
 
     seconds: float
     cpu_seconds: float
@@ -50,7 +50,7 @@ Samples = dict[str, list[Measured]]
 
 
 class Source:
-    """The one server of a lab, with a redo log that is wide enough, and a backup of it."""
+    """The only server of a lab, with a large enough redo log, and a backup of it."""
 
     def __init__(self, lab: Lab, redo_bytes: int, threads: int) -> None:
         self.lab, self.redo_bytes, self.threads = lab, redo_bytes, threads
@@ -65,13 +65,13 @@ class Source:
             return int(row["Value"])
 
     def back_up(self, directory: Path, writes: str) -> None:
-        """Make a backup into ``directory`` while ``redo_bytes`` of redo are written."""
+        """Back up into ``directory`` while ``redo_bytes`` of redo are written."""
         host, account = self.lab.primary, self.lab.accounts["backup"]
         with ExitStack() as stack:
             hold = stack.enter_context(self.lab.connect(host.name))
             cursor = stack.enter_context(hold.cursor())
             cursor.execute("SET GLOBAL innodb_log_checkpoint_now = ON")
-            # The tool copies the redo log until it has this lock itself.
+            # The tool copies the redo log until it gets this lock.
             cursor.execute("BACKUP STAGE START")
             file = stack.enter_context(option_file(host.config_file, account.user, account.password))
             log = stack.enter_context(directory.with_name("backup.log").open("wb"))
@@ -96,11 +96,11 @@ class Source:
         until = time.monotonic() + 60
         while not (directory / "ib_logfile0").exists():
             if backup.poll() is not None or time.monotonic() > until:
-                raise Failed("the backup does not begin to copy the redo log")
+                raise Failed("the backup does not start to copy the redo log")
             time.sleep(0.1)
 
     def _update(self) -> None:
-        """Random rows of all tables, as an application writes them."""
+        """Update random rows of all tables, like an application."""
         begin, load = self.lsn(), self.lab.write_load
         load.write_options()
         command = load.command(self.threads)
@@ -116,7 +116,7 @@ class Source:
             writer.wait(60)
 
     def _insert(self) -> None:
-        """New rows in the order of their key, as a load of data writes them."""
+        """Insert rows in key order, like a data load."""
         begin = self.lsn()
         with self.lab.connect(self.lab.primary.name, database="sbtest") as connection, connection.cursor() as cursor:
             cursor.execute("CREATE TABLE IF NOT EXISTS inserted LIKE sbtest1")
@@ -127,7 +127,7 @@ class Source:
 
 @contextmanager
 def copy_of(backup: Path, *, cold: bool) -> Iterator[Path]:
-    """Give a copy of the backup; its pages are on the disk, and out of the page cache where ``cold``."""
+    """Yield a copy of the backup, written to disk and, if ``cold``, dropped from the page cache."""
     directory = backup.with_name("work")
     shutil.rmtree(directory, ignore_errors=True)
     subprocess.run(["cp", "-a", "--reflink=auto", str(backup), str(directory)], check=True)
@@ -139,7 +139,7 @@ def copy_of(backup: Path, *, cold: bool) -> Iterator[Path]:
 
 
 def prepare(command: list[str]) -> Measured:
-    """Run a prepare to its end. Raises ``Failed`` unless it says that it is complete."""
+    """Run a prepare. Raises ``Failed`` unless the tool reports success."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds, after = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -151,7 +151,7 @@ def prepare(command: list[str]) -> Measured:
 
 
 def our_choice(tool: str, redo_capacity_bytes: int) -> PrepareOptions:
-    """Return what a plan would choose for this machine as target, with this tool."""
+    """Return a plan's choice for this tool and this machine as the target."""
     said = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True)
     flavor = flavor_for("10.11.0", "mariadb")
     version = flavor.parse_tool_version(said.stdout + said.stderr)
@@ -162,7 +162,7 @@ def our_choice(tool: str, redo_capacity_bytes: int) -> PrepareOptions:
 
 
 def measure(backup: Path, commands: dict[str, Callable[[Path], list[str]]], rounds: int, *, cold: bool) -> Samples:
-    """Run each command in each round, in turn from either end, each on a copy of its own."""
+    """Run each command once per round, in alternating order, each on its own copy."""
     samples: Samples = {name: [] for name in commands}
     for number in range(rounds):
         names = list(commands) if number % 2 == 0 else list(reversed(commands))
@@ -170,7 +170,7 @@ def measure(backup: Path, commands: dict[str, Callable[[Path], list[str]]], roun
             with copy_of(backup, cold=cold) as directory:
                 samples[name].append(prepare(commands[name](directory)))
             last = samples[name][-1]
-            say(f"round {number + 1} of {rounds}, {name}: {last.seconds:.1f} s, {os.getloadavg()[0]:.1f} processes run")
+            say(f"round {number + 1} of {rounds}, {name}: {last.seconds:.1f} s, load {os.getloadavg()[0]:.1f}")
     return samples
 
 
@@ -190,7 +190,7 @@ def table(samples: Samples) -> list[str]:
 
 
 def ratio(samples: Samples, name: str) -> str:
-    """Round by round, so that a machine that drifts does not tell lies."""
+    """Return the ratios per round, so that drift of the machine cancels out."""
     values = [ours.seconds / own.seconds for ours, own in zip(samples[name], samples[DEFAULT], strict=True)]
     return f"| {name} / {DEFAULT} | {median(values):.2f} ({min(values):.2f} to {max(values):.2f}) |"
 
@@ -198,14 +198,14 @@ def ratio(samples: Samples, name: str) -> str:
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="script/bench prepare", description=__doc__)
     parser.add_argument("--size", default="1G", help="data of the server (default 1G)")
-    parser.add_argument("--redo", default="1G", help="redo that is written during the backup (default 1G)")
+    parser.add_argument("--redo", default="1G", help="redo to write during the backup (default 1G)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds (default 3)")
-    parser.add_argument("--writes", choices=("random", "inserts"), default="random", help="what the redo is of")
+    parser.add_argument("--writes", choices=("random", "inserts"), default="random", help="load that writes the redo")
     parser.add_argument("--threads", type=int, default=8, help="threads of the random updates (default 8)")
     parser.add_argument(
-        "--tool", default="mariadb-backup", help="prepare with this one (default: mariadb-backup of the PATH)"
+        "--tool", default="mariadb-backup", help="backup tool to use (default: mariadb-backup on the PATH)"
     )
-    parser.add_argument("--memory", action="append", default=[], metavar="SIZE", help="measure this --use-memory too")
+    parser.add_argument("--memory", action="append", default=[], metavar="SIZE", help="also measure this --use-memory")
     parser.add_argument("--cold", action="store_true", help="drop the machine's page cache before each run (root)")
     parser.add_argument("--json", action="store_true", help="print one JSON object last")
     return parser.parse_args(arguments)
@@ -226,7 +226,7 @@ def told(samples: Samples, choice: PrepareOptions) -> list[str]:
 
 
 def run(options: argparse.Namespace) -> tuple[Samples, PrepareOptions, int]:
-    """Return the samples, what was chosen for ours, and the bytes of redo. Raises ``Failed`` or ``LabError``."""
+    """Return the samples, our choice, and the bytes of redo. Raises ``Failed`` or ``LabError``."""
     redo_bytes = parse_size(options.redo)
     with scratch(passable=True) as folder:
         backup = folder / "backup"

@@ -1,4 +1,4 @@
-"""Rows of the table of speed that one MariaDB lab gives: the stream, what is around it, archive, dump and regular backup."""
+"""Measure the benchmark rows of one MariaDB lab: stream, overhead, archive, dump and regular backup."""
 
 import json
 import os
@@ -21,14 +21,14 @@ from script.lib.supervisor import Failed, wait_until
 
 KEYS = ("stream", "restore", "archive", "backup", "around", "worker")
 PHYSICAL = "bench-physical"
-#: Behind the names of what was measured on sysbench's own tables, and on these with more secondary indexes.
+#: Name suffixes: sysbench's own tables, and the same tables with more secondary indexes.
 PLAIN, DRESSED = " (one index)", " (three indexes)"
-#: Beside sysbench's own index on k: columns of 120 and 60 characters.
+#: Besides sysbench's own index on k: columns of 120 and 60 characters.
 INDEXES = {"by_c": "c", "by_pad": "pad"}
 POOL_BYTES = 1024**3
 ARCHIVE_PROGRAMS = ("cat", "sshd", "ssh", "tee", "openssl", "sha256sum", "zstd", "mbstream")
 BACKUP_PROGRAMS = ("mariadb-backup", "zstd", "tee", "openssl", "sha256sum", "sync")
-#: Before the name of each of them, where its processor seconds are noted.
+#: Name prefixes of recorded processor seconds.
 ARCHIVE_CPU, BACKUP_CPU = "archive, processor s of ", "backup, processor s of "
 IDLE_SECONDS = 20.0
 FOLLOWED_SECONDS = 60.0
@@ -36,10 +36,10 @@ MIB = 1024**2
 
 
 class TableBench(Bench):
-    """The lab with more secondary indexes, a buffer pool as a server has one, and a schedule of physical backups."""
+    """The lab with more secondary indexes, a realistic buffer pool and a schedule of physical backups."""
 
     def fleet_file(self) -> Path:
-        """Return the lab's fleet file with a schedule that is due in half a day: what is backed up here is asked for."""
+        """Return the lab's fleet file with a schedule due in twelve hours, so that backups run only on request."""
         fleet = yaml.safe_load(self.lab.fleet_yaml.read_text())
         source = self.lab.host(SOURCE)
         schedule = {
@@ -58,8 +58,8 @@ class TableBench(Bench):
         return file
 
     def dress(self) -> None:
-        """Give every table its indexes, here and by replication on all others, and the servers their buffer pool."""
-        say("making secondary indexes")
+        """Add the secondary indexes on the primary (replication copies them) and set the buffer pools."""
+        say("creating secondary indexes")
         added = ", ".join(f"ADD KEY {name} ({column})" for name, column in INDEXES.items())
         with self.lab.connect(self.lab.primary.name) as connection, connection.cursor() as cursor:
             for number in range(1, self.lab.settings.tables + 1):
@@ -79,19 +79,19 @@ class TableBench(Bench):
             return int((cursor.fetchone() or {})["n"]) == wanted
 
     def widen_pool(self) -> None:
-        """A rebuilt server has its own small pool again: a restore is not to be slow for want of memory that there is."""
+        """Enlarge the buffer pool: a rebuilt server starts with a small one, which would slow down a restore."""
         with self.lab.connect(REPLICA) as connection, connection.cursor() as cursor:
             cursor.execute(f"SET GLOBAL innodb_buffer_pool_size = {POOL_BYTES}")
 
     # ---- what is timed -----------------------------------------------------------------------------------------------
 
     def timed_rebuild(self) -> dict[str, float]:
-        """Rebuild by stream, with what of it was around the data."""
+        """Rebuild by stream; also record the time outside of the copy."""
         found = self.rebuild()
         return found | self._around(found)
 
     def timed_archive(self) -> dict[str, float]:
-        """Rebuild by archive, with the processor seconds of the programs that its stream goes through."""
+        """Rebuild by archive; also record processor seconds of the programs of the stream."""
         with Programs(*ARCHIVE_PROGRAMS) as programs:
             found = self.rebuild("archive")
         costs = {f"{ARCHIVE_CPU}{name}": seconds for name, seconds in programs.seconds().items()}
@@ -102,9 +102,9 @@ class TableBench(Bench):
         }
 
     def followed(self) -> dict[str, float]:
-        """Rebuild by a stream that is held to a rate so that it lasts a minute. Return what the worker cost while it followed the stream.
+        """Rebuild with a rate limit that stretches the stream to a minute. Return the worker's cost during the stream.
 
-        At full speed this machine's data is there in seconds, and what the worker does to begin and to end counts as much as the following.
+        At full speed the copy takes seconds, and the worker's start and end would cost as much as following the stream.
         """
         rate = max(1, round(self.bytes / FOLLOWED_SECONDS / MIB))
         holder = threading.Thread(target=self._hold, args=(self._newest(), rate), daemon=True)
@@ -128,19 +128,19 @@ class TableBench(Bench):
         return int(self.rows("SELECT COALESCE(MAX(id), 0) FROM dbops_rebuild")[0][0])
 
     def _hold(self, after: int, rate: int) -> None:
-        """Hold the next rebuild to a rate, in MiB a second, as soon as it is there."""
+        """Set the rate limit, in MiB per second, of the next rebuild as soon as it exists."""
         wait_until(lambda: self._newest() > after, "the rebuild", 60, self.processes, self.stop)
         self.manage("rebuild", REPLICA, "--rate", str(rate))
 
     def worker_pid(self) -> int:
-        """Return the process of the worker that drives rebuilds and does not probe."""
+        """Return the process of the worker that drives rebuilds and runs no probes."""
         popen = next(process for process in self.processes if process.name == "ticks").popen
         if popen is None:
             raise Failed("the worker does not run")
         return popen.pid
 
     def idle(self) -> float:
-        """Return how much of a core the same worker takes with nothing to follow, in percent."""
+        """Return the idle worker's processor use, in percent of a core."""
         watch = Watch(self.worker_pid())
         watch.start()
         began = time.time()
@@ -153,7 +153,7 @@ class TableBench(Bench):
         return _epoch(self.rows(sql, step)[0][0])
 
     def _around(self, found: dict[str, float]) -> dict[str, float]:
-        """Click: the row of the rebuild. First byte: the first file on the target. Last byte: the tool on the source has ended."""
+        """Record click (the rebuild's row), first byte (first file on the target) and last byte (end of the tool on the source)."""
         uid, requested = self.rows("SELECT uid, requested_at FROM dbops_rebuild ORDER BY id DESC LIMIT 1")[0]
         status = self.lab.host(SOURCE).work_dir / "rebuilds" / uid / "backup.status"
         before = first_birth(self.lab.host(REPLICA).data_dir) - _epoch(requested)
@@ -161,8 +161,7 @@ class TableBench(Bench):
         return {"click to first byte": before, "last byte to serving": after, "around": before + after}
 
     def back_up(self) -> dict[str, float]:
-        """Have the product make a physical backup. Return its seconds, from start to published, its bytes, and its programs' processor
-        seconds."""
+        """Run a physical backup with dbops. Return its seconds from start to publication, bytes, and processor seconds by program."""
         settle()
         with Programs(*BACKUP_PROGRAMS) as programs:
             result = json.loads(self.manage("backup", PHYSICAL, "--watch", "--json").splitlines()[-1])
@@ -183,7 +182,7 @@ class TableBench(Bench):
 
 
 def forget_pages(file: Path) -> None:
-    """Have the file's pages out of the page cache, for a backup of last night is not in there. Nobody else's pages go."""
+    """Drop the file from the page cache: last night's backup would not be cached either."""
     with file.open("rb") as opened:
         os.fsync(opened.fileno())
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -194,18 +193,18 @@ def _epoch(text: str) -> float:
 
 
 def first_birth(directory: Path) -> float:
-    """Return when the oldest file below a directory was made, the rebuild's own marks left out. Raises ``Failed``."""
+    """Return the creation time of a directory's oldest file, without the rebuild's own markers. Raises ``Failed``."""
     found = ["find", str(directory), "-type", "f", "!", "-name", ".dbops-*"]
     command = [*found, "-exec", "stat", "-c", "%.W", "--", "{}", "+"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     times = [moment for moment in map(float, done.stdout.split()) if moment > 0]
     if not times:
-        raise Failed(f"the file system of {directory} does not tell when a file was made")
+        raise Failed(f"the file system of {directory} does not record creation times")
     return min(times)
 
 
 class Rounds:
-    """What was measured, round by round, under the names that the table shows."""
+    """Measurements by name, round by round."""
 
     def __init__(self) -> None:
         self.samples: Samples = {}
@@ -216,10 +215,10 @@ class Rounds:
 
 
 def measure(bench: TableBench, rounds: int, wanted: set[str]) -> Samples:
-    """Measure what the wanted rows need. Restoring a dump takes longest and is done once."""
+    """Measure what the selected rows need. Restoring a dump takes longest and runs once."""
     noted = Rounds()
     if "backup" in wanted:
-        say("regular backups, of the tables as sysbench makes them")
+        say("regular backups of sysbench's own tables")
         bench.wait_for_plan("xbstream")
         for _ in range(rounds):
             noted.note(bench.back_up(), suffix=PLAIN)
@@ -237,7 +236,7 @@ def measure(bench: TableBench, rounds: int, wanted: set[str]) -> Samples:
             forget_pages(bench.backup_file())
             noted.note(bench.timed_archive())
     for number in range(min(rounds, 2) if "worker" in wanted else 0):
-        say(f"following a stream of a minute, {number + 1}")
+        say(f"following a one-minute stream, {number + 1}")
         noted.note(bench.followed())
     if "restore" in wanted:
         say("dump and restore")
@@ -247,13 +246,13 @@ def measure(bench: TableBench, rounds: int, wanted: set[str]) -> Samples:
 
 
 def around_note(samples: Samples) -> str:
-    """Return where the seconds around the data went, by the medians."""
+    """Return the medians of the seconds outside of the copy, by part."""
     names = ("fingerprint", "open", "swap-datadir", "release", "set-ownership", "start", "repoint")
     return "medians: " + ", ".join(f"{name} {median(samples[name]):.2f} s" for name in names)
 
 
 def rows_of(samples: Samples) -> tuple[Row, ...]:
-    """Return every row that these samples give."""
+    """Return the rows of these samples."""
     attached = samples["rebuild until attached"]
     found = [row_of("around", samples["around"], around_note(samples))]
     if "worker, MB" in samples:
@@ -273,9 +272,9 @@ def rows_of(samples: Samples) -> tuple[Row, ...]:
 def _stream_row(samples: Samples) -> Row:
     stream, best = samples["stream"], samples["by hand, best cipher"]
     limit = (
-        f"{median(stream) - median(best):+.2f} s against by hand. Start, last poll and proof of the copy are some 0.15 s of it, whatever "
+        f"{median(stream) - median(best):+.2f} s against by hand. Start, last poll and check of the copy take some 0.15 s of it, whatever "
         "the size (16 MiB, quiet machine: 0.98 s against 0.80 s by hand). ssh, sshd, the backup tool and the unpacker take the same "
-        "processor seconds in both, so the rest is who else used the cores"
+        "processor seconds in both, so the rest is other load on the cores"
     )
     return row_of("stream", pairs(stream, best), limit)
 
@@ -299,7 +298,7 @@ def _archive_note(samples: Samples) -> str:
 
 
 def _dearest(samples: Samples, before: str, behind: str = "") -> str:
-    """Return the processor seconds of the programs that are noted between these words, the most first."""
+    """Return the recorded processor seconds by program, highest first."""
     costs = {
         name.removeprefix(before).removesuffix(behind): median(found)
         for name, found in samples.items()

@@ -1,4 +1,4 @@
-"""The rows of the table of speed: what was measured, its goal, and how both are told. Pure: no clock, no lab."""
+"""Rows of the benchmark table: measurements, goals and their text."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ Samples = dict[str, list[float]]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A bound for the median. ``unit`` is put behind each number, ``""`` for ratios."""
+    """A bound for the median. ``unit`` follows each number; ``""`` for ratios."""
 
     value: float
     at_least: bool = False
@@ -24,14 +24,14 @@ class Goal:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the table.
+    """One row of the table.
 
     Args:
         key: short name, for ``--only``.
-        title: what is compared with what.
-        goal: of the median of ``values``.
-        values: one for each round; empty where nothing was measured.
-        note: why nothing was measured, else what limits it.
+        title: the compared operations.
+        goal: bound for the median of ``values``.
+        values: one per round; empty if not measured.
+        note: why the row was not measured, or what limits it.
     """
 
     key: str
@@ -52,7 +52,7 @@ class Row:
         )
 
 
-#: By key: what is compared with what, and the bound for it.
+#: By key: the compared operations and the bound.
 GOALS: dict[str, tuple[tuple[str, Goal], ...]] = {
     "stream": (("stream step / typed by hand, best cipher", Goal(1.03)),),
     "default-cipher": (("stream step / typed by hand, ssh's default cipher", Goal(0.70)),),
@@ -77,7 +77,7 @@ GOALS: dict[str, tuple[tuple[str, Goal], ...]] = {
 }
 
 
-#: How the page says what its rows mean.
+#: The page's explanation of its rows.
 HOW = """\
 ## How it is measured
 
@@ -104,19 +104,19 @@ HOW = """\
 
 
 def row_of(key: str, values: Sequence[float], limit: str = "", *, number: int = 0) -> Row:
-    """Return a measured row. ``limit`` says what limits it: it is told only where the goal is not reached."""
+    """Return a measured row. ``limit``, the limiting factor, is shown only if the goal is missed."""
     title, goal = GOALS[key][number]
     return Row(key, title, goal, tuple(values), "" if goal.is_met(median(values)) else limit)
 
 
 def rows_without(key: str, why: str) -> tuple[Row, ...]:
-    """Return the rows of what was not measured."""
+    """Return rows that were not measured, with the reason."""
     return tuple(Row(key, title, goal, note=f"not measured: {why}") for title, goal in GOALS[key])
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Rows that were measured on one lab, and the seconds that they were made of. ``facts`` is one sentence about the lab."""
+    """Rows measured on one lab, with the seconds behind them. ``facts`` describes the lab in one sentence."""
 
     title: str
     rows: tuple[Row, ...]
@@ -134,7 +134,7 @@ def table(samples: Samples) -> list[str]:
 
 
 def pairs(left: Sequence[float], right: Sequence[float]) -> tuple[float, ...]:
-    """Return left / right, round by round, as far as both go: a machine that drifts does not tell lies then."""
+    """Return left / right per round, so that drift of the machine cancels out."""
     return tuple(a / b for a, b in zip(left, right, strict=False))
 
 
@@ -143,7 +143,7 @@ def median_of_pairs(left: Sequence[float], right: Sequence[float]) -> float:
 
 
 def against_median(left: Sequence[float], right: Sequence[float]) -> tuple[float, ...]:
-    """Return each of ``left`` over the median of ``right``: for what was measured in rounds of its own."""
+    """Return each of ``left`` over the median of ``right``, for measurements from separate rounds."""
     middle = median(right)
     return tuple(value / middle for value in left)
 
@@ -153,7 +153,7 @@ def without(samples: Samples, *names: str) -> Samples:
 
 
 def document(headline: str, groups: Iterable[Group]) -> str:
-    """Return docs/reference/benchmarks.md: the table, what limits what was not reached, and the seconds behind it."""
+    """Return the text of docs/reference/benchmarks.md: the table, the limits of missed goals, and the seconds."""
     groups = list(groups)
     rows = [row for group in groups for row in group.rows]
     lines = [

@@ -1,7 +1,7 @@
-"""script/bench scheduler: how long the scheduler takes to decide over a long queue, and with how many queries.
+"""script/bench scheduler: time the scheduler's pass over a long queue and count its queries.
 
-It makes a database of its own in a temporary folder: sources, targets, a rebuild that runs on each source, and the queue. No host
-and no broker is asked. Measured is what every pass of the scheduler does: read, decide, and find that nothing is new to tell.
+Uses a temporary database with sources, targets, a running rebuild on each source, and the queue. Contacts no host and no broker.
+Measures a typical pass of the scheduler: read, decide, and find nothing to change.
 """
 
 import argparse
@@ -17,16 +17,14 @@ from script.lib.bench_ground import own_django
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="script/bench scheduler", description=__doc__)
     parser.add_argument("--queued", type=int, default=10_000, help="queued rebuilds (default 10000)")
-    parser.add_argument("--sources", type=int, default=2_000, help="sources that they read (default 2000)")
-    parser.add_argument("--passes", type=int, default=20, help="passes that are timed (default 20)")
-    parser.add_argument(
-        "--busy", type=float, default=0.9, help="share of the sources that a rebuild holds (default 0.9)"
-    )
+    parser.add_argument("--sources", type=int, default=2_000, help="sources of these rebuilds (default 2000)")
+    parser.add_argument("--passes", type=int, default=20, help="timed passes (default 20)")
+    parser.add_argument("--busy", type=float, default=0.9, help="share of sources held by a rebuild (default 0.9)")
     return parser.parse_args(arguments)
 
 
 def fill(queued: int, sources: int, busy: float) -> None:
-    """Make the fleet, the rebuilds that hold their sources, and the queue."""
+    """Create the fleet, the rebuilds that hold their sources, and the queue."""
     from django.contrib.auth.models import User
     from django.utils import timezone
 
@@ -71,7 +69,7 @@ def fill(queued: int, sources: int, busy: float) -> None:
 
 
 def timed(act: Callable[[], object]) -> tuple[float, float, list[str]]:
-    """Return milliseconds on the clock, those that this process was at work, and the statements of one call."""
+    """Return the wall milliseconds, processor milliseconds and statements of one call."""
     from django.db import connection
     from django.test.utils import CaptureQueriesContext
 

@@ -1,7 +1,7 @@
-"""script/bench table: every row of docs/reference/benchmarks.md in one run, against its goal.
+"""script/bench table: measure every row of docs/reference/benchmarks.md in one run.
 
-Each group of rows has a lab of its own, one after the other. A whole run writes the page; with --only, rows are measured and printed
-alone. What fails is told in its row, and the others go on.
+Each group of rows has its own lab; groups run one after the other. A full run writes the page; --only measures and prints
+selected rows. A failure is shown in its row; the other rows continue.
 """
 
 import argparse
@@ -25,7 +25,7 @@ PAGE = ROOT / "docs" / "reference" / "benchmarks.md"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows that are measured together: their keys, and what measures those that are wanted."""
+    """Rows that are measured together: their keys, and the function that measures the selected ones."""
 
     title: str
     keys: tuple[str, ...]
@@ -82,7 +82,7 @@ KEYS = tuple(GOALS)
 
 
 def measured(part: Part, options: argparse.Namespace, wanted: set[str]) -> Group:
-    """Return the part's group; where it could not be measured, its rows say why."""
+    """Return the part's group; if the measurement failed, its rows contain the reason."""
     say(f"\n== {part.title}: {', '.join(key for key in part.keys if key in wanted)}")
     try:
         return part.measure(options, wanted)
@@ -98,20 +98,20 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         "--size", default="1G", help="data of the stream's lab before its secondary indexes (default 1G)"
     )
     parser.add_argument(
-        "--cipher-size", default="2G", help="data of the lab of ciphers: it has to fit into memory twice (default 2G)"
+        "--cipher-size", default="2G", help="data of the cipher lab; must fit into memory twice (default 2G)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="rounds of all but the dumps (default 3)")
-    parser.add_argument("--only", metavar="ROW,ROW", default="", help="measure these rows, and write no page")
+    parser.add_argument("--only", metavar="ROW,ROW", default="", help="measure only these rows and write no page")
     parser.add_argument("--clone-size", default="2G", help="data of the MySQL lab (default 2G)")
     parser.add_argument("--fan-out-size", default="512M", help="data of the fan-out's lab (default 512M)")
-    parser.add_argument("--redo", default="1G", help="redo to prepare, and data that it is of (default 1G)")
+    parser.add_argument("--redo", default="1G", help="redo to prepare, and size of its data (default 1G)")
     parser.add_argument(
-        "--page", type=Path, default=PAGE, help="where a whole run writes (default docs/reference/benchmarks.md)"
+        "--page", type=Path, default=PAGE, help="output file of a full run (default docs/reference/benchmarks.md)"
     )
     options = parser.parse_args(arguments)
     options.wanted = set(filter(None, options.only.split(","))) or set(KEYS)
     if unknown := options.wanted - set(KEYS):
-        parser.error(f"no such row: {', '.join(sorted(unknown))}. Rows: {', '.join(KEYS)}")
+        parser.error(f"unknown row: {', '.join(sorted(unknown))}. Rows: {', '.join(KEYS)}")
     return options
 
 

@@ -1,14 +1,14 @@
-"""What script/bench can measure: one name, one module each. Without a name it measures the rebuild.
+"""Select the benchmark of script/bench; without a name, the rebuild.
 
-A module's ``main`` takes the arguments that follow and returns the exit status; ``--help`` after a name tells its options.
+Each name has one module, whose ``main`` takes the remaining arguments and returns the exit status.
 """
 
 import sys
 from importlib import import_module
 
-#: By the name after script/bench: module, and what it measures.
+#: Benchmark name to module and summary.
 BENCHES = {
-    "rebuild": ("bench", "our rebuild, the pipeline typed by hand, and dump and restore (also without a name)"),
+    "rebuild": ("bench", "a rebuild, the pipeline typed by hand, and dump and restore (the default)"),
     "table": ("bench_table", "every row of docs/reference/benchmarks.md in one run, against its goal"),
     "prepare": ("bench_prepare", "--prepare of one backup: the tool's default against ours"),
     "catch-up": ("bench_catch_up", "how fast a replica applies with relaxed settings"),
@@ -23,21 +23,23 @@ BENCHES = {
 
 
 def choose(arguments: list[str]) -> tuple[str, list[str]]:
-    """Return the name of what is asked for, and the arguments that are its own."""
+    """Return the requested benchmark and its arguments."""
     if arguments and arguments[0] in BENCHES:
         return arguments[0], arguments[1:]
     return "rebuild", arguments
 
 
 def names() -> str:
-    """Return what there is, a line each."""
+    """Return all benchmarks, one per line."""
     width = max(map(len, BENCHES))
     return "\n".join(f"  script/bench {name:{width}}  {what}" for name, (_, what) in BENCHES.items())
 
 
 def main(arguments: list[str]) -> int:
     if arguments in (["--help"], ["-h"]):
-        print(f"Measures; nothing is asserted, for machines differ and are noisy. NAME --help tells more.\n\n{names()}")
+        print(
+            f"Run a benchmark. Benchmarks assert nothing: machines differ and are noisy. NAME --help lists the options.\n\n{names()}"
+        )
         return 0
     name, rest = choose(arguments)
     status: int = import_module(f"script.lib.{BENCHES[name][0]}").main(rest)

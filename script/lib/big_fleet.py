@@ -1,4 +1,4 @@
-"""Rows of a large fleet with a week of backups and rebuilds behind it: for measurements and for pictures, never for machines."""
+"""Create rows of a large fleet with a week of backups and rebuilds, for benchmarks and screenshots only."""
 
 import random
 import uuid
@@ -39,10 +39,10 @@ WEEK = timedelta(days=7)
 
 
 def make_big_fleet(*, clusters: int, replicas: int = 3, now: datetime, user: User, seed: int = 7) -> None:
-    """Add to the fleet: each cluster has a primary, a backup instance and replicas, a nightly schedule and its last week.
+    """Add clusters with a primary, a backup instance, replicas, a nightly schedule and a week of history.
 
     Args:
-        user: who asked for the rebuilds.
+        user: requester of the rebuilds.
     """
     dice = random.Random(seed)  # noqa: S311 - the same fleet each time
     with transaction.atomic():
@@ -82,7 +82,7 @@ def _instances(clusters: list[Cluster], replicas: int) -> list[Instance]:
 
 
 def _states(instances: list[Instance], now: datetime, dice: random.Random) -> None:
-    """Nine in ten are well; some lag, have stopped or do not answer."""
+    """Return a state: nine of ten are healthy; the others lag, have stopped or do not answer."""
     healthy = InstanceState.columns(_facts(now))
     record = healthy["record"]
     primaries = {item.cluster_id: item for item in instances if item.role == "primary"}
@@ -104,7 +104,7 @@ def _states(instances: list[Instance], now: datetime, dice: random.Random) -> No
 
 
 def _facts(now: datetime) -> InstanceFacts:
-    """Return what a probe reads of a replica in health: as much text as a real one."""
+    """Return a probe result of a healthy replica, as large as a real one."""
     channel = ReplicationFacts("", "primary", 3306, "Yes", "Yes", 0.0, True, "0-1-4711000", "bin.000712", 90210)
     tools = ("mariadb-backup", "mbstream", "mariadb", "bash", "flock", "setsid", "setpriv", "ssh", "ssh-keygen", "sshd")
     server = ServerFacts(
@@ -151,7 +151,7 @@ def _facts(now: datetime) -> InstanceFacts:
 
 
 def _record_of(record: dict[str, Any], instance: Instance, primary: Instance) -> dict[str, Any]:
-    """Return the facts of one instance: a primary takes writes, all others replicate from it."""
+    """Return the facts of one instance: a primary accepts writes; all others replicate from it."""
     server = {**record["server"], "read_only": instance is not primary, "replication": []}
     if instance is not primary:
         server["replication"] = [{**record["server"]["replication"][0], "source_host": primary.address}]

@@ -1,4 +1,4 @@
-"""script/demo: the whole product on this machine, over a lab of real database servers. See `--help`."""
+"""script/demo: run dbops on this machine with a lab of real database servers. See `--help`."""
 
 import argparse
 import dataclasses
@@ -18,7 +18,7 @@ RUNNING_FILE = FOLDER / "running.json"
 
 
 def say(text: str) -> None:
-    """Print at once. A terminal that was closed is no reason to leave processes behind."""
+    """Print and flush. Ignore a closed terminal, so that the cleanup still runs."""
     try:
         print(text, flush=True)
     except OSError:
@@ -27,9 +27,9 @@ def say(text: str) -> None:
 
 def begin(options: argparse.Namespace, stop: StopFlag) -> Stage:
     if options.port and not supervisor.is_free(options.port):
-        raise Failed(f"port {options.port} is taken; leave --port out for the first free one")
+        raise Failed(f"port {options.port} is in use; omit --port to use the first free one")
     if ended := supervisor.end_leftovers(FOLDER):
-        say(f"Ended what an earlier demonstration left running: {', '.join(ended)}")
+        say(f"Stopped processes of an earlier demonstration: {', '.join(ended)}")
     if options.fresh:
         for file in FOLDER.glob("dbops.sqlite3*"):
             file.unlink()
@@ -37,23 +37,23 @@ def begin(options: argparse.Namespace, stop: StopFlag) -> Stage:
 
 
 def raise_curtain(stage: Stage, options: argparse.Namespace) -> dict[str, Any]:
-    """Start the lab, Redis and the database; return what the lab tells of itself."""
+    """Start the lab, Redis and the database; return the lab's status."""
     with stage.step("lab: hosts with sshd and a database server each"):
         lab = stage.start_lab(options.size, fresh=options.fresh)
     with stage.step("Redis"):
         stage.start_processes("redis")
         stage.wait_for_redis()
-    with stage.step("database, and the lab's fleet imported into it"):
+    with stage.step("database with the lab's fleet"):
         stage.prepare_database(lab["fleet_file"])
     return lab
 
 
 def show(stage: Stage, options: argparse.Namespace) -> None:
-    """Start everything and stay until Ctrl-C. Raises ``Failed`` when a process ends by itself."""
+    """Start everything and wait for Ctrl-C. Raises ``Failed`` if a process exits."""
     raise_curtain(stage, options)
     with stage.step("accounts"):
         people = stage.make_people()
-    with stage.step("sample: a fleet with weeks of generated history, in a database of its own"):
+    with stage.step("sample: a fleet with generated history, in its own database"):
         stage.start_sample(people)
     with stage.step("web, worker and beat"):
         stage.start_processes("worker", "beat", "web")
@@ -66,7 +66,9 @@ def show(stage: Stage, options: argparse.Namespace) -> None:
     )
     for name, password in people.items():
         say(f"    log in as   {name:9} password  {password}")
-    say(f"\n  Break a replica:  script/lab break replica-1\n  Logs:             {FOLDER / 'log'}\n  Ctrl-C ends it.\n")
+    say(
+        f"\n  Break a replica:  script/lab break replica-1\n  Logs:             {FOLDER / 'log'}\n  Ctrl-C stops everything.\n"
+    )
     while True:
         stage.check()
         time.sleep(0.5)
@@ -84,7 +86,7 @@ def once(stage: Stage, options: argparse.Namespace, report: Report) -> None:
 
 
 def perform(options: argparse.Namespace, report: Report) -> int:
-    """Return the exit status: 0 done or stopped by the user, 1 failed, 130 for `--once` cut short."""
+    """Return the exit status: 0 done or stopped by the user, 1 failed, 130 if `--once` was interrupted."""
     stop = StopFlag()
     began = time.monotonic()
     stage = None
@@ -103,7 +105,7 @@ def perform(options: argparse.Namespace, report: Report) -> int:
         stop.begin_ending()
         RUNNING_FILE.unlink(missing_ok=True)
         if stage is not None:
-            say("Ending what was started.")
+            say("Stopping all processes.")
             stage.end(keep_lab=options.keep)
             report.preparation = [{"title": title, "seconds": round(took, 3)} for title, took in stage.durations]
         report.seconds = round(time.monotonic() - began, 3)
@@ -112,16 +114,16 @@ def perform(options: argparse.Namespace, report: Report) -> int:
 
 def already_running() -> str:
     try:
-        return f"It runs already, at {json.loads(RUNNING_FILE.read_text())['address']}"
+        return f"The demonstration already runs at {json.loads(RUNNING_FILE.read_text())['address']}"
     except (OSError, ValueError, KeyError):
-        return "It runs already, started from this checkout"
+        return "A demonstration already runs from this checkout"
 
 
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     held: IO[str] | None = supervisor.lock(FOLDER / "lock")
     if held is None:
-        say(f"{already_running()}. End that one with Ctrl-C first.")
+        say(f"{already_running()}. Stop it with Ctrl-C first.")
         return 1
     report = Report()
     with held:

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# What script/demo, script/test and script/lint share: getting what they need, on a machine that may have nothing but git
-# and Python. To be sourced; $root is the checkout.
+# Install the dependencies of script/demo, script/test and script/lint on a machine with only git and Python.
+# To be sourced; $root is the checkout.
 #
-#   need demo | test | lint     Debian packages, the servers' user and the virtual environment of that purpose
+#   need demo | test | lint     install Debian packages, the servers' user and the virtual environment for this purpose
 #
-# It says what it installs before it does, installs only what is missing, removes no package and starts no service.
+# Announces each installation, installs only what is missing, removes no package and starts no service.
 
 # program, the Debian package that has it
 PROGRAMS_DEMO="
@@ -23,7 +23,7 @@ ps procps
 ss iproute2
 zstd zstd
 "
-# what mysqlclient is compiled with: pip has no ready-made one
+# mysqlclient has no wheel; these compile it
 PROGRAMS_DRIVERS="
 cc gcc
 pkg-config pkg-config
@@ -38,7 +38,7 @@ java default-jre-headless
 iptables iptables
 busybox busybox
 "
-# packages without a program of their own, or without one on PATH
+# packages without a program on PATH
 FILES_TEST="
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
 /usr/lib/postgresql/*/bin/postgres postgresql
@@ -57,7 +57,7 @@ die() {
 need() {
     local purpose=$1
     mkdir -p "$root/var"
-    # two of the scripts may start at once: one installs, the other waits
+    # if two scripts start at the same time, one installs and the other waits
     exec 9>"$root/var/install.lock"
     if ! flock -n 9; then
         say "Another script is installing; waiting for it."
@@ -100,7 +100,7 @@ need_packages() {
     missing=$(echo $missing)
     [ -n "$missing" ] || return 0
     install_packages "$missing"
-    find_python || die "No Python 3.11 or newer was found. dbops needs one; on Debian 12: apt-get install python3 python3-venv"
+    find_python || die "dbops needs Python 3.11 or newer, and none was found. On Debian 12: apt-get install python3 python3-venv"
     missing=$(missing_packages "$programs" "$files")
     [ -z "${missing// /}" ] || die "Still missing after the installation: $missing"
 }
@@ -108,23 +108,23 @@ need_packages() {
 install_packages() {
     local packages=$1 log=$root/var/install.log as_root simulation upgrades
     is_debian || die "$(other_distribution "$packages")"
-    as_root=$(root_command) || die "Not root, and sudo is not to be had. As root, run:" "
+    as_root=$(root_command) || die "Not root, and sudo is not available. As root, run:" "
     apt-get update && apt-get install --no-install-recommends $packages"
     say "Installing Debian packages: $packages"
-    say "  (without what they only recommend; no service is started or enabled, no package is removed)"
+    say "  (no recommended packages; no service is started or enabled, no package is removed)"
     if ! simulation=$(simulate "$packages"); then
-        say "Reading the lists of packages first (apt-get update)."
-        $as_root apt-get -qq update >&2 || die "apt-get update failed: is this machine's network or its sources.list in order?"
+        say "Updating the package lists (apt-get update)."
+        $as_root apt-get -qq update >&2 || die "apt-get update failed. Check this machine's network and its sources.list."
         simulation=$(simulate "$packages") || die "apt-get cannot install them without removing others; see: apt-get install -s $packages"
     fi
     upgrades=$(sed -n 's/^Inst \([^ ]*\) \[.*/\1/p' <<<"$simulation" | tr '\n' ' ')
-    [ -z "$upgrades" ] || say "  This also upgrades, as the new ones depend on it: $upgrades"
+    [ -z "$upgrades" ] || say "  The new packages also require these upgrades: $upgrades"
     # shellcheck disable=SC2086 # the packages are words
     install_now() { $as_root bash "$root/script/lib/apt-install.sh" $packages >"$log" 2>&1; }
-    # lists that are some days old name versions that the mirror no longer has
+    # outdated lists name versions that the mirror no longer has
     install_now || { $as_root apt-get -qq update >&2 && install_now; } || {
         tail -n 30 "$log" >&2
-        die "The installation failed (all of it: $log); nothing was started."
+        die "The installation failed (log: $log). Nothing was started."
     }
 }
 
@@ -151,7 +151,7 @@ Debian packages contain, so that their programs are found on PATH, and start aga
 END
 }
 
-# Programs of MySQL and of a newer MariaDB beside the installed ones; tests that need them are skipped where they cannot be had.
+# Programs of MySQL and a newer MariaDB, beside the installed ones. Tests that need them are skipped if unavailable.
 need_other_servers() {
     need_mysql
     need_server mariadb-11.8 "MariaDB 11.8" 28 "${DBOPS_TEST_MARIADB_11_8:-/var/tmp/dbops-mariadb-11.8-programs}" usr/sbin/mariadbd
@@ -169,7 +169,7 @@ need_server() {
         say "  Tests that need a server of $title are skipped."
 }
 
-# Prints what to put before a command that root must run: nothing, or sudo.
+# Print the prefix for commands that need root: nothing, or sudo.
 root_command() {
     if [ "$(id -u)" = 0 ]; then
         echo "env"
@@ -180,17 +180,17 @@ root_command() {
     fi
 }
 
-# Servers that root starts run as mysql, as on a real host. mariadb-server-core does not make that user.
+# Servers that root starts run as mysql, as on a real host. mariadb-server-core does not create that user.
 need_server_user() {
     [ "$(id -u)" = 0 ] || return 0
     ! id mysql >/dev/null 2>&1 || return 0
-    say "Making the system user mysql: useradd --system --no-create-home --shell /usr/sbin/nologin mysql"
+    say "Creating the system user mysql: useradd --system --no-create-home --shell /usr/sbin/nologin mysql"
     useradd --system --no-create-home --shell /usr/sbin/nologin mysql
 }
 
 # ---- Python ----------------------------------------------------------------------------------------------------------
 
-# Sets $python to one that is new enough.
+# Set $python to one that is new enough.
 find_python() {
     local candidate
     for candidate in python3 python3.11 python3.12 python3.13 python3.14 /usr/bin/python3; do
@@ -202,12 +202,12 @@ find_python() {
     return 1
 }
 
-# On Debian `import venv` works without the package python3-venv, and making an environment does not.
+# On Debian, `import venv` works without the package python3-venv, but creating an environment fails.
 has_venv() {
     [ -x "$root/.venv/bin/pip" ] || { [ -n "${python:-}" ] && "$python" -c 'import venv, ensurepip' 2>/dev/null; }
 }
 
-# What mysqlclient is compiled against.
+# Headers for mysqlclient.
 has_headers() {
     local command='import pathlib, sysconfig; print(pathlib.Path(sysconfig.get_path("include"), "Python.h"))'
     [ -n "${python:-}" ] && [ -e "$("$python" -c "$command")" ]
@@ -224,11 +224,11 @@ need_venv() {
         return 0
     fi
     if ! "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-        say "Making a virtual environment in .venv with $("$python" --version)"
+        say "Creating a virtual environment in .venv with $("$python" --version)"
         "$python" -m venv --clear "$venv" || die "$python -m venv failed; on Debian: apt-get install python3-venv"
     fi
     say "Installing the Python packages of $(basename "${lists##* }") into .venv"
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input -r "${lists##* }" >&2 ||
-        die "pip could not install them; is the package index reachable?"
+        die "pip could not install the packages. Check that the package index is reachable."
     printf '%s\n' "$sums" >"$stamp"
 }

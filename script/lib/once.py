@@ -1,7 +1,7 @@
-"""One rebuild from beginning to end, without a browser, and a look at its result that trusts nobody.
+"""Run one rebuild without a browser and check the result on the servers.
 
-The rebuild goes the way of a click: `manage.py rebuild` calls the same operation, and the same worker carries it out. Whether
-it succeeded is then asked of the servers themselves.
+`manage.py rebuild` calls the same operation as a click, and the same worker runs it. The check reads the servers
+directly and does not rely on dbops.
 """
 
 import json
@@ -25,14 +25,14 @@ REPLICA = "replica-1"
 PROBE_SECONDS = 120.0
 MARK_SECONDS = 60.0
 LAG_SECONDS = 1
-REFUSED_SECONDS = 20.0  # a plan may be refused for a moment, until facts are read again
+REFUSED_SECONDS = 20.0  # dbops can refuse a plan until the next probe
 ASK_AGAIN_SECONDS = 2.0
 REFUSED = 2
 
 
 @dataclass
 class Server:
-    """Where an instance of the fleet file is, and the account that may look at it."""
+    """The address of an instance of the fleet file, and an account to read it."""
 
     name: str
     role: str
@@ -61,7 +61,7 @@ class Server:
 
 @dataclass
 class Report:
-    """What `--json` prints."""
+    """The output of `--json`."""
 
     ok: bool = False
     replica: str = REPLICA
@@ -89,7 +89,7 @@ def servers_of(fleet_file: Path) -> dict[str, Server]:
 
 
 def rebuild_once(stage: Stage, fleet_file: Path, report: Report) -> None:
-    """Break the replica, rebuild it, look at it. Raises ``Failed`` with what is wrong."""
+    """Break, rebuild and check the replica. Raises ``Failed`` with the problem."""
     servers = servers_of(fleet_file)
     primary = next(server for server in servers.values() if server.role == "primary")
     with stage.step(f"break {REPLICA}: end its server, empty its data directory"):
@@ -97,7 +97,7 @@ def rebuild_once(stage: Stage, fleet_file: Path, report: Report) -> None:
     broken_at = datetime.now(UTC)
     if answers(servers[REPLICA]):
         raise Failed(f"{REPLICA} still answers after it was broken")
-    with stage.step("notice it: every instance probed again"):
+    with stage.step("notice it: probe every instance again"):
         supervisor.wait_until(
             lambda: all_probed_since(broken_at, set(servers)),
             "a fresh probe",
@@ -110,7 +110,7 @@ def rebuild_once(stage: Stage, fleet_file: Path, report: Report) -> None:
     show_steps(stage, report.rebuild)
     if report.rebuild.get("status") != "succeeded":
         raise Failed(f"the rebuild is {report.rebuild.get('status')}: {why(report.rebuild)}")
-    with stage.step("look at it by SQL: it serves, replicates from the primary, has caught up"):
+    with stage.step("check by SQL: the replica serves, replicates from the primary and has caught up"):
         report.checks = examine(stage, servers[REPLICA], primary)
 
 
@@ -123,7 +123,7 @@ def answers(server: Server) -> bool:
 
 
 def all_probed_since(moment: datetime, names: set[str]) -> bool:
-    """Read the demonstration's own database: `pages` are fed from there too."""
+    """Read the demonstration's database, as the pages do."""
     statement = (
         "SELECT instance.name, state.observed_at FROM dbops_instancestate state"
         " JOIN dbops_instance instance ON instance.id = state.instance_id WHERE state.observed_at > ?"
@@ -137,7 +137,7 @@ def all_probed_since(moment: datetime, names: set[str]) -> bool:
 
 
 def follow_rebuild(stage: Stage) -> dict[str, Any]:
-    """Run `manage.py rebuild` to its end and return its last object. A plan that changed meanwhile is asked for again."""
+    """Run `manage.py rebuild` and return its last object. Retry if the plan changed."""
     began, told = time.monotonic(), ""
     while True:
         status, output = stage.manage(
@@ -158,7 +158,7 @@ def follow_rebuild(stage: Stage) -> dict[str, Any]:
 
 
 def last_object(output: str) -> dict[str, Any]:
-    """Return the command's result. Raises ``Failed`` when it ended without one."""
+    """Return the command's result. Raises ``Failed`` if there is none."""
     try:
         result: dict[str, Any] = json.loads(output.splitlines()[-1])
     except (IndexError, ValueError):
@@ -178,10 +178,10 @@ def show_event(stage: Stage, line: str, began: float) -> None:
 
 
 def why(result: dict[str, Any]) -> str:
-    """Return a result's reason in words: the error's own, else the outcome."""
+    """Return a result's reason: the error's text, else the outcome."""
     error = result.get("error") or {}
     told = " ".join(str(error[part]) for part in ("doing", "found", "left", "next") if error.get(part))
-    return told or str(result.get("outcome") or "no reason was given")
+    return told or str(result.get("outcome") or "unknown reason")
 
 
 def show_steps(stage: Stage, rebuild: dict[str, Any]) -> None:
@@ -195,14 +195,14 @@ def show_steps(stage: Stage, rebuild: dict[str, Any]) -> None:
 
 
 def examine(stage: Stage, replica: Server, primary: Server) -> dict[str, Any]:
-    """Return what was seen; raise ``Failed`` for the first thing that is not as it must be."""
+    """Return the observations. Raises ``Failed`` for the first unexpected one."""
     mark = secrets.token_hex(8)
     primary.rows("CREATE DATABASE IF NOT EXISTS dbops_demo")
     primary.rows("CREATE TABLE IF NOT EXISTS dbops_demo.mark (mark CHAR(16) PRIMARY KEY) ENGINE=InnoDB")
     primary.rows("INSERT INTO dbops_demo.mark VALUES (%s)", (mark,))
     began = time.monotonic()
     supervisor.wait_until(
-        lambda: has_mark(replica, mark), "a row that was just written on the primary", MARK_SECONDS, (), stage.stop
+        lambda: has_mark(replica, mark), "a row just written on the primary", MARK_SECONDS, (), stage.stop
     )
     arrived = time.monotonic() - began
     seen = replication(replica)
@@ -226,7 +226,7 @@ def has_mark(replica: Server, mark: str) -> bool:
 
 
 def replication(server: Server) -> dict[str, Any]:
-    """Return the replication status under names that hold for MySQL and MariaDB."""
+    """Return the replication status under the same names for MySQL and MariaDB."""
     rows = server.rows("SHOW REPLICA STATUS")
     if not rows:
         raise Failed(f"{server.name} does not replicate at all")
@@ -244,7 +244,7 @@ def replication(server: Server) -> dict[str, Any]:
 
 
 def tables_of(server: Server) -> set[tuple[str, str]]:
-    """Return the names of the tables that the load and this demonstration wrote."""
+    """Return the names of the tables written by the load and this demonstration."""
     rows = server.rows(
         "SELECT table_schema AS s, table_name AS t FROM information_schema.tables WHERE table_schema NOT IN"
         " ('mysql', 'sys', 'information_schema', 'performance_schema')"

@@ -1,4 +1,4 @@
-"""The options of script/demo. Standard library only: `--help` answers before anything is installed."""
+"""The options of script/demo. Standard library only: `--help` works before anything is installed."""
 
 import argparse
 import sys
@@ -7,14 +7,16 @@ import sys
 def parse(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="script/demo",
-        description="Starts a lab of real database servers and the dashboard over it. Ctrl-C ends all that it started.",
+        description="Start a lab of real database servers and dbops. Ctrl-C stops everything.",
     )
-    parser.add_argument("--once", action="store_true", help="no browser: break a replica, rebuild it, check it, end")
-    parser.add_argument("--size", metavar="SIZE", help="data on each host, for example 1G (default 256M)")
-    parser.add_argument("--fresh", action="store_true", help="remove an earlier demonstration's lab and database first")
-    parser.add_argument("--keep", action="store_true", help="leave the lab's servers running at the end")
-    parser.add_argument("--json", action="store_true", help="with --once: print one JSON object as the last line")
-    parser.add_argument("--port", type=int, help="the web address's port (default: the first free from 8000 on)")
+    parser.add_argument("--once", action="store_true", help="no browser: break, rebuild and check a replica, then exit")
+    parser.add_argument("--size", metavar="SIZE", help="data on each host, e.g. 1G (default 256M)")
+    parser.add_argument(
+        "--fresh", action="store_true", help="first remove the lab and database of an earlier demonstration"
+    )
+    parser.add_argument("--keep", action="store_true", help="keep the lab's servers running at the end")
+    parser.add_argument("--json", action="store_true", help="with --once: print a JSON object as the last line")
+    parser.add_argument("--port", type=int, help="port of the web address (default: the first free one from 8000)")
     return parser.parse_args(arguments)
 
 

@@ -1,16 +1,16 @@
 # shellcheck shell=bash
-# To be sourced. A script that is told to end tells its command, and waits until that has ended: nothing is left of it.
+# To be sourced. Forward the signals that end this script to its command, and wait until the command has ended.
 
-#   relayed COMMAND...     run the command; return its exit status, or end this script when it was told to end
+#   relayed COMMAND...     run the command; return its exit status, or exit if this script received a signal
 relayed() {
-    local status=0 told=
+    local status=0 signaled=
     "$@" &
     relayed_pid=$!
-    trap 'told=yes; kill -TERM "$relayed_pid" 2>/dev/null' TERM INT HUP
+    trap 'signaled=yes; kill -TERM "$relayed_pid" 2>/dev/null' TERM INT HUP
     wait "$relayed_pid" || status=$?
-    # A signal ends the wait, not the command.
-    while [ -n "$told" ] && kill -0 "$relayed_pid" 2>/dev/null; do wait "$relayed_pid" || status=$?; done
+    # A signal interrupts the wait, not the command.
+    while [ -n "$signaled" ] && kill -0 "$relayed_pid" 2>/dev/null; do wait "$relayed_pid" || status=$?; done
     trap - TERM INT HUP
-    [ -z "$told" ] || exit 143
+    [ -z "$signaled" ] || exit 143
     return "$status"
 }

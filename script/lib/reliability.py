@@ -1,8 +1,8 @@
-"""Put the results of the fault matrix and of the soak into ``docs/reference/reliability.md``: its tables are what was really run.
+"""Write the results of the fault matrix and the soak into ``docs/reference/reliability.md``.
 
     .venv/bin/python script/lib/reliability.py
 
-Reads ``var/faults.json`` and ``var/soak.json``; what was not run keeps the text that it has.
+Reads ``var/faults.json`` and ``var/soak.json``; a part without results keeps its text.
 """
 
 import json
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 
 def between(text: str, name: str, content: str) -> str:
-    """Return the page with ``content`` between the two markers of that name."""
+    """Return the page with ``content`` between the markers of this name."""
     begin, end = f"<!-- {name}: begin -->\n", f"<!-- {name}: end -->"
     pattern = re.compile(re.escape(begin) + ".*?" + re.escape(end), re.DOTALL)
     if not pattern.search(text):
@@ -96,7 +96,7 @@ def main() -> None:
         if path.exists():
             text = between(text, name, render(json.loads(path.read_text())))
         else:
-            sys.stderr.write(f"{path} is not there: {name} stays as it is\n")
+            sys.stderr.write(f"{path} is missing: {name} is unchanged\n")
     PAGE.write_text(text)
 
 

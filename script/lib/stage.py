@@ -1,4 +1,4 @@
-"""What a demonstration consists of: the lab, Redis, the dashboard's processes, and the environment that they share."""
+"""Start and stop the parts of a demonstration: lab, Redis and dbops's processes, with a shared environment."""
 
 import json
 import os
@@ -31,12 +31,12 @@ SAMPLE_FOLDER = FOLDER / "sample"
 
 
 def is_marked(mark: Path) -> bool:
-    """Say whether a demonstration since this machine's boot started the lab and could not end it."""
+    """Whether a demonstration since this machine's boot started the lab and did not stop it."""
     return mark.exists() and mark.read_text() == supervisor.boot_id()
 
 
 class Stage:
-    """Starts and ends everything. What stood before it came stays as it was when it goes."""
+    """Start and stop everything; restore the earlier state of the lab at the end."""
 
     def __init__(self, stop: StopFlag, say: Callable[[str], None], web_port: int | None) -> None:
         self.stop, self.say = stop, say
@@ -69,7 +69,7 @@ class Stage:
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """Tell how long a part took."""
+        """Print how long a part took."""
         began = time.monotonic()
         yield
         seconds = time.monotonic() - began
@@ -79,7 +79,7 @@ class Stage:
     def command(
         self, *words: str, input_text: str = "", environment: dict[str, str] | None = None, **options: Any
     ) -> tuple[int, str]:
-        """Run one of the project's own commands; what it says on standard error is shown only when it fails."""
+        """Run one of the project's commands; show its standard error only on failure."""
         environment = environment or self.environment
         COMMANDS_LOG.parent.mkdir(parents=True, exist_ok=True)
         with COMMANDS_LOG.open("wb") as log:
@@ -97,13 +97,13 @@ class Stage:
     # ---- up ----------------------------------------------------------------------------------------------------------
 
     def start_lab(self, size: str | None, *, fresh: bool) -> dict[str, Any]:
-        """Build the lab or start the one that is there; return what ``lab up --json`` tells."""
+        """Build the lab or start the existing one; return the output of ``lab up --json``."""
         before = self.lab_status()
         runs = any(host["sshd_pid"] or host["server_pid"] for host in before.get("hosts", []))
         self.lab_is_ours = not runs or is_marked(LAB_MARK)
         if fresh and before:
             if not self.lab_is_ours:
-                raise Failed("The lab runs already, started by someone else: script/lab destroy, or leave --fresh out.")
+                raise Failed("The lab already runs. Run script/lab destroy, or omit --fresh.")
             self.lab("destroy")
             before = {}
         wanted = size or (None if before else DEFAULT_SIZE)
@@ -114,14 +114,14 @@ class Stage:
         except Failed as error:
             if "was built with" in str(error):
                 raise Failed(
-                    f"{error}\nWith --fresh, script/demo removes that lab and builds the one asked for."
+                    f"{error}\nWith --fresh, script/demo removes that lab and builds the requested one."
                 ) from None
             raise
         up: dict[str, Any] = json.loads(output)
         return up
 
     def lab_status(self) -> dict[str, Any]:
-        """Return the lab as it is, ``{}`` where none was built."""
+        """Return the lab's status, ``{}`` if there is no lab."""
         status, output = self.lab("status", "--json", allowed=(0, 1))
         known: dict[str, Any] = json.loads(output) if status == 0 else {}
         return known
@@ -141,7 +141,7 @@ class Stage:
         supervisor.wait_until(self._redis_answers, "Redis", 20, self.processes, self.stop)
 
     def wait_for_web(self) -> None:
-        """Wait until both addresses answer: what is printed can be opened."""
+        """Wait until both printed addresses answer."""
         for address, what in ((self.address, "the web process"), (self.sample_address, "the sample's web process")):
             answers = partial(self._web_answers, address)
             supervisor.wait_until(answers, f"the first answer of {what}", 60, self.processes, self.stop)
@@ -167,7 +167,7 @@ class Stage:
         self.manage("fleet", "import", fleet_file)
 
     def make_people(self) -> dict[str, str]:
-        """Make the two accounts, with passwords that stay the same from start to start; return them."""
+        """Create the two accounts, with passwords kept between starts; return them."""
         file = FOLDER / "login.txt"
         if not file.exists():
             draft = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -183,10 +183,10 @@ class Stage:
             self.manage(*words, input_text=password + "\n", environment=environment)
 
     def start_sample(self, people: dict[str, str]) -> None:
-        """Fill the sample's own database anew, so that its history ends now, and start a web process that shows it.
+        """Refill the sample's database, so that its history ends now, and start its web process.
 
         Args:
-            people: the real demonstration's accounts: they may log in there, too.
+            people: the demonstration's accounts; they can log in to the sample too.
         """
         for file in SAMPLE_FOLDER.glob("dbops.sqlite3*"):
             file.unlink()
@@ -205,7 +205,7 @@ class Stage:
         self.environment["DBOPS_SAMPLE_URL"] = self.sample_address
 
     def check(self) -> None:
-        """Raise ``Failed`` when a process ended by itself, ``Stopped`` when the user wants to end."""
+        """Raise ``Failed`` if a process exited, ``Stopped`` if the user wants to stop."""
         self.stop.check()
         for process in self.processes:
             process.check()
@@ -213,7 +213,7 @@ class Stage:
     # ---- down --------------------------------------------------------------------------------------------------------
 
     def end(self, *, keep_lab: bool = False) -> None:
-        """End what was started, last first. Goes on past errors: each is told."""
+        """Stop everything in reverse order. Print errors and continue."""
         self.stop.begin_ending()
         for process in reversed(self.processes):
             self._attempt(process.name, partial(process.stop, STOP_SECONDS.get(process.name, 15.0)))
@@ -228,4 +228,4 @@ class Stage:
         try:
             action()
         except (Failed, OSError) as error:
-            print(f"Ending {what}: {error}", file=sys.stderr)
+            print(f"Stopping {what}: {error}", file=sys.stderr)

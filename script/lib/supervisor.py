@@ -1,7 +1,7 @@
-"""Starting, watching and ending the demonstration's processes. Standard library only.
+"""Start, watch and stop the demonstration's processes. Standard library only.
 
-Every process gets a session of its own and a record of its number and start time: what a killed demonstration left behind
-is found by that record, and a number that has since been given to another process is never touched.
+Every process gets its own session and a record of its number and start time. The record identifies processes that a killed
+demonstration left behind, and protects other processes that got the same number later.
 """
 
 import fcntl
@@ -20,7 +20,7 @@ TAIL_LINES = 25
 
 
 class Failed(Exception):
-    """The demonstration cannot go on; the text is for the person at the terminal."""
+    """The demonstration cannot continue; the text is for the person at the terminal."""
 
 
 class Stopped(Exception):
@@ -28,7 +28,7 @@ class Stopped(Exception):
 
 
 class StopFlag:
-    """Remembers that the user wants to stop; long waits ask it. A handler that raised could cut a start in two."""
+    """Record that the user wants to stop; long waits check it. A handler that raises could interrupt a start."""
 
     def __init__(self) -> None:
         self.wanted = self.ending = False
@@ -39,7 +39,7 @@ class StopFlag:
         self.wanted = True
 
     def begin_ending(self) -> None:
-        """From now on nothing is cut short: what ends the processes must run to its end."""
+        """Ignore further signals, so that the cleanup can finish."""
         self.ending = True
 
     def check(self) -> None:
@@ -48,7 +48,7 @@ class StopFlag:
 
 
 def start_time(pid: int) -> str | None:
-    """Return when the process began, in clock ticks after this machine's boot; ``None`` when it is gone or a zombie."""
+    """Return the process's start in clock ticks after boot; ``None`` if it has exited or is a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -61,7 +61,7 @@ def boot_id() -> str:
 
 
 def end_group(pid: int, seconds: float) -> None:
-    """Ask a session's leader to end, wait, and end what is left of its group. The caller knows that it is ours."""
+    """Terminate a session's leader, wait, then kill the rest of its group. The caller knows that it is ours."""
     began = start_time(pid)
     signal_quietly(os.kill, pid, signal.SIGTERM)
     deadline = time.monotonic() + seconds
@@ -109,9 +109,9 @@ class Process:
         self.record.write_text(json.dumps({"pid": self.popen.pid, "began": start_time(self.popen.pid)}))
 
     def check(self) -> None:
-        """Raise ``Failed`` with the log's end when the process has ended by itself."""
+        """Raise ``Failed`` with the end of the log if the process has exited."""
         if self.popen is not None and (status := self.popen.poll()) is not None:
-            raise Failed(f"{self.name} ended by itself with status {status}. The end of {self.log}:\n{tail(self.log)}")
+            raise Failed(f"{self.name} exited with status {status}. The end of {self.log}:\n{tail(self.log)}")
 
     def stop(self, seconds: float) -> None:
         if self.popen is not None:
@@ -122,7 +122,7 @@ class Process:
 
 
 def end_leftovers(folder: Path) -> list[str]:
-    """End what an earlier demonstration recorded in ``folder`` and could not end; return the names."""
+    """Stop processes that an earlier demonstration recorded in ``folder``; return their names."""
     ended = []
     for record in sorted((folder / "pid").glob("*.json")):
         try:
@@ -155,10 +155,13 @@ def run(
     log: IO[bytes] | None = None,
     allowed: Sequence[int] = (0,),
 ) -> tuple[int, str]:
-    """Run a short command to its end and return its status and standard output; standard error goes to ``log``.
+    """Run a short command; return its status and standard output. Standard error goes to ``log``.
 
-    The command has its own session, so that Ctrl-C reaches it through here alone and only once.
-    Raises ``Stopped``, after ending the command, and ``Failed`` for a status that is not ``allowed``.
+    The command has its own session, so that Ctrl-C reaches it only through this function, and only once.
+
+    Raises:
+        Stopped: The user wants to stop; the command has ended.
+        Failed: The status is not ``allowed``.
     """
     process = subprocess.Popen(
         command,
@@ -180,7 +183,7 @@ def run(
             stop.check()
             time.sleep(POLL_SECONDS)
     except BaseException:
-        process.send_signal(signal.SIGINT)  # the lab's commands tidy up on it
+        process.send_signal(signal.SIGINT)  # the lab's commands clean up on this signal
         try:
             process.wait(30)
         except subprocess.TimeoutExpired:
@@ -194,7 +197,7 @@ def run(
 
 
 class LineReader:
-    """Collects what comes out of a pipe that does not block and hands on each whole line as it comes."""
+    """Read a non-blocking pipe and pass on each complete line."""
 
     def __init__(self, pipe: IO[bytes], on_line: Callable[[str], None] | None) -> None:
         self.pipe, self.on_line = pipe, on_line
@@ -215,7 +218,7 @@ class LineReader:
 
 
 def wait_until(ready: Callable[[], bool], what: str, seconds: float, watch: Sequence[Process], stop: StopFlag) -> None:
-    """Wait for ``ready()``; raise ``Failed`` when time is up or one of the watched processes ends."""
+    """Wait for ``ready()``; raise ``Failed`` on timeout or if a watched process exits."""
     deadline = time.monotonic() + seconds
     while not ready():
         stop.check()
@@ -223,7 +226,7 @@ def wait_until(ready: Callable[[], bool], what: str, seconds: float, watch: Sequ
             process.check()
         if time.monotonic() > deadline:
             logs = "\n".join(f"The end of {process.log}:\n{tail(process.log)}" for process in watch[-1:])
-            raise Failed(f"{what} did not come within {seconds:g} seconds. {logs}")
+            raise Failed(f"{what}: timeout after {seconds:g} seconds. {logs}")
         time.sleep(POLL_SECONDS)
 
 
@@ -238,7 +241,7 @@ def is_free(port: int, address: str = "127.0.0.1") -> bool:
 
 
 def free_port(first: int) -> int:
-    """Return the first free port from ``first`` on."""
+    """Return the first free port at or after ``first``."""
     for port in range(first, first + 200):
         if is_free(port):
             return port
@@ -246,7 +249,7 @@ def free_port(first: int) -> int:
 
 
 def lock(path: Path) -> IO[str] | None:
-    """Take the lock file, or return ``None`` when another demonstration holds it. It lasts as long as the file is open."""
+    """Lock the file, or return ``None`` if another demonstration holds it. The lock lasts while the file is open."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = path.open("a+")
     try:

@@ -1,17 +1,17 @@
 #!/bin/bash
-# Unpack a database server's programs from the packages of another Debian suite into a directory, beside whatever this machine has:
-# nothing is installed, root is not needed, and the machine's own libraries stay as they are. Only the tests of that server use them.
+# Unpack a database server's programs from the packages of another Debian suite into a directory. Installs nothing, needs
+# no root, and does not touch the machine's libraries. Only the tests of that server use the programs.
 #
 #   unpack-server.sh mysql | mariadb-11.8 PREFIX PATCHELF     prints the version; PATCHELF is the program of that name
 #
-# The packages come from the mirror that this machine's own apt uses. Each program is told its own loader and libraries (RPATH, as
-# RUNPATH does not hold for what a library needs in turn), so that its process is still called by its own name.
+# The packages come from the mirror of this machine's apt. Each program gets its own loader and library path (RPATH, because
+# RUNPATH does not apply to dependencies of libraries), so that its process keeps its own name.
 set -eu
 umask 022
 server=$1 prefix=$2 patchelf=$3
 
 give_up() {
-    echo "The programs of $server cannot be had: $*" >&2
+    echo "The programs of $server are not available: $*" >&2
     exit 1
 }
 
@@ -20,7 +20,7 @@ mysql)
     suite=sid mainprogram=usr/sbin/mysqld
     wanted="mysql-server-core mysql-client-core"
     whole="mysql-*"
-    # what nothing that stays here is linked to
+    # libraries that no kept program links to
     unneeded='perl|libperl|curl|libcurl|ldap|libldap|libfido2|mecab|libmecab'
     programs="usr/sbin/mysqld usr/bin/mysql usr/bin/mysqldump usr/bin/mysqladmin usr/bin/my_print_defaults"
     scripts=""
@@ -53,7 +53,7 @@ work=$(mktemp -d "$prefix.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' HUP INT TERM
 mkdir -p "$work/lists/partial" "$work/cache/archives/partial" "$work/debs" "$work/etc/empty"
-chmod 0755 "$work" # apt-get reads as a user of its own
+chmod 0755 "$work" # apt-get reads as another user
 echo "deb [signed-by=$keyring] $mirror $suite main" >"$work/etc/sources.list"
 cat >"$work/apt.conf" <<END
 Dir::Etc::sourcelist "$work/etc/sources.list";
@@ -105,7 +105,7 @@ for name in $programs; do
     "$patchelf" --set-interpreter "$prefix/${loader#./}" --force-rpath \
         --set-rpath "$prefix/$libraries:$prefix/lib/x86_64-linux-gnu:$prefix/usr/lib/mysql/private" "$root/$name"
 done
-# the programs know where they will lie; they are tried there, and kept only if they run
+# the programs contain their final path; try them there and keep them only if they run
 rm -rf "$prefix"
 mv "$root" "$prefix"
 "$prefix/$mainprogram" --no-defaults --version >"$work/version" 2>"$work/log" || {

@@ -29,9 +29,9 @@ class Played:
     def jobs_of(self, run: BackupRun, uid: str, stack: Any) -> FakeJobs:
         jobs = FakeJobs(self.host, token=run.host_token, run_id=uid)
         if not getattr(self, "set", False):
-            jobs.expect("# Give a whole backup", "published\n")
-            jobs.expect("# Remove files of backups", self.remove)
-            jobs.expect("# Remove what a run that failed", self.withdraw)
+            jobs.expect("# Rename a complete backup", "published\n")
+            jobs.expect("# Remove backup files", self.remove)
+            jobs.expect("# Remove the file that a failed run", self.withdraw)
             self.set = True
         return jobs
 

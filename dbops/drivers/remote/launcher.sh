@@ -1,16 +1,16 @@
 #!/bin/sh
-# Detached, journaled jobs on a host. Sent with each call as `sh -c`; one call, one answer on standard output.
+# Run detached, journaled jobs on a host. Sent with each call as `sh -c`; prints one answer on standard output.
 #
 #   launcher.sh VERB WORK_DIR INSTANCE RUN TOKEN [...]
 #     start  NAME LOCK ARGUMENT...        standard input: lines "FILE BASE64", then "end"
-#     follow NAME CENTISECONDS LINES      wait for the end, then tell the state
-#     stop   NAME CENTISECONDS LINES      SIGINT, after the patience SIGKILL
+#     follow NAME CENTISECONDS LINES      wait for the end, then print the state
+#     stop   NAME CENTISECONDS LINES      SIGINT, then SIGKILL after the patience
 #     read   NAME LOG OFFSET LIMIT
 #     act    SCRIPT ARGUMENT...           standard input goes to the script
 #
-# Descriptors: 7 the job's own life (jobs/NAME/alive), 8 the guard of one instance's fence, 9 the instance's lock.LOCK.
-# A job and its children inherit 7 and 9 and so hold them for as long as any of them lives. A program that is meant to
-# outlive its job must be started with `7>&- 9>&-`.
+# Descriptors: 7 the job's life (jobs/NAME/alive), 8 the lock of one instance's fence, 9 the instance's lock.LOCK.
+# A job and its children inherit 7 and 9 and hold them while any of them is alive. Start a program that must survive its
+# job with `7>&- 9>&-`.
 set -u
 umask 077
 PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin
@@ -27,16 +27,16 @@ give_up() { # code, text
     exit 0
 }
 
-now() { # sets $ticks: hundredths of a second, on a clock that nobody sets
+now() { # sets $ticks: hundredths of a second on the monotonic clock
     read -r ticks _ </proc/uptime
     ticks=${ticks%.*}${ticks#*.}
 }
 
-is_plain() { # names that we print unquoted
+is_plain() { # names that are printed unquoted
     case $1 in '' | *[!A-Za-z0-9._-]*) return 1 ;; esac
 }
 
-enter() { # take the guard, then refuse a driver older than the newest that was here
+enter() { # take the fence's lock, then refuse a driver older than the newest one seen
     mkdir -p "$instance" "$run/jobs" || give_up host.start_failed "cannot create $work"
     exec 8>"$instance/guard"
     flock -w 10 8 || give_up host.guarded "another command of this instance is under way"
@@ -45,14 +45,14 @@ enter() { # take the guard, then refuse a driver older than the newest that was 
         read -r stored <"$instance/fence"
         case $stored in '' | *[!0-9]*) give_up host.fence_damaged "$instance/fence" ;; esac
     fi
-    # the same token again is the same driver, which may have been cut off between storing it and starting
+    # the same token is the same driver, whose connection may have been cut between storing the token and starting
     [ "$token" -ge "$stored" ] || give_up host.fenced "$stored"
     [ "$token" -eq "$stored" ] && return
     store_token || give_up host.start_failed "cannot write $instance/fence"
 }
 
-# Without any room on the disk nothing new can be written, and a clean-up must act all the same: the token goes over the old
-# one, in the room that it has. Tokens only grow, so nothing of the old one is left behind it; what was written is read back.
+# On a full disk a new file cannot be written, but a clean-up must still work: overwrite the old token in place. Tokens only
+# grow, so no part of the old one remains; read the result back.
 store_token() {
     { printf '%s\n' "$token" >"$instance/fence.new"; } 2>/dev/null && mv -f "$instance/fence.new" "$instance/fence" && return
     rm -f "$instance/fence.new"
@@ -61,17 +61,17 @@ store_token() {
     [ "$stored" = "$token" ]
 }
 
-read_process() { # sets $session and $start (in ticks since boot) of process $1; false when it is gone
+read_process() { # sets $session and $start (in ticks since boot) of process $1; false if it has exited
     line=
     { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
     # shellcheck disable=SC2086  # the words after the name, which may hold spaces and brackets itself
     set -- ${line##*) }
     [ $# -ge 20 ] || return 1
-    [ "$1" != Z ] || return 1 # dead, and nobody has asked for its status yet
+    [ "$1" != Z ] || return 1 # a zombie
     session=$4 start=${20}
 }
 
-load_job() { # sets what the journal says of the process that was started; false when none was
+load_job() { # sets the journal's values of the started process; false if none was started
     [ -e "$job/pid" ] || return 1
     read -r pid pid_start pid_boot started_at <"$job/pid"
 }
@@ -81,7 +81,7 @@ leader_lives() {
     [ "$boot" = "$pid_boot" ] && read_process "$pid" && [ "$start" = "$pid_start" ]
 }
 
-is_let_go() { # nobody of the job lives; a shared lock, so that two askers do not see each other
+is_let_go() { # whether no process of the job is alive; a shared lock, so that two callers do not see each other
     flock -s -n "$job/alive" true
 }
 
@@ -98,14 +98,14 @@ find_status() {
         status=running
     elif ! is_let_go; then
         status=running
-    elif [ -e "$job/rc" ]; then # again: it may have been written between the first look and the lock
+    elif [ -e "$job/rc" ]; then # again: it can appear between the first check and the lock
         status=ended
     else
         status=vanished
     fi
 }
 
-count() { # bytes of the job's processes; the last seen are kept for when they are gone
+count() { # bytes of the job's processes; keep the last values for exited processes
     for file in "$job"/pid.*; do
         counted=
         { read -r counted <"$file"; } 2>/dev/null || continue
@@ -118,7 +118,7 @@ count() { # bytes of the job's processes; the last seen are kept for when they a
                 case $label in
                 rchar:) got=$value ;;
                 wchar:) put=$value ;;
-                read_bytes: | write_bytes:) disk="$disk $value" ;; # at the disk; the kernel tells them in this order
+                read_bytes: | write_bytes:) disk="$disk $value" ;; # at the disk, in the kernel's order
                 esac
             done <"/proc/$counted/io"
         } 2>/dev/null
@@ -142,7 +142,7 @@ report() { # lines of each log
         [ -f "$file" ] || continue
         is_plain "$name" || continue
         if [ "$kind" = log ]; then
-            [ -s "$file" ] || continue # an empty log costs its host no process
+            [ -s "$file" ] || continue # start no process for an empty log
             printf 'tail %s ' "$name"
             tail -n "$1" "$file" | tail -c 16384 | base64 -w 0
             echo
@@ -161,7 +161,7 @@ report_absent() {
     report 0
 }
 
-receive() { # files of a job; false when the request was cut short
+receive() { # files of a job; false if the request was truncated
     while read -r name data; do
         [ "$name" = end ] && return 0
         case $name in script | wrapper) ;; *) printf '%s\n' "$name" >>"$job/secrets" ;; esac
@@ -171,9 +171,9 @@ receive() { # files of a job; false when the request was cut short
 }
 
 launch() {
-    # Job control gives the job its own process group, so that setsid forks, and leaves SIGINT alone: a plain `&` would
-    # have the whole job ignore it for good, and SIGINT is the only signal that ends mariadb-backup in an orderly way.
-    # `&` belongs to setsid alone: a list in the background is one more shell, which would keep our output and guard open.
+    # Job control gives the job its own process group, so that setsid forks, and does not ignore SIGINT: a plain `&` would
+    # make the whole job ignore it, and SIGINT is the only signal that ends mariadb-backup cleanly.
+    # `&` applies only to setsid: a background list is another shell, which would keep our output and lock open.
     # shellcheck disable=SC2016  # for the inner shell
     bash -c 'set -m; cd "$0" || exit; setsid "$@" </dev/null >log.out 2>&1 8>&- &' "$job" \
         env -i PATH="$PATH" HOME="${HOME:-/}" LC_ALL=C DBOPS_JOB_DIR="$job" DBOPS_RUN_DIR="$run" bash ./wrapper "$@"
@@ -197,7 +197,7 @@ start_job() { # name, lock, arguments
         flock -w 2 9 || load_job || give_up host.busy "the lock $lock_name is held by another job"
     fi
     if ! load_job; then
-        # nothing of this name was started, and what a launcher that was cut off left behind is not alive
+        # no job of this name was started; the remains of an interrupted launcher are not alive
         [ ! -e "$job/alive" ] || flock -n "$job/alive" true || give_up host.busy "the job is just starting"
         rm -rf "$job"
         mkdir "$job" || give_up host.start_failed "cannot create $job"
@@ -205,7 +205,7 @@ start_job() { # name, lock, arguments
         flock -n 7
         if ! receive; then
             rm -rf "$job"
-            give_up host.start_failed "the request was cut short, or the disk is full"
+            give_up host.start_failed "the request was truncated, or the disk is full"
         fi
         launch "$@"
         load_job
@@ -221,15 +221,15 @@ follow_job() { # name, hundredths of a second, lines
     now
     deadline=$((ticks + $2))
     while find_status && count && [ "$status" = running ] && now && [ "$ticks" -lt "$deadline" ]; do
-        # As long as a sleep, but over at once when the job lets go: a rebuild has six jobs, and each wait would end half a
-        # sleep too late. Status 1 is the end of the wait; what else ends it must not make this loop spin.
+        # Like a sleep, but ends immediately when the job ends: with a sleep, each of a rebuild's six jobs would end half a sleep
+        # late. Status 1 is the end of the wait; other statuses must not make this loop spin.
         flock -s -w 0.1 "$job/alive" true 2>/dev/null
         [ $? -le 1 ] || sleep 0.1
     done
     report "$3"
 }
 
-signal_session() { # signal, "spare" to leave out the wrapper; false when nobody was left
+signal_session() { # signal, "spare" to exclude the wrapper; false if no process was left
     found=1
     for file in /proc/[0-9]*/stat; do
         one=${file#/proc/} && one=${one%/stat}
@@ -242,9 +242,9 @@ signal_session() { # signal, "spare" to leave out the wrapper; false when nobody
     return "$found"
 }
 
-end_session() { # patience; only processes of the session that we started, and only while it holds its lock
+end_session() { # patience; only processes of the session that we started, and only while the job holds its lock
     leader_lives || { ! is_let_go && ! read_process "$pid"; } || return 0
-    asked=no # a job that was started a moment ago may not have forked yet
+    asked=no # a new job may not have forked yet
     now
     deadline=$((ticks + $1))
     until is_let_go; do
@@ -253,7 +253,7 @@ end_session() { # patience; only processes of the session that we started, and o
         [ "$ticks" -ge "$deadline" ] && break
         sleep 0.05
     done
-    # the wrapper last, so that it can still write the exit status and remove the secrets
+    # the wrapper last, so that it can write the exit status and remove the secrets
     passes=0
     while ! is_let_go && [ "$passes" -lt 40 ]; do
         signal_session KILL spare || [ "$passes" -lt 20 ] || signal_session KILL all
@@ -281,7 +281,7 @@ read_log() { # name, log, offset, limit
     say dbops:end
 }
 
-act() { # script, arguments; the guard is held until it ends, so that no newer driver begins in between
+act() { # script, arguments; hold the lock until the end, so that no newer driver starts in between
     enter
     cd "$run" || give_up host.start_failed "cannot enter $run"
     script=$1

@@ -1,10 +1,11 @@
 #!/bin/sh
-# What a host shows of itself and of one data directory: records "KEY<TAB>VALUE<NUL>" on standard output, nothing is changed.
+# Print facts of a host and one data directory as records "KEY<TAB>VALUE<NUL>". Changes nothing.
 #
 #   probe.sh DATADIR DEFAULTS_FILE MEASURE SOCKET KNOWN [STATEMENT...]
 #
-# KNOWN: lines "PATH IDENTITY" of programs whose versions are known: they are not started to say them again. MEASURE 1 adds sizes, which read the whole directory tree, and the lines of crontabs and timers that run a backup. Standard input: an option file for the backup account, which
-# then runs each STATEMENT over the local socket, to see whether it may.
+# KNOWN: lines "PATH IDENTITY" of programs with known versions, which are not started again. MEASURE 1 adds sizes, which read the
+# whole directory tree, and crontab lines and timers that run a backup. Standard input: an option file for the backup account,
+# which then runs each STATEMENT over the local socket, to test its rights.
 set -u
 umask 077
 PATH=${PATH:-/usr/bin:/bin}:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/libexec:/usr/local/mysql/bin
@@ -16,7 +17,7 @@ shift 5
 
 put() { printf '%s\t%s\000' "$1" "$2"; }
 
-ssh_connection() { # sudo takes it out of the environment; some ancestor still has it
+ssh_connection() { # sudo removes it from the environment; an ancestor still has it
     process=$$
     while [ "$process" -gt 1 ]; do
         found=$(tr '\0' '\n' 2>/dev/null <"/proc/$process/environ" | sed -n 's/^SSH_CONNECTION=//p')
@@ -40,7 +41,7 @@ host_facts() {
     put has_systemd "$([ -d /run/systemd/system ] && echo 1)"
 }
 
-tool_facts() { # each program's path, the file that it is where its version is asked for, and what it says of its version
+tool_facts() { # each program's path, its file identity if the version is needed, and its version output
     set --
     for name in mariadb-backup mariabackup xtrabackup xbstream mbstream mariadbd mysqld mariadb mysql \
         ssh ssh-keygen flock setsid setpriv bash systemctl zstd \
@@ -66,7 +67,7 @@ $said"
     done
 }
 
-identity_in() { # of "path", in these lines; no program is started to look for it
+identity_in() { # of "path" in these lines, without starting a program
     rest=${1#*"
 $path "}
     [ "$rest" = "$1" ] || printf '%s' "${rest%%"
@@ -87,16 +88,16 @@ config_facts() {
         set -- "--defaults-file=$defaults_file"
         [ -r "$defaults_file" ] || return 0
     fi
-    # --mysqld: the groups that the server itself reads; MySQL's program does not know it
+    # --mysqld: the groups that the server reads; MySQL's program does not support it
     options=$(my_print_defaults "$@" --mysqld 2>/dev/null) ||
         options=$(my_print_defaults "$@" mysqld server mariadb mariadbd 2>/dev/null) || return 0
     put config "$options"
     [ -n "$socket" ] || socket=$(printf '%s\n' "$options" | sed -n 's/^--socket=//p' | tail -n 1)
 }
 
-sizes() { # what a backup sends, and everything; nothing is said when it takes too long
+sizes() { # bytes of a backup, and total bytes; nothing if it takes too long
     {
-        # what was moved aside on a mount point is neither sent nor removed
+        # directories moved aside on a mount point are neither sent nor removed
         timeout 10 find "$real" \( -name '.dbops-old-*' -o -name '.dbops-failed-*' \) -prune -o \
             -type f -printf 'all %s\n' \( -name '*.ibd' -o -name 'ibdata*' -o -name 'undo*' \
             -o -name '*.ibu' -o -name '*.MYD' -o -name '*.MYI' -o -name '*.MAD' -o -name '*.MAI' -o -name 'aria_log*' \
@@ -107,11 +108,11 @@ sizes() { # what a backup sends, and everything; nothing is said when it takes t
     } | awk '{ sum[$1] += $2 } END { if ("complete" in sum) printf "%.0f %.0f", sum["data"], sum["all"] }'
 }
 
-is_virtual() { # x86 and Xen say so; of the others their disks' names do
+is_virtual() { # x86 and Xen report it; for others, check the names of the disks
     grep -q '^flags.* hypervisor' /proc/cpuinfo || [ -e /sys/hypervisor/type ] || [ -e /sys/class/block/vda ]
 }
 
-storage() { # kind of the file system, size of its blocks, its device, the largest write that this does whole, and if it turns
+storage() { # file system type, block size, device, its largest atomic write, and whether it is rotational
     # shellcheck disable=SC2046  # two words
     set -- $(df --output=source,fstype -- "$nearest" 2>/dev/null | tail -n 1)
     device=$(readlink -f -- "${1:-/}")
@@ -121,7 +122,7 @@ storage() { # kind of the file system, size of its blocks, its device, the large
     limit=- turns=-
     { read -r limit <"$block/queue/atomic_write_unit_max_bytes"; } 2>/dev/null
     { read -r turns <"$block/queue/rotational"; } 2>/dev/null
-    # the disk of a virtual machine turns by the hypervisor's word alone
+    # for a virtual machine's disk, only the hypervisor's claim is known
     [ "$turns" != 1 ] || ! is_virtual || turns=-
     printf '%s %s %s %s %s' "${2:--}" "$(stat -f -c %S -- "$nearest" 2>/dev/null || echo 0)" "${device:--}" "$limit" "$turns"
 }
@@ -147,7 +148,7 @@ datadir_facts() {
     [ -d "$real" ] || return 0
     put datadir.identity "$(stat -c %d:%i -- "$real")"
     put datadir.owner "$(stat -c %U:%G -- "$real")"
-    for file in ibdata1 mysql; do # made once, with the data: whoever replaces the data makes another
+    for file in ibdata1 mysql; do # created once with the data; new data has a new file
         born=$(stat -c '%i %W' -- "$real/$file" 2>/dev/null) || continue
         put datadir.files "$file $born"
         break
@@ -182,7 +183,7 @@ account_facts() { # statements
     done
 }
 
-identify() { # sets state, parent and ticks (of its start, since boot) of process $1; false when it is gone
+identify() { # sets state, parent and ticks (start since boot) of process $1; false if it has exited
     line=
     { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
     # shellcheck disable=SC2086  # the words after the name, which may hold spaces and brackets itself
@@ -201,14 +202,14 @@ ancestors() { # of process $1
     done
 }
 
-endpoints() { # of the sockets whose numbers are given
+endpoints() { # of the sockets with the given numbers
     cat "$process/net/tcp" "$process/net/tcp6" 2>/dev/null |
         awk -v mine=" $1 " 'index(mine, " " $10 " ") && $3 !~ /:0000$/ { print "tcp " $3 }'
-    # the file is the server's end: the line that names it names our number as its peer
+    # the file is the server's end: its line names our number as the peer
     ss -xnH 2>/dev/null | awk -v mine=" $1 " 'substr($5, 1, 1) == "/" && index(mine, " " $8 " ") { print "unix " $5 }'
 }
 
-backup_process() { # of one that may run a backup: where it comes from and what it has open
+backup_process() { # of a possible backup process: its ancestors and open files
     pid=${process#/proc/}
     tool=$name
     identify "$pid" || return 0
@@ -246,7 +247,7 @@ named_tool() { # the first backup tool in the text on standard input
     grep -v '^[[:space:]]*#' | grep -owE "$backup_tools" | head -n 1
 }
 
-crontab_lines() { # those that run a backup tool, or a script that names one: "TOOL<TAB>LINE"; and what sets the time zone
+crontab_lines() { # lines that run a backup tool or a script that names one: "TOOL<TAB>LINE"; and time zone settings
     set -f
     while read -r line || [ -n "$line" ]; do
         case $line in

@@ -1,4 +1,4 @@
-"""What a probe sees of backups that others run: processes on the host, connections in the server, lines of crontabs."""
+"""Facts of external backups: processes on the host, connections of the server, crontab lines."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -12,7 +12,7 @@ TEXT_CHARACTERS = 300
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One probe in short.
+    """Summary of a probe.
 
     ``problem`` is why server or host did not answer, ``stopped`` why it does not replicate; both empty where all is well.
     ``lag_seconds`` is the greatest of all channels, ``None`` where one of them is not known or there is none.
@@ -25,7 +25,7 @@ class Summary:
 
 
 def summarize(facts: InstanceFacts) -> Summary:
-    """Return what one probe found, in short."""
+    """Return the summary of a probe."""
     server = facts.server
     if server is None:
         problem = facts.server_problem.text if facts.server_problem else "the server does not respond"

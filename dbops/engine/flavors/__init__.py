@@ -1,4 +1,4 @@
-"""What differs between the families of servers. ``flavor_for`` is the way in."""
+"""Differences between server families. Start with ``flavor_for``."""
 
 from dbops.engine.errors import Refused
 from dbops.engine.flavors.base import Flavor, Version

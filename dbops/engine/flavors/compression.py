@@ -1,4 +1,4 @@
-"""Whether XtraBackup compresses its stream itself and xbstream expands it on the way, by the versions of both ends. Pure.
+"""Decide by version whether XtraBackup compresses the stream and xbstream decompresses it.
 
 Read in release notes, manual and source (percona/percona-xtrabackup), not tried with every release. Seen with 8.0.35 and 8.4.0: each file
 of the stream but ``xtrabackup_checkpoints`` is compressed, and what ``xbstream -x --decompress`` leaves is plain. By its source the copies

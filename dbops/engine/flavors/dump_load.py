@@ -1,4 +1,4 @@
-"""What differs between MySQL and MariaDB where a dump is loaded into a new, empty data directory."""
+"""Differences between MySQL and MariaDB when loading a dump into a new data directory."""
 
 from dbops.engine.flavors import Flavor
 

@@ -1,4 +1,4 @@
-"""Whether replication on the source must stand still while it is copied."""
+"""Decide whether replication on the source must be paused during the copy."""
 
 from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.flavors.versions import parse_version

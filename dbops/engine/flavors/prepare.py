@@ -1,4 +1,4 @@
-"""How each backup tool prepares: what it does with memory and with threads, by tool and version.
+"""Memory and thread use of each backup tool's prepare, by tool and version.
 
 What was measured stands in ``docs/explanation/prepare.md``, with the reasons; what was not says where it was read.
 """

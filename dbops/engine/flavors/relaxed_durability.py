@@ -1,4 +1,4 @@
-"""Which settings of a server may be relaxed while it rolls a copy forward, by flavor and version.
+"""List settings that can be relaxed while a copy catches up, by flavor and version.
 
 All of them are set with ``SET GLOBAL``, never persisted and never written into an option file: they end with the server process.
 What needs a start option is left out: ``innodb_doublewrite`` of MySQL before 8.0.30 and of MariaDB before 11.0.6 (error 1238),

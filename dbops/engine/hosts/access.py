@@ -1,4 +1,4 @@
-"""A way from one host to another for one run that is no rebuild: a key of this run alone, one forced command, and their end.
+"""Temporary SSH access between two hosts for one run: a key, a forced command, and their removal.
 
 The same scripts and words as a rebuild's way (``steps.opening``). The key expires by itself, whoever lives; whoever opened a way closes it.
 """

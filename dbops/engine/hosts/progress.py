@@ -1,4 +1,4 @@
-"""Rates and times left, from what was counted. Where nothing is known, nothing is said."""
+"""Calculate rates and remaining times from samples; ``None`` if unknown."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""When silence is a stall: each phase of a rebuild has its own patience, and what moves at all is alive.
+"""Detect stalled jobs by phase: a job without any progress for too long has stalled.
 
 A fixed limit for a whole job kills healthy long ones; none at all lets a dead one look alive for ever. So only the time in
 which nothing moved counts: no byte, no line of a log.

@@ -1,4 +1,4 @@
-"""A test of the stream: zeros from the source's host to the target's, on the way that a rebuild's data would take.
+"""Run a stream test: send zeros from the source's host to the target's host like a rebuild.
 
 The same key, forced command, guard and cipher list as a rebuild's; only what is sent differs, and the receiver throws it away. No data
 directory, server or hold is touched. The guard needs nobody alive: a worker that dies leaves no key behind.

@@ -1,1 +1,1 @@
-"""Who replicates from whom: what a discovery found, what it proposes, how it differs from what is stored, how it is drawn."""
+"""Topology: discovery results, proposals, differences from the inventory, and layout."""

@@ -1,4 +1,4 @@
-"""The topology as it is against the inventory: each possible difference is there, is not there, or cannot be judged now.
+"""Compare the topology with the inventory: each possible difference exists, does not exist, or is unknown.
 
 Only fresh facts judge. What rests on a server that was not read, or that our own rebuild is working on, is ``None``: it neither
 makes a difference nor ends one.

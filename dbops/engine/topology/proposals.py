@@ -1,4 +1,4 @@
-"""From what a discovery found to clusters, hosts and roles that a person may accept. It proposes; it decides nothing."""
+"""Propose clusters, hosts and roles from a discovery, for a person to accept."""
 
 import re
 from collections import defaultdict

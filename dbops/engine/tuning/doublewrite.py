@@ -1,4 +1,4 @@
-"""Whether an instance could do without InnoDB's doublewrite for good: looked up on the host, and never a guess.
+"""Decide from facts whether an instance can permanently run without InnoDB's doublewrite.
 
 Three things must hold for each instance of a cluster, for any of them may become the primary: the device does a whole page or nothing, the
 file system passes such a write on as one, and the server asks for it. A device's promise (``atomic_write_unit_max_bytes``)

@@ -1,4 +1,4 @@
-"""How a copy is prepared: how much memory, which options, and why. Pure; what tools do is said by ``flavors.prepare_habits``."""
+"""Choose memory and options of a prepare, with reasons. ``flavors.prepare_habits`` describes the tools."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""How fast a stream may be: not so slow that the source's redo log is overwritten unread, not so fast that the servers suffer. Pure."""
+"""Calculate a stream's minimum rate (before the source's redo log wraps around) and the auto-throttle's limit."""
 
 from dataclasses import dataclass, replace
 from math import ceil

@@ -1,4 +1,4 @@
-"""With how many threads a copy is read and unpacked, by the cores and disks of both ends, and why. Pure.
+"""Choose the threads for copying and unpacking, by cores and disks of both hosts, with reasons.
 
 The kernel's read-ahead is no part of it: mariadb-backup reads table spaces 10 MiB at a time (10.11.19, seen with strace), and XtraBackup as
 much (``--read-buffer-size``, its manual). With the server's ``innodb_flush_method`` at ``O_DIRECT`` that goes past the page cache; with

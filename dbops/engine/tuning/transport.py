@@ -1,4 +1,4 @@
-"""The command lines of a streamed rebuild, built once: the plan shows them and the steps run them."""
+"""Build the command lines of a streamed rebuild, for the plan and the steps."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -13,19 +13,19 @@ from dbops.security.permissions import GROUPS
 
 
 class Command(DbopsCommand):
-    help = "Create, update and list the accounts of people."
+    help = "Create, update and list user accounts."
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        create = verbs.add_parser("create", help="create an account, or give it this password and group")
+        create = verbs.add_parser("create", help="create an account, or set its password and group")
         create.add_argument("name")
         create.add_argument("--group", required=True, choices=GROUPS)
         create.add_argument(
             "--password-stdin",
             action="store_true",
-            help="read the password, one line, from standard input (default: ask for it at the terminal)",
+            help="read the password from one line of standard input (default: prompt for it)",
         )
-        create.add_argument("--superuser", action="store_true", help="allow everything, whatever the group")
+        create.add_argument("--superuser", action="store_true", help="grant all permissions, regardless of the group")
         verbs.add_parser("list", help="list the accounts")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -44,24 +44,24 @@ class Command(DbopsCommand):
         self.stdout.write(f"{user.get_username()}: {', '.join(changed) or 'unchanged'} ({group})")
 
     def _password(self) -> str:
-        """Return the one line on standard input. A password in an argument would show in every list of processes."""
+        """Read the password from standard input; as an argument it would appear in process lists."""
         text = sys.stdin.read().removesuffix("\n").removesuffix("\r")
         if not text:
-            raise CommandError("Standard input has no password. Nothing was changed.")
+            raise CommandError("Standard input contains no password. Nothing changed.")
         if "\n" in text or "\r" in text or "\0" in text:
-            raise CommandError("Standard input has more than one line: give the password alone. Nothing was changed.")
+            raise CommandError("Standard input contains more than one line. Pass only the password. Nothing changed.")
         return text
 
     def _ask(self) -> str:
         if not sys.stdin.isatty():
-            raise CommandError("Standard input is no terminal: add --password-stdin. Nothing was changed.")
+            raise CommandError("Standard input is not a terminal. Add --password-stdin. Nothing changed.")
         password = getpass.getpass("Password: ")
         if getpass.getpass("Password again: ") != password:
-            raise CommandError("The two passwords differ. Nothing was changed.")
+            raise CommandError("The passwords do not match. Nothing changed.")
         return password
 
     def _list(self) -> None:
         for account in list_accounts():
             words = [*account.groups, *(["superuser"] if account.is_superuser else [])]
             words += [] if account.is_active else ["inactive"]
-            self.stdout.write(f"{account.name}\t{', '.join(words) or 'in no group'}")
+            self.stdout.write(f"{account.name}\t{', '.join(words) or 'no group'}")

@@ -22,26 +22,28 @@ NAMES = ("actor", "action", "subject", "instance", "cluster", "outcome", "text")
 
 
 class Command(DbopsCommand):
-    help = "Verify, export and archive the audit log, and print its head."
+    help = "Verify, export or archive the audit log, or print its head."
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
         verify = verbs.add_parser(
             "verify", help="verify the chain and the triggers; exit status 1 if there is a problem"
         )
-        verify.add_argument("--heads", type=Path, help="a file with kept heads, to compare")
-        verbs.add_parser("head", help="print number and hash of the last entry")
-        archive = verbs.add_parser("archive", help="move the oldest entries out of the database, into a verified file")
+        verify.add_argument("--heads", type=Path, help="file with saved heads to compare with the log")
+        verbs.add_parser("head", help="print the number and hash of the last entry")
+        archive = verbs.add_parser("archive", help="move the oldest entries from the database to a verified file")
         archive.add_argument(
-            "--before", type=datetime.fromisoformat, required=True, help="only entries before this time"
+            "--before", type=datetime.fromisoformat, required=True, help="archive entries before this time"
         )
-        archive.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="an existing folder for the file")
-        export = verbs.add_parser("export", help="write entries to standard output, oldest first")
+        archive.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="existing folder for the file")
+        export = verbs.add_parser("export", help="print entries, oldest first")
         export.add_argument("--format", choices=FORMATS, default="jsonl")
         for name in NAMES:
             export.add_argument(f"--{name}", default="")
         export.add_argument("--view", choices=[*VIEWS], default="")
-        export.add_argument("--since", type=datetime.fromisoformat, help="for example 2026-11-01, or with a time")
+        export.add_argument(
+            "--since", type=datetime.fromisoformat, help="entries from this date or time, e.g. 2026-11-01"
+        )
         export.add_argument("--until", type=datetime.fromisoformat, help="entries before this time")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -53,9 +55,9 @@ class Command(DbopsCommand):
         elif options["verb"] == "verify":
             self._verify(actor, options["heads"])
         else:
-            asked = {name: options[name] for name in (*NAMES, "view")}
-            wanted = AuditFilter(**asked, since=_aware(options["since"]), until=_aware(options["until"]))
-            for line in export_log(every(wanted), options["format"], actor=actor, wanted=wanted.as_record()):
+            names = {name: options[name] for name in (*NAMES, "view")}
+            selection = AuditFilter(**names, since=_aware(options["since"]), until=_aware(options["until"]))
+            for line in export_log(every(selection), options["format"], actor=actor, wanted=selection.as_record()):
                 self.stdout.write(line, ending="")
 
     def _archive(self, actor: str, before: datetime, folder: Path) -> None:
@@ -64,17 +66,17 @@ class Command(DbopsCommand):
         except Refused as error:
             raise CommandError(str(error)) from None
         self.stdout.write(f"Entries {segment.first} to {segment.last} are in {folder / segment.file_name}.")
-        self.stdout.write(f"SHA-256 {segment.file_hash}. Keep the file: these entries exist nowhere else.")
+        self.stdout.write(f"SHA-256 {segment.file_hash}. Keep the file: no other copy of these entries exists.")
 
     def _verify(self, actor: str, heads: Path | None) -> None:
         try:
             witnesses = dict(read_heads(heads.read_text().splitlines())) if heads else {}
         except OSError as error:
-            raise CommandError(f"{heads}: {error.strerror}. Nothing was verified.") from None
+            raise CommandError(f"{heads}: {error.strerror}. Verification did not run.") from None
         findings, head, count = verify_log(stored(), actor=actor, witnesses=witnesses)
         for item in findings:
             self.stdout.write(str(item))
-        self.stdout.write(f"{count} entries, head {head}, {len(witnesses)} kept heads compared")
+        self.stdout.write(f"{count} entries, head {head}, {len(witnesses)} saved heads compared")
         if findings:
             self.stdout.write(f"Verification found {len(findings)} problem{'' if len(findings) == 1 else 's'}.")
             sys.exit(1)

@@ -16,18 +16,18 @@ from dbops.queries.availability.report import cluster_report, fleet_report, last
 
 
 class Command(DbopsCommand):
-    help = "Write the availability report of a month, for all clusters or one, to a single HTML file."
+    help = "Write the availability report of one month to an HTML file, for all clusters or one."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--month", default="", help="for example 2026-03; default: last month")
-        parser.add_argument("--cluster", default="", help="one cluster with every interval; default: all clusters")
-        parser.add_argument("--html", type=Path, metavar="FILE", required=True, help="the file to write")
+        parser.add_argument("--month", default="", help="month, e.g. 2026-03 (default: last month)")
+        parser.add_argument("--cluster", default="", help="one cluster, with every gap (default: all clusters)")
+        parser.add_argument("--html", type=Path, metavar="FILE", required=True, help="file to write")
 
     def handle(self, *args: Any, **options: Any) -> None:
         now, zone = timezone.now(), timezone.get_current_timezone()
         month = month_of(_first(options["month"]) or last_month(now, zone), now, zone)
         if month is None:
-            raise CommandError(f"{options['month']} has not begun.")
+            raise CommandError(f"{options['month']} is in the future.")
         if options["cluster"]:
             cluster = Cluster.objects.filter(name=options["cluster"]).first()
             if cluster is None:
@@ -54,4 +54,4 @@ def _first(text: str) -> date | None:
     try:
         return date.fromisoformat(f"{text}-01")
     except ValueError:
-        raise CommandError(f"{text!r} is no month: write it as 2026-03.") from None
+        raise CommandError(f"{text!r} is not a month. Use the form 2026-03.") from None

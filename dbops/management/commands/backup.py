@@ -1,4 +1,4 @@
-"""``manage.py backup``: run, stop or prove a backup that dbops makes. Exit status: 0 succeeded, 1 failed, 2 refused, 3 stopped."""
+"""``manage.py backup``: run, stop or restore-test a backup. Exit status: 0 succeeded, 1 failed, 2 refused, 3 stopped."""
 
 import json
 import sys
@@ -21,24 +21,28 @@ WATCH_SECONDS = 0.5
 
 
 class Command(DbopsCommand):
-    help = "Run a backup now, watch it, stop it, or prove one."
+    help = "Run a backup now, watch or stop a backup run, or run a restore test."
 
     def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name", nargs="?", default="", help="schedule, or instance with exactly one schedule")
+        parser.add_argument("--reason", default="", help="reason, recorded in the audit log (required with --stop)")
+        parser.add_argument("--watch", action="store_true", help="print events until the run or restore test ends")
+        parser.add_argument("--stop", action="store_true", help="stop the unfinished run and delete its file")
         parser.add_argument(
-            "name", nargs="?", default="", help="name of a schedule, or of an instance that has one schedule"
+            "--force-fail", action="store_true", help="mark a lost run as failed without contacting its host"
         )
-        parser.add_argument("--reason", default="", help="why; written into the audit log (needed to stop)")
-        parser.add_argument("--watch", action="store_true", help="wait for the end and print what happens")
-        parser.add_argument("--stop", action="store_true", help="stop the run that waits or runs; its file is removed")
-        parser.add_argument("--force-fail", action="store_true", help="end a lost run without its host")
         parser.add_argument(
             "--restore-test",
             type=int,
             metavar="RUN",
-            help="restore the backup of this run beside the servers and read all of it",
+            help="restore the backup of this run on a scratch server and read every table",
         )
-        parser.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
-        parser.add_argument("--as", dest="user", help="operator's name (default: cli-<login name>, made when missing)")
+        parser.add_argument(
+            "--json", action="store_true", help="print one JSON object per line; the last one is the result"
+        )
+        parser.add_argument(
+            "--as", dest="user", help="act as this operator (default: cli-<login name>, created if missing)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["json"]
@@ -58,20 +62,20 @@ class Command(DbopsCommand):
         run.refresh_from_db()
         if options["watch"]:
             sys.exit(self._watch(run))
-        self._tell({"backup_run": run.pk, "status": run.status}, f"Backup run {run.pk} is {run.status}.")
+        self._write({"backup_run": run.pk, "status": run.status}, f"Backup run {run.pk} is {run.status}.")
 
     def _schedule(self, name: str) -> BackupSchedule:
         if found := BackupSchedule.objects.select_related("instance").filter(name=name).first():
             return found
         if not Instance.objects.filter(name=name).exists():
-            raise CommandError(f"There is no schedule and no instance named {name!r}.", returncode=REFUSED)
+            raise CommandError(f"There is no schedule or instance named {name!r}.", returncode=REFUSED)
         schedules = list(
             BackupSchedule.objects.select_related("instance").filter(instance__name=name, run_by=RunBy.DBOPS)
         )
         if len(schedules) == 1:
             return schedules[0]
-        known = ", ".join(schedule.name for schedule in schedules) or "none that dbops runs"
-        raise CommandError(f"Name a schedule of {name}; it has: {known}.", returncode=REFUSED)
+        known = ", ".join(schedule.name for schedule in schedules) or "none run by dbops"
+        raise CommandError(f"Name a schedule of {name}: {known}.", returncode=REFUSED)
 
     def _run_restore_test(self, run_id: int, actor: User, options: dict[str, Any]) -> None:
         run = BackupRun.objects.select_related("instance").filter(pk=run_id).first()
@@ -84,7 +88,7 @@ class Command(DbopsCommand):
             self._refuse(error)
         while options["watch"]:
             restore_test.refresh_from_db()
-            seen = self._tell_events(run, seen)
+            seen = self._write_events(run, seen)
             if restore_test.is_over:
                 break
             time.sleep(WATCH_SECONDS)
@@ -97,7 +101,7 @@ class Command(DbopsCommand):
             "warnings": restore_test.result.get("warnings", []),
             "error": restore_test.error,
         }
-        self._tell(result, f"Proof {restore_test.pk} is {restore_test.status}.")
+        self._write(result, f"Restore test {restore_test.pk} is {restore_test.status}.")
         if options["watch"]:
             sys.exit(EXIT_STATUS.get(RunStatus(restore_test.status), 1))
 
@@ -108,10 +112,10 @@ class Command(DbopsCommand):
         return run
 
     def _refuse(self, error: Refused) -> NoReturn:
-        self._tell({"status": "refused", "error": error.as_record()}, f"Refused: {error}")
+        self._write({"status": "refused", "error": error.as_record()}, f"Refused: {error}")
         sys.exit(REFUSED)
 
-    def _tell(self, record: dict[str, Any], text: str) -> None:
+    def _write(self, record: dict[str, Any], text: str) -> None:
         self.stdout.write(json.dumps(record) if self.as_json else text)
         self.stdout.flush()
 
@@ -119,7 +123,7 @@ class Command(DbopsCommand):
         seen = 0
         while True:
             run.refresh_from_db()
-            seen = self._tell_events(run, seen)
+            seen = self._write_events(run, seen)
             if run.status in RUN_FINAL:
                 break
             time.sleep(WATCH_SECONDS)
@@ -132,13 +136,13 @@ class Command(DbopsCommand):
             "flags": run.flags,
             "error": run.error,
         }
-        self._tell(result, f"{run.status}: {run.outcome}")
+        self._write(result, f"{run.status}: {run.outcome}")
         return EXIT_STATUS.get(RunStatus(run.status), 1)
 
-    def _tell_events(self, run: BackupRun, seen: int) -> int:
-        """Tell what the run's history has after the event ``seen``. Return its last one."""
+    def _write_events(self, run: BackupRun, seen: int) -> int:
+        """Write the run's events after ``seen`` and return the number of the last one."""
         for event in run.events.filter(pk__gt=seen):
             seen = event.pk
             record = {"at": event.at.isoformat(), "level": event.level, "text": event.text}
-            self._tell(record, f"{event.at:%H:%M:%S} {event.text}")
+            self._write(record, f"{event.at:%H:%M:%S} {event.text}")
         return seen

@@ -1,6 +1,6 @@
 """``manage.py discover ADDRESS[:PORT] (--cluster-accounts NAME | --user U --password-stdin)``.
 
-Exit status: 0, 1 where it did not end or nobody could be read, 2 refused.
+Exit status: 0 discovered, 1 not finished or no server could be read, 2 refused.
 """
 
 import getpass
@@ -21,20 +21,22 @@ WAIT_SECONDS = 120.0
 
 
 class Command(DbopsCommand):
-    help = "Follow replication up and down from one server, and show what is there. Guide: docs/how-to/topology.md"
+    help = "Discover servers by following replication from one of them. Guide: docs/how-to/topology.md"
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("address", help="ADDRESS or ADDRESS:PORT of any server; an IPv6 address in [brackets]")
+        parser.add_argument("address", help="ADDRESS or ADDRESS:PORT of one server; put an IPv6 address in [brackets]")
         account = parser.add_mutually_exclusive_group(required=True)
         account.add_argument("--cluster-accounts", metavar="NAME", help="log in with this cluster's stored account")
         account.add_argument("--user", help="log in as this user, with --password-stdin")
         parser.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
-        parser.add_argument("--wait-seconds", type=float, default=WAIT_SECONDS, help="for the worker; default 120")
+        parser.add_argument(
+            "--wait-seconds", type=float, default=WAIT_SECONDS, help="how long to wait for the worker (default 120)"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         address, port = _split(options["address"])
         if bool(options["user"]) != options["password_stdin"]:
-            raise CommandError("Give --user and --password-stdin together. Nothing was asked.", returncode=2)
+            raise CommandError("Use --user and --password-stdin together. Discovery did not start.", returncode=2)
         password = sys.stdin.read().removesuffix("\n").removesuffix("\r") if options["user"] else ""
         try:
             row = request_discovery(
@@ -57,13 +59,13 @@ class Command(DbopsCommand):
                 return row
             time.sleep(0.3)
         raise CommandError(
-            f"Discovery {row.pk} is still {row.status}: look whether worker and Redis run.", returncode=1
+            f"Discovery {row.pk} is still {row.status}. Check that the worker and Redis run.", returncode=1
         )
 
     def _show(self, row: Discovery) -> None:
         found = found_of(row)
         if found is None:
-            raise CommandError(f"It did not end: {row.error.get('cause', 'not known why')}.", returncode=1)
+            raise CommandError(f"Discovery did not finish: {row.error.get('cause', 'unknown cause')}.", returncode=1)
         for proposal in proposals(found):
             cluster = proposal.cluster
             self.stdout.write(
@@ -73,12 +75,10 @@ class Command(DbopsCommand):
                 self.stdout.write(f"  ! {remark}")
             self._tree(proposal.drawn, 1)
         for place in found.left_out:
-            self.stdout.write(f"not looked at: {place}")
+            self.stdout.write(f"skipped: {place}")
         if not any(node.is_read for node in found.nodes):
             raise CommandError("No server could be read.", returncode=1)
-        self.stdout.write(
-            f"{len(found.nodes)} servers in {found.seconds:.1f} s. Nothing was changed: discovery {row.pk}."
-        )
+        self.stdout.write(f"{len(found.nodes)} servers in {found.seconds:.1f} s. Nothing changed. Discovery {row.pk}.")
 
     def _tree(self, nodes: Iterable[Drawn], depth: int) -> None:
         indent = "  " * depth
@@ -97,7 +97,7 @@ def _split(text: str) -> tuple[str, int]:
     if not colon or text.endswith("]") or (":" in host and not host.endswith("]")):
         host, port = text, "3306"
     if not port.isdigit():
-        raise CommandError(f"{port!r} is no port. Nothing was asked.", returncode=2)
+        raise CommandError(f"{port!r} is not a port. Discovery did not start.", returncode=2)
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
@@ -106,5 +106,5 @@ def _cluster(name: str | None) -> Cluster | None:
         return None
     row = Cluster.objects.filter(name=name).first()
     if row is None:
-        raise CommandError(f"There is no cluster {name!r}. Nothing was asked.", returncode=2)
+        raise CommandError(f"There is no cluster {name!r}. Discovery did not start.", returncode=2)
     return row

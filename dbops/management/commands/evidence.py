@@ -15,12 +15,10 @@ from dbops.queries.rebuilds.pages import find
 
 
 class Command(DbopsCommand):
-    help = (
-        "Write everything that is known of one rebuild, with its entries of the audit log, as HTML that stands alone."
-    )
+    help = "Write the full record of one rebuild, with its audit entries, to a self-contained HTML file."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("number", type=int, help="of the rebuild")
+        parser.add_argument("number", type=int, help="number of the rebuild")
         parser.add_argument("--html", type=Path, metavar="FILE", required=True)
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -32,7 +30,7 @@ class Command(DbopsCommand):
         found = evidence_of(rebuild, made_by=actor, now=timezone.now())
         html = render_document("rebuilds/evidence.html", evidence=found, is_file=True)
         try:
-            # Byte for byte what its hash in the log is of.
+            # Bytes, not text: the audit log stores the hash of exactly these.
             to.write_bytes(html.encode())
         except OSError as error:
             raise CommandError(f"{to}: {error.strerror}. Nothing was written.") from None

@@ -13,18 +13,18 @@ from dbops.operations.fleet import FleetFileErrors, export_fleet, import_fleet
 
 
 class Command(DbopsCommand):
-    help = "Import or export the fleet: hosts, clusters and instances. The file's format: docs/reference/fleet.md"
+    help = "Import or export the fleet: hosts, clusters and instances. File format: docs/reference/fleet.md"
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        reading = verbs.add_parser("import", help="check a file, then create and update what it names")
+        reading = verbs.add_parser("import", help="check a file, then create and update its entries")
         reading.add_argument("file", type=Path)
-        reading.add_argument("--dry-run", action="store_true", help="say what would change, and change nothing")
+        reading.add_argument("--dry-run", action="store_true", help="print the changes without making them")
         reading.add_argument(
-            "--replace-host-keys", action="store_true", help="let the file replace host keys that a person has accepted"
+            "--replace-host-keys", action="store_true", help="replace host keys that a person accepted"
         )
-        writing = verbs.add_parser("export", help="write the fleet, without secrets")
-        writing.add_argument("file", type=Path, nargs="?", help="default: standard output")
+        writing = verbs.add_parser("export", help="write the fleet without secrets")
+        writing.add_argument("file", type=Path, nargs="?", help="file to write (default: standard output)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["verb"] == "import":
@@ -45,17 +45,15 @@ class Command(DbopsCommand):
             for error in found.errors:
                 self.stderr.write(f"{file}:{error}", self.style.ERROR)
             count = len(found.errors)
-            raise CommandError(f"{count} error{'s' if count != 1 else ''}; nothing was changed.") from None
+            raise CommandError(f"{count} error{'s' if count != 1 else ''}. Nothing changed.") from None
         except UnicodeDecodeError as error:
-            raise CommandError(
-                f"{file} is not UTF-8: byte {error.start} cannot be read. Nothing was changed."
-            ) from None
+            raise CommandError(f"{file} is not UTF-8 (byte {error.start}). Nothing changed.") from None
         except OSError as error:
-            raise CommandError(f"{file} cannot be read: {error.strerror}. Nothing was changed.") from None
+            raise CommandError(f"{file} cannot be read: {error.strerror}. Nothing changed.") from None
         for item in report.items:
             if item.outcome != UNCHANGED:
                 self.stdout.write(str(item))
-        self.stdout.write(f"{report}{' (dry run: nothing was changed)' if dry_run else ''}.")
+        self.stdout.write(f"{report}{' (dry run: nothing changed)' if dry_run else ''}.")
 
     def _export(self, file: Path | None) -> None:
         text = export_fleet()

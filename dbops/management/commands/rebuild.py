@@ -1,4 +1,4 @@
-"""``manage.py rebuild``: the same verbs as a click. Exit status: 0 succeeded, 1 failed, 2 refused, 3 cancelled."""
+"""``manage.py rebuild``: plan, start and control rebuilds. Exit status: 0 succeeded, 1 failed, 2 refused, 3 cancelled."""
 
 import json
 import secrets
@@ -44,66 +44,53 @@ REFUSED = 2
 FOLLOW_SECONDS = 0.5
 APPROVALS = {"approve": approve_rebuild, "decline": decline_rebuild, "override-approval": override_approval}
 APPROVAL_HELP = {
-    "approve": "approve the rebuild of this instance that waits for it, as another operator than who asked for it",
-    "decline": "decline it, with --reason",
-    "override-approval": "emergency: start it without approval, with --reason",
+    "approve": "approve the instance's waiting rebuild; another operator must have requested it",
+    "decline": "decline the instance's waiting rebuild; requires --reason",
+    "override-approval": "emergency: start the rebuild without approval; requires --reason",
 }
 
 
 class Command(DbopsCommand):
-    help = "Rebuild a replica from a backup source, or show the plan."
+    help = "Plan, start, follow or control the rebuild of an instance."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("target", help="name of the instance to rebuild")
-        parser.add_argument("--reason", default="", help="why; written into the audit log")
-        parser.add_argument("--source", help="name of the instance to read (default: the best backup source)")
+        parser.add_argument("target", help="instance to rebuild")
+        parser.add_argument("--reason", default="", help="reason, recorded in the audit log")
+        parser.add_argument("--source", help="instance to read (default: the best backup source)")
         parser.add_argument(
-            "--method", choices=list(METHODS), default=DEFAULT_METHOD, help="the way to rebuild (default: %(default)s)"
+            "--method", choices=list(METHODS), default=DEFAULT_METHOD, help="method (default: %(default)s)"
         )
         parser.add_argument(
             "--keep-old-data", action="store_true", help="keep the old data directory after verification"
         )
-        parser.add_argument("--plan", action="store_true", help="show the plan and change nothing")
+        parser.add_argument("--plan", action="store_true", help="print the plan; change nothing")
         parser.add_argument(
             "--start",
             default=StartMode.SOON.value,
-            help="the key of a way to start that --plan shows, or at:20261231T220000Z (default: as soon as it can)",
+            help="key of a start option that --plan prints, or at:20261231T220000Z (default: as soon as possible)",
         )
         parser.add_argument(
-            "--expires-hours", type=int, help="expire when it could not start within so many hours (1 to 168)"
+            "--expires-hours",
+            type=int,
+            help="expire the rebuild if it has not started after this many hours (1 to 168)",
         )
         parser.add_argument(
             "--with",
             dest="with_target",
             metavar="INSTANCE",
-            help="share one read of the source with the rebuild of this other instance, which waits or has just begun",
+            help="share one read of the source with the rebuild of this instance, which is queued or has just started",
         )
         parser.add_argument(
             "--rate",
             type=float,
             metavar="MIB",
-            help="hold the stream of this instance's rebuild to so many MiB/s; 0: full speed",
+            help="limit the rebuild's stream to this many MiB/s; 0: no limit",
         )
-        parser.add_argument("--priority", type=int, help="give the queued rebuild of this instance another priority")
-        parser.add_argument("--first", action="store_true", help="move the queued rebuild to the front of its line")
-        parser.add_argument("--cancel", action="store_true", help="cancel the unfinished rebuild of this instance")
+        parser.add_argument("--priority", type=int, help="set the priority of the instance's queued rebuild")
         parser.add_argument(
-            "--roll-back", action="store_true", help="put the old data of the last, failed rebuild back and start it"
+            "--first", action="store_true", help="move the instance's rebuild to the front of its queue"
         )
-        parser.add_argument(
-            "--resume", action="store_true", help="go on with the copy of the last, failed rebuild where that is safe"
-        )
-        parser.add_argument(
-            "--again",
-            action="store_true",
-            help="plan the last rebuild that did not succeed again: same source, method, old data, rate and reason",
-        )
-        for verb, text in APPROVAL_HELP.items():
-            parser.add_argument(f"--{verb}", action="store_true", help=text)
-        parser.add_argument("--force-fail", action="store_true", help="end a lost rebuild without its hosts")
-        parser.add_argument("--follow", action="store_true", help="wait for the end and print what happens")
-        parser.add_argument("--json", action="store_true", help="one JSON object a line; the last one is the result")
-        parser.add_argument("--as", dest="user", help="operator's name (default: cli-<login name>, made when missing)")
+        _add_controls(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["json"]
@@ -123,7 +110,7 @@ class Command(DbopsCommand):
                     self._decide(target, decide, options["user"], options["reason"])
                     return
             if options["force_fail"]:
-                self._give_up(target, options["user"], options["reason"])
+                self._force_fail(target, options["user"], options["reason"])
                 return
             if options["roll_back"] or options["resume"]:
                 self._end_with(self._follow_up(target, ROLLBACK if options["roll_back"] else RESUME, options), options)
@@ -137,10 +124,10 @@ class Command(DbopsCommand):
             method = options["method"]
             plan = plan_rebuild(target=target, source=source, method=method, keep_old_data=options["keep_old_data"])
             if options["plan"]:
-                ways = offered_start_options(
+                start_options = offered_start_options(
                     target, self._instance(plan.source.name), method=method, key=options["start"]
                 )
-                self._show_plan(plan, ways)
+                self._show_plan(plan, start_options)
                 sys.exit(0 if plan.is_possible else REFUSED)
             rebuild = request_rebuild(
                 actor=actor_named(options["user"]),
@@ -165,17 +152,17 @@ class Command(DbopsCommand):
     def _end_with(self, rebuild: Rebuild, options: dict[str, Any]) -> None:
         if options["follow"]:
             sys.exit(self._follow(rebuild))
-        self._tell(
+        self._write(
             {"rebuild": rebuild.pk, "status": rebuild.status, **_expected_start(rebuild)},
             f"Rebuild {rebuild.pk} is {rebuild.status}.",
         )
 
     def _follow_up(self, target: Instance, method: str, options: dict[str, Any]) -> Rebuild:
-        """Ask for it on the last rebuild that worked on the target: only that one's data lies there."""
+        """Request the follow-up of the last rebuild that changed the target: its data is there now."""
         rebuilds = Rebuild.objects.filter(target=target).order_by("-pk")
         last = next((item for item in rebuilds if has_worked(item) or not item.is_final), None)
         if last is None:
-            raise CommandError(f"No rebuild has worked on {target.name}.", returncode=REFUSED)
+            raise CommandError(f"No rebuild has changed {target.name}.", returncode=REFUSED)
         return request_follow_up(
             actor=actor_named(options["user"]),
             rebuild=last,
@@ -188,7 +175,7 @@ class Command(DbopsCommand):
     def _newest(self, target: Instance) -> Rebuild:
         rebuild = Rebuild.objects.filter(target=target).select_related("target", "source").order_by("-pk").first()
         if rebuild is None:
-            raise CommandError(f"{target.name} has no rebuild to plan again.", returncode=REFUSED)
+            raise CommandError(f"{target.name} has no rebuild to repeat.", returncode=REFUSED)
         return rebuild
 
     def _unfinished(self, name: str) -> Rebuild:
@@ -197,29 +184,31 @@ class Command(DbopsCommand):
             raise CommandError(f"{name} has no unfinished rebuild.", returncode=REFUSED)
         return rebuild
 
-    def _give_up(self, target: Instance, user: str | None, reason: str) -> None:
+    def _force_fail(self, target: Instance, user: str | None, reason: str) -> None:
         rebuild = self._unfinished(target.name)
         force_fail_rebuild(actor=actor_named(user), rebuild=rebuild, reason=reason)
-        self._tell({"rebuild": rebuild.pk, "status": "failed"}, f"Rebuild {rebuild.pk} is ended without its hosts.")
+        self._write({"rebuild": rebuild.pk, "status": "failed"}, f"Rebuild {rebuild.pk} is marked as failed.")
 
     def _decide(self, target: Instance, decide: Callable[..., None], user: str | None, reason: str) -> None:
         rebuild = self._unfinished(target.name)
         decide(actor=actor_named(user), rebuild=rebuild, reason=reason)
         record = {"rebuild": rebuild.pk, "status": rebuild.status, "approval": rebuild.approval}
-        self._tell(record, f"Rebuild {rebuild.pk} is {rebuild.approval}.")
+        self._write(record, f"Rebuild {rebuild.pk} is {rebuild.approval}.")
 
     def _cancel(self, target: Instance, user: str | None) -> None:
         rebuild = self._unfinished(target.name)
         cancel_rebuild(actor=actor_named(user), rebuild=rebuild)
-        self._tell({"rebuild": rebuild.pk, "status": rebuild.status}, f"Rebuild {rebuild.pk} is asked to end.")
+        self._write(
+            {"rebuild": rebuild.pk, "status": rebuild.status}, f"Cancellation of rebuild {rebuild.pk} requested."
+        )
 
     def _set_rate(self, target: Instance, user: str | None, mib: float) -> None:
         rebuild = self._unfinished(target.name)
-        # what is no number is too slow, and refused as such; 0 alone means full speed, not what is rounded to it
+        # NaN and infinity become 0, which is refused as too slow; only an exact 0 removes the limit
         rate = (round(mib * MIB) if isfinite(mib) else 0) if mib else None
         set_stream_rate(actor=actor_named(user), rebuild=rebuild, rate=rate)
-        text = f"The stream of rebuild {rebuild.pk} {f'is held to {mib:g} MiB/s' if rate else 'goes at full speed'}."
-        self._tell({"rebuild": rebuild.pk, "stream_rate": rebuild.stream_rate}, text)
+        text = f"The stream of rebuild {rebuild.pk} {f'is limited to {mib:g} MiB/s' if rate else 'has no rate limit'}."
+        self._write({"rebuild": rebuild.pk, "stream_rate": rebuild.stream_rate}, text)
 
     def _move(self, target: Instance, user: str | None, priority: int | None) -> None:
         rebuild = self._unfinished(target.name)
@@ -227,9 +216,9 @@ class Command(DbopsCommand):
             move_first(actor=actor_named(user), rebuild=rebuild)
         else:
             set_priority(actor=actor_named(user), rebuild=rebuild, priority=priority)
-        self._tell(
+        self._write(
             {"rebuild": rebuild.pk, "priority": rebuild.priority, **_expected_start(rebuild)},
-            f"Rebuild {rebuild.pk} has priority {rebuild.priority} now.",
+            f"Rebuild {rebuild.pk} now has priority {rebuild.priority}.",
         )
 
     def _instance(self, name: str) -> Instance:
@@ -242,17 +231,17 @@ class Command(DbopsCommand):
         return self._instance(name) if name else None
 
     def _refuse(self, error: Refused) -> None:
-        self._tell({"status": "refused", "error": error.as_record()}, f"Refused: {error}")
+        self._write({"status": "refused", "error": error.as_record()}, f"Refused: {error}")
         sys.exit(REFUSED)
 
-    def _tell(self, record: dict[str, Any], text: str) -> None:
+    def _write(self, record: dict[str, Any], text: str) -> None:
         self.stdout.write(json.dumps(record) if self.as_json else text)
         self.stdout.flush()
 
-    def _show_plan(self, plan: Plan, ways: StartOptions) -> None:
+    def _show_plan(self, plan: Plan, options: StartOptions) -> None:
         if self.as_json:
             record = {**to_record(plan), "fingerprint": plan.fingerprint, "is_possible": plan.is_possible}
-            record |= {"verdict": to_record(ways.verdict), "starts": to_record(ways.choices)}
+            record |= {"verdict": to_record(options.verdict), "starts": to_record(options.choices)}
             self.stdout.write(json.dumps(record))
             return
         self.stdout.write(
@@ -266,7 +255,7 @@ class Command(DbopsCommand):
             self.stdout.write(f"  {step.title} ({predicted(step)})")
             for command in step.commands:
                 self.stdout.write(f"      [{command.place}] {command.text}")
-        for line in start_lines(ways):
+        for line in start_lines(options):
             self.stdout.write(line)
 
     def _follow(self, rebuild: Rebuild) -> int:
@@ -276,7 +265,7 @@ class Command(DbopsCommand):
             final = rebuild.is_final
             for event in rebuild.events.filter(pk__gt=seen):
                 seen = event.pk
-                self._tell(
+                self._write(
                     {
                         "at": event.at.isoformat(),
                         "step": event.step,
@@ -289,7 +278,7 @@ class Command(DbopsCommand):
             if final:
                 break
             time.sleep(FOLLOW_SECONDS)
-        self._tell(self._result(rebuild), f"{rebuild.status}: {rebuild.outcome}")
+        self._write(self._result(rebuild), f"{rebuild.status}: {rebuild.outcome}")
         return EXIT_STATUS[Status(rebuild.status)]
 
     def _result(self, rebuild: Rebuild) -> dict[str, Any]:
@@ -316,8 +305,40 @@ class Command(DbopsCommand):
         }
 
 
+def _add_controls(parser: CommandParser) -> None:
+    """Add the options that control or follow an existing rebuild, and the output options."""
+    parser.add_argument("--cancel", action="store_true", help="cancel the instance's unfinished rebuild")
+    parser.add_argument(
+        "--roll-back",
+        action="store_true",
+        help="put the old data of the last failed rebuild back and start the instance",
+    )
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue with the complete copy of the last failed rebuild, if that is safe",
+    )
+    parser.add_argument(
+        "--again",
+        action="store_true",
+        help="repeat the last unsuccessful rebuild with the same source, method, old data, rate and reason",
+    )
+    for verb, text in APPROVAL_HELP.items():
+        parser.add_argument(f"--{verb}", action="store_true", help=text)
+    parser.add_argument(
+        "--force-fail", action="store_true", help="mark a lost rebuild as failed without contacting its hosts"
+    )
+    parser.add_argument("--follow", action="store_true", help="print events until the rebuild ends")
+    parser.add_argument(
+        "--json", action="store_true", help="print one JSON object per line; the last one is the result"
+    )
+    parser.add_argument(
+        "--as", dest="user", help="act as this operator (default: cli-<login name>, created if missing)"
+    )
+
+
 def _expected_start(rebuild: Rebuild) -> dict[str, Any]:
-    """Return when a queued rebuild is expected to start, as part of a JSON object; empty where it is not queued."""
+    """Return the expected start of a queued rebuild for a JSON object; empty if it is not queued."""
     found = expected_start_of(rebuild)
     if found is None:
         return {}
@@ -325,15 +346,15 @@ def _expected_start(rebuild: Rebuild) -> dict[str, Any]:
     return {"expected_start": {"p50": p50, "p90": p90, "basis": found.words}}
 
 
-def start_lines(ways: StartOptions) -> Iterator[str]:
-    """Yield the one answer, what stands in the way, and every way to start; times in UTC."""
-    answer = ways.verdict
+def start_lines(options: StartOptions) -> Iterator[str]:
+    """Yield the eligibility, the blockers and all start options, with times in UTC."""
+    answer = options.verdict
     until = f" {_clock(answer.free)}" if answer.answer == EligibilityState.UNTIL else ""
-    yield f"Can it be rebuilt: {answer.answer}{until}"
+    yield f"Rebuild status: {answer.answer}{until}"
     for blocker in (*answer.blockers, *answer.warnings):
-        yield f"  {blocker.effect:8} {blocker.text} Until: {_clock(blocker.until)}. To unblock: {blocker.clears}"
-    yield "Ways to start (--start KEY; another source: --source NAME):"
-    for choice in ways.choices:
+        yield f"  {blocker.effect:8} {blocker.text} Until: {_clock(blocker.until)}. To unblock: {blocker.clears}."
+    yield "Start options (--start KEY; another source: --source NAME):"
+    for choice in options.choices:
         times = f"starts {_clock(choice.starts)}, finished {_clock(choice.finishes)}"
         yield (
             f"  {choice.key:28} {choice.title}: {times}"
@@ -344,21 +365,21 @@ def start_lines(ways: StartOptions) -> Iterator[str]:
 
 def _clock(end: TimeEstimate) -> str:
     if end.p50 is None or end.p90 is None:
-        return f"not known ({end.words})"
+        return f"no estimate ({end.words})"
     likely, late = (f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for moment in (end.p50, end.p90))
-    return likely if likely == late else f"{likely} (9 of 10: {late})"
+    return likely if likely == late else f"{likely} (p90: {late})"
 
 
 def predicted(step: PlannedStep) -> str:
-    """Say how long a step is expected to take: half of its past runs, and 9 of 10 where there are enough."""
+    """Return the expected duration of a step as text: median, and p90 if there are enough past runs."""
     if step.predicted_seconds is None:
-        return "not known yet"
-    late = "" if step.predicted_p90_seconds is None else f", 9 of 10 within {step.predicted_p90_seconds:.1f} s"
-    return f"{step.predicted_seconds:.1f} s{late}" + (", by rebuilds of other clusters" if step.is_of_others else "")
+        return "no estimate"
+    late = "" if step.predicted_p90_seconds is None else f", p90 {step.predicted_p90_seconds:.1f} s"
+    return f"{step.predicted_seconds:.1f} s{late}" + (", from other clusters" if step.is_of_others else "")
 
 
 def _end_of(step: RebuildStep) -> dict[str, Any]:
-    """Return how the programs of a step that failed ended and what they said last, by name; nothing of other steps."""
+    """Return exit statuses and last output of a failed step's programs; empty for other steps."""
     if step.state != StepState.FAILED:
         return {}
     return {name: step.result.get(name, {}) for name in ("exit_statuses", "tails")}

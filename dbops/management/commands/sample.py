@@ -1,4 +1,4 @@
-"""``manage.py sample``: fills an empty database of its own with a generated fleet and its history."""
+"""``manage.py sample``: fill an empty database with a generated fleet and its history."""
 
 import time
 from typing import Any
@@ -14,19 +14,19 @@ WEEKS = range(1, 53)
 
 
 class Command(BaseCommand):
-    help = "Fill an empty database with a sample fleet. Needs DBOPS_SAMPLE=1, and a database without clusters."
+    help = "Fill an empty database with a sample fleet. Requires DBOPS_SAMPLE=1 and a database without clusters."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--weeks", type=int, default=8, help="weeks of history (default 8)")
-        parser.add_argument("--seed", type=int, default=SEED, help="another number gives other times and sizes")
+        parser.add_argument("--seed", type=int, default=SEED, help="seed for times and sizes")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if not settings.SAMPLE:
-            raise CommandError("This is no sample: DBOPS_SAMPLE is not 1. Nothing was changed.", returncode=2)
+            raise CommandError("DBOPS_SAMPLE is not 1. Nothing changed.", returncode=2)
         if is_in_use():
-            raise CommandError("This database is in use already. Nothing was changed.", returncode=2)
+            raise CommandError("This database is already in use. Nothing changed.", returncode=2)
         if options["weeks"] not in WEEKS:
-            raise CommandError(f"--weeks is {WEEKS[0]} to {WEEKS[-1]}. Nothing was changed.", returncode=2)
+            raise CommandError(f"--weeks must be {WEEKS[0]} to {WEEKS[-1]}. Nothing changed.", returncode=2)
         began = time.monotonic()
         counts = fill(weeks=options["weeks"], now=timezone.now(), seed=options["seed"])
         words = ", ".join(f"{count} {word}" for word, count in counts.items())
@@ -34,6 +34,6 @@ class Command(BaseCommand):
 
 
 def is_in_use() -> bool:
-    """Tell whether anything but accounts is in the database, was in it once, or a worker or beat has worked with it."""
+    """Whether the database contains or contained more than accounts, or a worker or beat has used it."""
     acts = AuditName.objects.filter(column="action").exclude(name__startswith="account.")
     return Cluster.objects.exists() or acts.exists() or ProcessHeartbeat.objects.exists()

@@ -13,19 +13,19 @@ from dbops.queries.admin.accounts import tokens
 
 
 class Command(DbopsCommand):
-    help = "Make, list and revoke the tokens by which machines report backups or read the calendar."
+    help = "Create, list and revoke tokens that let machines report backups or read the calendar."
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
-        make = verbs.add_parser("make", help="make a token and print it: this once, and never again")
-        make.add_argument("name", help="for people: the host or calendar that will have it")
+        make = verbs.add_parser("make", help="create a token and print it; it is shown only once")
+        make.add_argument("name", help="name of the token, e.g. the host or calendar that uses it")
         make.add_argument(
-            "--cluster", default="", help="the cluster whose instances it may speak of (needed for report)"
+            "--cluster", default="", help="cluster whose backups it can report (required with --purpose report)"
         )
         make.add_argument("--purpose", choices=(REPORT, CALENDAR), default=REPORT)
-        revoke = verbs.add_parser("revoke", help="end a token for good")
+        revoke = verbs.add_parser("revoke", help="revoke a token permanently")
         revoke.add_argument("name")
-        verbs.add_parser("list", help="list the tokens, without their secrets")
+        verbs.add_parser("list", help="list tokens without their secrets")
 
     def handle(self, *args: Any, **options: Any) -> None:
         actor = f"{getpass.getuser()} (manage.py)"
@@ -43,7 +43,7 @@ class Command(DbopsCommand):
     def _make(self, actor: str, name: str, purpose: str, cluster_name: str) -> None:
         cluster = Cluster.objects.filter(name=cluster_name).first() if cluster_name else None
         if cluster_name and cluster is None:
-            raise CommandError(f"There is no cluster {cluster_name!r}. Nothing was changed.")
+            raise CommandError(f"There is no cluster {cluster_name!r}. Nothing changed.")
         _, secret = make_token(actor=actor, name=name, purpose=purpose, cluster=cluster)
         self.stdout.write(secret)
 

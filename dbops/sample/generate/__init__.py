@@ -1,4 +1,4 @@
-"""A fleet with weeks of generated history: for pages that a newcomer looks at, never for machines. Filled by ``manage.py sample``."""
+"""Generate a sample fleet with weeks of history, for demonstration only. Used by ``manage.py sample``."""
 
 import random
 from datetime import datetime, timedelta
@@ -18,10 +18,10 @@ SEED = 20
 
 
 def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
-    """Fill an empty database, all or nothing. The same seed and moment give the same history.
+    """Fill an empty database in one transaction. The same seed and time give the same history.
 
     Returns:
-        How many there are of what.
+        Counts by kind.
     """
     dice = random.Random(seed)  # noqa: S311 - it guards nothing, and is to be the same each time
     begin = now - timedelta(weeks=weeks)
@@ -42,13 +42,13 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         "clusters": Cluster.objects.count(),
         "rebuilds": Rebuild.objects.count(),
         "backup runs": len(runs),
-        "times of maintenance": Maintenance.objects.count(),
+        "maintenance windows": Maintenance.objects.count(),
         "audit entries": entries,
     }
 
 
 def _away(spells: dict[str, list[Spell]], now: datetime) -> dict[str, list[Spell]]:
-    """Return when hosts were away: no backup was made there."""
+    """Return when hosts were down and made no backups."""
     away = {name: [spell for spell in found if spell.because == SILENT] for name, found in spells.items()}
     for item in INCIDENTS:
         if item.state == GONE:

@@ -1,4 +1,4 @@
-"""The sample's audit log. Its entries are written now, in the ordinary way: each says when what it tells of happened."""
+"""Write the sample's audit log. Entries are written now and contain the time of the generated action."""
 
 import random
 from dataclasses import dataclass, field
@@ -15,16 +15,16 @@ from dbops.sample.generate.story import ANNA, JONAS, PRIYA, maintenance, moment
 
 SHELL = "root (manage.py)"
 EVA = "eva.lindqvist"
-#: Where people sit: addresses that are reserved for examples.
+#: Addresses of people, reserved for examples.
 PLACES = {name: f"198.51.100.{number}" for number, name in enumerate(PEOPLE, 21)}
 A_STRANGER = "203.0.113.77"
-#: What an act knows of these goes into the entry's columns.
+#: Values of an action that go into the entry's columns.
 COLUMNS = ("outcome", "instance", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
 class SampleAct:
-    """One thing that was done."""
+    """One action."""
 
     at: datetime
     actor: str
@@ -38,7 +38,7 @@ class SampleAct:
 def write_log(
     instances: dict[str, Instance], begin: datetime, now: datetime, *, weeks: int, dice: random.Random
 ) -> int:
-    """Write every entry, in the order of what happened. Return how many there are."""
+    """Write all entries in order. Return their number."""
     acts = [
         *_beginnings(instances, begin),
         *_comings(begin, now, dice),
@@ -55,7 +55,7 @@ def write_log(
         subject="sample",
         detail={
             "weeks": weeks,
-            "note": "What follows was generated. Each entry was written now, and says under 'happened at' when it would have happened.",
+            "note": "The following entries are generated. Each was written now; 'happened at' is the time of the simulated action.",
         },
     )
     for act in acts:
@@ -74,7 +74,7 @@ def write_log(
 
 
 def _beginnings(instances: dict[str, Instance], begin: datetime) -> list[SampleAct]:
-    """Return how the fleet came into the inventory."""
+    """Return the actions that created the inventory."""
     at, acts = begin + timedelta(minutes=2), []
     for name, group in PEOPLE.items():
         acts.append(SampleAct(at, SHELL, "account.created", name, detail={"group": group, "changed": ["created"]}))
@@ -96,7 +96,7 @@ def _beginnings(instances: dict[str, Instance], begin: datetime) -> list[SampleA
 
 
 def _comings(begin: datetime, now: datetime, dice: random.Random) -> list[SampleAct]:
-    """Return who logged in and out on the days of work, with a mistyped password now and then."""
+    """Return logins and logouts on working days, with occasional wrong passwords."""
     acts, day = [], begin
     while day < now:
         for name in PEOPLE:
@@ -200,7 +200,7 @@ def _of_maintenance(now: datetime) -> list[SampleAct]:
 
 
 def _others(now: datetime) -> list[SampleAct]:
-    """Return what else people did."""
+    """Return other actions of people."""
     verified = [SampleAct(moment(now, days, "08:15"), EVA, "audit.verified", "audit log", detail={"findings": 0}) for days in
                 range(5, 56, 7)]  # fmt: skip
     return [
@@ -216,7 +216,7 @@ def _others(now: datetime) -> list[SampleAct]:
         SampleAct(moment(now, 27, "13:30"), ANNA, "account.created", "m.rossi", detail={"group": "viewer", "superuser": False}),
         SampleAct(moment(now, 26, "15:12"), ANNA, "host.key_accepted", "db-crm-r1", "New hardware; compared with the label on it",
             {"old": "ed25519", "new": "ed25519"}),
-        SampleAct(moment(now, 25, "09:20"), PRIYA, "backup.marked_ended", "search-b2", "The dump was ended by hand on the host"),
+        SampleAct(moment(now, 25, "09:20"), PRIYA, "backup.marked_ended", "search-b2", "The dump was stopped by hand on the host"),
         SampleAct(moment(now, 19, "08:40"), ANNA, "account.deactivated", "m.rossi", "Left the company"),
         SampleAct(moment(now, 15, "08:05"), PRIYA, "host.key_accepted", "db-crm-b1", "Mainboard replaced; read on the console",
             {"old": "ed25519", "new": "ed25519"}),

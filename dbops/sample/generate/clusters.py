@@ -1,4 +1,4 @@
-"""What the sample's fleet consists of: five clusters of different size and kind. Names and addresses are reserved for examples."""
+"""The five clusters of the sample's fleet. Names and addresses are reserved for examples."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ MIB = 1024**2
 
 @dataclass(frozen=True, slots=True)
 class SampleSchedule:
-    """A backup schedule. ``hours`` is what a run takes, ``share`` its size against the data. ``origin`` is who tells of its runs."""
+    """A backup schedule. ``hours`` is a run's duration, ``share`` its size relative to the data, ``origin`` the reporter of its runs."""
 
     name: str
     instance: str
@@ -26,7 +26,7 @@ class SampleSchedule:
 
 @dataclass(frozen=True, slots=True)
 class SampleCluster:
-    """A cluster: ``rate`` is what its network and disks copy in a second, ``growth`` the share by which its data grows in a week."""
+    """A cluster. ``rate`` is its copy rate in bytes per second, ``growth`` its weekly data growth as a share."""
 
     name: str
     flavor: str
@@ -42,7 +42,7 @@ class SampleCluster:
 
     @property
     def instances(self) -> dict[str, str]:
-        """Names of its instances, with their roles."""
+        """Instance names with roles."""
         sources = {f"{self.name}-b{number}": "backup" for number in range(1, self.sources + 1)}
         replicas = {f"{self.name}-r{number}": "replica" for number in range(1, self.replicas + 1)}
         return {f"{self.name}-p1": "primary", **sources, **replicas}

@@ -1,4 +1,4 @@
-"""What one of the sample's rebuilds leaves beside its row: steps, history, commands and the samples of its charts."""
+"""Write steps, events, commands and chart samples of the sample's rebuilds."""
 
 import random
 import uuid
@@ -13,9 +13,9 @@ from dbops.engine.states import Level, StepState
 from dbops.models import ExecutedCommand, Rebuild, RebuildEvent, RebuildSample, RebuildStep
 from dbops.sample.generate.clusters import MIB, SampleCluster
 
-#: Where a step stands in the history with a line of its own when it is done.
+#: Events of completed steps.
 DONE_LINES = {
-    "fingerprint": "{target} matches the plan: its data directory, its server process and its server id.",
+    "fingerprint": "{target} matches the plan: data directory, server process and server id.",
     "open": "{target_host} reaches {source_host} over SSH.",
     "swap-datadir": "{target} is stopped. Its old data is at {aside}.",
     "stream": "The copy is complete: backup {backup}, up to LSN {lsn}.",
@@ -23,18 +23,18 @@ DONE_LINES = {
     "start": "{target} serves with server id {server_id}.",
     "catch-up": "{target} has caught up with {source}.",
     "repoint": "{target} replicates from the primary {primary}.",
-    "verify": "{target} replicates from {primary} and keeps up.",
+    "verify": "{target} replicates from {primary} and stayed caught up.",
     "find-old-data": "The old data is at {aside}.",
     "rollback": "The old data is back at /var/lib/mysql.",
 }
 ON_THE_SOURCE = {"release"}
-#: Steps that nothing is told of when the copy was never whole.
+#: Steps without events if the copy was never complete.
 SKIPPED_AFTER = {StepState.FAILED, StepState.CANCELLED}
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """Where a rebuild ended before its time: in which step, how, and after which share of it."""
+    """An early end of a rebuild: the step, the kind of end, and the completed share of the step."""
 
     step: str = ""
     state: StepState = StepState.DONE
@@ -42,7 +42,7 @@ class Ending:
 
 
 def seconds_of(plan: Plan, cluster: SampleCluster, dice: random.Random) -> dict[str, float]:
-    """Return what each step of a plan takes."""
+    """Return the duration of each step of a plan."""
     size = plan.bytes_to_copy or cluster.data_bytes
     stream = size / cluster.rate * dice.uniform(0.92, 1.12)
     known = {
@@ -61,7 +61,7 @@ def seconds_of(plan: Plan, cluster: SampleCluster, dice: random.Random) -> dict[
 
 
 def write_steps(rebuild: Rebuild, plan: Plan, taken: dict[str, float], ending: Ending) -> dict[str, RebuildStep]:
-    """Write the steps of a rebuild that began at ``started_at``; return them by name."""
+    """Write the steps of a rebuild started at ``started_at``; return them by name."""
     assert rebuild.started_at  # noqa: S101 - for the type checker
     at, broken, rows = rebuild.started_at + timedelta(seconds=1), False, []
     for position, step in enumerate(plan.steps):
@@ -104,8 +104,10 @@ def _tell_copy(row: RebuildStep, plan: Plan, share: float) -> None:
     row.result = {"exit_statuses": statuses, "tails": tails, "bytes": copied, "seconds": seconds}
 
 
-def write_history(rebuild: Rebuild, plan: Plan, steps: dict[str, RebuildStep], dice: random.Random, told: str) -> None:
-    """Write events, commands and samples. ``told`` is the last line."""
+def write_history(
+    rebuild: Rebuild, plan: Plan, steps: dict[str, RebuildStep], dice: random.Random, last_line: str
+) -> None:
+    """Write events, commands and samples. ``last_line`` is the last event."""
     words = {
         "target": plan.target.name,
         "source": plan.source.name,
@@ -134,7 +136,7 @@ def write_history(rebuild: Rebuild, plan: Plan, steps: dict[str, RebuildStep], d
         lines.append((rebuild.cancel_requested_at, "", Level.WARNING, by))
     if rebuild.error.get("cause"):
         lines.append((rebuild.finished_at - timedelta(seconds=1), "", Level.ERROR, rebuild.error["cause"]))
-    lines.append((rebuild.finished_at, "", Level.INFO if rebuild.status == "succeeded" else Level.ERROR, told))
+    lines.append((rebuild.finished_at, "", Level.INFO if rebuild.status == "succeeded" else Level.ERROR, last_line))
     hosts = {True: plan.source.host, False: plan.target.host}
     RebuildEvent.objects.bulk_create(
         RebuildEvent(
@@ -146,7 +148,7 @@ def write_history(rebuild: Rebuild, plan: Plan, steps: dict[str, RebuildStep], d
 
 
 def _milestones(row: RebuildStep | None, plan: Plan) -> list[tuple[datetime, str, Level, str]]:
-    """Return what the backup tool says while it copies."""
+    """Return the backup tool's output during the copy."""
     if row is None or not row.started_at or not row.finished_at:
         return []
     length, tool = row.finished_at - row.started_at, plan.programs.get("source.backup", "").rpartition("/")[2]
@@ -185,7 +187,7 @@ def _commands(
 
 
 def write_samples(rebuild: Rebuild, steps: dict[str, RebuildStep], cluster: SampleCluster, dice: random.Random) -> None:
-    """Write what the charts are drawn from: of the copy and of the preparation."""
+    """Write the chart samples of copy and preparation."""
     assert rebuild.started_at  # noqa: S101 - for the type checker
     rows: list[RebuildSample] = []
     for name in ("stream", "prepare"):

@@ -1,4 +1,4 @@
-"""What a probe would have read of the sample's instances."""
+"""Generate the facts of the sample's instances."""
 
 import uuid
 from dataclasses import replace
@@ -33,17 +33,17 @@ TRANSACTIONS_PER_SECOND = 120
 
 
 def number_of(cluster: SampleCluster, instance: Instance) -> int:
-    """Return the server id: unique within a cluster."""
+    """Return a server id, unique within a cluster."""
     return 100 + list(cluster.instances).index(instance.name) + 1
 
 
 def uuid_of(name: str) -> str:
-    """Return the same uuid for the same name, each time."""
+    """Return a uuid that depends only on the name."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{name}.example"))
 
 
 def facts_of(cluster: SampleCluster, instances: list[Instance], instance: Instance, now: datetime) -> InstanceFacts:
-    """Return the facts of an instance in health.
+    """Return the facts of a healthy instance.
 
     Args:
         instances: of its cluster, the primary first.
@@ -70,7 +70,7 @@ def facts_of(cluster: SampleCluster, instances: list[Instance], instance: Instan
 
 
 def without_server(facts: InstanceFacts, because: str) -> InstanceFacts:
-    """Return what is read of a host whose server does not answer."""
+    """Return the facts of a host whose server does not answer."""
     return replace(facts, server=None, server_problem=Problem("mysql.unreachable", because))
 
 
@@ -119,7 +119,7 @@ def _datadir(cluster: SampleCluster, instance: Instance) -> DatadirFacts:
 
 
 def position_of(cluster: SampleCluster, *, seconds_ago: float = 0) -> str:
-    """Return the GTID set or position at which the cluster's primary was."""
+    """Return the GTID set or position of the cluster's primary."""
     number = EXECUTED - int(seconds_ago * TRANSACTIONS_PER_SECOND)
     return f"{uuid_of(next(iter(cluster.instances)))}:1-{number}" if cluster.flavor == "mysql" else f"0-101-{number}"
 

@@ -1,4 +1,4 @@
-"""The sample's inventory: clusters, hosts, instances, schedules, accounts, and what was last read of each server."""
+"""Create the sample's inventory: clusters, hosts, instances, schedules, accounts and facts."""
 
 import base64
 import random
@@ -20,7 +20,7 @@ APPROVED = "billing"
 
 
 def make_people() -> dict[str, User]:
-    """Make the accounts that acted. Nobody can log in with them: they have no password."""
+    """Create accounts without passwords, so that nobody can log in with them."""
     make_groups()
     groups = {group.name: group for group in Group.objects.all()}
     people = {}
@@ -33,7 +33,7 @@ def make_people() -> dict[str, User]:
 
 
 def make_fleet(dice: random.Random) -> dict[str, Instance]:
-    """Make clusters, hosts and instances; return the instances by name, the primary of each cluster first."""
+    """Create clusters, hosts and instances; return instances by name, each cluster's primary first."""
     rows = {
         item.name: Cluster(name=item.name, wanted_replicas=item.wanted, **_accounts(), **_approval(item.name))
         for item in plan.CLUSTERS
@@ -61,12 +61,12 @@ def _of(name: str) -> plan.SampleCluster:
 
 
 def _accounts() -> dict[str, str]:
-    """Names of accounts. Passwords are left out: there is nothing to log in to."""
+    """Return account names without passwords; there are no servers to log in to."""
     return {"admin_user": "dbops", "replication_user": "repl", "backup_user": "dbops_backup"}
 
 
 def _approval(name: str) -> dict[str, bool]:
-    """One cluster wants each rebuild approved by a second person, where this dbops knows of that."""
+    """Require approval of rebuilds for one cluster."""
     is_known = any(field.name == "needs_approval" for field in Cluster._meta.fields)
     return {"needs_approval": name == APPROVED} if is_known else {}
 
@@ -84,7 +84,7 @@ def _host(name: str, number: int, dice: random.Random) -> Host:
 
 
 def facts_by_name(instances: dict[str, Instance], now: datetime) -> dict[str, InstanceFacts]:
-    """Return what was last read of each instance: all are in health but one."""
+    """Return the latest facts of each instance; all but one are healthy."""
     found = {}
     for cluster in plan.CLUSTERS:
         members = [instances[name] for name in cluster.instances]

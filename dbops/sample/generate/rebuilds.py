@@ -1,4 +1,4 @@
-"""The sample's rebuilds: each with a real plan of its own, at a time when its source was free, as the queue would have started it."""
+"""Write the sample's rebuilds, each with a real plan and at a time when its source was free."""
 
 import random
 import uuid
@@ -35,7 +35,7 @@ ENDINGS = {
 
 @dataclass(slots=True)
 class MadeRebuild:
-    """What is known while the rebuilds are made, one after another."""
+    """State while generating the rebuilds in order."""
 
     instances: dict[str, Instance]
     facts: dict[str, InstanceFacts]
@@ -53,7 +53,7 @@ class MadeRebuild:
 
 
 def make_rebuilds(past: MadeRebuild) -> None:
-    """Write all rebuilds, oldest first, and note when their targets were not well."""
+    """Write all rebuilds, oldest first, and record when their targets were unhealthy."""
     for incident in INCIDENTS:
         lost = moment(past.now, incident.days_ago, incident.clock)
         if lost >= past.begin:
@@ -96,7 +96,7 @@ def _rebuild(past: MadeRebuild, incident: Incident, lost: datetime) -> None:
 
 
 def _plan(past: MadeRebuild, incident: Incident, asked: datetime, uid: str, cluster: SampleCluster) -> Plan:
-    """Return the plan that the engine would have made then: the target as it was, the data as large as it was."""
+    """Return the engine's plan with the target and data size of that time."""
     names = incident.target, incident.source
     found = plan_inputs_of(past.instances[names[0]], past.instances[names[1]], run_id=uid)
     facts = past.facts[incident.target]
@@ -116,7 +116,7 @@ def _plan(past: MadeRebuild, incident: Incident, asked: datetime, uid: str, clus
 
 
 def _when_free(past: MadeRebuild, source: Instance, at: datetime) -> datetime:
-    """Return the first moment at which neither a backup nor another rebuild uses the source."""
+    """Return the first time at which no backup and no other rebuild uses the source."""
     used = [Interval(run.started_at, run.finished_at or past.now) for run in past.runs
             if run.instance_id == source.pk and run.started_at]  # fmt: skip
     for span in sorted([*used, *past.busy.get(source.name, [])], key=lambda one: one.start):
@@ -142,8 +142,8 @@ def _end(row: Rebuild, plan: Plan, steps: dict[str, RebuildStep], incident: Inci
     else:
         row.pending_status = row.status
         row.outcome = (
-            f"The old data of {target} is at {plan.aside_path}. What was copied is at {plan.target.datadir}; "
-            "it is not usable as it is. The server is stopped."
+            f"The old data of {target} is at {plan.aside_path}. The copy is at {plan.target.datadir}; "
+            "it is not usable. The server is stopped."
         )
     if row.status == Status.CANCELLED:
         row.cancel_requested_at = steps[incident.ends_in].finished_at
@@ -153,7 +153,7 @@ def _end(row: Rebuild, plan: Plan, steps: dict[str, RebuildStep], incident: Inci
         row.error = RemoteFailure(
             "host.job",
             "Preparing the copy",
-            cause="exit status 137: the kernel ended the process, as the host was short of memory",
+            cause="exit status 137: the kernel killed the process because the host was out of memory",
             state=row.outcome,
         ).as_record()
     row.save()
@@ -166,7 +166,7 @@ def _ended(row: Rebuild) -> str:
 def _note_states(
     past: MadeRebuild, incident: Incident, lost: datetime, row: Rebuild, steps: dict[str, RebuildStep]
 ) -> None:
-    """Note what probes saw of the target: what was wrong, then no server, then one that lags until it has caught up."""
+    """Record the target's states: the problem, then no server, then a lagging server until it has caught up."""
     target, stopped_at = incident.target, steps["swap-datadir"].started_at
     assert stopped_at  # noqa: S101 - for the type checker
     before = past.broken.pop(target, None)
@@ -184,7 +184,7 @@ def _note_states(
 
 
 def _put_back(past: MadeRebuild, row: Rebuild, plan: Plan, steps: dict[str, RebuildStep]) -> None:
-    """Have somebody put the old data of a failed rebuild back: it serves again, as badly as before."""
+    """Roll back a failed rebuild: the target serves its old data with its old problem."""
     assert row.finished_at  # noqa: S101 - for the type checker
     ended = EndedRebuild(
         row.uid, Status(row.status), row.checkpoint, {name: StepState(one.state) for name, one in steps.items()}
@@ -207,7 +207,7 @@ def _put_back(past: MadeRebuild, row: Rebuild, plan: Plan, steps: dict[str, Rebu
         plan=to_record(plan),
         plan_fingerprint=plan.fingerprint,
         checkpoint=remembered(ended) | {"rolled_back": True},
-        outcome=f"{row.target.name} serves its old data again; replication stands where it stood.",
+        outcome=f"{row.target.name} serves its old data again; replication is at its old position.",
         revision=1,
     )
     taken = {step.name: past.dice.uniform(0.6, 24) for step in plan.steps}

@@ -1,4 +1,4 @@
-"""The sample's proofs: the newest physical backup of each source that dbops backs up, restored once a week."""
+"""Write the sample's restore tests: weekly, of each source's newest physical backup."""
 
 import random
 import uuid
@@ -13,14 +13,14 @@ from dbops.models import BackupEvent, BackupRun, RestoreTest
 EVERY_DAYS = 7
 #: Seconds of the short steps; the others follow the bytes.
 SHORT = {"look": 0.3, "start": 4.2, "stop": 1.8, "remove": 6.5}
-#: Bytes a second of the steps that read all of the data.
+#: Bytes per second of steps that read all data.
 RATES = {"unpack": 310e6, "prepare": 42e6, "tables": 520e6, "rows": 640e6}
-#: The source whose last proof failed, in which step, and what was found.
+#: The source with a failed last restore test, the step and the error.
 FAILED, STEP, FOUND = "search-b1", "tables", "bad lines of CHECK TABLE: 1, the first: search.postings error Corrupt"
 
 
 def write_restore_tests(runs: list[BackupRun], begin: datetime, now: datetime) -> None:
-    """Write the proofs of a fleet whose runs are written. Its dice are its own: the rest of the history stays as it was."""
+    """Write the restore tests after the backup runs. They use their own random generator, so other history is unaffected."""
     good = [row for row in runs if row.origin == "managed" and row.method == "physical" and row.status == "succeeded"]
     for source in sorted({row.instance.name for row in good}):
         of_source = [row for row in good if row.instance.name == source and row.finished_at]
@@ -41,7 +41,7 @@ def _run_restore_test(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
     end = at + timedelta(seconds=sum(step["seconds"] for step in steps))
     error: dict[str, Any] = {}
     if is_bad:
-        doing = f"Proving the backup {run.path} of {run.instance.name}"
+        doing = f"Restore-testing the backup {run.path} of {run.instance.name}"
         error = RemoteFailure("restore_test.tables", doing, cause=FOUND).as_record()
     status = RunStatus.FAILED if is_bad else RunStatus.SUCCEEDED
     restore_test = RestoreTest.objects.create(
@@ -60,8 +60,12 @@ def _run_restore_test(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
     )
     word = "failed" if is_bad else "succeeded"
     lines = [
-        (at, "info", "Its proof is due."),
-        (end, "error" if is_bad else "info", f"Proof {restore_test.pk} has {word}. Nothing of it is left on the host."),
+        (at, "info", "The restore test is due."),
+        (
+            end,
+            "error" if is_bad else "info",
+            f"Restore test {restore_test.pk} has {word}. No files remain on the host.",
+        ),
     ]
     BackupEvent.objects.bulk_create(
         BackupEvent(run=run, at=when, level=level, text=text) for when, level, text in lines

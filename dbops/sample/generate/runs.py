@@ -1,4 +1,4 @@
-"""The sample's backup runs: one for each time at which a schedule was due, with what was out of the ordinary."""
+"""Write the sample's backup runs, one per due time, with some anomalies."""
 
 import hashlib
 import random
@@ -19,7 +19,7 @@ from dbops.sample.generate.inventory import KEPT, LATE_AFTER_SECONDS
 from dbops.sample.generate.states import Spell
 from dbops.sample.generate.story import RUNS_OF_NOTE
 
-#: What a note does to the time and the size of a run.
+#: Effect of an anomaly on duration and size of a run.
 TIMES, SIZES = {"too long": 1.62, "failed": 0.31}, {"small": 0.47, "large": 1.38, "failed": 0.28}
 LATE_BY = timedelta(minutes=74)
 
@@ -31,10 +31,10 @@ def draw_runs(
     now: datetime,
     dice: random.Random,
 ) -> list[BackupRun]:
-    """Return the runs, not written yet: rebuilds may still put them off.
+    """Return unsaved runs, because rebuilds can still delay them.
 
     Args:
-        away: by instance, when its host was away: what was due then was missed.
+        away: times without a host by instance; runs due then are missed.
     """
     runs = []
     for cluster in CLUSTERS:
@@ -72,7 +72,7 @@ def _run(
     size = _size(cluster, item, now - due) * dice.uniform(0.992, 1.008) * SIZES.get(note, 1.0)
     if note == "missed" or any(span.start <= start < span.end for span in gone):
         row.status, row.finished_at, row.flags = RunStatus.MISSED, due + timedelta(seconds=LATE_AFTER_SECONDS), []
-        row.outcome = "Nobody saw or reported it within 30 minutes of its due time."
+        row.outcome = "Not detected or reported within 30 minutes of the due time."
         return row
     _time(row, start, seconds, now)
     row.bytes_written = int(size) if row.origin != "observed" else None
@@ -98,7 +98,7 @@ def _how_it_stands(row: BackupRun) -> RunStatus:
 
 
 def _tell_end(row: BackupRun, cluster: SampleCluster, now: datetime) -> None:
-    """Fill what its end leaves: the file and its proof, or what went wrong."""
+    """Fill the results of a run: the file and its checksums, or the error."""
     assert row.started_at  # noqa: S101 - for the type checker
     assert row.schedule  # noqa: S101
     if row.status == RunStatus.RUNNING:
@@ -114,10 +114,10 @@ def _tell_end(row: BackupRun, cluster: SampleCluster, now: datetime) -> None:
             f"Backing up {row.instance.name}",
             cause="zstd: error 70: Write error: cannot write block: No space left on device",
         )
-        row.error, row.outcome = error.as_record(), "No space was left in the directory. Nothing was published."
+        row.error, row.outcome = error.as_record(), "No space left in the directory. No backup was published."
     elif row.origin == "managed":
         row.path = path
-        row.outcome = "The backup is whole and stands under its name."
+        row.outcome = "The backup is complete and published."
         digest = hashlib.sha256(row.uid.encode()).hexdigest()
         row.evidence = {
             "run": row.uid,
@@ -140,7 +140,7 @@ def _tool(cluster: SampleCluster, row: BackupRun) -> str:
 
 
 def put_off(runs: list[BackupRun], source: int, busy: Interval, now: datetime) -> None:
-    """Have runs that dbops makes wait for a rebuild that reads their instance, as they do."""
+    """Delay dbops's own runs while a rebuild reads their instance."""
     for row in runs:
         if row.instance_id != source or row.origin != "managed" or not row.started_at or not row.finished_at:
             continue
@@ -150,7 +150,7 @@ def put_off(runs: list[BackupRun], source: int, busy: Interval, now: datetime) -
 
 
 def write_runs(runs: list[BackupRun], now: datetime) -> None:
-    """Flag the runs by those before them, find which files were removed for newer ones, and write them all."""
+    """Flag runs by comparison with earlier ones, apply retention, and write all runs."""
     runs.sort(key=lambda row: row.due_at or now)
     by_schedule: dict[Any, list[BackupRun]] = {}
     for row in runs:
@@ -192,15 +192,15 @@ def _events(row: BackupRun) -> list[BackupEvent]:
     elif row.origin == "managed":
         lines.append((row.due_at, "info", f"Queued: the schedule {row.schedule} is due."))
         if LATE in row.flags:
-            lines.append((row.due_at, "info", f"Waits: a rebuild reads {row.instance}."))
+            lines.append((row.due_at, "info", f"Waiting: a rebuild reads {row.instance}."))
         lines.append((row.started_at, "info", f"Started: {row.instance} is held."))
         if row.status == RunStatus.SUCCEEDED:
             lines.append((row.finished_at, "info", f"The backup has succeeded. {row.outcome}"))
         elif row.status == RunStatus.FAILED:
             lines.append((row.finished_at, "error", f"The backup has failed. {row.error['cause']}"))
     else:
-        verb = "Reported by its host" if row.origin == "reported" else "Seen in the list of processes"
-        lines.append((row.started_at, "info", f"{verb}: a {row.method} of {row.instance} has begun."))
+        verb = "Reported by its host" if row.origin == "reported" else "Detected in the process list"
+        lines.append((row.started_at, "info", f"{verb}: a {row.method} of {row.instance} has started."))
         if row.finished_at:
-            lines.append((row.finished_at, "info", "It has ended."))
+            lines.append((row.finished_at, "info", "The run has ended."))
     return [BackupEvent(run=row, at=at, level=level, text=text) for at, level, text in lines if at]

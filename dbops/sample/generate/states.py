@@ -1,4 +1,4 @@
-"""What probes saw of the sample's instances over time: periods of one state each, and the times in which nobody looked."""
+"""Write the observed states of the sample's instances over time, with times without probes."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,7 +20,7 @@ HEALTHY = "healthy"
 
 @dataclass(frozen=True, slots=True)
 class Spell:
-    """A time in which an instance was not well."""
+    """An interval with a problem of an instance."""
 
     start: datetime
     end: datetime
@@ -29,7 +29,7 @@ class Spell:
 
 
 def spells_of_story(now: datetime) -> dict[str, list[Spell]]:
-    """Return, by instance, what went wrong and was mended without a rebuild."""
+    """Return problems by instance that ended without a rebuild."""
     found: dict[str, list[Spell]] = {}
     for item in OUTAGES:
         start = moment(now, item.days_ago, item.clock)
@@ -43,7 +43,7 @@ def spells_of_story(now: datetime) -> dict[str, list[Spell]]:
 def make_periods(
     instances: dict[str, Instance], spells: dict[str, list[Spell]], begin: datetime, now: datetime
 ) -> None:
-    """Write the periods of each instance, and which of them goes on."""
+    """Write the periods of each instance, and link the current one."""
     away = [
         Interval(start, start + timedelta(hours=hours))
         for start, hours in ((moment(now, days, clock), hours) for days, clock, hours in NOBODY_LOOKED)
@@ -68,7 +68,7 @@ def make_periods(
 
 
 def timeline(role: str, spells: list[Spell], begin: datetime, now: datetime) -> list[Spell]:
-    """Return one spell after another from begin to now: healthy where nothing else was."""
+    """Return consecutive spells until now, healthy between the problems."""
     well = "writable" if role == "primary" else "replicating"
     found, at = [], begin
     for spell in sorted(spells, key=lambda one: one.start):
@@ -83,7 +83,7 @@ def timeline(role: str, spells: list[Spell], begin: datetime, now: datetime) -> 
 
 
 def looked_at(spells: list[Spell], away: list[Interval]) -> list[Spell]:
-    """Return spells without the times in which nobody looked."""
+    """Return spells without the times without probes."""
     for gap in away:
         spells = [part for spell in spells for part in _without(spell, gap)]
     return spells

@@ -1,4 +1,4 @@
-"""What happened to the sample's fleet: incidents by how many days ago, and at what time of the day (UTC)."""
+"""Incidents of the sample's fleet, by days ago and time of day (UTC)."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -13,16 +13,16 @@ SILENT = "The host does not answer over SSH: timed out after 5 s"
 
 
 def moment(now: datetime, days_ago: int, clock: str) -> datetime:
-    """Return a time of the day, so many days before today."""
+    """Return a time of day, a number of days before today."""
     day = now.astimezone(UTC).date() - timedelta(days=days_ago)
     return datetime.combine(day, time.fromisoformat(clock), UTC)
 
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """A rebuild and what led to it. Without ``state`` nothing was wrong: the rebuild was for proof.
+    """A rebuild and its cause. Without ``state`` there was no problem: the rebuild was an exercise.
 
-    ``asked_after`` are the minutes until somebody asked for it. ``ends_in`` is the step in which it failed, or was cancelled.
+    ``asked_after``: minutes until the request. ``ends_in``: step of the failure or cancellation.
     """
 
     days_ago: int
@@ -41,17 +41,17 @@ class Incident:
 ANNA, JONAS, PRIYA = "anna.keller", "jonas.meyer", "priya.nair"
 
 INCIDENTS = (
-    Incident(52, "00:41", "shop-r2", "shop-b1", PRIYA, "NVMe failed, replaced by the data centre", 38, GONE, REFUSED),
-    Incident(47, "09:10", "search-r3", "search-b1", ANNA, "Quarterly proof that search-b1 can be restored from"),
+    Incident(52, "00:41", "shop-r2", "shop-b1", PRIYA, "NVMe failed, replaced by the data center", 38, GONE, REFUSED),
+    Incident(47, "09:10", "search-r3", "search-b1", ANNA, "Quarterly test that search-b1 can be restored from"),
     Incident(
         44, "13:05", "billing-r1", "billing-b1", ANNA, "Row missing after the crash of 12:58", 25, HALTED, NOT_FOUND
     ),
     Incident(40, "22:15", "search-r1", "search-b1", JONAS, "Power distribution of rack C4 failed", 31, GONE, SILENT),
     Incident(40, "22:15", "search-r2", "search-b1", JONAS, "Power distribution of rack C4 failed", 34, GONE, SILENT),
-    Incident(36, "12:00", "shop-r1", "shop-b1", JONAS, "Proof that shop-b1 can be restored from"),
+    Incident(36, "12:00", "shop-r1", "shop-b1", JONAS, "Test that shop-b1 can be restored from"),
     Incident(30, "21:12", "billing-r2", "billing-b1", PRIYA, "File system read-only, disk replaced", 44, GONE, REFUSED),
     Incident(26, "15:20", "crm-r1", "crm-b1", ANNA, "Moved to new hardware"),
-    Incident(23, "11:30", "sessions-r1", "sessions-b1", JONAS, "Monthly proof of sessions-b1"),
+    Incident(23, "11:30", "sessions-r1", "sessions-b1", JONAS, "Monthly test of sessions-b1"),
     Incident(
         *(
             21,
@@ -59,7 +59,7 @@ INCIDENTS = (
             "shop-r1",
             "shop-b1",
             JONAS,
-            "Duplicate key after somebody wrote to the replica",
+            "Duplicate key after a write to the replica",
             22,
             HALTED,
             DUPLICATE,
@@ -92,7 +92,7 @@ INCIDENTS = (
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A time in which an instance was not well, and that ended without a rebuild. ``hours`` is ``None`` where it goes on."""
+    """A problem that ended without a rebuild. ``hours`` is ``None`` while it continues."""
 
     days_ago: int
     clock: str
@@ -114,13 +114,13 @@ OUTAGES = (
     Outage(6, "03:55", "shop-r2", 1.4, LATE, "lags by 904 s"),
     Outage(3, "09:31", "crm-p1", 0.05, GONE, REFUSED),
 )
-#: What is wrong at this moment, since so many minutes.
+#: Current problems, by minutes since their start.
 LAGGING_NOW, LAG_SECONDS, LAGGING_MINUTES = "search-r2", 1912.0, 47
 
-#: When dbops itself was away: nobody looked. Days ago, clock, hours.
+#: Times when dbops was down, without probes: days ago, time, hours.
 NOBODY_LOOKED = ((38, "06:00", 1.2), (24, "05:10", 3.1))
 
-#: Days ago (less than 0: ahead), clock, hours, cluster, who, why.
+#: Days ago (negative: in the future), time, hours, cluster, person, reason.
 MAINTENANCE = (
     (48, "21:00", 2.0, "search", JONAS, "MySQL 8.4.4 to 8.4.5, one after another"),
     (29, "20:00", 3.0, "crm", ANNA, "Network of the CRM racks moves to the new switches"),
@@ -128,13 +128,13 @@ MAINTENANCE = (
     (11, "20:00", 2.0, "billing", PRIYA, "Firmware of the RAID controllers"),
     (-3, "22:00", 3.0, "shop", ANNA, "MariaDB 10.11.13 to 10.11.14"),
 )
-#: One goes on now, at whatever time of the day somebody looks, so that there is a cluster that cannot be rebuilt: hours ago, hours.
+#: A current maintenance window, so that one cluster cannot be rebuilt: hours ago, hours.
 GOES_ON = (2, 6.0, "crm", JONAS, "Disks of crm-b1 are replaced, one after the other")
 
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """A time of maintenance."""
+    """A maintenance window."""
 
     start: datetime
     end: datetime
@@ -144,7 +144,7 @@ class Announced:
 
 
 def maintenance(now: datetime) -> list[Announced]:
-    """Return all times of maintenance, those ahead too."""
+    """Return all maintenance windows, including future ones."""
     hours_ago, hours, cluster, by, why = GOES_ON
     begun = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours_ago)
     return [
@@ -157,7 +157,7 @@ def _announced(start: datetime, hours: float, cluster: str, by: str, why: str) -
     return Announced(start, start + timedelta(hours=hours), cluster, by, why)
 
 
-#: What was out of the ordinary with a run: schedule, days ago -> what.
+#: Anomalies of runs: (schedule, days ago) to kind.
 RUNS_OF_NOTE = {
     ("shop-nightly", 34): "failed",
     ("shop-nightly", 19): "too long",

@@ -251,9 +251,9 @@ def test_import_refuses_to_change_hosts_of_a_running_restore_test(folder, status
         ("db-2", ("address: 192.0.2.2, key", "address: 192.0.2.7, key")),
     ):
         found = " ".join(errors_of(folder, folder.with_change(*change)))
-        assert names(found, f"proof {restore_test.pk}", host, "ssh_address")
+        assert names(found, f"restore test {restore_test.pk}", host, "ssh_address")
     moved = folder.with_change("role: replica\n        host: db-2", "role: replica\n        host: db-1")
-    assert any(names(error, f"proof {restore_test.pk}", "shop-2", "host") for error in errors_of(folder, moved))
+    assert any(names(error, f"restore test {restore_test.pk}", "shop-2", "host") for error in errors_of(folder, moved))
     restore_test.status = RunStatus.SUCCEEDED
     restore_test.save()
     assert folder.load(folder.with_change("/srv/shop/start --now", "/srv/shop/start")).count("changed") == 1

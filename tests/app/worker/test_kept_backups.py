@@ -57,7 +57,7 @@ def test_publication_is_saved_before_it_is_made(played: Played, schedule: Backup
     run = begun(schedule)
     played.play(running(), running())
     drive(run)
-    FakeJobs(played.host).expect("# Give a whole backup", die, "published\n")
+    FakeJobs(played.host).expect("# Rename a complete backup", die, "published\n")
     played.finish()
     drive(run)
     assert known[0]["final"] == {"bytes": 1000, "sha256": samples.SHA}
@@ -130,7 +130,7 @@ def test_retention_runs_only_when_the_new_backup_is_recorded(played: Played, sch
         seen.append(BackupRun.objects.get(pk=run.pk).status)
         return played.remove(ran)
 
-    FakeJobs(played.host).expect("# Remove files of backups", look)
+    FakeJobs(played.host).expect("# Remove backup files", look)
     played.finish(USUAL)
     end(run)
     assert seen == ["succeeded"]
@@ -146,7 +146,7 @@ def test_missing_file_is_not_marked_as_removed(played: Played, schedule: BackupS
     run = begun(schedule)
     played.play(running())
     drive(run)
-    FakeJobs(played.host).expect("# Remove files of backups", lambda ran: f"absent {ran.arguments[-1]}\n")
+    FakeJobs(played.host).expect("# Remove backup files", lambda ran: f"absent {ran.arguments[-1]}\n")
     played.finish(USUAL)
     assert end(run).status == "succeeded"
     assert BackupRun.objects.get(pk=old.pk).removed_at is None

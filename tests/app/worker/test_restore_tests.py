@@ -281,7 +281,7 @@ def test_chosen_host_fetches_the_backup_and_closes_the_connection(host: Any, run
     assert plan["place"] == fetched.work_dir
     asked = [str(act) for act in host.acts]
     opened = next(number for number, script in enumerate(asked) if "restrict,command=" in script)
-    closed = next(number for number, script in enumerate(asked) if "Give the source back now" in script)
+    closed = next(number for number, script in enumerate(asked) if "Release the source now" in script)
     assert opened < closed
     assert any(re.search(r"\brm -f key\b", script) for script in asked[opened:])
     assert any(names(event.text, fetched.name, restore_test.source.host.name) for event in run.events.all())
@@ -291,7 +291,7 @@ def test_restore_test_closes_an_open_connection_later(host: Any, run: BackupRun,
     restore_test = begun(run)
     play(host, good())
     full = CommandResult(1, "", "ENOSPC")
-    host.answers.add("Give the source back now", full, full, OK)
+    host.answers.add("Release the source now", full, full, OK)
     assert (end(restore_test).status, restore_test.has_leftovers) == ("succeeded", True)
     assert (restore_test.uid, "restore-test-remove") in host.jobs, "what was copied is removed all the same"
     assert run.events.filter(text__contains="ENOSPC").exists()
@@ -306,7 +306,7 @@ def test_restore_test_ends_when_the_holder_is_silent(host: Any, run: BackupRun, 
     settings.UNREACHABLE_TIMEOUT_SECONDS = -1
     restore_test = begun(run)
     play(host, good())
-    host.answers.add("Give the source back now", Unreachable("ssh.timeout", "Closing the source", cause="no answer"))
+    host.answers.add("Release the source now", Unreachable("ssh.timeout", "Closing the source", cause="no answer"))
     assert (end(restore_test).status, restore_test.has_leftovers, restore_test.host_slot) == ("succeeded", True, None)
     told = run.events.filter(level="warning", text__contains=restore_test.checkpoint["plan"]["path"])
     assert any(names(event.text, restore_test.checkpoint["plan"]["holder"]) for event in told)

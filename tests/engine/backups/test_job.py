@@ -13,8 +13,8 @@ from tests.fakes import FakeClock, FakeHost, FakeJobs, running, vanished
 from . import samples
 
 #: What servers, tools and scripts say or get: recorded, not worded here.
-REMOVES = "# Remove files of backups"
-REMOVES_OF_FAILED = "# Remove what a run that failed"
+REMOVES = "# Remove backup files"
+REMOVES_OF_FAILED = "# Remove the file that a failed run"
 
 
 class Told:
@@ -39,7 +39,7 @@ class Told:
 
 def site(host: FakeHost | None = None, *, token: int = 1, checkpoint: dict[str, Any] | None = None) -> BackupContext:
     jobs = FakeJobs(host, token=token, run_id="0123456789abcdef")
-    jobs.expect("# Give a whole backup", "published\n")
+    jobs.expect("# Rename a complete backup", "published\n")
     return BackupContext(
         samples.plan(), jobs, FakeClock(), "[client]\n", {} if checkpoint is None else checkpoint, Told()
     )
@@ -121,7 +121,7 @@ def test_publishing_again_after_a_crash_is_the_same() -> None:
 def test_publication_is_repeated_when_its_answer_is_lost() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
-    jobs_of(one).expect("# Give a whole backup", CommandResult(None, "", ""), "published\n")
+    jobs_of(one).expect("# Rename a complete backup", CommandResult(None, "", ""), "published\n")
     drive(one, 2)
     finished(one)
     with pytest.raises(Unreachable):
@@ -132,7 +132,7 @@ def test_publication_is_repeated_when_its_answer_is_lost() -> None:
 def test_publication_fails_without_a_final_name() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
-    jobs_of(one).expect("# Give a whole backup", CommandResult(70, "FAILED: it exists\n", ""))
+    jobs_of(one).expect("# Rename a complete backup", CommandResult(70, "FAILED: it exists\n", ""))
     drive(one, 2)
     finished(one)
     with pytest.raises(RemoteFailure) as caught:
@@ -150,7 +150,7 @@ def test_publication_fails_without_a_final_name() -> None:
 def test_another_file_under_the_final_name_is_never_touched() -> None:
     one = site()
     jobs_of(one).play("backup", running(), running())
-    jobs_of(one).expect("# Give a whole backup", CommandResult(65, "REFUSED: it is another file\n", ""))
+    jobs_of(one).expect("# Rename a complete backup", CommandResult(65, "REFUSED: it is another file\n", ""))
     jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
     drive(one, 2)
     finished(one)

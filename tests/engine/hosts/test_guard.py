@@ -102,7 +102,7 @@ def test_guard_retries_removing_a_locked_key(source: Source) -> None:
 def pause_while_the_guard_gives_up(source: Source, script: str) -> bool:
     """Let the guard decide to give the source back, hold it there, pause, and let it go on. Return whether it is left stopped."""
     # it stands still where it has looked for a pause for the last time
-    held = GUARD.replace('echo "The source is given back."', "touch at-its-end; while [ -e hold ]; do sleep 0.05; done")
+    held = GUARD.replace('echo "The source is released."', "touch at-its-end; while [ -e hold ]; do sleep 0.05; done")
     assert held != GUARD
     (source.root / "hold").touch()
     guard = source.guard(patience=0, script=held)

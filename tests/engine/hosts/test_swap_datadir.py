@@ -307,12 +307,12 @@ def test_tree_ignores_old_data() -> None:
 # --- the negative control -------------------------------------------------------------------------------------------
 #: Checks without which the next one refuses all the same: their loss is a worse sentence, not a wrong machine.
 ONLY_FOR_THE_SENTENCE = (
-    "The server does not answer any more: $answer",
-    "The server does not answer any more: $live_uuid",
+    "The server no longer answers: $answer",
+    "The server no longer answers: $live_uuid",
 )
-ONLY_FOR_THE_SENTENCE += ("The server does not answer any more: $replicas",)
+ONLY_FOR_THE_SENTENCE += ("The server no longer answers: $replicas",)
 #: Checks that no directory below a temporary one can meet; ``tests/e2e/test_take_over.py`` has it.
-ELSEWHERE_TESTED = ("is no data directory",)
+ELSEWHERE_TESTED = ("is not a data directory",)
 
 
 def without_check(number: int) -> str:

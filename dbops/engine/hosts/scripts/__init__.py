@@ -1,6 +1,7 @@
-"""Programs that run on hosts: constant text; arguments carry what varies. shellcheck reads these files.
+"""Load the programs that run on hosts.
 
-Folders group the programs by what they serve: ``inspect``, ``source``, ``target``, ``backups``, ``restore_tests``. Names are unique.
+The programs are constant text with arguments, checked by shellcheck. Folders group them by purpose: ``inspect``, ``source``,
+``target``, ``backups``, ``restore_tests``. Names are unique.
 """
 
 from functools import cache
@@ -9,12 +10,12 @@ from importlib.resources.abc import Traversable
 
 
 def load(*names: str) -> str:
-    """Return the named shell scripts (without ``.sh``), joined: functions first, then what uses them."""
+    """Return the named shell scripts (without ``.sh``), joined, with functions first."""
     return "\n".join(_programs()[f"{name}.sh"].read_text() for name in names)
 
 
 def load_python(name: str) -> str:
-    """Return a program (without ``.py``) that runs on hosts with their own Python."""
+    """Return a program (without ``.py``) that the host's Python runs."""
     return _programs()[f"{name}.py"].read_text()
 
 

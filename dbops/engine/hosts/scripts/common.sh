@@ -1,18 +1,18 @@
 #!/bin/bash
-# Functions that several scripts share.
+# Shared functions.
 
-# The server processes whose working directory is $1 (a server changes into its data directory).
+# Print the server processes whose working directory is $1 (a server changes into its data directory).
 servers_in() {
     local wanted process name where
     wanted=$(identity_of "$1")
     [ -n "$wanted" ] || return 0
     for process in /proc/[0-9]*; do
         name=
-        { read -r name <"$process/comm"; } 2>/dev/null # no program is started for each of the host's processes
+        { read -r name <"$process/comm"; } 2>/dev/null # without starting a program for each process
         case $name in
             mariadbd | mysqld)
-                # by device and inode, so that a container's server is seen too; what may not be looked at counts as here,
-                # but a process that is just ending has no directory any more
+                # compare device and inode, so that servers in containers are found too; an unreadable process counts as a server
+                # here, but an exiting process has no directory any more
                 where=$(LC_ALL=C stat -L -c %d:%i -- "$process/cwd" 2>&1)
                 case $where in "$wanted" | *'Permission denied'*) echo "${process#/proc/}" ;; esac
                 ;;
@@ -20,12 +20,12 @@ servers_in() {
     done
 }
 
-# Device and inode of a directory, nothing where it is missing.
+# Print device and inode of a directory, nothing if it is missing.
 identity_of() {
     stat -L -c %d:%i -- "$1" 2>/dev/null || true
 }
 
-# Where the file system is mounted on which $1 lies, or would be made.
+# Print the mount point of the file system that contains, or would contain, $1.
 mount_of() {
     local at
     at=$(readlink -m -- "$1")
@@ -46,26 +46,26 @@ is_backup_of() {
     [ -f "$1" ] && [ "$(stat -c %s -- "$1")" = "$2" ] && is_record_of "$1.json" "$3" "$4"
 }
 
-# The mark that a rebuild leaves in the directory that it made: an inode alone proves nothing where the directory is a mount
-# point, or where its number was given out again. $1 data directory  $2 run id
+# The marker file of a rebuild in the directory that it created: the inode is not enough for mount points and reused inode
+# numbers. $1 data directory  $2 run id
 mark_of() { echo "$1/.dbops-$2"; }
 
-# Where the stream has ended the mark holds the inode of the system tablespace: other data, put into the same directory by
-# somebody else, is not this rebuild's, whatever mark was left lying there. $1 data directory  $2 its mark
+# After the stream, the marker contains the inode of the system tablespace, so that data put into the same directory by
+# others is not taken for this rebuild's. $1 data directory  $2 its marker
 is_of_mark() {
     [ -f "$2" ] || return 1
     [ ! -s "$2" ] || [ "$(cat -- "$2")" = "$(stat -c %i -- "$1/ibdata1" 2>/dev/null)" ]
 }
 
-# Refuse unless $1 is the directory ($2 device:inode) that the rebuild $3 made for its copy.
+# Refuse unless $1 is the directory ($2 device:inode) that rebuild $3 created for its copy.
 must_be_new_copy() {
-    [ "$(identity_of "$1")" = "$2" ] || refuse "$1 is not the directory that was made for this rebuild."
-    is_of_mark "$1" "$(mark_of "$1" "$3")" || refuse "$1 does not hold the mark of the rebuild that made it."
+    [ "$(identity_of "$1")" = "$2" ] || refuse "$1 is not the directory that this rebuild created."
+    is_of_mark "$1" "$(mark_of "$1" "$3")" || refuse "$1 does not contain the marker of this rebuild."
 }
 
-# What lies in $1, as one checksum of each file's inode, kind, mode, owner, size and times; nothing where it cannot be read whole. A time of
-# change cannot be set, and whatever is written, moved, removed or given to somebody changes one. What was moved aside does not count, nor
-# the times of $1 itself, which tell of that too; nor lost+found of a mount point, which is root's.
+# Print one checksum of inode, type, mode, owner, size and times of all files in $1; nothing if not all are readable. The
+# change time cannot be set, and writing, moving, removing or chown changes it. Excludes directories moved aside, the times
+# of $1 itself (moving aside changes them) and lost+found of a mount point.
 tree_of() {
     local tree
     tree=$(
@@ -77,12 +77,12 @@ tree_of() {
     echo "${tree%% *}"
 }
 
-# Refuse on another machine than the plan's: one that was cloned has the same host key, directories and inodes.
-# $1 name and machine id, empty where they were not known
+# Refuse on a machine other than the plan's: a cloned machine has the same host key, directories and inodes.
+# $1 name and machine id, empty if unknown
 must_be_machine() {
     local here
     here="$(hostname 2>/dev/null || cat /proc/sys/kernel/hostname) $(cat /etc/machine-id 2>/dev/null)"
-    [ -z "$1" ] || [ "${here% }" = "$1" ] || refuse "This machine is $here, the plan saw $1."
+    [ -z "$1" ] || [ "${here% }" = "$1" ] || refuse "This machine is $here, but the plan is for $1."
 }
 
 no_server_on() {

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Functions for the pipes of a copy.
+# Functions for a copy's pipes.
 
-# Give a pipe room for 1 MiB instead of 64 KiB: the backup tools read and write 10 MiB in one go, and whoever stands at the other end
-# of the pipe has that much less to wait. Where the host has neither perl nor python3, or allows no more, it stays as it is.
+# Enlarge a pipe from 64 KiB to 1 MiB: backup tools read and write 10 MiB at a time, so the other end waits less. Without
+# perl and python3, or if the host does not allow it, the pipe is unchanged.
 widen_input() {
     perl -e 'fcntl(STDIN, 1031, 1 << 20)' 2>/dev/null || python3 -c 'import fcntl; fcntl.fcntl(0, 1031, 1 << 20)' 2>/dev/null
     return 0
@@ -10,8 +10,8 @@ widen_input() {
 
 widen_output() { widen_input <&1; }
 
-# Add up what is read, and say its SHA-256 as sha256sum does. openssl uses what the processor has for it: 1 GB took 0.8 s, sha256sum of
-# coreutils 9.1 4.2 s (2026-11-24). It is asked for the sum of nothing first: one that is set up to refuse says nothing.
+# Print the SHA-256 of standard input in the format of sha256sum. openssl uses processor instructions: 1 GB took 0.8 s, with
+# sha256sum of coreutils 9.1 4.2 s (2026-11-24). Test openssl with empty input first: it can be configured to refuse.
 add_up() {
     local nothing
     nothing=$(openssl dgst -sha256 -r </dev/null 2>/dev/null)

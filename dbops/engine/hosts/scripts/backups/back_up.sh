@@ -1,10 +1,10 @@
 #!/bin/bash
-# One backup of the server on this machine into a partial file: everything is looked at before anything is written, and what
-# proves that the file is whole is left in log.files, one line "NAME BASE64" each. Its publication is another script.
+# Back up the server on this machine into a partial file, after all checks. The files that show that the backup is complete
+# go into log.files, one line "NAME BASE64" each. Another script publishes the file.
 # $1 name and machine id  $2 data directory  $3 its device:inode  $4 server id  $5 socket  $6 directory  $7 partial file's name
-# $8 bytes that must be free  $9 method  then by blanks: $10 clients  $11 tools  $12 files of proof
-# $13 where the file system of the last backup was mounted, empty where that is not known
-# $14 number of the tool's options  then these, then the compressor's words
+# $8 bytes that must be free  $9 method  then separated by spaces: $10 clients  $11 tools  $12 files for the check
+# $13 mount point of the last backup's file system, empty if unknown
+# $14 number of the tool's options  then the options, then the compressor's words
 set -u
 umask 077
 machine=$1 datadir=$2 identity=$3 server_id=$4 socket=$5 directory=$6 partial=$7 needed=$8 method=$9
@@ -27,35 +27,35 @@ first_program() {
 }
 
 must_be_machine "$machine"
-[ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that was probed a moment ago."
+[ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory that was just probed."
 [ -n "$(servers_in "$datadir")" ] || refuse "No server runs on $datadir."
 tool=$(first_program "${tools[@]}") ||
-    refuse "${tools[0]} is not installed on this host. Install it: it comes with the server's client or backup packages."
+    refuse "${tools[0]} is not installed on this host. Install the server's client or backup package."
 command -v -- "${compress[0]}" >/dev/null ||
-    refuse "${compress[0]} is not installed on this host, and the backup is compressed with it. Install the package ${compress[0]}."
+    refuse "${compress[0]}, which compresses the backup, is not installed on this host. Install the package ${compress[0]}."
 if client=$(first_program "${clients[@]}"); then
     answer=$("$client" --defaults-file="$DBOPS_JOB_DIR/backup.cnf" --socket="$socket" --batch --skip-column-names \
-        -e 'SELECT @@server_id, @@datadir' 2>&1) || fail "The account cannot ask the server at $socket: $answer"
+        -e 'SELECT @@server_id, @@datadir' 2>&1) || fail "The account cannot query the server at $socket: $answer"
     read -r id where <<<"$answer"
     { [ "$id" = "$server_id" ] && [ "$(identity_of "$where")" = "$identity" ]; } ||
-        refuse "The server at $socket has server id $id and data directory $where: it is not the one that was probed."
+        refuse "The server at $socket has server id $id and data directory $where. It is not the probed server."
 fi
 case "$(readlink -m -- "$directory")/" in
-    "$(readlink -f -- "$datadir")"/*) refuse "$directory lies in the data directory: give the schedule another one." ;;
+    "$(readlink -f -- "$datadir")"/*) refuse "$directory is inside the data directory. Set another directory in the schedule." ;;
 esac
-# by the mount point: device numbers change when a network file system is mounted again
+# compare mount points: device numbers change when a network file system is mounted again
 here=$(mount_of "$directory")
 [ -z "$mount" ] || [ "$here" = "$mount" ] ||
-    refuse "$directory lies on the file system mounted at $here, and the last backup went to the one at $mount. Mount that;" \
+    refuse "$directory is on the file system mounted at $here, but the last backup is on the one at $mount. Mount it;" \
         "where $here is meant, give the schedule a directory of another name."
-mkdir -p -- "$directory" 2>/dev/null || refuse "The directory $directory cannot be made."
+mkdir -p -- "$directory" 2>/dev/null || refuse "The directory $directory cannot be created."
 free=$(df -B1 --output=avail -- "$directory" | tail -n 1)
 [ "${free:-0}" -ge "$needed" ] ||
-    refuse "$((free / 1048576)) MiB are free for $directory, and $((needed / 1048576)) MiB are needed."
+    refuse "$directory has $((free / 1048576)) MiB free, but the backup needs $((needed / 1048576)) MiB."
 rm -f -- "$file"
-: >"$file" || refuse "No file can be written in $directory."
+: >"$file" || refuse "Files cannot be written in $directory."
 
-# the server's own work comes first
+# the server's work has priority
 renice -n 10 -p $$ >/dev/null 2>&1
 ! command -v ionice >/dev/null || ionice -c 2 -n 7 -p $$ 2>/dev/null
 
@@ -67,14 +67,14 @@ stage() { # name, command: one stage of the pipe, counted and logged under its n
     cd / && exec "$@"
 }
 
-# The statements of a dump that say its position; rows of tables never begin a line with these words.
+# The statements of a dump that contain its position; table rows never start a line with these words.
 positions() {
     sed -n -e '/^\(-- \)\?CHANGE \(MASTER\|REPLICATION SOURCE\) TO /p' -e '/^\(-- \)\?SET GLOBAL gtid_slave_pos *=/p' \
         -e '/^\(-- \)\?SET @@GLOBAL.GTID_PURGED=/,/;/p'
 }
 
 run_tool() { stage tool "$tool" "${options[@]}" </dev/null; }
-# a full disk ends the whole pipe at once, not after the last byte was thrown away
+# a full disk ends the whole pipe immediately
 write() { stage write tee --output-error=exit -- "$file"; }
 add_up_here() {
     echo "$BASHPID" >pid.sum
@@ -83,9 +83,9 @@ add_up_here() {
 
 mkdir -p target lsn
 if [ "$method" = dump ]; then
-    # The dump's two ends are seen as they pass, for they say its position (MariaDB's GTID stands at the end) and that it is
-    # complete: to unpack them from the file would read it all again.
-    # The pipe is held open from here, so that neither side can wait for the other for ever.
+    # Copy both ends of the dump from the stream: they contain its position (MariaDB's GTID is at the end) and show that it is
+    # complete. Reading them from the file would decompress it all again.
+    # Hold the pipe open here, so that neither side waits for the other forever.
     mkfifo seen
     exec 5<>seen
     { head -c 65536 >first.part && tail -c 65536 >last.part; } <seen 5>&- &
@@ -94,13 +94,13 @@ if [ "$method" = dump ]; then
     names=(tool see compress write sum)
     exec 5>&-
     wait
-    [ -s last.part ] || tail -c 400 first.part >last.part # a dump that is shorter than its head
+    [ -s last.part ] || tail -c 400 first.part >last.part # a dump shorter than its head
 else
     run_tool | stage compress "${compress[@]}" | write | add_up_here
     stages=("${PIPESTATUS[@]}")
     names=(tool compress write sum)
 fi
-sync -- "$file" || fail "$file could not be brought to the disk."
+sync -- "$file" || fail "$file could not be synced to disk."
 for number in "${!names[@]}"; do
     echo "${stages[$number]}" >"stage.${names[$number]}"
 done

@@ -1,11 +1,11 @@
 #!/bin/bash
-# Remove files of backups with their records, by the full path of each. What was not there is told apart from what was removed:
-# its file system may not be mounted.
+# Remove backup files and their records by full path. Report missing files separately from removed ones, because their file
+# system can be unmounted.
 # $@ paths
 set -u
 status=0
 for file; do
-    case ${file##*/} in '' | . | .. | *'*'*) refuse "$file is no name of a backup." ;; esac
+    case ${file##*/} in '' | . | .. | *'*'*) refuse "$file is not a backup's name." ;; esac
     found=removed
     [ -e "$file" ] || found=absent
     if rm -f -- "$file" "$file.json" 2>/dev/null && [ ! -e "$file" ]; then

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Log in to another host's server over the network, as the clone will, and ask it nothing. Standard input: option file of the account.
+# Test the login to another host's server over the network, as the clone will do. Standard input: option file of the account.
 # $1 client program  $2 address  $3 port
 set -eu
 umask 077

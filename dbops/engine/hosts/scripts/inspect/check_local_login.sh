@@ -1,5 +1,5 @@
 #!/bin/bash
-# Log in to the local server and ask it nothing. Standard input: option file of the admin account.
+# Test the login to the local server. Standard input: option file of the admin account.
 # $1 client program  $2 socket
 set -eu
 umask 077

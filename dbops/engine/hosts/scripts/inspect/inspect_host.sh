@@ -1,5 +1,5 @@
 #!/bin/sh
-# Look whether a host has what dbops needs. It changes nothing, and needs no more than a POSIX shell.
+# Check that a host meets dbops's requirements. Changes nothing and needs only a POSIX shell.
 # $1 work directory  $2 authorized_keys file or empty  $3 SSH user  then names of programs
 work=$1 keys=$2 user=$3
 shift 3
@@ -7,7 +7,7 @@ PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin
 LC_ALL=C
 export PATH LC_ALL
 
-can_write() { # a file or directory, or what would have to be made for it
+can_write() { # an existing file or directory, or its nearest existing parent
     at=$1
     until [ -e "$at" ] || [ "$at" = / ] || [ -z "$at" ]; do
         at=${at%/*}

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Since when machine and server run: the machine by its boot, the server by its process and the moment it was started.
+# Print the machine's boot id, and the server's process with its start time.
 # $1 data directory
 set -u
 read -r boot </proc/sys/kernel/random/boot_id

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What is on the target now; the working directory is the run directory. $1 data directory  $2 where the old data may be, or empty
-# $3 run id of the mark in new data
+# Print the target's state; the working directory is the run directory. $1 data directory  $2 possible place of the old data,
+# or empty  $3 run id of the marker in new data
 set -u
 echo "datadir=$(identity_of "$1")"
 echo "empty=$([ -n "$(find "$1" -mindepth 1 -maxdepth 1 ! -name '.dbops-*' ! -name lost+found -print -quit 2>/dev/null)" ] || echo 1)"

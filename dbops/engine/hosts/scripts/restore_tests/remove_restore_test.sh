@@ -1,5 +1,5 @@
 #!/bin/bash
-# Remove what a proof left on this host, however it ended. Any number of times. $1 place of its scratch directory  $2 its id
+# Remove all files of a restore test on this host. Can run repeatedly. $1 place of its scratch directory  $2 its id
 set -u
 remove_scratch "$1" "$2" || fail "not_removed $(scratch_of "$1" "$2") or its server could not be removed."
 echo removed

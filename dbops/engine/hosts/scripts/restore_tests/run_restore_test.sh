@@ -1,12 +1,13 @@
 #!/bin/bash
-# Restore one published backup beside the running servers, and read every table of it: all is looked at before anything is written, and
-# everything that was made is removed whatever happens. No server that runs here is asked, stopped or connected to.
-# log.steps has one line for each step's begin and end ("end NAME SECONDS BYTES"), log.counts one "SCHEMA TABLE ROWS" for each table.
-# $1 name and machine id  $2 path  $3 bytes  $4 run that made it  $5 checksum  $6 place of the scratch directory  $7 the proof's id
-# $8 owner  $9 bytes that must be free  $10 bytes of memory that must be free  $11 the most memory that a process may reserve  $12 cores
-# $13 seconds that the server may take to start  $14 backup_type of a prepared copy
-# then by blanks: $15 unpackers $16 backup tools $17 servers $18 clients $19 checkpoints files  then numbers of words: $20 $21 $22 $23
-# and these: of the unpacker, of the backup tool, of the server (each without the program), of ssh where the file lies on another host
+# Restore a published backup on a scratch server and read every table, after all checks. Always remove all created files. Does
+# not connect to or stop other servers on this host.
+# log.steps has one line for each step's start and end ("end NAME SECONDS BYTES"), log.counts one "SCHEMA TABLE ROWS" for each table.
+# $1 name and machine id  $2 path  $3 bytes  $4 run that made the backup  $5 checksum  $6 place of the scratch directory
+# $7 the restore test's id  $8 owner  $9 required free bytes  $10 required free memory  $11 memory limit of a process  $12 cores
+# $13 seconds for the server's start  $14 backup_type of a prepared copy
+# then separated by spaces: $15 unpackers $16 backup tools $17 servers $18 clients $19 checkpoints files
+# then numbers of words: $20 $21 $22 $23, and these words: of the unpacker, of the backup tool, of the server (each without the
+# program), of ssh if the file is on another host
 set -u
 umask 077
 machine=$1 path=$2 bytes=$3 run=$4 sum=$5 place=$6 id=$7 owner=$8 needed=$9
@@ -33,12 +34,12 @@ first_program() {
     return 1
 }
 current=
-step() { # name: the one before has ended
+step() { # name; ends the previous step
     end_step
     current=$1
     printf 'begin %s %s\n' "$1" "$(date +%s.%3N)" >>log.steps
 }
-end_step() { # bytes, where they are known
+end_step() { # bytes, if known
     [ -z "$current" ] || printf 'end %s %s %s\n' "$current" "$(date +%s.%3N)" "${1-}" >>log.steps
     current=
 }
@@ -47,37 +48,37 @@ read_file() { if is_remote; then exec "${transport[@]}" backup </dev/null; else 
 words_of() { tail -n 3 -- "$1" 2>/dev/null | tr '\n\t' '  ' | head -c 600; }
 
 step look
-must_be_proof "$id"
+must_be_restore_test "$id"
 must_be_machine "$machine"
-# (each program is looked for before the first byte is written)
+# (check all programs before the first byte is written)
 unpacker=$(first_program "${unpackers[@]}") || refuse "tool ${unpackers[0]} is not installed on this host."
 tool=$(first_program "${tools[@]}") || refuse "tool ${tools[0]} is not installed on this host."
-program=$(first_program "${programs[@]}") || refuse "tool ${programs[0]} is not installed on this host: a proof needs a server of its own."
+program=$(first_program "${programs[@]}") || refuse "tool ${programs[0]} is not installed on this host. A restore test needs a scratch server."
 client=$(first_program "${clients[@]}") || refuse "tool ${clients[0]} is not installed on this host."
 command -v zstd >/dev/null || refuse "tool zstd is not installed on this host."
-if is_remote; then # there the forced command looks at the record beside the file
+if is_remote; then # there, the forced command checks the record beside the file
     answer=$("${transport[@]}" check 2>&1 </dev/null)
     status=$?
-    answer=$(printf '%s' "$answer" | tr '\n\t' '  ' | tail -c 400) # ssh may say it in many lines, and the last one counts
-    [ "$status" != 255 ] || refuse "transport The host that has the backup cannot be reached: $answer" # ssh's own
-    [ "$status" = 0 ] || refuse "The host that has the backup does not let it be read: $answer"
-    case $answer in *dbops-ready*) ;; *) refuse "The host that has the backup says something else: $answer" ;; esac
+    answer=$(printf '%s' "$answer" | tr '\n\t' '  ' | tail -c 400) # ssh can print several lines; the last one counts
+    [ "$status" != 255 ] || refuse "transport The backup's host cannot be reached: $answer" # ssh's own status
+    [ "$status" = 0 ] || refuse "The backup's host does not allow reading it: $answer"
+    case $answer in *dbops-ready*) ;; *) refuse "Unexpected answer from the backup's host: $answer" ;; esac
 else
     is_backup_of "$path" "$bytes" "$run" "$sum" || refuse "$path is not the backup of run $run with $bytes bytes, by the record beside it."
     [ -r "$path" ] || refuse "$path cannot be read."
 fi
-[ -d "$place" ] || refuse "space The directory $place is not there: a proof makes its scratch directory in it."
+[ -d "$place" ] || refuse "space The directory $place for scratch directories is missing."
 free=$(df -B1 --output=avail -- "$place" | tail -n 1)
 [ "${free:-0}" -ge "$needed" ] ||
-    refuse "space $((free / 1048576)) MiB are free in $place, and $((needed / 1048576)) MiB are needed for the restored copy."
+    refuse "space $place has $((free / 1048576)) MiB free, but the restored copy needs $((needed / 1048576)) MiB."
 memory=$(($(sed -n 's/^MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo) * 1024))
 [ "$memory" -ge "$needed_memory" ] ||
-    refuse "memory $((memory / 1048576)) MiB of memory are free, and $((needed_memory / 1048576)) MiB are needed."
+    refuse "memory $((memory / 1048576)) MiB of memory are free, but $((needed_memory / 1048576)) MiB are needed."
 scratch=$(scratch_of "$place" "$id") sockets=$(sockets_of "$id")
 { [ ! -e "$scratch" ] && [ ! -L "$scratch" ] && [ ! -e "$sockets" ] && [ ! -L "$sockets" ]; } ||
-    refuse "$scratch or $sockets is there already."
+    refuse "$scratch or $sockets already exists."
 
-# every other work on this host comes first, and what runs away is ended by the kernel
+# lowest priority on this host, and the kernel ends runaway processes
 renice -n 19 -p $$ >/dev/null 2>&1
 ! command -v ionice >/dev/null || ionice -c 3 -p $$ 2>/dev/null
 all=$(nproc --all 2>/dev/null || echo 1)
@@ -100,7 +101,7 @@ leave() {
 trap leave EXIT
 mkdir -- "$scratch" "$sockets" || fail "space $scratch cannot be made."
 mkdir -- "$scratch/data" "$scratch/tmp" || fail "space $scratch cannot be written."
-# The data's owner where it can come there; a directory that only root may enter, as that of backups often is, is worked in by root.
+# Run as the data's owner if it can enter the directory, else as root: often only root can enter backup directories.
 as_owner=() as_user=()
 if [ "$(id -u)" = 0 ]; then
     as_user=(--user=root)
@@ -116,7 +117,7 @@ if [ "$(id -u)" = 0 ]; then
 fi
 data=$scratch/data
 
-stage() { # name, command: a process that is counted and logged under its name
+stage() { # name, command: run a process that is counted and logged under this name
     echo "$BASHPID" >"pid.$1"
     exec 2>"log.$1"
     shift
@@ -124,9 +125,9 @@ stage() { # name, command: a process that is counted and logged under its name
     exec "$@"
 }
 
-# Fail with a word of the host's own where that, and not the backup, may be to blame: no room, no memory, or somebody (the kernel, where
-# memory is short) has killed a program. Other signals are a program's own way to end on what it cannot read.
-# $1 exit status  $2 what it was about  then its logs, one at least
+# Fail with a host code if the host and not the backup can be the cause: no space, no memory, or a killed program (by the
+# kernel if memory is short). Other signals are a program's reaction to unreadable data.
+# $1 exit status  $2 activity  then at least one log
 blame_the_host() {
     local status=$1 about=$2
     shift 2
@@ -135,11 +136,11 @@ blame_the_host() {
     case $status in 137 | 143) fail "killed a program was killed (status $status) while $about." ;; esac
 }
 
-# As above for the server, where it has ended. $1 exit status of the client  $2 what it was about
+# The same for a server that has ended. $1 exit status of the client  $2 activity
 blame_the_host_of_server() {
     local ended=0
     case $1 in 137 | 143) blame_the_host "$1" "$2" log.server ;; esac
-    for _ in 1 2 3 4 5; do # a client may notice the end before the shell does
+    for _ in 1 2 3 4 5; do # a client can notice the end before the shell does
         kill -0 "$serving" 2>/dev/null || break
         sleep 0.2
     done
@@ -151,8 +152,8 @@ blame_the_host_of_server() {
 }
 
 step unpack
-# where there is no room for the sum nobody would open the pipe, and who writes to it would wait for ever
-{ : >sum; } 2>/dev/null || fail "space no file can be written in $PWD."
+# without space for the checksum file, no process would open the pipe and its writer would wait forever
+{ : >sum; } 2>/dev/null || fail "space files cannot be written in $PWD."
 mkfifo seen
 add_up <seen >sum 2>/dev/null &
 adding=$!
@@ -170,7 +171,7 @@ adding=$!
         cd / && exec "${as_owner[@]}" "$unpacker" "${unpack[@]}"
     )
 stages=("${PIPESTATUS[@]}")
-{ : <>seen; } 2>/dev/null # so that it ends also where nobody has written to it
+{ : <>seen; } 2>/dev/null # so that it ends even without a writer
 wait "$adding"
 number=0
 for name in transport see decompress unpack; do
@@ -178,39 +179,39 @@ for name in transport see decompress unpack; do
     number=$((number + 1))
 done
 ! grep -qi 'no space left' log.unpack log.decompress 2>/dev/null || fail "space the disk became full while the backup was unpacked."
-# a link that broke is no word on the backup: then who adds up has had its end, and nobody after it had broken off before
-# (ssh itself ends with 255, or by a signal; every other status is that of who reads there)
+# a broken connection does not mean a bad backup: then the checksum process has ended and no later one failed before
+# (ssh itself ends with 255 or by a signal; other statuses come from the reader there)
 is_broken() { is_remote && { [ "$1" -ge 128 ] || [ "$1" = 75 ]; }; }
 ! is_broken "${stages[0]}" || [ "${stages[1]}" != 0 ] || fail "transport ssh ended with status ${stages[0]}: $(words_of log.transport)"
-# who unpacks may stumble over damage before the whole file was read: only its checksum says whose fault it is
+# damage can stop the unpacker before the whole file is read; only the checksum shows the cause
 if [ "${stages[*]}" != "0 0 0 0" ]; then
-    for _ in $(seq 30); do # the one who sends may not have noticed yet that nobody reads any more (75)
+    for _ in $(seq 30); do # the sender may not have noticed yet that its reader has ended (75)
         (read_file 2>log.transport) | add_up >sum
         status=${PIPESTATUS[0]}
         [ "$status" = 75 ] || break
         sleep 1
     done
-    ! is_broken "$status" || fail "transport the file could not be read to its end: $(words_of log.transport)"
-    [ "$status" = 0 ] || fail "damaged the file cannot be read where it lies: $(words_of log.transport)"
+    ! is_broken "$status" || fail "transport the file could not be read completely: $(words_of log.transport)"
+    [ "$status" = 0 ] || fail "damaged the file cannot be read: $(words_of log.transport)"
 fi
 read -r found _ <sum
 [ "$found" = "$sum" ] ||
-    fail "damaged the file has checksum $found, published was $sum. $(words_of log.decompress) $(words_of log.unpack)"
+    fail "damaged the file has checksum $found instead of $sum. $(words_of log.decompress) $(words_of log.unpack)"
 if [ "${stages[*]}" != "0 0 0 0" ]; then
     for status in "${stages[@]}"; do
         blame_the_host "$status" "the backup was unpacked" log.unpack log.decompress
     done
-    fail "unpack reading, adding up, zstd and the unpacker ended with ${stages[*]}: $(words_of log.decompress) $(words_of log.unpack)"
+    fail "unpack reader, checksum, zstd and unpacker ended with ${stages[*]}: $(words_of log.decompress) $(words_of log.unpack)"
 fi
 [ ! -s log.unpack ] || fail "unpack the unpacking tool wrote: $(words_of log.unpack)"
 rm -f seen sum
 end_step "$(du -sb -- "$data" | cut -f1)"
-# A copy that names places outside of itself would be opened there, among the files of the server that runs.
+# The server would open files outside of the copy, possibly those of a running server.
 outside=$(find "$data" \( -name '*.isl' -o -type l \) -print -quit)
-[ -z "$outside" ] || fail "outside ${outside#"$data"/} says that data lies outside of the data directory."
+[ -z "$outside" ] || fail "outside ${outside#"$data"/} refers to data outside of the data directory."
 my_cnf=$data/backup-my.cnf
 ! grep -Eqs '^ *innodb[-_](undo_directory|data_home_dir|log_group_home_dir|data_file_path) *=.*/[^/;[:space:]]' "$my_cnf" ||
-    fail "outside the backup's own options name a directory outside of the data directory."
+    fail "outside the backup's options name a directory outside of the data directory."
 
 step prepare
 redo=$(cat -- "$data"/ib_logfile* "$data"/xtrabackup_logfile 2>/dev/null | wc -c)
@@ -229,11 +230,11 @@ type=
 for name in "${checkpoints[@]}"; do
     [ -n "$type" ] || type=$(sed -n 's/^backup_type *= *//p' "$data/$name" 2>/dev/null)
 done
-[ "$type" = "$prepared" ] || fail "prepare the copy says '$type' of itself after that, and not '$prepared'."
+[ "$type" = "$prepared" ] || fail "prepare the copy has backup_type '$type' instead of '$prepared'."
 end_step "$redo"
 
 step start
-# of the backup's own options those that say how its files are laid out; one that this server does not know is no error
+# use the backup's options for the layout of its files; unknown options are not errors
 layout=()
 while IFS='=' read -r name value; do
     case $name in
@@ -259,7 +260,7 @@ until "${ask[@]}" -e 'SELECT 1' >/dev/null 2>log.ask; do
     [ "$(date +%s)" -lt "$deadline" ] || fail "start the server does not answer after $start_seconds s: $(words_of log.ask)"
     sleep 0.2
 done
-# what keeps its rows elsewhere, or only while it runs, is no part of a physical backup
+# tables with rows elsewhere or only in memory are not part of a physical backup
 tables="FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')
     AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema', 'sys')
     AND COALESCE(ENGINE, '') NOT IN ('FEDERATED', 'SPIDER', 'CONNECT', 'BLACKHOLE', 'MEMORY', 'PERFORMANCE_SCHEMA', 'S3', 'OQGRAPH')"

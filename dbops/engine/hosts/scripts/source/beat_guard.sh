@@ -1,4 +1,4 @@
 #!/bin/bash
-# The heartbeat for the guard on the source, from steps that have nothing else to do there.
+# Send the guard's heartbeat on the source, for steps without other work there.
 set -u
 beat

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Give the source back now, and tell the guard that its watch is over. Standard input: option file of the admin account.
+# Release the source now and stop the guard. Standard input: option file of the admin account.
 # $1 run id  $2 authorized_keys file or empty  $3 SSH user  $4 client program  $5 socket  $6 statement that resumes
 set -u
 umask 077
@@ -12,7 +12,7 @@ revoke_key "$(keys_file "$2" "$3")" "$1" || status=1
 rm -rf backup.cnf backup.argv backup.pid serve fan_out fan_out.py gone.* target lsn
 if [ "$status" = 0 ]; then
     touch release
-    # a guard that was killed with all of its host's processes could not do that; one that lives needs them no more
+    # a guard that was killed with all processes of its host could not remove them; a living one no longer needs them
     rm -f jobs/guard*/admin.cnf
 fi
 exit "$status"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Let the sender of this run begin without one of its targets that has ended before it came. $1 its name
+# Let this run's sender start without a target that has ended before it connected. $1 its name
 set -eu
 umask 077
 : >"gone.$1"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# A key of this run alone, made on the target, and the source's pinned host key beside it. Prints the public key.
+# Create this run's key on the target, and store the source's pinned host key beside it. Print the public key.
 # $1 run id   $2 line for known_hosts
 set -eu
 umask 077

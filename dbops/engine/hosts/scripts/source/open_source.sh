@@ -1,5 +1,5 @@
 #!/bin/bash
-# Put the forced command, its arguments and its credentials into the run directory, and let the run's key in.
+# Write the forced command, its arguments and its credentials to the run directory, and authorize the run's key.
 # Standard input: the option file of the backup account, then a line "----", then the serve script.
 # $1 run id  $2 public key  $3 from= addresses  $4 seconds until the key expires  $5 authorized_keys file or empty
 # $6 SSH user  $7 1 to go through sudo  then the backup command
@@ -20,12 +20,12 @@ touch heartbeat
 keys=$(keys_file "$keys" "$user")
 [ -d "$(dirname "$keys")" ] || install -d -m 0700 -o "$user" "$(dirname "$keys")"
 [ -e "$keys" ] || install -m 0600 -o "$user" /dev/null "$keys"
-# in single quotes, which every login shell reads: printf %q writes $'...' for what is not ASCII
+# in single quotes, which every login shell supports: printf %q writes $'...' for non-ASCII text
 run="'$(printf '%s' "$PWD/serve" | sed "s/'/'\\\\''/g")'"
 command="$run \"\$SSH_ORIGINAL_COMMAND\""
 [ "$through_sudo" != 1 ] || command="sudo -n -- $command"
 expiry=$(date -d "+$lifetime seconds" +%Y%m%d%H%M%S)
-# sshd takes the backslash before a quote away, and no other one
+# sshd removes only a backslash before a quote
 line="restrict,command=\"$(printf '%s' "$command" | sed 's/"/\\"/g')\",from=\"$from\",expiry-time=\"$expiry\" $public_key"
 revoke_key "$keys" "$run_id"
 (

@@ -1,6 +1,6 @@
 #!/bin/bash
-# What the source kept of the copy: one line "NAME BASE64" each for the end of its log and for the files that exist of
-# those named, from --extra-lsndir.
+# Print the source's records of the copy, one line "NAME BASE64" each: the end of the log, and the named files of
+# --extra-lsndir that exist.
 set -u
 printf 'backup.log %s\n' "$(tail -c 65536 backup.log | base64 -w0)"
 cd lsn || exit 0

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Start the source's applier again. Standard input: option file of the admin account.
+# Resume the source's applier. Standard input: option file of the admin account.
 # $1 client program  $2 socket  $3 statement
 set -eu
 umask 077

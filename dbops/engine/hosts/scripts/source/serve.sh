@@ -1,5 +1,5 @@
 #!/bin/bash
-# The forced command of the run's key: "check" answers, "backup" sends one backup of this run. Nothing else is done.
+# The forced command of the run's key: "check" answers, "backup" sends this run's backup. Everything else is refused.
 set -u
 umask 077
 cd "$(dirname "$(readlink -f "$0")")" || exit 70
@@ -9,16 +9,16 @@ case ${1-} in
     *) echo "dbops: only check and backup are allowed" >&2 && exit 64 ;;
 esac
 exec 9>serve.lock
-flock -n 9 || { echo "dbops: a backup of this run is being sent already" >&2 && exit 75; }
-if [ -e fan_out ]; then # one read for several targets: another process runs the backup and sends it to all
+flock -n 9 || { echo "dbops: this run's backup is already being sent" >&2 && exit 75; }
+if [ -e fan_out ]; then # shared read: another process runs the backup and sends it to all targets
     mapfile -t from <fan_out
     exec python3 fan_out.py take "${from[@]}"
 fi
-[ ! -e backup.pid ] || { echo "dbops: this run has sent its backup already" >&2 && exit 75; }
+[ ! -e backup.pid ] || { echo "dbops: this run has already sent its backup" >&2 && exit 75; }
 mkdir -p target lsn
 widen_output
 mapfile -d '' -t command <backup.argv
-# in a group of its own: the tool may be a script, and what it started is ended with it
+# in its own process group: the tool can be a script, whose children must end with it
 # shellcheck disable=SC2016  # for the inner shell
 setsid -- bash -c 'echo "$$ $(cut -d" " -f22 "/proc/$$/stat")" >backup.pid && cd / && exec "$@" 2>"$OLDPWD/backup.log"' \
     dbops "${command[@]}" 9>&-

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The forced command of a run's key that may read one finished backup: "check" looks at it, "backup" sends it. Nothing else is done.
-# backup.argv: path, bytes, run that made it, checksum; "low" where every other work on this host comes first
+# The forced command of a run's key for one finished backup: "check" checks it, "backup" sends it. Everything else is refused.
+# backup.argv: path, bytes, run that made the backup, checksum; "low" for low priority on this host
 set -u
 umask 077
 cd "$(dirname "$(readlink -f "$0")")" || exit 70
@@ -20,9 +20,9 @@ if [ "${argv[4]-}" = low ]; then
     ! command -v ionice >/dev/null || ionice -c 3 -p $$ 2>/dev/null
 fi
 exec 9>serve.lock
-flock -n 9 || { echo "dbops: this backup is being sent to this run already" >&2 && exit 75; }
+flock -n 9 || { echo "dbops: this backup is already being sent to this run" >&2 && exit 75; }
 widen_output
-# in a group of its own, as a backup tool would be: the clean-up ends it by that
+# in its own process group, like a backup tool, so that the clean-up can end it
 # shellcheck disable=SC2016  # for the inner shell
 setsid -- bash -c 'echo "$$ $(cut -d" " -f22 "/proc/$$/stat")" >backup.pid && exec cat -- "$1" 2>backup.log' dbops "$path" 9>&-
 status=$?

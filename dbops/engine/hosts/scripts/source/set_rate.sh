@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tell the running stream how fast it may be. $1 bytes a second, empty for no limit
+# Set the rate limit of the running stream. $1 bytes per second, empty for no limit
 set -eu
 umask 077
 cd jobs/stream

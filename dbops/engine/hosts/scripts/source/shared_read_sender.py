@@ -1,15 +1,15 @@
-"""One backup on the source, read once and sent to several targets. Runs on the source host: Python 3.6, no other module.
+"""Read one backup on the source and send it to several targets. Runs on the source host with Python 3.6, without other modules.
 
-    fan_out.py send STALL_SECONDS WAIT_SECONDS BUFFER_BYTES NAME...    in the run directory of the rebuild that reads
+    fan_out.py send STALL_SECONDS WAIT_SECONDS BUFFER_BYTES NAME...    in the leader's run directory
     fan_out.py take DIRECTORY NAME                                     the forced command of each target
 
-Each taker hands its standard output to the sender, which writes the backup straight into it, and waits for the end. The bytes that
-the slowest has not taken yet are kept once, whatever the number of targets; each may be BUFFER_BYTES behind. A target that breaks
-off, or takes no byte for STALL_SECONDS, is dropped, and the others go on. When nobody is left the backup is ended.
+Each taker passes its standard output to the sender, which writes the backup into it, and waits for the end. One buffer holds
+the bytes that the slowest target still needs; a target can be BUFFER_BYTES behind. A target that disconnects, or accepts no
+byte for STALL_SECONDS, is dropped, and the others continue. Without targets, the backup is ended.
 
-Bytes are not looked into: where the command of ``backup.argv`` compresses, that happens once, and each target expands.
+The bytes are not interpreted: if the command of ``backup.argv`` compresses, that happens once, and each target decompresses.
 
-``tee`` cannot do this: one that stalls stops them all (and a branch that shares its output makes it non-blocking: tee then fails).
+``tee`` is unsuitable: one stalled target stops all (and a branch with a shared, non-blocking output makes tee fail).
 """
 
 import array
@@ -26,20 +26,20 @@ from collections import deque
 
 CHUNK_BYTES = 1 << 18
 PIPE_BYTES = 1 << 20
-SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ of Linux, which Python names since 3.10
+SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ of Linux; Python has the constant since 3.10
 SOCKET = "fan_out.sock"
-#: How a file begins that says of a name that it does not come any more.
+#: Prefix of files with names that will not connect.
 GONE = "gone."
 LOOK_SECONDS = 0.5
 LISTENS_WITHIN_SECONDS = 20
-#: How a taker ends that was dropped: the target sees it as the status of its ssh. 75 is "not ready".
+#: Exit status of a dropped taker, which the target sees as the status of its ssh. 75 is "not ready".
 DROPPED, NOT_READY = 74, 75
-#: What proves the copy, put into the directory of each target that has it.
+#: Files for checking the copy, written to the directory of each target that has it.
 EVIDENCE = ("backup.log", "lsn")
 
 
 class Buffer:
-    """What was read and not yet taken by everybody, by its place in the whole."""
+    """Chunks that not all targets have taken, by position."""
 
     def __init__(self) -> None:
         self.chunks = deque()  # type: deque[tuple[int, bytes]]
@@ -50,7 +50,7 @@ class Buffer:
         self.end += len(chunk)
 
     def at(self, place: int) -> memoryview:
-        """Return what stands at a place: the rest of its chunk."""
+        """Return the rest of the chunk at a position."""
         low, high = 0, len(self.chunks) - 1
         while low < high:
             middle = (low + high + 1) // 2
@@ -64,7 +64,7 @@ class Buffer:
 
 
 class Follower:
-    """One target: where it stands in the whole, and the two ways to it."""
+    """One target: its position, and the two connections to it."""
 
     def __init__(self, name: str, directory: str, control: socket.socket, out: int) -> None:
         self.name, self.directory, self.control, self.out = name, directory, control, out
@@ -73,7 +73,7 @@ class Follower:
         widen(out)
 
     def take(self, buffer: Buffer) -> None:
-        """Write what can be written now. Raises ``OSError``: it has broken off."""
+        """Write as much as possible now. Raises ``OSError`` if the target has disconnected."""
         while self.place < buffer.end:
             try:
                 self.place += os.write(self.out, buffer.at(self.place)[:CHUNK_BYTES])
@@ -82,7 +82,7 @@ class Follower:
             self.moved_at = time.monotonic()
 
     def end(self, line: str) -> None:
-        """Close the stream, then say how it ended: what the taker says last must not come before the last byte."""
+        """Close the stream, then report the result, which must not arrive before the last byte."""
         os.close(self.out)
         try:
             self.control.sendall(line.encode() + b"\n")
@@ -92,7 +92,7 @@ class Follower:
 
 
 class Sender:
-    """The backup tool's output and all who take it."""
+    """The backup tool's output and its targets."""
 
     def __init__(self, tool: int, branches: "list[Follower]", stall_seconds: float, buffer_bytes: int) -> None:
         self.tool, self.branches = tool, branches
@@ -102,7 +102,7 @@ class Sender:
         self.watched = set()  # type: set[int]
 
     def run(self) -> None:
-        """Send until the tool's output has ended and is taken, or nobody is left."""
+        """Send until all output is taken or no target is left."""
         for branch in self.branches:
             self.selector.register(branch.control, selectors.EVENT_READ, branch)
         while self.branches and not (self.is_over and self.slowest() == self.buffer.end):
@@ -115,7 +115,7 @@ class Sender:
         return min((branch.place for branch in self.branches), default=self.buffer.end)
 
     def choose(self) -> None:
-        """Read while there is room; write to those who are behind. Whoever has everything is not asked whether it could take more."""
+        """Read while the buffer has space, and write to targets that are behind; do not poll the others."""
         has_room = self.buffer.end - self.slowest() < self.buffer_bytes
         self.watch(self.tool, selectors.EVENT_READ, None, wanted=has_room and not self.is_over)
         for branch in self.branches:
@@ -143,7 +143,7 @@ class Sender:
             self.is_over = True
             return
         for branch in self.branches:
-            if branch.place == self.buffer.end:  # who has waited for us has not stalled
+            if branch.place == self.buffer.end:  # a target that waited for us has not stalled
                 branch.moved_at = time.monotonic()
         self.buffer.add(chunk)
         for branch in list(self.branches):
@@ -174,11 +174,11 @@ def say(text: str) -> None:
     try:
         print(text, flush=True)
     except OSError:
-        pass  # a full disk: nobody else is to suffer for it
+        pass  # a full disk must not affect the other targets
 
 
 def widen(descriptor: int) -> None:
-    """Ask for a larger pipe; where that is no pipe, or the system allows no more, it stays as it is."""
+    """Enlarge a pipe; ignore other file types and system limits."""
     try:
         fcntl.fcntl(descriptor, SET_PIPE_SIZE, PIPE_BYTES)
     except OSError:
@@ -186,7 +186,7 @@ def widen(descriptor: int) -> None:
 
 
 def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[Follower]":
-    """Return those of ``names`` that come within ``seconds``. Nobody waits for one of whom the dashboard has said that it is gone."""
+    """Return the ``names`` that connect within ``seconds``. Do not wait for targets that the dashboard has dropped."""
     branches = []  # type: list[Follower]
     until = time.monotonic() + seconds
     while True:
@@ -197,7 +197,7 @@ def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[
         listener.settimeout(min(LOOK_SECONDS, max(0.05, left)))
         try:
             control, _ = listener.accept()
-        except OSError:  # socket.timeout, which is no TimeoutError before Python 3.10
+        except OSError:  # socket.timeout is not a TimeoutError before Python 3.10
             continue
         branch = admit(control, names, {branch.name for branch in branches})
         if branch:
@@ -208,7 +208,7 @@ def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[
 
 
 def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Follower | None":
-    """Return the branch that has just come, ``None`` where it is not awaited."""
+    """Return the branch that has just connected, ``None`` if it is not expected."""
     control.settimeout(5)
     try:
         said, ancillary, _, _ = control.recvmsg(4096, socket.CMSG_SPACE(4))
@@ -231,7 +231,7 @@ def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Foll
 
 
 def start_tool() -> "subprocess.Popen[bytes]":
-    """Start the backup as ``serve`` does: in a group of its own, its log and its pid in the run directory."""
+    """Start the backup like ``serve``: in its own process group, with log and pid in the run directory."""
     for name in ("target", "lsn"):
         os.makedirs(name, exist_ok=True)
     with open("backup.argv", "rb") as file:
@@ -253,7 +253,7 @@ def replace(path: str, text: str) -> None:
 
 
 def end_tool(tool: "subprocess.Popen[bytes]") -> None:
-    """The output is at its end, or nobody takes it any more: then SIGINT, and SIGKILL (mariadb-backup ignores SIGTERM)."""
+    """End the tool after its output or the last target has ended: SIGINT, then SIGKILL (mariadb-backup ignores SIGTERM)."""
     for number, seconds in ((signal.SIGINT, 2), (signal.SIGKILL, 5)):
         try:
             os.killpg(tool.pid, number)
@@ -266,19 +266,19 @@ def end_tool(tool: "subprocess.Popen[bytes]") -> None:
 
 
 def status_of(tool: "subprocess.Popen[bytes]") -> int:
-    """Return its exit status as a shell tells it."""
+    """Return the exit status in a shell's form."""
     code = tool.wait()
     return 128 - code if code < 0 else code
 
 
 def hand_over_evidence(branches: "list[Follower]", status: int) -> None:
-    """Put what proves the copy into each target's directory: that of the one who reads is emptied when its own copy is done."""
+    """Copy the check files to each target's directory, because the leader's is emptied when its own copy is done."""
     here = os.getcwd()
     for branch in branches:
         try:
             hand_over_to(branch, here, status)
-        except OSError as error:  # its proof is missing, and so it fails; the others have theirs
-            say(f"{branch.name} has no proof of its copy: {error}")
+        except OSError as error:  # without its check files this target fails; the others have theirs
+            say(f"{branch.name} has no check files of its copy: {error}")
 
 
 def hand_over_to(branch: Follower, here: str, status: int) -> None:
@@ -296,10 +296,10 @@ def hand_over_to(branch: Follower, here: str, status: int) -> None:
 
 
 def send(stall_seconds: int, wait_seconds: int, buffer_bytes: int, names: "list[str]") -> int:
-    """Wait for the takers, run the backup, send it to all of them. Return 0 where somebody has it whole."""
+    """Wait for the takers, run the backup and send it to all. Return 0 if a target has the complete backup."""
     os.umask(0o077)
     if os.path.exists("backup.pid"):
-        say("This run has sent its backup already.")
+        say("This run has already sent its backup.")
         return NOT_READY
     if os.path.exists(SOCKET):
         os.unlink(SOCKET)
@@ -326,17 +326,17 @@ def send(stall_seconds: int, wait_seconds: int, buffer_bytes: int, names: "list[
     hand_over_evidence(sender.branches, status)
     for branch in sender.branches:
         branch.end(f"status {status}")
-    say(f"The backup has ended with status {status}; {len(sender.branches)} of {len(names)} have it.")
+    say(f"The backup has ended with status {status}; {len(sender.branches)} of {len(names)} targets have it.")
     return 0 if sender.branches and not status else 1
 
 
 def take(directory: str, name: str) -> int:
-    """Hand our standard output to the sender, and wait for how it ends. Return the backup's own status, or ``DROPPED``."""
+    """Pass our standard output to the sender and wait for the end. Return the backup's status, or ``DROPPED``."""
     here = os.getcwd()
     if os.path.realpath(directory) != os.path.realpath(here) and not os.path.lexists("backup.log"):
         os.symlink(os.path.join(directory, "backup.log"), "backup.log")
     control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    os.chdir(directory)  # a socket's address is short, a directory's may be long
+    os.chdir(directory)  # a socket's path is limited in length, a directory's is not
     until = time.monotonic() + LISTENS_WITHIN_SECONDS
     while True:
         try:
@@ -349,7 +349,7 @@ def take(directory: str, name: str) -> int:
             if time.monotonic() > until:
                 print(f"dbops: the backup is not being sent: {error.strerror}", file=sys.stderr)
                 return NOT_READY
-        time.sleep(0.2)  # the sender has just been started
+        time.sleep(0.2)  # the sender is starting
     handed = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1]))]
     control.sendmsg([f"{name}\0{here}".encode()], handed)
     os.close(1)

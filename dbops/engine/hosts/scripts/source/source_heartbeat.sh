@@ -1,6 +1,5 @@
 #!/bin/bash
-# One look at the source: the heartbeat for the guard, the backup's state, and what its log has to say.
-# $1 bytes of the log already read
+# Send the guard's heartbeat and print the backup's state and new log lines. $1 bytes of the log already read
 set -u
 beat
 echo "status=$(cat backup.status 2>/dev/null)"

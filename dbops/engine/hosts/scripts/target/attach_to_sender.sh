@@ -1,6 +1,6 @@
 #!/bin/bash
-# Let this run's forced command take the backup from the sender of a run. Standard input: fan_out.py.
-# $1 run directory of the one who reads  $2 name of this run
+# Configure this run's forced command to take the backup from the leader's sender. Standard input: fan_out.py.
+# $1 run directory of the leader  $2 name of this run
 set -eu
 umask 077
 command -v python3 >/dev/null || { echo "There is no python3 on this host."; exit 70; }

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Fetch a finished backup into the empty data directory: added up, decompressed and unpacked in one pass.
-# Afterwards log.files holds the small files that prove what arrived, one line "NAME BASE64" each, and log.sum the checksum.
-# $1 data directory  $2 its device:inode  $3 run id of its mark  $4 owner  $5 names of those files, by blanks
-# $6 words of the unpack command  then that command, then ssh's
+# Fetch a finished backup into the empty data directory: checksum, decompress and unpack in one pass.
+# Afterwards log.files has the files for the check, one line "NAME BASE64" each, and log.sum the checksum.
+# $1 data directory  $2 its device:inode  $3 run id of its marker  $4 owner  $5 names of these files, separated by spaces
+# $6 number of words of the unpack command  then the command, then ssh's words
 set -u
 umask 077
 datadir=$1 identity=$2 mark=$3 owner=$4 words=$6
@@ -24,8 +24,8 @@ stage() { # name, command: one stage of the pipe, counted and logged under its n
     exec "$@"
 }
 
-# where there is no room for the sum nobody would open the pipe, and who writes to it would wait for ever
-{ : >sum; } 2>/dev/null || refuse "No file can be written in $PWD."
+# without space for the checksum file, no process would open the pipe and its writer would wait forever
+{ : >sum; } 2>/dev/null || refuse "Files cannot be written in $PWD."
 mkfifo seen
 add_up <seen >sum 2>/dev/null &
 adding=$!
@@ -39,9 +39,9 @@ stage transport "${transport[@]}" </dev/null |
         cd / && exec "${as_owner[@]}" "${unpack[@]}"
     )
 stages=("${PIPESTATUS[@]}")
-{ : <>seen; } 2>/dev/null # so that it ends also where nobody has written to it
+{ : <>seen; } 2>/dev/null # so that it ends even without a writer
 wait "$adding"
-stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # whose data this is, from here on
+stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # identifies the data from here on
 number=0
 for name in transport see decompress unpack; do
     echo "${stages[$number]}" >"stage.$name"

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Load a finished dump into a new data directory: an empty one is made, a server that nobody else reaches is started on it, and the dump
-# is added up, decompressed and read by it in one pass. That server is ended in good order. log.sum has the checksum of what arrived.
-# $1 data directory  $2 its device:inode  $3 run id of its mark  $4 owner  $5 client program
-# $6 $7 $8 words of: the command that makes the directory, the server's, ssh's; then these
+# Load a finished dump into a new data directory: create an empty one, start a private server on it, and checksum, decompress
+# and load the dump in one pass. Then shut the server down cleanly. log.sum has the checksum of the received data.
+# $1 data directory  $2 its device:inode  $3 run id of its marker  $4 owner  $5 client program
+# $6 $7 $8 numbers of words: of the command that creates the directory, of the server's, of ssh's; then these
 set -u
 umask 077
 datadir=$1 identity=$2 mark=$3 owner=$4 client=$5 first=$6 second=$7
@@ -15,12 +15,12 @@ must_be_new_copy "$datadir" "$identity" "$mark"
 no_server_on "$datadir"
 as_owner=()
 [ "$(id -un)" = "$owner" ] || as_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
-scratch=$(mktemp -d /tmp/dbops-load.XXXXXX) || fail "No directory can be made in /tmp."
+scratch=$(mktemp -d /tmp/dbops-load.XXXXXX) || fail "Cannot create a directory in /tmp."
 chown -- "$owner" "$scratch"
 trap 'rm -rf -- "$scratch"' EXIT
 
 (cd / && exec "${as_owner[@]}" "${initialise[@]}" >&2 2>&1) 2>log.initialise </dev/null ||
-    fail "An empty data directory could not be made: $(tail -n 2 log.initialise | tr '\n' ' ')"
+    fail "An empty data directory could not be created: $(tail -n 2 log.initialise | tr '\n' ' ')"
 
 (
     echo "$BASHPID" >pid.server
@@ -59,10 +59,10 @@ for name in transport see decompress load; do
 done
 cut -d' ' -f1 sum >log.sum
 rm -f seen sum
-# in good order: what it has not written yet is written now
+# a clean shutdown writes all remaining data
 kill -TERM "$serving" 2>/dev/null
 wait "$serving"
 ended=$?
 echo "$ended" >stage.server
-stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # whose data this is, from here on
+stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # identifies the data from here on
 [ "${stages[*]} $ended" = "0 0 0 0 0" ]

@@ -1,14 +1,14 @@
 #!/bin/bash
-# Apply the redo log that was copied, as the owner of the data.
-# Prints the checkpoints file that it leaves: the proof that the copy is prepared.
-# $1 data directory  $2 its device:inode  $3 run id of its mark  $4 owner  $5 $6 names of the checkpoints file  then the prepare command
+# Apply the copied redo log, as the owner of the data.
+# Print the resulting checkpoints file, which shows that the copy is prepared.
+# $1 data directory  $2 its device:inode  $3 run id of its marker  $4 owner  $5 $6 names of the checkpoints file  then the prepare command
 set -u
 datadir=$1 identity=$2 mark=$3 owner=$4 checkpoints=("$5" "$6")
 shift 6
 must_be_new_copy "$datadir" "$identity" "$mark"
 no_server_on "$datadir"
 begun=$(mark_of "$datadir" "$mark").preparing
-[ ! -e "$begun" ] || refuse "A preparation of this copy was begun and not completed: it cannot be done again."
+[ ! -e "$begun" ] || refuse "An earlier prepare of this copy was interrupted. It cannot be repeated."
 as_owner=()
 [ "$(id -un)" = "$owner" ] || as_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
 : >"$begun" || fail "$datadir cannot be written."

@@ -1,14 +1,14 @@
 #!/bin/bash
-# Giving the source back: shared by the guard and by the clean-up. Each part may run any number of times.
+# Functions that release the source, for the guard and the clean-up. All can run repeatedly.
 # The working directory is the run directory.
 
-# The authorized_keys file of the SSH user ($1 file or empty, $2 user).
+# Print the authorized_keys file of the SSH user ($1 file or empty, $2 user).
 keys_file() {
     if [ -n "$1" ]; then echo "$1"; else echo "$(getent passwd "$2" | cut -d: -f6)/.ssh/authorized_keys"; fi
 }
 
-# Take every line of this run out of the file ($1 file, $2 run id), keeping owner and mode. The others' keys are in it too:
-# it is replaced only when all of the rest was written (grep: 1 when nothing is left, 2 when the disk is full).
+# Remove this run's lines from the file ($1 file, $2 run id); keep owner and mode. The file contains other keys too, so
+# replace it only after all of them are written (grep: 1 if no lines are left, 2 on a full disk).
 revoke_key() {
     [ -e "$1" ] || return 0
     (
@@ -20,10 +20,10 @@ revoke_key() {
     ) 8>>"$(dirname "$1")/.dbops-keys.lock"
 }
 
-# Write pid $1 into the file $2 with its start time. (Inside of $(...), $BASHPID would be another process.)
+# Write pid $1 with its start time to file $2. (Inside $(...), $BASHPID would be another process.)
 write_pid() { echo "$1 $(cut -d' ' -f22 "/proc/$1/stat")" >"$2"; }
 
-# Print the pid that a file holds while its process lives; a reused pid has another start time.
+# Print the pid in a file while its process is alive; a reused pid has another start time.
 living_pid() {
     local pid started
     read -r pid started 2>/dev/null <"$1" || return 1
@@ -33,10 +33,10 @@ living_pid() {
 
 backup_pid() { living_pid backup.pid; }
 
-# The heartbeat for the guard; prints how the guard is, why it gave the source back if it did, and whether we hold a pause.
+# Send the guard's heartbeat; print the guard's state, the reason of a release, and whether replication is paused.
 beat() {
     touch heartbeat
-    # of one read for several targets: who reads may be gone while the others receive, and its guard watches for all
+    # shared read: the leader can end while followers still receive, and its guard watches for all
     local reader
     if { read -r reader <fan_out; } 2>/dev/null; then touch -c -- "$reader/heartbeat"; fi
     echo "guard=$(living_pid guard.pid || true)"
@@ -44,11 +44,11 @@ beat() {
     echo "paused=$([ ! -e paused ] || echo 1)"
 }
 
-# Print the process group of the backup while anything of it lives: where the tool is a script, what that started may outlive it.
+# Print the backup's process group while any process of it is alive: children of a script can survive it.
 backup_group() {
     local pid started
     read -r pid started 2>/dev/null <backup.pid || return 1
-    # a number is given out again only when nobody of its group is left
+    # a number is reused only after its whole group has ended
     [ ! -e "/proc/$pid" ] || backup_pid >/dev/null || return 1
     kill -0 -- "-$pid" 2>/dev/null || return 1
     echo "$pid"
@@ -66,10 +66,10 @@ end_backup() {
     kill -KILL -- "-$group" 2>/dev/null
 }
 
-# Start the applier again if we stopped it ($1 client program, $2 option file, $3 socket, $4 statement).
+# Resume the applier if we stopped it ($1 client program, $2 option file, $3 socket, $4 statement).
 resume_replication() {
     [ -e paused ] || return 0
     "$1" --defaults-file="$2" --socket="$3" -e "$4" || return 1
-    # the guard and the clean-up may do this at the same moment
+    # the guard and the clean-up can do this at the same time
     mv -f paused resumed 2>/dev/null || [ ! -e paused ]
 }

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Put the old data back where it was: stop what runs on the new copy, move the copy out of the way, move the old data back.
-# Nothing is removed. The check and the act are one script on the target's own host.
+# Put the old data back: stop the server on the new copy, move the copy aside, move the old data back. Removes nothing. Check
+# and action are one script on the target's host.
 #
-# $1 data directory   $2 run id of the mark in the new copy   $3 where the old data is   $4 its device:inode
-# $5 where the new copy goes   $6 server id   $7 socket   $8 client program   $9 name and machine id of the host
+# $1 data directory   $2 run id of the marker in the new copy   $3 path of the old data   $4 its device:inode
+# $5 destination of the new copy   $6 server id   $7 socket   $8 client program   $9 name and machine id of the host
 # then the stop command
 set -u
 umask 077
@@ -25,26 +25,26 @@ must_be_machine "$machine"
 case $aside in *dbops-old-*) ;; *) refuse "$aside is not a directory that dbops moved aside." ;; esac
 case $aside in "$datadir"/*) inside=1 ;; *) inside= ;; esac
 if [ -z "$inside" ] && [ ! -e "$aside" ] && [ "$(identity_of "$datadir")" = "$aside_identity" ]; then
-    echo "identity=$aside_identity" && exit 0 # it was put back already
+    echo "identity=$aside_identity" && exit 0 # already put back
 fi
 [ "$(identity_of "$aside")" = "$aside_identity" ] || refuse "$aside is not the old data that was moved aside."
-[ ! -e "$(mark_of "$aside" "$mark")" ] || refuse "$aside holds the mark of a new copy: it is not the old data."
+[ ! -e "$(mark_of "$aside" "$mark")" ] || refuse "$aside contains the marker of a new copy. It is not the old data."
 no_server_on "$aside"
 if [ -d "$datadir" ] && ! has_mark && ! is_empty "$datadir" && [ -z "$inside" ]; then
-    refuse "$datadir is neither empty nor the copy of this rebuild: somebody else has put data there."
+    refuse "$datadir is neither empty nor this rebuild's copy. It contains other data."
 fi
 
 pids=$(servers_in "$datadir")
 if [ -n "$pids" ]; then
-    has_mark || refuse "The server on $datadir does not run on the copy of this rebuild."
+    has_mark || refuse "The server on $datadir does not use this rebuild's copy."
     [ "$(echo "$pids" | wc -w)" = 1 ] || refuse "More than one server runs on $datadir: $pids"
     answer=$(ask 'SELECT @@server_id, @@read_only') || refuse "A server runs on $datadir and does not answer: $answer"
     read -r live_id live_read_only <<<"$answer"
-    [ "$live_id" = "$server_id" ] || refuse "The server on $socket has server_id $live_id, the plan saw $server_id."
-    [ "$live_read_only" = 1 ] || refuse "The server takes writes now (read_only = $live_read_only): it may have become a primary."
+    [ "$live_id" = "$server_id" ] || refuse "The server on $socket has server_id $live_id, but the plan has $server_id."
+    [ "$live_read_only" = 1 ] || refuse "The server now accepts writes (read_only = $live_read_only). It may have become a primary."
     replicas=$(ask "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'") ||
-        refuse "The server does not answer any more: $replicas"
-    [ "$replicas" = 0 ] || refuse "$replicas replicas are attached to this server now."
+        refuse "The server no longer answers: $replicas"
+    [ "$replicas" = 0 ] || refuse "$replicas replicas are attached to this server."
     "$@" </dev/null || fail "The stop command ended with status $?."
     for _ in $(seq 6000); do
         pids=$(servers_in "$datadir")
@@ -56,23 +56,23 @@ fi
 
 if [ -n "$inside" ]; then
     if has_mark; then
-        # We may die between two files. So the copy stops being one to go on with before the first is moved, and the mark
-        # leaves as the last: until then what lies there is not taken for old data.
+        # This script can be killed between two files. Rename the marker before the first move, so that the copy cannot be resumed, and
+        # move it last, so that the remaining files are not taken for old data.
         [ ! -f "$mark_file" ] || mv -f -- "$mark_file" "$leaving" || fail "$mark_file could not be renamed."
-        mkdir -p -- "$failed" || fail "$failed could not be made."
-        # what another rebuild moved aside stays: what is moved to $failed is removed later
+        mkdir -p -- "$failed" || fail "$failed could not be created."
+        # keep directories that other rebuilds moved aside: $failed is removed later
         find "$datadir" -mindepth 1 -maxdepth 1 \
             ! -name '.dbops-old-*' ! -name '.dbops-failed-*' ! -path "$leaving" ! -name lost+found \
-            -exec mv -t "$failed" -- {} + || fail "The new copy could not be moved out of the way."
-        mv -t "$failed" -- "$leaving" || fail "The new copy could not be moved out of the way."
+            -exec mv -t "$failed" -- {} + || fail "The new copy could not be moved aside."
+        mv -t "$failed" -- "$leaving" || fail "The new copy could not be moved aside."
     fi
-    # without the mark the old data had only begun to move: what lies in the directory is old as well
+    # without a marker, moving the old data had only started: the directory contains old data too
     find "$aside" -mindepth 1 -maxdepth 1 -exec mv -n -t "$datadir" -- {} + || fail "The old data could not be moved back."
-    rmdir -- "$aside" || fail "Something in $aside has a name that $datadir has as well; both were left."
+    rmdir -- "$aside" || fail "$aside and $datadir contain the same name. Both were kept."
 else
     if [ -d "$datadir" ]; then
-        [ ! -e "$failed" ] || fail "$failed exists already."
-        mv -T -n -- "$datadir" "$failed" || fail "The new copy could not be moved out of the way."
+        [ ! -e "$failed" ] || fail "$failed already exists."
+        mv -T -n -- "$datadir" "$failed" || fail "The new copy could not be moved aside."
     fi
     mv -T -n -- "$aside" "$datadir" || fail "The old data could not be moved back."
 fi

@@ -1,9 +1,9 @@
 #!/bin/bash
-# Pull the backup from the source into the empty data directory. The data passes through nobody else's machine.
-# Afterwards log.files holds the small files that prove what arrived: one line "NAME BASE64" each; where it failed log.tree holds what was left.
-# $1 data directory  $2 its device:inode  $3 run id of its mark  $4 owner  $5 names of those files, by blanks
-# $6 words of the command that expands what was compressed, 0 for none  $7 words of the unpack command
-# $8 bytes a second at most from the beginning on, empty for no limit  then these two commands, then ssh's
+# Pull the backup from the source into the empty data directory, without a machine in between.
+# Afterwards log.files has the files for the check, one line "NAME BASE64" each; after a failure log.tree has the remains.
+# $1 data directory  $2 its device:inode  $3 run id of its marker  $4 owner  $5 names of these files, separated by spaces
+# $6 number of words of the decompression command, 0 for none  $7 number of words of the unpack command
+# $8 initial rate limit in bytes per second, empty for no limit  then these two commands, then ssh's words
 set -u
 umask 077
 datadir=$1 identity=$2 mark=$3 owner=$4 expands=$6 words=$7
@@ -38,13 +38,13 @@ unpack() {
     cd / && exec "${as_owner[@]}" "${unpack[@]}"
 }
 
-# Hold the stream back while more has come than the file "rate" allows (bytes a second; empty or missing: no limit): who reads from
-# the transport is stopped and let go again, and the source's tool waits for it as for any slow link. Never the transport itself: a
-# stopped ssh does not answer keepalives, and a source whose sshd asks for them hangs up. No process is started for it: each turn is
-# the shell's own. $1 a pipe without a writer  $2 the file with the number of who reads
+# Limit the stream to the file "rate" (bytes per second; empty or missing: no limit) by stopping and continuing the transport's
+# reader, so that the source's tool waits as for a slow link. The transport itself is never stopped: a stopped ssh does not
+# answer keepalives, and the source's sshd would disconnect. Runs in the shell without starting processes.
+# $1 a pipe without a writer  $2 the file with the reader's number
 brake() {
     local pid name rate limit='' began=0 base=0 now counted ahead pause turn=20 born=''
-    held='' reader='' reader_born='' # not local: the trap needs them when this has returned
+    held='' reader='' reader_born='' # not local: the trap needs them after the return
     exec 5<>"$1" >/dev/null 2>&1
     trap let_go EXIT
     trap exit TERM
@@ -71,15 +71,15 @@ brake() {
         [ -n "$counted" ] || break # it has just ended
         if [ "$rate" != "$limit" ]; then limit=$rate began=$now base=$counted turn=1; fi
         ahead=$(((counted - base) * 1000 / rate - (now - began))) # milliseconds
-        # what the link could not carry is not made up for later
+        # do not catch up for time when the link was slower
         if [ "$ahead" -lt -1000 ]; then began=$now base=$counted; fi
-        # nor is all that a fast link brought in one moment: a longer silence would look like a stall
+        # limit the debt of a burst: a long silence would look like a stall
         if [ "$ahead" -gt 20000 ]; then began=$((now + 20000)) base=$counted ahead=20000; fi
         if [ "$ahead" -gt 0 ]; then
             if [ -z "$held" ]; then
                 held=1
                 kill -STOP "$reader"
-                # the shorter it ran free, the shorter it is held: a fast link brings much in a moment
+                # shorter turns for fast links, which bring much data in a moment
                 if [ "$ahead" -gt 500 ]; then turn=$((turn / 2)); elif [ "$ahead" -lt 100 ]; then turn=$((turn * 2)); fi
                 [ "$turn" -ge 1 ] || turn=1
                 [ "$turn" -le 20 ] || turn=20
@@ -94,7 +94,7 @@ brake() {
     done
 }
 
-# Tell whether the number $1 is still that of the process that was born at $2 (empty: not known yet); birth is when it was.
+# Whether number $1 still belongs to the process born at $2 (empty: unknown yet); sets birth.
 is_still() {
     local line
     read -r line <"/proc/$1/stat" || return 1
@@ -125,8 +125,8 @@ fi
 kill "$braking" 2>/dev/null
 wait "$braking" 2>/dev/null
 rm -f nothing
-stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # whose data this is, from here on
-# What is counted in /proc was last looked at when somebody asked: after a silence that is long ago.
+stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # identifies the data from here on
+# The counters of /proc were last read at the last query, which can be long ago.
 size=$(du -sb --exclude='.dbops-*' -- "$datadir" | cut -f1)
 seen=0
 [ ! -e counter.unpack ] || read -r seen _ <counter.unpack

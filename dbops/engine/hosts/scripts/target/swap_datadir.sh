@@ -1,12 +1,12 @@
 #!/bin/bash
-# The last check, the stop and the move, in one script on the target's own host: nothing lies between check and act.
+# The last check, the stop and the move in one script on the target's host, so that nothing happens between check and action.
 #
-# $1 data directory       $2 its device:inode, empty if it was missing    $3 1 if the server was answering, else 0
+# $1 data directory       $2 its device:inode, empty if it was missing    $3 1 if the server answered, else 0
 # $4 server id            $5 server uuid                                  $6 socket
-# $7 where the old data goes, empty: it is removed                       $8 owner of the data directory
-# $9 client program       $10 run id, for the mark in the new directory
-# $11 name and machine id of the host, empty where they were not known
-# $12 what lies in it by the failed rebuild that left it (tree_of), empty where no rebuild left it   then the stop command
+# $7 destination of the old data, empty: remove it                       $8 owner of the data directory
+# $9 client program       $10 run id, for the marker in the new directory
+# $11 name and machine id of the host, empty if unknown
+# $12 tree_of the remains of a failed rebuild, empty without one   then the stop command
 set -u
 umask 077
 datadir=$1 expected_identity=$2 expected_running=$3 server_id=$4 server_uuid=$5 socket=$6 aside=$7 owner=$8 client=$9
@@ -19,33 +19,33 @@ ask() {
 
 must_be_machine "$machine"
 [ "$(identity_of "$datadir")" = "$expected_identity" ] ||
-    refuse "$datadir is not the directory that the plan saw ($(identity_of "$datadir") instead of $expected_identity)."
-case $datadir in / | /usr* | /etc* | /bin* | /boot* | /proc* | /sys* | /dev*) refuse "$datadir is no data directory." ;; esac
-# a directory may be the same and what lies in it a person's work: on a mount point, or where an inode was given out again
+    refuse "$datadir is not the plan's directory ($(identity_of "$datadir") instead of $expected_identity)."
+case $datadir in / | /usr* | /etc* | /bin* | /boot* | /proc* | /sys* | /dev*) refuse "$datadir is not a data directory." ;; esac
+# the same directory can contain a person's work: on a mount point, or with a reused inode
 [ -z "$tree" ] || [ "$(tree_of "$datadir")" = "$tree" ] ||
-    refuse "What lies in $datadir is not what the failed rebuild left: somebody has worked there since."
+    refuse "The content of $datadir has changed since the failed rebuild."
 
 pids=$(servers_in "$datadir")
 if [ "$expected_running" = 1 ]; then
-    [ "$(echo "$pids" | wc -w)" = 1 ] || refuse "The plan saw one server on $datadir; now there are: ${pids:-none}."
-    answer=$(ask 'SELECT @@server_id, @@read_only, @@datadir') || refuse "The server does not answer any more: $answer"
+    [ "$(echo "$pids" | wc -w)" = 1 ] || refuse "The plan has one server on $datadir; now there are: ${pids:-none}."
+    answer=$(ask 'SELECT @@server_id, @@read_only, @@datadir') || refuse "The server no longer answers: $answer"
     read -r live_id live_read_only live_datadir <<<"$answer"
-    [ "$live_id" = "$server_id" ] || refuse "The server on $socket has server_id $live_id, the plan saw $server_id."
+    [ "$live_id" = "$server_id" ] || refuse "The server on $socket has server_id $live_id, but the plan has $server_id."
     [ "$(readlink -f -- "$live_datadir")" = "$(readlink -f -- "$datadir")" ] || refuse "The server on $socket uses $live_datadir."
-    [ "$live_read_only" = 1 ] || refuse "The server takes writes now (read_only = $live_read_only): it may have become a primary."
+    [ "$live_read_only" = 1 ] || refuse "The server now accepts writes (read_only = $live_read_only). It may have become a primary."
     if [ -n "$server_uuid" ]; then
-        live_uuid=$(ask 'SELECT @@server_uuid') || refuse "The server does not answer any more: $live_uuid"
-        [ "$live_uuid" = "$server_uuid" ] || refuse "The server has uuid $live_uuid, the plan saw $server_uuid."
+        live_uuid=$(ask 'SELECT @@server_uuid') || refuse "The server no longer answers: $live_uuid"
+        [ "$live_uuid" = "$server_uuid" ] || refuse "The server has uuid $live_uuid, but the plan has $server_uuid."
     fi
     replicas=$(ask "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'") ||
-        refuse "The server does not answer any more: $replicas"
-    [ "$replicas" = 0 ] || refuse "$replicas replicas are attached to this server now."
+        refuse "The server no longer answers: $replicas"
+    [ "$replicas" = 0 ] || refuse "$replicas replicas are attached to this server."
 else
-    [ -z "$pids" ] || refuse "The plan saw no running server on $datadir; now there is process $pids."
-    # the stop command would end a server of the same unit that stands in another directory by now
+    [ -z "$pids" ] || refuse "The plan has no running server on $datadir; now process $pids runs."
+    # the stop command would stop a server of the same unit that now uses another directory
     if [ -n "$socket" ]; then
         answer=$(ask 'SELECT @@datadir')
-        case $answer in *'ERROR 2002 '*) ;; *) refuse "The plan saw no running server; now one is on $socket: $answer" ;; esac
+        case $answer in *'ERROR 2002 '*) ;; *) refuse "The plan has no running server; now one uses $socket: $answer" ;; esac
     fi
 fi
 
@@ -60,8 +60,8 @@ done
 
 group=$(id -gn -- "$owner") || fail "The user $owner does not exist."
 mode=0750
-# the stop command took its time: whoever began to work there meanwhile is not to lose it
-[ -z "$tree" ] || [ "$(tree_of "$datadir")" = "$tree" ] || fail "What lies in $datadir changed while it was being taken over: nothing was moved."
+# protect a person's work that started during the stop command
+[ -z "$tree" ] || [ "$(tree_of "$datadir")" = "$tree" ] || fail "The content of $datadir changed during the swap. Nothing was moved."
 : >"$DBOPS_RUN_DIR/moved" || fail "$DBOPS_RUN_DIR cannot be written."
 if [ -d "$datadir" ]; then
     mode=$(stat -c %a -- "$datadir")
@@ -69,18 +69,18 @@ if [ -d "$datadir" ]; then
         (cd "$datadir" && find . -xdev -mindepth 1 ! -path './.dbops-old-*' ! -path './.dbops-failed-*' -delete) ||
             fail "The old data could not be removed."
     elif mountpoint -q -- "$datadir"; then
-        mkdir -- "$aside" || fail "$aside could not be made."
-        # what another rebuild moved aside is not this one's: a person may have asked to keep it
+        mkdir -- "$aside" || fail "$aside could not be created."
+        # keep directories of other rebuilds: a person can have requested that
         find "$datadir" -mindepth 1 -maxdepth 1 ! -name '.dbops-old-*' ! -name '.dbops-failed-*' ! -name lost+found -exec mv -t "$aside" -- {} + ||
             fail "The old data could not be moved."
     else
-        [ ! -e "$aside" ] || fail "$aside exists already."
+        [ ! -e "$aside" ] || fail "$aside already exists."
         mv -T -n -- "$datadir" "$aside" || fail "The old data could not be moved to $aside."
     fi
 fi
-[ -d "$datadir" ] || mkdir -p -- "$datadir" || fail "$datadir could not be made."
-chmod "$mode" -- "$datadir" || fail "$datadir could not be given mode $mode."
-chown "$owner:$group" -- "$datadir" || fail "$datadir could not be given to $owner."
+[ -d "$datadir" ] || mkdir -p -- "$datadir" || fail "$datadir could not be created."
+chmod "$mode" -- "$datadir" || fail "The mode of $datadir could not be set to $mode."
+chown "$owner:$group" -- "$datadir" || fail "The owner of $datadir could not be set to $owner."
 : >"$(mark_of "$datadir" "$run_id")" || fail "$datadir cannot be written."
 chmod 0644 -- "$(mark_of "$datadir" "$run_id")"
 echo "identity=$(identity_of "$datadir")"
