@@ -24,7 +24,7 @@ KINDS = {
     " FROM dbops_rebuild r JOIN dbops_instance i ON i.id = r.target_id",
     "backup,": "SELECT r.method, r.status, i.name FROM dbops_backuprun r JOIN dbops_instance i ON i.id = r.instance_id"
     " WHERE r.origin = 'managed'",
-    "proof of": "SELECT r.method, p.status, i.name FROM dbops_restoretest p JOIN dbops_backuprun r ON r.id = p.run_id"
+    "restore test of": "SELECT r.method, p.status, i.name FROM dbops_restoretest p JOIN dbops_backuprun r ON r.id = p.run_id"
     " JOIN dbops_instance i ON i.id = r.instance_id",
 }
 #: The property of a test under which its markers reach the process that tells.
@@ -32,7 +32,7 @@ CLAIM = "matrix"
 #: What stands in the list where a way of docs/reference/versions.md was gone; a relaxed setting leaves no row of its own.
 SEEN_AS = {
     "backup": "backup, physical",
-    "restore_test": "proof of physical",
+    "restore test": "restore test of physical",
     "shared read": "rebuild by a shared read",
     "catch-up": "",
 }

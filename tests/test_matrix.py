@@ -64,13 +64,13 @@ def test_marker_with_another_word_is_an_error(tmp_path: Path) -> None:
 def test_unseen_lists_claims_that_no_run_confirmed() -> None:
     claims = {
         ("MariaDB 10.11", "xbstream"),
-        ("MariaDB 10.11", "restore_test"),
+        ("MariaDB 10.11", "restore test"),
         ("MySQL 9.7", "clone"),
         ("MySQL 9.7", "catch-up"),
     }
     ended = {
         ("MariaDB 10.11", "rebuild by xbstream", "succeeded"),
-        ("MariaDB 10.11", "proof of physical", "succeeded"),
+        ("MariaDB 10.11", "restore test of physical", "succeeded"),
         ("MySQL 9.7", "rebuild by clone", "failed"),
     }
     told = ran.unseen(claims, ended)

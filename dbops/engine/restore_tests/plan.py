@@ -141,18 +141,18 @@ def plan_restore_test(
     server: ServerFacts | None,
     elsewhere: RemoteFile | None = None,
 ) -> RestoreTestPlan:
-    """Return the plan of a restore test.
+    """Plan one restore test.
 
     Args:
-        restore_test, archive: its hexadecimal id on the host; the backup.
-        host: facts of a new probe.
-        owner, limits: the system account that owns the source's data; limits from the settings.
-        server: facts of the source's server, if it answers: redo log size and case of table names.
-        elsewhere: access to a file on another host.
+        restore_test, archive: its id on the host (hexadecimal), and the backup.
+        host: facts of the host, from a probe of this moment.
+        owner, limits: the account whose server would own the data; limits from the settings.
+        server: facts of the source if it answers: the redo capacity, and how it writes table names.
+        elsewhere: where the file is, if it is on another host.
 
     Raises:
-        Refused: the flavor is unknown (``flavor.unknown``, ``flavor.unsupported``), the host has too little free memory
-            (``restore_test.memory``), or a chosen host's tool does not fit the backup (``restore_test.tool``).
+        Refused: unknown flavor (``flavor.unknown``, ``flavor.unsupported``), too little free memory (``restore_test.memory``), or
+            a tool that does not fit the backup (``restore_test.tool``).
     """
     flavor = flavor_for(archive.version, archive.flavor)
     place = limits.directory or (elsewhere.place if elsewhere else archive.path.rpartition("/")[0])
