@@ -61,8 +61,8 @@ urlpatterns = [
     path("backups/runs/<int:run_id>/", backup_detail.run, name="backup-run"),
     path("backups/runs/<int:run_id>/stop/", backup_detail.stop, name="backup-run-stop"),
     path("backups/runs/<int:run_id>/force-fail/", backup_detail.force_fail, name="backup-run-force-fail"),
-    path("backups/runs/<int:run_id>/mark-ended/", backup_detail.over, name="backup-run-mark-ended"),
-    path("backups/runs/<int:run_id>/restore-test/", backup_detail.prove, name="backup-run-restore-test"),
+    path("backups/runs/<int:run_id>/mark-ended/", backup_detail.mark_ended, name="backup-run-mark-ended"),
+    path("backups/runs/<int:run_id>/restore-test/", backup_detail.restore_test, name="backup-run-restore-test"),
     path(
         "backups/restore-tests/<int:restore_test_id>/stop/", backup_detail.stop_restore_test, name="restore-test-stop"
     ),

@@ -46,7 +46,7 @@ def queue(
         due_at: its due time; a second run of one due time is not written, and ``None`` is returned.
         actor: the user who requested it, if any.
         since: the time from which the schedule waits, for its queue position. Where a newer occurrence takes the place of one
-            that still waited, it takes its place in the line too, or a busy source would put it off for ever.
+            that is still queued, it also takes its queue position; otherwise a busy source would delay it forever.
     """
     now = timezone.now()
     try:

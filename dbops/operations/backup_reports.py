@@ -79,8 +79,8 @@ def take_report(*, token: AccessToken, key: str, kind: str, said: Mapping[str, A
 def may_start(*, token: AccessToken, instance: str, schedule: str = "") -> Leave:
     """Return whether an instance is free for a backup: no rebuild and no managed backup holds it.
 
-    A running external backup does not count: its own job is responsible for overlaps, and a run whose end nobody
-    reported must not block the next ones.
+    A running external backup does not count: its own job is responsible for overlaps, and a run whose end was
+    never reported must not block the next ones.
 
     Raises:
         Refused: like ``take_report``.

@@ -24,7 +24,7 @@ from dbops.worker.connections import endpoint_of, open_shell
 
 #: Names of fences and locks of restore tests on a host, for tests there and for reads there. No instance has such a
 #: name: instance names start with a letter or digit.
-HOST_KEY, READ_KEY = "_restore_test", "_proof-reads"
+HOST_KEY, READ_KEY = "_restore_test", "_restore-test-reads"
 #: A short network failure must not fail a restore test.
 PULL_ATTEMPTS = 5
 #: The last argument of ``serve_file.sh``: all other work on the host with the file comes first.

@@ -199,7 +199,7 @@ def test_dba_rolls_back_and_the_auditor_finds_both(stack: Stack, visit: Open) ->
 
 def search_audit_log(visitor: Visitor) -> None:
     menu(visitor, "Audit log")
-    visitor.page.get_by_label("Who").fill(OPERATOR.upper())
+    visitor.page.get_by_label("Actor").fill(OPERATOR.upper())
     visitor.page.get_by_label("Subject").fill(TARGET)
     visitor.page.get_by_role("button", name="Filter").click()
 
@@ -231,7 +231,7 @@ def test_manager_reads_a_week(stack: Stack, visit: Open, windows: Windows) -> No
         choose_a_week(visitor)
         link = "main a[href^='/availability/test/'][href*='days=7'][href*='not_observed']"
         visitor.page.locator(link).click()
-        expect(visitor.page.locator("#intervals-title")).to_have_text("Not observed: when")
+        expect(visitor.page.locator("#intervals-title")).to_have_text("Not observed: intervals")
 
     def open_tab(name: str) -> Walk:
         def walk(visitor: Visitor) -> None:
@@ -243,7 +243,7 @@ def test_manager_reads_a_week(stack: Stack, visit: Open, windows: Windows) -> No
     for walk, heading in (
         (choose_a_week, "Availability"),
         (open_what_is_unknown, "Availability of test"),
-        (open_tab("Over time"), "Backups over time"),
-        (open_tab("Calendar"), "Calendar of all clusters"),
+        (open_tab("Trends"), "Backup trends"),
+        (open_tab("Calendar"), "Calendar"),
     ):
         manager.see(walk, lambda page, text=heading: expect(page.get_by_role("heading", level=1)).to_have_text(text))

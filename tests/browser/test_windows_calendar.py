@@ -62,13 +62,13 @@ def test_timeline_separates_states_without_color(victor: Visitor, windows: Windo
     # Hatched, and the pattern is there: a fill that leads nowhere draws nothing.
     assert "#hatch" in blocked.evaluate("shape => getComputedStyle(shape).fill")
     expect(page.locator("pattern#hatch")).to_have_count(1)
-    expect(page.get_by_role("list", name="What the drawings mean").get_by_text("blocked", exact=True)).to_be_visible()
+    expect(page.get_by_role("list", name="Legend").get_by_text("blocked", exact=True)).to_be_visible()
 
 
 def test_drawing_links_name_their_destination(victor: Visitor, windows: Windows) -> None:
     page = victor.open(STRIPS)
     page.get_by_role("link", name=re.compile("^Timeline of test: ")).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Seven days of test")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Calendar of test")
 
 
 # The innermost elements that reach over the window's right edge and that nothing around them scrolls or cuts off.
@@ -182,9 +182,9 @@ def test_fleet_calendar_moves_from_day_to_day(victor: Visitor, windows: Windows)
     page = victor.open(ALL_CLUSTERS)
     shown = page.locator("#calendar-title")
     today = shown.inner_text()
-    page.get_by_role("link", name="Day after").click()
+    page.get_by_role("link", name="Next day").click()
     expect(shown).not_to_have_text(today)
-    page.get_by_role("link", name="From today").click()
+    page.get_by_role("link", name="Today").click()
     expect(shown).to_have_text(today)
     page.get_by_label("Show").select_option("week")
     page.get_by_role("button", name="Show").click()
@@ -192,7 +192,7 @@ def test_fleet_calendar_moves_from_day_to_day(victor: Visitor, windows: Windows)
     expect(shapes(page, ".bar-backup", rf"\({COPIES}\): ").first).to_be_visible()
     expect(shapes(page, ".bar-window", rf"{NIGHTLY}: [^;\n]*, planned").first).to_be_visible()
     page.get_by_role("link", name=re.compile("^test: ")).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("Seven days of test")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Calendar of test")
 
 
 PAPER = {"width": 718, "height": 1000}  # A4 between margins, at 96 dots an inch

@@ -58,8 +58,8 @@ class ForecastHour:
     Args:
         at: the moment with the longest time to full redundancy.
         wait_seconds: until a rebuild can start; ``None`` if unknown.
-        seconds: until it is whole again; ``None`` where nobody knows how long a rebuild takes, either.
-        why: what is waited for, or why nobody knows; empty where a rebuild can start at once.
+        seconds: time to full redundancy; ``None`` if the wait or the rebuild duration is unknown.
+        why: the reason of the wait, or of an unknown wait; empty if a rebuild can start at once.
         cause: the kind of that; ``None`` where a rebuild can start at once.
     """
 

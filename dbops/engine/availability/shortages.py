@@ -21,7 +21,7 @@ from dbops.engine.states import BackupMethod, Role
 
 REPLICAS = (Role.REPLICA, Role.BACKUP)
 _CAUSES = list(Cause)
-#: Placeholder for an interval that is not known yet.
+#: Placeholder for an interval that is still unknown.
 NO_TIME = Interval(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
 
 

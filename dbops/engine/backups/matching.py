@@ -124,7 +124,7 @@ def _is_identical(new: Sighting, known: Sighting) -> bool:
 def _contradicts(new: Sighting, known: Sighting) -> bool:
     """Return whether the two can't be one run, regardless of their times."""
     if RunOrigin.MANAGED in (new.origin, known.origin):
-        return True  # a managed run is known by its process, and nobody reports it
+        return True  # a managed run is identified by its process and has no reports
     if new.report_key and known.report_key:
         return True
     if new.connection and known.connection:

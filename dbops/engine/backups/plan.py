@@ -112,7 +112,7 @@ def plan_backup(
 
     Raises:
         Refused: the server does not answer (``backup.no_server``), the schedule has no directory (``backup.no_directory``), or
-            the flavor is not known (``flavor.unknown``, ``flavor.unsupported``).
+            the flavor is unknown (``flavor.unknown``, ``flavor.unsupported``).
     """
     doing = f"Planning a backup of {asked.instance}"
     if not asked.directory.startswith("/"):

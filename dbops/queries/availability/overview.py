@@ -28,7 +28,7 @@ from dbops.queries.rebuilds.history import Last, newest
 PERIODS = (7, 30, 90)
 MICROSECONDS = 1_000_000
 #: The gaps in the list of all clusters; a cluster's own page has all of them.
-TOLD = (Gap.NOT_REBUILDABLE, Gap.SHORT, Gap.NOT_OBSERVED)
+LISTED_GAPS = (Gap.NOT_REBUILDABLE, Gap.SHORT, Gap.NOT_OBSERVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def today(
     backups = newest(BackupRun.objects.filter(status=RunStatus.SUCCEEDED), "instance__cluster", keys)
     short, ahead = totals(keys, period, now), forecasts(keys, now)
     rows = (
-        Today(row, rebuilds.get(key), backups.get(key), sums(short[key], period, TOLD), ahead[key])
+        Today(row, rebuilds.get(key), backups.get(key), sums(short[key], period, LISTED_GAPS), ahead[key])
         for key, row in zip(keys, found.rows, strict=True)
     )
     return AvailabilityPage(fleet=found, period=period, rows=tuple(rows))
@@ -138,7 +138,7 @@ def cluster_gaps(cluster: Cluster, now: datetime, *, days: int, gap: Gap) -> Clu
 
 
 def gaps_of(cluster: Cluster, period: Interval, now: datetime, *, gap: Gap | None) -> ClusterGaps:
-    """Return the gaps of any period. ``None`` stands for all gaps, without causes."""
+    """Return the gaps of any period. ``None`` means all gaps, without causes."""
     record = records([cluster.pk], period, now, method=METHODS[DEFAULT_METHOD])[cluster.pk]
     found = parts(record, period, method=METHODS[DEFAULT_METHOD])
     return ClusterGaps(

@@ -11,7 +11,7 @@ from dbops.engine.availability.verified_sources import VerifiedSource
 from dbops.engine.schedule.calendar import Interval, day
 from dbops.models import Cluster
 from dbops.queries.availability.forecast import ClusterForecast, cluster_forecast
-from dbops.queries.availability.overview import MICROSECONDS, TOLD, ClusterGaps, ClusterSums, Sum, gaps_of, sums
+from dbops.queries.availability.overview import LISTED_GAPS, MICROSECONDS, ClusterGaps, ClusterSums, Sum, gaps_of, sums
 from dbops.queries.availability.sums import totals
 from dbops.queries.rebuilds import history
 from dbops.queries.restore_tests import RestoreStatus, restores
@@ -88,7 +88,7 @@ def fleet_report(span: ReportPeriod, now: datetime) -> FleetReport:
     """Return a month or a week of all clusters. At most 27 queries."""
     names = dict(Cluster.objects.order_by("name").values_list("pk", "name"))
     short = totals(list(names), span.period, now)
-    rows = [ClusterSums(name, sums(short[key], span.period, TOLD), short[key]) for key, name in names.items()]
+    rows = [ClusterSums(name, sums(short[key], span.period, LISTED_GAPS), short[key]) for key, name in names.items()]
     whole: dict[Gap, float] = defaultdict(float)
     causes: dict[tuple[Gap, Cause], float] = defaultdict(float)
     for found in short.values():

@@ -53,14 +53,14 @@ def force_fail(request: HttpRequest, run_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 @operator_page
-def over(request: HttpRequest, run_id: int) -> HttpResponse:
+def mark_ended(request: HttpRequest, run_id: int) -> HttpResponse:
     """Confirm with a reason, then mark an external run as ended."""
     return _end(request, run_id, mark_run_ended, "backups/mark_ended.html", "is marked as ended.")
 
 
 @require_POST
 @operator_page
-def prove(request: HttpRequest, run_id: int) -> HttpResponse:
+def restore_test(request: HttpRequest, run_id: int) -> HttpResponse:
     """Queue a restore test of this backup. A second click finds the first one's restore test."""
     try:
         restore_test = verbs.request_restore_test(_find(run_id), user_of(request))

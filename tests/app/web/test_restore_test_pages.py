@@ -126,11 +126,11 @@ def test_fleet_and_availability_pages_show_the_state_of_restores(
     ended_restore_test(run, RunStatus.FAILED, error={"code": "restore_test.damaged"})
     fleet = viewer.get("/").content.decode()
     assert marks(fleet, "restore") == [RestoreState.FAILED]
-    assert f'href="/backups/runs/{run.pk}/#proofs"' in fleet
+    assert f'href="/backups/runs/{run.pk}/#restore-tests"' in fleet
     page = viewer.get(f"/availability/{name}/").content.decode()
     restores_shown = part(page, 'id="restores-title"', "</section>")
     assert "state-failed" in restores_shown
-    assert f'href="/backups/runs/{run.pk}/#proofs"' in restores_shown
+    assert f'href="/backups/runs/{run.pk}/#restore-tests"' in restores_shown
     told = viewer.get(f"/availability/{name}/?format=json").json()["restores"]
     assert [(one["state"], one["backup_run"]) for one in told] == [("failed", run.pk)]
     month = f"{timezone.now():%Y-%m}"
