@@ -1,4 +1,4 @@
-"""What a page about a thousand clusters needs of an instance's facts: a few columns instead of the whole record."""
+"""Summarize an instance's facts in a few columns, for pages with thousands of instances."""
 
 from dataclasses import dataclass
 

@@ -18,7 +18,7 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class BackupRequest:
-    """All that a backup command line depends on. Paths are on the source.
+    """Inputs of a backup command line. Paths are on the source.
 
     ``credentials_file`` is what ``Flavor.credentials_file`` renders; it includes ``defaults_file``. ``datadir``
     overrides what the option file says: mariadb-backup only warns when it is another server's, and then copies that
@@ -34,7 +34,7 @@ class BackupRequest:
     parallel: int
     slave_info: bool = True
     open_files_limit: int | None = None
-    #: threads with which the tool compresses its stream itself, 0 where it does not; only where ``compress_problem`` is empty
+    #: threads of the tool's own compression, 0 for none; only if ``compress_problem`` is empty
     compress_threads: int = 0
 
 
@@ -49,7 +49,7 @@ class Coordinates:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSource:
-    """Where a replica is to read from. ``gtid`` says that the position is kept by GTID."""
+    """The source of a replica. ``gtid``: the position is kept by GTID."""
 
     host: str
     port: int
@@ -125,15 +125,15 @@ class Flavor(ABC):
 
     @abstractmethod
     def tool_problem(self, tool_version: str | None) -> str:
-        """Return why a backup tool of this version must not be used with this server, ``""`` if it may."""
+        """Return why this tool version must not back up this server, ``""`` if it can."""
 
     @abstractmethod
     def tool_warning(self, tool_version: str | None) -> str:
-        """Return the known bugs of a backup tool of this version that a rebuild may meet, ``""`` if there are none."""
+        """Return known bugs of this tool version that can affect a rebuild, ``""`` if there are none."""
 
     @abstractmethod
     def clone_problem(self, target_version: Version) -> str:
-        """Return why data of this server must not be started by a server of ``target_version``, ``""`` if it may."""
+        """Return why a server of ``target_version`` must not start this server's data, ``""`` if it can."""
 
     def credentials_file(self, user: str, password: str, *, socket: str = "", include: str = "") -> str:
         """Return the text of an option file for ``--defaults-file`` of the backup tool and the client.
@@ -169,7 +169,7 @@ class Flavor(ABC):
 
     @abstractmethod
     def prepare_habits(self, tool_version: str | None) -> PrepareBehavior:
-        """Return what the choice of memory and options has to know of the backup tool."""
+        """Return the tool's habits that determine memory and options of a prepare."""
 
     def prepare_command(
         self, program: str, directory: str, *, memory_bytes: int, options: Sequence[str] = ()
@@ -184,7 +184,7 @@ class Flavor(ABC):
 
     @abstractmethod
     def statements_of_backup(self, *, replica: bool) -> list[str]:
-        """Return harmless statements whose success shows that the backup account may do what the tool does at its end."""
+        """Return harmless statements that test the privileges that the tool needs at its end."""
 
     # --- files and logs -------------------------------------------------------------------------------------------
     @property
@@ -281,7 +281,7 @@ class Flavor(ABC):
 
     @abstractmethod
     def forget_replication(self) -> list[str]:
-        """Statements that remove replication settings inherited with the copied data. Replication must be stopped."""
+        """Return statements that remove replication settings of the copied data. Replication must be stopped."""
 
     @abstractmethod
     def set_position(self, start: Coordinates, executed: str) -> list[str]:
@@ -335,7 +335,7 @@ class Flavor(ABC):
         """Return how many transactions ``gtid_missing`` stands for (MariaDB: sequence numbers). Raises as it does."""
 
 
-#: Where nobody knows where to begin: no server has a log of this name, so replication stops with error 1236 and harms nothing.
+#: For an unknown position: no server has a log of this name, so replication stops with error 1236 without harm.
 NOWHERE = Coordinates(log_file="position-unknown", log_pos=4)
 
 

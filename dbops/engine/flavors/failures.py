@@ -26,7 +26,7 @@ def _known(pattern: str, code: str) -> tuple[re.Pattern[str], KnownFailure]:
     return re.compile(pattern), KnownFailure(code)
 
 
-#: The more telling entry stands before the more general one: the first that matches a line wins.
+#: The first match of a line wins, so specific entries precede general ones.
 CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
     _known(
         r"Was only able to copy log|log has wrapped around|expected log block no\.|could not find redo log file with LSN"
@@ -135,7 +135,7 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
 )
 
 _HARMLESS = re.compile(r"replication_group_members|setrlimit failed|cannot open \./mariadb_backup_checkpoints")
-#: Consequences of something else: another entry anywhere in the log tells more.
+#: Consequences of another failure: other entries in the log are more specific.
 CONSEQUENCES = frozenset({"stream.broken_pipe", "stream.truncated"})
 #: An xbstream that expands what it unpacks ends with status 0 all the same: its zstd sink drops the status of a write (its source).
 DISK_FULL = "stream.disk_full"

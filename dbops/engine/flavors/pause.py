@@ -15,7 +15,7 @@ def needs_pause(server: ServerFacts) -> tuple[bool, str]:
     tables: wait until none is open.
     """
     if not server.replication:
-        return False, "The source replicates from nobody, so there is nothing to pause."
+        return False, "The source does not replicate, so there is no applier to pause."
     temporary = sum(link.open_temp_tables for link in server.replication)
     if temporary:
         return (
@@ -33,18 +33,18 @@ def needs_pause(server: ServerFacts) -> tuple[bool, str]:
             f"{server.parallel_workers} parallel appliers without GTID: while they run, the source has no single position.",
         )
     if server.flavor == "mariadb":
-        return False, "The backup takes its position in a short lock at its end (BACKUP STAGE); replication goes on."
+        return False, "The backup takes its position in a short lock at its end (BACKUP STAGE); replication continues."
     if not server.gtid_enabled:
         return (
             False,
-            "One applier, and no temporary tables: a short lock at the end gives the position; replication goes on.",
+            "One applier, and no temporary tables: a short lock at the end gives the position; replication continues.",
         )
     if sum(server.foreign_engines.values()):
         return (
             False,
             "Positions are kept by GTID; tables that are not InnoDB hold the applier up for a short lock at the end.",
         )
-    return False, "Positions are kept by GTID and the tables are InnoDB; replication goes on."
+    return False, "Positions are kept by GTID and the tables are InnoDB; replication continues."
 
 
 def _commits_in_order(server: ServerFacts) -> bool:

@@ -112,7 +112,7 @@ WITHOUT_GTID = {"gtid_enabled": False}
     ("facts", "pause", "word"),
     [
         (server(), False, "BACKUP STAGE"),
-        (server(replication=()), False, "nobody"),
+        (server(replication=()), False, "does not replicate"),
         (server(replication=(replace(LINK, open_temp_tables=2),)), True, "temporary"),
         (server(binlog_format="STATEMENT"), True, "statement-based"),
         (server(parallel_workers=4, **WITHOUT_GTID), False, "BACKUP STAGE"),
