@@ -34,7 +34,7 @@ def worker_of(target: LabHost, stage: str) -> int | None:
 
 
 def born_at(pid: int) -> float:
-    """Return when a process began, by the clock of files. Numbers are given again: whoever began after his file is somebody else."""
+    """Return a process's start time by the clock of files. Numbers are reused: a process younger than its file is another one."""
     ticks = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     uptime = time.clock_gettime(time.CLOCK_BOOTTIME)
     return time.time() - uptime + ticks / os.sysconf("SC_CLK_TCK")
