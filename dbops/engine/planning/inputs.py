@@ -148,7 +148,7 @@ class PlanInputs:
 
     @property
     def redo_capacity_bytes(self) -> int | None:
-        """Return the flavor of the source's server, else of the primary: the source may be down when its finished backup is read."""
+        """Return the redo capacity of the source's server, else of the primary: the source may be down when its backup is read."""
         server = self.source.server or (self.primary.server if self.primary else None)
         return server.redo_capacity_bytes if server else None
 

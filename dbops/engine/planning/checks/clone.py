@@ -56,7 +56,7 @@ def the_plugin_can_be_had(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
-    """Refuse a donor without write access: account and plugin are rows, and not even an administrator can add them (error 1290)."""
+    """Refuse a donor with super_read_only: account and plugin are rows, and not even an administrator can add them (error 1290)."""
     code, title, facts = (
         "clone.super_read_only",
         "dbops can create the clone account on the source",

@@ -180,7 +180,7 @@ def _number(text: str | None) -> int | None:
 
 
 def clocks_agree(inputs: PlanInputs) -> Iterator[Finding]:
-    """Compare the clocks: the temporary key expires by the source's clock."""
+    """Check the source's clock: the temporary key expires by it."""
     facts = inputs.source.facts
     if not (facts and facts.host):
         return
