@@ -343,7 +343,7 @@ def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
 
 
 def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
-    """Yield: stop the run, rebuild, and run the backup again. This requires that nothing else blocks."""
+    """Return the option to stop the run, rebuild, and run the backup again. It requires that nothing else blocks."""
     without = _without(asked, job)
     others = [item for item in without.found() if item.stops]
     starts = _at(asked.snapshot.now, "when the run has stopped")
