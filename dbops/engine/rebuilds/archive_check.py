@@ -96,7 +96,7 @@ def _broken(archive: Archive, evidence: FetchEvidence) -> tuple[str, str] | None
 
 
 def _incomplete(flavor: Flavor, evidence: FetchEvidence) -> tuple[str, str] | None:
-    """Check everything else that a whole copy has; every status is already 0."""
+    """Return the first missing piece of evidence for a whole copy; every status is already 0."""
     if said := evidence.copy.unpack_log.strip():
         return "stream.unpack_complained", f"the unpacking tool wrote: {said[-500:]}"
     for kind in ("last", "info", "checkpoints", "binlog"):

@@ -135,7 +135,7 @@ def _killed(evidence: CopyEvidence) -> tuple[str, str] | None:
 
 
 def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str] | None:
-    """Check everything else that a whole copy has; all statuses are already 0."""
+    """Return the first missing piece of evidence for a whole copy; all statuses are already 0."""
     if not _says_completed(evidence):
         lines = evidence.source_log.rstrip().splitlines()
         return (
