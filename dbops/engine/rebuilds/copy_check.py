@@ -55,7 +55,7 @@ def _statuses(evidence: CopyEvidence) -> str:
 
 
 def first_cause(evidence: CopyEvidence) -> tuple[str, str] | None:
-    """Check the source's log first only if the receiver is well: a full disk there breaks the pipe for the source."""
+    """Return the first real cause; the source's log counts only if the receiver works: a full disk there breaks the source's pipe."""
     failed = (evidence.source_status, evidence.transport_status, evidence.unpack_status) != (0, 0, 0)
     if not failed:
         return None

@@ -71,7 +71,7 @@ class Fetch(Stream):
         unpack = unpack_command(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
         run.checkpoint["stream.began"] = run.clock.now()
-        run.checkpoint.pop("left_tree", None)  # the tree after the take-over is about to change
+        run.checkpoint.pop("left_tree", None)  # the directory content after the swap is about to change
         words = show(["cat", "--", file_words(archive_of(run.plan))[0]])
         run.journal.command("stream.backup", run.source.party.host, words)
         return run.start_job(

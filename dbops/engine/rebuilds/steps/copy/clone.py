@@ -152,7 +152,7 @@ class Clone(JobStep):
         statements = clone_statements(
             run_id=run.run_id, password=password, host=source.address, port=source.port, tls=run.checkpoint["donor_tls"]
         )
-        run.checkpoint.pop("left_tree", None)  # the tree after the take-over is about to change
+        run.checkpoint.pop("left_tree", None)  # the directory content after the swap is about to change
         initialise, server, first = (
             _initialise(plan, run.flavor),
             _server(plan, run.flavor),

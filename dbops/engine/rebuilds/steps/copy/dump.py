@@ -48,7 +48,7 @@ class LoadDump(JobStep):
         initialise, server = _initialise(run.plan, run.flavor), _server(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
         run.checkpoint["stream.began"] = run.clock.now()
-        run.checkpoint.pop("left_tree", None)  # the tree after the take-over is about to change
+        run.checkpoint.pop("left_tree", None)  # the directory content after the swap is about to change
         run.journal.command("stream.backup", run.source.party.host, show(["cat", "--", archive_of(run.plan).path]))
         return run.start_job(
             run.target,

@@ -261,7 +261,7 @@ class Stream(JobStep):
         """End the unpacking and wait until it has ended; the guard ends the backup on a source that does not answer."""
         super().cancel(run)
         if is_leader(run):
-            return  # its sender goes on for them, and ends the backup when nobody is left
+            return  # its sender continues for the followers, and ends the backup when no target is left
         with suppress(Unreachable):
             run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")
             kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)

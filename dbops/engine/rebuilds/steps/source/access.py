@@ -135,7 +135,7 @@ def rearm(run: Run, given_back: str) -> None:
     except RemoteFailure as error:
         if error.code != "host.busy":
             raise
-        return  # a guard has its lock: one that is just beginning or just ending; the next beat looks again
+        return  # a guard that is just beginning or ending has the lock; the next heartbeat tries again
     why = given_back or "killed, or host restarted"
     run.journal.say(
         f"The guard on the source had ended ({why}). A new one is armed.",

@@ -31,7 +31,7 @@ class Pause(Step):
 
     def advance(self, run: Run) -> StepOutcome:
         if is_follower(run):
-            return done()  # whoever reads pauses it
+            return done()  # the leader pauses the source
         if not settle(run):
             return again(ASK_SECONDS)
         if not run.plan.pause_source:

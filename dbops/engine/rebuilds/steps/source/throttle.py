@@ -45,7 +45,7 @@ def pass_rate_on(run: Run) -> None:
         return
     run.journal.check()
     if run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or "")).exit_status != 0:
-        return  # no room there, perhaps: it is not held, nothing is told, and the next look tries again
+        return  # perhaps the disk is full: no limit applies, nothing is logged, and the next check tries again
     run.checkpoint[SHOWN] = wanted
     _tell(run, wanted, " by auto-throttle, because the servers answer slowly" if wanted and wanted == throttled else "")
 

@@ -157,7 +157,7 @@ def _state(run: Run, database: Database) -> dict[str, Any] | None:
     found = _look_at(run, database)
     _forget_another_server(run, found)
     if not found["server"]:
-        return None  # a crash of what cannot be seen could not be told: nothing is risked there
+        return None  # without server facts a crash would go unnoticed, so nothing is relaxed
     state = run.checkpoint.get("relaxed")
     if state is None:
         number = run.checkpoint["relaxed.round"] = run.checkpoint.get("relaxed.round", 0) + 1
