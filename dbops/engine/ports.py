@@ -10,8 +10,8 @@ from typing import Any, Protocol
 class CommandResult:
     """The result of a finished command.
 
-    ``exit_status`` is ``None`` when it is not known (the connection was lost, or a signal ended it): that is neither
-    success nor failure, and the caller looks at the host again.
+    ``exit_status`` is ``None`` if unknown (the connection was lost, or a signal ended the command). This is neither success nor
+    failure, and the caller checks the host again.
     """
 
     exit_status: int | None
@@ -20,15 +20,15 @@ class CommandResult:
 
 
 class Shell(Protocol):
-    """Short commands on one host, over one pinned connection."""
+    """Run short commands on one host, over one pinned connection."""
 
     def run(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 10.0) -> CommandResult:
-        """Run a POSIX shell script with positional arguments (as root through sudo where the host says so).
+        """Run a POSIX shell script with positional arguments (as root through sudo if the host requires it).
 
         Args:
-            script: constant text; it takes what varies as ``"$1"``, ``"$2"``, never spliced in.
+            script: constant text; variable parts come as ``"$1"``, ``"$2"``, never spliced in.
             arguments: positional arguments, any text without NUL; quoted by the driver.
-            stdin: what the script reads; the only way in for a secret.
+            stdin: standard input of the script; the only way to pass a secret.
             timeout_seconds: for the whole command.
 
         Raises:
@@ -39,7 +39,7 @@ class Shell(Protocol):
 
 
 class JobStatus(StrEnum):
-    """A detached job on a host. ``VANISHED``: it was started, is gone, and left no exit status (killed, host rebooted)."""
+    """State of a detached job. ``VANISHED``: it started, is gone, and left no exit status (killed, host rebooted)."""
 
     ABSENT = "absent"
     RUNNING = "running"
@@ -49,12 +49,12 @@ class JobStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class JobState:
-    """The state of a job in its host's journal.
+    """State of a job, from its host's journal.
 
-    ``stages`` are the exit statuses that the job's script wrote for each of its pipe's stages; ``counters`` are bytes of
-    the running processes (``<process>.read_bytes``, ``<process>.write_bytes``, from ``/proc/<pid>/io`` rchar and wchar, and
-    ``<process>.disk_read_bytes``, ``<process>.disk_write_bytes``, what the kernel counts for them at the disk);
-    ``tails`` the last lines of those of the job's logs that hold any, by name; times are seconds since 1970 on the host's clock.
+    ``stages`` are the exit statuses that the script wrote for the stages of its pipe; ``counters`` are bytes of the running processes
+    (``<process>.read_bytes``, ``<process>.write_bytes``, from ``/proc/<pid>/io`` rchar and wchar, and ``<process>.disk_read_bytes``,
+    ``<process>.disk_write_bytes``, which the kernel counts at the disk); ``tails`` are the last lines of the job's logs that have
+    any, by name; times are seconds since 1970 on the host's clock.
     """
 
     status: JobStatus
@@ -67,10 +67,9 @@ class JobState:
 
 
 class Jobs(Protocol):
-    """Detached, journaled work of one rebuild on one host. It outlives the connection, the worker and the dashboard.
+    """Run detached, journaled work of one rebuild on one host. The work outlives the connection, the worker and the dashboard.
 
-    Each call carries the fencing token of the lease under which the caller acts; the host refuses one that is lower than
-    the highest it has seen.
+    Each call carries the fencing token of the caller's lease; the host refuses a token that is lower than the highest it has seen.
     """
 
     run_directory: str
@@ -78,16 +77,16 @@ class Jobs(Protocol):
     def start(
         self, name: str, script: str, *arguments: str, secrets: dict[str, str] | None = None, lock: str = "work"
     ) -> JobState:
-        """Start a job, or return its state when one of that name was started before: a second call never starts a second.
+        """Start a job, or return its state if one of that name was started before: a second call never starts it again.
 
         Args:
-            name: ``[a-z0-9.-]+``, unique in this rebuild (an attempt's number goes into it).
-            script: bash; runs in its own session with the working directory set to the job's directory, where it may write
-                ``stage.<name>`` (exit status of a stage), ``pid.<name>`` (a process to count) and ``log.<name>``; its own
-                output goes to ``log.out``. ``"$1"`` and so on are the arguments.
+            name: ``[a-z0-9.-]+``, unique in this rebuild (it contains the attempt's number).
+            script: bash; runs in its own session in the job's directory. It may write ``stage.<name>`` (exit status of a stage),
+                ``pid.<name>`` (a process to count) and ``log.<name>`` there; its own output goes to ``log.out``. ``"$1"`` and
+                so on are the arguments.
             secrets: file name to content, written 0600 into the job's directory over standard input and removed when the
                 job ends.
-            lock: the ``flock`` that the job holds while it or any child lives.
+            lock: the ``flock`` that the job holds while the job or a child lives.
 
         Raises:
             Refused: a newer driver owns this run (code ``host.fenced``).
@@ -97,19 +96,19 @@ class Jobs(Protocol):
         ...
 
     def follow(self, name: str, wait_seconds: float = 0.0, tail_lines: int = 20) -> JobState:
-        """Return the state, waiting on the host up to ``wait_seconds`` for its end. Raises ``Unreachable``."""
+        """Return the state; wait on the host up to ``wait_seconds`` for the end. Raises ``Unreachable``."""
         ...
 
     def stop(self, name: str, patience_seconds: float = 2.0) -> JobState:
-        """End the job and all its children: SIGINT, after ``patience_seconds`` SIGKILL. Raises as ``start``."""
+        """End the job and all its children: SIGINT, then SIGKILL after ``patience_seconds``. Raises as ``start``."""
         ...
 
     def read(self, name: str, log: str, offset: int = 0, limit: int = 65536) -> bytes:
-        """Return bytes of one of the job's logs from ``offset`` on. Raises ``Unreachable``."""
+        """Return bytes of one of the job's logs from ``offset``. Raises ``Unreachable``."""
         ...
 
     def act(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 20.0) -> CommandResult:
-        """Run a short script on the host under the fencing check, with the run directory as its working directory.
+        """Run a short script on the host after checking the fence, with the run directory as its working directory.
 
         Raises as ``start`` and ``Shell.run``.
         """
@@ -117,7 +116,7 @@ class Jobs(Protocol):
 
 
 class Database(Protocol):
-    """One SQL connection to one server, closed by the server itself when it stays idle: it never reconnects unseen."""
+    """One SQL connection to one server. The server closes an idle one, and it never reconnects silently."""
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         """Return rows as dictionaries by column name.

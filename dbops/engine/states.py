@@ -1,4 +1,4 @@
-"""The states of rebuilds, steps and backup runs, and the only moves allowed between them."""
+"""The states of rebuilds, steps and backup runs, and the allowed transitions."""
 
 from enum import StrEnum
 
@@ -104,10 +104,10 @@ class RunOrigin(StrEnum):
 
 
 class RunStatus(StrEnum):
-    """Where a backup run is in its life.
+    """Status of a backup run.
 
-    ``ended``: it was observed and is gone, and nobody said how it ended. ``missed``: it was due and nobody saw it.
-    ``lost``: its host is silent, so nothing is known.
+    ``ended``: dbops detected the run and it is gone, with an unknown result. ``missed``: it was due and was not detected.
+    ``lost``: its host does not answer, so its state is unknown.
     """
 
     QUEUED = "queued"
@@ -126,11 +126,11 @@ RUN_ACTIVE = frozenset({RunStatus.QUEUED, RunStatus.RUNNING, RunStatus.LOST})
 RUN_FINAL = frozenset(RunStatus) - RUN_ACTIVE
 
 
-#: A process reads, or may read, the instance.
+#: States in which a process reads, or may read, the instance.
 RUN_AT_WORK = frozenset({RunStatus.RUNNING, RunStatus.LOST})
 
 
-#: The flag of a run that started, or still waits, later after its due time than its schedule bears.
+#: The flag of a run that started late, or still waits after the limit of its schedule.
 LATE = "late"
 
 
@@ -138,15 +138,15 @@ _BY_KNOWLEDGE = tuple(RunOrigin)
 
 
 def knows_better(one: RunOrigin, other: RunOrigin) -> bool:
-    """Tell whether ``one`` knows more of a run than ``other``: who started it more than who was told, who was told more than who saw it."""
+    """Return whether ``one`` knows more of a run than ``other``: its starter more than a reporter, a reporter more than a probe."""
     return _BY_KNOWLEDGE.index(one) > _BY_KNOWLEDGE.index(other)
 
 
-#: The moves of a run that dbops makes. Runs that others make are only told of, in whatever order.
+#: The transitions of dbops's own runs. External runs are only recorded, in any order.
 MANAGED_TRANSITIONS: dict[RunStatus, frozenset[RunStatus]] = {
     RunStatus.QUEUED: frozenset({RunStatus.RUNNING, RunStatus.CANCELLED, RunStatus.MISSED}),
     RunStatus.RUNNING: frozenset({RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED, RunStatus.LOST}),
-    # a lost run is stopped only where nothing was asked of its host yet: else the host is asked first
+    # A lost run can be stopped only if its host was not contacted yet: otherwise dbops contacts the host first.
     RunStatus.LOST: frozenset({RunStatus.RUNNING, RunStatus.FAILED, RunStatus.CANCELLED}),
 }
 

@@ -51,7 +51,7 @@ METHOD = Method(
             "One job at a time reads a source, and a donor serves one clone at a time.",
         ),
     },
-    # The target's server copies: no backup tool, no race with the redo log.
+    # The target's server makes the copy: no backup tool is needed, and the redo log cannot overtake it.
     checks=(
         *topology.CHECKS,
         *target.CHECKS,

@@ -20,7 +20,7 @@ HEALTHY = "healthy"
 
 @dataclass(frozen=True, slots=True)
 class DurationRange:
-    """Expected duration in seconds. ``None`` where unknown."""
+    """An expected duration in seconds. ``None``: unknown."""
 
     p50_seconds: float | None
     p90_seconds: float | None
@@ -37,7 +37,7 @@ class Collision:
 
 @dataclass(frozen=True, slots=True)
 class Redundancy:
-    """The replicas of the cluster with backup instances: all, healthy now, and healthy during the rebuild."""
+    """The number of replicas of the cluster, backup instances included: all, healthy now, and healthy during the rebuild."""
 
     replicas: tuple[str, ...]
     healthy: tuple[str, ...]
@@ -45,7 +45,7 @@ class Redundancy:
 
     @property
     def is_lost(self) -> bool:
-        """Whether no replica is left that could take the primary's place."""
+        """Whether no replica remains that could replace the primary."""
         return not self.meanwhile
 
 
@@ -53,8 +53,8 @@ class Redundancy:
 class Impact:
     """The impact of a rebuild. ``is_blind``: its duration is unknown, so backups of the next ``BLIND_HOURS`` count.
 
-    ``reads_server``: false if a finished backup is read. ``reading`` is how long the source is read; with ``pauses`` its replication is
-    paused as long.
+    ``reads_server``: false if the rebuild reads a finished backup. ``reading``: how long the source is read. If ``pauses`` is set,
+    the source's replication is paused for the same time.
     """
 
     source: str
@@ -78,11 +78,11 @@ def impact(
     *,
     method: MethodTraits,
 ) -> Impact:
-    """Return the impact of a rebuild by this plan.
+    """Return the impact of a rebuild with this plan.
 
     Args:
-        choice: the way to start; its predicted times say which backups are met.
-        states: of the cluster's instances by name, in the words of ``engine.facts.summary.judge``.
+        choice: the start option; its predicted times decide which backups overlap.
+        states: of the cluster's instances by name, as ``engine.facts.summary.judge`` names them.
     """
     before, behind = _line(plan, snapshot, choice)
     return Impact(
@@ -101,8 +101,10 @@ def impact(
 
 
 def reading(plan: Plan) -> DurationRange:
-    """Return how long the source is read, and stands still where it is paused: the sum of the steps; what 9 of 10 take is no more
-    than the sum of theirs."""
+    """Return how long the source is read, and paused if the plan says so: the sum of its steps.
+
+    The sum of the p90 values is an upper limit of the p90.
+    """
     steps = [step for step in plan.steps if step.name in PAUSED_STEPS]
     likely = [step.predicted_seconds for step in steps]
     late = [step.predicted_p90_seconds for step in steps]
@@ -117,7 +119,7 @@ def _sum(seconds: list[float | None]) -> float | None:
 def _collisions(
     plan: Plan, snapshot: ClusterSnapshot, choice: StartOption | None, method: MethodTraits
 ) -> tuple[Collision, ...]:
-    """Backups of what it uses that become due between start and end; of each schedule the first."""
+    """Return the first backup of each schedule on the used instances that becomes due between start and end."""
     if choice is None or choice.starts.p50 is None:
         return ()
     start, end = choice.starts.p50, choice.finishes.p50
@@ -131,7 +133,7 @@ def _collisions(
 
 
 def _used(plan: Plan) -> set[str]:
-    """Return the instances that a rebuild uses; where a finished backup is read its server is none of them."""
+    """Return the instances that a rebuild uses; the source is not one of them if a finished backup is read."""
     return {plan.target.name} if plan.archive else {plan.source.name, plan.target.name}
 
 
@@ -147,13 +149,13 @@ def _meaning(plan: Plan, window: BackupWindow, method: MethodTraits) -> str:
 def _line(
     plan: Plan, snapshot: ClusterSnapshot, choice: StartOption | None
 ) -> tuple[tuple[ActiveJob, ...], tuple[ActiveJob, ...]]:
-    """Return what waits for source or target already: before this one, and behind it."""
+    """Return the jobs that already wait for source or target: before this rebuild, and behind it."""
     used = _used(plan)
     waiting = [job for job in snapshot.jobs if not job.started_at and used & {name for name, _ in job.claims}]
     begins = (choice.not_before if choice else None) or snapshot.now
     own = ActiveJob(name="", claims=(), started_at=None, queued_at=begins)
     in_order = sorted(waiting, key=order_of)
-    # Who may not start before this one does is passed by it, whatever its place is.
+    # A job that may not start before this rebuild is overtaken, whatever its queue position.
     may_start = [job for job in in_order if (job.not_before or begins) <= begins and not job.needs_approval]
     before = tuple(job for job in may_start if order_of(job) < order_of(own))
     return before, tuple(job for job in in_order if job not in before)

@@ -1,4 +1,4 @@
-"""What a plan is made from: the inventory's words, the latest facts, and this fleet's own history."""
+"""Collect the inputs of a plan: the inventory, the latest facts, and the fleet's own history."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,13 +15,13 @@ from dbops.engine.states import BackupMethod
 from dbops.engine.topology.differences import OpenDifference
 from dbops.engine.tuning.transport import MeasuredLink
 
-#: Copy rate assumed where a limit must be judged and nothing was measured yet: slow on purpose.
+#: Assumed copy rate for judging a limit without a measurement. It is deliberately low.
 CAUTIOUS_BYTES_PER_SECOND = 100 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
 class KnownInstance:
-    """One instance: what the inventory says and what the last probe found."""
+    """One instance: its inventory entry and the facts of its last probe."""
 
     name: str
     cluster: str
@@ -46,7 +46,7 @@ class KnownInstance:
 
     @property
     def flavor(self) -> Flavor | None:
-        """Return the flavor of the running server, ``None`` where it did not answer."""
+        """Return the flavor of the running server, ``None`` if it did not answer."""
         return flavor_for(self.server.version, self.server.flavor) if self.server else None
 
     def party(self) -> PlannedInstance:
@@ -84,12 +84,12 @@ class KnownInstance:
 
 @dataclass(frozen=True, slots=True)
 class PlanInputs:
-    """All that ``build_plan`` looks at. ``members`` are all instances of the fleet, of every cluster.
+    """All inputs of ``build_plan``. ``members``: all instances of the fleet, of every cluster.
 
-    ``differences`` are the confirmed ones of the target's cluster that nobody has accepted. ``archives`` are the finished backups of the
-    cluster that can be read, and ``restore_tests`` by run the last proof that tells something of one. ``histories`` are what the cluster's
-    rebuilds measured, by method, and ``history`` that of the method asked for; ``fleet`` and ``others`` are the same of all other
-    clusters. ``link`` is what was measured between the two hosts.
+    ``differences``: confirmed topology differences of the target's cluster that no person has accepted. ``archives``: readable finished
+    backups of the cluster. ``restore_tests``: by run, the last conclusive restore test. ``histories``: measurements of the cluster's
+    rebuilds, by method; ``history``: those of the requested method. ``fleet`` and ``others``: the same for all other clusters.
+    ``link``: the measurement between the two hosts.
     """
 
     target: KnownInstance
@@ -115,7 +115,7 @@ class PlanInputs:
     link: MeasuredLink | None = None
 
     def by(self, method: MethodTraits) -> "PlanInputs":
-        """Return the same as one method sees it: its own history, and the backup that it would read."""
+        """Return the inputs for one method: its own history, and the backup that it would read."""
         return replace(
             self,
             history=self.histories.get(method.name, self.history),
@@ -125,7 +125,7 @@ class PlanInputs:
 
     @property
     def newer_archives(self) -> tuple[Archive, ...]:
-        """Return the backups of the same instance and method that are newer than the one that is read, the newest first."""
+        """Return newer backups of the same instance and method than the one that is read, the newest first."""
         read = self.archive
         if read is None:
             return ()
@@ -135,20 +135,20 @@ class PlanInputs:
 
     @property
     def flavor(self) -> Flavor | None:
-        """Return the flavor of the data that is copied; ``None`` where neither a server nor a backup tells."""
+        """Return the flavor of the data that is copied; ``None`` if neither a server nor a backup names it."""
         if self.archive:
             return flavor_for(self.archive.version, self.archive.flavor)
         return self.source.flavor
 
     @property
     def formats_of(self) -> ServerFacts | None:
-        """Return the server whose data formats the copy has: the source's; of a backup whose server is away, the primary's."""
+        """Return the server whose data formats the copy has: the source, or the primary if the backup's server does not answer."""
         server = self.source.server
         return server or (self.primary.server if self.archive and self.primary else None)
 
     @property
     def redo_capacity_bytes(self) -> int | None:
-        """Of the source's server, else of the primary's: a finished backup is read while its server may be away."""
+        """Return the redo capacity of the source's server, else of the primary: the source may be down when its backup is read."""
         server = self.source.server or (self.primary.server if self.primary else None)
         return server.redo_capacity_bytes if server else None
 
@@ -161,10 +161,10 @@ class PlanInputs:
         return bytes_of_data(self.source, self.archive)
 
     def predict(self, step: str, *, age_seconds: float | None = None) -> StepEstimate | None:
-        """Return how long a step takes: by the cluster's own rebuilds, else by those of other clusters; ``None`` where none tells.
+        """Return a step's duration from the cluster's own rebuilds, else from other clusters; ``None`` without any.
 
         Args:
-            age_seconds: how old the data will be when the step begins, ``None`` where that is not known.
+            age_seconds: age of the data at the begin of the step, ``None`` if unknown.
         """
         size = self.bytes_to_copy
         if own := self.history.expect(step, bytes_to_copy=size, age_seconds=age_seconds):
@@ -174,9 +174,9 @@ class PlanInputs:
 
     @property
     def cautious_copy_seconds(self) -> float | None:
-        """Expected seconds of the copy for judging limits: from the cluster's own history, else at a slow assumed rate.
+        """Return the expected seconds of the copy for judging limits: from the cluster's own history, else at a slow assumed rate.
 
-        Other clusters do not count here: theirs may be the faster machines, and the limit would be passed unseen.
+        Other clusters do not count: their machines may be faster, and dbops would underestimate the time.
         """
         size = self.bytes_to_copy
         if size is None:
@@ -192,26 +192,26 @@ def archive_for(
     source: str,
     restore_tests: Mapping[int, RestoreTestEnd] | None = None,
 ) -> Archive | None:
-    """Return the finished backup of an instance that a method would read, ``None`` where there is none or it reads a server.
+    """Return the finished backup of an instance that a method would read, ``None`` if there is none or it reads a server.
 
     Args:
         archives: of any instances and methods.
         source: name of the instance.
-        proofs: by run, the last proof that tells something of it.
+        proofs: by run, the last conclusive restore test.
     """
     kind = method.reads.backup
     return newest(archives, instance=source, method=kind, restore_tests=restore_tests) if kind else None
 
 
 def bytes_to_copy(source: KnownInstance, archive: Archive | None) -> int | None:
-    """What will be unpacked: measured on the source's disk, else what InnoDB says; of a backup, what its tool read; a dump's file."""
+    """Return the bytes to unpack: measured on the source's disk, else by InnoDB; for a backup, by its tool; for a dump, its file."""
     if archive and archive.method is BackupMethod.DUMP:
         return archive.bytes
     return bytes_of_data(source, archive)
 
 
 def bytes_of_data(source: KnownInstance, archive: Archive | None) -> int | None:
-    """What the data takes on the disk: when it was backed up, or on the source now."""
+    """Return the disk size of the data: at the time of the backup, or on the source now."""
     if archive and archive.data_bytes is not None:
         return archive.data_bytes
     facts = source.facts

@@ -1,4 +1,4 @@
-"""The shape of a method. ``engine.methods`` has one file for each."""
+"""The structure of a method. ``engine.methods`` has one file for each."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,17 +15,17 @@ Check = Callable[[PlanInputs], Iterator[Finding]]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Method(MethodTraits):
-    """A way to rebuild. All that depends on the method is an attribute of it.
+    """A way to rebuild. Everything that depends on the method is an attribute.
 
     Args:
         summary: what it does, one line.
         steps: in order. The last step is the clean-up.
-        checks: of its plan, in the order of the page. A follow-up has none: its first step checks.
+        checks: of its plan, in the order of the page. A follow-up has none: its first step checks instead.
         short: what it copies from, in a few words.
-        no_pause: why the source's replication is never paused. Empty: it is paused where the source's server needs it.
-        streams: it sends the source's data through a pipe that can be compressed and held to a rate.
+        no_pause: why the source's replication is never paused. Empty: it is paused if the source's server requires it.
+        streams: it sends the source's data through a pipe with optional compression and rate limit.
         can_share_read: one read of the source can serve several rebuilds.
-        outcome: gives the text for a success.
+        outcome: returns the text for a success.
     """
 
     summary: str

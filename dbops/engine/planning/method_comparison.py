@@ -1,4 +1,4 @@
-"""Every method for one rebuild, side by side: whether it is possible and why not, how long, how old its data, and what the source pays."""
+"""Compare the methods for one rebuild: availability, duration, age of the data, and load on the source."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,14 +16,13 @@ from dbops.engine.rebuilds.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class MethodComparison:
-    """One method as its plan of now shows it.
+    """One method, as its current plan describes it.
 
-    ``why_not`` is empty where it is possible. ``predicted_seconds`` are of all steps, ``None`` where one of them is not known.
-    ``rests_on`` says whose rebuilds by this method they are from: ``own_rebuilds`` of this cluster, ``other_rebuilds`` of others.
-    ``data_of`` is when the data that is copied was current, ``None`` for
-    a running server's; ``behind`` how many transactions the primary has written since, ``None`` where that is not known;
-    ``catch_up_seconds`` how long it rolls forward. ``pause_seconds`` is how long the source's replication stands still where
-    ``pauses_source``, ``None`` where that is not known.
+    ``why_not`` is empty if the method is available. ``predicted_seconds``: of all steps, ``None`` if one of them is unknown.
+    ``rests_on``: the origin of the prediction, ``own_rebuilds`` of this cluster or ``other_rebuilds``. ``data_of``: when the copied data
+    was current, ``None`` for a running server. ``behind``: how many transactions the primary has written since, ``None`` if unknown.
+    ``catch_up_seconds``: how long the copy catches up. ``pause_seconds``: how long the source's replication pauses if ``pauses_source``,
+    ``None`` if unknown.
     """
 
     method: str
@@ -48,7 +47,7 @@ class MethodComparison:
 
 
 def compare(inputs: PlanInputs, methods: Iterable[Method]) -> tuple[MethodComparison, ...]:
-    """Return every method as its plan of now shows it, in the order given. Pure."""
+    """Return every method as its current plan describes it, in the given order."""
     return tuple(_compared(inputs, method) for method in methods)
 
 
@@ -76,9 +75,9 @@ def _compared(inputs: PlanInputs, method: Method) -> MethodComparison:
 
 
 def rests_on(plan: Plan) -> str:
-    """Say whose rebuilds a plan's predicted time is from, ``""`` where it is not known.
+    """Return whose rebuilds a plan's predicted time comes from, ``""`` if unknown.
 
-    A step that this cluster's own do not tell is told by the others.
+    Rebuilds of other clusters predict the steps that this cluster has not measured.
     """
     if plan.predicted_seconds is None:
         return ""
@@ -98,12 +97,12 @@ def _counted(rebuilds: int) -> str:
 
 
 def _behind(inputs: PlanInputs, plan: Plan) -> int | None:
-    """Return how many transactions the primary has that the copy will not have."""
+    """Return how many transactions of the primary the copy will lack."""
     primary, archive = inputs.primary.server if inputs.primary else None, plan.archive
     if primary is None or archive is None or not archive.gtid:
         return None
     try:
         flavor = flavor_for(archive.version, archive.flavor)
         return flavor.gtid_count_missing(primary.gtid_binlog or primary.gtid_executed, archive.gtid)
-    except DbopsError:  # positions of different kinds: the plan's checks tell of it
+    except DbopsError:  # positions of different kinds: the plan's checks report it
         return None

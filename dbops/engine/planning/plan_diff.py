@@ -1,4 +1,4 @@
-"""Compare the confirmed plan with the current plan, so that a stale confirmation is refused."""
+"""Compare the confirmed plan with the current plan to refuse a stale confirmation."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
@@ -9,7 +9,7 @@ from itertools import zip_longest
 from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand, PlannedInstance, PlannedStep
 from dbops.engine.states import Severity
 
-#: Fields of a party whose own name does not say enough, or says it in another word than the page.
+#: Fields of a party whose own name is unclear, or differs from the page's wording.
 WORDS = {
     "address": "database address",
     "configured_server_id": "server id in its option file",
@@ -26,13 +26,13 @@ WORDS = {
     "defaults_file": "option file",
 }
 NOTHING = "nothing"
-#: A prediction that moves by less than this is the same one: time has passed since the page was shown.
+#: A smaller change of a prediction does not count: time has passed since the page was shown.
 SAME_TIME = timedelta(minutes=5)
 _WORST_FIRST = (Severity.REFUSAL, Severity.WARNING, Severity.OK)
 
 
 class Unit(StrEnum):
-    """How a page writes the two values of a change."""
+    """The format of the two values of a change on a page."""
 
     TEXT = "text"
     COMMAND = "command"
@@ -43,10 +43,10 @@ class Unit(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanChange:
-    """One thing that differs. ``counts``: it is part of what was confirmed; other things change by themselves and refuse nothing.
+    """One difference. ``counts``: part of the confirmation; other values change on their own and refuse nothing.
 
     ``key`` names it for code: ``target.datadir``, ``finding.target.space``, ``step.stream.removed``, ``command.stream.1``.
-    ``then`` and ``now`` are ``None`` where nothing was or is known.
+    ``then`` and ``now`` are ``None`` if the value is unknown or missing.
     """
 
     key: str
@@ -59,7 +59,7 @@ class PlanChange:
 
 @dataclass(frozen=True, slots=True)
 class ShownPlan:
-    """What a person saw: the plan, and the way to start with the times that were predicted for it."""
+    """What a person confirmed: the plan, and the start option with its predicted times."""
 
     plan: Plan
     start: str = ""
@@ -68,7 +68,7 @@ class ShownPlan:
 
 
 def changes(then: ShownPlan, now: ShownPlan) -> tuple[PlanChange, ...]:
-    """Return all that differs, what counts first: machines, what is destroyed, findings, steps and commands, then the rest."""
+    """Return all differences, those that count first: machines, destroyed data, findings, steps and commands, then the rest."""
     found = [
         *_of_start(then, now),
         *_of_party("Target", then.plan.target, now.plan.target),
@@ -129,7 +129,7 @@ def _pause(plan: Plan) -> str:
 
 
 def _of_findings(then: Iterable[Finding], now: Iterable[Finding]) -> Iterator[PlanChange]:
-    """By code, the worst of now first. One that says no more than another number changes by itself; what is well is left out."""
+    """Compare findings by code, the worst current one first. Leave out passed ones; those that differ only in a number do not count."""
     before, after = _by_code(then), _by_code(now)
     codes = sorted({**after, **before}, key=lambda code: _rank(after.get(code) or before[code]))
     for code in codes:

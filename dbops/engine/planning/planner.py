@@ -28,10 +28,10 @@ from dbops.engine.tuning.transport import (
 
 
 def build_plan(inputs: PlanInputs, method: Method) -> Plan:
-    """Return the plan of a rebuild. Nothing is written, no host is contacted.
+    """Return the plan of a rebuild. Write nothing and contact no host.
 
     Raises:
-        Refused: too little is known to say anything (``plan.no_facts``): source or target were never read, or there is no primary.
+        Refused: facts are missing (``plan.no_facts``): source or target were never probed, or there is no primary.
     """
     inputs = inputs.by(method)
     target, source, primary = inputs.target, inputs.source, inputs.primary
@@ -123,7 +123,7 @@ def _storage(member: KnownInstance) -> StorageFacts | None:
 
 
 def _read_from(source: KnownInstance, archive: Archive | None) -> PlannedInstance:
-    """Of a source whose finished backup is read only the host counts: its server may be up or down, now and later."""
+    """Return the party of a source whose finished backup is read: only its host counts, as its server may go down at any time."""
     party = source.party()
     if archive is None:
         return party
@@ -150,10 +150,10 @@ def _planned_steps(method: Method, draft: Plan, inputs: PlanInputs) -> tuple[Pla
 
 
 def _age_after(planned: list[PlannedStep], inputs: PlanInputs) -> float | None:
-    """Return how old the data will be after these steps, in seconds; ``None`` where one of them takes nobody knows how long.
+    """Return the age of the data after these steps, in seconds; ``None`` if the duration of one of them is unknown.
 
-    A finished backup's counts from when it was begun, and a rebuild as beginning now. What a running server gives counts from the
-    beginning of the copy, which is about the oldest that it can be; past rebuilds are counted alike (``experience.PastRebuild``).
+    The age of a finished backup counts from its begin, with the rebuild starting now. The age of a running server's data counts from
+    the begin of the copy, about its maximum. Past rebuilds are counted alike (``experience.PastRebuild``).
     """
     archive = inputs.archive
     copy = next((number for number, step in enumerate(planned) if step.name == COPY), len(planned))
@@ -194,8 +194,7 @@ def _what_is_missing(inputs: PlanInputs, method: Method) -> str:
 
 
 def _aside_path(target: KnownInstance, run_id: str) -> str:
-    """A rename must stay on its file system: beside the directory itself, which a link may lead to, or inside it where it is a mount
-    point."""
+    """Return the path for the old data. A rename must stay on its file system: beside the real directory, or inside a mount point."""
     directory = target.facts.datadir if target.facts else None
     inside = directory is not None and directory.is_mount_point
     path = target.party().datadir

@@ -1,7 +1,7 @@
-"""What past rebuilds by one method tell of the next one's steps. Pure.
+"""Estimate a rebuild's steps from past rebuilds by the same method.
 
-Three kinds of work: that which follows the bytes is told by bytes a second; rolling forward, which follows the age of the data, by
-seconds for each second of age; all other by its seconds. Nothing is invented: what no rebuild tells is not known.
+There are three kinds of work. Copying follows the bytes: it is estimated by bytes a second. Catching up follows the age of the
+data: by seconds for each second of age. All other work: by its seconds. Without a past rebuild, the estimate is unknown.
 """
 
 from collections.abc import Iterable
@@ -10,19 +10,19 @@ from datetime import datetime
 
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 
-#: Steps whose work follows the bytes that are copied.
+#: Steps whose duration follows the copied bytes.
 STEPS_BY_BYTES = ("stream", "prepare", "set-ownership")
-#: The step whose work follows the age of the data.
+#: The step whose duration follows the age of the data.
 STEP_BY_AGE = "catch-up"
-#: The step that makes the copy: the data of a running server counts as of its beginning.
+#: The step that makes the copy: the data of a running server counts as of its begin.
 COPY = "stream"
 
 
 @dataclass(frozen=True, slots=True)
 class StepHistory:
-    """What rebuilds by one method measured, the latest first: by step bytes a second where the work follows the bytes, seconds elsewhere.
+    """Measurements of rebuilds by one method, the latest first: by step, bytes a second if the work follows the bytes, else seconds.
 
-    ``seconds_per_age`` are seconds of rolling forward for each second that the data was old when that began.
+    ``seconds_per_age``: seconds of catching up for each second of the data's age at the begin.
     """
 
     bytes_per_second: dict[str, tuple[float, ...]] = field(default_factory=dict)
@@ -30,12 +30,12 @@ class StepHistory:
     seconds_per_age: tuple[float, ...] = ()
 
     def expect(self, step: str, *, bytes_to_copy: int | None, age_seconds: float | None) -> Duration | None:
-        """Return how long a step takes, ``None`` where nothing of it is known.
+        """Return how long a step takes, ``None`` if unknown.
 
         Args:
             step: its name.
-            bytes_to_copy: of the copy, ``None`` where it was not measured.
-            age_seconds: how old the data will be when the step begins, ``None`` where that is not known.
+            bytes_to_copy: size of the copy, ``None`` if it was not measured.
+            age_seconds: age of the data at the begin of the step, ``None`` if unknown.
         """
         if step == STEP_BY_AGE:
             return None if age_seconds is None else learn([age_seconds * one for one in self.seconds_per_age])
@@ -44,14 +44,14 @@ class StepHistory:
         return learn(self.seconds.get(step, ()))
 
     def of_any_size(self) -> "StepHistory":
-        """Return what of it holds for a cluster of another size: the seconds of a step that follows the bytes do not."""
+        """Return the measurements that fit a cluster of another size: without the seconds of steps that follow the bytes."""
         seconds = {name: values for name, values in self.seconds.items() if name not in STEPS_BY_BYTES}
         return StepHistory(self.bytes_per_second, seconds, self.seconds_per_age)
 
 
 @dataclass(frozen=True, slots=True)
 class StepEstimate:
-    """How long a step takes, and whether the rebuilds of other clusters say so."""
+    """How long a step takes, and whether the estimate comes from other clusters."""
 
     duration: Duration
     is_of_others: bool = False
@@ -59,7 +59,7 @@ class StepEstimate:
 
 @dataclass(frozen=True, slots=True)
 class DoneStep:
-    """One step of a rebuild that succeeded. ``began`` and ``ended`` are when."""
+    """One step of a rebuild that succeeded, with its begin and end."""
 
     name: str
     began: datetime
@@ -72,10 +72,10 @@ class DoneStep:
 
 @dataclass(frozen=True, slots=True)
 class PastRebuild:
-    """One rebuild that succeeded. ``bytes`` it copied, ``None`` where that is not known.
+    """One rebuild that succeeded, with its copied ``bytes``; ``None``: unknown.
 
-    ``taken_at`` is of when the finished backup was that it read. ``is_retry``: it went on with the copy of another one, and so nothing
-    is known of how far that had rolled forward before.
+    ``taken_at``: the time of the finished backup that was read. ``is_retry``: it continued with the copy of another rebuild, so how far
+    that one had caught up is unknown.
     """
 
     steps: tuple[DoneStep, ...]
@@ -85,7 +85,7 @@ class PastRebuild:
 
     @property
     def seconds_per_age(self) -> float | None:
-        """Return how long it rolled forward for each second of its data's age, ``None`` where that is not known."""
+        """Return how long it caught up for each second of its data's age, ``None`` if unknown."""
         by_name = {step.name: step for step in self.steps}
         rolled, copy = by_name.get(STEP_BY_AGE), by_name.get(COPY)
         data_of = self.taken_at or (copy.began if copy else None)
@@ -96,10 +96,10 @@ class PastRebuild:
 
 
 def history_of(rebuilds: Iterable[PastRebuild]) -> StepHistory:
-    """Return what rebuilds by one method tell.
+    """Return the measurements of rebuilds by one method.
 
     Args:
-        rebuilds: the latest first. Of each step the first ``LEARNED_RUNS`` count.
+        rebuilds: the latest first. The first ``LEARNED_RUNS`` of each step count.
     """
     rates: dict[str, tuple[float, ...]] = {}
     seconds: dict[str, tuple[float, ...]] = {}

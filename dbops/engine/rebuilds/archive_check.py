@@ -1,4 +1,4 @@
-"""Whether a finished backup arrived whole: it has the checksum of the file that was published, and everything of it was unpacked."""
+"""Check that a finished backup arrived whole: the checksum matches the published file, and everything was unpacked."""
 
 import re
 from collections.abc import Mapping
@@ -13,15 +13,15 @@ from dbops.engine.hosts.tool_output import first_of
 from dbops.engine.rebuilds.copy_check import CopyEvidence, first_cause
 
 DOING = "Checking that the backup arrived whole"
-#: How zstd 1.5, mbstream 10.11 and xbstream 8.0 say that what they read is damaged.
+#: The messages of zstd 1.5, mbstream 10.11 and xbstream 8.0 about damaged input.
 DAMAGED = re.compile(r"invalid checksum|wrong chunk magic|corrupt|decoding error|checksum error", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class FetchEvidence:
-    """What both ends left behind. ``statuses`` are those of every stage on the target; ``sum`` is what was added up there.
+    """The results of both ends. ``statuses``: those of every stage on the target; ``sum``: the checksum computed there.
 
-    Of a dump that is loaded the client stands for the unpacking tool.
+    For a dump, the loading client takes the place of the unpacking tool.
     """
 
     copy: CopyEvidence
@@ -31,11 +31,11 @@ class FetchEvidence:
 
 
 def judge_load(archive: Archive, evidence: FetchEvidence) -> None:
-    """Pass where a dump was loaded whole: it was found complete when it was published, so that its checksum says all.
+    """Pass if a dump was loaded whole: it was found complete when it was published, so its checksum is sufficient.
 
     Raises:
-        RemoteFailure: with the first real cause, as ``judge_fetch``; or a statement that the server refused (``dump.load``), or a server
-            that did not end in good order (``dump.server``).
+        RemoteFailure: with the first real cause, as ``judge_fetch``; or the server refused a statement (``dump.load``), or did not shut
+            down cleanly (``dump.server``).
     """
     problem = _broken(archive, evidence) or _refused(evidence) or first_cause(evidence.copy)
     if not problem and evidence.statuses.get("server") != 0:
@@ -57,8 +57,8 @@ def judge_fetch(flavor: Flavor, archive: Archive, evidence: FetchEvidence) -> Ch
     """Return the checkpoints of a backup that is whole.
 
     Raises:
-        RemoteFailure: with the first real cause: a failure known from a log, a file that is not the one that was published, or the piece
-            that is missing.
+        RemoteFailure: with the first real cause: a failure known from a log, a file that differs from the published one, or the missing
+            piece of evidence.
     """
     problem = _broken(archive, evidence) or first_cause(evidence.copy) or _incomplete(flavor, evidence)
     if problem:
@@ -68,9 +68,9 @@ def judge_fetch(flavor: Flavor, archive: Archive, evidence: FetchEvidence) -> Ch
 
 
 def _broken(archive: Archive, evidence: FetchEvidence) -> tuple[str, str] | None:
-    """What came is not what was published: whatever else the tools said of it is a consequence.
+    """Return the cause if the received file differs from the published one: every other message of the tools is a consequence.
 
-    Whoever unpacks sees a damaged chunk first and ends the pipe with it, before all of the file was added up.
+    The unpacking tool meets a damaged chunk first and ends the pipe, before the whole file was added up.
     """
     disk = known_failure(evidence.copy.unpack_log.splitlines())
     if disk and disk.code == "stream.disk_full":
@@ -96,7 +96,7 @@ def _broken(archive: Archive, evidence: FetchEvidence) -> tuple[str, str] | None
 
 
 def _incomplete(flavor: Flavor, evidence: FetchEvidence) -> tuple[str, str] | None:
-    """Every status is 0: ask for everything else that a whole copy has."""
+    """Return the first missing piece of evidence for a whole copy; every status is already 0."""
     if said := evidence.copy.unpack_log.strip():
         return "stream.unpack_complained", f"the unpacking tool wrote: {said[-500:]}"
     for kind in ("last", "info", "checkpoints", "binlog"):

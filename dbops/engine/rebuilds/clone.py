@@ -1,6 +1,6 @@
-"""MySQL's clone: which servers can make one of which, how far one is, and whether it is whole. Pure.
+"""Judge a MySQL clone: which servers can clone which, its progress, and whether it is whole.
 
-Rules are those of the manual, "Cloning Remote Data"; what a clone looks like was seen on MySQL 9.7.4.
+The rules are those of the manual, "Cloning Remote Data"; the progress of a clone was observed on MySQL 9.7.4.
 """
 
 import re
@@ -12,22 +12,22 @@ from dbops.engine.flavors.base import Version
 from dbops.engine.flavors.positions import sql_text
 from dbops.engine.flavors.versions import dotted, series
 
-#: The plugin came with 8.0.17; 8.0.18 is the first server that makes a password by itself, which then nobody else has to know.
+#: The plugin came with 8.0.17; 8.0.18 is the first server that generates a password, so that no other party knows it.
 FIRST_VERSION = (8, 0, 18)
-#: From here on releases of 8.0 clone each other; before, only equal ones do.
+#: From this release, releases of 8.0 clone each other; before, only equal ones do.
 FIRST_OF_MIXED_8_0 = (8, 0, 37)
-#: Before this release a clone keeps every DDL statement on the donor waiting until it ends.
+#: Before this release a clone blocks every DDL statement on the donor until it ends.
 FIRST_WITHOUT_DDL_LOCK = (8, 0, 27)
-#: What a donor asks of ``max_allowed_packet`` (error 3957).
+#: The ``max_allowed_packet`` that a donor requires (error 3957).
 PACKET_BYTES = 2 * 1024**2
 PLUGIN = "clone"
 LIBRARY = "mysql_clone.so"
-#: An account that nobody comes back to drop can log in for nothing any more after this.
+#: After this time an account that was never dropped can no longer log in.
 ACCOUNT_DAYS = 2
 
 DOING = "Checking that the clone is whole"
 BROKEN_OFF = "Check that the source's server is running, and its error log. Then rebuild again."
-#: What a server's number in a failed clone means for the person who reads it.
+#: The cause of a failed clone by error number.
 ADVICE = {
     **dict.fromkeys(("1158", "1159", "1160", "1161", "2013"), BROKEN_OFF),
     "3862": "Check the source's error in the message, its server and its error log. Then rebuild again.",
@@ -39,10 +39,10 @@ _SERVER_ERROR = re.compile(r"ERROR (\d+) \([0-9A-Z]{5}\)")
 
 
 def version_problem(donor: Version, recipient: Version) -> str:
-    """Return why ``recipient`` cannot clone ``donor``, ``""`` where it can.
+    """Return why ``recipient`` cannot clone ``donor``, ``""`` if it can.
 
-    One series, and within 8.0 equal releases where one of them is older than 8.0.37. The manual allows an older recipient within a series;
-    it is refused all the same, as an older server need not open what a newer one has written.
+    Both must be of one series, and within 8.0 of equal releases if one is older than 8.0.37. The manual allows an older recipient within a
+    series; dbops refuses it, as an older server may not open the files of a newer one.
     """
     both = f"MySQL {dotted(donor)} -> {dotted(recipient)}"
     if min(donor, recipient) < FIRST_VERSION:
@@ -57,20 +57,20 @@ def version_problem(donor: Version, recipient: Version) -> str:
 
 
 def account_name(run_id: str) -> str:
-    """Return the name of a run's account on the donor; at most 32 characters, of which none needs quoting."""
+    """Return the name of a run's account on the donor: at most 32 characters that need no quoting."""
     return f"dbops-{re.sub(r'[^A-Za-z0-9]', '', run_id)[:26]}"
 
 
 def account_sql(run_id: str) -> str:
-    """Return how statements name the run's account. A donor sees a target with several addresses come from any of them."""
+    """Return the run's account as statements name it. A target with several addresses may connect from any of them."""
     return f"{sql_text(account_name(run_id))}@'%'"
 
 
 def clone_statements(*, run_id: str, password: str, host: str, port: int, tls: bool) -> str:
-    """Return what the target's server is told, with the password: for a file that only its owner reads."""
+    """Return the statements for the target's server, with the password: for a file that only its owner can read."""
     ssl = " REQUIRE SSL" if tls else ""
     return (
-        "SET SESSION sql_mode = '';\n"  # what a backslash means must not hang on an option file
+        "SET SESSION sql_mode = '';\n"  # the meaning of a backslash must not depend on an option file
         f"SET GLOBAL clone_valid_donor_list = {sql_text(f'{host}:{port}')};\n"
         f"CLONE INSTANCE FROM {sql_text(account_name(run_id))}@{sql_text(host)}:{port} IDENTIFIED BY {sql_text(password)}{ssl};\n"
     )
@@ -78,7 +78,7 @@ def clone_statements(*, run_id: str, password: str, host: str, port: int, tls: b
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A line of ``performance_schema.clone_progress``: sizes in bytes; a stage that has not begun has an estimate of 0."""
+    """A row of ``performance_schema.clone_progress``: sizes in bytes; a stage that has not begun has an estimate of 0."""
 
     name: str
     state: str
@@ -87,7 +87,7 @@ class Stage:
 
 
 def read_stages(text: str) -> list[Stage]:
-    """Return the stages in lines of four columns. A line that is no stage is passed over: the file may just be written."""
+    """Return the stages in lines of four columns. Other lines are skipped: the file may be incomplete."""
     stages = []
     for line in text.splitlines():
         columns = line.split("\t")
@@ -98,7 +98,7 @@ def read_stages(text: str) -> list[Stage]:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a clone is: bytes that came, bytes that are known to come, percent, and the stage that runs."""
+    """The progress of a clone: received bytes, known total bytes, percent, and the current stage."""
 
     copied_bytes: int
     total_bytes: int
@@ -107,10 +107,10 @@ class Progress:
 
 
 def progress_of(stages: Iterable[Stage], *, before_percent: float) -> Progress | None:
-    """Return how far it is, ``None`` while nothing is known.
+    """Return the progress, ``None`` while it is unknown.
 
-    Pages and redo are estimated only when their turn comes, so that what is done of what is known jumps back there (measured): the percent
-    never falls below ``before_percent``, and ends at 99.9 until the copy is proven.
+    Pages and redo are estimated only when they begin, so the ratio of done to known bytes drops there (measured). The percent never falls
+    below ``before_percent``, and is at most 99.9 until the copy is verified.
     """
     stages = list(stages)
     running = next((stage.name for stage in stages if stage.state == "In Progress"), "")
@@ -124,10 +124,10 @@ def progress_of(stages: Iterable[Stage], *, before_percent: float) -> Progress |
 
 @dataclass(frozen=True, slots=True)
 class CloneEvidence:
-    """What a clone left behind.
+    """The results of a clone.
 
-    ``statuses`` are those of the job's stages; ``outcome`` what the server said of itself after its restart; ``said`` the client's last
-    words; ``last`` the job's last line.
+    ``statuses``: those of the job's stages; ``outcome``: the server's own report after its restart; ``said``: the client's last lines;
+    ``last``: the job's last line.
     """
 
     statuses: dict[str, int]
@@ -137,14 +137,15 @@ class CloneEvidence:
 
 
 def judge_clone(evidence: CloneEvidence) -> str:
-    """Return the GTID set at which the copy stands.
+    """Return the GTID set of the copy.
 
-    Error 3707 ends every clone where nobody watches over the server: it is no failure, so the server's own word after its restart
-    counts, never the statement's end.
+    Error 3707 ends every clone of a server without a supervisor and is no failure. So the server's report after its restart counts, never
+    the end of the statement.
+
 
     Raises:
-        RemoteFailure: the statement failed (``clone.failed``), the server did not complete what was copied (``clone.incomplete``), or
-            it did not end in good order afterwards (``clone.server``).
+        RemoteFailure: the statement failed (``clone.failed``), the server did not complete the copy (``clone.incomplete``), or it did not
+            shut down cleanly afterwards (``clone.server``).
     """
     found = _SERVER_ERROR.search(evidence.said)
     if found and found[1] != "3707":

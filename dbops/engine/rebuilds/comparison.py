@@ -6,7 +6,7 @@ from statistics import median
 
 from dbops.engine.states import StepState
 
-#: What a done step confirms, by step.
+#: What each step confirms when it is done.
 EVIDENCE_OF_STEPS = {
     "fingerprint": "The live machines matched the plan.",
     "resume-check": "The live machines and the copy matched the failed rebuild.",
@@ -23,7 +23,7 @@ EVIDENCE_OF_STEPS = {
 
 @dataclass(frozen=True, slots=True)
 class StepComparison:
-    """One step: what it took against what was expected. ``None`` where it is not known."""
+    """One step: its actual and its expected time. ``None``: unknown."""
 
     name: str
     title: str
@@ -49,7 +49,7 @@ class PastCopy:
 
 @dataclass(frozen=True, slots=True)
 class Dumps:
-    """Dumps of the same cluster that succeeded: how many were measured, and the median of their times."""
+    """Dumps of the same cluster that succeeded: their number, and the median of their times."""
 
     count: int
     seconds: float
@@ -57,7 +57,7 @@ class Dumps:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All of it. ``expected_seconds`` is ``None`` unless every step that ran was predicted: a part of the sum would mislead."""
+    """The whole comparison. ``expected_seconds`` is ``None`` unless every step that ran was predicted: a partial sum would mislead."""
 
     steps: tuple[StepComparison, ...]
     seconds: float
@@ -78,10 +78,10 @@ class Comparison:
 
     @property
     def usual_seconds(self) -> float | None:
-        """The median of the others' times."""
+        """The median of the other rebuilds' times."""
         return median(other.seconds for other in self.others) if self.others else None
 
 
 def dumps_of(seconds: Sequence[float]) -> Dumps | None:
-    """Return what dumps took, ``None`` where none was measured."""
+    """Return the number and median time of dumps, ``None`` if none was measured."""
     return Dumps(len(seconds), median(seconds)) if seconds else None

@@ -1,4 +1,4 @@
-"""Whether a streamed copy is whole. Exit statuses lie, so all of the evidence must agree.
+"""Check that a streamed copy is whole. Exit statuses are unreliable, so all of the evidence must agree.
 
 Both unpackers return 0 on an empty stream and on one that is cut at a chunk boundary, and mbstream also on a file that it could not
 create (measured with 10.11 and 11.8).
@@ -13,14 +13,14 @@ from dbops.engine.flavors.base import BackupInfo, Checkpoints
 from dbops.engine.flavors.failures import CONSEQUENCES, DISK_FULL, known_failure
 from dbops.engine.hosts.tool_output import KILLED_STATUSES, OTHER_DATADIR, first_of
 
-#: of ssh: it failed itself, whatever became of the command at the other end
+#: ssh's own failure, whatever the result of the command at the other end
 SSH_FAILED_STATUS = 255
 DOING = "Copying the data from the source"
 
 
 @dataclass(frozen=True, slots=True)
 class CopyEvidence:
-    """What both ends left behind. Files are text by name; ``None`` statuses were never written."""
+    """The results of both ends. Files are text by name; ``None`` statuses were never written."""
 
     source_status: int | None
     transport_status: int | None
@@ -33,10 +33,10 @@ class CopyEvidence:
 
 
 def judge_copy(flavor: Flavor, evidence: CopyEvidence) -> tuple[BackupInfo, Checkpoints]:
-    """Return what the copy says of itself when it is whole.
+    """Return the checkpoints of a whole copy.
 
     Raises:
-        RemoteFailure: with the first real cause: a failure known from either log, else the piece of evidence that is missing.
+        RemoteFailure: with the first real cause: a failure known from either log, else the missing piece of evidence.
     """
     problem = first_cause(evidence) or _missing(flavor, evidence)
     if problem:
@@ -55,7 +55,7 @@ def _statuses(evidence: CopyEvidence) -> str:
 
 
 def first_cause(evidence: CopyEvidence) -> tuple[str, str] | None:
-    """The source's log is asked first only when the receiver is well: a full disk there breaks the pipe for the source."""
+    """Return the first real cause; the source's log counts only if the receiver works: a full disk there breaks the source's pipe."""
     failed = (evidence.source_status, evidence.transport_status, evidence.unpack_status) != (0, 0, 0)
     if not failed:
         return None
@@ -82,9 +82,9 @@ def first_cause(evidence: CopyEvidence) -> tuple[str, str] | None:
 
 
 def _lost_status(evidence: CopyEvidence) -> tuple[str, str] | None:
-    """The tool has said that it completed, all was unpacked, and nobody wrote down how the tool ended.
+    """Return the cause if the tool completed and all was unpacked, but no exit status of the tool was written.
 
-    Whoever waited for it was killed: ssh then ends like a lost link, and the link is not to blame.
+    The process that waited for the tool was killed: ssh then ends as after a lost link, but the link is not the cause.
     """
     if evidence.source_status is not None or evidence.unpack_status != 0 or not _says_completed(evidence):
         return None
@@ -100,7 +100,7 @@ def _says_completed(evidence: CopyEvidence) -> bool:
 
 
 def _lost_link(evidence: CopyEvidence) -> tuple[str, str] | None:
-    """A connection that is reset or damaged ends ssh, often without a word that is known; the unpacking tool saw its input end."""
+    """Return the cause if the connection failed: it ends ssh, often without a known message, and the unpacker's input."""
     unpack = known_failure(evidence.unpack_log.splitlines())
     input_ended = evidence.unpack_status == 0 or (unpack is not None and unpack.code == "stream.truncated")
     if evidence.transport_status != SSH_FAILED_STATUS or not input_ended:
@@ -113,7 +113,7 @@ def _lost_link(evidence: CopyEvidence) -> tuple[str, str] | None:
 
 
 def receiver_has_failed(evidence: CopyEvidence) -> bool:
-    """Tell whether the unpacking tool says itself why it failed, or was killed."""
+    """Return whether the unpacking tool reports its failure, or was killed."""
     if evidence.unpack_status in KILLED_STATUSES:
         return True
     known = known_failure(evidence.unpack_log.splitlines())
@@ -121,7 +121,7 @@ def receiver_has_failed(evidence: CopyEvidence) -> bool:
 
 
 def _killed(evidence: CopyEvidence) -> tuple[str, str] | None:
-    """What ends by signal 9 says nothing itself, and the other end only sees that the pipe broke."""
+    """Return the cause if a stage ended by signal 9: it reports nothing itself, and the other end only notices the broken pipe."""
     for what, status in (
         ("unpacking tool on the target", evidence.unpack_status),
         ("backup tool on the source", evidence.source_status),
@@ -135,7 +135,7 @@ def _killed(evidence: CopyEvidence) -> tuple[str, str] | None:
 
 
 def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str] | None:
-    """All statuses are 0: ask for everything else that a whole copy has."""
+    """Return the first missing piece of evidence for a whole copy; all statuses are already 0."""
     if not _says_completed(evidence):
         lines = evidence.source_log.rstrip().splitlines()
         return (

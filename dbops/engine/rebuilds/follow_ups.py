@@ -12,7 +12,7 @@ from dbops.engine.rebuilds.steps.replicate.repoint import Repoint
 from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare, SetOwnership, StartServer
 from dbops.engine.states import Status, StepState
 
-#: What a follow-up has to know of the rebuild that it follows.
+#: The checkpoint keys that a follow-up needs from the rebuild before.
 REMEMBERED = (
     "touched",
     "new_identity",
@@ -29,11 +29,11 @@ REMEMBERED = (
     "worthless",
     "half_copy",
 )
-#: Steps that a resume never skips: each one detects that nothing is left to do.
+#: Steps that a resume never skips: each detects on its own that nothing is left to do.
 ALWAYS = {"resume-check", "start", "verify", "clean-up"}
-#: Ends after which the same rebuild can be planned again.
+#: Results after which the same rebuild can be planned again.
 REPEATABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.EXPIRED})
-#: In this order, from the first that a copy needs once it is whole.
+#: The steps in this order, from the first one that a whole copy needs.
 RESUMED_STEPS: tuple[Step, ...] = (Prepare(), SetOwnership(), StartServer(), CatchUp(), Repoint(), Verify())
 AFTER_THE_COPY = tuple(step.name for step in RESUMED_STEPS)
 #: The names of the two follow-ups.
@@ -42,7 +42,7 @@ RESUME, ROLLBACK = "resume", "rollback"
 
 @dataclass(frozen=True, slots=True)
 class EndedRebuild:
-    """A rebuild that has ended. ``steps`` are the states by name; ``uid`` names its run directory and its mark."""
+    """An ended rebuild. ``steps`` are the states by name; ``uid`` names its run directory and its mark."""
 
     uid: str
     status: Status
@@ -52,7 +52,7 @@ class EndedRebuild:
 
 @dataclass(frozen=True, slots=True)
 class FollowUpOption:
-    """Whether a follow-up is possible. ``reason`` says why not, or from where it continues; ``code`` names that reason."""
+    """Whether a follow-up is possible. ``reason``: why not, or from which step it continues; ``code`` names that reason."""
 
     method: str
     is_possible: bool
@@ -139,19 +139,19 @@ def offer_again(ended: EndedRebuild) -> FollowUpOption:
 
 
 def half_copy_of(ended: EndedRebuild, target: PlannedInstance) -> dict[str, str]:
-    """Return what a second rebuild must know of the half copy that the first one left; nothing where that is unknown.
+    """Return what rebuilding again needs to know of the partial copy of the first rebuild; empty if that is unknown.
 
-    The target's host compares ``half_copy_tree`` with the data directory before it changes anything. ``half_copy`` is where the old
-    data is: what the second rebuild moves aside is no data to put back.
+    The target's host compares ``half_copy_tree`` with the data directory before it changes anything. ``half_copy`` is the path of the old
+    data: the partial copy that the second rebuild moves aside is no data to roll back to.
 
     Args:
         ended: the first rebuild.
-        target: the target in the second one's plan.
+        target: the target in the second rebuild's plan.
     """
     checkpoint = ended.checkpoint
     if target.is_answering:
         return {}
-    if not checkpoint.get("touched"):  # it never started: it knows the half copy from the rebuild before
+    if not checkpoint.get("touched"):  # it never started: it knows the partial copy from the rebuild before
         return {key: checkpoint[key] for key in ("half_copy", "half_copy_tree") if checkpoint.get("half_copy_tree")}
     tree = checkpoint.get("left_tree")
     if not tree or checkpoint.get("refused") or checkpoint.get("new_identity") != target.datadir_identity:
@@ -160,7 +160,7 @@ def half_copy_of(ended: EndedRebuild, target: PlannedInstance) -> dict[str, str]
 
 
 def steps_done(ended: EndedRebuild) -> set[str]:
-    """Return what is done to the copy, by this rebuild and by those that it follows."""
+    """Return the changes to the copy by this rebuild and those before it."""
     done = {name for name, state in ended.steps.items() if state is StepState.DONE and name in AFTER_THE_COPY}
     return done | set(ended.checkpoint.get("done_before", ()))
 
@@ -176,10 +176,10 @@ def remembered(ended: EndedRebuild) -> dict[str, Any]:
 def plan_follow_up(
     plan: Plan, offer: FollowUpOption, steps: Iterable[Step], primary: PlannedInstance | None = None
 ) -> Plan:
-    """Return the plan of a follow-up: the frozen one of the rebuild that it follows, with other steps.
+    """Return the plan of a follow-up: the frozen plan of the rebuild before, with other steps.
 
-    ``primary`` is today's, where it is known: there may have been a failover since. The retry's first step compares it with
-    the live one, and what it finds wrong with it is refused.
+    ``primary`` is the current one, if known: a failover may have happened since. The first step of a resume compares it with the live
+    primary, and refuses a mismatch.
     """
     plan = replace(plan, primary=primary or plan.primary)
     destroys = {

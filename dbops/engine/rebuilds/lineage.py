@@ -21,15 +21,15 @@ class DataOrigin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CopyEvent:
-    """What one rebuild did to its target. It has started.
+    """The effect of one started rebuild on its target.
 
     Attributes:
-        follows: the rebuild that it goes on with or goes back from.
-        read_at: when it began to read its source; its start where that is not known.
-        finished_at: ``None`` while it goes on.
-        has_touched: whether anything was changed on the target.
-        is_verified: whether the copy was found to serve: then it stays, however the rebuild ended.
-        is_put_back: whether the data that was there before is in place again.
+        follows: the rebuild that it resumes or rolls back.
+        read_at: when it began to read its source; its start if that is unknown.
+        finished_at: ``None`` while it runs.
+        has_touched: whether it changed anything on the target.
+        is_verified: whether the copy was verified: then it stays, whatever the rebuild's result.
+        is_put_back: whether the old data was rolled back.
     """
 
     rebuild: int
@@ -56,7 +56,7 @@ class CopyEvent:
 
 @dataclass(frozen=True, slots=True)
 class ForeignData:
-    """At a moment other data was found on an instance than before, and no rebuild had made it (``topology.meanings.REPLACED``)."""
+    """Other data found on an instance than before, not made by a rebuild (``topology.meanings.REPLACED``)."""
 
     instance: str
     at: datetime
@@ -67,8 +67,8 @@ class ForeignData:
 class Generation:
     """One instance's data at a moment.
 
-    ``copied_by`` copied it; ``told_by`` is the act that says so: the same, a retry that completed it, or what left it undone.
-    ``found`` is what was seen where no act made it.
+    ``copied_by`` copied it; ``told_by`` is the rebuild that established it: the same, a resume that completed it, or the one that left it
+    incomplete. ``found`` is the discovery of data that no rebuild made.
     """
 
     instance: str
@@ -84,11 +84,12 @@ def lineage(
 ) -> list[Generation]:
     """Return whose data an instance has at a moment, then whose data its source had when it was read, and so on.
 
-    Each is older than the one before, so it ends: with an instance that was never rebuilt, or of which nothing can be said.
+    Each entry is older than the one before. The chain ends at an instance that was never rebuilt, or whose data is unknown.
+
 
     Args:
-        acts: of all instances from which data may have come.
-        found: where data was seen of all these that no act made.
+        acts: of all instances that the data may come from.
+        found: discoveries of data on these instances that no rebuild made.
     """
     by_number = {act.rebuild: act for act in acts}
     generations: list[Generation] = []
@@ -116,7 +117,7 @@ def data_of(
         if act.finished_at is None or act.finished_at > at:
             return Generation(instance, at, DataOrigin.BEING_REPLACED, told_by=act)
         if act.leaves_the_old_data:
-            # All that was done since the rebuild from which it went back began is undone.
+            # Everything since the begin of the rebuild that was rolled back is undone.
             before = _first(act, acts).started_at
         elif act.leaves_its_copy:
             return Generation(instance, at, DataOrigin.COPIED, _first(act, acts), act)
@@ -128,12 +129,12 @@ def data_of(
 
 
 def _first_before(found: Iterable[ForeignData], before: datetime, after: datetime | None = None) -> ForeignData | None:
-    """Return the newest of what was seen between two moments. The newest comes first."""
+    """Return the newest discovery between two moments. The newest comes first in ``found``."""
     return next((one for one in found if one.at < before and (after is None or one.at > after)), None)
 
 
 def _first(act: CopyEvent, acts: Mapping[int, CopyEvent]) -> CopyEvent:
-    """Return the rebuild that made the copy which an act goes on with, or goes back from."""
+    """Return the rebuild whose copy another one resumes or rolls back."""
     while act.method in (RESUME, ROLLBACK) and act.follows is not None and act.follows in acts:
         act = acts[act.follows]
     return act

@@ -1,6 +1,6 @@
-"""A rebuild's figures over time: what is kept of them, and the rates between what was counted. Pure.
+"""Thin out a rebuild's samples and compute rates from their counts.
 
-What is stored are counts, not rates: a sample that was missed, or left out for room, leaves the average of its stretch right.
+Stored values are counts, not rates: a missing sample leaves the average of its interval right.
 """
 
 from collections.abc import Iterable, Sequence
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-#: Between two samples at first. It doubles whenever as many as are shown were written.
+#: The initial time between two samples. It doubles whenever as many are written as pages show.
 INTERVAL_SECONDS = 2
 SHOWN = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What one moment was like. Counts are of the step's processes since they began; ``None`` where it was not measured.
+    """The measurements of one moment. Counts are of the step's processes since they began; ``None``: not measured.
 
-    ``disk_read_bytes`` and ``disk_written_bytes`` are what the kernel counts for them at the disk, not what they asked for.
+    ``disk_read_bytes`` and ``disk_written_bytes`` are the kernel's counts at the disk, not the requested bytes.
     """
 
     bytes: int | None = None
@@ -28,7 +28,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class StepSample:
-    """Figures of one step. ``number`` grows from one to the next: seconds since the rebuild's start over the interval."""
+    """A sample of one step. ``number`` grows with each: seconds since the rebuild's start divided by the interval."""
 
     number: int
     at: float
@@ -38,7 +38,7 @@ class StepSample:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One moment as it is drawn: rates in bytes a second since the sample before it."""
+    """One moment of a chart: rates in bytes a second since the sample before it."""
 
     number: int
     at: float
@@ -51,7 +51,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The least, the middle and the most of what is known of one figure."""
+    """The minimum, median and maximum of the known values of one series."""
 
     low: float
     middle: float
@@ -59,7 +59,7 @@ class Spread:
 
 
 def spacing(elapsed_seconds: float) -> int:
-    """Return the seconds between samples so long after the start: 2 s in the first 33 minutes, 4 s in the first 66, and so on."""
+    """Return the seconds between samples by time since the start: 2 s in the first 33 minutes, 4 s in the first 66, and so on."""
     found = INTERVAL_SECONDS
     while elapsed_seconds > found * SHOWN:
         found *= 2
@@ -67,13 +67,13 @@ def spacing(elapsed_seconds: float) -> int:
 
 
 def number_at(elapsed_seconds: float) -> int:
-    """Return the number of a sample that is taken now: the same for each driver, so that none is written twice."""
+    """Return the number of a sample taken now: the same for each driver, so that none is written twice."""
     wide = spacing(elapsed_seconds)
     return int(max(0.0, elapsed_seconds) // wide) * (wide // INTERVAL_SECONDS)
 
 
 def figures_of(counters: dict[str, int], process: str) -> Figures:
-    """Return what a job's counters (see ``ports.JobState``) say of one of its processes."""
+    """Return the counters of one process of a job (see ``ports.JobState``)."""
     return Figures(
         disk_read_bytes=counters.get(f"{process}.disk_read_bytes"),
         disk_written_bytes=counters.get(f"{process}.disk_write_bytes"),
@@ -81,7 +81,7 @@ def figures_of(counters: dict[str, int], process: str) -> Figures:
 
 
 def points(samples: Sequence[StepSample]) -> list[Point]:
-    """Return a point for each sample. The first of a step has no rates: there is nothing to compare it with."""
+    """Return a point for each sample. The first of a step has no rates, as there is no earlier one."""
     if not samples:
         return []
     first = samples[0]
@@ -104,16 +104,16 @@ def _point(before: StepSample, now: StepSample) -> Point:
 
 
 def _rate(before: int | None, now: int | None, seconds: float) -> float | None:
-    """A count that fell is another process's: nothing is known of the time between."""
+    """Return the rate between two counts. A count that fell is another process's, so the rate is unknown."""
     if before is None or now is None or seconds <= 0 or now < before:
         return None
     return (now - before) / seconds
 
 
 def thinned(samples: Sequence[StepSample], at_most: int = SHOWN) -> list[StepSample]:
-    """Return at most so many samples: of each stretch the last, with the highest lag of the stretch.
+    """Return at most the given number of samples: the last of each interval, with the highest lag of the interval.
 
-    Counts need no more than that. A lag between two samples that are kept would be lost, and its peak is what matters.
+    This is enough for counts. A lag between two kept samples would be lost, and its peak matters most.
     """
     if len(samples) <= at_most:
         return list(samples)
@@ -136,6 +136,6 @@ def _merged(group: Sequence[StepSample]) -> StepSample:
 
 
 def spread(values: Iterable[float | None]) -> Spread | None:
-    """Return least, middle and most of what is known, ``None`` where nothing is."""
+    """Return minimum, median and maximum of the known values, ``None`` if there are none."""
     known = [value for value in values if value is not None]
     return Spread(min(known), median(known), max(known)) if known else None

@@ -1,4 +1,4 @@
-"""What a rebuild will do, frozen: shown to a person, confirmed, and then run exactly as it stands."""
+"""The plan of a rebuild: shown to a person, confirmed, and then run without a change."""
 
 import hashlib
 import json
@@ -11,13 +11,13 @@ from dbops.engine.backups.archives import Archive
 from dbops.engine.facts.instance import to_record
 from dbops.engine.states import Severity
 
-#: Findings of which each word counts. What the others say (connections, lag) changes by itself.
+#: Findings whose full text counts. The text of others (connections, lag) changes on its own.
 EXACT_CODES = frozenset({"target.errant"})
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One result of a pre-flight check. ``code`` is an entry of ``docs/reference/checks.md``."""
+    """The result of one pre-flight check. ``code`` is an entry of ``docs/reference/checks.md``."""
 
     code: str
     severity: Severity
@@ -27,13 +27,13 @@ class Finding:
 
     @property
     def accepted_as(self) -> str:
-        """What a person accepts with this finding: its code, or every word where it says what is lost for good."""
+        """The part of this finding that a person accepts: its code, or the full text if data is lost for good."""
         return f"{self.code}: {self.seen}" if self.code in EXACT_CODES else self.code
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedCommand:
-    """One command or statement, as it will run, with secrets masked. ``place`` is an instance's name."""
+    """One command or statement to run, with secrets masked. ``place`` is an instance's name."""
 
     place: str
     text: str
@@ -43,8 +43,8 @@ class PlannedCommand:
 class PlannedStep:
     """One step of the plan.
 
-    ``predicted_seconds`` is what half of ``predicted_runs`` past ones took at most, ``None`` where there is none;
-    ``predicted_p90_seconds`` 9 of 10, ``None`` also where there are too few. ``is_of_others``: those were rebuilds of other clusters.
+    ``predicted_seconds``: the p50 of ``predicted_runs`` past runs, ``None`` without any. ``predicted_p90_seconds``: the p90, ``None`` also
+    with too few. ``is_of_others``: the past runs belong to other clusters.
     """
 
     name: str
@@ -58,10 +58,10 @@ class PlannedStep:
 
 @dataclass(frozen=True, slots=True)
 class PlannedInstance:
-    """One instance of a plan as its last probe saw it: what the live check compares just before anything is stopped.
+    """One instance of a plan, as its last probe found it. The live check compares it just before anything is stopped.
 
-    ``server_id``, ``server_uuid`` and ``version`` are empty where the server did not answer. ``machine`` is what the host
-    says of itself (name and machine id): address, host key and inodes of a cloned machine are those of its original.
+    ``server_id``, ``server_uuid`` and ``version`` are empty if the server did not answer. ``machine`` is the host's own identity
+    (name and machine id): address, host key and inodes of a cloned machine equal those of its original.
     """
 
     name: str
@@ -91,14 +91,14 @@ class PlannedInstance:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything that will be done. ``fingerprint`` leaves out what changes by itself (free space, lag, predictions).
+    """The whole plan of a rebuild. ``fingerprint`` leaves out values that change on their own (free space, lag, predictions).
 
-    ``old_data`` is ``aside`` (moved to ``aside_path`` and removed after verification, or kept where ``keep_old_data``)
-    or ``removed_first`` (there is no room for both). ``programs`` are paths: ``source.backup``, ``source.client``,
-    ``target.backup``, ``target.unpack``, ``target.client``. ``pause_source`` tells whether the source's replication is stopped
-    during the copy, and ``pause_reason`` why or why not. ``prepare_memory_bytes`` and ``prepare_options`` are what the backup tool is
-    given to apply the redo log, and ``prepare_reasons`` why (``engine.tuning.prepare``). ``archive`` is the finished backup that is read
-    instead of the source's server. ``copied_by`` is, in a plan of what follows a rebuild, the method that made the copy.
+    ``old_data``: ``aside`` (moved to ``aside_path`` and removed after verification, or kept with ``keep_old_data``) or ``removed_first``
+    (not enough space for both). ``programs``: paths by ``source.backup``, ``source.client``, ``target.backup``, ``target.unpack``,
+    ``target.client``. ``pause_source``: whether the source's replication is paused during the copy; ``pause_reason``: why or why not.
+    ``prepare_memory_bytes`` and ``prepare_options``: settings of the backup tool for applying the redo log; ``prepare_reasons``: why
+    (``engine.tuning.prepare``). ``archive``: the finished backup that is read instead of the source's server. ``copied_by``: in the plan
+    of a follow-up, the method that made the copy.
     """
 
     method: str
@@ -121,7 +121,7 @@ class Plan:
     predicted_seconds: float | None
     uses_gtid: bool
     replication_user: str = ""
-    #: whether settings of the target are relaxed while it rolls forward, and how many parallel appliers it has meanwhile at least
+    #: whether the target's settings are relaxed while it catches up, and the minimum number of parallel appliers during that time
     relaxes: bool = False
     appliers: int = 0
     programs: dict[str, str] = field(default_factory=dict)
@@ -130,18 +130,18 @@ class Plan:
     prepare_reasons: tuple[str, ...] = ()
     archive: Archive | None = None
     copied_by: str = ""
-    #: why the stream is as it is: its cipher, its threads
+    #: the reasons for the stream's settings: its cipher, its threads
     stream_reasons: tuple[str, ...] = ()
-    #: threads of zstd on the source, 0 where the stream is not compressed
+    #: threads of zstd on the source, 0 if the stream is not compressed
     compress_threads: int = 0
-    #: whether those are the backup tool's own, and the unpacking tool expands; else zstd is a stage of the pipe at both ends
+    #: whether the backup tool compresses and the unpacking tool expands; else zstd is a stage of the pipe at both ends
     compresses_itself: bool = False
-    #: threads that unpack on the target, 0 in plans that were made before they were counted: then as many as copy
+    #: threads that unpack on the target, 0 in older plans without this field: then as many as copy
     unpack_threads: int = 0
 
     @property
     def pipe_threads(self) -> int:
-        """Return the threads of zstd in the pipe, 0 where it is no stage of it."""
+        """Return the threads of zstd in the pipe, 0 if it is not a stage of it."""
         return 0 if self.compresses_itself else self.compress_threads
 
     @property
@@ -158,7 +158,7 @@ class Plan:
 
     @property
     def fingerprint(self) -> str:
-        """Return 64 hex digits over what was shown and may not change between the page and the click."""
+        """Return 64 hex digits over everything shown that may not change between the page and the click."""
         frozen: dict[str, Any] = {
             "method": self.method,
             "parties": [to_record(party) for party in (self.target, self.source, self.primary)],
@@ -173,6 +173,6 @@ class Plan:
         return hashlib.sha256(json.dumps(frozen, sort_keys=True).encode()).hexdigest()
 
     def _settled(self, commands: tuple[PlannedCommand, ...]) -> list[tuple[str, str]]:
-        """The memory to prepare or load with follows the free memory and the rate of writes, which change by themselves."""
+        """Mask the memory to prepare or load with: it follows free memory and write rate, which change on their own."""
         pattern = re.compile(rf"(--use-memory|--innodb-buffer-pool-size)={self.prepare_memory_bytes}\b")
         return [(command.place, pattern.sub(r"\1=...", command.text)) for command in commands]

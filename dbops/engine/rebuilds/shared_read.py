@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from dbops.engine.states import FINAL, Status, StepState
 
-#: Where the one who reads keeps the branches for whom it reads, by their uid: from then on nobody joins.
+#: The checkpoint key of the leader's followers, by their uid. Once it is set, no rebuild can join.
 BRANCHES = "fan_out.branches"
-#: Where it keeps that the sending has begun.
+#: The checkpoint key that the leader sets when the sending has begun.
 BEGUN = "fan_out.begun"
 
 
@@ -21,19 +21,19 @@ class SharedReadPhase(StrEnum):
     """The phase of a member of a shared read."""
 
     QUEUED = "queued"
-    #: it runs, and its data directory is not taken over yet
+    #: it runs, and has not yet taken over its data directory
     COMING = "coming"
-    #: a branch: its data directory is empty; the one who reads: it waits for its branches
+    #: a follower: its data directory is empty; the leader: it waits for its followers
     READY = "ready"
-    #: the one who reads: the branches are settled, and the backup is being sent
+    #: the leader: the followers are fixed, and it sends the backup
     READING = "reading"
-    #: it has ended, or is ending
+    #: it has ended, or is about to end
     GONE = "gone"
 
 
 @dataclass(frozen=True, slots=True)
 class SharedReadMember:
-    """Another rebuild of the same read. ``followers`` are the uids for whom it reads, ``None`` while somebody may still join."""
+    """Another rebuild of the same shared read. ``followers`` are the uids that it reads for, ``None`` while rebuilds may still join."""
 
     number: int
     uid: str
@@ -43,7 +43,7 @@ class SharedReadMember:
 
     @property
     def can_be_joined(self) -> bool:
-        """Tell whether it reads, or will, and has not settled yet for whom."""
+        """Return whether it reads, or will read, and its followers are not fixed yet."""
         return self.followers is None and self.phase in (
             SharedReadPhase.QUEUED,
             SharedReadPhase.COMING,
@@ -58,11 +58,11 @@ class SharedReadMembers(Protocol):
     """The other members of a rebuild's shared read, loaded on each call."""
 
     def reader(self) -> SharedReadMember | None:
-        """Return the rebuild from whose read this one gets its copy, ``None`` where it reads itself."""
+        """Return the leader of this rebuild, ``None`` if it reads the source itself."""
         ...
 
     def followers(self) -> Sequence[SharedReadMember]:
-        """Return the rebuilds that get their copy from this one's read."""
+        """Return the followers of this rebuild."""
         ...
 
 
@@ -80,7 +80,7 @@ ALONE = _Alone()
 
 
 def phase_of_follower(status: Status, pending_status: str, steps: Mapping[str, StepState]) -> SharedReadPhase:
-    """Return how far a branch is. ``steps`` are the states by name."""
+    """Return the phase of a follower. ``steps`` are the states by name."""
     if status in FINAL or pending_status:
         return SharedReadPhase.GONE
     if status is Status.QUEUED:
@@ -93,7 +93,7 @@ def phase_of_follower(status: Status, pending_status: str, steps: Mapping[str, S
 def phase_of_leader(
     status: Status, pending_status: str, steps: Mapping[str, StepState], checkpoint: Mapping[str, Any]
 ) -> SharedReadPhase:
-    """Return how far the one is who reads. Its own copy may have failed already while the backup is still sent to the others."""
+    """Return the phase of the leader. Its own copy may have failed while it still sends the backup to the others."""
     if status in FINAL or steps.get("stream") is StepState.DONE:
         return SharedReadPhase.GONE
     if checkpoint.get(BEGUN):

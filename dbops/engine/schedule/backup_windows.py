@@ -1,6 +1,6 @@
-"""Predict from past runs: how long backups and rebuilds take, the windows of backups, the end of what runs.
+"""Predict durations, backup windows and ends from past runs.
 
-Nothing is invented: where no run has ended and no person said what to expect, the end is unknown.
+Without an ended run or an expected duration set by a person, the end is unknown.
 """
 
 from collections.abc import Sequence
@@ -12,17 +12,17 @@ from statistics import median
 
 from dbops.engine.states import BackupMethod, RunBy
 
-#: How many of the last runs count for the next one.
+#: The number of latest runs that count for the next one.
 LEARNED_RUNS = 20
-#: Fewer runs give no p90.
+#: The minimum number of runs for a p90.
 LEAST_RUNS = 3
 NONE_HAS_ENDED = "no earlier run"
-#: Shorter durations have one decimal.
+#: Durations below this show one decimal.
 TENTHS_BELOW_SECONDS = 10
 
 
 class Basis(StrEnum):
-    """What a predicted time is based on, or why there is none."""
+    """The basis of a predicted time, or the reason why there is none."""
 
     UNSTATED = "unstated"
     HISTORY = "history"
@@ -41,9 +41,9 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """How long something takes: half of the runs at most ``p50_seconds``, 9 of 10 at most ``p90_seconds``.
+    """A duration: ``p50_seconds`` and ``p90_seconds``.
 
-    ``runs`` is how many past runs say so; 0 means that a person expects it.
+    ``runs`` is the number of past runs behind it; 0 means that a person set it.
     """
 
     p50_seconds: float
@@ -52,17 +52,17 @@ class Duration:
 
     @property
     def tells_p90(self) -> bool:
-        """Whether there were enough runs to say what 9 of 10 take."""
+        """Whether there were enough runs for a p90."""
         return self.runs >= LEAST_RUNS
 
     @property
     def basis(self) -> Basis:
-        """The kind of what the numbers rest on."""
+        """The kind of the basis of the numbers."""
         return Basis.HISTORY if self.runs else Basis.EXPECTATION
 
     @property
     def words(self) -> str:
-        """What the numbers rest on."""
+        """The basis of the numbers as text."""
         if self.runs == 0:
             return "from the configured duration"
         return "from the last run" if self.runs == 1 else f"from the last {self.runs} runs"
@@ -70,8 +70,10 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class TimeEstimate:
-    """When something is expected to end: likely (``p50``) and late (``p90``). ``None`` means unknown; ``words`` say why,
-    or what the times rest on, and ``basis`` is the kind of that."""
+    """The expected end: likely (``p50``) and late (``p90``). ``None`` means unknown.
+
+    ``words`` give the basis or the reason why there is none, and ``basis`` its kind.
+    """
 
     p50: datetime | None
     p90: datetime | None
@@ -85,8 +87,7 @@ class TimeEstimate:
 
 @dataclass(frozen=True, slots=True)
 class BackupWindow:
-    """The interval that one due run of a schedule is expected to take. Ends are ``None`` where nothing is known; ``words`` say
-    what they rest on."""
+    """The interval that one due run of a schedule is expected to take. Ends are ``None`` if unknown; ``words`` give the basis."""
 
     instance: str
     schedule: str
@@ -107,8 +108,8 @@ def learn(seconds: Sequence[float], expected_seconds: float | None = None) -> Du
     """Return how long a run takes.
 
     Args:
-        seconds: of past runs that ended well, the latest first; the first ``LEARNED_RUNS`` count.
-        expected_seconds: what a person expects. It counts only where there is no run.
+        seconds: of past runs that succeeded, the latest first; the first ``LEARNED_RUNS`` count.
+        expected_seconds: set by a person. It counts only without a past run.
     """
     known = sorted(value for value in seconds[:LEARNED_RUNS] if value >= 0)
     if known:
@@ -120,7 +121,7 @@ def learn(seconds: Sequence[float], expected_seconds: float | None = None) -> Du
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """One rebuild that succeeded: its seconds from start to end, and the bytes that it copied, where they are known."""
+    """One rebuild that succeeded: its seconds from start to end, and its copied bytes if known."""
 
     seconds: float
     bytes: int | None = None
@@ -128,8 +129,10 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Seconds from start to end. ``duration`` is ``None`` where nothing is known; ``words`` say what it rests on, or why not;
-    ``basis`` is the kind of that."""
+    """Seconds from start to end. ``duration`` is ``None`` if unknown.
+
+    ``words`` give the basis or the reason why there is none, and ``basis`` its kind.
+    """
 
     duration: Duration | None
     words: str
@@ -140,10 +143,10 @@ def predict(own: Sequence[Past], others: Sequence[Past] = (), *, bytes_to_copy: 
     """Return how long a rebuild of a cluster takes.
 
     Args:
-        own: rebuilds of this cluster, the latest first. Scaled to ``bytes_to_copy`` where both sizes are known.
-        others: rebuilds of the other clusters, the latest first. They count where there is none of its own, and only by
-            their bytes a second.
-        bytes_to_copy: of the source, ``None`` where it was not measured.
+        own: rebuilds of this cluster, the latest first. Scaled to ``bytes_to_copy`` if both sizes are known.
+        others: rebuilds of the other clusters, the latest first. They count only if the cluster has none of its own, and
+            only by their bytes a second.
+        bytes_to_copy: of the source, ``None`` if it was not measured.
     """
     if own:
         duration = learn([_scaled(past, bytes_to_copy) for past in own])
@@ -172,7 +175,7 @@ def window_at(
     run_by: RunBy,
     duration: Duration | None,
 ) -> BackupWindow:
-    """Return the window of a run that is due at ``starts_at``."""
+    """Return the window of a backup run that is due at ``starts_at``."""
     return BackupWindow(
         instance=instance,
         schedule=schedule,
@@ -187,10 +190,10 @@ def window_at(
 
 
 def expected_end(started_at: datetime, duration: Duration | None, now: datetime) -> TimeEstimate:
-    """Return when a run that began at ``started_at`` and has not ended is expected to end: always later than ``now``.
+    """Return the expected end of an active run that began at ``started_at``: always later than ``now``.
 
-    Past its median, the likely end is half-way between now and its p90. Past its p90 nothing is known any more: what
-    earlier runs did does not tell when this one ends.
+    Past its p50, the likely end is half-way between now and its p90. Past its p90 the end is unknown: earlier runs do not
+    predict it.
     """
     if duration is None:
         return TimeEstimate(None, None, NONE_HAS_ENDED, Basis.NO_RUN)
@@ -207,7 +210,7 @@ def expected_end(started_at: datetime, duration: Duration | None, now: datetime)
 
 
 def spell(seconds: float) -> str:
-    """Return seconds in words: ``4.2 s``, ``42 s``, ``7 min``, ``3 h 05 min``, ``2 d 3 h``."""
+    """Return seconds as text: ``4.2 s``, ``42 s``, ``7 min``, ``3 h 05 min``, ``2 d 3 h``."""
     if tenths := in_tenths(seconds):
         return tenths
     whole = max(0, round(seconds))
@@ -221,6 +224,6 @@ def spell(seconds: float) -> str:
 
 
 def in_tenths(seconds: float) -> str:
-    """Return ``4.2 s`` for what is shorter than ten seconds; ``""`` for what is longer, and for whole seconds."""
+    """Return ``4.2 s`` for less than ten seconds; ``""`` for longer durations and whole seconds."""
     tenths = round(max(0.0, seconds), 1)
     return f"{tenths} s" if tenths < TENTHS_BELOW_SECONDS and not float(seconds).is_integer() else ""

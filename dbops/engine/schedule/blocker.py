@@ -30,11 +30,11 @@ class Timing(StrEnum):
     RUNNING = "running"
     QUEUED = "queued"
     UNAPPROVED = "unapproved"
-    EXPECTED = "expected"  # a window in which the backup is expected to run at the moment asked for
+    EXPECTED = "expected"  # a window in which the backup is expected to run at the requested moment
     DUE = "due"  # before the likely end of the rebuild
     DUE_IF_LATE = "due-if-late"  # only before its late end
-    DUE_OR_NOT = "due-or-not"  # how long the rebuild takes is not known
-    UNSEEN = "unseen"  # due now, and not seen yet
+    DUE_OR_NOT = "due-or-not"  # the duration of the rebuild is unknown
+    UNSEEN = "unseen"  # due now, and not detected yet
 
 
 class Remedy(StrEnum):
@@ -55,7 +55,7 @@ class Remedy(StrEnum):
 
 
 class Certainty(StrEnum):
-    """How sure the end is: set by a person, estimated from earlier runs, or unknown."""
+    """The certainty of the end: set by a person, estimated from earlier runs, or unknown."""
 
     KNOWN = "known"
     PREDICTED = "predicted"
@@ -69,7 +69,7 @@ class Blocker:
     Args:
         work: the activity; ``reason`` is the text of the method's conflict.
         text: the blocker in one sentence.
-        since: its begin, in the future for a window ahead; ``None`` where unknown.
+        since: its begin, in the future for a later window; ``None`` if unknown.
         until: its expected end, never before the moment in question.
         clears: who can end it.
         remedy: what ends it.
@@ -94,7 +94,7 @@ class Blocker:
 
     @property
     def stops(self) -> bool:
-        """Whether a rebuild cannot start while it lasts."""
+        """Whether it prevents the start of a rebuild."""
         return self.effect is not Effect.RUNS_ALONGSIDE
 
 

@@ -1,4 +1,4 @@
-"""Find the blockers of a rebuild: kind, begin, expected end, and who can clear them.
+"""Find the blockers of a rebuild: kind, begin, expected end, and how to clear them.
 
 The method's conflicts decide the effect of each activity. ``eligibility`` turns blockers into one answer. ``blocker`` defines a blocker;
 ``window_blockers`` finds those that are backup windows.
@@ -30,7 +30,7 @@ def blockers(
 
     Args:
         target: ``None`` for any target: blockers of the target are left out.
-        source: the instance to read; ``None`` where there is none.
+        source: the instance to read; ``None`` if there is none.
         method: the method of the rebuild.
         moment: default and minimum: now.
         late: assume that everything takes its p90.
@@ -50,7 +50,7 @@ def find_blockers(
     moment: datetime | None = None,
     late: bool = False,
 ) -> tuple[Blocker, ...]:
-    """As ``blockers``, for reservations that are already computed."""
+    """Return the blockers as ``blockers`` does, for reservations that are already computed."""
     at = max(moment or snapshot.now, snapshot.now)
     found = [
         *_of_cluster(snapshot, source, method, at),
@@ -173,7 +173,7 @@ def _of_stays(
         if stay.instance not in (target, source) or not stay.covers(at, late=late):
             continue
         is_target = stay.instance == target
-        # It is in no queue before its approval; its target is taken all the same.
+        # It is in no queue before its approval, but its target is reserved.
         if stay.job.needs_approval and not (is_target and stay.use is InstanceUse.REPLACE):
             continue
         yield from make_blocker(

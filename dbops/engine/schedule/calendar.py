@@ -1,7 +1,7 @@
-"""Time on paper: intervals, what is left free between them, days as the clock on the wall has them, and where to draw each.
+"""Calculate with intervals: free time, days by the clock of a time zone, and positions for drawing.
 
-Every calculation is in UTC: between two times of one zone Python counts hours of the wall clock, and a day on which the clock
-changes would have 24 of them.
+Every calculation is in UTC: between two times of one zone Python counts hours of the wall clock, so a day with a clock change would
+have 24 hours.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ class Interval:
     """From ``start`` up to, but not including, ``end``. Both are aware and kept in UTC.
 
     Raises:
-        ValueError: it would end before it begins, or a time has no zone.
+        ValueError: it ends before it begins, or a time has no zone.
     """
 
     start: datetime
@@ -39,23 +39,23 @@ class Interval:
         return self.start <= moment < self.end
 
     def meets(self, other: "Interval") -> bool:
-        """Tell whether the two have any time in common; an empty one has none with any."""
+        """Return whether the two overlap; an empty interval overlaps nothing."""
         return max(self.start, other.start) < min(self.end, other.end)
 
     def within(self, outer: "Interval") -> "Interval | None":
-        """Return the part that lies in ``outer``, ``None`` where there is none."""
+        """Return the part inside ``outer``, ``None`` if there is none."""
         if not self.meets(outer):
             return None
         return Interval(max(self.start, outer.start), min(self.end, outer.end))
 
 
 def clip(intervals: Iterable[Interval], outer: Interval) -> list[Interval]:
-    """Return the parts that lie in ``outer``, in the order given."""
+    """Return the parts inside ``outer``, in the given order."""
     return [part for interval in intervals if (part := interval.within(outer)) is not None]
 
 
 def merge(intervals: Iterable[Interval]) -> list[Interval]:
-    """Return the same time without overlaps, in order; neighbours that touch become one. Empty intervals are dropped."""
+    """Return the same time without overlaps, in order; adjacent intervals are joined, and empty ones dropped."""
     merged: list[Interval] = []
     for interval in sorted(item for item in intervals if item.seconds):
         if merged and interval.start <= merged[-1].end:
@@ -67,7 +67,7 @@ def merge(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def free(blocked: Iterable[Interval], outer: Interval) -> list[Interval]:
-    """Return what ``blocked`` leaves of ``outer``: together they are the whole of it, and have no moment in common."""
+    """Return the time of ``outer`` outside ``blocked``: together they cover all of it and do not overlap."""
     left, moment = [], outer.start
     for interval in merge(clip(blocked, outer)):
         if moment < interval.start:
@@ -79,20 +79,20 @@ def free(blocked: Iterable[Interval], outer: Interval) -> list[Interval]:
 
 
 def common(sets: Sequence[Iterable[Interval]], outer: Interval) -> list[Interval]:
-    """Return the time in ``outer`` that is in each of the sets: all of it where there is no set."""
+    """Return the time in ``outer`` that is in every set: all of it if there is no set."""
     return free([gap for one in sets for gap in free(one, outer)], outer)
 
 
 def day(on: date, zone: tzinfo) -> Interval:
-    """Return one day of the clock on the wall: 23 or 25 hours when the clock changes.
+    """Return one day of the wall clock: 23 or 25 hours when the clock changes.
 
-    A midnight that does not exist is the moment at which the clock jumps over it; of one that comes twice the first counts.
+    If midnight does not exist, the day begins when the clock jumps over it; if midnight comes twice, at the first.
     """
     return Interval(_midnight(on, zone), _midnight(on + timedelta(days=1), zone))
 
 
 def days(first: date, count: int, zone: tzinfo) -> list[Interval]:
-    """Return days that follow each other without a gap."""
+    """Return consecutive days without a gap."""
     return [day(first + timedelta(days=number), zone) for number in range(count)]
 
 
@@ -102,7 +102,7 @@ def _midnight(on: date, zone: tzinfo) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class PlacedInterval:
-    """Where an interval stands on a line that is 100 wide."""
+    """The position of an interval on a scale of 100."""
 
     left: float
     width: float
@@ -113,7 +113,7 @@ class PlacedInterval:
 
 
 def place(interval: Interval, outer: Interval) -> PlacedInterval | None:
-    """Return where to draw the part of an interval that lies in ``outer``, in percent of its width; ``None`` for none."""
+    """Return the position of the part of an interval inside ``outer``, in percent of its width; ``None`` if outside."""
     part = interval.within(outer)
     if part is None or not outer.seconds:
         return None
@@ -124,7 +124,7 @@ def place(interval: Interval, outer: Interval) -> PlacedInterval | None:
 
 
 def position(moment: datetime, outer: Interval) -> float | None:
-    """Return where a moment stands, in percent; ``None`` outside."""
+    """Return the position of a moment, in percent; ``None`` if outside."""
     if not outer.start <= moment <= outer.end or not outer.seconds:
         return None
     return 100 * (moment - outer.start).total_seconds() / outer.seconds
@@ -132,17 +132,17 @@ def position(moment: datetime, outer: Interval) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A full hour on a line: where, and its moment."""
+    """A full hour on the scale: its position and its moment."""
 
     left: float
     at: datetime
 
 
 def ticks(outer: Interval, zone: tzinfo, every_hours: int) -> list[Tick]:
-    """Return the full hours of the wall clock that ``every_hours`` divides. One that comes twice stands there twice."""
+    """Return the full hours of the wall clock that ``every_hours`` divides. An hour that comes twice appears twice."""
     found = []
     moment = outer.start.replace(minute=0, second=0, microsecond=0)
-    # Quarters: some zones are half an hour or three quarters off.
+    # Step by quarters: the offset of some zones is a half or three quarters of an hour.
     while moment <= outer.end:
         local = moment.astimezone(zone)
         left = position(moment, outer)
@@ -154,14 +154,14 @@ def ticks(outer: Interval, zone: tzinfo, every_hours: int) -> list[Tick]:
 
 @dataclass(frozen=True, slots=True)
 class LanedInterval(Generic[T]):
-    """Something with an interval, and the lane (from 0) in which it is drawn."""
+    """An item with an interval, and the lane (from 0) in which it is drawn."""
 
     item: T
     lane: int
 
 
 def lanes(items: Iterable[tuple[Interval, T]]) -> list[LanedInterval[T]]:
-    """Give each item the first lane in which it overlaps nothing; as many lanes as overlap at the worst moment."""
+    """Give each item the first lane without an overlap; this needs as many lanes as items overlap at once."""
     ends: list[datetime] = []
     placed = []
     for interval, item in sorted(items, key=lambda pair: pair[0]):
@@ -176,14 +176,14 @@ def lanes(items: Iterable[tuple[Interval, T]]) -> list[LanedInterval[T]]:
 
 @dataclass(frozen=True, slots=True)
 class ClockChange:
-    """The moment at which a zone's clock is set, and by how many seconds: forward is positive."""
+    """A clock change of a zone: its moment, and its seconds; forward is positive."""
 
     at: datetime
     seconds: float
 
 
 def next_clock_change(zone: tzinfo, after: datetime, days_ahead: int) -> ClockChange | None:
-    """Return the first change of the zone's clock later than ``after``, ``None`` when there is none in so many days."""
+    """Return the zone's first clock change later than ``after``, ``None`` if there is none within the given days."""
     low = after.astimezone(UTC)
     for number in range(1, days_ahead + 1):
         high = after.astimezone(UTC) + timedelta(days=number)
@@ -191,7 +191,7 @@ def next_clock_change(zone: tzinfo, after: datetime, days_ahead: int) -> ClockCh
             while high - low > timedelta(seconds=1):
                 middle = low + (high - low) / 2
                 low, high = (middle, high) if _offset(zone, middle) == _offset(zone, low) else (low, middle)
-            # Clocks are set on full minutes.
+            # Clock changes happen on full minutes.
             at = (high + timedelta(seconds=29)).replace(second=0, microsecond=0)
             return ClockChange(at, shift)
         low = high

@@ -59,7 +59,7 @@ Conflicts = Mapping[Activity, Conflict]
 
 
 class CopySource(StrEnum):
-    """What a method reads. ``NOTHING``: it uses what is on the target."""
+    """What a method reads. ``NOTHING``: it uses the data on the target."""
 
     SERVER = "server"
     PHYSICAL_BACKUP = "physical backup"
@@ -68,7 +68,7 @@ class CopySource(StrEnum):
 
     @property
     def backup(self) -> BackupMethod | None:
-        """The kind of finished backup that is read, ``None`` where none is."""
+        """The kind of finished backup that is read, ``None`` if none is."""
         return _BACKUPS.get(self)
 
 
@@ -77,13 +77,13 @@ _BACKUPS = {CopySource.PHYSICAL_BACKUP: BackupMethod.PHYSICAL, CopySource.DUMP: 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class MethodTraits:
-    """What decides when a rebuild by a method may start.
+    """The attributes of a method that decide when its rebuilds may start.
 
     Args:
-        name: as rows, forms and the command line have it.
-        conflicts: what each activity means for it. An activity that is missing means nothing.
+        name: as in rows, forms and on the command line.
+        conflicts: the effect of each activity. A missing activity has no effect.
         reads: what it reads.
-        is_follow_up: it uses what another rebuild left on the target.
+        is_follow_up: it uses the data that another rebuild left on the target.
     """
 
     name: str
@@ -93,7 +93,7 @@ class MethodTraits:
 
     @property
     def reads_source(self) -> bool:
-        """Whether it reads the source's running server, and so holds it."""
+        """Whether it reads the source's running server, and so takes a hold on it."""
         return self.reads is CopySource.SERVER
 
     def may_start_beside(self, work: Activity) -> bool:
@@ -106,7 +106,7 @@ _NOT_THE_SERVER = Conflict(
     RUNS_ALONGSIDE, "The method reads a finished backup, not the server. At most they share a disk."
 )
 
-#: The same for every method.
+#: Conflicts of every method.
 FOR_EVERY_METHOD: Conflicts = {
     Activity.TARGET_BACKUP: Conflict(
         WAITS,
@@ -141,7 +141,7 @@ FOR_EVERY_METHOD: Conflicts = {
         "The servers do not replicate as in the inventory: dbops could read or wipe the wrong instance.",
     ),
 }
-#: The same for every method that reads a running server.
+#: Conflicts of every method that reads a running server.
 FOR_A_SERVER: Conflicts = {
     **FOR_EVERY_METHOD,
     Activity.SOURCE_REPLACED: Conflict(
@@ -167,7 +167,7 @@ FOR_A_SERVER: Conflicts = {
         "The pre-flight checks refuse it.",
     ),
 }
-#: The same for every method that reads a finished backup.
+#: Conflicts of every method that reads a finished backup.
 FOR_A_BACKUP: Conflicts = {
     **FOR_EVERY_METHOD,
     Activity.SOURCE_DUMP_MANAGED: _NOT_THE_SERVER,
@@ -190,7 +190,7 @@ FOR_A_BACKUP: Conflicts = {
         "The method reads a finished backup. The state of the source does not matter.",
     ),
 }
-#: A job on one instance: it waits until the instance is free.
+#: Conflicts of a job on one instance: it waits until the instance is free.
 ONE_INSTANCE = MethodTraits(
     name="",
     conflicts={

@@ -12,12 +12,12 @@ from dbops.engine.schedule.occupancy import NOT_APPROVED, Reservation, order_of,
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceStatus, InstanceUse
 from dbops.engine.states import Role
 
-#: More than this many things one after the other are not followed: then nothing is said.
+#: The maximum number of consecutive blockers to follow: beyond it there is no estimate.
 FOLLOWED = 50
 
 
 class EligibilityState(StrEnum):
-    """Whether a rebuild can start: now, at an estimated time, at an unknown time, or never without a source."""
+    """Whether a rebuild can start: now, at an estimated time, at an unknown time, or not at all without a source."""
 
     NOW = "now"
     UNTIL = "until"
@@ -30,11 +30,11 @@ class Eligibility:
     """The answer for a cluster, or for one of its targets.
 
     Args:
-        source: the instance that is free the earliest.
-        free: when a rebuild could start; unknown where any of its blockers has no known end.
-        blockers: what is in the way now, the worst first.
-        warnings: what it may run beside.
-        later: what is expected to be in the way when those of now have ended, in that order.
+        source: the instance that is free first.
+        free: when a rebuild could start; unknown if one of its blockers has no known end.
+        blockers: those of now, the worst first.
+        warnings: activities that the rebuild may run alongside.
+        later: blockers that are expected after those of now have ended, in that order.
     """
 
     answer: EligibilityState
@@ -60,9 +60,9 @@ def _last_to_end(found: tuple[Blocker, ...]) -> Blocker | None:
 
 
 def sources_of(snapshot: ClusterSnapshot, target: str | None = None) -> tuple[str, ...]:
-    """Return the instances that the answer is about: the cluster's backup instances, and its replicas where it has none.
+    """Return the possible sources of the cluster: its backup instances, or its replicas if it has none.
 
-    Where no target is named there must be another instance to be one.
+    Without a named target, another instance must exist that can be one.
     """
     others = [machine for machine in snapshot.machines if machine.role != Role.PRIMARY and machine.name != target]
     if target is None and len(others) < 2:
@@ -88,7 +88,7 @@ def eligibility_of(
 
     Args:
         target: the instance to rebuild; ``None`` asks for the cluster as a whole.
-        source: ask for this source alone; ``None`` takes the one that is free the earliest.
+        source: consider this source only; ``None`` takes the one that is free first.
     """
     used = reservations_of(snapshot)
     names = (source,) if source else sources_of(snapshot, target)
@@ -129,16 +129,16 @@ def _of_source(
 
 @dataclass(frozen=True, slots=True)
 class ExpectedStart:
-    """When a queued job is expected to start. ``by``: the blocker that ends last before that, ``None`` without one."""
+    """The expected start of a queued job. ``by``: the blocker that ends last before it, ``None`` without one."""
 
     at: TimeEstimate
     by: Blocker | None = None
 
 
 def expected_start(snapshot: ClusterSnapshot, job: ActiveJob) -> ExpectedStart:
-    """Return when a queued job is expected to start: the one answer of page, queue, calendar and command line.
+    """Return the expected start of a queued job, the same for page, queue, calendar and command line.
 
-    All that runs comes before it, and what precedes it in the lines. What waits for approval delays nothing else.
+    All running jobs come before it, and those ahead of it in the queues. Jobs that wait for approval delay no other job.
     """
     if job.needs_approval:
         return ExpectedStart(NOT_APPROVED)
@@ -164,9 +164,9 @@ def expected_start(snapshot: ClusterSnapshot, job: ActiveJob) -> ExpectedStart:
 
 
 def _waits_for(snapshot: ClusterSnapshot, job: ActiveJob) -> tuple[ClusterSnapshot, str | None, str | None]:
-    """Return the picture with what may delay the job, and its target and source.
+    """Return the snapshot with everything that may delay the job, and its target and source.
 
-    A backup and what follows a failed rebuild wait for jobs alone: not for maintenance, topology, windows or a healthy source.
+    A backup and a follow-up wait for jobs only: not for maintenance, topology, windows or a healthy source.
     """
     target = next((name for name, use in job.claims if use is InstanceUse.REPLACE), None)
     source = next((name for name, use in job.claims if use is InstanceUse.READ), None)
@@ -176,7 +176,7 @@ def _waits_for(snapshot: ClusterSnapshot, job: ActiveJob) -> tuple[ClusterSnapsh
     snapshot = replace(snapshot, machines=machines, stops=(), difference=None, windows=(), unseen=())
     if target is not None and source is not None:
         return snapshot, target, source
-    # It uses one instance: what keeps a rebuild from reading that keeps this job from starting.
+    # The job uses one instance: a blocker that keeps a rebuild from reading the instance also delays the job.
     return snapshot, None, job.claims[0][0] if job.claims else None
 
 
@@ -189,7 +189,7 @@ def free_from(
     method: MethodTraits,
     moment: datetime | None = None,
 ) -> TimeEstimate:
-    """Return the first time from ``moment`` on at which nothing stops the rebuild from starting: likely, and late."""
+    """Return the first time from ``moment`` at which the rebuild can start: likely, and late."""
     return _way_to_free(snapshot, used, target, source, method, moment or snapshot.now)[0]
 
 
@@ -201,7 +201,7 @@ def _way_to_free(
     method: MethodTraits,
     moment: datetime,
 ) -> tuple[TimeEstimate, tuple[Blocker, ...]]:
-    """Return the first free time, and what likely stops the rebuild until then, in that order."""
+    """Return the first free time, and the likely blockers until then, in that order."""
     likely, passed = _first_free(snapshot, used, target, source, method, moment, late=False)
     late, passed_late = _first_free(snapshot, used, target, source, method, moment, late=True)
     if likely is None or late is None:
@@ -222,7 +222,7 @@ def _first_free(
     *,
     late: bool,
 ) -> tuple[datetime | None, tuple[Blocker, ...]]:
-    """Return the first free time, ``None`` where the end of something is not known, and all that was in the way until then."""
+    """Return the first free time, ``None`` if the end of a blocker is unknown, and all blockers until then."""
     at, passed = max(moment, snapshot.now), list[Blocker]()
     for _ in range(FOLLOWED):
         found = find_blockers(snapshot, used, target=target, source=source, method=method, moment=at, late=late)

@@ -1,4 +1,4 @@
-"""Compute who uses each instance and when: running jobs, then the queue."""
+"""Compute which job uses each instance and when: running jobs, then the queue."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,13 +9,13 @@ from dbops.engine.schedule.backup_windows import NONE_HAS_ENDED, Basis, TimeEsti
 from dbops.engine.schedule.scheduler import line_order
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceUse
 
-#: When a person approves what waits for that, nobody knows.
+#: The end of a job that waits for approval is unknown.
 NOT_APPROVED = TimeEstimate(None, None, "needs approval", Basis.APPROVAL)
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """One job's use of one instance. It begins at the earliest time at which it may; its end is likely or late, or unknown."""
+    """One job's use of one instance, from its earliest possible begin. Its end is likely or late, or unknown."""
 
     job: ActiveJob
     instance: str
@@ -24,7 +24,7 @@ class Reservation:
     end: TimeEstimate
 
     def covers(self, moment: datetime, *, late: bool = False) -> bool:
-        """Whether it lasts at ``moment``; with ``late``, whether it lasts by its p90."""
+        """Return whether it lasts at ``moment``; with ``late``, whether it lasts by its p90."""
         ends = self.end.p90 if late else self.end.p50
         return self.begins <= moment and (ends is None or moment < ends)
 
@@ -32,7 +32,7 @@ class Reservation:
 def reservations_of(snapshot: ClusterSnapshot) -> tuple[Reservation, ...]:
     """Return every use of every instance. Queued jobs follow in the order of the scheduler: by priority, then by age.
 
-    Those that nobody has approved are among them, and keep nobody behind them waiting.
+    Jobs that wait for approval are included, but do not delay those behind them.
     """
     running = [stay for job in snapshot.jobs if job.started_at for stay in _running(job, snapshot.now)]
     free: dict[str, TimeEstimate] = {}
@@ -49,7 +49,7 @@ def reservations_of(snapshot: ClusterSnapshot) -> tuple[Reservation, ...]:
 
 
 def _running(job: ActiveJob, now: datetime) -> Iterator[Reservation]:
-    assert job.started_at is not None  # noqa: S101 - the caller chose those that have started
+    assert job.started_at is not None  # noqa: S101 - the caller passes jobs that have started
     end = expected_end(job.started_at, job.duration, now)
     if job.is_lost:
         end = TimeEstimate(None, None, "its host is unreachable", Basis.SILENT_HOST)
@@ -58,7 +58,7 @@ def _running(job: ActiveJob, now: datetime) -> Iterator[Reservation]:
 
 
 def order_of(job: ActiveJob) -> tuple[Any, ...]:
-    """Return the key that sorts the jobs of a picture as the scheduler sorts its own (``scheduling.line_order``)."""
+    """Return the sort key of the jobs of a snapshot, as the scheduler sorts its own (``scheduling.line_order``)."""
     since = job.not_before or job.queued_at
     return line_order(job.priority, since.timestamp() if since else 0.0, job.rebuild or job.run or 0)
 
@@ -89,7 +89,7 @@ def _after(before: TimeEstimate, job: ActiveJob) -> TimeEstimate:
 
 
 def _later(one: TimeEstimate | None, other: TimeEstimate | None) -> TimeEstimate:
-    """Return the later of two ends; unknown is later than anything."""
+    """Return the later of two ends; an unknown end is later than any other."""
     known = [end for end in (one, other) if end is not None]
     for end in known:
         if end.p50 is None or end.p90 is None:

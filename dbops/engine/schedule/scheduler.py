@@ -1,10 +1,10 @@
 """Decide which queued jobs start next and what the others wait for.
 
-Each instance has a line. A job starts when it is the first in the lines of all instances that it claims: so nobody is passed,
-nobody waits for ever for two instances that are free by turns, and who waits for a busy source keeps nobody from a free one.
-A line is ordered by priority, then by the moment since which its jobs want to start. Backup runs have priority 0: a rebuild of
-higher priority passes a backup that waits; nothing that runs is ended for it. Who waits for a moment or for the end of a backup
-run that a person named (its gate) stands in no line until then, so that tonight's rebuild keeps nobody from working now.
+Each instance has a queue. A job starts when it is first in the queues of all instances that it claims. So jobs start in queue order, no job
+waits forever for two instances that are free by turns, and a job that waits for a busy source does not delay jobs on a free one.
+A queue is ordered by priority, then by the moment since which a job is ready to start. Backup runs have priority 0: a rebuild of
+higher priority overtakes a waiting backup; no running job is ended for it. A job with a gate (a start time or the end of a backup
+run that a person chose) is in no queue until then, so that tonight's rebuild delays no job of today.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -19,16 +19,16 @@ class JobKind(StrEnum):
     BACKUP = "backup run"
 
 
-#: What a job is known by: its kind and its primary key.
+#: The identity of a job: its kind and its primary key.
 Key = tuple[JobKind, int]
 
 
 class QueuedJob(NamedTuple):
-    """Something queued. Ten thousand of them are made for each decision, so there is little in them.
+    """A queued job. It is small because each decision creates up to ten thousand of them.
 
-    ``order`` is what ``line_order`` returns. ``claims`` are the instances that it holds while it runs: a rebuild's source, if
-    it reads one, and last its target. ``gate`` says in words what it waits for by a person's wish, empty when it may start as
-    soon as it is its turn. ``told`` is what its history says already that it waits for.
+    ``order`` is the result of ``line_order``. ``claims`` are the instances that it holds while it runs: a rebuild's source, if
+    it reads one, and last its target. ``gate`` names the start condition that a person chose; empty: the job may start at its turn.
+    ``told`` is the reason for waiting that its history already contains.
     """
 
     kind: JobKind
@@ -43,24 +43,24 @@ class QueuedJob(NamedTuple):
         return (self.kind, self.pk)
 
     def purpose(self, instance: int) -> str:
-        """Return as what it holds one of its instances."""
+        """Return the job as the holder of one of its instances."""
         if self.kind is JobKind.BACKUP:
             return "backup"
         return "target" if instance == self.claims[-1] else "source"
 
 
 def line_order(priority: int, since: Any, number: int) -> tuple[Any, ...]:
-    """Return the key that sorts a line: higher priority first, then who waits longer, then the lower primary key.
+    """Return the sort key of a queue: higher priority first, then the longer wait, then the lower primary key.
 
     Args:
-        since: when the job wants to start: the moment that a person chose, else when it was queued. Any value that sorts.
+        since: when the job is ready to start: at the chosen moment, else since it was queued. Any value that sorts.
     """
     return (-priority, since, number)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """``starts`` in their order, and ``reasons`` for those who wait, where their history does not say so already."""
+    """The decision: ``starts`` in order, and ``reasons`` of waiting jobs whose history does not contain them yet."""
 
     starts: tuple[QueuedJob, ...]
     reasons: Mapping[Key, str]
@@ -74,13 +74,13 @@ def decide(
     failed: Collection[Key] = (),
     limit: int = 500,
 ) -> Decision:
-    """Return who starts now, and what everybody else waits for.
+    """Return which jobs start now, and what every other job waits for.
 
     Args:
         jobs: everything queued, in any order.
-        held: instance to the words of who holds it.
-        name_of: the name of an instance; asked for only where a reason needs it.
-        failed: jobs that could not be started a moment ago though it was their turn: who stands behind them waits for them.
+        held: instance to the text of its holder.
+        name_of: returns the name of an instance; called only if a reason needs it.
+        failed: jobs whose turn it was but that just failed to start: jobs behind them wait for them.
         limit: characters of a reason.
     """
     taken: dict[int, str | QueuedJob] = dict(held)
@@ -89,7 +89,7 @@ def decide(
     begun: set[Key] = set()
 
     def words(instance: int) -> str:
-        """Say once for each instance who is before all others there."""
+        """Return the job ahead of all others on an instance, as text; computed once for each instance."""
         item = taken[instance]
         if not isinstance(item, str):
             say = hold_reason if item.key in begun else reservation_reason
@@ -107,7 +107,7 @@ def decide(
                 if not failed or job.key not in failed:
                     starts.append(job)
                     begun.add(job.key)
-                continue  # whoever tried in vain to start it has written why not
+                continue  # the attempt to start it has already recorded why not
             reason = words(blocking[0]) if len(blocking) == 1 else "; ".join(map(words, blocking))
             if len(reason) > limit:
                 reason = reason[:limit]

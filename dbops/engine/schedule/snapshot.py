@@ -1,6 +1,6 @@
-"""What blockers are found in: one cluster's instances, what runs on them, what waits, what is due. Pure.
+"""The snapshot of a cluster that blockers are found in: instances, active and queued jobs, and due backups.
 
-``dbops.loaders.cluster_snapshots`` makes it from rows.
+``dbops.loaders.cluster_snapshots`` builds it from rows.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from dbops.engine.states import Role
 
 
 class InstanceUse(StrEnum):
-    """What a job does to an instance."""
+    """The use of an instance by a job."""
 
     DUMP = "dump"
     PHYSICAL = "physical"
@@ -23,10 +23,10 @@ class InstanceUse(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
-    """One instance. ``problem`` is why it cannot be asked now, ``""`` where it answers; ``stopped`` is why it does not replicate.
+    """One instance. ``problem``: why it does not answer now, ``""`` if it does; ``stopped``: why it does not replicate.
 
-    Both are empty while a rebuild replaces it: the rebuild explains it better. ``lag_seconds`` is ``None`` where it is
-    unknown. ``has_dump`` and ``has_archive`` tell of complete backups of it that no proof has found bad.
+    Both are empty while a rebuild replaces it, because the rebuild is the better reason. ``lag_seconds`` is ``None`` if unknown.
+    ``has_dump`` and ``has_archive``: whether it has a complete backup that failed no restore test.
     """
 
     name: str
@@ -38,25 +38,25 @@ class InstanceStatus:
     has_archive: bool = False
 
     def has(self, copied: CopySource) -> bool:
-        """Tell whether the finished backup that a method reads is there. A server and the target's own data are always."""
+        """Return whether the finished backup that a method reads exists. A server and the target's own data always do."""
         return {CopySource.DUMP: self.has_dump, CopySource.PHYSICAL_BACKUP: self.has_archive}.get(copied, True)
 
 
 @dataclass(frozen=True, slots=True)
 class ActiveJob:
-    """A rebuild or a backup run that has not ended, with the instances that it uses.
+    """An active or queued rebuild or backup run, with the instances that it uses.
 
     Args:
-        claims: instance and use. A running rebuild's are its holds.
+        claims: instance and use. For a running rebuild, its holds.
         started_at: ``None`` while it is queued.
-        not_before, after_run: when a person wants it to start: not before a moment, or when that backup run has ended.
-        duration: of the whole job, ``None`` where nothing is known.
-        is_managed: dbops started it and it holds its instances.
-        is_lost: its host is silent, so nothing is known.
-        can_be_stopped: an operator can end it from here.
-        method: of a rebuild; a backup run has none of its own. ``source`` is its source, also where its method does not read it.
-        reads_with: the rebuild whose read of the source it shares.
-        needs_approval: it starts only when a person has approved it, and keeps nobody in its lines waiting until then.
+        not_before, after_run: the start that a person chose: not before a moment, or after that backup run.
+        duration: of the whole job, ``None`` if unknown.
+        is_managed: dbops started it, and it has holds on its instances.
+        is_lost: its host does not answer, so its state is unknown.
+        can_be_stopped: an operator can end it in dbops.
+        method: of a rebuild; a backup run has none. ``source`` is its source, even if its method does not read it.
+        reads_with: the rebuild whose shared read it uses.
+        needs_approval: it starts only after an approval, and until then delays no job in its queues.
     """
 
     name: str
@@ -81,7 +81,7 @@ class ActiveJob:
 
 @dataclass(frozen=True, slots=True)
 class MaintenanceWindow:
-    """An interval in which a person lets no rebuild of the cluster start. ``ends_at`` is ``None`` while nobody knows."""
+    """An interval in which no rebuild of the cluster may start, set by a person. ``ends_at`` is ``None`` if unknown."""
 
     starts_at: datetime
     ends_at: datetime | None
@@ -91,7 +91,7 @@ class MaintenanceWindow:
 
 @dataclass(frozen=True, slots=True)
 class TopologyMismatch:
-    """The servers replicate in another way than the inventory says, and nobody has accepted that yet."""
+    """A topology difference that no person has accepted yet."""
 
     text: str
     since: datetime | None = None
@@ -101,7 +101,7 @@ class TopologyMismatch:
 class ClusterSnapshot:
     """One cluster at one moment. ``predictions`` are by source; ``prediction`` is for the others.
 
-    ``unseen`` are the windows of others that are due, and neither met by a run nor late yet.
+    ``unseen``: windows of external backups that are due, without a detected run, and not late yet.
     """
 
     now: datetime
@@ -120,7 +120,7 @@ class ClusterSnapshot:
         return next((machine for machine in self.machines if machine.name == name), None)
 
     def queued(self, rebuild: int) -> ActiveJob | None:
-        """Return a rebuild that waits, ``None`` where there is none of this number."""
+        """Return a queued rebuild, ``None`` if there is none of this number."""
         return next((job for job in self.jobs if job.rebuild == rebuild and job.started_at is None), None)
 
     def predicted(self, source: str | None) -> Prediction:

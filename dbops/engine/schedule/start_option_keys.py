@@ -7,12 +7,12 @@ from enum import StrEnum
 from dbops.engine.schedule.backup_windows import TimeEstimate
 from dbops.engine.schedule.blocker import Blocker
 
-#: How a key writes a moment, in UTC.
+#: The format of a moment in a key, in UTC.
 STAMP = "%Y%m%dT%H%M%SZ"
 
 
 class StartMode(StrEnum):
-    """How a rebuild may start."""
+    """The kind of a start option."""
 
     NOW = "now"
     SOON = "soon"
@@ -45,14 +45,14 @@ class StartOption:
     """One choice of when and how a rebuild starts. Texts contain no clock times: pages show ``starts``, ``finishes`` and ``window_at``.
 
     Args:
-        key: its value in a form; later the same key means the same, or is gone.
-        reason: what it does, or why it is unavailable.
+        key: its value in a form. The same key always means the same start, or is no longer available.
+        reason: the effect of the option, or why it is unavailable.
         warnings: what runs alongside.
         problem: the code of the reason if it is unavailable.
         blockers: what delays the start (``now``, ``soon``, ``elsewhere``, ``at``, ``stop-run``).
         slows_reads: the source serves reads.
-        not_before, start_by, after_run, stops_run, runs_again: what is stored with the rebuild; ``start_by`` is the latest
-            start at which it would still end before the window in 9 of 10 cases.
+        not_before, start_by, after_run, stops_run, runs_again: stored with the rebuild. ``start_by`` is the latest start
+            at which it would still end before the window by its p90.
     """
 
     key: str

@@ -57,7 +57,7 @@ def chosen_option(offered: Collection[StartOption], key: str) -> StartOption | N
 
 @dataclass(frozen=True, slots=True)
 class _StartRequest:
-    """The request, with the reservations of the snapshot."""
+    """A request for start options, with the reservations of the snapshot."""
 
     snapshot: ClusterSnapshot
     used: tuple[Reservation, ...]
@@ -118,7 +118,7 @@ def _at(moment: datetime, words: str) -> TimeEstimate:
 
 
 def _now(asked: _StartRequest) -> StartOption:
-    """Now if nothing blocks; queued if blockers end; unavailable otherwise."""
+    """Return the start now if nothing blocks, a place in the queue if the blockers end, else an unavailable option."""
     found = [item for item in asked.found() if item.stops]
     starts = asked.free()
     if not found:
@@ -145,7 +145,7 @@ def _now(asked: _StartRequest) -> StartOption:
 
 
 def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
-    """The same from each other source, with its own plan and checks."""
+    """Yield the start from each other source, with its own plan and checks."""
     for other in all_sources_of(asked.snapshot, asked.target):
         if other == asked.source:
             continue
@@ -172,7 +172,7 @@ def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
 
 
 def _runs(asked: _StartRequest) -> list[ActiveJob]:
-    """Return the backup runs that are at work on source or target and stop the rebuild."""
+    """Return the active backup runs on source or target that prevent the rebuild."""
     runs = {item.run for item in asked.found() if item.stops and item.run is not None}
     return [job for job in asked.snapshot.jobs if job.run in runs and job.started_at is not None]
 
@@ -199,7 +199,7 @@ def _after_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
 
 
 def _after_maintenance(asked: _StartRequest) -> Iterator[StartOption]:
-    """After the announced end of the current maintenance."""
+    """Yield the start after the announced end of the current maintenance."""
     now = asked.snapshot.now
     ends = [stop.ends_at for stop in asked.snapshot.stops if stop.starts_at <= now]
     announced = [end for end in ends if end is not None and end > now]
@@ -223,7 +223,7 @@ def _after_maintenance(asked: _StartRequest) -> Iterator[StartOption]:
 
 
 def _around_windows(asked: _StartRequest) -> Iterator[StartOption]:
-    """Before and after the next window of each schedule on source or target."""
+    """Yield the starts before and after the next window of each schedule on source or target."""
     limit = asked.snapshot.now + timedelta(hours=SOON_HOURS)
     seen: set[str] = set()
     for window in sorted(asked.snapshot.windows, key=lambda item: item.starts_at):
@@ -236,7 +236,7 @@ def _around_windows(asked: _StartRequest) -> Iterator[StartOption]:
 
 
 def _at_moment(asked: _StartRequest, moment: datetime) -> StartOption:
-    """At a time that a person entered, or as soon as possible after it. A time in the past is unavailable."""
+    """Return the start at a time that a person entered, or as soon as possible after it. A time in the past is unavailable."""
     starts, problem = asked.free(moment), asked.forbidden(moment)
     code = Problem.BLOCKED if problem else None
     if moment > asked.snapshot.now + timedelta(hours=MOMENT_HOURS):
@@ -289,7 +289,7 @@ def _too_late(
 
 
 def _before(asked: _StartRequest, window: BackupWindow) -> StartOption:
-    """As soon as possible; the rebuild expires if it would run into the backup."""
+    """Return the earliest start; the rebuild expires if it would overlap the backup."""
     starts, duration, start_by = asked.free(), asked.prediction.duration, None
     if duration is not None:
         start_by = window.starts_at - timedelta(seconds=duration.p90_seconds)
@@ -311,7 +311,7 @@ def _before(asked: _StartRequest, window: BackupWindow) -> StartOption:
 
 
 def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
-    """After the expected end of the window; a longer backup delays the start."""
+    """Return the start after the expected end of the window; a longer backup delays it."""
     problem = asked.forbidden(window.ends_p50)
     code = Problem.BLOCKED if problem else None
     starts = (
@@ -343,7 +343,7 @@ def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
 
 
 def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
-    """Stop the run, rebuild, and run the backup again: only without other blockers."""
+    """Return the option to stop the run, rebuild, and run the backup again. It requires that nothing else blocks."""
     without = _without(asked, job)
     others = [item for item in without.found() if item.stops]
     starts = _at(asked.snapshot.now, "when the run has stopped")

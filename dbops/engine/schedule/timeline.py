@@ -17,12 +17,12 @@ from dbops.engine.schedule.eligibility import sources_of
 from dbops.engine.schedule.occupancy import Reservation, reservations_of
 from dbops.engine.schedule.snapshot import ClusterSnapshot
 
-#: A slot that is shorter is none: its begin and its end are the same time of the day.
+#: Free time shorter than this is left out: its begin and its end are the same time of the day.
 SHORTEST_SECONDS = 60
 
 
 class BarKind(StrEnum):
-    """What a bar stands for."""
+    """The meaning of a bar."""
 
     BACKUP = "backup"
     WINDOW = "window"
@@ -32,14 +32,14 @@ class BarKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TimelineBar:
-    """One thing on a line of time.
+    """One bar of the timeline.
 
     Args:
-        instance: whose line it stands on; ``""`` for the whole cluster's.
+        instance: the row that the bar is in; ``""`` for the whole cluster.
         busy: other instances that it uses.
-        interval: what was, or the likely part of what is expected.
+        interval: the past time, or the likely part of an expected one.
         tail: from the likely to the late end.
-        is_open: nobody knows when it ends: ``interval`` reaches to the edge, as it may block until there.
+        is_open: its end is unknown: ``interval`` reaches to the edge, as it may block until there.
         status: of the run or the rebuild.
     """
 
@@ -61,7 +61,7 @@ class TimelineBar:
 
 @dataclass(frozen=True, slots=True)
 class BlockedPeriod:
-    """An interval in which no rebuild could start, and why."""
+    """An interval in which no rebuild can start, with the reasons."""
 
     interval: Interval
     why: str
@@ -69,7 +69,7 @@ class BlockedPeriod:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """``blocked`` is what was or is likely, ``perhaps`` what is so in 1 of 10 cases more; ``free`` is neither."""
+    """Time by availability: ``blocked`` was or is likely blocked, ``perhaps`` is blocked only by the p90; ``free`` is the rest."""
 
     within: Interval
     now: datetime
@@ -80,17 +80,17 @@ class Timeline:
 
     @property
     def windows(self) -> list[TimelineBar]:
-        """The backups that are due in it."""
+        """The backups that are due in the timeline."""
         return [bar for bar in self.bars if bar.kind is BarKind.WINDOW and self.within.start <= bar.interval.start]
 
     @property
     def free_ahead(self) -> list[Interval]:
-        """What is free from now on, without what is too short for a clock."""
+        """The free time from now, without intervals shorter than a clock shows."""
         ahead = Interval(min(max(self.now, self.within.start), self.within.end), self.within.end)
         return [slot for slot in clip(self.free, ahead) if slot.seconds >= SHORTEST_SECONDS]
 
     def part(self, within: Interval) -> "Timeline":
-        """Return the part of it that lies in an interval, for example one day."""
+        """Return the part of the timeline in an interval, for example one day."""
         return Timeline(
             within=within,
             now=self.now,
@@ -108,11 +108,11 @@ class Timeline:
 def timeline(
     snapshot: ClusterSnapshot, history: Iterable[TimelineBar], within: Interval, *, method: MethodTraits
 ) -> Timeline:
-    """Return a stretch of time.
+    """Return the timeline of an interval.
 
     Args:
-        picture: the cluster now; its windows must reach as far as ``within``.
-        history: what has ended (or was maintenance). What goes on is in the picture.
+        picture: the snapshot of the cluster; its windows must reach as far as ``within``.
+        history: ended jobs and past maintenance. Active ones are in the snapshot.
     """
     past = [bar for bar in history if bar.whole.meets(within)]
     used = reservations_of(snapshot)
@@ -134,13 +134,13 @@ def timeline(
 
 
 def can_start(snapshot: ClusterSnapshot, method: MethodTraits) -> bool:
-    """Tell whether the verdict would be "now": the same question, without asking when else. For lists of a thousand clusters."""
+    """Return whether a rebuild can start now, without computing when else. For lists of a thousand clusters."""
     sources = sources_of(snapshot) or (None,)
     return _stopping(snapshot, reservations_of(snapshot), sources, method, snapshot.now, late=False) is None
 
 
 def _behind(snapshot: ClusterSnapshot, past: Sequence[TimelineBar], within: Interval) -> list[Interval]:
-    """Return when no source was free, or maintenance was announced, up to now."""
+    """Return when no source was free, or maintenance was announced, until now."""
     until = min(snapshot.now, within.end)
     if until <= within.start:
         return []
@@ -156,14 +156,14 @@ def _behind(snapshot: ClusterSnapshot, past: Sequence[TimelineBar], within: Inte
         [bar.whole for bar in everything if name == bar.instance or name in bar.busy] for name in sources_of(snapshot)
     ]
     stopped = [bar.whole for bar in past if bar.kind is BarKind.MAINTENANCE]
-    # Without any source nothing could be rebuilt, and nothing is known of whether there was one then.
+    # Without a source no rebuild is possible, and whether there was one in the past is unknown.
     return merge(clip([*(common(busy, before) if busy else [before]), *stopped], before))
 
 
 def _ahead(
     snapshot: ClusterSnapshot, used: tuple[Reservation, ...], within: Interval, method: MethodTraits, *, late: bool
 ) -> list[BlockedPeriod]:
-    """Ask at each moment at which something may change; between two of them nothing does."""
+    """Compute the blockers at each moment at which something may change; between two such moments they stay the same."""
     begin = max(snapshot.now, within.start)
     if begin >= within.end:
         return []
@@ -190,7 +190,7 @@ def _stopping(
     *,
     late: bool,
 ) -> Blocker | None:
-    """Return what stops a rebuild from the first source; ``None`` as soon as one of the sources is free."""
+    """Return the blockers of a rebuild from the first source; ``None`` as soon as one source is free."""
     first: Blocker | None = None
     for source in sources:
         found = find_blockers(snapshot, used, target=None, source=source, method=method, moment=moment, late=late)
@@ -211,7 +211,7 @@ def _changes(snapshot: ClusterSnapshot, used: tuple[Reservation, ...]) -> Iterab
 
 
 def _running(used: Iterable[Reservation], within: Interval) -> Iterable[TimelineBar]:
-    """A rebuild stands on the line of each instance that it uses."""
+    """Yield the bars of a job. A rebuild has one on the row of each instance that it uses."""
     for stay in used:
         start = stay.job.started_at
         if start is None:
@@ -236,7 +236,7 @@ def _running(used: Iterable[Reservation], within: Interval) -> Iterable[Timeline
 def _windows(snapshot: ClusterSnapshot, within: Interval) -> Iterable[TimelineBar]:
     for window in snapshot.windows:
         if window.starts_at <= snapshot.now:
-            continue  # what is due by now is a run, or late: rows tell of it
+            continue  # a window due by now is a run, or late: rows contain it
         likely, late = window.ends_p50, window.ends_p90
         interval = Interval(window.starts_at, likely or max(window.starts_at, within.end))
         bar = TimelineBar(

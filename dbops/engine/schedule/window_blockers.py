@@ -17,7 +17,7 @@ BLIND_HOURS = 24
 def of_unseen(
     snapshot: ClusterSnapshot, target: str | None, source: str | None, method: MethodTraits, at: datetime, *, late: bool
 ) -> Iterator[Blocker]:
-    """Yield external backups that are due: they may start at any moment, or run already until the next probe detects them."""
+    """Yield external backups that are due: they may start at any moment, or already run until the next probe detects them."""
     for due in snapshot.unseen:
         waited = snapshot.now - due.starts_at
         window = replace(
@@ -50,7 +50,7 @@ def of_windows(
     ahead: set[str] = set()
     for window in sorted(snapshot.windows, key=lambda item: item.starts_at):
         if window.instance not in (target, source) or window.starts_at <= snapshot.now:
-            continue  # what is due by now is a run, unseen, or late
+            continue  # a window due by now is a run, not detected yet, or late
         is_target = window.instance == target
         if window.starts_at <= at:
             if _lasts(window, at, late=late):

@@ -1,4 +1,4 @@
-"""Checks of a finished backup. The server that made it may be down."""
+"""Check a finished backup. The server that made the backup may be down."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,9 +12,9 @@ from dbops.engine.planning.checks.pair import find_tool
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
-#: Older ones are told of: all that was written since is applied from binary logs.
+#: An older backup causes a warning: all later writes have to be applied from binary logs.
 OLD_SECONDS = 3 * 24 * 3600
-#: So much is shown of what a proof found, in characters.
+#: Maximum number of characters shown of a restore test's result.
 FOUND_SHOWN = 300
 
 
@@ -62,7 +62,7 @@ def no_restore_test_failed(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def no_newer_one_was_passed_over(inputs: PlanInputs) -> Iterator[Finding]:
-    """Warn if an older backup is read than the newest."""
+    """Warn if a newer backup exists than the one that is read."""
     archive, newer = inputs.archive, inputs.newer_archives
     restore_test = inputs.restore_tests.get(newer[0].run) if newer else None
     if archive is None or restore_test is None:
@@ -116,7 +116,7 @@ def the_target_can_open_it(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
-    """The backup tool is needed on the target alone: it prepares there what it wrote on the source."""
+    """Require the backup tool on the target only: it prepares there what it wrote on the source."""
     flavor = inputs.flavor
     host = inputs.target.facts.host if inputs.target.facts else None
     if flavor is None or host is None:
@@ -145,7 +145,7 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def the_primary_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
-    """The copy is attached to the primary at once; without GTID nobody knows where it stands in the primary's own logs."""
+    """Require GTID: the copy attaches to the primary at once, and its position in the primary's logs is unknown without GTID."""
     code, title = "archive.gtid", "The copy can be attached to the primary by GTID"
     archive, primary = inputs.archive, inputs.primary.server if inputs.primary else None
     if archive is None or primary is None:
@@ -158,7 +158,7 @@ def the_primary_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def binlogs_reach_back(inputs: PlanInputs) -> Iterator[Finding]:
-    """Error 1236 after all the work: what the primary has removed nobody can apply any more."""
+    """Refuse if the primary has purged binary logs that the copy needs: error 1236 would appear after all the work."""
     code, title = "archive.reach", "The primary still has all binary logs since the backup"
     archive, flavor = inputs.archive, inputs.flavor
     primary = inputs.primary.server if inputs.primary else None
@@ -180,7 +180,7 @@ def binlogs_reach_back(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def programs_that_load_are_there(inputs: PlanInputs) -> Iterator[Finding]:
-    """A dump needs the server's own programs, which make an empty data directory and read it in."""
+    """Require the server's own programs: they create an empty data directory and load the dump."""
     flavor = inputs.flavor
     host = inputs.target.facts.host if inputs.target.facts else None
     if flavor is None or host is None:
@@ -200,7 +200,7 @@ def programs_that_load_are_there(inputs: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "All programs found.")
 
 
-#: Of a physical backup.
+#: The checks of a physical backup.
 CHECKS = (
     there_is_one,
     no_restore_test_failed,
@@ -211,7 +211,7 @@ CHECKS = (
     the_primary_uses_gtid,
     binlogs_reach_back,
 )
-#: Of a dump: statements, that a server of the same series reads.
+#: The checks of a dump. A dump is SQL, which any server of the same series can load.
 OF_A_DUMP = (
     there_is_one,
     its_host_answers,

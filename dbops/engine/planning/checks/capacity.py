@@ -6,16 +6,16 @@ from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, un
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
-#: Free space asked for beyond the data: growth while copying, sort files, binary logs after the start.
+#: Free space required beyond the data: growth while copying, sort files, binary logs after the start.
 SPACE_FACTOR = 1.15
-#: Redo may fill at most this share of its capacity while the copy runs, before the copier risks being overrun.
+#: Maximum share of its capacity that the redo log may fill during the copy before it could overtake the copier.
 REDO_SHARE = 0.5
 #: Below this, servers with many tables fail with "Too many open files".
 OPEN_FILES_MINIMUM = 65_536
 
 
 def bytes_needed(inputs: PlanInputs) -> int | None:
-    """Return what the target's file system must hold: the data with a margin, and the redo logs of copy and server."""
+    """Return the bytes that the target's file system must hold: the data with a margin, and the redo logs of copy and server."""
     size, redo = inputs.bytes_of_data, inputs.redo_capacity_bytes
     if size is None or redo is None:
         return None
@@ -23,13 +23,13 @@ def bytes_needed(inputs: PlanInputs) -> int | None:
 
 
 def fits_beside_old_data(inputs: PlanInputs) -> bool:
-    """Tell whether the old data directory can stay, moved aside, until the new one is verified."""
+    """Return whether the old data directory fits beside the new one until the new one is verified."""
     needed, facts = bytes_needed(inputs), inputs.target.facts
     return bool(needed is not None and facts and facts.datadir and facts.datadir.free_bytes >= needed)
 
 
 def target_has_room(inputs: PlanInputs) -> Iterator[Finding]:
-    """Checked before anything is destroyed. Warn loudly if the old data is removed first."""
+    """Check the free space before anything is destroyed. Warn if the old data is removed first."""
     code, title = "target.space", "The target has enough space"
     needed, facts = bytes_needed(inputs), inputs.target.facts
     if facts is None or facts.datadir is None:
@@ -53,7 +53,7 @@ def target_has_room(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def redo_is_wide_enough(inputs: PlanInputs) -> Iterator[Finding]:
-    """A redo log that wraps around during the copy ends it: after hours on MySQL, only at the very end on MariaDB."""
+    """Check the redo capacity: a redo log that wraps around ends the copy, after hours on MySQL, only at the very end on MariaDB."""
     code, title, server = "source.redo", "The source's redo log outlasts the copy", inputs.source.server
     seconds = inputs.cautious_copy_seconds
     if server is None or seconds is None:

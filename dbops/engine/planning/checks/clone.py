@@ -1,4 +1,4 @@
-"""Checks of the clone method."""
+"""Check the requirements of the clone method."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ ANOTHER_WAY = "Choose another method."
 
 
 def clone_facts(inputs: PlanInputs) -> CloneFacts | None:
-    """Return what the donor says of cloning; ``None`` where it does not answer, is no MySQL server, or was read by an older release."""
+    """Return the donor's facts about cloning; ``None`` if it did not answer, is not MySQL, or was probed by an older release."""
     server = inputs.source.server
     return server.clone if server and server.flavor == "mysql" else None
 
@@ -56,7 +56,7 @@ def the_plugin_can_be_had(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
-    """An account and a plugin are rows: where nobody may write, not even the server's own administrator can make them (error 1290)."""
+    """Refuse a donor with super_read_only: account and plugin are rows, and not even an administrator can add them (error 1290)."""
     code, title, facts = (
         "clone.super_read_only",
         "dbops can create the clone account on the source",
@@ -76,7 +76,7 @@ def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def tables_are_cloned(inputs: PlanInputs) -> Iterator[Finding]:
-    """Clone copies InnoDB alone: tables of other engines arrive empty (manual, "Clone Plugin Limitations")."""
+    """Refuse tables of other engines: clone copies InnoDB only, and they arrive empty (manual, "Clone Plugin Limitations")."""
     code, title, server = "clone.engines", "All tables are InnoDB", inputs.source.server
     if server is None or server.flavor != "mysql":
         return
@@ -99,7 +99,7 @@ def packets_are_large_enough(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def platforms_agree(inputs: PlanInputs) -> Iterator[Finding]:
-    """Both must run on one platform with one server character set (manual, "Remote Cloning Prerequisites")."""
+    """Require the same platform and server character set on both (manual, "Remote Cloning Prerequisites")."""
     code, title, facts = "clone.platform", "Same platform and character set", clone_facts(inputs)
     target = inputs.target.server
     if facts is None:
@@ -158,7 +158,7 @@ def the_source_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
-    """The target's own server program makes the copy; the backup tool is needed nowhere."""
+    """Require the server program on the target: it makes the copy, and no backup tool is needed."""
     flavor, host = inputs.source.flavor, inputs.target.facts.host if inputs.target.facts else None
     if flavor is None or host is None or flavor.name != "mysql":
         return

@@ -1,4 +1,4 @@
-"""Short ways to write a finding."""
+"""Helpers to write findings."""
 
 from dbops.engine.rebuilds.plan import Finding
 from dbops.engine.states import Severity
@@ -17,7 +17,7 @@ def refusal(code: str, title: str, seen: str, advice: str) -> Finding:
 
 
 def unknown(code: str, title: str, of: str) -> Finding:
-    """Return a refusal for a check without data: nothing is guessed."""
+    """Return a refusal for a check that lacks data: dbops does not guess."""
     return Finding(
         code,
         Severity.REFUSAL,
@@ -28,7 +28,7 @@ def unknown(code: str, title: str, of: str) -> Finding:
 
 
 def gib(size: float) -> str:
-    """Return bytes for a reader: ``1.5 GiB``."""
+    """Return bytes as text: ``1.5 GiB``."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
             return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
@@ -37,7 +37,7 @@ def gib(size: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds for a reader: ``2 h 5 min``."""
+    """Return seconds as text: ``2 h 5 min``."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:

@@ -1,4 +1,4 @@
-"""Checks of source and target together."""
+"""Check source and target together."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ def find_tool(member: KnownInstance, programs: tuple[str, ...]) -> Tool | None:
 
 
 def source_is_another(inputs: PlanInputs) -> Iterator[Finding]:
-    """By name, by address, by data directory on the host, and by what the servers say of themselves."""
+    """Refuse one server as both, compared by name, address, data directory on the host, and the servers' own identities."""
     code, title = "pair.differ", "Source and target are different instances"
     source, target = inputs.source, inputs.target
     same = [
@@ -70,7 +70,7 @@ def members_of_one_cluster(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def versions_fit(inputs: PlanInputs) -> Iterator[Finding]:
-    """The target's server must be of the source's series and not older (an older server cannot open the files)."""
+    """Require a target server of the source's series that is not older: an older server cannot open the files."""
     code, title = "pair.version", "Same flavor and compatible version"
     source, flavor = inputs.source.server, inputs.source.flavor
     if source is None or flavor is None:
@@ -139,7 +139,7 @@ def _programs_needed(role: str) -> tuple[str, ...]:
 
 
 def formats_fit(inputs: PlanInputs) -> Iterator[Finding]:
-    """Page size and table name case are written into the data: the target's option file must agree."""
+    """Require equal page size and table name case: the data contains both, and the target's option file must agree."""
     source = inputs.formats_of
     target, config = inputs.target.server, inputs.target.facts.config if inputs.target.facts else None
     if source is None:
@@ -180,7 +180,7 @@ def _number(text: str | None) -> int | None:
 
 
 def clocks_agree(inputs: PlanInputs) -> Iterator[Finding]:
-    """The temporary key expires by the source's clock."""
+    """Check the source's clock: the temporary key expires by it."""
     facts = inputs.source.facts
     if not (facts and facts.host):
         return

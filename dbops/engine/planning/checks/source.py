@@ -1,4 +1,4 @@
-"""Checks of the source, and whether the copy can replicate afterwards."""
+"""Check the source, and whether the copy can replicate afterwards."""
 
 from collections.abc import Iterator
 
@@ -41,7 +41,7 @@ def source_has_a_fit_role(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def source_replicates(inputs: PlanInputs) -> Iterator[Finding]:
-    """A source that stands still would give an old copy, and its lag is added to the time of catching up."""
+    """Check the source's replication: a stopped source gives an old copy, and its lag adds to the time of catching up."""
     code, title, server = "source.replication", "The source replicates with little lag", inputs.source.server
     if server is None:
         return
@@ -107,7 +107,7 @@ def positions_are_known(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def source_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
-    """What exists on the source alone comes along with the copy, and stops the repointing after all the work."""
+    """Check for errant transactions on the source: the copy contains them, and they block the repointing after all the work."""
     code, title = "source.errant", "The source has no errant transactions"
     source, primary = inputs.source.server, inputs.primary.server if inputs.primary else None
     flavor = inputs.source.flavor
@@ -128,7 +128,7 @@ def source_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def binlogs_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
-    """Error 1236 at the end of a long copy is the most repeated failure of the field: logs purged before the attach."""
+    """Refuse if the primary may purge logs before the copy attaches: error 1236 after a long copy is the most frequent failure."""
     for code, member in (("source.retention", inputs.source), ("primary.retention", inputs.primary)):
         server = member.server if member else None
         seconds = inputs.cautious_copy_seconds
@@ -153,7 +153,7 @@ def binlogs_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
-    """A missing privilege shows only after everything was copied: so each late statement is tried now."""
+    """Check the privileges of the late statements now: a missing one would appear only after the whole copy."""
     code, title, facts = "source.account", "The backup account has all privileges", inputs.source.facts
     if facts is None or facts.server is None:
         return
@@ -180,7 +180,7 @@ def engines_are_copied_online(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def nothing_lies_outside(inputs: PlanInputs) -> Iterator[Finding]:
-    """The stream flattens outside paths into one directory, and the server would not start on it."""
+    """Refuse files outside the data directory: the stream flattens them into one directory, and the server would not start."""
     code, title, server = "source.external_paths", "All data is in the data directory", inputs.source.server
     if server is None:
         return

@@ -1,4 +1,4 @@
-"""Checks that the target is the right instance to wipe."""
+"""Check that the target is the right instance to wipe."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 from dbops.engine.states import Role
 
-#: Options that put files elsewhere than into the data directory.
+#: Options that place files outside the data directory.
 OUTSIDE_OPTIONS = {
     "aria_log_dir_path",
     "innodb_data_home_dir",
@@ -20,7 +20,7 @@ OUTSIDE_OPTIONS = {
 
 
 def facts_are_fresh(inputs: PlanInputs) -> Iterator[Finding]:
-    """Facts older than ``fresh_seconds`` say nothing about now."""
+    """Refuse facts older than ``fresh_seconds``: they do not describe the current state."""
     code, title = "facts.fresh", "Facts are fresh"
     members = [member for member in (inputs.target, inputs.source, inputs.primary) if member]
     for member in members:
@@ -60,7 +60,7 @@ def target_is_no_primary_by_role(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
-    """A server that takes writes is a primary, whatever the inventory says."""
+    """Refuse a server that accepts writes: it is a primary, whatever the inventory says."""
     code, title = "target.read_only", "The target accepts no writes"
     server = inputs.target.server
     if server is None:
@@ -86,7 +86,7 @@ def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def target_has_no_replicas(inputs: PlanInputs) -> Iterator[Finding]:
-    """Asked of the target itself, and of every other instance: who replicates from it?"""
+    """Refuse a target that other instances replicate from, by the target's own facts and those of every other instance."""
     code, title = "target.replicas", "No replica is attached to the target"
     target = inputs.target
     attached = [
@@ -145,7 +145,7 @@ def target_has_no_clients(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def target_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
-    """Errant transactions exist nowhere else: they are lost with the data directory."""
+    """Check for errant transactions: they exist only on the target and are lost with its data directory."""
     code, title = "target.errant", "The target has no errant transactions"
     target, primary = inputs.target.server, inputs.primary.server if inputs.primary else None
     flavor = inputs.target.flavor
@@ -176,7 +176,7 @@ def target_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def not_written_by(primary: ServerFacts, gtids: str) -> str:
-    """Leave out what the primary itself wrote: under load it is read a moment before the target, and the target is ahead of that."""
+    """Leave out the primary's own transactions: under load it is read a moment before the target, which is then ahead."""
     origins = {str(primary.server_id), primary.server_uuid.lower()} - {""}
 
     def origin(entry: str) -> str:
@@ -195,9 +195,9 @@ def target_can_be_started_and_stopped(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
-    """A copy brings the source's identity along: the target's own must come from its option file, and be unique.
+    """Require a unique server identity in the target's own option file: the copy brings the source's identity along.
 
-    The file is read over SSH, the server over SQL: where they differ, the two addresses may be those of two machines.
+    The file is read over SSH, the server over SQL. A difference between them can mean that the two addresses are of two machines.
     """
     code, title = "target.server_id", "The target's server id is unique"
     config = inputs.target.facts.config if inputs.target.facts else None
@@ -236,7 +236,7 @@ def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def target_data_lies_where_the_inventory_says(inputs: PlanInputs) -> Iterator[Finding]:
-    """A server that comes up on another directory than the one that was filled would be "verified" on its old data."""
+    """Compare the data directories: a server that starts on another directory would be "verified" on its old data."""
     code, title = "target.datadir", "Option file and inventory have the same data directory"
     facts = inputs.target.facts
     if facts is None or facts.datadir is None:
@@ -249,7 +249,7 @@ def target_data_lies_where_the_inventory_says(inputs: PlanInputs) -> Iterator[Fi
 
 
 def target_keeps_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
-    """Redo, undo or system files elsewhere would meet the new data; old binary logs would tell of positions that are gone."""
+    """Refuse redo, undo or system files elsewhere: they would meet the new data, and old binary logs name invalid positions."""
     code, title = "target.external_paths", "The target has no files outside its data directory"
     facts = inputs.target.facts
     if facts is None or facts.config is None or facts.datadir is None:
@@ -268,7 +268,7 @@ def target_keeps_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def target_stays_quiet_after_start(inputs: PlanInputs) -> Iterator[Finding]:
-    """MySQL copies replication settings with the data and would start by itself; MariaDB keeps them in a file."""
+    """Check the automatic start of replication: MySQL copies its settings with the data and would start; MariaDB uses a file."""
     target, flavor = inputs.target, inputs.flavor
     config = target.facts.config if target.facts else None
     if config is None or flavor is None:

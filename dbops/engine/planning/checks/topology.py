@@ -8,7 +8,7 @@ from dbops.engine.rebuilds.plan import Finding
 
 
 def topology_is_as_stored(inputs: PlanInputs) -> Iterator[Finding]:
-    """Roles decide which instance is read, replaced and replicated from: wrong roles mean a wrong machine."""
+    """Refuse a topology difference: wrong roles lead to the wrong machine being read, replaced or replicated from."""
     code, title = "topology.differs", "The topology matches the inventory"
     open_ones = [item for item in inputs.differences if item.matters]
     if open_ones:

@@ -1,4 +1,4 @@
-"""The shape of a step."""
+"""Define the interface of a step."""
 
 from abc import ABC, abstractmethod
 from typing import ClassVar
@@ -11,8 +11,8 @@ from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.run import InstanceHandle, Run, StepOutcome, again
 from dbops.engine.states import Level
 
-#: What has lasted for a while is looked at half as often: each look costs the worker some 10 ms (measured), and only its progress and
-#: a cancel are seen a second later.
+#: A job that has run for a while is checked half as often: each check costs the worker some 10 ms (measured), and only its progress and
+#: a cancel appear a second later.
 LASTING_LOOK_SECONDS = 1.8
 LASTS_AFTER_SECONDS = 20.0
 
@@ -20,30 +20,30 @@ LASTS_AFTER_SECONDS = 20.0
 class Step(ABC):
     """One unit of work: idempotent, journaled, and ``advance`` returns within a few seconds.
 
-    ``advance`` is called until it is done, by whichever driver owns the rebuild: what it started must be found again,
-    never started twice. What has to be remembered goes into ``run.memory``.
+    ``advance`` is called until the step is done, by the driver that currently owns the rebuild. Work that it started must be found
+    again, never started twice. Values to remember go into ``run.checkpoint``.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
-    #: whether something on the target is destroyed or changed from this step on
+    #: whether this step and later ones destroy or change something on the target
     is_destructive: ClassVar[bool] = True
-    #: whether a person may end it in the middle; what takes a second and may not be left half done says no
+    #: whether a person may cancel it midway; false for steps that take a second and may not be left incomplete
     is_cancellable: ClassVar[bool] = True
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        """Return what this step will run, for the plan's page."""
+        """Return the commands of this step for the plan page."""
         return ()
 
     @abstractmethod
     def advance(self, run: Run) -> StepOutcome: ...
 
     def cancel(self, run: Run) -> None:
-        """End what this step has running on the hosts."""
+        """End the running work of this step on the hosts."""
 
 
 class JobStep(Step):
-    """A step whose work is one detached job on the target, of the same name."""
+    """A step that consists of one detached job of the same name on the target."""
 
     @abstractmethod
     def start(self, run: Run) -> JobState: ...
@@ -52,10 +52,10 @@ class JobStep(Step):
     def finish(self, run: Run, state: JobState) -> StepOutcome: ...
 
     def follow(self, run: Run, state: JobState) -> None:
-        """Tell the progress of the running job."""
+        """Record the progress of the running job."""
 
     def stall_seconds(self, run: Run) -> float:
-        """Return how long the job may show no sign of life in the phase that it is in, 0 for ever."""
+        """Return how long the job may show no sign of life in its current phase, 0 for no limit."""
         return 0.0
 
     def signs(self, run: Run, state: JobState) -> str:
@@ -83,7 +83,7 @@ class JobStep(Step):
         return self.finish(run, state)
 
     def _patience(self, run: Run) -> float:
-        """Return for how many seconds the next look waits for the job's end."""
+        """Return for how many seconds the next check waits for the job's end."""
         since = run.checkpoint.setdefault(f"{self.name}.looked_since", run.clock.now())
         return LASTING_LOOK_SECONDS if run.clock.now() - since > LASTS_AFTER_SECONDS else LOOK_SECONDS
 
@@ -102,11 +102,11 @@ class JobStep(Step):
         return Unreachable("host.not_ended", f"Ending: {self.title}", cause=found)
 
     def cancel(self, run: Run) -> None:
-        """End the job. Asked for even where we do not remember a start: the driver may have died just after it."""
+        """End the job, even if no start is remembered: the driver may have died just after the start."""
         self.stopped(run, self.job(run).stop())
 
     def stopped(self, run: Run, state: JobState) -> None:
-        """Keep what an ended job can tell: ``memory["<step>.result"]`` becomes the result of a step that ends badly."""
+        """Keep the findings of an ended job: ``checkpoint["<step>.result"]`` becomes the result of a failed step."""
         if state.stages or any(state.tails.values()):
             run.checkpoint.setdefault(f"{self.name}.result", {"exit_statuses": state.stages, "tails": state.tails})
 

@@ -1,4 +1,4 @@
-"""The command lines of a run, from its plan: what the plan's page shows is what these give."""
+"""Build the command lines of a run from its plan. The plan page shows the same commands."""
 
 import shlex
 
@@ -10,7 +10,7 @@ from dbops.engine.rebuilds.steps.run import InstanceHandle, Run
 
 
 def backup_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
-    """Return the backup tool's words on the source. ``directory`` is the run directory there."""
+    """Return the command line of the backup tool on the source. ``directory`` is the run directory there."""
     return flavor.backup_command(
         plan.programs["source.backup"],
         BackupRequest(
@@ -26,12 +26,12 @@ def backup_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
     )
 
 
-#: One stage before the link. Both statuses count, and what either says is in the backup's log. $1 threads  $2 compressor  then the tool
+#: One stage before the link. Both statuses count, and messages of both go to the backup's log. $1 threads  $2 compressor  then the tool
 COMPRESSED = 'threads=$1 zstd=$2; shift 2; set -o pipefail; "$@" | "$zstd" -q -1 -c -T"$threads"'
 
 
 def sent_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
-    """Return the words whose output is sent: the backup tool's, or a shell's that pipes it to zstd. ``directory`` is the run directory."""
+    """Return the command whose output is sent: the backup tool, or a shell that pipes it to zstd. ``directory``: the run directory."""
     tool = backup_command(plan, flavor, directory)
     if not plan.pipe_threads:
         return tool
@@ -39,7 +39,7 @@ def sent_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
 
 
 def expand_words(plan: Plan) -> list[str]:
-    """Return the words that expand on the target what the pipe has compressed on the source; none where it has not."""
+    """Return the command that expands on the target what the pipe compressed on the source; empty without compression."""
     return [plan.programs["target.expand"], "-q", "-d", "-c"] if plan.pipe_threads else []
 
 
@@ -51,7 +51,7 @@ def unpack_command(plan: Plan, flavor: Flavor) -> list[str]:
 
 
 def prepare_command(plan: Plan, flavor: Flavor, *, memory_bytes: int | None = None) -> list[str]:
-    """Return the words that apply the redo log, with the plan's memory, or with ``memory_bytes`` where less is free by now."""
+    """Return the command that applies the redo log, with the plan's memory, or ``memory_bytes`` if less is free by now."""
     return flavor.prepare_command(
         plan.programs["target.backup"],
         plan.target.datadir,
@@ -60,12 +60,12 @@ def prepare_command(plan: Plan, flavor: Flavor, *, memory_bytes: int | None = No
     )
 
 
-#: For the stream the target's data is moved aside already: a link that is away for some seconds must not cost that.
+#: The target's data is already moved aside when the stream runs: a link that fails for some seconds must not end it.
 STREAM_ATTEMPTS = 5
 
 
 def transport_command(plan: Plan, *, directory: str, address: str, attempts: int = STREAM_ATTEMPTS) -> list[str]:
-    """Return ssh's words on the target, but for the word that the forced command reads."""
+    """Return the ssh command on the target, without the final word for the forced command."""
     return ssh_command(
         address=address,
         port=plan.source.ssh_port,
@@ -79,26 +79,26 @@ def transport_command(plan: Plan, *, directory: str, address: str, attempts: int
 
 
 def pull_command(run: Run, *, attempts: int = STREAM_ATTEMPTS) -> list[str]:
-    """Return ssh's words on the target of this run, but for the word that the forced command reads."""
+    """Return the ssh command on the target of this run, without the final word for the forced command."""
     return transport_command(
         run.plan, directory=run.target.jobs.run_directory, address=run.source.stream_address, attempts=attempts
     )
 
 
 def known_hosts_line(side: InstanceHandle) -> str:
-    """Return the pinned key of a host as a line of known_hosts for the address that the other host uses."""
+    """Return the pinned key of a host as a known_hosts line for the address that the other host uses."""
     return known_host(side.stream_address, side.party.ssh_port, side.host_key)
 
 
 def from_addresses(side: InstanceHandle) -> str:
-    """Return the addresses from which the run's key may be used."""
+    """Return the addresses that may use the run's key."""
     return allowed_from(side.party.local_address, side.party.ssh_address)
 
 
 def split_command(command: str) -> list[str]:
-    """Return the words of a start or stop command. The inventory accepts only commands that split.
+    """Return a start or stop command as a list. The inventory accepts only commands that split.
 
     Raises:
-        ValueError: a quote is open.
+        ValueError: a quote is not closed.
     """
     return shlex.split(command)

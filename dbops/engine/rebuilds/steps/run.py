@@ -1,4 +1,4 @@
-"""What a step works with: the frozen plan, both sides, the accounts, and the journal through which everything is told."""
+"""The context of a step: the frozen plan, both sides, the accounts, and the journal that records everything."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class Accounts:
 
 @dataclass(frozen=True, slots=True)
 class InstanceHandle:
-    """One instance at work: what the plan says of it, and the ways to it. ``connect`` takes the read timeout in seconds."""
+    """One active instance: its part of the plan, and its connections. ``connect`` takes the read timeout in seconds."""
 
     party: PlannedInstance
     shell: Shell
@@ -46,14 +46,14 @@ class InstanceHandle:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that is only asked: the primary. No step has a way to its host."""
+    """A server that is only read: the primary. Steps have no connection to its host."""
 
     party: PlannedInstance
     connect: Callable[[float], Database]
 
 
 class StepJournal(Protocol):
-    """How a step tells what it does. Writes are gathered and go out at most once a second, with the heartbeat."""
+    """Record the work of a step. Writes are collected and stored at most once a second, with the heartbeat."""
 
     step: str
 
@@ -62,15 +62,15 @@ class StepJournal(Protocol):
         ...
 
     def progress(self, **known: Any) -> None:
-        """Replace what is known of the step's progress: ``bytes``, ``total_bytes``, ``rate_bytes_per_second`` and so on."""
+        """Replace the step's progress: ``bytes``, ``total_bytes``, ``rate_bytes_per_second`` and so on."""
         ...
 
     def measured(self, figures: Figures) -> None:
-        """Tell what was counted a moment ago, for the charts. It is kept now and then, and nothing may rest on it."""
+        """Record a current measurement for the charts. Only some are kept, so no decision may depend on them."""
         ...
 
     def command(self, key: str, place: str, text: str) -> None:
-        """Write a command down before it runs. ``key`` is unique in the rebuild: a second call changes nothing."""
+        """Record a command before it runs. ``key`` is unique in the rebuild: a second call changes nothing."""
         ...
 
     def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
@@ -78,13 +78,13 @@ class StepJournal(Protocol):
         ...
 
     def check(self) -> None:
-        """Prove that this driver still owns the rebuild. Raises ``Cancelled``, or the driver's own error when it does not."""
+        """Check that this driver still owns the rebuild. Raises ``Cancelled``, or the driver's own error if it does not."""
         ...
 
 
 @dataclass(slots=True)
 class Run:
-    """One rebuild at work. ``checkpoint`` is plain data that survives the driver; ``replan`` probes live and plans again."""
+    """One active rebuild. ``checkpoint`` is plain data that survives the driver; ``replan`` probes live and plans again."""
 
     run_id: str
     plan: Plan
@@ -99,14 +99,14 @@ class Run:
     replan: Callable[[], Plan]
     settings: "RunThresholds"
     shared_read_members: SharedReadMembers = ALONE
-    #: bytes a second at which a person wants the stream at most, asked anew each time; ``None``: as fast as it goes
+    #: the rate limit in bytes a second, read again on each call; ``None``: no limit
     stream_rate: Callable[[], int | None] = field(default=lambda: None)
-    #: bytes a second below which the stream may not be held (``engine.tuning.stream_rate.floor_of``)
+    #: the lowest allowed rate limit in bytes a second (``engine.tuning.stream_rate.floor_of``)
     slowest_rate: Callable[[], int] = field(default=lambda: SLOWEST)
 
     @property
     def copy_run(self) -> str:
-        """The run that made the new data directory: this one, or the one that it continues. Its mark lies in there."""
+        """The run that made the new data directory, which contains its mark: this run, or the one that it resumes."""
         return str(self.checkpoint.get("copy_run", self.run_id))
 
     def act(
@@ -119,10 +119,10 @@ class Run:
         stdin: bytes = b"",
         timeout_seconds: float = 20.0,
     ) -> CommandResult:
-        """Run a short script on a host under the fencing check, written down as a command.
+        """Run a short script on a host after checking the fence, recorded as a command.
 
         Raises:
-            RemoteFailure: it ended with another status than 0 (``host.script``), or as ``Jobs.act`` says.
+            RemoteFailure: it ended with a status other than 0 (``host.script``), or as ``Jobs.act``.
         """
         self.journal.check()
         self.journal.command(key, side.party.host, text)
@@ -143,7 +143,7 @@ class Run:
         secrets: dict[str, str] | None = None,
         lock: str = "work",
     ) -> JobState:
-        """Start detached work, or find it started; written down as a command under the job's name."""
+        """Start a detached job, or find it started; recorded as a command under the job's name."""
         self.journal.check()
         self.journal.command(name, side.party.host, text)
         return side.jobs.start(name, script, *arguments, secrets=secrets, lock=lock)
@@ -157,7 +157,7 @@ class Run:
         parameters: Sequence[Any] = (),
         shown: str = "",
     ) -> None:
-        """Run a statement that changes something, written down with its secrets masked."""
+        """Run a statement that changes data or settings, recorded with its secrets masked."""
         self.journal.check()
         self.journal.command(key, side.party.name, shown or sql)
         database.execute(sql, parameters)
@@ -173,7 +173,7 @@ class RunThresholds:
     guard_paused_seconds: int = 45
     guard_idle_seconds: int = 900
     start_timeout_seconds: float = 300.0
-    #: without any sign of life: told after the first, and ended after that of the phase (0: never)
+    #: limits of silence: the first causes a log entry, that of the phase ends the job (0: never)
     stall_notice_seconds: float = 60.0
     stall_stop_seconds: float = 1800.0
     stall_stream_seconds: float = 300.0
@@ -181,9 +181,9 @@ class RunThresholds:
     stall_prepare_seconds: float = 3600.0
     stall_catch_up_seconds: float = 300.0
     key_lifetime_seconds: int = 48 * 3600
-    #: above which the stream is slowed down by itself, in milliseconds; 0: never
+    #: latency in milliseconds above which auto-throttle slows the stream; 0: never
     auto_throttle_latency_ms: float = 0.0
-    #: one read for several targets: how long it is waited for those who stop their server, when one that takes nothing is dropped,
+    #: shared read: how long to wait for targets that stop their server, when to drop one that receives nothing,
     #: and how far one may be behind another
     fan_out_wait_seconds: float = 900.0
     fan_out_stall_seconds: float = 120.0
@@ -192,7 +192,7 @@ class RunThresholds:
 
 @dataclass(frozen=True, slots=True)
 class StepOutcome:
-    """How far a step came: done with its result, or to be asked again after ``wait_seconds``."""
+    """The progress of a step: done with its result, or to be called again after ``wait_seconds``."""
 
     done: bool
     result: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Reading a finished backup: the way to its file, and the file in one pass into the new data directory."""
+"""Read a finished backup: open access to its file, and stream the file in one pass into the new data directory."""
 
 from contextlib import suppress
 from dataclasses import asdict
@@ -23,14 +23,14 @@ from dbops.engine.rebuilds.steps.source.access import file_words, let_in_to_read
 
 
 def archive_of(plan: Plan) -> Archive:
-    """Return the backup that a plan reads. Raises ``ValueError`` where it reads none: such a plan is never confirmed."""
+    """Return the backup that a plan reads. Raises ``ValueError`` if it reads none: such a plan is never confirmed."""
     if plan.archive is None:
         raise ValueError(f"the plan of {plan.target.name} names no backup")
     return plan.archive
 
 
 class OpenArchive(OpenAccess):
-    """A key of this run and a forced command that sends one file. Nothing of the server there is touched, so nobody guards it."""
+    """Install this run's key and a forced command that sends one file. The server there stays untouched, so no guard is needed."""
 
     title = "Open access from the target to the backup"
 
@@ -53,7 +53,7 @@ class OpenArchive(OpenAccess):
 
 
 class Fetch(Stream):
-    """Fetch, decompress and unpack the backup in one pass; what arrives is added up on the way."""
+    """Fetch, decompress and unpack the backup in one pass; the checksum is computed on the way."""
 
     title = "Fetch the backup into the data directory"
 
@@ -71,7 +71,7 @@ class Fetch(Stream):
         unpack = unpack_command(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
         run.checkpoint["stream.began"] = run.clock.now()
-        run.checkpoint.pop("left_tree", None)  # the tree after the take-over is about to change
+        run.checkpoint.pop("left_tree", None)  # the directory content after the swap is about to change
         words = show(["cat", "--", file_words(archive_of(run.plan))[0]])
         run.journal.command("stream.backup", run.source.party.host, words)
         return run.start_job(
@@ -110,18 +110,18 @@ class Fetch(Stream):
         return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
 
     def cancel(self, run: Run) -> None:
-        """End the unpacking, which must be seen to end; then what sends."""
+        """End the unpacking and wait until it has ended; then end the sender."""
         self.stopped(run, run.target.jobs.stop(self.name))
         end_sending(run)
 
 
 def read_evidence(run: Run, state: JobState, job: str, *, reader: str) -> FetchEvidence:
-    """Return what both ends left of a file that was sent. Raises as ``Jobs.act`` and ``Jobs.read``.
+    """Return the results of both ends for a sent file. Raises as ``Jobs.act`` and ``Jobs.read``.
 
     Args:
-        state: of the job on the target, which has ended.
+        state: of the ended job on the target.
         job: its name.
-        reader: the stage that read what was decompressed.
+        reader: the stage that read the decompressed data.
     """
     told = pairs(run.source.jobs.act(IN_BASH, "echo status=$(cat backup.status 2>/dev/null)").stdout)
     kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)
@@ -143,12 +143,12 @@ def read_evidence(run: Run, state: JobState, job: str, *, reader: str) -> FetchE
     )
 
 
-#: What ends after the stage that reads: a dump is read by a server of its own.
+#: Stages after the reader: a dump is read by a server of its own.
 _SERVED: dict[str, tuple[str, ...]] = {"unpack": (), "load": ("server",)}
 
 
 def keep_result(run: Run, evidence: FetchEvidence, *, reader: str) -> tuple[dict[str, int | None], dict[str, str]]:
-    """Complete the source's command and remember how the step ended, well or not. Return exit statuses and last lines by stage."""
+    """Complete the source's command and remember the step's result. Return exit statuses and last lines by stage."""
     copy = evidence.copy
     statuses = {"source": copy.source_status, **evidence.statuses}
     tails = {
@@ -163,12 +163,12 @@ def keep_result(run: Run, evidence: FetchEvidence, *, reader: str) -> tuple[dict
 
 
 def must_have_begun(run: Run, state: JobState, doing: str) -> None:
-    """Raise what a job's end means that ended before its pipe began (``job_must_succeed``)."""
+    """Raise the cause of a job that ended before its pipe began (``job_must_succeed``)."""
     if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
         job_must_succeed(state, doing, left=lambda: describe_data_location(run))
 
 
 def end_sending(run: Run) -> None:
-    """End what still sends on the source; one that is silent feels the broken pipe."""
+    """End the sender on the source; one that does not answer ends with the broken pipe."""
     with suppress(Unreachable):
         run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")

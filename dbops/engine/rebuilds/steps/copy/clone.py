@@ -1,4 +1,4 @@
-"""MySQL's clone: the way to the donor, the clone itself on the target, and taking everything of it away from the donor again."""
+"""Run a MySQL clone: open access to the donor, clone on the target, and remove everything from the donor again."""
 
 from contextlib import closing, suppress
 from dataclasses import asdict, replace
@@ -38,7 +38,7 @@ DOING = "Opening the source for the clone"
 
 
 class OpenDonor(Step):
-    """The plugin and an account of this run alone on the source, and a trial of both from the target, before anything is destroyed."""
+    """Create the plugin and this run's account on the source, and test both from the target before anything is destroyed."""
 
     name = "open"
     title = "Open the source for the clone"
@@ -80,7 +80,7 @@ class OpenDonor(Step):
             tls = database.query("SHOW GLOBAL VARIABLES LIKE 'ssl_cert'")
             checkpoint["donor_tls"] = bool(tls and tls[0]["Value"])
             checkpoint["donor_plugin_is_ours"] = not plugin_state(database)
-            # Written with the row of the first command, before that runs: whoever comes after us knows what to take away.
+            # Stored with the row of the first command, before it runs: a later driver then knows what to remove.
             checkpoint |= {"donor_opened": True, "donor_closed": False}
         if checkpoint["donor_plugin_is_ours"] and not plugin_state(database):
             run.execute(run.source, database, "open.plugin", _install())
@@ -89,7 +89,7 @@ class OpenDonor(Step):
             run.execute(run.source, database, f"open.account.{number}", statement)
 
     def _nothing_is_logged(self, run: Run, database: Database) -> None:
-        """An account that is written to the binary log of a replica is an errant transaction, and reaches every copy."""
+        """Refuse if binary logging stays on: on a replica the account would be an errant transaction, and reach every copy."""
         if int(database.query("SELECT @@SESSION.sql_log_bin AS logs")[0]["logs"]):
             raise RemoteFailure(
                 "clone.account", DOING, cause="the admin account can't disable binary logging for its session"
@@ -122,7 +122,7 @@ class OpenDonor(Step):
 
 
 class Clone(JobStep):
-    """Make an empty data directory, start a server on it that nobody reaches, and let that clone the source."""
+    """Make an empty data directory, start a server on it without network access, and let it clone the source."""
 
     name = "stream"
     title = "Clone the source into a new data directory"
@@ -142,7 +142,7 @@ class Clone(JobStep):
         )
 
     def start(self, run: Run) -> JobState:
-        """Start the job. One that a driver before us has started logs in with its password for as long as it runs: that is not changed."""
+        """Start the job. A job that an earlier driver started logs in with its password while it runs, so that is not changed."""
         state = run.target.jobs.follow(self.name)
         if state.status is not JobStatus.ABSENT:
             return state
@@ -152,7 +152,7 @@ class Clone(JobStep):
         statements = clone_statements(
             run_id=run.run_id, password=password, host=source.address, port=source.port, tls=run.checkpoint["donor_tls"]
         )
-        run.checkpoint.pop("left_tree", None)  # the tree after the take-over is about to change
+        run.checkpoint.pop("left_tree", None)  # the directory content after the swap is about to change
         initialise, server, first = (
             _initialise(plan, run.flavor),
             _server(plan, run.flavor),
@@ -180,14 +180,16 @@ class Clone(JobStep):
         )
 
     def stall_seconds(self, run: Run) -> float:
-        """Disks are synchronised and recovery is done in silence. Else the server that clones has lost its donor: it tries to reach that
-        again for minutes, without a word (measured with a donor that was killed).
+        """Return how long the job may be silent. Synchronising disks and recovery are silent.
+
+        Any other silence means that the clone has lost its donor: it retries the connection for minutes without a message (measured with a
+        killed donor).
         """
         is_silent = run.checkpoint.get("stream.stage") in ("file sync", "restart")
         return run.settings.stall_prepare_seconds if is_silent else run.settings.stall_stream_seconds
 
     def signs(self, run: Run, state: JobState) -> str:
-        """What the server itself counts, until it is started again: its own housekeeping writes all the time."""
+        """Return the server's own counters, until it is restarted: its background work writes all the time."""
         counters = state.counters if state.tails.get("phase") else {}
         return stall.signs_of(counters, state.tails)
 
@@ -235,13 +237,13 @@ class Clone(JobStep):
         run.checkpoint |= {
             "stream.bytes": copied,
             "position": asdict(Coordinates(gtid=gtid)),
-            # There is nothing to prepare, and the server itself made the files: whoever goes on with this copy begins with the start.
+            # Nothing is left to prepare, and the server itself made the files: a resume of this copy begins with the start.
             "loaded": True,
             "done_before": ["set-ownership", "prepare"],
         }
         run.journal.progress(bytes=copied, total_bytes=copied, percent=100.0)
         run.journal.say(f"The clone is complete, at {gtid}.", host=run.target.party.host)
-        with suppress(DbopsError):  # the clean-up does what could not be done here
+        with suppress(DbopsError):  # the clean-up does the rest
             close_donor(run)
         return done(exit_statuses=state.stages, tails=state.tails, bytes=copied, seconds=seconds)
 
@@ -255,7 +257,7 @@ def plugin_state(database: Database) -> str:
 
 
 def new_password(run: Run, database: Database, key: str) -> str:
-    """Give the run's account on the source a password that the server makes, and return it. It is kept nowhere.
+    """Give the run's account on the source a password that the server generates, and return it. It is stored nowhere.
 
     Raises as ``Database.query``.
     """
@@ -268,7 +270,7 @@ def new_password(run: Run, database: Database, key: str) -> str:
 
 
 def close_donor(run: Run) -> bool:
-    """Drop the run's account on the source, and the plugin if this run installed it. Return whether it is settled, or to be asked again.
+    """Drop the run's account on the source, and the plugin if this run installed it. Return whether this is done, or has to be retried.
 
     Raises as ``Database.query``.
     """
@@ -280,14 +282,14 @@ def close_donor(run: Run) -> bool:
         sessions = database.query(
             "SELECT ID AS id FROM information_schema.PROCESSLIST WHERE USER = %s", (account_name(run.run_id),)
         )
-        for row in sessions:  # a dropped account's sessions go on
-            with suppress(RemoteFailure):  # one that has just ended
+        for row in sessions:  # sessions of a dropped account continue
+            with suppress(RemoteFailure):  # a session that has just ended
                 run.execute(source, database, f"{step}.donor.kill.{row['id']}", f"KILL {int(row['id'])}")
         if sessions:
             return False
         if run.checkpoint.get("donor_plugin_is_ours") and plugin_state(database):
             run.execute(source, database, f"{step}.donor.plugin", f"UNINSTALL PLUGIN {PLUGIN}")
-            if plugin_state(database):  # somebody else clones with it: it goes when that ends
+            if plugin_state(database):  # another clone uses it: it is removed when that ends
                 return False
     run.checkpoint["donor_closed"] = True
     run.journal.say(f"{source.party.name} is restored: the account of this run is dropped.", host=source.party.host)
@@ -295,7 +297,7 @@ def close_donor(run: Run) -> bool:
 
 
 def closing_statements() -> tuple[str, ...]:
-    """Return, for the plan's page, what is taken away from the source again."""
+    """Return what is removed from the source again, for the plan page."""
     return (
         f"DROP USER IF EXISTS {account_sql('RUN')}",
         f"UNINSTALL PLUGIN {PLUGIN}   -- if this rebuild installed it",
@@ -315,7 +317,7 @@ def _account_statements(account: str, *, tls: bool) -> tuple[str, ...]:
 
 
 def _tidy(flavor: Flavor, run_id: str, *, plugin: bool) -> str:
-    """Return what takes out of the copy what it has of the donor and must not keep: this run's account, whom it follows, our plugin."""
+    """Return the statements that remove the donor's parts from the copy: this run's account, replication settings, our plugin."""
     statements = [f"DROP USER IF EXISTS {account_sql(run_id)}", *flavor.forget_replication()]
     return "; ".join([*statements, f"UNINSTALL PLUGIN {PLUGIN}"] if plugin else statements)
 

@@ -1,4 +1,4 @@
-"""Loading a finished dump: into an empty data directory of its own, by a server that nobody else reaches."""
+"""Load a finished dump into an empty data directory, by a separate server without network access."""
 
 from dataclasses import asdict
 
@@ -24,7 +24,7 @@ from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 
 
 class LoadDump(JobStep):
-    """Make an empty data directory, start a server on it that only loads, and let it read the dump as it arrives."""
+    """Make an empty data directory, start a server on it that only loads, and let it read the dump during the transfer."""
 
     name = "stream"
     title = "Load the dump into a new data directory"
@@ -48,7 +48,7 @@ class LoadDump(JobStep):
         initialise, server = _initialise(run.plan, run.flavor), _server(run.plan, run.flavor)
         pull = [*pull_command(run), "backup"]
         run.checkpoint["stream.began"] = run.clock.now()
-        run.checkpoint.pop("left_tree", None)  # the tree after the take-over is about to change
+        run.checkpoint.pop("left_tree", None)  # the directory content after the swap is about to change
         run.journal.command("stream.backup", run.source.party.host, show(["cat", "--", archive_of(run.plan).path]))
         return run.start_job(
             run.target,
@@ -67,7 +67,7 @@ class LoadDump(JobStep):
         )
 
     def stall_seconds(self, run: Run) -> float:
-        """One statement may build an index for a long time, in silence."""
+        """Return how long loading may be silent: one statement may build an index for a long time."""
         return run.settings.stall_unpack_seconds
 
     def follow(self, run: Run, state: JobState) -> None:
@@ -97,7 +97,7 @@ class LoadDump(JobStep):
         run.checkpoint |= {
             "stream.bytes": archive.bytes,
             "position": asdict(Coordinates(gtid=archive.gtid)),
-            # There is nothing to prepare, and the server that loaded made the files: whoever goes on with this copy begins with the start.
+            # Nothing is left to prepare, and the loading server made the files: a resume of this copy begins with the start.
             "loaded": True,
             "done_before": ["set-ownership", "prepare"],
         }
@@ -109,7 +109,7 @@ class LoadDump(JobStep):
         return done(exit_statuses=statuses, tails=tails, bytes=archive.bytes, seconds=seconds)
 
     def cancel(self, run: Run) -> None:
-        """End the loading, with its server, which must be seen to end; then what sends."""
+        """End the loading and its server, and wait until they have ended; then end the sender."""
         super().cancel(run)
         end_sending(run)
 

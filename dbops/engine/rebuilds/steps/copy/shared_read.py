@@ -1,10 +1,11 @@
-"""One read of the source for several targets: who waits for whom, and what is different on the source.
+"""Share one read of the source between several targets: who waits for whom, and the differences on the source.
 
-The order keeps each from harm by the others. A branch takes nothing over before the one who reads has taken its own target over; that
-one waits for its branches before it pauses the source; what fails afterwards fails alone. ``shared_read_sender.py`` is the sender.
+The order protects each member from the others. A follower takes nothing over before the leader has taken over its own target. The
+leader waits for its followers before it pauses the source. A later failure affects only its own rebuild. The sender is
+``shared_read_sender.py``.
 
-What it sends is the output of ``sent_command``, compressed or not, and it looks into none of it: one compressor works for all, each target
-expands for itself, and the one exit status that all are told is not 0 where the backup tool or the compressor failed.
+It sends the output of ``sent_command``, compressed or not, without looking into it: one compressor serves all, each target
+expands for itself. All members get the same exit status, which is not 0 if the backup tool or the compressor failed.
 """
 
 import posixpath
@@ -26,29 +27,29 @@ from dbops.engine.rebuilds.steps.source.release import close_source
 from dbops.engine.states import Level
 
 SEND_JOB = "fan-out"
-#: How long a queued branch is waited for: the scheduler starts it within seconds, or something else keeps it.
+#: How long the leader waits for a queued follower: the scheduler starts it within seconds, unless something else delays it.
 QUEUED_PATIENCE_SECONDS = 30.0
-#: How long the sender waits for the targets, and the source stays paused for them; each connects as soon as its driver has seen that the
-#: sending begins. One that has ended before that is not waited for.
+#: How long the sender waits for the targets, with the source paused; each connects as soon as its driver sees that the sending begins.
+#: It does not wait for a target that ended before that.
 CONNECT_SECONDS = 60
 ASK_SECONDS = 1.0
 
 
 def is_follower(run: Run) -> bool:
-    """Tell whether another rebuild reads the source for this one."""
+    """Return whether another rebuild reads the source for this one."""
     return run.shared_read_members.reader() is not None
 
 
 def is_leader(run: Run) -> bool:
-    """Tell whether this rebuild reads for branches: settled before the source is paused."""
+    """Return whether this rebuild reads for followers: fixed before the source is paused."""
     return bool(run.checkpoint.get(BRANCHES))
 
 
 def may_swap_datadir(run: Run) -> bool:
-    """Tell whether a branch may stop its target now: not before the one who reads has stopped its own.
+    """Return whether a follower may stop its target now: not before the leader has stopped its own.
 
     Raises:
-        RemoteFailure: that one has ended (``shared.no_read``), or has begun without this one (``shared.missed``).
+        RemoteFailure: the leader has ended (``shared.no_read``), or has begun without this one (``shared.missed``).
     """
     reader = run.shared_read_members.reader()
     if reader is None or run.checkpoint.get("touched"):
@@ -61,7 +62,7 @@ def may_swap_datadir(run: Run) -> bool:
 
 
 def settle(run: Run) -> bool:
-    """Wait until every branch is ready or gone, then settle for whom is read. Return whether that is settled."""
+    """Wait until every follower is ready or gone, then fix the followers. Return whether they are fixed."""
     if BRANCHES in run.checkpoint or is_follower(run):
         return True
     followers = run.shared_read_members.followers()
@@ -75,7 +76,7 @@ def settle(run: Run) -> bool:
     ready = [one for one in followers if one.phase is SharedReadPhase.READY]
     run.checkpoint[BRANCHES] = {
         one.uid: one.target for one in ready
-    }  # also where there is none: from here on nobody joins
+    }  # also if there is none: from now on no rebuild can join
     run.journal.check()
     _tell(run, ready, [one for one in followers if one not in ready])
     return True
@@ -93,10 +94,10 @@ def _tell(run: Run, ready: list[SharedReadMember], left: list[SharedReadMember])
 
 
 def may_stream(run: Run) -> bool:
-    """Tell whether the pull may begin. Where a read is shared the forced command of this run has been told so when it may.
+    """Return whether the pull may begin. In a shared read this run's forced command has its instructions by then.
 
     Raises:
-        RemoteFailure: the one who reads has ended (``shared.no_read``), or reads without this one (``shared.missed``).
+        RemoteFailure: the leader has ended (``shared.no_read``), or reads without this one (``shared.missed``).
         Unreachable: the source does not answer; and as ``Run.start_job``.
     """
     if run.checkpoint.get("fan_out.may_stream"):
@@ -120,7 +121,7 @@ def _is_read_by(run: Run, reader: SharedReadMember) -> bool:
 
 
 def _must_be_read_for(run: Run, reader: SharedReadMember) -> None:
-    """Raise ``shared.missed`` where it was settled without this one, however that read has ended since, and ``shared.no_read``."""
+    """Raise ``shared.missed`` if the read began without this one, whatever its result, and else ``shared.no_read``."""
     if reader.followers is not None and run.run_id not in reader.followers:
         raise _missed(run, reader)
     if reader.phase is SharedReadPhase.GONE:
@@ -147,7 +148,7 @@ def _begin_to_send(run: Run) -> None:
 
 
 def _take_from(run: Run, reader: str) -> None:
-    """Let the forced command of this run take its bytes from the sender of another one, or of this one itself."""
+    """Let this run's forced command take its bytes from the sender of another run, or of this one."""
     directory = posixpath.join(posixpath.dirname(run.source.jobs.run_directory), reader)
     run.act(
         run.source,
@@ -161,7 +162,7 @@ def _take_from(run: Run, reader: str) -> None:
 
 
 def is_still_sent(run: Run) -> bool:
-    """Tell whether the backup of this run is still sent to somebody: until then the source is not given back. Raises ``Unreachable``."""
+    """Return whether this run's backup is still sent to a target: until it ends, the source stays open. Raises ``Unreachable``."""
     if not run.checkpoint.get(BEGUN) or run.checkpoint.get("fan_out.over"):
         return False
     state = run.source.jobs.follow(SEND_JOB, tail_lines=200)
@@ -175,20 +176,20 @@ def is_still_sent(run: Run) -> bool:
 
 
 def give_back(run: Run) -> bool:
-    """Close the source, but not while its backup is still sent to others. Return whether it is closed. Raises as ``close_source``."""
+    """Close the source unless its backup is still sent to others. Return whether it is closed. Raises as ``close_source``."""
     if is_still_sent(run):
         followers = run.shared_read_members.followers()
         _begin_without(run, [run.run_id, *(one.uid for one in followers if one.phase is SharedReadPhase.GONE)])
         if any(one.phase is not SharedReadPhase.GONE for one in followers):
             return False
-        run.source.jobs.stop(SEND_JOB)  # nobody is left who could take anything; the backup itself is ended below
+        run.source.jobs.stop(SEND_JOB)  # no target is left; the backup itself is ended below
         run.checkpoint["fan_out.over"] = True
     close_source(run)
     return True
 
 
 def follow_sender(run: Run) -> None:
-    """Bring what the sender says into the history, and tell it who has ended before it came. Raises ``Unreachable``."""
+    """Record the sender's messages, and send it the targets that ended before they connected. Raises ``Unreachable``."""
     if is_still_sent(run) and _may_be_awaited(run):
         _begin_without(
             run, [one.uid for one in run.shared_read_members.followers() if one.phase is SharedReadPhase.GONE]
@@ -196,18 +197,18 @@ def follow_sender(run: Run) -> None:
 
 
 def _may_be_awaited(run: Run) -> bool:
-    """Tell whether the sender may still wait for somebody."""
+    """Return whether the sender may still wait for a target."""
     return bool(run.clock.now() < run.checkpoint.get("fan_out.begun_at", 0.0) + CONNECT_SECONDS)
 
 
 def _begin_without(run: Run, uids: Iterable[str]) -> None:
-    """Let the sender begin without those who have ended: the source is paused while it waits. Of one that came before it means nothing."""
+    """Let the sender begin without the ended targets: the source is paused while it waits. No effect on connected targets."""
     told = run.checkpoint.get("fan_out.gone", [])
     new = [uid for uid in uids if uid not in told and (uid == run.run_id or uid in run.checkpoint[BRANCHES])]
     for uid in new if _may_be_awaited(run) else ():
         if (
             run.source.jobs.act(IN_BASH, load("drop_target"), uid).exit_status == 0
-        ):  # else it is said again with the next look
+        ):  # else the next check sends it again
             told = run.checkpoint["fan_out.gone"] = [*told, uid]
 
 
@@ -223,9 +224,10 @@ def _tell_of_sender(run: Run, said: str) -> None:
 
 
 def refuse_dropped(run: Run, evidence: CopyEvidence) -> None:
-    """Raise what the sender said when it dropped this target: that is the first cause, not the stream's missing end.
+    """Raise the sender's reason for dropping this target: it is the first cause, not the missing end of the stream.
 
-    Not where the target itself says why it took no more: the sender only saw its connection end.
+    Do nothing if the target itself reports its failure: the sender only saw its connection end.
+
 
     Raises:
         RemoteFailure: ``shared.dropped``.
@@ -258,13 +260,13 @@ def _left_behind(run: Run, code: str, found: str) -> RemoteFailure:
 
 
 def why_not_shared(plan: Plan, reader: Plan, tools: Collection[str], shareable: Collection[str]) -> str:
-    """Return in words why one read of the source cannot serve both plans, ``""`` where it can.
+    """Return why one read of the source cannot serve both plans, ``""`` if it can.
 
     Args:
-        plan: of the rebuild that would get its copy from the other's read.
-        reader: of the rebuild that would read.
+        plan: of the follower.
+        reader: of the leader.
         tools: programs that the source's host has.
-        shareable: methods of which one read of the source can serve several rebuilds.
+        shareable: methods that support a shared read.
     """
     if plan.method != reader.method or plan.method not in shareable:
         return "only methods that stream from a running server can share a read"
@@ -283,7 +285,7 @@ def why_not_shared(plan: Plan, reader: Plan, tools: Collection[str], shareable: 
 
 
 def _compressed(plan: Plan) -> str:
-    """Return in words by whom what is read is compressed: each target of one read expands it in its own plan's way."""
+    """Return how the stream is compressed, as text: each target of a shared read expands it as its own plan says."""
     if plan.compresses_itself:
         return "compressed by the backup tool"
     return "compressed by zstd in the pipe" if plan.pipe_threads else "not compressed"

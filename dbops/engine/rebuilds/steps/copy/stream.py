@@ -1,4 +1,4 @@
-"""The copy itself: the backup streams from the source straight into the new data directory."""
+"""Stream the backup from the source straight into the new data directory."""
 
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -38,11 +38,11 @@ from dbops.engine.rebuilds.steps.source.access import BEAT_SECONDS, SILENT_SECON
 from dbops.engine.rebuilds.steps.source.throttle import begin_held, count_link, pass_rate_on
 from dbops.engine.states import Level
 
-#: Lines of the source's log that are remembered to see whether its redo copier stands still; it retries once a second.
+#: Remembered lines of the source's log for detecting a stuck redo copier; it retries once a second.
 STUCK_LINES = 120
 
 
-#: How often the source is looked at while it is read; every look costs its host some processes.
+#: Time between two checks of the source during the read; every check costs its host some processes.
 WATCH_SECONDS = 3.0
 
 
@@ -68,7 +68,7 @@ class Stream(JobStep):
         unpack = unpack_command(run.plan, run.flavor)
         expand, pull = expand_words(run.plan), [*pull_command(run), "backup"]
         run.checkpoint["stream.began"] = run.clock.now()
-        run.checkpoint.pop("left_tree", None)  # from here on only the end of the stream can say what lies there
+        run.checkpoint.pop("left_tree", None)  # from here on only the end of the stream can tell the content
         run.journal.command(
             "stream.backup",
             run.source.party.host,
@@ -93,12 +93,12 @@ class Stream(JobStep):
         )
 
     def stall_seconds(self, run: Run) -> float:
-        """When the source has sent everything the unpacking tool may still be busy with what it received, in silence."""
+        """Return how long the stream may be silent: after the source has sent everything, unpacking may continue silently."""
         settings = run.settings
         return settings.stall_unpack_seconds if run.checkpoint.get("stream.sent") else settings.stall_stream_seconds
 
     def signs(self, run: Run, state: JobState) -> str:
-        # not of ssh: its keepalives pass for as long as the source's sshd lives, while no byte of the backup does
+        # not of ssh: its keepalives continue while the source's sshd lives, even if no byte of the backup moves
         counters = {name: count for name, count in state.counters.items() if name.startswith("unpack.")}
         return stall.signs_of(counters, state.tails, run.checkpoint.get("stream.log_offset"))
 
@@ -109,7 +109,7 @@ class Stream(JobStep):
         self.count(run, state)
 
     def count(self, run: Run, state: JobState) -> None:
-        """Tell how much was unpacked."""
+        """Record how much was unpacked."""
         received, now = state.counters.get(_unpacked(run.plan)), run.clock.now()
         if received is None:
             return
@@ -129,7 +129,7 @@ class Stream(JobStep):
         )
 
     def _watch_source_if_due(self, run: Run) -> None:
-        """A source that is silent to us may go on sending: only the end of the copy cannot be judged without it."""
+        """Check the source. A source that does not answer may continue sending: only the end of the copy requires it."""
         if run.clock.now() < run.checkpoint.get("stream.watch_at", 0.0):
             return
         try:
@@ -143,7 +143,7 @@ class Stream(JobStep):
             run.checkpoint["stream.source_silent"] = True
 
     def _watch_source(self, run: Run) -> dict[str, str]:
-        """Beat for the guard, and bring what the backup tool has said since the last look into the history."""
+        """Send the heartbeat to the guard, and record the backup tool's messages since the last check."""
         offset = run.checkpoint.get("stream.log_offset", 0)
         result = run.source.jobs.act(IN_BASH, load("release", "source_heartbeat"), str(offset))
         head, _, log = result.stdout.partition("\nlog=\n")
@@ -167,7 +167,7 @@ class Stream(JobStep):
         return told
 
     def _give_up_if_stuck(self, run: Run, lines: list[str]) -> None:
-        """MariaDB's redo copier retries at one place until the copy ends, and only then fails: hours for nothing."""
+        """End a stuck redo copier: MariaDB's retries at one place until the copy ends, and only then fails, hours later."""
         recent = run.checkpoint["stream.recent"] = [*run.checkpoint.get("stream.recent", []), *lines][-STUCK_LINES:]
         lsn = stuck_redo(recent, times=STUCK_LINES // 2)
         if lsn is not None:
@@ -178,7 +178,7 @@ class Stream(JobStep):
             )
 
     def _give_up_if_full(self, run: Run, state: JobState) -> None:
-        """An xbstream that expands forgets a write that failed: it would read the whole stream for nothing, and end with 0 (its source)."""
+        """End an unpacker after a failed write: an expanding xbstream ignores it, reads the whole stream and ends with 0 (its source)."""
         said = state.tails.get("unpack", "")
         known = known_failure(said.splitlines()) if run.plan.compresses_itself else None
         if known is not None and known.code == DISK_FULL:
@@ -223,7 +223,7 @@ class Stream(JobStep):
         return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
 
     def _source_was_ours(self, run: Run, told: dict[str, str]) -> None:
-        """When nobody was heard of for too long the guard has ended the backup: that is the first cause, not the broken pipe."""
+        """Raise the guard's reason if it ended the backup after a silence: it is the first cause, not the broken pipe."""
         if told.get("given_back") and told.get("status") != "0":
             raise RemoteFailure(
                 "source.given_back",
@@ -247,21 +247,21 @@ class Stream(JobStep):
         )
 
     def _remember_position(self, run: Run, evidence: CopyEvidence) -> None:
-        """The copy will replicate from the source first: so the source's own binary log position counts."""
+        """Return the source's own binary log position: the copy replicates from the source first."""
         start = run.flavor.parse_binlog_info(first_of(run.flavor, "binlog", evidence.target_files) or "")
         run.checkpoint["position"] = asdict(start)
 
     def stopped(self, run: Run, state: JobState) -> None:
-        """Keep what the host saw lying in the data directory at the moment at which the stream had failed."""
+        """Keep what the host found in the data directory when the stream failed."""
         super().stopped(run, state)
         if tree := state.tails.get("tree", "").strip():
             run.checkpoint["left_tree"] = tree
 
     def cancel(self, run: Run) -> None:
-        """End the unpacking, which must be seen to end; the backup on a silent source is ended by its guard."""
+        """End the unpacking and wait until it has ended; the guard ends the backup on a source that does not answer."""
         super().cancel(run)
         if is_leader(run):
-            return  # its sender goes on for them, and ends the backup when nobody is left
+            return  # its sender continues for the followers, and ends the backup when no target is left
         with suppress(Unreachable):
             run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")
             kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)
@@ -270,7 +270,7 @@ class Stream(JobStep):
 
 
 def _sent(plan: Plan, flavor: Flavor, directory: str) -> str:
-    """Return what is sent as a person would type it."""
+    """Return the sent command as a person would type it."""
     tool = show(backup_command(plan, flavor, directory))
     return f"{tool} | {plan.programs['source.compress']} -q -1 -c -T{plan.pipe_threads}" if plan.pipe_threads else tool
 
@@ -281,7 +281,7 @@ def _received(plan: Plan, flavor: Flavor) -> str:
 
 
 def _unpacked(plan: Plan) -> str:
-    """Return the counter of what is unpacked: what the unpacking tool reads, or writes where it expands what it reads."""
+    """Return the counter of unpacked bytes: the unpacking tool's reads, or its writes if it expands the stream."""
     return "unpack.write_bytes" if plan.compresses_itself else "unpack.read_bytes"
 
 

@@ -1,4 +1,4 @@
-"""From the old data to an empty directory: the last check, the stop and the move."""
+"""Replace the old data by an empty directory: last check, stop and move."""
 
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.jobs import REFUSED_STATUS, job_must_succeed, pairs
@@ -13,7 +13,7 @@ from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 
 
 class SwapDatadir(JobStep):
-    """Check once more on the host itself, stop the server, move its data aside: one script, nothing between check and act."""
+    """Check on the host once more, stop the server, move its data aside: in one script, with nothing between check and action."""
 
     name = "swap-datadir"
     title = "Stop the target and move its data aside"
@@ -43,7 +43,7 @@ class SwapDatadir(JobStep):
                 f"Resuming the rebuild of {target.name}",
                 cause="the content of the data directory is unknown",
             )
-        if run.checkpoint.get("touched"):  # begun before, and nobody knows how far it came
+        if run.checkpoint.get("touched"):  # begun before, with unknown progress
             run.checkpoint["swap-datadir.again"] = True
         run.checkpoint["touched"] = True
         return run.start_job(
@@ -68,7 +68,7 @@ class SwapDatadir(JobStep):
         )
 
     def stall_seconds(self, run: Run) -> float:
-        """Removing old data is silent for as long as it takes."""
+        """Return how long the job may be silent: removing old data takes any time without output."""
         return run.settings.stall_stop_seconds if run.plan.aside_path else 0.0
 
     def follow(self, run: Run, state: JobState) -> None:
@@ -76,7 +76,7 @@ class SwapDatadir(JobStep):
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
         if state.exit_status == REFUSED_STATUS and not run.checkpoint.get("swap-datadir.again"):
-            run.checkpoint["refused"] = True  # its script refuses before it does anything
+            run.checkpoint["refused"] = True  # its script refuses before it changes anything
         job_must_succeed(state, f"Stopping {run.plan.target.name} and moving its data aside")
         told = pairs(state.tails.get("out", ""))
         run.checkpoint["new_identity"] = told["identity"]

@@ -1,4 +1,4 @@
-"""The last step: it always runs, goes on past errors, and leaves the source as it was found."""
+"""The last step: it always runs, continues after errors, and restores the source's state."""
 
 from collections.abc import Callable
 
@@ -18,13 +18,13 @@ from dbops.engine.states import Level
 
 
 class CleanUp(Step):
-    """Give the source back, remove the run's key from the target, and the old data if the new was verified."""
+    """Release the source, remove the run's key from the target, and the old data if the new data was verified."""
 
     name = "clean-up"
     title = "Clean up on both hosts"
 
     def __init__(self, closing: Callable[[], tuple[str, ...]] | None = None) -> None:
-        """``closing`` gives, for the plan's page, what is taken away from the source; without it the run's key is."""
+        """Set ``closing``, which returns the removals from the source for the plan page. Default: the run's key."""
         self._closing = closing
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
@@ -68,7 +68,7 @@ class CleanUp(Step):
 
 
 def inspect_unless_verified(run: Run) -> None:
-    """Look what is where on the target, for how the rebuild's end is told. Raises as ``inspect_host``."""
+    """Find the location of all data on the target, for the rebuild's result. Raises as ``inspect_host``."""
     if run.checkpoint.get("touched") and not run.checkpoint.get("verified"):
         inspect_host(run)
         run.checkpoint["looked_at_end"] = True
@@ -82,7 +82,7 @@ def forget_key(run: Run) -> None:
 
 
 def _remove_mark(run: Run) -> None:
-    """A verified copy is an ordinary data directory: from here on nobody puts the old data back."""
+    """Remove this run's mark. A verified copy is an ordinary data directory: a rollback is no longer possible."""
     if run.checkpoint.get("verified") and not run.checkpoint.get("mark_removed"):
         mark = f"{run.plan.target.datadir}/.dbops-{run.copy_run}"
         run.act(run.target, "clean-up.mark", f"rm -f {mark}", 'rm -f -- "$1"', mark)
@@ -99,13 +99,13 @@ def _remove_old_data(run: Run) -> StepOutcome:
 
 
 def remove_moved(run: Run, job: str, path: str, identity: str, what: str) -> StepOutcome:
-    """Remove a directory that a run moved out of the way. What cannot be removed stays, and that is told: no failure.
+    """Remove a directory that a run moved aside. A failure to remove it is logged and does not fail the run.
 
     Args:
         job: name of the job.
         path: of the directory on the target.
-        identity: its ``device:inode``; another directory of that name is left alone.
-        what: how the history calls it.
+        identity: its ``device:inode``; another directory of that name stays untouched.
+        what: its name in the history.
     """
     target, text = run.plan.target, f"find {path} -xdev -depth -delete"
     run.start_job(run.target, job, text, load("common", "remove_old"), path, identity, lock="remove")

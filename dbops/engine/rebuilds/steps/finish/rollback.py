@@ -1,4 +1,4 @@
-"""Going back: the old data, which a rebuild that failed had moved aside, is put back and started."""
+"""Roll back: return the old data that a failed rebuild moved aside, and start it."""
 
 from contextlib import closing
 
@@ -16,17 +16,17 @@ from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.start.prepare_and_start import StartServer
 from dbops.engine.states import Level
 
-#: How long old data may take to replicate again before its state is told as it is.
+#: How long old data may take to replicate again before its state is logged as found.
 REPLICATES_SECONDS = 15.0
 
 
 def failed_path(plan: Plan, copy_run: str) -> str:
-    """Return where the copy that is given up goes: beside the old data, on the same file system."""
+    """Return the path for the discarded copy: beside the old data, on the same file system."""
     return plan.aside_path.replace(".dbops-old-", ".dbops-failed-") if plan.aside_path else f".dbops-failed-{copy_run}"
 
 
 class FindOldData(Step):
-    """See on the host that the old data is where it was moved to, before anything is stopped."""
+    """Check on the host that the old data is where it was moved to, before anything is stopped."""
 
     name = "find-old-data"
     title = "Check the old data"
@@ -48,14 +48,14 @@ class FindOldData(Step):
         return done()
 
     def _is_back(self, run: Run) -> bool:
-        """It was moved back before, and whoever moved it did not live to say so: what is left is to start it."""
+        """Return whether an earlier driver moved the old data back and died before logging it: then only the start remains."""
         found = run.checkpoint["found"]
         in_place = found.get("datadir") == run.checkpoint["aside_identity"]
         return in_place and not found.get("aside") and not found.get("new")
 
 
 class Rollback(JobStep):
-    """Stop what runs on the copy, move the copy out of the way and the old data back: one script, with its own checks."""
+    """Stop the server on the copy, move the copy aside and the old data back: in one script with its own checks."""
 
     name = "rollback"
     title = "Put the old data back"
@@ -75,7 +75,7 @@ class Rollback(JobStep):
 
     def start(self, run: Run) -> JobState:
         plan, target, admin = run.plan, run.plan.target, run.accounts.admin
-        run.checkpoint.pop("found", None)  # from here on it tells of the past
+        run.checkpoint.pop("found", None)  # outdated from here on
         return run.start_job(
             run.target,
             self.name,
@@ -107,7 +107,7 @@ class Rollback(JobStep):
 
 
 class StartOld(StartServer):
-    """Start the server on its old data, if it ran on it before the rebuild."""
+    """Start the server on its old data, if it ran before the rebuild."""
 
     name = "start-old"
     title = "Start the target on its old data"
@@ -125,7 +125,7 @@ class StartOld(StartServer):
 
 
 class ReplicateAsBefore(Step):
-    """See how the old data replicates. It is told, never a failure: old data may be what was to be replaced."""
+    """Log how the old data replicates. This never fails: the old data may be the reason for the rebuild."""
 
     name = "replicate-as-before"
     title = "Check the server and its replication"
@@ -158,7 +158,7 @@ class ReplicateAsBefore(Step):
 
 
 class RemoveCopy(Step):
-    """Remove the copy that was given up, once the old data is in place."""
+    """Remove the discarded copy, once the old data is in place."""
 
     name = "clean-up"
     title = "Remove the failed copy"
@@ -178,7 +178,7 @@ class RemoveCopy(Step):
 
 
 def outcome(run: Run) -> str:
-    """Return how a successful going back is told."""
+    """Return the outcome of a successful rollback."""
     target = run.plan.target
     serves = run.checkpoint.get("serves") or f"The server is stopped, as before. To start it: {target.start_command}."
     return f"The old data of {target.name} is in place at {target.datadir}. {serves}"

@@ -1,4 +1,4 @@
-"""What a rebuild left behind because a host was silent when it ended: ended, given back, removed. Any number of times."""
+"""Clean up what a rebuild left on a host that did not answer at its end. This can run any number of times."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,7 +14,7 @@ from dbops.engine.rebuilds.steps.start.relaxed_durability import restore_durabil
 
 
 def needs_sweep(run: Run) -> bool:
-    """Tell whether an ended run left something that its clean-up could not reach."""
+    """Return whether an ended run left something that its clean-up could not reach."""
     checkpoint = run.checkpoint
     opened = bool(checkpoint.get("source_opened"))
     left_open = opened and not (checkpoint.get("source_closed") and checkpoint.get("key_forgotten"))
@@ -32,14 +32,14 @@ def needs_sweep(run: Run) -> bool:
 
 
 def is_target_known(checkpoint: Mapping[str, Any]) -> bool:
-    """Tell whether the target was looked at after everything there had ended, or needs no look."""
+    """Return whether the target was checked after everything there had ended, or needs no check."""
     if not checkpoint.get("touched") or checkpoint.get("verified") or checkpoint.get("rolled_back"):
         return True
     return bool(checkpoint.get("looked_at_end"))
 
 
 def sweep(run: Run, steps: Iterable[Step]) -> list[DbopsError]:
-    """End every job of the run on the target, give the source back, look where things are. Return what did not work yet."""
+    """End every job of the run on the target, release the source, check the data's location. Return what has failed so far."""
     errors: list[DbopsError] = []
 
     def end_jobs(run: Run) -> None:

@@ -1,4 +1,4 @@
-"""The last look before the old data may go."""
+"""Verify the copy before the old data is removed."""
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import ReplicationFacts
@@ -19,13 +19,13 @@ from dbops.engine.rebuilds.steps.start.relaxed_durability import (
     watch,
 )
 
-#: How long a replica may take to be close behind the primary for the first time and to stay there; more where the gate is long.
+#: How long a replica may take to catch up with the primary first and to stay caught up; more if the required time is long.
 VERIFY_SECONDS = 1800.0
 VERIFY_GATES = 10
 
 
 class Verify(Step):
-    """Replicating from the primary, close behind with its own settings, and staying so; itself and read-only."""
+    """Verify that the target replicates from the primary, stays caught up, has its own settings and identity, and is read-only."""
 
     name = "verify"
     title = "Verify that the replica serves and keeps up"
@@ -83,7 +83,7 @@ def _behind(run: Run, link: ReplicationFacts | None, doing: str) -> StepOutcome:
 
 
 def _gate(run: Run) -> StepOutcome:
-    """Close behind: for long enough?"""
+    """Return whether the target has been caught up for long enough."""
     target, primary, gate = run.plan.target, run.plan.primary, run.settings.verify_steady_seconds
     now = run.clock.now()
     steady = now - run.checkpoint.setdefault("verify.steady_since", now)

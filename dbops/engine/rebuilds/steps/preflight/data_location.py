@@ -1,4 +1,4 @@
-"""What of the target's old and new data is where: looked up on the host when a rebuild ends badly, never guessed."""
+"""Find the target's old and new data on the host when a rebuild fails, without guessing."""
 
 from dbops.engine.hosts.jobs import IN_BASH, pairs
 from dbops.engine.hosts.scripts import load
@@ -6,20 +6,20 @@ from dbops.engine.rebuilds.steps.run import Run
 
 
 def inspect_host(run: Run) -> None:
-    """Ask the target's host what is there now, and remember it. Raises as ``Jobs.act``."""
+    """Find out on the target's host what is there now, and remember it. Raises as ``Jobs.act``."""
     target, aside = run.plan.target, run.plan.aside_path
     result = run.target.jobs.act(IN_BASH, load("common", "inspect_target"), target.datadir, aside, run.copy_run)
     found = run.checkpoint["found"] = pairs(result.stdout)
     if old_data_is_aside(run) and not run.checkpoint.get("aside_identity"):
-        # the move was made, but whoever made it did not live to say so
+        # the move was made, but its driver died before recording it
         run.checkpoint["aside_path"], run.checkpoint["aside_identity"] = aside, found["aside"]
 
 
 def old_data_is_aside(run: Run) -> bool:
-    """Tell whether what was looked at shows the old data where the plan moves it.
+    """Return whether the old data was found where the plan moves it.
 
-    A rename keeps the directory's inode; where the data directory is a mount point, its content went into a new directory
-    inside of it, and only the content tells.
+    A rename keeps the directory's inode. If the data directory is a mount point, its content moved into a new directory inside it, and
+    only the content identifies it.
     """
     found, target = run.checkpoint.get("found") or {}, run.plan.target
     aside = found.get("aside", "")
@@ -28,19 +28,19 @@ def old_data_is_aside(run: Run) -> bool:
 
 
 def _is_between(run: Run, found: dict[str, str]) -> bool:
-    """Tell whether files of the old data lie in both places: it moves file by file where the directory is a mount point."""
+    """Return whether files of the old data are in both places: a mount point's content moves file by file."""
     by_file = run.plan.aside_path.startswith(f"{run.plan.target.datadir}/")
     return by_file and not (found.get("new") or found.get("leaving") or found.get("empty"))
 
 
 def old_data(run: Run) -> str:
-    """Return a sentence on the old data, from what the move itself said."""
+    """Return a sentence on the old data, from the output of the move."""
     aside = run.checkpoint.get("aside_path", "")
     return f"Its old data is at {aside}." if aside else "Old data: none, or removed as planned."
 
 
 def describe_data_location(run: Run) -> str:
-    """Return, for the person who reads how a rebuild ended, what is where on the target and what to do with it."""
+    """Return, for a failed rebuild's result, the location of all data on the target and what to do with it."""
     target, found = run.plan.target, run.checkpoint.get("found")
     if not run.checkpoint.get("touched"):
         return f"Nothing on {target.name} was changed."
@@ -54,7 +54,7 @@ def describe_data_location(run: Run) -> str:
     aside = old_data_is_aside(run)
     if not found.get("new") and not aside and (run.plan.aside_path or not found.get("moved")):
         state = "the server runs" if runs else f"the server is stopped; start it with {target.start_command}"
-        if runs and found.get("stopping"):  # whoever was asked to stop it goes on with that, though we have ended
+        if runs and found.get("stopping"):  # a requested stop continues, although this run has ended
             state = f"the server still runs after the stop command; wait until it stops, then start it with {target.start_command}"
         return f"The old data of {target.name} is in place at {target.datadir}; {state}."
     if aside and not runs and _is_between(run, found):

@@ -1,4 +1,4 @@
-"""Before anything is destroyed: look again at the live machines, and open the way from the source to the target."""
+"""Check the live machines before anything is destroyed, and open access from the target to the source."""
 
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import to_record
@@ -14,7 +14,7 @@ from dbops.engine.rebuilds.steps.source.release import start_guard
 
 
 def differences(before: Plan, now: Plan) -> list[str]:
-    """Return what changed between the plan that was confirmed and the one that the live machines give, as sentences."""
+    """Return the differences between the confirmed plan and the plan of the live machines, as sentences."""
     changes: list[str] = []
     for role in ("target", "source", "primary"):
         old, new = to_record(getattr(before, role)), to_record(getattr(now, role))
@@ -31,7 +31,7 @@ def differences(before: Plan, now: Plan) -> list[str]:
 
 
 class PreflightCheck(Step):
-    """Probe target, source and primary now, and refuse if they are not what the plan saw."""
+    """Probe target, source and primary now, and refuse if they differ from the plan."""
 
     name = "fingerprint"
     title = "Check that the live instances match the plan"
@@ -56,7 +56,7 @@ class PreflightCheck(Step):
 
 
 class OpenAccess(Step):
-    """A key of this run, a forced command on the source, the guard that gives the source back, and a trial of the way."""
+    """Install this run's key, a forced command on the source and the guard that releases the source, and test the connection."""
 
     name = "open"
     title = "Open access from the target to the source"
@@ -84,7 +84,7 @@ class OpenAccess(Step):
         return done()
 
     def _guard_is_armed(self, run: Run) -> bool:
-        """Start the guard; that of an earlier rebuild, whose end the source did not hear of, first gives the source back."""
+        """Start the guard; a guard of an earlier rebuild whose end did not reach the source releases the source first."""
         try:
             start_guard(run, "guard")
         except RemoteFailure as error:
@@ -103,7 +103,7 @@ class OpenAccess(Step):
 
 
 def check_account(run: Run) -> None:
-    """Pausing, resuming and the last check all log in over the local socket: find out now whether that works. Raises as ``Run.act``."""
+    """Test the local socket login that pausing, resuming and the last check need. Raises as ``Run.act``."""
     account = run.accounts.admin
     for side, program in ((run.source, "source.client"), (run.target, "target.client")):
         if side.party.is_answering:
@@ -119,10 +119,10 @@ def check_account(run: Run) -> None:
 
 
 def check_access(run: Run) -> None:
-    """Let the target ask the forced command on the source whether it is ready.
+    """Ask the forced command on the source, from the target, whether it is ready.
 
     Raises:
-        RemoteFailure: it is not, or cannot be reached (``stream.no_way``).
+        RemoteFailure: it is not ready, or not reachable (``stream.no_way``).
     """
     command = [*pull_command(run, attempts=1), "check"]
     run.journal.check()

@@ -1,4 +1,4 @@
-"""Before a retry goes on: the copy is the one that the failed rebuild made, and the instances are still those of its plan."""
+"""Check before a resume that the copy is that of the failed rebuild, and the instances still match its plan."""
 
 from contextlib import closing
 
@@ -13,9 +13,9 @@ from dbops.engine.rebuilds.steps.replicate.replication import is_attached_to, re
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
 
-#: What the failed rebuild itself has changed on the target.
+#: Changes on the target by the failed rebuild itself.
 CHANGED_BY_US = {"datadir_identity", "is_answering", "server_id", "server_uuid", "version", "socket"}
-#: Findings on what a retry does not do any more: it copies nothing.
+#: Findings that do not concern a resume: it copies nothing.
 OF_THE_COPY = {
     *("target.space", "source.redo", "source.account", "source.open_files", "source.engines"),
     *("clone.plugin", "clone.super_read_only", "clone.engines", "clone.packet", "clone.platform", "clone.programs"),
@@ -24,7 +24,7 @@ OF_THE_COPY = {
 
 
 def differences_for_resume(before: Plan, now: Plan) -> list[str]:
-    """Return how the instances differ from the plan, as sentences, except for what the failed rebuild changed on the target."""
+    """Return how the instances differ from the plan, as sentences, except for the failed rebuild's changes on the target."""
     changes: list[str] = []
     for role, ignored in (
         ("target", CHANGED_BY_US),
@@ -44,7 +44,7 @@ def _record(party: PlannedInstance, ignored: set[str]) -> dict[str, object]:
 
 
 class ResumeCheck(Step):
-    """Look at the live instances, at the copy on the host, and at the server on it where one runs."""
+    """Check the live instances, the copy on the host, and the server on it if one runs."""
 
     name = "resume-check"
     title = "Check that copy and instances match the failed rebuild"
@@ -72,7 +72,7 @@ class ResumeCheck(Step):
         return done()
 
     def _attached_elsewhere(self, run: Run, database: Database) -> list[str]:
-        """Without GTID the copy would be rolled forward from its own position again, over what it has applied meanwhile."""
+        """Return a reason if a copy without GTID follows another server: catching up would repeat what it has applied since."""
         if run.plan.uses_gtid or "catch-up" in run.checkpoint.get("done_before", ()):
             return []
         link = read_link(database, run.flavor)

@@ -1,4 +1,4 @@
-"""The source's replication as it was found before the run, and as it is afterwards: the two must be the same."""
+"""Compare the source's replication before and after the run: the two must be equal."""
 
 from contextlib import closing
 from typing import Any
@@ -8,22 +8,23 @@ from dbops.engine.rebuilds.steps.replicate.replication import read_link
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.states import Level
 
-#: A resumed connection takes some seconds to be up again; after this a difference is told.
+#: A resumed connection takes some seconds to return; after this time a difference is logged.
 SETTLE_SECONDS = 30.0
 
 
 def remember_replication(run: Run) -> None:
-    """Read the source's replication before anything there is changed; a second call keeps the first.
+    """Read the source's replication before any change there; a second call keeps the first result.
 
-    Where a finished backup is read nothing of its server is changed, and it may be away; where another rebuild reads for this one,
-    that one remembers it. Raises as ``Database.query``."""
+    With a finished backup nothing changes on its server, which may be down. In a shared read, the leader remembers it.
+    Raises as ``Database.query``.
+    """
     is_ours = run.plan.archive is None and run.shared_read_members.reader() is None
     if "source_found" not in run.checkpoint and is_ours:
         run.checkpoint["source_found"] = read_replication(run)
 
 
 def read_replication(run: Run) -> dict[str, Any]:
-    """Return where the source replicates from and whether its threads run, empty where it does not replicate."""
+    """Return where the source replicates from and whether its threads run, empty if it does not replicate."""
     with closing(run.source.connect(10.0)) as database:
         link = read_link(database, run.flavor)
     if link is None:
@@ -32,7 +33,7 @@ def read_replication(run: Run) -> dict[str, Any]:
 
 
 def compare_replication(run: Run) -> bool:
-    """Tell when the source does not replicate as it was found. Return whether that is settled, or to be asked again.
+    """Log if the source does not replicate as before. Return whether this is done, or has to be retried.
 
     Raises as ``Database.query``.
     """

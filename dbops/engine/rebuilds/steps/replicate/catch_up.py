@@ -1,4 +1,4 @@
-"""Roll the copy forward from the source until it stands where the source stands."""
+"""Apply the source's binary logs on the copy until it has caught up with the source."""
 
 from contextlib import closing
 from typing import Any
@@ -29,17 +29,17 @@ from dbops.engine.states import Level
 
 
 def leader_of(plan: Plan) -> PlannedInstance:
-    """Return whom the copy follows at first: the server that was copied; of a finished backup the primary, which is there in any case."""
+    """Return the first server that the copy follows: the copied one; for a finished backup the primary, which always exists."""
     return plan.primary if plan.archive else plan.source
 
 
 def leader_database(run: Run) -> Database:
-    """Connect to whom the copy follows at first. Raises as ``Database.query``."""
+    """Connect to the first server that the copy follows. Raises as ``Database.query``."""
     return run.primary.connect(10.0) if run.plan.archive else run.source.connect(10.0)
 
 
 class CatchUp(Step):
-    """Replicate from the server that was copied until the copy stands where that stands; a finished backup follows the primary."""
+    """Replicate from the copied server until the copy has caught up with it; a finished backup follows the primary."""
 
     name = "catch-up"
     title = "Catch up"
@@ -96,7 +96,7 @@ class CatchUp(Step):
         return probe_again(run, self.name)
 
     def _watch(self, run: Run, link: ReplicationFacts | None) -> None:
-        """One large transaction is replayed for hours, so a standstill is told and never a reason to end."""
+        """Log a standstill, but never fail because of it: applying one large transaction takes hours."""
         signs = stall.signs_of({}, {}, link and (link.relay_source_log_file, link.exec_source_log_pos))
         verdict = stall.check_stall(
             run.checkpoint.get("catch-up.watch"),
@@ -113,7 +113,7 @@ class CatchUp(Step):
             )
 
     def _reached_by_position(self, run: Run, link: ReplicationFacts | None) -> bool:
-        """Lag alone lies just after the attach (measured: 0 while 1 GB was still to come): compare positions in the source's logs."""
+        """Compare positions in the source's logs: lag alone misleads just after the attach (measured: 0 with 1 GB still to come)."""
         if "catch-up.goal" not in run.checkpoint:
             with closing(run.source.connect(10.0)) as source:
                 row = source.query(run.flavor.show_binlog_position)[0]
@@ -127,19 +127,19 @@ class CatchUp(Step):
         return (link.relay_source_log_file, link.exec_source_log_pos) >= (str(log_file), int(log_pos))
 
     def _transactions_left(self, run: Run, database: Database) -> int:
-        """How many transactions the source has logged (a moment ago) that the copy has not executed."""
+        """Return how many transactions the source has logged (a moment ago) that the copy has not executed."""
         with closing(leader_database(run)) as source:
             executed, logged = read_position(source, run.flavor)
         have, _ = read_position(database, run.flavor)
         _count_arrived(run, logged or executed)
         left = run.flavor.gtid_count_missing(logged or executed, have)
-        # At a steady write load the copy is always a few transactions behind what was read a moment before it.
+        # Under a steady write load the copy is always a few transactions behind a value that was read a moment before.
         reached = run.checkpoint.setdefault("catch-up.goal", logged or executed)
         return 0 if not run.flavor.gtid_missing(reached, have) else left
 
 
 def _count_arrived(run: Run, logged: str) -> None:
-    """Count what the source has logged since it was asked first."""
+    """Count the transactions that the source has logged since the first check."""
     before = run.checkpoint.get("catch-up.logged", logged)
     run.checkpoint["catch-up.logged"] = logged
     arrived = run.checkpoint.get("catch-up.arrived", 0) + run.flavor.gtid_count_missing(logged, before)

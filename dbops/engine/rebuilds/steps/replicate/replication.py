@@ -1,4 +1,4 @@
-"""Replication on the target: read it, point it somewhere, start it. Shared by the steps that roll forward and repoint."""
+"""Replication on the target: read, repoint and start it. Shared by the steps that catch up and repoint."""
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -13,24 +13,24 @@ from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_lo
 from dbops.engine.rebuilds.steps.run import Account, Run, StepOutcome, again
 
 MASKED = "********"
-#: A service manager starts a server again that has died: so long is waited for that.
+#: How long to wait for a service manager to restart a server that died.
 SERVER_GONE_SECONDS = 60.0
-#: How long a replica may try to connect to where it was pointed: a wrong password is tried again for ever. The server itself
-#: tries once a minute, and one cut of some seconds must not end a rebuild of hours: so it gets two more tries.
+#: How long a replica may try to connect after repointing: a wrong password is retried forever. The server itself
+#: retries once a minute, and a cut of some seconds must not end a rebuild of hours: so it gets two more tries.
 CONNECT_SECONDS = 150.0
-#: A replica that was just pointed somewhere connects within some ten milliseconds: it is looked at soon, then ever more rarely.
+#: A repointed replica connects within some ten milliseconds: the first checks come quickly, later ones less often.
 FIRST_LOOK_SECONDS, LATER_LOOK_SECONDS = 0.05, 0.4
-#: Between two looks at it; after more (no worker lived, the host was silent) the replica may have had no chance to connect.
+#: Maximum time between two checks; after more (no live worker, silent host) the replica may have had no chance to connect.
 UNSEEN_SECONDS = 30.0
 
 
 @contextmanager
 def target_database(run: Run) -> Iterator[Database]:
-    """Connect to the target's server. A server that is gone while its host answers will not come back by being waited for.
+    """Connect to the target's server. If it is gone while its host answers, waiting does not bring it back.
 
     Raises:
         RemoteFailure: no server has run on the copy for a minute (``target.server_died``).
-        Unreachable: nothing is known, or it is just being restarted.
+        Unreachable: the state is unknown, or the server is restarting.
     """
     try:
         with closing(run.target.connect(10.0)) as database:
@@ -55,20 +55,20 @@ def target_database(run: Run) -> Iterator[Database]:
 
 
 def read_link(database: Database, flavor: Flavor) -> ReplicationFacts | None:
-    """Return the state of the one replication connection, ``None`` where there is none."""
+    """Return the state of the one replication connection, ``None`` if there is none."""
     rows = database.query(flavor.show_replication)
     return flavor.parse_replication(rows[0]) if rows else None
 
 
 def read_position(database: Database, flavor: Flavor) -> tuple[str, str]:
-    """Return what the server has executed, and what its binary log holds, as GTID positions."""
+    """Return the executed transactions of the server, and those in its binary log, as GTID positions."""
     names = ("gtid_current_pos", "gtid_binlog_pos") if flavor.name == "mariadb" else ("gtid_executed", "gtid_executed")
     row = database.query(f"SELECT @@GLOBAL.{names[0]} AS executed, @@GLOBAL.{names[1]} AS logged")[0]
     return str(row["executed"] or ""), str(row["logged"] or "")
 
 
 def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
-    """Raise when replication will not mend itself: a thread has stopped with an error, or cannot connect for some minutes."""
+    """Raise if replication cannot recover on its own: a thread has stopped with an error, or cannot connect for some minutes."""
     error = (link.last_io_error or link.last_sql_error) if link else "no replication is configured"
     stopped = link is None or link.sql_running == "No" or link.io_running == "No"
     if not stopped and link and link.io_running != "Yes":
@@ -85,7 +85,7 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
 
 
 def _connecting_seconds(run: Run) -> float:
-    """Return for how long it has been seen to try to connect, look by look; a time in which nobody looked counts for nothing."""
+    """Return for how long it has tried to connect, summed over the checks; time without checks does not count."""
     now = run.clock.now()
     seconds, seen_at = run.checkpoint.get("connecting", (0.0, now))
     if now - seen_at <= UNSEEN_SECONDS:
@@ -112,7 +112,7 @@ def shown_change(flavor: Flavor, source: ReplicationSource) -> str:
 def replicate_from(
     run: Run, database: Database, key: str, party: PlannedInstance, *, start: Coordinates | None
 ) -> None:
-    """Point the target to ``party`` and start. Raises as ``Run.execute``."""
+    """Repoint the target to ``party`` and start. Raises as ``Run.execute``."""
     source = replication_source(party, run.accounts.replication, gtid=run.plan.uses_gtid, start=start)
     sql, parameters = run.flavor.replicate_from(source)
     run.execute(run.target, database, f"{key}.change", sql, parameters, shown=shown_change(run.flavor, source))
@@ -122,7 +122,7 @@ def replicate_from(
 
 
 def start_if_stopped(run: Run, database: Database, link: ReplicationFacts | None, key: str) -> bool:
-    """Start what was pointed but not started: its driver died in between. Both threads stand, and no error says why."""
+    """Start replication that was repointed but not started: its driver died in between, leaving both threads stopped without an error."""
     if link is None or (link.io_running, link.sql_running) != ("No", "No"):
         return False
     for number, statement in enumerate(run.flavor.start_replication()):
@@ -131,14 +131,14 @@ def start_if_stopped(run: Run, database: Database, link: ReplicationFacts | None
 
 
 def must_run(run: Run, database: Database, link: ReplicationFacts | None, key: str, doing: str) -> StepOutcome | None:
-    """See that the target replicates from where it is attached to. Return when to ask again, ``None`` when it may go on.
+    """Check that the target replicates from its expected source. Return when to check again, ``None`` if it does.
 
     Args:
-        key: of the rows of the statements that this may need.
+        key: of the rows of the statements that may be needed.
         doing: for the error, one sentence.
 
     Raises:
-        RemoteFailure: it will not mend itself (``replication.error``).
+        RemoteFailure: replication cannot recover on its own (``replication.error``).
     """
     if restart_for_retry(run, database, link, key):
         return again(1.0)
@@ -149,13 +149,13 @@ def must_run(run: Run, database: Database, link: ReplicationFacts | None, key: s
 
 
 def probe_again(run: Run, key: str) -> StepOutcome:
-    """Return when to look again at a replica that was pointed somewhere under this key: rarer, the longer that is ago."""
+    """Return when to check a replica again that was repointed under this key: less often, the longer ago that was."""
     seconds = (run.clock.now() - run.checkpoint.get(f"{key}.pointed_at", 0.0)) / 2
     return again(min(LATER_LOOK_SECONDS, max(FIRST_LOOK_SECONDS, seconds)))
 
 
 def restart_for_retry(run: Run, database: Database, link: ReplicationFacts | None, key: str) -> bool:
-    """In a retry: let replication that stands with an error try again, once, before its error counts."""
+    """Restart replication that stopped with an error once in a resume, before its error counts."""
     if run.copy_run == run.run_id or run.checkpoint.get("restarted") or link is None or link.is_running:
         return False
     for number, statement in enumerate([*run.flavor.stop_replication(), *run.flavor.start_replication()]):

@@ -1,4 +1,4 @@
-"""From the source to the primary."""
+"""Repoint the target from the source to the primary."""
 
 from contextlib import closing
 
@@ -26,7 +26,7 @@ from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
 
 
 class Repoint(Step):
-    """From the source to the primary. By GTID at once; by file and position with both standing at one point for a moment."""
+    """Repoint from the source to the primary: by GTID at once; by file and position with both stopped at one point for a moment."""
 
     name = "repoint"
     title = "Repoint the replica to the primary"
@@ -68,7 +68,7 @@ class Repoint(Step):
             return done() if link and link.is_running else probe_again(run, "repoint")
 
     def _is_primary(self, run: Run) -> None:
-        """A failover may have happened since the plan: a replica must not be hung below another replica unnoticed."""
+        """Check the primary's role: a failover since the plan must not silently attach a replica to another replica."""
         with closing(run.primary.connect(10.0)) as primary:
             row = primary.query("SELECT @@read_only AS read_only")[0]
         if int(row["read_only"]):
@@ -80,9 +80,9 @@ class Repoint(Step):
             )
 
     def _nothing_errant(self, run: Run, database: Database) -> None:
-        """The copy may hold nothing that the primary does not have: it would break later, and nobody would know why.
+        """Refuse a copy with transactions that the primary lacks: it would break later without a visible cause.
 
-        The copy is read first: what the primary has afterwards can only be more.
+        The copy is read first: the primary can only have more afterwards.
         """
         have, _ = read_position(database, run.flavor)
         with closing(run.primary.connect(10.0)) as primary:
@@ -98,6 +98,6 @@ class Repoint(Step):
 
 
 def _as_it_is(run: Run) -> str:
-    """A copy from a running source follows that until it is repointed; what came from a file follows the primary from the first moment."""
+    """Return the target's current state: a copy of a running source follows it until repointing; one from a file follows the primary."""
     followed = run.plan.primary if run.plan.archive else run.plan.source
     return f"{run.plan.target.name} serves and replicates from {followed.name}."

@@ -1,4 +1,4 @@
-"""Repointing without GTID: source and target stand at one point for a moment, known in both coordinate systems."""
+"""Repoint without GTID: source and target stop at one point for a moment, known in both coordinate systems."""
 
 from contextlib import closing
 
@@ -10,20 +10,20 @@ from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
 from dbops.engine.rebuilds.steps.source.access import have_guard
 from dbops.engine.rebuilds.steps.source.release import close_source, pause_source, resume_source
 
-#: How long the source's applier may stand for one attempt. The target may never stand at the point that was read: the source
-#: has rotated its log since, or was written to itself. The guard would not help: it hears of us all the time.
+#: How long the source's applier may be stopped for one attempt. The target may never reach the point that was read: the source
+#: has rotated its log since, or received writes. The guard does not help here: its heartbeats continue.
 PAUSE_SECONDS = 30.0
-#: Between two attempts the source catches up.
+#: The time for the source to catch up between two attempts.
 REST_SECONDS = 15.0
 ATTEMPTS = 10
 
 
 def repoint_by_position(run: Run, database: Database) -> StepOutcome:
-    """Without GTID: the source's applier stops for a moment, so that one point is known in both coordinate systems.
+    """Stop the source's applier for a moment, so that one point is known in both coordinate systems. For replication without GTID.
 
-    Read on the source while it stands: where it is in the primary's logs, and where that is in its own. When the target
-    stands at the latter exactly, the former is where it goes on from the primary. The guard on the source resumes it if
-    we die in between.
+    Read on the stopped source: its position in the primary's logs, and the same point in its own logs. When the target has exactly
+    reached the latter, it continues from the primary at the former. The guard on the source resumes the source if the driver dies in
+    between.
     """
     attempt = run.checkpoint.setdefault("repoint.attempt", 1)
     if "repoint.point" not in run.checkpoint:
@@ -49,7 +49,7 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
     told = run.act(
         run.source, "repoint.heartbeat", "touch heartbeat", "touch heartbeat; [ ! -e paused ] || echo paused"
     )
-    if "paused" not in told.stdout:  # we were away for too long, and the guard gave the source back
+    if "paused" not in told.stdout:  # dbops was silent for too long, and the guard released the source
         return _another_attempt(run)
     here = read_link(database, run.flavor)
     point = run.checkpoint["repoint.point"]
@@ -65,7 +65,7 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
 
 
 def _same_primary(run: Run, upstream: str) -> None:
-    """A position read on the source is one in the logs of whom it replicates from: after a failover that is somebody else."""
+    """Check whom the source replicates from: its position belongs to that server's logs, which differ after a failover."""
     before = run.checkpoint.get("source_found", {}).get("from", upstream)
     if upstream != before:
         resume_source(run, f"repoint.resume.{run.checkpoint['repoint.attempt']}")
@@ -77,7 +77,7 @@ def _same_primary(run: Run, upstream: str) -> None:
 
 
 def _let_go(run: Run) -> StepOutcome:
-    """The point was not reached in time: the source goes on, and is stopped again a little later."""
+    """Resume the source after the point was not reached in time; it is stopped again a little later."""
     attempt = run.checkpoint["repoint.attempt"]
     resume_source(run, f"repoint.resume.{attempt}")
     if attempt >= ATTEMPTS:
@@ -91,7 +91,7 @@ def _let_go(run: Run) -> StepOutcome:
 
 
 def _another_attempt(run: Run) -> StepOutcome:
-    """The point is known no more: stop the source's applier once more, under a guard that lives."""
+    """Prepare another attempt, which stops the source's applier under a live guard: the point is no longer known."""
     run.checkpoint.pop("repoint.point", None)
     run.checkpoint["repoint.attempt"] += 1
     return again(0.2)

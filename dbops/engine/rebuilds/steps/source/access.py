@@ -1,4 +1,4 @@
-"""The way from the target to the source, open for one run: its key, the forced command, and the guard that watches over it."""
+"""Access from the target to the source for one run: its key, the forced command, and the guard."""
 
 from collections.abc import Sequence
 
@@ -11,14 +11,14 @@ from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.source.release import start_guard
 from dbops.engine.states import Level
 
-#: How often the guard on the source hears of us. It bears 45 s of silence while replication is paused.
+#: The interval of heartbeats to the guard on the source. It tolerates 45 s of silence while replication is paused.
 BEAT_SECONDS = 5.0
-#: A source that did not answer is asked again after this: the attempt itself may have taken ten seconds.
+#: The time before a retry of a source that did not answer: the attempt itself may have taken ten seconds.
 SILENT_SECONDS = 20.0
 
 
 def make_key(run: Run) -> str:
-    """Make the run's key on the target, or find it made; return its public half. Raises as ``Run.act``."""
+    """Create the run's key on the target, or find it; return its public half. Raises as ``Run.act``."""
     result = run.act(
         run.target,
         "open.key",
@@ -31,7 +31,7 @@ def make_key(run: Run) -> str:
 
 
 def let_in(run: Run, public_key: str, key: str) -> None:
-    """Write the forced command and its credentials on the source, and let the run's key in. Raises as ``Run.act``.
+    """Write the forced command and its credentials on the source, and authorize the run's key. Raises as ``Run.act``.
 
     Args:
         public_key: one line, as ``make_key`` returns it.
@@ -44,24 +44,24 @@ def let_in(run: Run, public_key: str, key: str) -> None:
 
 
 def let_in_to_read(run: Run, archive: Archive, public_key: str, key: str) -> None:
-    """Let the run's key in to read one file, and nothing else. Raises as ``Run.act``."""
+    """Authorize the run's key to read one file only. Raises as ``Run.act``."""
     serve(run, public_key, key, file_words(archive), script=load("common", "pipes", "serve_file"), credentials="")
 
 
 def file_words(archive: Archive) -> list[str]:
-    """Return what the forced command is told of the file: its path, and that of which backup it is the record."""
+    """Return the forced command's arguments for the file: its path, and which backup's record belongs to it."""
     return [archive.path, str(archive.bytes), archive.uid, archive.sha256]
 
 
 def serve(run: Run, public_key: str, key: str, command: Sequence[str], *, script: str, credentials: str) -> None:
-    """Write a forced command on the source, and let the run's key in. Raises as ``Run.act``.
+    """Write a forced command on the source, and authorize the run's key. Raises as ``Run.act``.
 
     Args:
         public_key: one line, as ``make_key`` returns it.
         key: of the command's row.
         command: words that the script finds in ``backup.argv``.
         script: the forced command.
-        credentials: an option file for it; ``""`` where it needs none.
+        credentials: an option file for it; ``""`` if it needs none.
     """
     source = run.source.party
     result = run.act(
@@ -84,7 +84,7 @@ def serve(run: Run, public_key: str, key: str, command: Sequence[str], *, script
 
 
 def is_open(run: Run) -> bool:
-    """Tell whether there is something on the source that its guard watches over; a finished backup that is read needs none."""
+    """Return whether the source needs a guard; a finished backup needs none."""
     return (
         bool(run.checkpoint.get("source_opened"))
         and not run.checkpoint.get("source_closed")
@@ -93,12 +93,13 @@ def is_open(run: Run) -> bool:
 
 
 def keep_open(run: Run, *, at_once: bool = False) -> None:
-    """Beat for the guard while the source is open, from whatever step; arm a new guard where the last one is gone.
+    """Send a heartbeat to the guard while the source is open, in any step; start a new guard if the last one is gone.
 
-    A source that does not answer is borne: its guard acts by itself, and the step that needs the source will say so.
+    A source that does not answer is tolerated: its guard acts on its own, and the step that needs the source reports it.
+
 
     Args:
-        at_once: ask now, however short ago it was asked. Only then ``Unreachable`` is raised.
+        at_once: send it now, however recent the last one. Only then ``Unreachable`` is raised.
     """
     now = run.clock.now()
     if not is_open(run) or (not at_once and now < run.checkpoint.get("source.beat_at", 0.0)):
@@ -107,7 +108,7 @@ def keep_open(run: Run, *, at_once: bool = False) -> None:
     try:
         told = pairs(run.source.jobs.act(IN_BASH, load("release", "beat_guard")).stdout)
         given_back = told.get("given_back", "")
-        # A backup that the guard has ended is not begun again: there is nothing to guard, and its reason is the first cause.
+        # A backup that the guard has ended is not repeated: nothing is left to guard, and the guard's reason is the first cause.
         is_copying = run.checkpoint.get("stream.began") and not run.checkpoint.get("checkpoints")
         if not told.get("guard") and not (given_back and is_copying):
             rearm(run, given_back)
@@ -118,7 +119,7 @@ def keep_open(run: Run, *, at_once: bool = False) -> None:
 
 
 def have_guard(run: Run) -> None:
-    """See that a guard lives on the source, which may be open already or not. Raises as ``start_guard``."""
+    """Make sure that a guard lives on the source, which may already be open. Raises as ``start_guard``."""
     if is_open(run):
         keep_open(run, at_once=True)
         return
@@ -127,14 +128,14 @@ def have_guard(run: Run) -> None:
 
 
 def rearm(run: Run, given_back: str) -> None:
-    """Start another guard: the last one was killed, or (``given_back``, its reason) gave the source back while we were away."""
+    """Start another guard: the last one was killed, or (``given_back``, its reason) released the source during our silence."""
     number = run.checkpoint["guards"] = run.checkpoint.get("guards", 1) + 1
     try:
         start_guard(run, f"guard-{number}")
     except RemoteFailure as error:
         if error.code != "host.busy":
             raise
-        return  # a guard has its lock: one that is just beginning or just ending; the next beat looks again
+        return  # a guard that is just beginning or ending has the lock; the next heartbeat tries again
     why = given_back or "killed, or host restarted"
     run.journal.say(
         f"The guard on the source had ended ({why}). A new one is armed.",

@@ -1,4 +1,4 @@
-"""Pausing the source's replication where the rule asks for it, and giving the source back."""
+"""Pause the source's replication if the plan says so, and release the source."""
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
@@ -10,14 +10,14 @@ from dbops.engine.rebuilds.steps.source.access import keep_open
 from dbops.engine.rebuilds.steps.source.release import open_temporary_tables, pause_source, resume_source
 from dbops.engine.states import Level
 
-#: How often the applier is stopped and looked at, three seconds apart.
+#: How often the applier is stopped and checked, three seconds apart.
 PAUSE_ATTEMPTS = 40
 
 
 class Pause(Step):
-    """Stop the source's applier, only where the rule asks for it, and wait until it holds no temporary table.
+    """Stop the source's applier if the plan says so, and wait until it holds no temporary table.
 
-    A table that is open when the applier stops stays open: so it runs again for a moment, as the tools themselves do.
+    A table that is open when the applier stops stays open: so it runs again for a moment, as the backup tools do.
     """
 
     name = "pause"
@@ -31,7 +31,7 @@ class Pause(Step):
 
     def advance(self, run: Run) -> StepOutcome:
         if is_follower(run):
-            return done()  # whoever reads pauses it
+            return done()  # the leader pauses the source
         if not settle(run):
             return again(ASK_SECONDS)
         if not run.plan.pause_source:
@@ -55,7 +55,7 @@ class Pause(Step):
 
 
 class Release(Step):
-    """The copy is whole: the source has done its part, and nothing of ours stays on it."""
+    """Release the source: the copy is whole, and everything that dbops placed on the source is removed."""
 
     name = "release"
     title = "Release the source"

@@ -1,4 +1,4 @@
-"""Giving the source back: used when the copy is done, and again by the clean-up, whatever happened in between."""
+"""Release the source: used when the copy is done, and again by the clean-up, whatever happened in between."""
 
 from contextlib import closing
 
@@ -8,10 +8,10 @@ from dbops.engine.rebuilds.steps.run import Run
 
 
 def start_guard(run: Run, name: str) -> JobState:
-    """Arm the dead-man switch on the source, before anything there is changed. Raises as ``Run.start_job``.
+    """Start the guard on the source, before any change there. Raises as ``Run.start_job``.
 
-    Return its state: one of that name that has ended already does not guard any more. A guard gives the source back as
-    soon as nothing has been heard of us for a while; so a second one needs a name of its own.
+    Return its state: an earlier one of that name that has ended no longer guards. A guard releases the source as soon as dbops is silent
+    for some time, so a second guard needs a name of its own.
     """
     source, flavor, admin = run.source.party, run.flavor, run.accounts.admin
     run.checkpoint["source_opened"], run.checkpoint["source_closed"] = True, False
@@ -37,7 +37,7 @@ def start_guard(run: Run, name: str) -> JobState:
 
 
 def pause_source(run: Run, key: str) -> None:
-    """Stop the source's applier, under the guard. Raises as ``Run.act``: without a living guard nothing is paused."""
+    """Stop the source's applier, under the guard. Raises as ``Run.act``: without a live guard nothing is paused."""
     admin, statement = run.accounts.admin, run.flavor.pause_applier()
     run.act(
         run.source,
@@ -75,11 +75,11 @@ def open_temporary_tables(run: Run) -> int:
 
 
 def close_source(run: Run) -> None:
-    """End what is left of the backup, resume replication if we paused it, take key and credentials away, dismiss the guard.
+    """End what remains of the backup, resume replication if dbops paused it, remove key and credentials, stop the guard.
 
     Raises:
-        RemoteFailure: replication could not be resumed, or the key not be removed; the guard on the source goes on trying.
-        Unreachable: the source does not answer; its guard acts by itself.
+        RemoteFailure: replication could not be resumed, or the key not be removed; the guard on the source keeps trying.
+        Unreachable: the source does not answer; its guard acts on its own.
     """
     if not run.checkpoint.get("source_opened") or run.checkpoint.get("source_closed"):
         return

@@ -1,6 +1,6 @@
-"""A stream that is slowed down, by a person or by auto-throttle: the rate is told to the target's host, which holds back who reads it.
+"""Slow down a stream, by rate limit or auto-throttle: the target's host applies the rate to the reader of the stream.
 
-Nothing has to be alive for it there but the stream's own job, and where nobody asks for it nothing is slowed, not even by being counted.
+On that host this needs only the stream's own job. Without a requested rate nothing slows the stream, not even a byte counter.
 """
 
 from contextlib import closing
@@ -17,14 +17,14 @@ from dbops.engine.tuning.stream_rate import AutoThrottle, throttle
 
 SHOWN, LINK, AUTO_THROTTLE, LOOKED = "stream.rate", "stream.link", "stream.auto_throttle", "stream.auto_throttle_at"
 MIB = 1024**2
-#: Between two looks at the servers; each is a login and one statement.
+#: Time between two checks of the servers; each is a login and one statement.
 LOOK_SECONDS = 3.0
-#: A server that has let us in and does not answer within this is slow enough.
+#: A server that accepts the login and does not answer within this time counts as slow.
 PATIENCE_SECONDS = 3.0
 
 
 def begin_held(run: Run) -> int | None:
-    """Return the rate with which the stream begins, and tell it; a job that is begun anew has nothing of the last one's."""
+    """Return the initial rate of the stream, and record it; a restarted job has nothing of the last one's."""
     wished = run.checkpoint[SHOWN] = run.stream_rate()
     if wished:
         _tell(run, wished, "")
@@ -32,20 +32,20 @@ def begin_held(run: Run) -> int | None:
 
 
 def count_link(run: Run, state: JobState) -> None:
-    """Remember what came over the link: the rate is of that, and what is unpacked is more where it was compressed."""
+    """Remember the bytes that came over the link: the rate applies to them, and unpacked bytes are more after compression."""
     if (arrived := state.counters.get("transport.write_bytes")) is not None:
         run.checkpoint[LINK] = add_sample(run.checkpoint.get(LINK, []), at=run.clock.now(), count=arrived)
 
 
 def pass_rate_on(run: Run) -> None:
-    """Tell the target's host the rate that is wanted now, where it is another than before. Raises as ``Jobs.act``."""
+    """Send the wanted rate to the target's host if it has changed. Raises as ``Jobs.act``."""
     wished, throttled = run.stream_rate(), _throttled(run)
     wanted = min(filter(None, (wished, throttled)), default=None)
     if wanted == run.checkpoint.get(SHOWN):
         return
     run.journal.check()
     if run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or "")).exit_status != 0:
-        return  # no room there, perhaps: it is not held, nothing is told, and the next look tries again
+        return  # perhaps the disk is full: no limit applies, nothing is logged, and the next check tries again
     run.checkpoint[SHOWN] = wanted
     _tell(run, wanted, " by auto-throttle, because the servers answer slowly" if wanted and wanted == throttled else "")
 
@@ -56,7 +56,7 @@ def _tell(run: Run, rate: int | None, why: str) -> None:
 
 
 def _throttled(run: Run) -> int | None:
-    """Look at the servers where that is due, and return the rate to which auto-throttle limits the stream."""
+    """Check the servers when that is due, and return the rate limit of auto-throttle."""
     limit, now = run.settings.auto_throttle_latency_ms, run.clock.now()
     if not limit:
         return None
@@ -82,9 +82,9 @@ def _throttled(run: Run) -> int | None:
 
 
 def _latency_ms(run: Run, side: InstanceHandle | Server) -> float | None:
-    """Return how long a server takes to log us in and answer, ``None`` where it takes no connection or has just gone away.
+    """Return how long a server takes to log in and answer, ``None`` if it accepts no connection or has just gone down.
 
-    A server that is away is not relieved by a slower stream, and a rebuild is most urgent then.
+    A slower stream does not help a server that is down, and a rebuild is most urgent then.
     """
     began, lost = run.clock.now(), False
     try:
@@ -95,6 +95,6 @@ def _latency_ms(run: Run, side: InstanceHandle | Server) -> float | None:
             return None
         lost = True
     except DbopsError:
-        pass  # it has answered, if with a refusal
+        pass  # it has answered, even if with an error
     took = run.clock.now() - began
     return None if lost and took < PATIENCE_SECONDS else took * 1000

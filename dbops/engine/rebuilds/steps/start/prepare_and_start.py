@@ -1,4 +1,4 @@
-"""From a whole copy to a server that runs on it: prepare, make it the target's own, start."""
+"""Turn a whole copy into a running server: prepare, change owner and identity, start."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ from dbops.engine.tuning.prepare import size, within_what_is_free
 
 
 class Prepare(JobStep):
-    """Apply the redo log that was copied along, so that the files are of one moment."""
+    """Apply the copied redo log, so that the files are of one moment."""
 
     name = "prepare"
     title = "Prepare the copy (apply its redo log)"
@@ -49,16 +49,16 @@ class Prepare(JobStep):
         return state
 
     def _memory_now(self, run: Run) -> int:
-        """Return the plan's memory, or less where less is free than when it was made: nothing is to be killed for want of it.
+        """Return the plan's memory, or less if less is free now than at planning: dbops must not cause an out-of-memory kill.
 
-        It is remembered: a driver that finds the tool running would read what that one has left.
+        The value is remembered: a driver that finds the tool running would otherwise read only the remaining memory.
         """
         planned, known = run.plan.prepare_memory_bytes, run.checkpoint.get("prepare.memory_bytes")
         if known is not None:
             return int(known)
         said = run.act(run.target, "prepare.memory", "read the free memory", load("free_memory")).stdout
         free = int(pairs(said).get("free_bytes", 0))
-        if not free:  # the host does not say
+        if not free:  # the host does not report it
             return planned
         checkpoint = run.checkpoint["prepare.memory_bytes"] = within_what_is_free(planned, free)
         if checkpoint < planned:
@@ -110,7 +110,7 @@ class Prepare(JobStep):
 
 
 class SetOwnership(JobStep):
-    """Give every file to the target's user; take the source's identity out."""
+    """Give every file to the target's user; remove the source's identity."""
 
     name = "set-ownership"
     title = "Set ownership and identity"
@@ -145,7 +145,7 @@ class SetOwnership(JobStep):
 
 
 class StartServer(JobStep):
-    """Start the target's server on the new data, and see that it is itself."""
+    """Start the target's server on the new data, and check its identity."""
 
     name = "start"
     title = "Start the target on the new data"
@@ -154,7 +154,7 @@ class StartServer(JobStep):
         return (PlannedCommand(plan.target.name, plan.target.start_command),)
 
     def data(self, run: Run) -> tuple[str, str]:
-        """Return identity of the data directory to start on, and the run whose mark it must hold."""
+        """Return the identity of the data directory to start on, and the run whose mark it must contain."""
         return run.checkpoint["new_identity"], run.copy_run
 
     def start(self, run: Run) -> JobState:
@@ -184,7 +184,7 @@ class StartServer(JobStep):
         return done(exit_statuses={"start": 0})
 
     def _is_itself(self, run: Run) -> None:
-        """Its own server id, the right directory, read-only; a uuid that is not the source's."""
+        """Check its own server id, the right directory, read-only, and a uuid that differs from the source's."""
         target, source = run.plan.target, run.plan.source
         database = run.target.connect(10.0)
         try:

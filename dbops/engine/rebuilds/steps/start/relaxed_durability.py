@@ -1,10 +1,10 @@
-"""Settings of the target's server that are relaxed while its copy is worthless, and put back before it counts as healthy.
+"""Relax settings of the target's server while its copy is replaceable, and restore them before it counts as healthy.
 
-What a variable held is written into ``run.memory`` before it is changed, so a driver that dies in between loses nothing: the next one sets
-it again, and knows what it was. Nothing is persisted: a server that is started anew has the values of its option files.
+The value of a variable is stored in ``run.checkpoint`` before it is changed. If a driver dies in between, the next one sets the variable
+again and knows the old value. Nothing is persisted: a restarted server has the values of its option files.
 
-``relaxed`` in the memory says what is changed now, and on which server process; ``undurable`` that the copy may hold what a crash would
-cost, until everything was seen on the disk; ``worthless`` that such a crash has happened.
+In the checkpoint, ``relaxed`` lists the current changes and their server process. ``undurable`` means that a crash may cost the copy,
+until everything is on the disk. ``worthless`` means that such a crash has happened.
 """
 
 from contextlib import closing
@@ -21,7 +21,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import read_link
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
 from dbops.engine.states import Level
 
-#: How often host and server are looked at while a crash of them would cost the copy.
+#: How often host and server are checked while their crash would cost the copy.
 LOOK_SECONDS = 5.0
 #: The job that waits until everything is on the disk, and how long the clean-up waits for the same.
 SETTLE, SETTLE_AT_END_SECONDS = "settle", 8.0
@@ -30,12 +30,12 @@ APPLIERS_MAXIMUM = 16
 
 
 def choose_appliers(cpu_count: int) -> int:
-    """Return how many parallel appliers a copy is rolled forward with at least: two for each core, for some always wait."""
+    """Return the minimum number of parallel appliers for catching up: two for each core, as some always wait."""
     return min(APPLIERS_MAXIMUM, max(4, 2 * cpu_count))
 
 
 def relax_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
-    """Return what ``relax`` may run, for the plan's page."""
+    """Return the possible statements of ``relax``, for the plan page."""
     if not plan.relaxes:
         return ()
     return tuple(
@@ -48,7 +48,7 @@ def relax_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
 
 
 def restore_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
-    """Return what ``end_relaxation`` runs, for the plan's page."""
+    """Return the statements of ``end_relaxation``, for the plan page."""
     if not plan.relaxes:
         return ()
     back = (f"SET GLOBAL {item.variable} = (its earlier value)" for item in _relaxations(plan))
@@ -56,7 +56,7 @@ def restore_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
 
 
 def relax(run: Run, database: Database) -> None:
-    """Relax what is not relaxed yet on the server that runs now. Any number of times. Raises as ``watch`` and ``Database.query``."""
+    """Relax the remaining settings on the current server. This can run any number of times. Raises as ``watch`` and ``Database.query``."""
     if not run.plan.relaxes:
         return
     watch(run)
@@ -73,11 +73,11 @@ def relax(run: Run, database: Database) -> None:
 
 
 def watch(run: Run, *, at_once: bool = False) -> None:
-    """See now and then that neither host nor server went down in a way that costs the copy.
+    """Check at intervals that neither host nor server crashed in a way that costs the copy.
 
     Raises:
         RemoteFailure: one did (``copy.worthless``).
-        Unreachable: nothing is known.
+        Unreachable: the state is unknown.
     """
     if "undurable" not in run.checkpoint and "relaxed" not in run.checkpoint:
         return
@@ -90,11 +90,11 @@ def watch(run: Run, *, at_once: bool = False) -> None:
 
 
 def end_relaxation(run: Run, database: Database) -> StepOutcome | None:
-    """Put every setting back and see that the copy is on the disk. Return when to go on with that, ``None`` when it is done.
+    """Restore every setting and check that the copy is on the disk. Return when to continue, ``None`` when it is done.
 
     Raises:
         RemoteFailure: the copy is worthless (``copy.worthless``), a setting did not take its old value (``relaxed.not_back``), or the
-            disk does not take what it was given (``host.job``).
+            disk does not accept the writes (``host.job``).
     """
     if "relaxed" in run.checkpoint:
         watch(run, at_once=True)
@@ -106,7 +106,7 @@ def end_relaxation(run: Run, database: Database) -> StepOutcome | None:
 
 
 def restore_durability(run: Run, database: Database) -> None:
-    """Give each setting the value that it had. Raises ``relaxed.not_back``, or as ``Run.execute``."""
+    """Restore the old value of each setting. Raises ``relaxed.not_back``, or as ``Run.execute``."""
     state = run.checkpoint.get("relaxed")
     if state is None:
         return
@@ -128,7 +128,7 @@ def restore_durability(run: Run, database: Database) -> None:
 
 
 def restore_durability_at_end(run: Run) -> None:
-    """However a rebuild ends, nothing stays relaxed on a server that runs. Raises as ``restore_durability``, or ``Unreachable``."""
+    """Restore every setting on a running server, whatever the rebuild's result. Raises as ``restore_durability``, or ``Unreachable``."""
     if "relaxed" not in run.checkpoint and "undurable" not in run.checkpoint:
         return
     found = _look(run)
@@ -150,14 +150,14 @@ def _relaxations(plan: Plan) -> tuple[Relaxation, ...]:
 
 
 def _state(run: Run, database: Database) -> dict[str, Any] | None:
-    """Return what is relaxed on the server that runs now; begun where there is nothing yet, ``None`` where nothing may be."""
+    """Return the relaxed settings of the current server, initially empty; ``None`` if none may be relaxed."""
     state: dict[str, Any] | None = run.checkpoint.get("relaxed")
     if state and state["told"]:
         return state
     found = _look_at(run, database)
     _forget_another_server(run, found)
     if not found["server"]:
-        return None  # a crash of what cannot be seen could not be told: nothing is risked there
+        return None  # without server facts a crash would go unnoticed, so nothing is relaxed
     state = run.checkpoint.get("relaxed")
     if state is None:
         number = run.checkpoint["relaxed.round"] = run.checkpoint.get("relaxed.round", 0) + 1
@@ -180,7 +180,7 @@ def _relax_one(run: Run, database: Database, state: dict[str, Any], item: Relaxa
         _set(run, database, key, set_global(item.variable, item.value), stops_applier=item.stops_applier)
     except Unreachable:
         raise
-    except RemoteFailure as error:  # it is no more than slower without
+    except RemoteFailure as error:  # the rebuild is only slower without
         run.journal.finished(key, 1, str(error))
         run.journal.say(f"{item.variable} is unchanged: {error}", level=Level.WARNING, host=run.plan.target.host)
         del state["was"][item.variable]
@@ -194,7 +194,7 @@ def _mark_undurable(run: Run, state: dict[str, Any], item: Relaxation) -> None:
 
 
 def _set(run: Run, database: Database, key: str, statement: str, *, stops_applier: bool) -> None:
-    """Run the statement; with the applier stopped for it where it must be. A driver that died in between left it stopped."""
+    """Run the statement, with the applier stopped for it if required. A driver that died in between left it stopped."""
     if stops_applier:
         link = read_link(database, run.flavor)
         if link is not None and link.sql_running == "Yes":
@@ -209,7 +209,7 @@ def _set(run: Run, database: Database, key: str, statement: str, *, stops_applie
 
 
 def _read(database: Database, variable: str) -> str | None:
-    """Return the value of a global variable, ``None`` where the server has none of this name."""
+    """Return the value of a global variable, ``None`` if the server does not have it."""
     rows = database.query(f"SHOW GLOBAL VARIABLES WHERE Variable_name = '{variable}'")
     return str(rows[0]["Value"]) if rows else None
 
@@ -238,14 +238,14 @@ def _tell(run: Run, state: dict[str, Any]) -> None:
 
 
 def _look(run: Run) -> dict[str, str]:
-    """Return since when machine (``boot``) and server (``server``, ``""`` where none runs) run. Raises as ``Jobs.act``."""
+    """Return the start times of machine (``boot``) and server (``server``, ``""`` if none runs). Raises as ``Jobs.act``."""
     result = run.target.jobs.act(IN_BASH, load("common", "inspect_server"), run.plan.target.datadir)
     found = pairs(result.stdout)
     return {"boot": found.get("boot", ""), "server": found.get("server", "")}
 
 
 def _look_at(run: Run, database: Database) -> dict[str, str]:
-    """Return the same of the server behind this connection: it answered before and afterwards, so it is the one that was seen."""
+    """Return the same for the server behind this connection: it answered before and afterwards, so it is the same server."""
     database.query("SELECT 1 AS here")
     found = _look(run)
     database.query("SELECT 1 AS here")
@@ -273,7 +273,7 @@ def _must_be_worth(run: Run, found: dict[str, str]) -> None:
 
 
 def _forget_another_server(run: Run, found: dict[str, str]) -> None:
-    """What was relaxed ended with its server: another one has the values of its option files."""
+    """Forget the relaxed settings of an ended server: another one has the values of its option files."""
     state = run.checkpoint.get("relaxed")
     if state and state["server"] != found["server"]:
         del run.checkpoint["relaxed"]
@@ -293,7 +293,7 @@ def _sync(plan: Plan) -> str:
 
 
 def _settle(run: Run) -> StepOutcome:
-    """Wait until what was written without waiting for the disk is there: from then on a crash costs nothing."""
+    """Wait until pending writes are on the disk: from then on a crash costs nothing."""
     if not run.checkpoint.get("settle.started"):
         run.start_job(
             run.target, SETTLE, _sync(run.plan), load("common", "sync_copy"), run.plan.target.datadir, lock=SETTLE
@@ -314,13 +314,13 @@ def _settle(run: Run) -> StepOutcome:
 
 
 def stop_sync(run: Run) -> None:
-    """End the wait for the disk where it was begun."""
+    """End the wait for the disk if it was begun."""
     if run.checkpoint.get("settle.started") and "undurable" in run.checkpoint:
         run.target.jobs.stop(SETTLE)
 
 
 def _try_to_settle(run: Run) -> None:
-    """A rebuild that ends otherwise waits some seconds for the disk: a copy that somebody goes on with is then as good as any."""
+    """Wait some seconds for the disk when a rebuild does not succeed: a copy that is resumed is then as good as any."""
     if "undurable" not in run.checkpoint or run.checkpoint.get("worthless"):
         return
     script = load("common", "sync_copy")
