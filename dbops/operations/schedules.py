@@ -17,8 +17,6 @@ from dbops.models import BackupRun, BackupSchedule, Rebuild
 from dbops.operations.audit import record_item
 from dbops.security.permissions import require_operator
 
-CORRECT = "Correct the fields and save again."
-
 
 def save_schedule(*, actor: User, schedule: BackupSchedule | None, values: Mapping[str, Any]) -> BackupSchedule:
     """Add a schedule (``None``) or change one, and update its next due time.

@@ -136,7 +136,7 @@ class RestoreTestJournal(_RunRows[RestoreTest]):
         super().__init__(lease, lease.restore_test.run_id, secrets, checkpoint)
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
-        super().say(f"Proof {self._lease.row.pk}: {text}", level=level)
+        super().say(f"Restore test {self._lease.row.pk}: {text}", level=level)
 
     def columns_of(self, checkpoint: dict[str, Any]) -> dict[str, Any]:
         return {"checkpoint": checkpoint, "steps": checkpoint.get("steps", [])}

@@ -180,7 +180,7 @@ def show_event(stage: Stage, line: str, began: float) -> None:
 def why(result: dict[str, Any]) -> str:
     """Return a result's reason: the error's text, else the outcome."""
     error = result.get("error") or {}
-    told = " ".join(str(error[part]) for part in ("doing", "found", "left", "next") if error.get(part))
+    told = " ".join(str(error[part]) for part in ("operation", "cause", "state", "next_step") if error.get(part))
     return told or str(result.get("outcome") or "unknown reason")
 
 

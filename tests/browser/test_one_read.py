@@ -80,7 +80,7 @@ def test_group_is_chosen_confirmed_and_rebuilt(two: Stack, people: dict[str, Vis
     expect(page.locator("#shared-read")).to_contain_text("of replica-2")
     assert wait_for_the_end(two) == ["succeeded", "succeeded"]
     [told] = two.rows(
-        "SELECT count(*) AS n FROM dbops_rebuildevent WHERE text LIKE 'One read of backup-1 for this and%'"
+        "SELECT count(*) AS n FROM dbops_rebuildevent WHERE text LIKE 'Shared read of backup-1 for this rebuild and%'"
     )
     assert told["n"] == 1
 

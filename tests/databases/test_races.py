@@ -71,7 +71,7 @@ def test_source_is_locked_once_in_a_race(racers: list[Racer]) -> None:
         reasons = race(racers, "start", each=[(pk,) for pk in ids])
         assert reasons.count("") == 1, reasons
         winner = ids[reasons.index("")]
-        waits = {"", f"backup is held by rebuild {winner} as its source", "the holds were taken a moment ago"}
+        waits = {"", f"backup is held by rebuild {winner} (source)", "the holds were taken a moment ago"}
         assert set(reasons) <= waits
         seen = racers[0].do("look")
         assert_holds_belong_to_what_runs(seen)

@@ -38,7 +38,7 @@ def test_rebuild_survives_its_worker(kind: str, servers: Callable[[str], Server]
         stack.wait_for_facts("replica-1", answering=False)
         status, rebuild = rebuild_and(stack, "replica-1", "stream", lambda: kill_the_worker(stack))
         assert (status, rebuild["status"]) == (0, "succeeded"), stack.state_of_rebuilds()
-        assert stack.rows("SELECT 1 FROM dbops_rebuildevent WHERE text LIKE 'Re-attached after%'")
+        assert stack.rows("SELECT 1 FROM dbops_rebuildevent WHERE text LIKE 'Reattached after%'")
         streams = stack.rows(
             "SELECT * FROM dbops_executedcommand WHERE step = ? AND rebuild_id = ?", "stream", rebuild["id"]
         )

@@ -151,7 +151,7 @@ def test_rebuilds_and_backup_of_one_source_never_overlap(stack: Stack) -> None:
             "both rebuilds to say why they wait",
             lambda: (
                 [row["waiting_for"] for row in stack.rows("SELECT waiting_for FROM dbops_rebuild ORDER BY id")]
-                == [f"{SOURCE} is read by backup run {pk}"] * 2
+                == [f"{SOURCE} is held by backup run {pk}"] * 2
             ),
             30,
         )

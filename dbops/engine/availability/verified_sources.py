@@ -20,8 +20,8 @@ class VerifiedSource:
         return self.at is None or now - self.at > STALE_AFTER
 
 
-def oldest_first(restore_tests: list[VerifiedSource]) -> list[VerifiedSource]:
+def oldest_first(sources: list[VerifiedSource]) -> list[VerifiedSource]:
     """Return the sources, those never verified first."""
-    never = [restore_test for restore_test in restore_tests if restore_test.at is None]
-    given = [(restore_test.at, restore_test) for restore_test in restore_tests if restore_test.at is not None]
-    return [*never, *(restore_test for _, restore_test in sorted(given, key=lambda item: item[0]))]
+    never = [source for source in sources if source.at is None]
+    given = [(source.at, source) for source in sources if source.at is not None]
+    return [*never, *(source for _, source in sorted(given, key=lambda item: item[0]))]

@@ -13,7 +13,7 @@ _RESUME = (
         "Check the host. If the old data is gone, rebuild again.",
     ),
     operator(
-        "retry.changed",
+        "resume.changed",
         "The rebuild can't be resumed: copy, target, source or primary have changed since it failed.",
         "This attempt changed nothing.",
         "Review the differences. Then plan a new rebuild or roll back to the old data.",

@@ -32,7 +32,7 @@ class StepComparison:
     expected_seconds: float | None
 
     @property
-    def restore_test(self) -> str:
+    def evidence(self) -> str:
         return EVIDENCE_OF_STEPS.get(self.name, "") if self.state is StepState.DONE else ""
 
 
@@ -73,8 +73,8 @@ class Comparison:
         return sum(known) if known and len(known) == len(ran) else None
 
     @property
-    def restore_tests(self) -> tuple[str, ...]:
-        return tuple(step.restore_test for step in self.steps if step.restore_test)
+    def evidence(self) -> tuple[str, ...]:
+        return tuple(step.evidence for step in self.steps if step.evidence)
 
     @property
     def usual_seconds(self) -> float | None:

@@ -29,7 +29,7 @@ class CopyEvent:
         finished_at: ``None`` while it runs.
         has_touched: whether it changed anything on the target.
         is_verified: whether the copy was verified: then it stays, whatever the rebuild's result.
-        is_put_back: whether the old data was rolled back.
+        is_rolled_back: whether the old data was rolled back.
     """
 
     rebuild: int

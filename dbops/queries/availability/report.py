@@ -52,7 +52,7 @@ class ClusterReport:
     cluster: Cluster
     gaps: ClusterGaps
     times: tuple[MethodTimes, ...]
-    restore_tests: tuple[tuple[VerifiedSource, bool], ...]
+    verified_sources: tuple[tuple[VerifiedSource, bool], ...]
     restores: tuple[RestoreStatus, ...]
     ahead: ClusterForecast
 
@@ -113,14 +113,14 @@ def fleet_report(span: ReportPeriod, now: datetime) -> FleetReport:
 
 def cluster_report(cluster: Cluster, span: ReportPeriod, now: datetime) -> ClusterReport:
     """Return a month of one cluster, with every interval. 26 queries."""
-    restore_tests = history.verified_sources(cluster)
+    sources = history.verified_sources(cluster)
     return ClusterReport(
         span=span,
         computed_at=now,
         cluster=cluster,
         gaps=gaps_of(cluster, span.period, now, gap=None),
         times=history.times(cluster, span.period),
-        restore_tests=tuple((restore_test, restore_test.is_stale(now)) for restore_test in restore_tests),
+        verified_sources=tuple((source, source.is_stale(now)) for source in sources),
         restores=tuple(restores(now, [cluster.pk]).get(cluster.pk, ())),
         ahead=cluster_forecast(cluster, now),
     )

@@ -127,7 +127,7 @@ def _of_rebuilds() -> list[SampleAct]:
                 SampleAct(
                     row.requested_at,
                     name,
-                    "rebuild.put_back_requested",
+                    "rebuild.rollback_requested",
                     target,
                     row.reason,
                     {**about, "follows": row.follows_id},

@@ -45,7 +45,7 @@ def cluster_file(
     form: str,
     *,
     times: Iterable[MethodTimes],
-    restore_tests: Iterable[VerifiedSource],
+    verified_sources: Iterable[VerifiedSource],
     restores: Iterable[RestoreStatus],
     ahead: ClusterForecast,
 ) -> HttpResponse:
@@ -72,9 +72,9 @@ def cluster_file(
         "intervals": intervals,
         "below_target_by_week": weeks,
         "rebuild_times": [_times(one) for one in times],
-        "restore_tests": [
+        "verified_sources": [
             {"source": one.source, "rebuild": one.rebuild, "at": _time(one.at) if one.at else None}
-            for one in restore_tests
+            for one in verified_sources
         ],
         "restores": [
             {

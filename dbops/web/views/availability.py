@@ -98,8 +98,8 @@ def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, s
     days, gap = days_of(request.GET), GAPS.get(request.GET.get("gap", ""), Gap.NOT_REBUILDABLE)
     now = timezone.now()
     found = cluster_gaps(row, now, days=days, gap=gap)
-    times, restore_tests = history.times(row, found.period), history.verified_sources(row)
-    ahead, restore_tested = cluster_forecast(row, now), restores(now, [row.pk]).get(row.pk, [])
+    times, sources = history.times(row, found.period), history.verified_sources(row)
+    ahead, restores_now = cluster_forecast(row, now), restores(now, [row.pk]).get(row.pk, [])
     if request.GET.get("of") == "forecast" and request.GET.get("format") == "csv":
         return forecast_file(row.name, ahead, now)
     if request.GET.get("format") in FORMATS:
@@ -109,8 +109,8 @@ def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, s
             gap,
             request.GET["format"],
             times=times,
-            restore_tests=restore_tests,
-            restores=restore_tested,
+            verified_sources=sources,
+            restores=restores_now,
             ahead=ahead,
         )
     context = {
@@ -120,9 +120,9 @@ def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, s
         "legend": legend(found.weeks),
         "debt_rows": by_cause(found.weeks),
         "times": times,
-        "restore_tests": [(restore_test, restore_test.is_stale(now)) for restore_test in restore_tests],
+        "verified_sources": [(source, source.is_stale(now)) for source in sources],
         "stale_days": STALE_AFTER.days,
-        "restores": restore_tested,
+        "restores": restores_now,
         "old_after_days": settings.RESTORE_TEST_OLD_AFTER_SECONDS // 86400,
         "heat": heat(ahead),
         "planned": _planned(found),

@@ -12,7 +12,9 @@ from django.test import Client
 from django.utils import timezone
 
 from dbops import operations, web
+from dbops.engine.audit.entries import DATA_MOVEMENT
 from dbops.engine.errors import Refused
+from dbops.engine.methods import FOLLOW_UPS
 from dbops.engine.states import TRANSITIONS, Status, StepState
 from dbops.lifecycle import leases, rebuild_driver
 from dbops.lifecycle.rebuild_driver import RebuildUpdate
@@ -319,3 +321,8 @@ def test_every_download_view_is_marked_as_exported() -> None:
         "sample.py",  # it only marks the name of a file that another one sends
         "tokens.py",  # a calendar that programs fetch every few minutes: the token that lets them is in the log
     }
+
+
+@pytest.mark.parametrize("name", FOLLOW_UPS)
+def test_follow_up_requests_are_in_the_data_movement_view(name: str) -> None:
+    assert f"rebuild.{name}_requested" in DATA_MOVEMENT

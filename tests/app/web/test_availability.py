@@ -220,12 +220,12 @@ def test_rebuild_times_are_shown_by_step_with_trend(viewer: Client, lost: Any) -
 
 @pytest.mark.parametrize(("days", "state"), [(59, "recent"), (61, "old")])
 def test_page_shows_sources_without_a_recent_rebuild(viewer: Client, lost: Any, days: int, state: str) -> None:
-    assert 'data-restore-test="never"' in section(words(viewer, PAGE), "restore-tests-title")
+    assert 'data-verified="never"' in section(words(viewer, PAGE), "restore-tests-title")
     rebuild = rebuilt(lost, 24 * days, 30)
     rebuilt(lost, 1, 1, method="rollback")
     text = section(words(viewer, PAGE), "restore-tests-title")
-    assert f'data-restore-test="{state}"' in text
-    assert text.count("data-restore-test") == 1
+    assert f'data-verified="{state}"' in text
+    assert text.count("data-verified") == 1
     assert f'href="/rebuilds/{rebuild.pk}/"' in text
     assert "replica-1" not in text, "a cluster with a backup instance reads that"
 

@@ -173,7 +173,7 @@ def test_summary_compares_with_the_last_rebuilds_and_with_dumps(viewer: Client, 
     assert (summary.dumps.seconds, marks(card, "dumps")) == (16 * 3600, ["1"])
     assert "<strong>16 h 00 min</strong>" in card
     assert summary.restore_tests == (EVIDENCE_OF_STEPS["stream"],)
-    assert escape(EVIDENCE_OF_STEPS["stream"]) in part(card, 'id="summary-restore-tests"', "</details>")
+    assert escape(EVIDENCE_OF_STEPS["stream"]) in part(card, 'id="summary-evidence"', "</details>")
 
 
 def test_summary_of_a_failed_rebuild_shows_the_last_ones_without_itself(viewer: Client, running: Rebuild) -> None:

@@ -74,7 +74,7 @@ def test_page_names_the_newer_backup_that_is_not_read(
     page = answer.content.decode()
     assert "/backups/backup-1-old.xbstream.zst" in page
     found = {one.code: one for one in answer.context["plan"].findings}
-    newer, read = found["archive.passed_over"], found["archive.proof"]
+    newer, read = found["archive.passed_over"], found["archive.restore_test"]
     assert (newer.severity, read.severity) == (Severity.WARNING, Severity.OK)
     assert {str(new.pk), str(old.pk)} < set(re.findall(r"\d+", newer.seen))
     assert "shop.orders" in newer.seen
@@ -114,7 +114,7 @@ def test_plan_is_refused_when_every_backup_is_bad(
     )
     bad(old)
     bad(new)
-    assert [finding.code for finding in planned(fleet).refusals] == ["archive.proof"]
+    assert [finding.code for finding in planned(fleet).refusals] == ["archive.restore_test"]
     verdict = offered_start_options(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").verdict
     assert (BlockerKind.NO_COPY, "backup-1") in [(one.kind, one.instance) for one in verdict.blockers]
     assert operator.post(ADDRESS, form(shown, method="archive")).status_code == 409

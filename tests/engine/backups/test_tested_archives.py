@@ -78,7 +78,7 @@ def test_archive_plan_skips_a_bad_backup_and_says_so() -> None:
     assert all(
         word in seen for word in ("run 8", "run 7", restore_test(8, "restore_test.tables").found, "restore_test.tables")
     )
-    assert finding(plan, "archive.proof")[0] is Severity.OK
+    assert finding(plan, "archive.restore_test")[0] is Severity.OK
 
 
 def test_archive_plan_counts_skipped_backups() -> None:
@@ -95,18 +95,18 @@ def test_archive_plan_counts_skipped_backups() -> None:
 
 
 def test_archive_plan_shows_the_restore_test() -> None:
-    severity, seen = finding(build_plan(restore_tested(restore_test(8)), "archive"), "archive.proof")
+    severity, seen = finding(build_plan(restore_tested(restore_test(8)), "archive"), "archive.restore_test")
     assert severity is Severity.OK
     assert "run 8" in seen
     assert f"{NOW - timedelta(hours=2):%Y-%m-%d}" in seen
-    severity, seen = finding(build_plan(restore_tested(), "archive"), "archive.proof")
+    severity, seen = finding(build_plan(restore_tested(), "archive"), "archive.restore_test")
     assert severity is Severity.OK
     assert "run 8" in seen
     assert f"{NOW:%Y-}" not in seen
     doubted = build_plan(
         restore_tested(restore_test(7, "restore_test.start"), restore_test(8, "restore_test.start")), "archive"
     )
-    assert finding(doubted, "archive.proof")[0] is Severity.WARNING
+    assert finding(doubted, "archive.restore_test")[0] is Severity.WARNING
     assert doubted.refusals == ()
 
 
@@ -116,8 +116,8 @@ def test_archive_plan_is_refused_when_every_backup_is_bad(source_answers: bool) 
         restore_test(7, "restore_test.damaged"), restore_test(8, "restore_test.tables"), source_answers=source_answers
     )
     plan = build_plan(there, "archive")
-    assert refused(plan) == {"archive.proof"}
-    seen = finding(plan, "archive.proof")[1]
+    assert refused(plan) == {"archive.restore_test"}
+    seen = finding(plan, "archive.restore_test")[1]
     assert all(
         word in seen for word in ("run 8", f"{NOW - timedelta(hours=2):%Y-%m-%d}", "(restore_test.tables)", "(1)")
     )
@@ -130,7 +130,7 @@ def test_dump_plan_ignores_restore_tests() -> None:
     dump = archive(9, method=BackupMethod.DUMP, path="/backups/backup-1-dump-9.sql.gz")
     plan = build_plan(replace(world(OLD, NEW, dump), restore_tests={8: restore_test(8, "restore_test.tables")}), "dump")
     assert plan.archive == dump
-    assert not {one.code for one in plan.findings} & {"archive.proof", "archive.passed_over"}
+    assert not {one.code for one in plan.findings} & {"archive.restore_test", "archive.passed_over"}
 
 
 # Between the page and the start
@@ -176,5 +176,5 @@ def test_differences_for_resume_include_a_bad_backup() -> None:
 
 def test_archive_codes_are_documented() -> None:
     text = (Path(__file__).parents[3] / "docs" / "reference" / "checks.md").read_text()
-    assert "`archive.proof`" in text
+    assert "`archive.restore_test`" in text
     assert "`archive.passed_over`" in text

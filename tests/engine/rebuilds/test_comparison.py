@@ -23,7 +23,7 @@ def test_comparison_has_an_expectation_only_when_every_step_was_predicted() -> N
 
 def test_only_a_step_that_is_done_has_proven_something() -> None:
     found = comparison(step("stream"), step("verify", StepState.FAILED), step("set-ownership"))
-    assert found.restore_tests == (EVIDENCE_OF_STEPS["stream"],)
+    assert found.evidence == (EVIDENCE_OF_STEPS["stream"],)
 
 
 def test_comparison_evidence_names_existing_steps() -> None:

@@ -39,7 +39,7 @@ def there_is_one(inputs: PlanInputs) -> Iterator[Finding]:
 
 def no_restore_test_failed(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a backup whose restore test failed."""
-    code, title = "archive.proof", "No restore test of the backup failed"
+    code, title = "archive.restore_test", "No restore test of the backup failed"
     archive = inputs.archive
     if archive is None:
         return

@@ -138,7 +138,7 @@ class Stream(JobStep):
         except Unreachable as error:
             run.checkpoint["stream.watch_at"] = run.clock.now() + SILENT_SECONDS
             if not run.checkpoint.get("stream.source_silent"):
-                text = f"The source does not answer the dashboard; the copy goes on without being watched there: {error.cause}"
+                text = f"The source does not respond to dbops. The copy continues unobserved there: {error.cause}"
                 run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
             run.checkpoint["stream.source_silent"] = True
 

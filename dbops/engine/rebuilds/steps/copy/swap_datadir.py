@@ -39,7 +39,7 @@ class SwapDatadir(JobStep):
         target, plan, admin = run.plan.target, run.plan, run.accounts.admin
         if "half_copy" in run.checkpoint and not run.checkpoint.get("half_copy_tree"):
             raise Refused(
-                "retry.changed",
+                "resume.changed",
                 f"Resuming the rebuild of {target.name}",
                 cause="the content of the data directory is unknown",
             )

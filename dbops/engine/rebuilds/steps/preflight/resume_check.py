@@ -62,7 +62,7 @@ class ResumeCheck(Step):
                 changes += self._server(database, target) + self._attached_elsewhere(run, database)
         if changes:
             raise Refused(
-                "retry.changed",
+                "resume.changed",
                 "Comparing copy and instances with those of the failed rebuild",
                 cause="; ".join(changes),
                 state=f"This attempt changed nothing. {describe_data_location(run)}",

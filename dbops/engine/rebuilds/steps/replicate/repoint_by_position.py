@@ -43,7 +43,7 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
             )
         _same_primary(run, f"{link.source_host}:{link.source_port}")
         run.checkpoint["repoint.point"] = {
-            "set-ownership": [own["File"], int(own["Position"])],
+            "source": [own["File"], int(own["Position"])],
             "primary": [link.relay_source_log_file, link.exec_source_log_pos],
         }
     told = run.act(
@@ -53,7 +53,7 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
         return _another_attempt(run)
     here = read_link(database, run.flavor)
     point = run.checkpoint["repoint.point"]
-    if here is None or [here.relay_source_log_file, here.exec_source_log_pos] != point["set-ownership"]:
+    if here is None or [here.relay_source_log_file, here.exec_source_log_pos] != point["source"]:
         fail_on_error(here, f"Waiting for {run.plan.target.name} to reach the position of {run.plan.source.name}", run)
         if run.clock.now() - run.checkpoint["repoint.paused_at"] > PAUSE_SECONDS:
             return _let_go(run)

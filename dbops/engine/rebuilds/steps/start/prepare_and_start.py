@@ -60,14 +60,14 @@ class Prepare(JobStep):
         free = int(pairs(said).get("free_bytes", 0))
         if not free:  # the host does not report it
             return planned
-        checkpoint = run.checkpoint["prepare.memory_bytes"] = within_what_is_free(planned, free)
-        if checkpoint < planned:
+        memory_bytes = run.checkpoint["prepare.memory_bytes"] = within_what_is_free(planned, free)
+        if memory_bytes < planned:
             run.journal.say(
-                f"{size(free)} of memory are free: prepare uses {size(checkpoint)} instead of {size(planned)}.",
+                f"{size(free)} of memory are free: prepare uses {size(memory_bytes)} instead of {size(planned)}.",
                 level=Level.WARNING,
                 host=run.plan.target.host,
             )
-        return checkpoint
+        return memory_bytes
 
     def stall_seconds(self, run: Run) -> float:
         return run.settings.stall_prepare_seconds
