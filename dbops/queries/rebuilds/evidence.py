@@ -16,7 +16,7 @@ from dbops.models import AuditEntry, ExecutedCommand, Rebuild, RebuildStep
 
 FORMAT = "dbops evidence 1"
 COMMAND = "command.ended"
-#: Fields of a step's result. The last lines of a tool stay in the rebuild's log, because a host wrote them.
+#: Excluded fields of a step's result: a host wrote the last lines of a tool, which stay in the rebuild's log.
 LEFT_OUT = ("tails",)
 #: Parts of checkpoints that identify the data: their name in the file, and their keys there.
 REMEMBERED = {

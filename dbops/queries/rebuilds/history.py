@@ -14,12 +14,12 @@ from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import Cluster, Instance, Rebuild, RebuildStep
 
-#: Methods that copy from a source and end with a working replica. Follow-ups copy nothing, or only the rest.
+#: Successful rebuilds that copied from a source. Follow-ups are excluded: they copy nothing, or only the rest.
 COPIES = Rebuild.objects.filter(status=Status.SUCCEEDED, finished_at__isnull=False).exclude(method__in=FOLLOW_UPS)
 
 
 class Last(NamedTuple):
-    """The newest ended rebuild."""
+    """The last ended row of an owner."""
 
     pk: int
     ended_at: datetime
