@@ -23,7 +23,7 @@ from dbops.security.permissions import require_operator
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """A rebuild whose read can be shared. ``problem`` says why not, or is ``""``."""
+    """A rebuild with a read that can be shared. ``problem`` says why not, or is ``""``."""
 
     rebuild: Rebuild
     problem: str

@@ -137,7 +137,7 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
 _HARMLESS = re.compile(r"replication_group_members|setrlimit failed|cannot open \./mariadb_backup_checkpoints")
 #: Consequences of another failure: other entries in the log are more specific.
 CONSEQUENCES = frozenset({"stream.broken_pipe", "stream.truncated"})
-#: A decompressing xbstream exits with status 0 all the same: its zstd sink drops the status of a write (its source).
+#: A decompressing xbstream can fail with exit status 0: its zstd sink drops the status of a write (its source).
 DISK_FULL = "stream.disk_full"
 
 

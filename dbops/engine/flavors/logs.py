@@ -115,12 +115,10 @@ def prepare_line(line: str) -> LogLine:
 
 
 def stuck_redo(lines: Sequence[str], times: int = 10) -> int | None:
-    """Return the LSN at which mariadb-backup's redo copier stands still, when it has retried there ``times`` times in
-    a row.
+    """Return the LSN at which mariadb-backup's redo copier is stuck, after ``times`` retries there in a row.
 
-    It tries once a second, to the end of the copy, and only then says "Was only able to copy log" (measured with
-    10.11.19: 26 retries at one LSN, known 29 s before the failure). Some retries in a row are no proof: the bug
-    MDEV-36159 paused the copier too.
+    It retries once a second, to the end of the copy, and only then logs "Was only able to copy log" (measured with 10.11.19: 26
+    retries at one LSN, known 29 s before the failure). Fewer retries are no evidence: the bug MDEV-36159 paused the copier too.
     """
     last, seen = None, 0
     for line in lines:

@@ -252,7 +252,7 @@ def hub() -> Hub:
 
 @dataclass(slots=True)
 class _Sent:
-    """What one connection has already sent."""
+    """Messages that one connection has already sent."""
 
     parts: dict[str, str] = field(default_factory=dict)
     status: str = ""

@@ -283,7 +283,7 @@ def strip_hours(line: Timeline) -> SafeString:
 
 @register.simple_tag
 def svg(shown: timeline.Drawing) -> SafeString:
-    """Return a drawing. Its text equivalent is beside or below it."""
+    """Return a drawing. Its text equivalent is next to it."""
     return timeline.svg(shown)
 
 
