@@ -110,7 +110,7 @@ def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupR
 
 
 def _reader_is_away(row: Rebuild | BackupRun) -> str:
-    """Check that the leader of this follower is still active: without it no rebuild would hold the source."""
+    """Return a reason to wait if the leader of this follower is not running: no rebuild would hold the source."""
     if not isinstance(row, Rebuild) or row.leader_id is None:
         return ""
     runs = Rebuild.objects.filter(pk=row.leader_id, status=Status.RUNNING, pending_status="").exists()

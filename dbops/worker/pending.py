@@ -43,7 +43,7 @@ def _statement(vendor: str) -> tuple[str, tuple[Any, ...]]:  # noqa: ARG001 - th
 
 
 def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
-    """Return each kind and its rows, by the widest condition for work."""
+    """Yield each kind and its rows, by the widest condition for work."""
     dbops_runs = BackupSchedule.objects.filter(is_enabled=True, run_by=RunBy.DBOPS)
     yield "schedule", dbops_runs.filter(Q(next_due_at=None) | Q(next_due_at__lte=now))
     yield "queued rebuild", Rebuild.objects.filter(status=Status.QUEUED)

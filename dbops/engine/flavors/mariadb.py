@@ -152,7 +152,8 @@ class MariaDB(Flavor):
         return command
 
     def compress_problem(self, tool_version: str | None, unpacker_version: str | None) -> str:
-        """Never compress: the tool has only quicklz, which is deprecated, and mbstream cannot decompress (``--help`` of 10.11.19 and
+        """Return a reason in every case: the tool has only quicklz, which is deprecated, and mbstream cannot decompress
+            (``--help`` of 10.11.19 and
         11.8.6).
         """
         return "mariadb-backup has no zstd, and mbstream expands nothing"
@@ -250,7 +251,7 @@ class MariaDB(Flavor):
         return "START ALL SLAVES SQL_THREAD"
 
     def forget_replication(self) -> list[str]:
-        """Clear settings of an earlier attempt; the data contains none (``master.info`` is not copied). ``gtid_slave_pos`` is
+        """Return statements that clear an earlier attempt; the data has no settings (``master.info`` is not copied). ``gtid_slave_pos`` is
         unchanged (measured with 10.11.19).
         """
         return ["RESET SLAVE ALL"]

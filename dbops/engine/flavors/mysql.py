@@ -254,14 +254,15 @@ class MySQL(Flavor):
         return f"START {self._replica} SQL_THREAD"
 
     def forget_replication(self) -> list[str]:
-        """Remove the source's settings, which come with the data (``mysql.slave_master_info``, including the password).
+        """Return statements that remove the source's settings, which come with the data (``mysql.slave_master_info``, including
+            the password).
 
         Otherwise replication to the old upstream starts automatically, or CHANGE fails with error 1872.
         """
         return [f"RESET {self._replica} ALL"]
 
     def set_position(self, start: Coordinates, executed: str) -> list[str]:
-        """Set the purged set on 5.7, where it is empty or stale (measured); 8.x and newer have it after XtraBackup.
+        """Return statements for the purged set on 5.7, where it is empty or stale (measured); 8.x and newer have it after XtraBackup.
 
         Purged can be set only on an empty server (error 1840), hence the reset. A server with the backup's set and more is left
         unchanged: a reset would hide its own transactions.

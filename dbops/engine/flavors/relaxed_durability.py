@@ -66,7 +66,7 @@ def relaxations(flavor: Flavor, *, appliers: int, gtid: bool) -> tuple[Relaxatio
 
 
 def _doublewrite(flavor: Flavor) -> Relaxation | None:
-    """Relax doublewrite. A killed server then loses the copy as well.
+    """Return the relaxation of doublewrite, or ``None``. A killed server then loses the copy as well.
 
     MySQL's manual names "unexpected mysqld process exit in the middle of a page write" besides crashes of the machine: the kernel
     checks for a fatal signal between the blocks of one buffered write.
@@ -85,7 +85,7 @@ def _doublewrite(flavor: Flavor) -> Relaxation | None:
 
 
 def _appliers(flavor: Flavor, appliers: int) -> Relaxation | None:
-    """Raise the number of parallel appliers.
+    """Return the settings that raise the number of parallel appliers.
 
     MariaDB refuses the change while its applier runs (error 1198); MySQL applies it at the next start of the applier. MySQL only
     if appliers commit in the order of the source (the default from 8.0.27 on; before, they work by schema).
