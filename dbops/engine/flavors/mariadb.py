@@ -153,7 +153,7 @@ class MariaDB(Flavor):
 
     def compress_problem(self, tool_version: str | None, unpacker_version: str | None) -> str:
         """Return a reason in every case: the tool has only quicklz, which is deprecated, and mbstream cannot decompress
-            (``--help`` of 10.11.19 and
+        (``--help`` of 10.11.19 and
         11.8.6).
         """
         return "mariadb-backup has no zstd, and mbstream expands nothing"

@@ -255,7 +255,7 @@ class MySQL(Flavor):
 
     def forget_replication(self) -> list[str]:
         """Return statements that remove the source's settings, which come with the data (``mysql.slave_master_info``, including
-            the password).
+        the password).
 
         Otherwise replication to the old upstream starts automatically, or CHANGE fails with error 1872.
         """

@@ -85,7 +85,7 @@ def _doublewrite(flavor: Flavor) -> Relaxation | None:
 
 
 def _appliers(flavor: Flavor, appliers: int) -> Relaxation | None:
-    """Return the settings that raise the number of parallel appliers.
+    """Return the setting that raises the number of parallel appliers, or ``None``.
 
     MariaDB refuses the change while its applier runs (error 1198); MySQL applies it at the next start of the applier. MySQL only
     if appliers commit in the order of the source (the default from 8.0.27 on; before, they work by schema).
