@@ -1,4 +1,4 @@
-"""The only writer of status, holds, run tokens, leases, steps and events of rebuilds and backup runs.
+"""Write status, holds, fences, leases, steps and events of rebuilds and backup runs; no other package writes them.
 
-Every move is a conditional update, and the caller obeys the row count: the second of two callers changes nothing.
+Every change is a conditional update, and the caller checks the row count: the second of two callers changes nothing.
 """

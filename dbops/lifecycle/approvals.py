@@ -1,4 +1,6 @@
-"""What a second person says of a queued rebuild. Each is a conditional update: of two who decide at once, one does."""
+"""Record the approval decision of a second person on a queued rebuild. Of two simultaneous decisions, a conditional update accepts
+one.
+"""
 
 from django.db import transaction
 from django.db.models import F
@@ -18,9 +20,9 @@ WORDS = {
 
 
 def decide(rebuild: Rebuild, decision: Approval, by: str, reason: str) -> bool:
-    """Write a decision on a rebuild that waits for it. One that is declined ends. Return whether it still waited.
+    """Write a decision on a rebuild that waits for approval. A declined rebuild ends. Return whether it was still waiting.
 
-    The caller's transaction ends with the audit entry; that of a decline is written here.
+    The caller's transaction ends with the audit entry; this function writes that of a decline.
     """
     text = WORDS[decision].format(by) + (f": {reason}" if reason else ".")
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""Days that were counted and do not hold any more, because something of the past became known or was corrected."""
+"""Mark counted days for recounting after a correction of the past."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -11,12 +11,12 @@ from dbops.models import CountedDays, GapDay
 
 
 def recount(clusters: Iterable[int], since: datetime | None, now: datetime) -> None:
-    """Have gaps of some clusters counted anew. Nothing is written for what is of today, which is never counted before it is over.
+    """Request a recount of the gaps of some clusters. Nothing is written for today, which is counted only when it is over.
 
-    Call it in the transaction that changes the past: who counts at the same moment sees a new revision, and keeps nothing.
+    Call it in the transaction that changes the past: a concurrent count sees a new revision and discards its result.
 
     Args:
-        since: the first moment at which something changed; ``None`` for all that was ever counted.
+        since: the first moment at which something changed; ``None`` for all counted days.
     """
     keys = list(clusters)
     marks, days = CountedDays.objects.filter(cluster__in=keys), GapDay.objects.filter(cluster__in=keys)

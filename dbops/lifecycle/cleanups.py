@@ -1,4 +1,4 @@
-"""After the end: what could not be cleaned up when a rebuild ended is done as soon as its hosts answer."""
+"""Clean up after ended rebuilds as soon as their hosts answer."""
 
 from datetime import datetime, timedelta
 from typing import Any
@@ -16,14 +16,14 @@ from dbops.lifecycle.rebuild_driver import RebuildUpdate, audit_commands, write_
 from dbops.lifecycle.shared_reads import pass_on_source
 from dbops.models import Hold, Rebuild
 
-#: Between two tries: half a minute in the first hour after the end, then ten.
+#: Seconds between two attempts: half a minute in the first hour after the end, then ten minutes.
 SOON_SECONDS, LATER_SECONDS, HOUR_SECONDS = 30, 600, 3600
 
 
 def force_fail(rebuild: Rebuild, by: str) -> bool:
-    """End a ``lost`` rebuild without its hosts: nothing is known of them. Return whether it was lost.
+    """Mark a ``lost`` rebuild as failed without contacting its hosts. Return whether it was lost.
 
-    Its driver, if one is at work, loses its lease with this. The sweep ends what runs on the hosts once they answer.
+    A running driver loses its lease. The sweep ends processes on the hosts once they answer.
     """
     now = timezone.now()
     outcome = (
@@ -67,9 +67,9 @@ def sweeps_due(now: datetime) -> list[int]:
 
 
 def claim_sweep(rebuild_id: int) -> Rebuild | None:
-    """Move the next try of a sweep: whoever moves it does it. ``None``: somebody else, or nothing is due.
+    """Claim a sweep by moving its next attempt; ``None`` if another process claimed it or nothing is due.
 
-    A rebuild that holds one of the two instances comes first: what it does there must not be disturbed.
+    A rebuild that holds one of the two instances comes first: its work must not be disturbed.
     """
     now = timezone.now()
     rebuild = (
@@ -86,7 +86,7 @@ def claim_sweep(rebuild_id: int) -> Rebuild | None:
 
 
 def write_sweep(rebuild: Rebuild, news: RebuildUpdate) -> None:
-    """Write what a sweep tells and runs."""
+    """Write the events and commands of a sweep."""
     with transaction.atomic():
         Rebuild.objects.filter(pk=rebuild.pk).update(revision=F("revision") + 1)
         audit_commands(rebuild, write_update(rebuild, news))
@@ -94,7 +94,7 @@ def write_sweep(rebuild: Rebuild, news: RebuildUpdate) -> None:
 
 
 def end_sweep(rebuild: Rebuild, checkpoint: dict[str, Any], outcome: str) -> None:
-    """Keep what a sweep did. ``outcome`` replaces the rebuild's when all is done; empty: it is tried again."""
+    """Store the result of a sweep. ``outcome`` replaces the rebuild's when all is done; empty: the sweep is repeated."""
     changes: dict[str, Any] = {"checkpoint": checkpoint, "revision": F("revision") + 1}
     if outcome:
         changes |= {"sweep_due_at": None, "outcome": outcome}

@@ -1,4 +1,4 @@
-"""One line of the history of a rebuild or a backup run, and the hint that there is news."""
+"""Add lines to the history of a rebuild or backup run, and announce updates."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,7 +13,7 @@ from dbops.security.redaction import redact
 
 
 def log_event(row: Rebuild | BackupRun | RestoreTest, text: str, *, level: Level = Level.INFO) -> None:
-    """Add one line to the history of a row. A proof has none of its own: it is told in that of the run that it proves."""
+    """Add one line to the history of a row. A restore test has no history: its lines are in that of its backup run."""
     now, text = timezone.now(), redact(text)
     if isinstance(row, Rebuild):
         RebuildEvent.objects.create(rebuild=row, at=now, level=level, text=text)
@@ -41,7 +41,9 @@ def last_line(row: Rebuild | BackupRun | RestoreTest) -> str | None:
 
 
 def revision_update(row: Rebuild | BackupRun | RestoreTest) -> None:
-    """Hint at news. The page of a backup run polls: it needs no hint, but another revision where only its proof has changed."""
+    """Announce an update. The page of a backup run polls: it needs no announcement, but a new revision if only its restore test
+    changed.
+    """
     if isinstance(row, Rebuild):
         announce_later(row.pk)
     elif isinstance(row, RestoreTest):
@@ -57,6 +59,6 @@ def announce_later(rebuild_id: int) -> None:
 
 
 def announce_many_later(revisions: Iterable[tuple[int, int]]) -> None:
-    """Hint at news of many rebuilds, given as (id, revision)."""
+    """Announce updates of many rebuilds, given as (id, revision)."""
     known = list(revisions)
     transaction.on_commit(lambda: updates.announce_many(known))

@@ -163,10 +163,7 @@ def mark_ended(run: BackupRun, by: str) -> bool:
 
 
 def _is_held(instance: Instance, facts: InstanceFacts) -> bool:
-    """Return whether a managed job holds the instance; asked only for local connections and managed processes.
-
-    A job that ended during the probe, or is about to end, counts as held.
-    """
+    """Return whether a managed job holds the instance; checked only for local connections and managed processes."""
     connections = (facts.server.backup_connections if facts.server else None) or ()
     ours = any(process.is_ours for process in facts.backup_processes or ())
     if not ours and not any(item.is_local for item in connections):
@@ -281,7 +278,7 @@ def _progress(evidence: dict[str, Any]) -> dict[str, Any]:
 
 
 def _evidence(sighting: Sighting, facts: InstanceFacts) -> dict[str, Any]:
-    """Return details that a person can look up on the host or in the server."""
+    """Return details that a person can find on the host or in the server."""
     if sighting.process:
         return _of_process(next(item for item in facts.backup_processes or () if item.key == sighting.process))
     connections = (facts.server.backup_connections if facts.server else None) or ()

@@ -1,4 +1,4 @@
-"""What probes saw of an instance over time, written only where it changes."""
+"""Record the observed periods of an instance; a row is written only on a change."""
 
 from datetime import datetime, timedelta
 
@@ -15,12 +15,12 @@ from dbops.models import Instance, InstancePeriod, InstanceState
 
 
 def note_period(instance: Instance, facts: InstanceFacts, *, gap: timedelta) -> bool:
-    """Keep what a probe saw: nothing is written where it saw what the last one did. Return whether a period began.
+    """Record the result of a probe, only if it differs from the last one. Return whether a period began.
 
-    Of two probes at once the second changes nothing: the state names the open period, and it is moved on conditionally.
+    Of two simultaneous probes the second changes nothing: the state names the open period, and is updated conditionally.
 
     Args:
-        instance: with its state and the state's period as they stood before this probe was stored.
+        instance: with its state and the state's period from before this probe.
         gap: ``engine.availability.periods.longest_gap``.
     """
     state, role = instance.state, Role(instance.role)
@@ -53,7 +53,7 @@ def note_period(instance: Instance, facts: InstanceFacts, *, gap: timedelta) -> 
 
 
 def _recount(begun: InstancePeriod, before: InstancePeriod | None, ended_at: datetime | None) -> None:
-    """Have days counted anew in which it was not known yet to which cluster the instance belongs now."""
+    """Request a recount of days from before the instance was known to belong to its present cluster."""
     if before and before.cluster_id == begun.cluster_id:
         return
     same = InstancePeriod.objects.filter(cluster=begun.cluster_id, name=begun.name, ended_at__lte=begun.started_at)
@@ -62,7 +62,7 @@ def _recount(begun: InstancePeriod, before: InstancePeriod | None, ended_at: dat
 
 
 def end_periods(states: QuerySet[InstanceState]) -> None:
-    """End what is open of instances that leave the inventory, or of which another server is meant: it was seen up to the last probe."""
+    """End the open periods of removed or replaced instances, at the last probe."""
     for state in states.select_related("period", "instance"):
         ended_at = None
         if state.period:
@@ -77,5 +77,5 @@ def _last_seen(instance: Instance) -> datetime | None:
 
 
 def rename_periods(instance: Instance) -> None:
-    """Let what was seen of an instance go by its new name: runs and rebuilds do, and they are counted together."""
+    """Rename the periods of a renamed instance, like its runs and rebuilds, because they are counted together."""
     InstancePeriod.objects.filter(instance=instance).update(name=instance.name)

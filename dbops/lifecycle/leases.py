@@ -1,4 +1,4 @@
-"""Leases of whatever has them, rebuilds, backup runs and proofs: one driver at a time, and every write of it proves that it still is."""
+"""Leases of rebuilds, backup runs and restore tests: one driver at a time, and every write of a driver checks its lease."""
 
 import secrets
 from dataclasses import dataclass, field
@@ -21,20 +21,20 @@ Row = TypeVar("Row", Rebuild, BackupRun, RestoreTest)
 #: Rows whose history is that of a backup run.
 Run = TypeVar("Run", BackupRun, RestoreTest)
 
-#: Status and RunStatus use the same words for these: somebody drives the row, or will again.
+#: Status and RunStatus use the same words for these: a driver has the row, or will have it again.
 RUNNING, LOST = "running", "lost"
 DRIVEN = (RUNNING, LOST)
-#: The columns of a row that no driver owns or will own.
+#: The columns of a row without a driver that will not get one.
 NO_LEASE: dict[str, Any] = {"lease_owner": "", "lease_until": None, "next_tick_at": None}
 
 
 class LeaseLost(Exception):
-    """Another driver owns the row now, or it has ended: this one must not act any more."""
+    """Another driver owns the row now, or the row has ended: this driver must stop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lease(Generic[Row]):
-    """The right of one driver to act on one rebuild, backup run or proof until a time that each heartbeat moves."""
+    """The right of one driver to drive one rebuild, backup run or restore test until a time that each heartbeat extends."""
 
     row: Row
     owner: str
@@ -55,7 +55,7 @@ class Lease(Generic[Row]):
 
 @dataclass(slots=True)
 class Update:
-    """What the driver of a backup run or a restore test has to write: gathered for a second, then written with the heartbeat."""
+    """News of the driver of a backup run or restore test: collected for a second, then written with the heartbeat."""
 
     events: list[BackupEvent] = field(default_factory=list)
     changes: dict[str, Any] = field(default_factory=dict)
@@ -65,18 +65,18 @@ class Update:
 
 
 def without_driver(model: type[Row], now: datetime) -> QuerySet[Any]:
-    """Return the rows that have work due and no living owner."""
+    """Return the rows with due work and without a living driver."""
     rows: QuerySet[Any] = model._default_manager.filter(status__in=DRIVEN, next_tick_at__lte=now)
     return rows.filter(Q(lease_until=None) | Q(lease_until__lt=now))
 
 
 def due(model: type[Row], now: datetime) -> list[int]:
-    """Return their ids."""
+    """Return the ids of rows with due work and without a living driver."""
     return list(without_driver(model, now).values_list("pk", flat=True))
 
 
 def take(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:
-    """Become the driver of a row, or ``None`` when it has a living one or nothing to do: a second delivery is no act."""
+    """Become the driver of a row; ``None`` if it has a living driver or no due work. A second delivery does nothing."""
     now, owner = timezone.now(), secrets.token_hex(8)
     rows: QuerySet[Any] = model._default_manager.filter(pk=pk)
     before = rows.values("lease_owner", "heartbeat_at").first()
@@ -98,14 +98,14 @@ def take(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:
 
 
 def _audit_take_over(row: Rebuild | BackupRun | RestoreTest, silence: float) -> None:
-    """The driver before gave nothing back: it died, was ended, or was too slow. Another one goes on with its work."""
+    """Record that another driver continues: the one before did not release the row, because it died, was ended or was too slow."""
     audit_move(row, "taken_over", silent_seconds=round(silence), fence=row.fence)
 
 
 def audit_move(
     row: Rebuild | BackupRun | RestoreTest, word: str, *, by: str = SYSTEM, reason: str = "", **detail: Any
 ) -> None:
-    """Write what became of a row: the last thing of its transaction. ``by``: the product, or a person."""
+    """Record the end of a row in the audit log, as the last write of its transaction. ``by``: dbops, or a person."""
     match row:
         case Rebuild():
             kind, subject, about = "rebuild", row.target.name, {"rebuild": row.pk}
@@ -117,7 +117,7 @@ def audit_move(
 
 
 def mine(lease: Lease[Row]) -> QuerySet[Any]:
-    """Return the row while the lease is ours and it has not ended, else nothing."""
+    """Return the row while the lease is ours and the row has not ended, else none."""
     rows: QuerySet[Any] = type(lease.row)._default_manager.filter(
         pk=lease.row.pk, lease_owner=lease.owner, status__in=DRIVEN
     )
@@ -125,7 +125,7 @@ def mine(lease: Lease[Row]) -> QuerySet[Any]:
 
 
 def extend(lease: Lease[Row], **changes: Any) -> bool:
-    """Move the lease's end, and write changes with it. Return whether the lease was still ours."""
+    """Extend the lease, and write changes with it. Return whether the lease was still ours."""
     now = timezone.now()
     return bool(mine(lease).update(heartbeat_at=now, lease_until=_end(now), **changes))
 
@@ -135,12 +135,12 @@ def _end(now: datetime) -> datetime:
 
 
 def renew(lease: Lease[Row]) -> bool:
-    """Move the lease's end while its driver waits for a host. Return whether it is still ours."""
+    """Extend the lease while its driver waits for a host. Return whether it is still ours."""
     return extend(lease)
 
 
 def heartbeat(lease: Lease[Run], update: Update) -> bool:
-    """Write what is new and move the lease's end. Return whether a person asked for the end. Raises ``LeaseLost``."""
+    """Write news and extend the lease. Return whether a person requested the end. Raises ``LeaseLost``."""
     with transaction.atomic():
         changes = {**update.changes, "revision": F("revision") + 1} if update else {}
         if not extend(lease, **changes):
@@ -152,11 +152,11 @@ def heartbeat(lease: Lease[Run], update: Update) -> bool:
 
 
 def finish(lease: Lease[Run], status: RunStatus, update: Update, **changes: Any) -> None:
-    """Give a backup run or a restore test its last status and end its lease. In the caller's transaction.
+    """Set the final status of a backup run or restore test and end its lease, in the caller's transaction.
 
     Raises:
-        LeaseLost: another driver did it, or owns the row.
-        Bug: the row may not become ``status``.
+        LeaseLost: another driver ended or owns the row.
+        Bug: the row cannot change to ``status``.
     """
     found = mine(lease).values_list("status", flat=True).first()
     if found is None:
@@ -170,19 +170,19 @@ def finish(lease: Lease[Run], status: RunStatus, update: Update, **changes: Any)
 
 
 def release_lease(lease: Lease[Row], wait_seconds: float) -> None:
-    """Give the row to whoever comes next, after ``wait_seconds``. A lease that is lost already is no error."""
+    """Release the row for another driver after ``wait_seconds``. A lease that is already lost is no error."""
     mine(lease).update(lease_owner="", lease_until=None, next_tick_at=timezone.now() + timedelta(seconds=wait_seconds))
 
 
 def log_trouble(lease: Lease[Row], text: str) -> None:
-    """Tell what keeps a driver from driving, once for each text."""
+    """Log the problem that stops a driver, once for each text."""
     if last_line(lease.row) != text:
         log_event(lease.row, text, level=Level.ERROR)
         revision_update(lease.row)
 
 
 def mark_unreachable(lease: Lease[Row], text: str) -> datetime:
-    """Note that a host does not answer; after a while nothing is known any more and the row is ``lost``.
+    """Record that a host does not answer; after a while the row becomes ``lost``.
 
     Return since when it has been silent. Raises ``LeaseLost``.
     """
@@ -207,7 +207,7 @@ def mark_unreachable(lease: Lease[Row], text: str) -> datetime:
 
 
 def mark_reachable(lease: Lease[Row]) -> None:
-    """The hosts answer again. Raises ``LeaseLost``."""
+    """Record that the hosts answer again. Raises ``LeaseLost``."""
     with transaction.atomic():
         row = mine(lease).select_for_update().first()
         if row is None:

@@ -1,4 +1,4 @@
-"""The samples of a rebuild: beside its history, and never in its way."""
+"""Write the samples of a rebuild, separate from its history and without delaying it."""
 
 from datetime import datetime
 
@@ -9,9 +9,9 @@ from dbops.models import Rebuild, RebuildSample
 
 
 def write_sample(rebuild: Rebuild, *, number: int, at: datetime, step: str, figures: Figures) -> None:
-    """Write one sample; one of the same number stays as it is.
+    """Write one sample; an existing sample of the same number stays.
 
-    No lease is proven: a driver that lost its own saw the same host a moment ago, and the worst that it does is to be first.
+    The lease is not checked: a driver that lost its lease read the same host a moment ago, so an early sample does no harm.
     """
     with transaction.atomic():
         row = RebuildSample(

@@ -1,4 +1,4 @@
-"""Driving: one driver at a time holds the lease, and every write of it proves that it still does."""
+"""Write the progress and end of a rebuild: one driver at a time has the lease, and every write checks it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ from dbops.lifecycle.leases import NO_LEASE, Lease, LeaseLost, extend, mine
 from dbops.lifecycle.shared_reads import pass_on_source
 from dbops.models import ExecutedCommand, Hold, InstanceState, Rebuild, RebuildEvent, RebuildStep
 
-#: How the last line of a rebuild's history reads.
+#: Last line of a rebuild's history, by status.
 LEVELS = {Status.SUCCEEDED: Level.INFO, Status.CANCELLED: Level.WARNING}
 
 RebuildLease: TypeAlias = Lease[Rebuild]
@@ -28,7 +28,7 @@ RebuildLease: TypeAlias = Lease[Rebuild]
 
 @dataclass(slots=True)
 class RebuildUpdate:
-    """What a driver has to write: gathered for a second, then written in one transaction with the heartbeat."""
+    """News of a driver: collected for a second, then written in one transaction with the heartbeat."""
 
     events: list[RebuildEvent] = field(default_factory=list)
     started_commands: dict[str, ExecutedCommand] = field(default_factory=dict)
@@ -40,22 +40,22 @@ class RebuildUpdate:
 
 
 def due(now: datetime) -> list[int]:
-    """Return the ids of rebuilds that have work due and no living owner."""
+    """Return the ids of rebuilds with due work and without a living driver."""
     return leases.due(Rebuild, now)
 
 
 def take_lease(rebuild_id: int) -> RebuildLease | None:
-    """Become the driver of a rebuild, or ``None`` when it has a living one or nothing to do."""
+    """Become the driver of a rebuild; ``None`` if it has a living driver or no due work."""
     return leases.take(Rebuild, rebuild_id, "target__host", "target__cluster", "source__host", "requested_by")
 
 
 def heartbeat(lease: RebuildLease, news: RebuildUpdate, checkpoint: dict[str, Any] | None) -> bool:
-    """Write what is new, prove the lease and move its end. Return whether a cancel is asked for.
+    """Write news, check the lease and extend it. Return whether a cancellation is requested.
 
-    ``checkpoint`` is ``None`` where it has not changed.
+    ``checkpoint`` is ``None`` if unchanged.
 
     Raises:
-        LeaseLost: the lease is not ours any more; nothing of ``news`` was written.
+        LeaseLost: the lease is no longer ours; ``news`` was not written.
     """
     with transaction.atomic():
         changes: dict[str, Any] = {"revision": F("revision") + 1} if news else {}
@@ -72,7 +72,7 @@ def heartbeat(lease: RebuildLease, news: RebuildUpdate, checkpoint: dict[str, An
 
 
 def write_update(rebuild: Rebuild, news: RebuildUpdate) -> list[str]:
-    """Write events, commands and progress, within the caller's transaction. Return the keys of the commands that ended with it.
+    """Write events, commands and progress, within the caller's transaction. Return the keys of the commands that ended.
 
     The caller ends its transaction with ``audit_commands`` of these.
     """
@@ -92,9 +92,9 @@ def write_update(rebuild: Rebuild, news: RebuildUpdate) -> list[str]:
 
 
 def audit_commands(rebuild: Rebuild, keys: Collection[str]) -> None:
-    """Write an audit entry for each command that has just ended: the last thing of its transaction.
+    """Write an audit entry for each command that has just ended, as the last write of the transaction.
 
-    Polls are no commands, and a command is told once, at its end: some dozens for each rebuild.
+    Polls are not commands, and each command has one entry, at its end: some dozens for each rebuild.
     """
     for command in ExecutedCommand.objects.filter(rebuild=rebuild, key__in=keys) if keys else ():
         append(
@@ -127,7 +127,7 @@ def begin_step(lease: RebuildLease, name: str) -> None:
 
 
 def prove(lease: RebuildLease) -> None:
-    """Read whether the lease is still ours. Raises ``LeaseLost``."""
+    """Check that the lease is still ours. Raises ``LeaseLost``."""
     if not mine(lease).exists():
         raise LeaseLost
 
@@ -140,7 +140,7 @@ def end_step(
     news: RebuildUpdate,
     checkpoint: dict[str, Any],
 ) -> None:
-    """Close a step with its result, together with the last news of it. Raises ``LeaseLost``."""
+    """End a step with its result and its last news. Raises ``LeaseLost``."""
     with transaction.atomic():
         ended = _end_step(lease, name, state, result, news, checkpoint)
         audit_commands(lease.rebuild, ended)
@@ -176,10 +176,10 @@ def end_badly(
     error: dict[str, str],
     text: str,
 ) -> None:
-    """A step failed or a person cancelled: close it, and skip what is left but for the clean-up, in one transaction.
+    """End a failed or cancelled step, and skip all remaining steps except the clean-up, in one transaction.
 
     Raises:
-        LeaseLost: the lease is not ours any more, or the ending has begun already; nothing was written.
+        LeaseLost: the lease is no longer ours, or the ending has begun already; nothing was written.
     """
     state = StepState.CANCELLED if status is Status.CANCELLED else StepState.FAILED
     with transaction.atomic():
@@ -197,13 +197,13 @@ def end_badly(
 
 
 def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bool = False) -> None:
-    """Give the rebuild its last status, free its holds and its target, and write it into the audit log.
+    """Set the final status of a rebuild, free its holds and its target, and record it in the audit log.
 
     ``needs_sweep``: something is left on a host that did not answer.
 
     Raises:
-        LeaseLost: another driver did it, or owns it.
-        Bug: the move is not allowed.
+        LeaseLost: another driver ended or owns the rebuild.
+        Bug: the status cannot change like this.
     """
     found = mine(lease).values_list("status", flat=True).first()
     if found is None:
@@ -248,13 +248,13 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
 
 
 def _look_soon(rebuild: Rebuild) -> None:
-    """Have both instances probed at once: what is stored of the target is older than its new data, and a plan made from that is refused."""
+    """Schedule a probe of both instances now: the target's facts are older than its new data, and a plan from them is refused."""
     instances = (rebuild.target_id, rebuild.source_id)
     InstanceState.objects.filter(instance__in=instances).update(probe_due_at=timezone.now())
 
 
 def _told_at_the_end(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
-    """Return what the audit log keeps of an end: whose copy went where, by which way, by whose order."""
+    """Return the details of an end for the audit log: source, target, method and requester."""
     told = {
         "rebuild": rebuild.pk,
         "source": rebuild.source.name,

@@ -1,4 +1,4 @@
-"""The queue of rebuilds: request one, change it while it waits, and end it."""
+"""Queue a rebuild, change it while it is queued, and end it."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -26,10 +26,10 @@ from dbops.models import BackupRun, BackupSchedule, Instance, Rebuild, RebuildSt
 
 @dataclass(frozen=True, slots=True)
 class RequestedStart:
-    """When a person wants a rebuild to start: not before a moment, or when a backup run has ended.
+    """The requested start of a rebuild: not before a time, or after the end of a backup run.
 
-    ``requeue_schedule`` is the schedule whose run was stopped for it. ``expires_at`` is the settings' where it is ``None``;
-    ``words`` stand in its first event.
+    ``requeue_schedule`` is the schedule whose run was stopped for the rebuild. ``expires_at`` is the default if it is ``None``;
+    ``words`` appear in the first event.
     """
 
     not_before: datetime | None = None
@@ -57,13 +57,13 @@ def queue(
     begin: RequestedStart = AT_ONCE,
     needs_approval: bool = False,
 ) -> Rebuild:
-    """Write a rebuild with its frozen plan, steps and first event. The caller's transaction makes it one act.
+    """Create a rebuild with its frozen plan, steps and first event, in the caller's transaction.
 
     Args:
         follows: the rebuild that this one retries, repeats or rolls back.
-        memory: what it knows from there.
-        skips: names of the steps that are done already.
-        begin, needs_approval: when a person wants it to start, and whether a second person must approve it before.
+        memory: initial checkpoint from that rebuild.
+        skips: names of completed steps.
+        begin, needs_approval: the requested start, and whether a second person must approve it.
 
     Raises:
         Refused: the target has an unfinished rebuild (``rebuild.busy``).
@@ -141,7 +141,7 @@ def reprioritize(rebuild: Rebuild, priority: int, text: str) -> bool:
 
 
 def set_rate(rebuild: Rebuild, rate: int | None, text: str) -> bool:
-    """Set how fast the stream of an unfinished rebuild may be, in bytes a second. Return whether its stream has not ended yet."""
+    """Set the rate limit of an active rebuild, in bytes a second. Return whether its stream has not ended yet."""
     streams = RebuildStep.objects.filter(
         rebuild=rebuild, name="stream", state__in=(StepState.PENDING, StepState.RUNNING)
     )
@@ -160,11 +160,11 @@ def set_rate(rebuild: Rebuild, rate: int | None, text: str) -> bool:
 def end_queued(
     rebuild: Rebuild, status: Status, text: str, *, by: str = SYSTEM, word: str = "", reason: str = ""
 ) -> bool:
-    """Cancel or expire a rebuild that has not started, and write that into the audit log. Return whether it was still queued.
+    """Cancel or expire a rebuild that has not started, and record that in the audit log. Return whether it was still queued.
 
     Args:
-        by: who did it; the product, where no person did.
-        word: what the audit log calls it, where the status does not say enough.
+        by: the person, or dbops.
+        word: the audit action, if the status is not specific enough.
     """
     now = timezone.now()
     with transaction.atomic():
@@ -193,7 +193,7 @@ def end_queued(
 
 
 def request_cancel(rebuild: Rebuild, by: str) -> bool:
-    """Ask the driver of a running rebuild to stop. Return whether there was something to ask."""
+    """Request the stop of a running rebuild from its driver. Return whether there was something to stop."""
     with transaction.atomic():
         at_work = locked(Rebuild, rebuild.pk).filter(status__in=(Status.RUNNING, Status.LOST), pending_status="")
         asked = at_work.filter(cancel_requested_at=None).update(

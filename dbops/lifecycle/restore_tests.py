@@ -15,7 +15,7 @@ from dbops.lifecycle.leases import Lease, Update, audit_move
 from dbops.models import BackupRun, Host, RestoreTest
 
 RestoreTestLease: TypeAlias = Lease[RestoreTest]
-#: The columns of an end: no driver, and run and host are free for the next restore test.
+#: The columns of an ended restore test: no driver; run and host are free for the next one.
 _OVER: dict[str, Any] = {
     **leases.NO_LEASE,
     "run_slot": None,

@@ -1,7 +1,7 @@
-"""Rebuilds that share one read of their source: joining while both wait, and who holds the source afterwards.
+"""Join and leave shared reads, and pass on the hold of their source.
 
-Each move is a conditional update. The source is held by one of them at a time: by the one who reads, and when that has ended by one of the
-others for as long as any of them runs, for they roll forward from the source.
+Each change is a conditional update. One rebuild at a time holds the source: the leader, and after its end one of the active
+followers, because they catch up from the source.
 """
 
 from typing import Any
@@ -20,14 +20,14 @@ AT_WORK = (Status.RUNNING, Status.LOST)
 
 
 class _Late(Exception):
-    """Who reads has settled for whom it reads."""
+    """The leader's list of followers is final."""
 
 
 def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
-    """Let a queued rebuild get its copy from the read of another one. Return whether both could.
+    """Let a queued rebuild follow another one's read. Return whether both could.
 
-    Whoever reads does not join somebody else, and who has branches is not a branch: checked by the updates themselves. A reader that
-    runs can be joined until it has settled for whom it reads; that it does so at this moment is met by the scheduler.
+    A leader cannot become a follower, and a follower cannot have followers: the updates check this. A running leader can be
+    joined until its list of followers is final; the scheduler handles a join at that very moment.
     """
     if rebuild.pk == reader.pk:
         return False
@@ -35,7 +35,8 @@ def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
     try:
         with transaction.atomic():
             _lock(rebuild.pk, reader.pk)
-            # both rows are written, so that of two who join each other at one moment the second finds what the first did
+            # both rows are written, so that of two rebuilds that join each other at the same time the second finds the first
+            # one's change
             if not locked(Rebuild, reader.pk).filter(may_read, leader=None).update(revision=F("revision") + 1):
                 return False
             waits = RebuildStep.objects.filter(
@@ -46,7 +47,7 @@ def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
             alone = locked(Rebuild, rebuild.pk).filter(status=Status.QUEUED, leader=None)
             if not alone.update(leader=reader, waiting_for="", revision=F("revision") + 1):
                 raise _Late
-            # asked after its row was written: who joins it writes that row too, and has either committed or comes after us
+            # checked after its row was written: a concurrent join writes that row too, and has either committed or comes later
             if _branches(rebuild).exists():
                 raise _Late
             log_event(rebuild, f"Joined by {by} to rebuild {reader.pk}: one read of {reader.source.name} for both.")
@@ -59,10 +60,10 @@ def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
 
 
 def leave(rebuild: Rebuild, text: str) -> bool:
-    """Let a queued branch wait for the source by itself again. Return whether it was a queued branch.
+    """Let a queued follower wait for the source on its own. Return whether it was a queued follower.
 
     Args:
-        rebuild: as it was read: one that was joined to another reader since then stays with that one.
+        rebuild: as read; if it has joined another leader since then, it stays there.
     """
     with transaction.atomic():
         moved = (
@@ -79,25 +80,25 @@ def leave(rebuild: Rebuild, text: str) -> bool:
 
 
 def lock_with_followers(rebuild: Rebuild) -> None:
-    """Lock a rebuild and those who wait for its read, where there are any."""
+    """Lock a rebuild and its followers, if any."""
     waiting = list(_branches(rebuild).filter(status=Status.QUEUED).values_list("pk", flat=True))
     if waiting:
         _lock(rebuild.pk, *waiting)
 
 
 def _lock(*rebuilds: int) -> None:
-    """Lock several rebuilds in the order in which all who lock several do: by primary key."""
+    """Lock several rebuilds in the common order, by primary key."""
     for pk in sorted(rebuilds):
         list(Rebuild.objects.filter(pk=pk).order_by().select_for_update().values_list("pk"))
 
 
 def promote_follower(rebuild: Rebuild) -> None:
-    """The one who was to read has ended before it started: the first of its branches reads for the others. In the caller's transaction."""
+    """Make the first follower the leader after the leader ended before its start. In the caller's transaction."""
     waiting = list(_branches(rebuild).filter(status=Status.QUEUED).order_by("pk"))
     for number, follower in enumerate(waiting):
         reader = None if number == 0 else waiting[0]
         branch_of = locked(Rebuild, follower.pk).filter(status=Status.QUEUED)
-        # it was to start with the other one: nothing starts earlier because that was cancelled
+        # a follower starts with its leader: the cancellation does not start anything earlier
         wishes: dict[str, Any] = {}
         if reader is None:
             moments = [moment for moment in (follower.not_before, rebuild.not_before) if moment]
@@ -112,14 +113,14 @@ def promote_follower(rebuild: Rebuild) -> None:
 
 
 def pass_on_source(rebuild: Rebuild) -> None:
-    """Give the hold on the source to another rebuild of the same read that still runs. In the transaction that ends this one."""
+    """Pass the hold on the source to an active rebuild of the same read, in the transaction that ends this one."""
     held = Hold.objects.filter(rebuild=rebuild, purpose="source")
     if not held.exists():
         return
     first = rebuild.leader_id or rebuild.pk
     others = Rebuild.objects.filter(Q(pk=first) | Q(leader=first), status__in=AT_WORK).exclude(pk=rebuild.pk)
     for pk in others.order_by("pk").values_list("pk", flat=True):
-        # the row is written, so that one that ends at this moment either has ended, or ends after us and frees what it was given
+        # write the row, so that a rebuild that ends now either has ended, or ends later and frees the hold that it received
         if locked(Rebuild, pk).filter(status__in=AT_WORK).update(revision=F("revision") + 1):
             held.update(rebuild=pk, taken_at=timezone.now())
             return

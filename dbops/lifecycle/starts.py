@@ -1,4 +1,4 @@
-"""Start queued rebuilds and backup runs: take their holds, or write what they wait for."""
+"""Start queued rebuilds and backup runs: take their holds, or record what they wait for."""
 
 import secrets
 from collections.abc import Callable, Mapping
@@ -23,15 +23,15 @@ BATCH_ROWS = 400
 
 
 class _ConditionUnmet(Exception):
-    """What it must wait for came up after the decision to start it."""
+    """A condition became unmet after the decision to start."""
 
 
 class NotQueued(Exception):
-    """Somebody else started or ended it meanwhile."""
+    """The row is no longer queued."""
 
 
 def held() -> dict[int, str]:
-    """Return in words who holds an instance, by the instance's primary key. One query."""
+    """Return the holder of an instance in words, by the instance's primary key. One query."""
     rows = Hold.objects.values_list("instance_id", "instance__name", "purpose", "rebuild_id", "backup_run_id")
     return {
         instance: hold_reason(name, JobKind.BACKUP if run else JobKind.REBUILD, run or rebuild or 0, purpose)
@@ -40,9 +40,9 @@ def held() -> dict[int, str]:
 
 
 def claims_of(row: Rebuild | BackupRun) -> list[tuple[Instance, str]]:
-    """Return the instances that a rebuild or a managed backup run holds from its start, each with its purpose.
+    """Return the instances that a rebuild or managed backup run holds from its start, each with its purpose.
 
-    A branch of one read does not hold its source: whoever reads does, and passes it on (``joining``).
+    A follower does not hold its source: its leader does, and passes the hold on (``shared_reads``).
     """
     if isinstance(row, BackupRun):
         return [(row.instance, "backup")]
@@ -52,14 +52,14 @@ def claims_of(row: Rebuild | BackupRun) -> list[tuple[Instance, str]]:
 
 
 def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str:
-    """Take the holds and make a queued rebuild or backup run run. Return ``""``, or in words what it waits for.
+    """Take the holds of a queued rebuild or backup run and start it. Return ``""``, or what it waits for.
 
-    The row comes first, so that of two that start it the second waits for the first; then the holds, always in the same
-    order, so that two that want the same two instances do not wait for each other.
+    The row comes first, so that a concurrent start waits; then the holds, always in the same order, so that two starts with the
+    same two instances cannot deadlock.
 
     Args:
-        gate: says in words what it must wait for besides holds, ``""`` for nothing. It is asked in the transaction that starts the
-            row, after the holds are taken: what was decided upon may be some seconds old.
+        gate: returns unmet conditions besides holds, or ``""``. Called in the transaction of the start, after the holds are
+            taken: the decision may be some seconds old.
     """
     now = timezone.now()
     claims = sorted(claims_of(row), key=lambda claim: claim[0].pk)
@@ -101,16 +101,16 @@ def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str
 
 
 def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupRun]:
-    """Return the row where it may start. A gate says in words that it waits for approval; this holds where nobody asked the gate."""
+    """Return the row if it may start. The gate reports a missing approval in words; this check also works without a gate."""
     if isinstance(row, Rebuild):
-        # whether it reads by itself decides what it holds: it may have joined another since the row was read
+        # its role decides its holds: it may have joined a shared read since the row was read
         queued = locked(Rebuild, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None, leader=row.leader_id)
         return queued.exclude(approval=Approval.WAITING)
     return locked(BackupRun, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None)
 
 
 def _reader_is_away(row: Rebuild | BackupRun) -> str:
-    """Say so where the one who reads for this one has ended since it was decided to start it: nobody would hold the source."""
+    """Return a reason to wait if the leader of this follower is not running: no rebuild would hold the source."""
     if not isinstance(row, Rebuild) or row.leader_id is None:
         return ""
     runs = Rebuild.objects.filter(pk=row.leader_id, status=Status.RUNNING, pending_status="").exists()
@@ -142,7 +142,7 @@ def _known_at_start(row: Rebuild | BackupRun, now: datetime) -> dict[str, Any]:
 
 
 def is_late(run: BackupRun, now: datetime) -> bool:
-    """Tell whether a run that starts now starts later after its due time than its schedule bears."""
+    """Return whether a run that starts now exceeds the schedule's maximum delay."""
     if run.due_at is None or run.schedule is None:
         return False
     return (now - run.due_at).total_seconds() > run.schedule.late_after_seconds
@@ -155,7 +155,7 @@ def _wait_for_holds(row: Rebuild | BackupRun) -> str:
 
 
 def wait(row: Rebuild | BackupRun, reason: str) -> str:
-    """Note what something queued waits for, and tell it once for each reason. Return the reason."""
+    """Record what a queued job waits for, with one event per reason. Return the reason."""
     reason = reason[:REASON_CHARACTERS]
     if reason != row.waiting_for:
         write_waits(type(row), {row.pk: (row.waiting_for, reason)})
@@ -163,18 +163,18 @@ def wait(row: Rebuild | BackupRun, reason: str) -> str:
 
 
 def write_waits(model: type[Rebuild] | type[BackupRun], changes: Mapping[int, tuple[str, str]]) -> None:
-    """Note what many wait for, and tell each reason once: some statements for hundreds of rows.
+    """Record what many jobs wait for, with one event per reason: some statements for hundreds of rows.
 
     Args:
-        model: whose rows.
-        changes: primary key to the reason that was read with the row, and the new one. It replaces only that: of several who
-            look at once, an older view changes nothing.
+        model: of the rows.
+        changes: primary key to the reason that was read with the row, and the new one. Only that reason is replaced, so an older
+            view changes nothing.
     """
     keys = sorted(changes)
     for first in range(0, len(keys), BATCH_ROWS):
         batch = {key: changes[key] for key in keys[first : first + BATCH_ROWS]}
         with transaction.atomic():
-            # locked by primary key alone, for the reason of `locked`
+            # locked by primary key alone, for the reason given at `locked`
             rows: QuerySet[Any] = model._default_manager.filter(pk__in=batch).order_by("pk").select_for_update()
             found = rows.values_list("pk", "status", "waiting_for", "revision")
             queued = [row for row in found if row[1] == Status.QUEUED]

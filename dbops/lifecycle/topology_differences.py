@@ -1,7 +1,7 @@
-"""Where clusters differ from the inventory: written after probes, confirmed, accepted, gone. The only writer of those rows.
+"""Write topology differences after probes: begin, confirm, accept and end them.
 
-Who writes holds the cluster's row, and reads the facts again under it: two probes that end at once cannot contradict each other with
-what the slower one read before.
+Every write holds the cluster's row and reads the facts again under it, so that of two simultaneous probes the slower one cannot
+write old facts.
 """
 
 import hashlib
@@ -25,7 +25,9 @@ ABOUT_CHARACTERS = TopologyDifference._meta.get_field("about").max_length
 
 
 def note_differences(cluster_ids: Collection[int]) -> None:
-    """Compare these clusters with their latest facts, and write what began, was seen again, or ended. Four queries where nothing did."""
+    """Compare these clusters with their latest facts, and write differences that began, were seen again, or ended. Four queries
+    without differences.
+    """
     written = set(_rows(cluster_ids).values_list("cluster_id", flat=True))
     written |= {cluster_id for cluster_id, _ in _rebuilt(cluster_ids)}
     for cluster_id, cluster in _clusters(cluster_ids).items():
@@ -57,7 +59,7 @@ def _rows(cluster_ids: Collection[int]) -> QuerySet[TopologyDifference]:
 
 
 def _write(cluster_id: int, judgements: Iterable[Judgement], now: datetime) -> list[Judgement]:
-    """Begin, see again and end differences. Return those that were confirmed by this look."""
+    """Begin, see again and end differences. Return those that were confirmed now."""
     confirmed = []
     listed = {(item.code, item.subject): item for item in judgements}
     seen: set[tuple[str, str]] = set()
@@ -97,7 +99,7 @@ def _begin(cluster_id: int, item: Judgement) -> None:
 
 
 def _see_again(row: TopologyDifference, item: Judgement, now: datetime) -> bool:
-    """Confirm it once every server that it rests on has been read after the first sight. Return whether that was now."""
+    """Confirm a difference once every server involved was probed after the first sighting. Return whether it was confirmed now."""
     news = {"last_seen_at": max(item.rests_on), "detail": item.detail, "matters": item.matters}
     is_news = row.confirmed_at is None and min(item.rests_on) > row.first_seen_at
     if is_news:
@@ -106,7 +108,7 @@ def _see_again(row: TopologyDifference, item: Judgement, now: datetime) -> bool:
 
 
 def _tell_of_replaced(item: Judgement) -> None:
-    """Write to the audit log that data is there which no job of ours made."""
+    """Record in the audit log that data was not made by a job of dbops."""
     if item.code in REPLACED:
         append(
             actor=SYSTEM,
@@ -117,7 +119,7 @@ def _tell_of_replaced(item: Judgement) -> None:
 
 
 def _end(row: TopologyDifference, now: datetime) -> None:
-    """What was never confirmed was a moment between two states: no history needs it."""
+    """End a difference. An unconfirmed one is deleted: it was a moment between two states."""
     mine = TopologyDifference.objects.filter(pk=row.pk, gone_at=None)
     if row.confirmed_at is None and row.accepted_at is None:
         mine.delete()
@@ -126,7 +128,7 @@ def _end(row: TopologyDifference, now: datetime) -> None:
 
 
 def _clusters(cluster_ids: Collection[int]) -> dict[int, engine.KnownCluster]:
-    """Return clusters as the engine compares them. Three queries."""
+    """Return clusters in the engine's form. Three queries."""
     instances = Instance.objects.filter(cluster_id__in=cluster_ids).select_related(
         "host", "cluster", "state", "identity"
     )
@@ -154,7 +156,7 @@ def _clusters(cluster_ids: Collection[int]) -> dict[int, engine.KnownCluster]:
 def stored_of(
     instance: Instance, *, known_as: str = "", known_files: str = "", is_ours: bool = False
 ) -> engine.StoredInstance:
-    """Return an instance as the engine compares it. Its ``state`` and ``host`` are read from the row."""
+    """Return an instance in the engine's form. Its ``state`` and ``host`` are read from the row."""
     state = getattr(instance, "state", None)
     facts = state.facts() if state else None
     names = [instance.host.name, instance.host.ssh_address, instance.host.stream_address]
@@ -175,9 +177,10 @@ def stored_of(
 
 
 def _learn_identities(cluster_id: int) -> None:
-    """Note who answers where nobody was known, and at the first look after a rebuild of ours.
+    """Store the identity of servers without one, and at the first probe after a rebuild by dbops.
 
-    The moment moves even where the same server answers: a rebuild excuses one change of server, and not another one months later.
+    The time is updated even if the same server answers: a rebuild explains one change of server, and not another one months
+    later.
     """
     since = timezone.now() - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS)
     held = Hold.objects.filter(purpose="target", instance__cluster_id=cluster_id).values_list("instance_id", flat=True)
@@ -202,7 +205,7 @@ def _learn(instance_id: int, identity: str, files: str, at: datetime) -> None:
 
 
 def _rebuilt(cluster_ids: Collection[int]) -> set[tuple[int, int]]:
-    """Return the clusters and instances that were looked at after a rebuild of ours, and not noted as right since it. One query."""
+    """Return the clusters and instances probed after a rebuild by dbops, whose identity was not stored since. One query."""
     rebuilds = Rebuild.objects.filter(
         target__cluster_id__in=cluster_ids,
         started_at__isnull=False,
@@ -214,7 +217,7 @@ def _rebuilt(cluster_ids: Collection[int]) -> set[tuple[int, int]]:
 
 
 def accept_replaced(instance: Instance, row: TopologyDifference) -> None:
-    """Note that the data which a difference tells of is the right one: what it is about, and nothing that came since."""
+    """Store that the data of a difference is correct: only the data it is about, not later data."""
     if row.code == "history_lost":
         InstanceState.objects.filter(instance=instance, gtid_lost__startswith=row.about).update(gtid_lost="")
     else:
@@ -223,13 +226,13 @@ def accept_replaced(instance: Instance, row: TopologyDifference) -> None:
 
 
 def rename_differences(instance: Instance, before: str) -> None:
-    """Let what was found of an instance's data go by its new name, for its lineage. The other differences are found anew."""
+    """Rename data differences of a renamed instance, for its lineage. The other differences are found again."""
     rows = TopologyDifference.objects.filter(cluster=instance.cluster_id, subject=before, code__in=REPLACED)
     rows.update(subject=instance.name)
 
 
 def open_differences(cluster_ids: Collection[int] | None = None) -> dict[int, tuple[OpenDifference, ...]]:
-    """Return what is confirmed, not gone and not accepted, by the cluster's primary key; those that matter first. One query.
+    """Return confirmed open differences by the cluster's primary key; those that matter first. One query.
 
     Without ``cluster_ids``: of every cluster.
     """
@@ -241,7 +244,7 @@ def open_differences(cluster_ids: Collection[int] | None = None) -> dict[int, tu
 
 
 def blocks_rebuilds(cluster_ids: Collection[int] | None = None) -> dict[int, tuple[OpenDifference, ...]]:
-    """Return why no rebuild of a cluster may start, by the cluster's primary key; clusters without a reason are not in it. One query.
+    """Return why no rebuild of a cluster can start, by the cluster's primary key; clusters without a reason are left out. One query.
 
     Without ``cluster_ids``: of every cluster. ``engine.topology.differences.describe_difference`` makes one sentence of a value.
     """
@@ -251,12 +254,12 @@ def blocks_rebuilds(cluster_ids: Collection[int] | None = None) -> dict[int, tup
 
 
 def accept_difference(row: TopologyDifference, *, by: str, how: str, reason: str) -> bool:
-    """Note that a person accepts an open difference. Return whether it was still open. The caller writes the audit entry."""
+    """Record that a person accepts an open difference. Return whether it was still open. The caller writes the audit entry."""
     still = TopologyDifference.objects.filter(pk=row.pk, gone_at=None, accepted_at=None, confirmed_at__isnull=False)
     return bool(still.update(accepted_at=timezone.now(), accepted_by=by, accepted_as=how, reason=reason))
 
 
 def withdraw_acceptance(row: TopologyDifference) -> bool:
-    """Open a difference again that was accepted as intended. Return whether it was. The caller writes the audit entry."""
+    """Reopen a difference that was accepted as intended. Return whether it was accepted. The caller writes the audit entry."""
     mine = TopologyDifference.objects.filter(pk=row.pk, gone_at=None, accepted_at__isnull=False)
     return bool(mine.update(accepted_at=None, accepted_by="", accepted_as="", reason=""))

@@ -1,1 +1,1 @@
-"""The user's verbs: each checks who asks, does one thing in one transaction, and writes it into the audit log."""
+"""Operations of users: each checks permission, makes one change in one transaction, and records it in the audit log."""

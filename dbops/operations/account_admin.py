@@ -1,6 +1,6 @@
-"""What superusers do with people's accounts in the browser. Each act is in the audit log; a password never is.
+"""Account management by superusers in the browser. Each change is in the audit log; a password never is.
 
-``manage.py account`` goes past the rules about the last superuser: whoever may run it holds the machine.
+``manage.py account`` skips the rules about the last superuser: its user controls the machine.
 """
 
 from typing import NoReturn
@@ -22,15 +22,15 @@ NOTHING = "Nothing was changed."
 
 
 def standing_of(user: User) -> str:
-    """Return what a page shows of an account, in one word: a click on a page that shows another one is refused."""
+    """Return the displayed state of an account in one word: a request from an outdated page is refused."""
     return f"{group_of(user) or 'none'}/{int(user.is_superuser)}/{int(user.is_active)}"
 
 
 def add_account(*, actor: User, name: str, group: str, password: str, superuser: bool = False) -> User:
-    """Make an account.
+    """Add an account.
 
     Raises:
-        Refused: ``access.denied``; name, group or password is not acceptable (``account.invalid``); there is one of this name
+        Refused: ``access.denied``; name, group or password is invalid (``account.invalid``); the name is taken
             (``account.exists``).
     """
     doing = f"Adding the account {name!r}"
@@ -56,13 +56,13 @@ def add_account(*, actor: User, name: str, group: str, password: str, superuser:
 
 
 def change_account(*, actor: User, user: User, group: str, superuser: bool, seen: str) -> None:
-    """Put an account into a group, and make it a superuser or not.
+    """Change the group of an account, and whether it is a superuser.
 
     Args:
-        seen: ``standing_of`` as the page showed it.
+        seen: ``standing_of`` at the time of the page.
 
     Raises:
-        Refused: ``access.denied``, ``account.invalid``, ``account.stale`` (somebody was faster), ``account.last_superuser``.
+        Refused: ``access.denied``, ``account.invalid``, ``account.stale`` (changed since), ``account.last_superuser``.
     """
     doing = f"Changing the account {user.get_username()!r}"
     require_superuser(actor, doing)
@@ -86,7 +86,7 @@ def change_account(*, actor: User, user: User, group: str, superuser: bool, seen
 
 
 def set_password(*, actor: User, user: User, password: str) -> User:
-    """Give an account another password. Its sessions end: they rest on the old one. Return the row as it is now.
+    """Set another password. Sessions of the account end, because they depend on the old one. Return the current row.
 
     Raises:
         Refused: ``access.denied``, ``account.invalid``.
@@ -103,10 +103,10 @@ def set_password(*, actor: User, user: User, password: str) -> User:
 
 
 def deactivate(*, actor: User, user: User, seen: str) -> None:
-    """Let somebody in no more, and end their sessions at once.
+    """Deactivate an account, and end its sessions at once.
 
     Raises:
-        Refused: ``access.denied``, ``account.self`` (nobody locks themselves out), ``account.stale``, ``account.last_superuser``.
+        Refused: ``access.denied``, ``account.self`` (own account), ``account.stale``, ``account.last_superuser``.
     """
     doing = f"Deactivating the account {user.get_username()!r}"
     require_superuser(actor, doing)
@@ -127,7 +127,7 @@ def deactivate(*, actor: User, user: User, seen: str) -> None:
 
 
 def reactivate(*, actor: User, user: User, seen: str) -> None:
-    """Let somebody in again, with the password, group and rights that the account had.
+    """Reactivate an account with its former password, group and rights.
 
     Raises:
         Refused: ``access.denied``, ``account.stale``.
@@ -141,10 +141,10 @@ def reactivate(*, actor: User, user: User, seen: str) -> None:
 
 
 def save_default_view(user: User, query: str) -> None:
-    """Keep the filters that the fleet page begins with for this person. The audit log says nothing of it.
+    """Save the user's default filters of the fleet page. The audit log has no entry of it.
 
     Args:
-        query: as it stands in the page's address, at most 1,000 characters; empty to begin with the whole fleet.
+        query: of the page's URL, at most 1,000 characters; empty for the whole fleet.
     """
     if query:
         DefaultView.objects.update_or_create(user=user, defaults={"query": query})
@@ -153,12 +153,12 @@ def save_default_view(user: User, query: str) -> None:
 
 
 def default_view_of(user: User) -> str:
-    """Return the filters that a person begins with, empty where there are none. One query."""
+    """Return the user's default filters, or empty. One query."""
     return DefaultView.objects.filter(user=user).values_list("query", flat=True).first() or ""
 
 
 def _lock(user: User, doing: str, seen: str | None = None) -> User:
-    """Return the row, locked together with every superuser's: of two that demote each other one comes second and is refused."""
+    """Return the row, locked together with every superuser's: of two that demote each other the second is refused."""
     rows = {row.pk: row for row in _superusers().select_for_update()}
     row = rows.get(user.pk) or User.objects.select_for_update().get(pk=user.pk)
     if seen is not None and standing_of(row) != seen:
@@ -183,7 +183,7 @@ def _refuse_group(doing: str, group: str) -> NoReturn:
 
 
 def _end_sessions(user: User) -> int:
-    """Remove the sessions of an account, so that they are not valid again once it is reactivated. Return how many."""
+    """Delete the sessions of an account, so that they stay invalid after a reactivation. Return their number."""
     mine = [
         session.pk
         for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator()

@@ -1,4 +1,4 @@
-"""People's accounts: a name, a password, one of the two groups."""
+"""Create, change and list user accounts: name, password, group."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from dbops.security.permissions import GROUPS, make_groups
 
 @dataclass(frozen=True, slots=True)
 class ListedAccount:
-    """One line of the list of accounts."""
+    """One row of the list of accounts."""
 
     name: str
     groups: tuple[str, ...]
@@ -25,18 +25,18 @@ class ListedAccount:
 def save_account(
     *, actor: str, name: str, group: str, password: str, superuser: bool = False
 ) -> tuple[User, list[str]]:
-    """Create an account or bring it to what is given here; a second call changes nothing.
+    """Create an account or change it to these values; a second call changes nothing.
 
     Args:
-        actor: for the audit log; the caller has made sure that they may.
-        group: ``viewer`` or ``operator``; it leaves the other one.
-        superuser: also without any group allowed everything; ``False`` takes that away.
+        actor: for the audit log; the caller has checked the permission.
+        group: ``viewer`` or ``operator``; the account leaves the other group.
+        superuser: all permissions, with or without a group; ``False`` removes them.
 
     Returns:
         The account, and what changed: ``created``, or names of ``password``, ``group``, ``superuser``, ``active``.
 
     Raises:
-        Refused: the name, the group or the password is not acceptable (``account.invalid``).
+        Refused: the name, group or password is invalid (``account.invalid``).
     """
     with transaction.atomic():
         make_groups()
@@ -89,7 +89,7 @@ def _changes(user: User, password: str, superuser: bool) -> list[str]:
 
 
 def check_account(user: User, name: str, group: str, password: str) -> None:
-    """Raise ``Refused`` (``account.invalid``) unless name, group and password are acceptable; every reason is named."""
+    """Raise ``Refused`` (``account.invalid``) with every reason unless name, group and password are valid."""
     problems = []
     try:
         User._meta.get_field("username").clean(name, user)
@@ -101,7 +101,7 @@ def check_account(user: User, name: str, group: str, password: str) -> None:
 
 
 def check_password(user: User, password: str, doing: str) -> None:
-    """Raise ``Refused`` (``account.invalid``) unless the password is acceptable."""
+    """Raise ``Refused`` (``account.invalid``) unless the password is valid."""
     _refuse(doing, _password_problems(user, password))
 
 

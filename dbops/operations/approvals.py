@@ -20,30 +20,30 @@ DOING = {
 
 
 def who_may_approve(rebuild: Rebuild) -> list[str]:
-    """Return the names of the operators who may approve a rebuild: all but the one who asked for it. One query."""
+    """Return the operators who can approve a rebuild: all except its requester. One query."""
     return [name for key, name in operators() if key != rebuild.requested_by_id]
 
 
 def approve_rebuild(*, actor: User, rebuild: Rebuild, reason: str = "") -> None:
-    """Let a rebuild start that another operator has asked for. Its plan is checked once more when it starts.
+    """Approve a rebuild that another operator requested. Its plan is checked again at its start.
 
     Raises:
-        Refused: ``access.denied``, it is the actor's own (``approval.own``), or it waits for no approval
+        Refused: ``access.denied``, it is the actor's own (``approval.own``), or it does not wait for approval
             (``approval.not_waiting``).
     """
     _decide(actor, rebuild, Approval.APPROVED, reason.strip())
 
 
 def decline_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
-    """End a rebuild that another operator has asked for, before it starts. Raises as ``approve_rebuild``, and ``rebuild.reason``."""
+    """Decline another operator's rebuild, which ends before its start. Raises as ``approve_rebuild``, and ``rebuild.reason``."""
     _decide(actor, rebuild, Approval.DECLINED, reason.strip())
 
 
 def override_approval(*, actor: User, rebuild: Rebuild, reason: str) -> None:
-    """Let a rebuild start although nobody approved it: an emergency, also for who asked for it. Listed among the overrides.
+    """Start a rebuild without approval in an emergency; its requester can do this too. Listed among the overrides.
 
     Raises:
-        Refused: ``access.denied``, no reason (``rebuild.reason``), or it waits for no approval (``approval.not_waiting``).
+        Refused: ``access.denied``, no reason (``rebuild.reason``), or it does not wait for approval (``approval.not_waiting``).
     """
     _decide(actor, rebuild, Approval.OVERRIDDEN, reason.strip())
 

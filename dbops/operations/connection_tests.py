@@ -1,4 +1,4 @@
-"""The verbs of connection tests: ask for one. A worker makes it; no page opens a connection."""
+"""Request connection tests. A worker runs them; no page opens a connection."""
 
 import uuid
 
@@ -17,7 +17,7 @@ Kinds, Statuses = ConnectionTest.Kinds, ConnectionTest.Statuses
 
 
 def request_ssh(*, actor: User, host: Host) -> ConnectionTest:
-    """Ask whether dbops can work on a host. Return the test; the one that is under way, where there is one.
+    """Request an SSH test of a host. Return it, or the test that is already active.
 
     Raises:
         Refused: ``access.denied``.
@@ -27,13 +27,13 @@ def request_ssh(*, actor: User, host: Host) -> ConnectionTest:
 
 
 def request_mysql(*, actor: User, instance: Instance) -> ConnectionTest:
-    """Ask whether the accounts of an instance log in and may do what they must. Returns and raises as ``request_ssh``."""
+    """Request a test of an instance's accounts: login and privileges. Returns and raises as ``request_ssh``."""
     require_operator(actor, f"Testing MySQL of {instance.name}")
     return _ask(actor, Kinds.MYSQL, f"mysql:{instance.pk}", instance=instance)
 
 
 def request_stream(*, actor: User, source: Host, target: Host) -> ConnectionTest:
-    """Ask how fast zeros come from one host to another, the way that a rebuild's data would take. Returns as ``request_ssh``.
+    """Request a stream test: the rate of zeros between two hosts, over a rebuild's connection. Returns as ``request_ssh``.
 
     Raises:
         Refused: ``access.denied``; one host twice (``test.same_host``); a rebuild, a backup or another test of the stream uses
@@ -56,7 +56,7 @@ def request_stream(*, actor: User, source: Host, target: Host) -> ConnectionTest
 
 
 def _ask(actor: User, kind: str, slot: str, **about: Host | Instance) -> ConnectionTest:
-    """Write the row and wake a worker. ``slot`` is unique: of two clicks at once the second gets the first one's row."""
+    """Write the row and wake a worker. ``slot`` is unique: of two simultaneous clicks the second gets the first one's row."""
     by = actor.get_username()
     try:
         with transaction.atomic():
@@ -73,6 +73,6 @@ def _ask(actor: User, kind: str, slot: str, **about: Host | Instance) -> Connect
             publish_test(row.pk)
     except IntegrityError:
         running = ConnectionTest.objects.filter(slot=slot).first()
-        # None: it has ended in this moment, and so its slot is free again
+        # None: it has just ended, so its slot is free again
         return running or _ask(actor, kind, slot, **about)
     return row

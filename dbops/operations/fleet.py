@@ -1,4 +1,4 @@
-"""The inventory's verbs: import, export, add, edit, remove, and accept the key of a host."""
+"""Import and export the inventory; add, change and delete its objects; accept host keys."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,7 +27,7 @@ NOTHING = "Nothing was changed."
 
 
 class FleetFileErrors(Refused):
-    """A fleet file that was not imported. ``errors`` has every error with its line, in the order of the file."""
+    """Refusal of a fleet file. ``errors`` has every error with its line, in the order of the file."""
 
     def __init__(self, errors: list[FileError]) -> None:
         super().__init__(
@@ -43,14 +43,14 @@ class FleetFileErrors(Refused):
 def import_fleet(
     *, actor: str, text: str, base_dir: Path | None, replace_host_keys: bool = False, dry_run: bool = False
 ) -> ImportReport:
-    """Create and update what a fleet file names, or nothing at all. The caller has made sure that ``actor`` may.
+    """Create and update all objects of a fleet file, or none. The caller has checked the permission of ``actor``.
 
     Args:
         actor: for the audit log.
-        base_dir: what relative paths in the file are relative to. ``None`` for text from a browser, which may name
+        base_dir: base of relative paths in the file. ``None`` for text from a browser, which may name
             neither password files nor environment variables of the dashboard's machine.
-        replace_host_keys: let the file replace host keys that a person has accepted.
-        dry_run: check everything, report what would happen, change nothing.
+        replace_host_keys: allow the file to replace accepted host keys.
+        dry_run: check everything and report the changes without making them.
 
     Raises:
         FleetFileErrors: the file has errors (``fleet.file``).
@@ -76,10 +76,10 @@ def export_fleet() -> str:
 
 
 def save_host(*, actor: User, host: Host | None, values: Mapping[str, Any]) -> Host:
-    """Add a host (``None``) or change one. ``values``: model fields; a secret that is not in it stays as it is stored.
+    """Add a host (``None``) or change one. ``values``: model fields; a missing secret keeps its stored value.
 
     Raises:
-        Refused: ``access.denied``, ``fleet.busy`` (a rebuild needs it as it is), ``fleet.invalid``.
+        Refused: ``access.denied``, ``fleet.busy`` (a rebuild uses it), ``fleet.invalid``.
     """
     return _save(actor, host, Host, values)
 
@@ -95,7 +95,7 @@ def save_instance(*, actor: User, instance: Instance | None, values: Mapping[str
 
 
 def read_host_key(host: Host) -> sshkeys.HostKey:
-    """Return the key that the host shows now. Asks the host: at an operator's click only, never for a page that is read.
+    """Return the key that the host presents now. Connects to the host: only at an operator's click, never to show a page.
 
     Raises:
         Unreachable: ``ssh.unreachable``.
@@ -104,12 +104,12 @@ def read_host_key(host: Host) -> sshkeys.HostKey:
 
 
 def accept_host_key(*, actor: User, host: Host, host_key: str, replace: bool = False, shown: str | None = None) -> None:
-    """Pin the key that a person has compared, with who did it and when.
+    """Pin a compared host key, with the user and the time.
 
     Args:
-        host_key: ``type base64``, as it was shown to the person.
-        replace: the person has seen that another key is pinned, and wants this one.
-        shown: the pinned key's fingerprint that the person saw (``""`` for none); another one by now refuses.
+        host_key: ``type base64``, as shown to the person.
+        replace: replace the pinned key, which the person has seen.
+        shown: fingerprint of the pinned key on the page (``""`` for none); if it has changed, the call is refused.
 
     Raises:
         Refused: ``access.denied``; the text is no host key (``ssh.bad_host_key``); another key is pinned (``fleet.host_key``).
@@ -134,7 +134,7 @@ def accept_host_key(*, actor: User, host: Host, host_key: str, replace: bool = F
 
 
 def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
-    """Take an object out of the inventory. Nothing is done to any machine.
+    """Delete an object from the inventory. No machine is changed.
 
     Raises:
         Refused: ``access.denied``; something refers to it (``fleet.in_use``).

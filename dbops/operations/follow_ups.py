@@ -26,7 +26,7 @@ DOING = {ROLLBACK: "Rolling back {}", RESUME: "Resuming the copy of {}"}
 
 
 def follow_up_plan(rebuild: Rebuild, offer: FollowUpOption) -> Plan:
-    """Return what a follow-up would do, with the primary that the inventory names today. Reads tables only."""
+    """Return the plan of a follow-up, with the current primary of the inventory. Reads tables only."""
     rows = Instance.objects.select_related("host", "cluster", "state")
     primary = rows.filter(cluster=rebuild.target.cluster_id, role=Role.PRIMARY).first()
     steps, party = FOLLOW_UPS[offer.method].steps, member_of(primary).party() if primary else None
@@ -36,14 +36,14 @@ def follow_up_plan(rebuild: Rebuild, offer: FollowUpOption) -> Plan:
 def request_follow_up(
     *, actor: User, rebuild: Rebuild, method: str, typed_name: str, reason: str, request_key: str
 ) -> Rebuild:
-    """Queue a retry or a going back. Its own steps look at the host again before they change anything.
+    """Queue a resume or rollback. Its own steps check the host again before they change anything.
 
     Args:
         actor: must be an operator.
-        rebuild: the one that did not succeed.
+        rebuild: the unsuccessful rebuild.
         method: ``rollback`` or ``resume``.
-        typed_name: what the person typed; it must be the target's name.
-        reason: why, for the record.
+        typed_name: the person's input, which must be the target's name.
+        reason: for the audit log.
         request_key: unique to the form: the second click of the same form returns the same rebuild.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What may follow a rebuild that did not succeed, from its rows, and with which choices it is planned again."""
+"""Find the possible follow-ups of an unsuccessful rebuild, and the choices for rebuilding it again."""
 
 import re
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ from dbops.engine.rebuilds.steps.finish.sweep import is_target_known
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import Instance, Rebuild
 
-#: Follow-ups that use what the rebuild left on the target.
+#: Follow-ups that use the files that the rebuild left on the target.
 OFFERS = {ROLLBACK: rollback_option, RESUME: resume_option}
-#: What a repeated reason begins with: once is enough.
+#: Prefix of a repeated reason: added only once.
 AGAIN = re.compile(r"^(Rebuild \d+ again: )+")
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a person chose for a rebuild, for the plan of the next one. ``rate`` is in bytes a second, ``None`` for no limit."""
+    """A person's choices for a rebuild, for the plan of the next one. ``rate`` is in bytes a second, ``None`` for no limit."""
 
     source: Instance
     method: str
@@ -37,7 +37,7 @@ class Choices:
 
 
 def choices_of(rebuild: Rebuild) -> Choices:
-    """Return the choices of a rebuild, with a reason that names it. A follow-up has those of the rebuild that copied."""
+    """Return the choices of a rebuild, with a reason that names it. A follow-up has the choices of the rebuild that copied."""
     return Choices(
         source=rebuild.source,
         method=rebuild.plan.get("copied_by") or rebuild.method,
@@ -48,10 +48,10 @@ def choices_of(rebuild: Rebuild) -> Choices:
 
 
 def known_by_next(rebuild: Rebuild, plan: Plan, doing: str) -> dict[str, str]:
-    """Return the memory with which the next rebuild of the same target begins.
+    """Return the initial checkpoint of the target's next rebuild.
 
     Raises:
-        Refused: the rebuild cannot be planned again (``rebuild.no_follow_up``).
+        Refused: the rebuild cannot be repeated (``rebuild.no_follow_up``).
     """
     offer = offers(rebuild)["again"]
     if not offer.is_possible:
@@ -64,13 +64,13 @@ def known_by_next(rebuild: Rebuild, plan: Plan, doing: str) -> dict[str, str]:
 
 
 def ended(rebuild: Rebuild) -> EndedRebuild:
-    """Return a rebuild as the engine judges it. Its steps are read."""
+    """Return a rebuild in the engine's form, with its steps."""
     states = {name: StepState(state) for name, state in rebuild.steps.values_list("name", "state")}
     return EndedRebuild(rebuild.uid, Status(rebuild.status), rebuild.checkpoint, states)
 
 
 def offers(rebuild: Rebuild) -> dict[str, FollowUpOption]:
-    """Return what may follow a rebuild that has ended, and why not. Reads tables only."""
+    """Return the possible follow-ups of an ended rebuild, and reasons against the others. Reads tables only."""
     if overtaken := _overtaken(rebuild):
         code, why = overtaken
         return {name: FollowUpOption(name, False, why, code=code) for name in (*OFFERS, "again")}
@@ -83,7 +83,7 @@ def offers(rebuild: Rebuild) -> dict[str, FollowUpOption]:
 
 
 def _overtaken(rebuild: Rebuild) -> tuple[str, str] | None:
-    """Return the code and the text of why nothing may follow: only the last rebuild's data is on the target."""
+    """Return code and text of why no follow-up is possible: only the last rebuild's data is on the target."""
     newer = Rebuild.objects.filter(target=rebuild.target_id, pk__gt=rebuild.pk)
     for other in newer.order_by("-pk").only("status", "checkpoint", "started_at"):
         if not other.is_final:
@@ -101,8 +101,8 @@ def _overtaken(rebuild: Rebuild) -> tuple[str, str] | None:
 
 
 def has_worked(rebuild: Rebuild) -> bool:
-    """Tell whether a rebuild has changed its target: not one that the target's host refused before anything.
+    """Return whether a rebuild has changed its target: false if the target's host refused before any change.
 
-    One that never started has its memory from the one that it was to follow.
+    A rebuild that never started has the checkpoint of the one that it was to follow.
     """
     return bool(rebuild.started_at and rebuild.checkpoint.get("touched") and not rebuild.checkpoint.get("refused"))

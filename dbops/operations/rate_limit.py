@@ -15,19 +15,19 @@ from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
 from dbops.security.permissions import require_operator
 
-#: Faster than any link that is there; a number beyond is a slip of the hand.
+#: Faster than any existing link; a higher number is a typing error.
 FASTEST = 100 * 1024 * MIB
 
 
 def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
-    """Hold the stream of a rebuild to a rate, or let it go at full speed. It takes effect within seconds.
+    """Set or remove the rate limit of a rebuild's stream. It takes effect within seconds.
 
     Args:
-        rate: bytes a second; ``None`` for full speed.
+        rate: bytes a second; ``None`` for no limit.
 
     Raises:
-        Refused: ``access.denied``; the rate is so low that the source's redo log would be overwritten, or no rate at all
-            (``rebuild.rate``); the stream is over, or there is none (``rebuild.no_stream``).
+        Refused: ``access.denied``; the rate is invalid, or so low that the source's redo log would be overwritten
+            (``rebuild.rate``); the stream has ended, or there is none (``rebuild.no_stream``).
     """
     doing = f"Setting the rate limit of rebuild {rebuild.pk}"
     require_operator(actor, doing)
@@ -53,7 +53,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
 
 
 def can_be_held(method: str) -> bool:
-    """Tell whether the stream of a method can be held to a rate."""
+    """Return whether the stream of a method can have a rate limit."""
     return method_named(method).streams
 
 

@@ -19,9 +19,9 @@ from dbops.security.permissions import require_operator
 
 @dataclass(frozen=True, slots=True)
 class GroupTarget:
-    """One of several targets. ``plan`` is ``None`` where none can be made: ``refused`` says why.
+    """One of several targets. ``plan`` is ``None`` if no plan is possible: ``refused`` has the reason.
 
-    ``problem`` says why it cannot share the read of the first, ``""`` where it can or is the first itself.
+    ``problem`` is why it cannot share the read of the first target; ``""`` if it can or is the first.
     """
 
     target: Instance
@@ -36,7 +36,7 @@ class GroupTarget:
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedTarget:
-    """One target as a person confirmed it: the name that they typed and the plan that they saw."""
+    """One confirmed target: the typed name, and the plan that the person saw."""
 
     target: Instance
     typed_name: str
@@ -44,7 +44,7 @@ class ConfirmedTarget:
 
 
 def plan_group(targets: Sequence[Instance], source: Instance) -> list[GroupTarget]:
-    """Return what the rebuild of each would do now, and whether one read serves all. Writes nothing, asks no host."""
+    """Return the current plan of each rebuild, and whether they can share one read. Writes nothing, contacts no host."""
     found = [_planned(target, source) for target in targets]
     first = next((one.plan for one in found if one.plan), None)
     tools = tools_of(source) if found else ()
@@ -66,17 +66,17 @@ def _planned(target: Instance, source: Instance) -> GroupTarget:
 def request_group(
     *, actor: User, source: Instance, confirmed: Sequence[ConfirmedTarget], reason: str, request_key: str
 ) -> list[Rebuild]:
-    """Confirm several plans: the first reads, the others join it. All are checked before the first is written.
+    """Confirm several plans: the first rebuild leads, the others follow. All are checked before the first is written.
 
     Args:
         actor: must be an operator.
         confirmed: at least one.
-        reason: why, for the record of each.
+        reason: for the audit log of each.
         request_key: unique to the form: the second click returns the same rebuilds.
 
     Raises:
-        Refused: as ``request_rebuild``. What was asked for before the one that is refused stays asked for: that happens only where
-            something changed between the checks and the request.
+        Refused: as ``request_rebuild``. Rebuilds before the refused one stay queued; that happens only after a change between
+            checks and request.
     """
     keys = [str(uuid.uuid5(uuid.UUID(request_key), one.target.name)) for one in confirmed]
     if not Rebuild.objects.filter(request_key__in=keys).exists():

@@ -31,14 +31,14 @@ from dbops.operations.shared_reads import may_join, refused
 from dbops.operations.start_options import audited, choose
 from dbops.security.permissions import require_operator
 
-#: What a person may choose. Moving to the front goes above, where others stand there already.
+#: Priorities that a person can choose. Moving to the front goes above them if other rebuilds are there already.
 PRIORITIES = range(-9, 10)
-#: How often a request is written when the database prefers another transaction to it (a deadlock).
+#: Attempts to write a request when the database chooses another transaction (a deadlock).
 CHANCES = 3
 
 
 def candidate_sources(target: Instance) -> list[Instance]:
-    """Return the instances of the target's cluster that a rebuild may read, best first: backup instances, then replicas."""
+    """Return the instances of the target's cluster that a rebuild can read, best first: backup instances, then replicas."""
     others = Instance.objects.filter(cluster=target.cluster_id).exclude(pk=target.pk).exclude(role=Role.PRIMARY)
     return sorted(others.select_related("host", "state"), key=lambda item: (item.role != Role.BACKUP, item.name))
 
@@ -51,11 +51,11 @@ def plan_rebuild(
     keep_old_data: bool = False,
     run_id: str = "RUN",
 ) -> Plan:
-    """Return what a rebuild would do now. Writes nothing, asks no host.
+    """Return the plan of a rebuild now. Writes nothing, contacts no host.
 
     Raises:
         KeyError: there is no such method.
-        Refused: there is no source (``plan.no_source``), or too little is known (``plan.no_facts``).
+        Refused: there is no source (``plan.no_source``), or facts are missing (``plan.no_facts``).
     """
     inputs = plan_inputs_for(target=target, source=source, keep_old_data=keep_old_data, run_id=run_id)
     return build_plan(inputs, METHODS[method])
@@ -64,7 +64,7 @@ def plan_rebuild(
 def plan_inputs_for(
     *, target: Instance, source: Instance | None = None, keep_old_data: bool = False, run_id: str = "RUN"
 ) -> PlanInputs:
-    """Return what plans of a rebuild are made from, whatever the method. Raises ``Refused``: there is no source (``plan.no_source``)."""
+    """Return the plan inputs of a rebuild, for any method. Raises ``Refused``: there is no source (``plan.no_source``)."""
     chosen = source or next(iter(candidate_sources(target)), None)
     if chosen is None:
         raise Refused(
@@ -96,16 +96,16 @@ def request_rebuild(
 
     Args:
         actor: must be an operator.
-        typed_name: what the person typed; it must be the target's name.
-        reason: why, for the record.
+        typed_name: the person's input, which must be the target's name.
+        reason: for the audit log.
         fingerprint: of the plan that the person saw.
         request_key: unique to the form: the second click of the same form returns the same rebuild.
         method: a key of ``engine.methods.METHODS``.
-        start: the key of the way to start that the person saw (``engine.schedule.start_options``).
-        expires_hours: after how many hours it expires when it could not start; the settings' where it is ``None``.
-        joins: the rebuild whose read of the source it shares, and with which it starts.
-        repeats: the rebuild of the same target that did not succeed and is planned again.
-        rate: bytes a second to which the stream is held; ``None`` for no limit.
+        start: the key of the chosen start option (``engine.schedule.start_options``).
+        expires_hours: hours until a queued rebuild expires; ``None`` for the default.
+        joins: the leader whose read it shares, and with which it starts.
+        repeats: the unsuccessful rebuild of the same target that is repeated.
+        rate: rate limit in bytes a second; ``None`` for no limit.
 
     Raises:
         Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``plan.refused``, ``plan.stale``, ``rebuild.busy``,
@@ -129,12 +129,12 @@ def request_rebuild(
 
 
 def write_once(request_key: str, write: Callable[[], Rebuild]) -> Rebuild:
-    """Write a rebuild, or return what the other of two clicks of one form has written. Raises as ``write``."""
+    """Write a rebuild, or return the one that another click of the same form has written. Raises as ``write``."""
     for chances in reversed(range(CHANCES)):
         try:
             return write()
         except Refused:
-            # Two clicks at once: the other one may have written it since we looked.
+            # Two simultaneous clicks: the other one may have written it since the check.
             if existing := Rebuild.objects.filter(request_key=request_key).first():
                 return existing
             raise
@@ -146,7 +146,7 @@ def write_once(request_key: str, write: Callable[[], Rebuild]) -> Rebuild:
 
 @dataclass(frozen=True, slots=True)
 class _RebuildRequest:
-    """What is to be rebuilt, from what, how and when."""
+    """Target, source, method and start of a requested rebuild."""
 
     target: Instance
     source: Instance
@@ -228,7 +228,7 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
 
 
 def check_confirmation(doing: str, target: Instance, typed_name: str, reason: str) -> None:
-    """Refuse unless the person typed the target's name and said why (``rebuild.name``, ``rebuild.reason``)."""
+    """Refuse unless the person typed the target's name and a reason (``rebuild.name``, ``rebuild.reason``)."""
     if typed_name != target.name:
         found = f"the entered name is {typed_name!r}, the target is {target.name!r}"
         raise Refused.unchanged("rebuild.name", doing, found)
@@ -237,7 +237,7 @@ def check_confirmation(doing: str, target: Instance, typed_name: str, reason: st
 
 
 def check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
-    """Refuse unless a plan is possible and is the one that the person saw (``plan.refused``, ``plan.stale``)."""
+    """Refuse unless a plan is possible and matches the plan that the person saw (``plan.refused``, ``plan.stale``)."""
     if plan.refusals:
         seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
         refused = Refused.unchanged("plan.refused", doing, seen)
@@ -251,7 +251,7 @@ def check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
 
 
 def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
-    """Ask for the end of a rebuild: at once while it is queued, by its driver within seconds while it runs.
+    """Request the end of a rebuild: at once while queued, by its driver within seconds while running.
 
     Raises:
         Refused: ``access.denied``, or it has ended (``rebuild.ended``).
@@ -278,7 +278,7 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
 
 
 def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
-    """Change the place of a queued rebuild in the lines of its instances: a higher priority goes first, then age.
+    """Change the queue position of a rebuild: a higher priority goes first, then age.
 
     Raises:
         Refused: ``access.denied``, the number is out of bounds (``rebuild.priority``), or it is not queued
@@ -295,7 +295,7 @@ def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
 
 
 def move_first(*, actor: User, rebuild: Rebuild) -> None:
-    """Put a queued rebuild before all others that wait for its source or its target.
+    """Move a queued rebuild before all others that wait for its source or target.
 
     Raises:
         Refused: ``access.denied``, or it is not queued (``rebuild.not_queued``).
@@ -308,7 +308,7 @@ def move_first(*, actor: User, rebuild: Rebuild) -> None:
         in_line = others.filter(Q(source__in=instances) | Q(target__in=instances))
         before = [in_line.aggregate(highest=Max("priority"))["highest"]]
         if BackupRun.objects.filter(status=RunStatus.QUEUED, instance__in=instances).exists():
-            before.append(0)  # that of every backup run
+            before.append(0)  # the priority of every backup run
         priority = max([rebuild.priority, *(found + 1 for found in before if found is not None)])
         _move(actor, rebuild, priority, doing, "Moved to the front of the queue by {2} (priority {0}, was {1}).")
 
@@ -332,7 +332,7 @@ def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -
 
 
 def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
-    """End a lost rebuild without its hosts. What runs there is ended when they answer.
+    """Mark a lost rebuild as failed without its hosts. Processes there are ended when the hosts answer.
 
     Raises:
         Refused: ``access.denied``, no reason (``rebuild.reason``), or it is not lost (``rebuild.not_lost``).

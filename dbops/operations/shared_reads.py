@@ -23,19 +23,20 @@ from dbops.security.permissions import require_operator
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """A rebuild whose read another one could share. ``problem`` says why not, ``""`` where it can."""
+    """A rebuild with a read that can be shared. ``problem`` says why not, or is ``""``."""
 
     rebuild: Rebuild
     problem: str
 
 
 def partners(plan: Plan, source: Instance, *, without: Rebuild | None = None) -> list[Partner]:
-    """Return the rebuilds that read, or will read, the same source and can still be joined, oldest first.
+    """Return the leaders that read, or will read, the same source and can still be joined, oldest first. One query without leaders,
+    else four.
 
     Args:
-        plan: of the rebuild that would join, whether it is asked for already or not.
-        source: whose read it is.
-        without: the rebuild itself, where it is asked for.
+        plan: of the joining rebuild, whether it is already requested or not.
+        source: the common source.
+        without: the joining rebuild, if it is already requested.
 
     One query where there are none, else four.
     """
@@ -49,22 +50,22 @@ def partners(plan: Plan, source: Instance, *, without: Rebuild | None = None) ->
 
 
 def tools_of(source: Instance) -> tuple[str, ...]:
-    """Return the programs that the last probe found on a host. One query."""
+    """Return the tools that the last probe found on a host. One query."""
     facts = member_of(Instance.objects.select_related("host", "cluster", "state").get(pk=source.pk)).facts
     return tuple(facts.host.tools) if facts and facts.host else ()
 
 
 def may_join(plan: Plan, reader: Rebuild, doing: str) -> None:
-    """Refuse unless one read of the source can serve a plan and a rebuild that reads (``join.not_possible``)."""
+    """Refuse unless a leader's read can serve a plan (``join.not_possible``)."""
     if problem := why_not_shared(plan, from_record(Plan, reader.plan), tools_of(reader.source), shareable()):
         raise refused(doing, problem)
 
 
 def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
-    """Let a queued rebuild get its copy from the read of another one, which waits or has just begun.
+    """Let a queued rebuild follow another one, which is queued or has just begun.
 
     Raises:
-        Refused: ``access.denied``, or it cannot (``join.not_possible``).
+        Refused: ``access.denied``, or it cannot join (``join.not_possible``).
     """
     doing = f"Joining rebuild {rebuild.pk} to rebuild {reader.pk}"
     require_operator(actor, doing)
@@ -91,10 +92,10 @@ def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
 
 
 def leave_read(*, actor: User, rebuild: Rebuild) -> None:
-    """Let a queued rebuild wait for its source by itself again.
+    """Let a queued rebuild wait for its source on its own.
 
     Raises:
-        Refused: ``access.denied``, or it has not joined another, or waits no more (``join.not_joined``).
+        Refused: ``access.denied``, or it is no follower, or is no longer queued (``join.not_joined``).
     """
     doing = f"Removing rebuild {rebuild.pk} from its shared read"
     require_operator(actor, doing)

@@ -1,4 +1,4 @@
-"""Load the current start options of a rebuild, and what is stored of the chosen one."""
+"""Load the start options of a rebuild, and store the chosen one."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -29,9 +29,9 @@ EXPIRES_HOURS = range(1, 7 * 24 + 1)
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """What a page shows of the ways to start: the one answer, every way, and how long the rebuild takes.
+    """Start options on a page: eligibility, every option, and the duration of the rebuild.
 
-    ``snapshot`` is what all of it was read from.
+    ``snapshot`` is the cluster snapshot that they were computed from.
     """
 
     verdict: Eligibility
@@ -40,7 +40,7 @@ class StartOptions:
     prediction: Prediction
 
     def chosen(self, key: str) -> StartOption | None:
-        """Return the way of that key, possible or not; the first of all where there is none such."""
+        """Return the option with that key, possible or not; the first of all if there is none."""
         named = next((choice for choice in self.choices if choice.key == key), None)
         return named or chosen_option(self.choices, key) or next(iter(self.choices), None)
 
@@ -48,9 +48,9 @@ class StartOptions:
 def offered_start_options(
     target: Instance, source: Instance | None, *, method: str = DEFAULT_METHOD, key: str = ""
 ) -> StartOptions:
-    """Return the one answer for a target and every way to start its rebuild from a source. Reads tables only.
+    """Return a target's eligibility and every start option of its rebuild from a source. Reads tables only.
 
-    ``key`` is what a person has chosen; it adds the moment that they named, if they did.
+    ``key`` is the person's choice; it adds the time that they named, if any.
     """
     snapshot = snapshot_of(target.cluster)
     if method != DEFAULT_METHOD:
@@ -74,7 +74,7 @@ def offered_start_options(
 
 
 def _as_seen_by(method: str, snapshot: ClusterSnapshot, target: Instance, source: Instance | None) -> ClusterSnapshot:
-    """Return the picture with what another method than the usual one asks for: its own times, and which backups are there to read."""
+    """Return the snapshot for another method than the default one: with its own durations and readable backups."""
     archives = archives_to_read(target.cluster_id)
     there = {(one.instance, one.method) for one in archives}
     size = (
@@ -97,26 +97,26 @@ def _as_seen_by(method: str, snapshot: ClusterSnapshot, target: Instance, source
 
 
 def stoppable(snapshot: ClusterSnapshot) -> frozenset[int]:
-    """Return the backup runs that may be stopped for a rebuild: those that dbops makes, where their host can be asked."""
+    """Return the backup runs that can be stopped for a rebuild: those of dbops whose host can be reached."""
     return frozenset(job.run for job in snapshot.jobs if job.run is not None and job.can_be_stopped and not job.is_lost)
 
 
 def default_expires_hours() -> int:
-    """Return after how many hours a queued rebuild expires where nobody chose."""
+    """Return the default number of hours until a queued rebuild expires."""
     return max(1, settings.QUEUE_EXPIRES_SECONDS // 3600)
 
 
 def choose(
     *, target: Instance, source: Instance, method: str, key: str, expires_hours: int | None
 ) -> tuple[StartOption, RequestedStart]:
-    """Find the way that a person chose as it is now, and return it with what is stored of it. Call it in the transaction that stores it.
+    """Return the current state of the chosen start option, with its stored form. Call it in the transaction that stores it.
 
     Args:
-        key: of the choice that was shown.
-        expires_hours: after how many hours a rebuild expires that could not start, from its earliest start on.
+        key: of the chosen option.
+        expires_hours: hours until a queued rebuild expires, from its earliest start on.
 
     Raises:
-        Refused: something blocks every start (``plan.blocked``, ``rebuild.busy``), the choice is not what it was
+        Refused: something blocks every start (``plan.blocked``, ``rebuild.busy``), the option has changed
             (``plan.start_stale``), or the hours are out of bounds (``plan.expiry``).
     """
     doing = f"Choosing when to rebuild {target.name}"
@@ -133,7 +133,7 @@ def choose(
 
 
 def audited(choice: StartOption, begin: RequestedStart) -> dict[str, Any]:
-    """Return what the audit log keeps of a choice."""
+    """Return the details of a choice for the audit log."""
     return {
         "start": choice.key,
         "not_before": begin.not_before.isoformat() if begin.not_before else None,
@@ -175,7 +175,7 @@ def _stored(choice: StartOption, expires_hours: int | None) -> RequestedStart:
 
 
 def _in_words(choice: StartOption, expires_at: datetime, *, is_chosen: bool) -> str:
-    """Say how it is to start, for its history; nothing where nobody chose."""
+    """Return the chosen start as text for the history; empty without a choice."""
     if not is_chosen:
         return ""
     words = {

@@ -16,7 +16,7 @@ from dbops.models import AccessToken, Cluster
 
 REPORT, CALENDAR = "report", "calendar"
 PREFIX_CHARACTERS = 8
-#: How often the last use of a token is written.
+#: Minimum interval between two updates of a token's last use.
 USE_NOTED_EVERY = {REPORT: timedelta(minutes=1), CALENDAR: timedelta(hours=1)}
 
 

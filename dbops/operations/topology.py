@@ -1,4 +1,4 @@
-"""The topology's verbs: discover from an address, and accept what differs from the inventory."""
+"""Request discoveries, and accept topology differences."""
 
 from typing import NoReturn
 
@@ -26,10 +26,10 @@ NOTHING = "Nothing was changed."
 def request_discovery(
     *, actor: str, address: str, port: int, cluster: Cluster | None = None, user: str = "", password: str = ""
 ) -> Discovery:
-    """Ask a worker to follow replication from an address. The caller has made sure that ``actor`` may.
+    """Queue a discovery from an address. The caller has checked the permission of ``actor``.
 
     Args:
-        cluster: whose dashboard account logs in, with the password that is stored; else ``user`` and ``password``, which is kept
+        cluster: the cluster whose stored dashboard account logs in; else ``user`` and ``password``, which is kept
             encrypted until the discovery has ended.
 
     Raises:
@@ -69,16 +69,15 @@ def request_discovery(
 
 
 def accept_roles(*, actor: User, row: TopologyDifference, typed_name: str, reason: str) -> None:
-    """Make the difference's subject the primary of the inventory; who was it becomes a replica. No server is touched.
+    """Make the difference's subject the primary of the inventory; the former primary becomes a replica. No server is changed.
 
     Args:
         actor: must be an operator.
-        typed_name: what the person typed; it must be the new primary's name.
+        typed_name: the person's input, which must be the new primary's name.
 
     Raises:
         Refused: ``access.denied``, ``topology.name``, ``topology.reason``, ``topology.stale`` (it is gone, accepted, or the inventory
-            was changed since), ``topology.roles`` (this difference is none of roles), ``fleet.busy`` (a rebuild needs an
-            instance as it is).
+            was changed since), ``topology.roles`` (the difference is not about roles), ``fleet.busy`` (a rebuild uses an instance).
     """
     doing = f"Accepting that {row.subject} is the primary of {row.cluster.name}"
     _check(actor, doing, reason)
@@ -111,7 +110,7 @@ def _change_roles(by: str, row: TopologyDifference, reason: str, doing: str) -> 
             raise Refused("fleet.busy", doing, cause=why)
     if not topology_differences.accept_difference(row, by=by, how="roles", reason=reason):
         _refuse("topology.stale", doing, "it is gone, or another user accepted it")
-    # A cluster has one primary at every moment: the place is freed before it is filled.
+    # A cluster has one primary at every moment: the role is freed before it is assigned.
     if old is not None:
         store(old, Instance, {"role": Role.REPLICA.value}, actor=by)
     store(new, Instance, {"role": Role.PRIMARY.value}, actor=by)
@@ -127,12 +126,12 @@ def _change_roles(by: str, row: TopologyDifference, reason: str, doing: str) -> 
 
 
 def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> None:
-    """Note that a difference is meant so: it stays on the page and stops nothing any more.
+    """Accept a difference as intended: it stays on the page and no longer blocks rebuilds.
 
-    Of a server or of data that is another one than before it says that this one is right.
+    For a replaced server or replaced data this confirms the new one.
 
     Raises:
-        Refused: ``access.denied``, ``topology.reason``, ``topology.stale`` (it is gone, or accepted).
+        Refused: ``access.denied``, ``topology.reason``, ``topology.stale`` (gone, or accepted).
     """
     doing = f"Accepting a difference of {row.cluster.name} as intended"
     _check(actor, doing, reason)
@@ -156,7 +155,7 @@ def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> 
 
 
 def withdraw(*, actor: User, row: TopologyDifference) -> None:
-    """Take an acceptance back: the difference is open again.
+    """Withdraw an acceptance: the difference is open again.
 
     Raises:
         Refused: ``access.denied``, ``topology.stale`` (it is gone, or not accepted).

@@ -1,1 +1,1 @@
-"""The pages' reads: each page is one function with a fixed number of queries."""
+"""Read the data of pages: one function per page, with a fixed number of queries."""

@@ -1,4 +1,4 @@
-"""What the topology pages show: servers as a tree, differences, discoveries and their proposals."""
+"""Read the topology pages: servers as a tree, differences, discoveries and their proposals."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from dbops.lifecycle import topology_differences
 from dbops.models import Discovery, Instance, TopologyDifference
 from dbops.queries.fleet.cluster import ActiveRebuild, ClusterPage, InstanceRow
 
-#: Below this depth a chain is drawn side by side: each server says whom it replicates from anyway.
+#: Below this depth a chain is drawn flat: each server names its source anyway.
 DEEPEST = 12
 GONE_SHOWN = 10
 EVER = datetime.min.replace(tzinfo=UTC)
@@ -26,7 +26,7 @@ EVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class ReplicationRow:
-    """One replication connection upwards. ``runs`` is ``None`` where it is not known."""
+    """One replication connection upwards. ``runs`` is ``None`` if unknown."""
 
     source: str
     text: str
@@ -44,7 +44,7 @@ class ReplicationRow:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """One server of a drawing. ``kind`` is ``server`` or ``outside`` (an address, or a replica, that is no instance).
+    """One server of a drawing. ``kind`` is ``server`` or ``outside`` (an address or replica that is not in the inventory).
 
     ``sources`` are the keys of the servers that ``arrows`` come from, in the same order.
     """
@@ -68,7 +68,7 @@ class Drawn:
 
 @dataclass(frozen=True, slots=True)
 class DifferenceRow:
-    """One row of the table of differences, in words."""
+    """One row of the table of differences, as text."""
 
     row: TopologyDifference
     title: str
@@ -78,7 +78,7 @@ class DifferenceRow:
 
 @dataclass(frozen=True, slots=True)
 class Differences:
-    """What differs now, what was accepted and still differs, what is gone lately. ``waiting`` were seen once and are not confirmed."""
+    """Current, accepted and recently ended differences. ``waiting`` were seen once and are not confirmed."""
 
     open: tuple[DifferenceRow, ...]
     accepted: tuple[DifferenceRow, ...]
@@ -92,7 +92,7 @@ class Differences:
 
 # --- one cluster ------------------------------------------------------------------------------------------------------
 def drawing(page: ClusterPage) -> tuple[Drawn, ...]:
-    """Return a cluster's instances as trees, with what is attached to them from outside. No query: all is on the page's rows."""
+    """Return a cluster's instances as trees, with attached outside servers. No query: the page's rows have all data."""
     rows = {row.instance.name: row for row in page.row.rows}
     cluster = engine.KnownCluster(
         tuple(topology_differences.stored_of(row.instance) for row in rows.values()),
@@ -198,7 +198,7 @@ def _trees(followers: Iterable[TreeNode[str]], drawn: Mapping[str, Drawn], depth
 
 # --- differences ------------------------------------------------------------------------------------------------------
 def differences(cluster_id: int) -> Differences:
-    """Return a cluster's differences. One query, and one more for those that are gone."""
+    """Return a cluster's differences. One query, and one more for ended ones."""
     rows = [_difference(row) for row in TopologyDifference.objects.filter(cluster=cluster_id, gone_at=None)]
     gone = TopologyDifference.objects.filter(cluster=cluster_id, gone_at__isnull=False).order_by("-gone_at")[
         :GONE_SHOWN
@@ -234,7 +234,7 @@ class ProposalRow:
 
     @property
     def stored_in(self) -> str:
-        """Return the name of the cluster that the known servers are in; ``""`` where there is none, or more than one."""
+        """Return the name of the cluster of the known servers; ``""`` if there is none, or more than one."""
         names = {instance.cluster.name for instance in self.known.values()}
         return names.pop() if len(names) == 1 else ""
 
@@ -252,7 +252,7 @@ def found_of(row: Discovery) -> DiscoveryResult | None:
 
 
 def proposals(found: DiscoveryResult) -> list[ProposalRow]:
-    """Return what a discovery proposes, and which of it the inventory knows. One query."""
+    """Return the proposals of a discovery, and which servers the inventory has. One query."""
     known = known_instances(found.nodes)
     clusters = propose(found.nodes)
     return [
@@ -266,7 +266,7 @@ def _inside(cluster: ProposedCluster, known: Mapping[str, Instance]) -> dict[str
 
 
 def known_instances(nodes: Iterable[Node]) -> dict[str, Instance]:
-    """Return which nodes are instances of the inventory, by an address that leads to both, or by their uuid."""
+    """Return the nodes that are instances of the inventory, matched by a common address or by uuid."""
     places: dict[tuple[str, int], str] = {}
     uuids: dict[str, list[str]] = {}
     for node in nodes:
@@ -337,7 +337,7 @@ def _health(links: Sequence[ReplicationLink] | None) -> str:
 
 
 def _arrow(link: ReplicationLink, names: Mapping[str, str], *, is_read: bool) -> ReplicationRow:
-    """Of a server that could not be read, its source alone says that it is attached."""
+    """Return the arrow. Of an unread server only its source reports the connection."""
     source = names.get(link.source, link.address)
     if not is_read:
         return ReplicationRow(source, "reported by its source", None)

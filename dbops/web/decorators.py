@@ -1,4 +1,4 @@
-"""Who may open a page: decorators for views. Being logged in is asked for by ``LoginRequiredMiddleware`` already."""
+"""Decorators that check who may open a page. ``LoginRequiredMiddleware`` already requires a login."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -15,7 +15,7 @@ R = TypeVar("R", bound=HttpResponseBase)
 
 
 def viewer_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
-    """Let viewers and operators in, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
+    """Allow viewers and operators, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
 
     @wraps(view)
     def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -29,7 +29,7 @@ def viewer_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Conc
 
 
 def operator_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
-    """Let operators in, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
+    """Allow operators, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
 
     @wraps(view)
     def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -42,7 +42,7 @@ def operator_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Co
 
 
 def superuser_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
-    """Let superusers in, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
+    """Allow superusers, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
 
     @wraps(view)
     def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -55,7 +55,7 @@ def superuser_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[C
 
 
 def user_of(request: HttpRequest) -> User:
-    """Return who asks. For pages behind one of these decorators: they let nobody else in."""
+    """Return the user. For pages with one of these decorators, which require a user."""
     if not isinstance(request.user, User):
         raise PermissionDenied("Log in first.")
     return request.user

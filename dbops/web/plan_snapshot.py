@@ -1,6 +1,6 @@
-"""What a page showed goes with its form, signed: when the plan is another one by then, the person is told what differs.
+"""Sign the displayed plan into its form, to show what differs if the plan has changed on submit.
 
-It is for display alone. What is done rests on the fingerprint, and on a plan that is made anew.
+For display only. Decisions use the fingerprint and a newly made plan.
 """
 
 from collections.abc import Sequence
@@ -13,35 +13,35 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.start_option_keys import StartOption
 
 SALT = "dbops.shown-plan"
-#: A plan takes about 5,000 characters. One that is longer is not sent along: its differences are not shown then.
+#: A plan takes about 5,000 characters. A longer one is not included, and its differences are then not shown.
 MOST_CHARACTERS = 60_000
 
 
 def shown(plan: Plan, start: StartOption | None) -> ShownPlan:
-    """Return what a page shows of a plan and of the way to start that is chosen."""
+    """Return the displayed parts of a plan and of the chosen start option."""
     if start is None:
         return ShownPlan(plan)
     return ShownPlan(plan, start.title, start.starts.p50, start.finishes.p50)
 
 
 def packed(seen: ShownPlan) -> str:
-    """Return it signed and compressed, for a field of a form; ``""`` where it is too long."""
+    """Return the snapshot signed and compressed, for a form field; ``""`` if it is too long."""
     text = signing.dumps(to_record(seen), salt=SALT, compress=True)
     return text if len(text) <= MOST_CHARACTERS else ""
 
 
 def unpacked(text: str, fingerprint: str) -> ShownPlan | None:
-    """Return what a form says that its page showed, ``None`` where it says nothing that is true of that fingerprint."""
+    """Return a form's snapshot; ``None`` if it is missing or does not match the fingerprint."""
     if not text or len(text) > MOST_CHARACTERS:
         return None
     try:
         seen = from_record(ShownPlan, signing.loads(text, salt=SALT))
     except (signing.BadSignature, TypeError, ValueError, KeyError):
-        return None  # not ours, or of another version: there is nothing to compare with
+        return None  # not ours, or of another version: nothing to compare
     return seen if seen.plan.fingerprint == fingerprint else None
 
 
 def differences(then: ShownPlan | None, now: ShownPlan) -> Sequence[PlanChange]:
-    """Return what differs, nothing where what counts is the same: what changes by itself is no news."""
+    """Return the differences; empty if nothing that counts differs. Values that change on their own are ignored."""
     found = changes(then, now) if then else ()
     return found if any(change.counts for change in found) else ()

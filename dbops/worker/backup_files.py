@@ -54,7 +54,7 @@ class BackupFiles:
     def remove_superfluous(self, site: BackupContext) -> None:
         """Remove files that this backup replaces, after it was recorded and flagged: it may be of an emptied server.
 
-        Problems do not affect the new backup: the next run removes what is left.
+        Problems do not affect the new backup: the next run removes the rest.
         """
         if why := self._why_all_is_kept():
             text = f"Older backups are kept: {why}. Check this backup; the next normal run removes them."

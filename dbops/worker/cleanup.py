@@ -1,4 +1,4 @@
-"""Sweeps: once a silent host answers again, what an ended rebuild left there is cleaned up and its outcome brought up to date."""
+"""Sweep after a rebuild: clean up its hosts once they answer, and update its outcome."""
 
 import logging
 import time
@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 
 
 def sweep_one(rebuild_id: int) -> bool:
-    """Sweep one rebuild if that is due. Return whether everything is clean now. Never raises for what hosts do."""
-    # Taken before the holds are looked at: whatever rebuild starts after that shows the hosts a larger token.
+    """Sweep one rebuild if due. Return whether everything is clean now. Never raises for host errors."""
+    # Taken before the holds are checked: a rebuild that starts later shows the hosts a larger fence.
     token = int(time.time()) * 1_000_000
     rebuild = cleanups.claim_sweep(rebuild_id)
     if rebuild is None:

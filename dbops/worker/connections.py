@@ -1,4 +1,4 @@
-"""From rows of the inventory to drivers: the one place where stored credentials become connections."""
+"""Open connections with the stored credentials of the inventory; no other module does."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def open_shell(host: Host) -> SshShell:
 
 
 def endpoint_of(host: Host, local_address: str, jobs: Jobs) -> Endpoint:
-    """Return a host as one end of a way to another one. ``local_address``: where its own connections come from, as a probe saw it."""
+    """Return a host as one end of a connection between hosts. ``local_address``: the address that it connects from, as probed."""
     return Endpoint(
         name=host.name,
         ssh_address=host.ssh_address,
@@ -95,6 +95,6 @@ def connect_with(
 
 
 def _not_in_the_sample(place: str) -> None:
-    """The names of the sample's machines are made up: they may be those of real ones."""
+    """Refuse to connect in the sample: its made-up machine names may be those of real ones."""
     if settings.SAMPLE:
         raise sample_refusal(f"Connecting to {place}")

@@ -1,4 +1,4 @@
-"""Makes the discoveries that people asked for: one row, one walk, and no password left behind."""
+"""Run requested discoveries: one row, one run, and no stored password afterwards."""
 
 import logging
 from datetime import timedelta
@@ -18,14 +18,14 @@ from dbops.worker.connections import connect_with
 log = logging.getLogger(__name__)
 
 BOUNDS = Bounds(servers=64, seconds=30.0)
-#: For one address: the connection, and each answer.
+#: Seconds for one address: the connection, and each answer.
 CONNECT_SECONDS, ANSWER_SECONDS = 3.0, 5.0
-#: After these a discovery has no living worker any more, or never had one.
+#: After these seconds a discovery has no living worker.
 RUNS_AT_MOST_SECONDS, WAITS_AT_MOST_SECONDS = 120, 600
 
 
 def run_discovery(discovery_id: int, bounds: Bounds = BOUNDS) -> bool:
-    """Make one discovery that is queued. Return whether it was: a second message finds it taken and does nothing."""
+    """Run one queued discovery. Return whether it was queued: a second message does nothing."""
     mine = Discovery.objects.filter(pk=discovery_id)
     if not mine.filter(status=Discovery.Statuses.QUEUED).update(
         status=Discovery.Statuses.RUNNING, started_at=timezone.now()
@@ -43,20 +43,20 @@ def run_discovery(discovery_id: int, bounds: Bounds = BOUNDS) -> bool:
 
 
 def _listed() -> set[Address]:
-    """Return the addresses that persons wrote into the inventory as those of instances. One query."""
+    """Return the addresses of instances that people entered in the inventory. One query."""
     rows = Instance.objects.values_list("address", "host__ssh_address", "host__stream_address", "port")
     return {(name.casefold(), port) for *names, port in rows for name in names if name}
 
 
 def _open(row: Discovery, listed: set[Address] | None, host: str, port: int) -> Database:
-    """Open a connection to a server that was found.
+    """Open a connection to a discovered server.
 
     Args:
-        listed: where a stored account may log in. Replicas say of themselves where they are, and are believed by nobody else. An
-            account that a person typed for this discovery goes on to all of them: ``None``.
+        listed: addresses where a stored account may log in, because replicas report their own address unverified. ``None`` for an
+            account entered for this discovery, which may log in everywhere.
 
     Raises:
-        Refused: the stored account does not go there (``discovery.not_listed``).
+        Refused: the address is not listed (``discovery.not_listed``).
     """
     if listed is not None and (host.casefold(), port) not in listed:
         raise Refused(
@@ -71,7 +71,7 @@ def _open(row: Discovery, listed: set[Address] | None, host: str, port: int) -> 
 
 
 def _end(pk: int, status: str, **values: object) -> bool:
-    """End it and take the password out of the row, in one write."""
+    """End the discovery and remove the password from the row, in one write."""
     rows = Discovery.objects.filter(pk=pk, status__in=(Discovery.Statuses.QUEUED, Discovery.Statuses.RUNNING))
     return bool(rows.update(status=status, finished_at=timezone.now(), password="", **values))
 
@@ -81,7 +81,7 @@ def _in_words(found: str, detail: str = "") -> dict[str, str]:
 
 
 def discoveries_due() -> list[int]:
-    """End those that no worker is at any more, and return those that still wait for one."""
+    """End discoveries without a living worker, and return those that still wait for one."""
     now = timezone.now()
     lost = Q(status=Discovery.Statuses.RUNNING, started_at__lt=now - timedelta(seconds=RUNS_AT_MOST_SECONDS))
     lost |= Q(status=Discovery.Statuses.QUEUED, requested_at__lt=now - timedelta(seconds=WAITS_AT_MOST_SECONDS))

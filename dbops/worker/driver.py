@@ -1,4 +1,4 @@
-"""Run one driver tick: keep its lease, turn errors into an ending, and an unexpected error into another try."""
+"""Run one driver tick: keep its lease, end the row after an error, and retry after an unexpected error."""
 
 import logging
 import threading
@@ -33,7 +33,7 @@ WHAT = {Rebuild: "rebuild", BackupRun: "backup run", RestoreTest: "restore test"
 
 
 class LeaseRenewal(threading.Thread):
-    """Keeps the lease while its driver waits for a host: a call may take longer than a lease. Ends with the driver."""
+    """Extends the lease while its driver waits for a host: a call may take longer than a lease. Ends with the driver."""
 
     def __init__(self, lease: Lease[Any]) -> None:
         super().__init__(name=f"renew-{lease.row.pk}", daemon=True)
@@ -53,7 +53,7 @@ class LeaseRenewal(threading.Thread):
             return leases.renew(self.lease)
         except AWAY as error:
             log.warning("%s: renewing its lease: %s", self.lease.row, error)
-            connection.close()  # what was broken stays broken: the next attempt needs a connection of its own
+            connection.close()  # the broken connection stays broken: the next attempt needs a new one
             return True
 
     def __enter__(self) -> "LeaseRenewal":
@@ -66,9 +66,9 @@ class LeaseRenewal(threading.Thread):
 
 
 class Driver(ABC, Generic[Row, Result]):
-    """One lease at work. A subclass says what a step is, and how the row ends.
+    """Drive one row with a lease. A subclass defines the steps and the end of the row.
 
-    A hook returns the seconds until the next tick, or ``None`` to continue at once. ``has_ended`` is set where the row has ended.
+    A hook returns the seconds until the next tick, or ``None`` to continue at once. ``has_ended`` is set when the row has ended.
     """
 
     journal: BufferedJournal
@@ -82,9 +82,9 @@ class Driver(ABC, Generic[Row, Result]):
 
     @classmethod
     def tick(cls, lease: Lease[Row] | None) -> bool:
-        """Drive a row for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do.
+        """Drive a row for at most ``TICK_SECONDS``. Return whether more work is due at once. Never raises for host errors.
 
-        ``lease`` is ``None`` where there is nothing to do.
+        ``lease`` is ``None`` if there is nothing to do.
         """
         if lease is None:
             return False
@@ -130,38 +130,38 @@ class Driver(ABC, Generic[Row, Result]):
     # --- hooks ----------------------------------------------------------------------------------------------------
     @abstractmethod
     def is_ending(self) -> bool:
-        """Whether nothing is left to do but ``finish``."""
+        """Return whether only ``finish`` is left."""
 
     def prepare(self) -> None:
-        """Do what comes before a step. An unexpected error here is no end of the row: the next tick tries again."""
+        """Prepare for a step. An unexpected error here does not end the row: the next tick retries."""
 
     @abstractmethod
     def step(self) -> Result:
-        """Advance the work for about a second. Every error that it raises, but for a silent host, ends the row."""
+        """Advance the work for about a second. Every error except an unreachable host ends the row."""
 
     @abstractmethod
     def record(self, result: Result) -> None:
-        """Write what a step returned. As in ``prepare``, an unexpected error is no end of the row."""
+        """Record the result of a step. As in ``prepare``, an unexpected error does not end the row."""
 
     @abstractmethod
     def finish(self) -> float | None:
-        """Clean up, and give the row its last status."""
+        """Clean up, and set the final status of the row."""
 
     @abstractmethod
     def begin_ending(self, error: DbopsError | None) -> float | None:
-        """Begin the end of a row that failed, or, without an error, that a person stopped."""
+        """Begin the end of a row after a failure, or, without an error, after a person's request."""
 
     @abstractmethod
     def may_give_up(self, error: Unreachable) -> bool:
-        """Whether a host that stays silent may end the row. Adds to the error what is left and what to do next."""
+        """Return whether an unreachable host may end the row. Adds the current state and the next step to the error."""
 
     def fence_last_driver(self) -> None:
-        """Have the hosts refuse the token of the driver before this one: it may only have been slow."""
+        """Make the hosts refuse the fence of the previous driver, which may still be running."""
         self.checkpoint["to_fence"] = True
 
     # --- for subclasses -------------------------------------------------------------------------------------------
     def raise_fence(self, *jobs: Jobs) -> None:
-        """Show the hosts this driver's token, if another driver had the row. Raises ``Unreachable``, and is then done again."""
+        """Show the hosts this driver's fence, if another driver had the row. Raises ``Unreachable``, and is then repeated."""
         if not self.checkpoint.get("to_fence"):
             return
         if self.checkpoint.get("asked"):
@@ -170,8 +170,8 @@ class Driver(ABC, Generic[Row, Result]):
         del self.checkpoint["to_fence"]
 
     def ask_again(self, text: str) -> float:
-        """Note that a host is silent. Return the seconds until it is asked again."""
-        self.journal.cancellable = False  # this write does not ask whether to continue
+        """Record that a host is silent. Return the seconds until the next attempt."""
+        self.journal.cancellable = False  # this write does not check whether to continue
         self.journal.flush()
         self.row.unreachable_since = leases.mark_unreachable(self.lease, text)
         return LOST_RETRY_SECONDS if self.row.status == Status.LOST else RETRY_SECONDS
@@ -199,7 +199,7 @@ class Driver(ABC, Generic[Row, Result]):
         return None
 
     def meet_silence(self, error: Unreachable) -> float | None:
-        """Before anything was changed a host that stays silent ends the row; afterwards nothing is known, and it is asked again."""
+        """Handle an unreachable host: before any change the row ends; after a change the state is unknown, and dbops retries."""
         silent = self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS
         if silent and not self.is_ending() and self.may_give_up(error):
             return self.begin_ending(error)

@@ -1,4 +1,4 @@
-"""Which stream between two hosts is to be measured by itself: from each backup instance's host to each replica's, one at a time."""
+"""Queue automatic stream measurements from each backup instance's host to each replica's host, one at a time."""
 
 import uuid
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from dbops.loaders.members import member_of
 from dbops.models import ConnectionTest, Host, Instance
 
 Kinds, Statuses = ConnectionTest.Kinds, ConnectionTest.Statuses
-#: What could not be measured is not tried again and again.
+#: Seconds before a failed measurement is retried.
 AGAIN_AFTER_FAILURE = timedelta(days=1)
 
 
 def queue_due(now: datetime) -> int | None:
-    """Queue the measurement of one pair of hosts that is due, and that nothing else uses. Return its id, ``None`` where there is none.
+    """Queue one due measurement between two unused hosts. Return its id, or ``None``.
 
-    A pair is due when it was never measured, when that is longer ago than the settings say, and when the ciphers that both know are others.
+    A pair is due if it was never measured, if its measurement is older than the setting, or if the common ciphers changed.
     """
     if settings.LINK_TEST_INTERVAL_SECONDS <= 0:
         return None
@@ -37,7 +37,7 @@ def queue_due(now: datetime) -> int | None:
 
 
 def _pairs() -> Iterator[tuple[Host, Host, str]]:
-    """Yield the pairs between which a rebuild would stream, each once, with the ciphers that both know. Two queries."""
+    """Yield each pair of hosts that a rebuild would stream between, with their common ciphers. Two queries."""
     members = list(Instance.objects.select_related("host", "cluster", "state").order_by("name"))
     facts = {item.pk: _host_facts(item) for item in members}
     seen: set[tuple[int, int]] = set()
@@ -56,7 +56,7 @@ def _host_facts(instance: Instance) -> HostFacts | None:
 
 
 def _is_due(source: Host, target: Host, ciphers: str, now: datetime) -> bool:
-    """One query."""
+    """Return whether a pair is due. One query."""
     newest = ConnectionTest.objects.filter(kind=Kinds.STREAM, source_host=source, host=target).first()
     if newest is None or newest.finished_at is None:
         return newest is None
@@ -67,7 +67,7 @@ def _is_due(source: Host, target: Host, ciphers: str, now: datetime) -> bool:
 
 
 def _queue(source: Host, target: Host, now: datetime) -> int | None:
-    """Write the row; of two at one moment the second finds the slot taken, and that is no failure."""
+    """Write the row; of two simultaneous calls the second finds the slot taken, which is no failure."""
     try:
         with transaction.atomic():
             row = ConnectionTest.objects.create(

@@ -1,6 +1,7 @@
-"""What workers and beat report of themselves: a row each, so that pages can say when one of them is away.
+"""Heartbeats of workers and beat: a row each, so that pages can report a missing process.
 
-A worker reports with each task that it begins, beat with each tick: what is stuck does not report. Neither waits or fails for it.
+A worker reports at the start of each task, beat at each tick: a stuck process does not report. Neither waits or fails because of
+a report.
 """
 
 import logging
@@ -26,7 +27,7 @@ _last: dict[str, float] = {}
 
 
 def report(name: str) -> None:
-    """Write that a process of this name lives. Never raises for a database that does not answer."""
+    """Record that a process of this name is alive. Never raises if the database does not answer."""
     if time.monotonic() - _last.get(name, float("-inf")) < GAP_SECONDS:
         return
     _last[name] = time.monotonic()
@@ -35,14 +36,14 @@ def report(name: str) -> None:
         if not ProcessHeartbeat.objects.filter(pk=name).update(at=now):
             ProcessHeartbeat.objects.create(name=name, at=now)
     except IntegrityError:
-        pass  # another process was the first
+        pass  # another process was first
     except (DatabaseError, InterfaceError) as error:
         log.warning("reporting that %s lives: %s", name, error)
         mend_connection()
 
 
 def is_wrong_database() -> bool:
-    """Tell whether this process must leave its database alone: the hosts of a sample may be somebody's real ones."""
+    """Return whether this process must not touch its database: hosts of a sample may be real ones."""
     try:
         refusal = sample_guard.database_mismatch()
     except (DatabaseError, InterfaceError) as error:
@@ -55,7 +56,7 @@ def is_wrong_database() -> bool:
 
 
 class ReportingTask(Task):
-    """A task whose begin is its worker's sign of life. In a database that is not what its worker takes it for it does nothing."""
+    """A task that reports its worker's heartbeat at its start, and does nothing in the wrong database."""
 
     abstract = True
 
@@ -66,7 +67,7 @@ class ReportingTask(Task):
 
 
 class ReportingScheduler(PersistentScheduler):
-    """Celery's scheduler, which reports that it ticks."""
+    """Celery's scheduler with a heartbeat at each tick."""
 
     def tick(self, *args: Any, **kwargs: Any) -> float:
         if not is_wrong_database():

@@ -1,4 +1,4 @@
-"""Journals: what the work reports is gathered and written at most once a second. That write is the heartbeat and the cancel check."""
+"""Journals: collect reports of the work and write them at most once a second, with the heartbeat and the cancel check."""
 
 import json
 import time
@@ -21,7 +21,7 @@ WRITE_INTERVAL_SECONDS = 1.0
 
 
 class BufferedJournal(ABC):
-    """Gathers news. ``write`` is a subclass's: it writes them and tells whether a person asked for the end."""
+    """Collect news. A subclass's ``write`` writes them and returns whether a person requested the end."""
 
     def __init__(self, secrets: Sequence[str], checkpoint: dict[str, Any] | None = None) -> None:
         self.checkpoint = {} if checkpoint is None else checkpoint
@@ -36,7 +36,7 @@ class BufferedJournal(ABC):
 
     @abstractmethod
     def write(self) -> bool:
-        """Write what is gathered. Return whether a person asked for the end. Raises ``LeaseLost``."""
+        """Write the collected news. Return whether a person requested the end. Raises ``LeaseLost``."""
 
     @abstractmethod
     def cancelled(self) -> Cancelled:
@@ -44,7 +44,7 @@ class BufferedJournal(ABC):
 
     @property
     def is_due(self) -> bool:
-        """Whether the next ``check`` writes, and so checks the lease."""
+        """Return whether the next ``check`` writes, and so checks the lease."""
         return time.monotonic() - self._written_at >= WRITE_INTERVAL_SECONDS
 
     def check(self) -> None:
@@ -52,11 +52,11 @@ class BufferedJournal(ABC):
             self.flush()
 
     def flush(self) -> None:
-        """Write what is gathered, now.
+        """Write the collected news now.
 
         Raises:
             LeaseLost: another driver owns the row.
-            Cancelled: a person asked for the end.
+            Cancelled: a person requested the end.
         """
         cancel = self.write()
         self._written_at = time.monotonic()
@@ -70,7 +70,7 @@ class BufferedJournal(ABC):
         return redact_record(record, self._secrets)
 
     def changed_memory(self) -> dict[str, Any] | None:
-        """Return the memory when it differs from what is written: a step may remember without having news."""
+        """Return the checkpoint if it differs from the stored one: a step can change it without news."""
         cleaned: dict[str, Any] = self._redactor.clean(self.checkpoint)
         text = json.dumps(cleaned, sort_keys=True)
         if text == self._written_memory:
@@ -80,7 +80,7 @@ class BufferedJournal(ABC):
 
 
 class _RunRows(BufferedJournal, Generic[Run]):
-    """The journal of a backup run or a restore test: lines of one history, and columns of one row."""
+    """The journal of a backup run or restore test: lines of one history, and columns of one row."""
 
     def __init__(self, lease: Lease[Run], run_id: int, secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
         super().__init__(secrets, checkpoint)
@@ -92,14 +92,14 @@ class _RunRows(BufferedJournal, Generic[Run]):
         self._update.events.append(event)
 
     def progress(self, **known: Any) -> None:
-        """Nothing shows progress other than by its columns."""
+        """Do nothing: the row's columns show the progress."""
 
     def note(self, **changes: Any) -> None:
         """Write columns of the row with the next news."""
         self._update.changes.update(changes)
 
     def take(self) -> Update:
-        """Return what is to be written, the memory included where it has changed."""
+        """Return the news to write, with the checkpoint if it has changed."""
         update, self._update = self._update, Update()
         checkpoint = self.changed_memory()
         if checkpoint is not None:
@@ -107,7 +107,7 @@ class _RunRows(BufferedJournal, Generic[Run]):
         return update
 
     def columns_of(self, checkpoint: dict[str, Any]) -> dict[str, Any]:
-        """Return the columns that follow from the memory."""
+        """Return the columns that follow from the checkpoint."""
         return {"checkpoint": checkpoint}
 
 
@@ -181,7 +181,7 @@ class _RebuildRows(BufferedJournal):
         self.figures = figures
 
     def command(self, key: str, place: str, text: str) -> None:
-        """Written at once: a command is a row before it runs."""
+        """Write at once: a command has a row before it runs."""
         line = self.redact(text)
         self._update.started_commands[key] = ExecutedCommand(
             rebuild=self._rebuild, key=key, step=self.step, place=place, text=line, started_at=timezone.now()
@@ -200,7 +200,7 @@ class RebuildJournal(_RebuildRows):
         self._lease = lease
 
     def begin(self, step: str) -> None:
-        """Report for this step from now on. What was measured of another step is not its own."""
+        """Report for this step from now on. Measurements of another step are dropped."""
         if step != self.step:
             self.step, self.figures = step, Figures()
 
@@ -208,13 +208,13 @@ class RebuildJournal(_RebuildRows):
         return rebuild_driver.heartbeat(self._lease, self.take(), self.changed_memory())
 
     def end_step(self, state: StepState, result: dict[str, Any]) -> None:
-        """Close the current step together with what is gathered. Raises ``LeaseLost``."""
+        """End the current step with the collected news. Raises ``LeaseLost``."""
         checkpoint, result = self._redactor.clean(self.checkpoint), self.redact_record(result)
         rebuild_driver.end_step(self._lease, self.step, state, result, self.take(), checkpoint)
         self._written_at = time.monotonic()
 
     def end_badly(self, status: Status, result: dict[str, Any], *, last_step: str, error: DbopsError | None) -> None:
-        """Close the current step and begin the ending, in one transaction. Raises ``LeaseLost``."""
+        """End the current step and begin the ending, in one transaction. Raises ``LeaseLost``."""
         self.cancellable = False
         rebuild_driver.end_badly(
             self._lease,
@@ -231,7 +231,7 @@ class RebuildJournal(_RebuildRows):
 
 
 class SweepJournal(_RebuildRows):
-    """The journal of work after a rebuild's end, which has no lease and no cancel: every line is written at once."""
+    """The journal of a sweep, which has no lease and no cancellation: every line is written at once."""
 
     step = "sweep"
 
@@ -240,14 +240,14 @@ class SweepJournal(_RebuildRows):
         self.flush()
 
     def progress(self, **known: Any) -> None:
-        """A sweep has no bar."""
+        """Do nothing: a sweep has no progress bar."""
 
     def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
         super().finished(key, exit_status, output)
         self.flush()
 
     def check(self) -> None:
-        """Nobody else sweeps at this moment, and the hosts refuse a sweep after a newer rebuild."""
+        """Do nothing: one sweep runs at a time, and the hosts refuse a sweep after a newer rebuild."""
 
     def write(self) -> bool:
         cleanups.write_sweep(self._rebuild, self.take())

@@ -1,4 +1,4 @@
-"""Takes the samples that a rebuild's charts are drawn from, at a bounded rate, from what its driver has read anyway."""
+"""Take the samples for a rebuild's charts at a bounded rate, from values that the driver has already read."""
 
 import logging
 import time
@@ -14,12 +14,12 @@ from dbops.models import InstanceState, Rebuild
 
 log = logging.getLogger(__name__)
 
-#: How long after one that could not be written the next is tried.
+#: Seconds before the next attempt after a failed write.
 REST_SECONDS = 60.0
 
 
 class Sampler:
-    """One driver's samples. Whatever goes wrong with one is written into the worker's log and harms nothing else."""
+    """One driver's samples. A failed sample is logged by the worker and affects nothing else."""
 
     def __init__(self, rebuild: Rebuild) -> None:
         self._rebuild = rebuild
@@ -27,7 +27,7 @@ class Sampler:
         self._rests_until = 0.0
 
     def take(self, step: str, figures: Figures) -> None:
-        """Write a sample where one is due."""
+        """Write a sample if one is due."""
         started = self._rebuild.started_at
         if started is None or time.monotonic() < self._rests_until:
             return
@@ -47,7 +47,7 @@ class Sampler:
             self._rests_until = time.monotonic() + REST_SECONDS
 
     def _source_lag(self, now: datetime) -> float | None:
-        """Return what the last probe of the source saw, ``None`` where it is too old or was not known. One query."""
+        """Return the lag of the source from its last probe, ``None`` if too old or unknown. One query."""
         state = (
             InstanceState.objects.filter(instance=self._rebuild.source_id).only("observed_at", "lag_seconds").first()
         )

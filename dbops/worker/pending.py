@@ -1,7 +1,7 @@
-"""Whether anything waits for ``reconcile``: one statement every two seconds, where looking at each kind would take fifteen.
+"""Find out whether ``reconcile`` has work: one statement every two seconds instead of fifteen.
 
-While a rebuild copies for hours nothing waits most of the time: its driver has it. Making the SQL costs ten times what running it does,
-so it is made once and only the moment is put in anew.
+During hours of copying nothing else is due. Building the SQL costs ten times its execution, so it is built once and only the time
+is replaced.
 """
 
 from collections.abc import Iterator
@@ -16,14 +16,14 @@ from dbops.engine.states import FINAL, RunBy, RunStatus, Status
 from dbops.lifecycle.leases import without_driver
 from dbops.models import BackupRun, BackupSchedule, ConnectionTest, Discovery, Rebuild, RestoreTest
 
-#: Stands for the moment at which is looked.
+#: Placeholder for the current time.
 _THEN = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 def pending(now: datetime) -> frozenset[str]:
-    """Return the kinds of which a row waits to be begun, driven, ended or swept at this moment. One query.
+    """Return the kinds with a row to start, drive, end or sweep now. One query.
 
-    It may name a kind of which nothing is to be done after all, never leave one out: who finds any looks at all.
+    The result may include a kind without work, but never misses one: the caller then checks everything.
     """
     sql, parameters = _statement(connection.vendor)
     adapt = connection.ops.adapt_datetimefield_value
@@ -43,7 +43,7 @@ def _statement(vendor: str) -> tuple[str, tuple[Any, ...]]:  # noqa: ARG001 - th
 
 
 def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
-    """Each kind, and its rows: the widest of the conditions under which something is done with one."""
+    """Yield each kind and its rows, by the widest condition for work."""
     dbops_runs = BackupSchedule.objects.filter(is_enabled=True, run_by=RunBy.DBOPS)
     yield "schedule", dbops_runs.filter(Q(next_due_at=None) | Q(next_due_at__lte=now))
     yield "queued rebuild", Rebuild.objects.filter(status=Status.QUEUED)

@@ -1,4 +1,4 @@
-"""Keeping facts fresh: the due instances, each in a thread of its own, so that one silent host delays nobody."""
+"""Keep facts fresh: probe due instances, each in its own thread, so that a silent host delays no other."""
 
 import logging
 import random
@@ -26,16 +26,16 @@ from dbops.worker.connections import open_database, open_shell
 
 log = logging.getLogger(__name__)
 
-#: Instances probed side by side in one task.
+#: Instances probed at the same time in one task.
 THREADS = 16
-#: After this a probe that is still going on is left behind: its result is not waited for.
+#: Seconds after which a running probe is abandoned.
 PATIENCE_SECONDS = 25
-#: The same for a rebuild that looks at its instances once more.
+#: The same for a rebuild's repeated probe of its instances.
 LIVE_PATIENCE_SECONDS = 15
 
 
 def probe_due() -> int:
-    """Probe every instance that is due and not being probed. Return how many were written."""
+    """Probe every due instance that is not being probed. Return the number of stored probes."""
     now = timezone.now()
     claimed = [instance for instance in _due_instances(now) if _claim(instance, now)]
     return probe_all(claimed)
@@ -49,7 +49,7 @@ def _due_instances(now: datetime) -> list[Instance]:
 
 
 def _claim(instance: Instance, now: datetime) -> bool:
-    """Move the instance's next probe: whoever moves it probes. The jitter keeps a thousand of them apart."""
+    """Claim an instance's next probe by moving its time. The jitter spreads a thousand of them."""
     interval = settings.PROBE_INTERVAL_SECONDS * random.uniform(0.85, 1.15)  # noqa: S311 - jitter, not a secret
     claimed = InstanceState.objects.filter(instance=instance, probe_due_at=instance.state.probe_due_at).update(
         probe_due_at=now + timedelta(seconds=interval)
@@ -58,7 +58,7 @@ def _claim(instance: Instance, now: datetime) -> bool:
 
 
 def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_SECONDS) -> int:
-    """Probe instances side by side and store what was found. Threads touch no table. Return how many were stored."""
+    """Probe instances at the same time and store the facts. Threads access no table. Return the number of stored probes."""
     if not instances:
         return 0
     pool = ThreadPoolExecutor(max_workers=min(THREADS, len(instances)), thread_name_prefix="probe")
@@ -75,7 +75,7 @@ def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_S
 
 
 def read(instance: Instance) -> InstanceFacts:
-    """Read an instance now and store nothing. Its ``host``, ``cluster`` and ``state`` are those of the row."""
+    """Read an instance now and store nothing. Its ``host``, ``cluster`` and ``state`` are from the row."""
     cluster, state = instance.cluster, getattr(instance, "state", None)
     previous = state.facts() if state else None
     try:
@@ -114,7 +114,7 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
     )
     try:
         external_runs.observe(instance, facts)
-    except DatabaseError:  # the next probe sees the same; the other instances of this round are stored all the same
+    except DatabaseError:  # the next probe repeats it; the other instances of this round are still stored
         log.exception("backups seen on %s", instance.name)
     try:
         instance_periods.note_period(instance, facts, gap=longest_gap(settings.PROBE_INTERVAL_SECONDS))
@@ -124,7 +124,7 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
 
 
 def probe_now(instance: Instance) -> InstanceFacts:
-    """Probe one instance now, store what was found and return it. Raises ``Unreachable`` where its host does not answer."""
+    """Probe one instance now, store its facts and return them. Raises ``Unreachable`` if its host does not answer."""
     live = Instance.objects.select_related("host", "cluster", "state__period").get(pk=instance.pk)
     stored = probe_all([live], patience_seconds=LIVE_PATIENCE_SECONDS)
     facts = InstanceState.objects.get(instance=instance).facts()
@@ -139,7 +139,7 @@ def probe_now(instance: Instance) -> InstanceFacts:
 
 
 def _reading(before: InstanceState, facts: InstanceFacts) -> dict[str, datetime | None]:
-    """Return since when the host is read without a gap; a gap is what three probes would have filled."""
+    """Return since when the host was probed without a gap; a gap is as long as three probe intervals."""
     if facts.host is None:
         return {}
     gap = longest_gap(settings.PROBE_INTERVAL_SECONDS)
@@ -151,7 +151,7 @@ def _reading(before: InstanceState, facts: InstanceFacts) -> dict[str, datetime 
 
 
 def _gtid(before: InstanceState, facts: InstanceFacts) -> dict[str, str]:
-    """Return the newest GTID history that was read, and what of the one before is not in it; the first loss stays until it is explained."""
+    """Return the newest GTID history, and the part of the older one that it lacks; the first loss stays until it is explained."""
     server = facts.server
     if server is None or server.gtid_executed == before.gtid_seen:
         return {}
@@ -160,14 +160,14 @@ def _gtid(before: InstanceState, facts: InstanceFacts) -> dict[str, str]:
 
 
 def replan(target: Instance, source: Instance, before: Plan) -> Plan:
-    """Probe target, source and primary now, store what was found, and plan again from it.
+    """Probe target, source and primary now, store the facts, and plan again.
 
     Args:
-        before: the frozen plan: the same old data is kept, and the same finished backup is read, though there may be a newer one.
+        before: the frozen plan: it decides on the old data and on the finished backup, even if there is a newer one.
 
     Raises:
-        Refused: too little is known to plan (``plan.no_facts``).
-        Unreachable: one of them could not be read in time (``probe.incomplete``): old facts do not count here.
+        Refused: facts are missing (``plan.no_facts``).
+        Unreachable: one of them could not be probed in time (``probe.incomplete``): old facts do not count here.
     """
     cluster = target.cluster_id
     live = Instance.objects.select_related("host", "cluster", "state__period").filter(cluster=cluster)
@@ -182,6 +182,6 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
     method = METHODS.get(before.copied_by or before.method, METHODS[DEFAULT_METHOD])
     if before.archive is None:
         return build_plan(inputs, method)
-    # whose file may have been removed meanwhile: what a proof found of it is true of the copy as well
+    # its file may have been removed since; the result of a restore test is also true of the copy
     restore_tests = restore_tests_of_runs([before.archive.run])
     return build_plan(replace(inputs, archives=(before.archive,), restore_tests=restore_tests), method)

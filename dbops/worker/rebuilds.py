@@ -1,6 +1,6 @@
-"""Drives one rebuild for one tick: rows become drivers, steps are advanced, and what they report becomes rows.
+"""Drive one rebuild for one tick: open connections, advance steps, and write their reports to rows.
 
-Everything that lasts is in the table and on the hosts, so a tick may die at any moment.
+All lasting state is in the table and on the hosts, so a tick may die at any moment.
 """
 
 import logging
@@ -28,17 +28,18 @@ from dbops.worker.wiring import build_run, secrets_of
 
 log = logging.getLogger(__name__)
 
-#: How long the clean-up tries to reach a host before it ends without: the guard on the source acts on its own.
+#: Seconds in which the clean-up tries to reach a host before the rebuild ends without it: the guard on the source works on its
+#: own.
 CLEAN_UP_PATIENCE_SECONDS = 60
 
 
 def tick(rebuild_id: int) -> bool:
-    """Drive one rebuild for at most ``TICK_SECONDS``. Return whether more is due at once. Never raises for what hosts do."""
+    """Drive one rebuild for at most ``TICK_SECONDS``. Return whether more work is due at once. Never raises for host errors."""
     return RebuildDriver.tick(rebuild_driver.take_lease(rebuild_id))
 
 
 class RebuildDriver(Driver[Rebuild, StepOutcome]):
-    """Advances the steps of a rebuild. Its ending is a step, too: the clean-up is the last one."""
+    """Advance the steps of a rebuild. The last step is the clean-up."""
 
     journal: RebuildJournal
     current: Step
@@ -55,17 +56,17 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         self.journal.cancellable = not self.row.pending_status
 
     def fence_last_driver(self) -> None:
-        """From now on both hosts refuse the last driver's token, also where this driver would but look at first."""
+        """Make both hosts refuse the previous driver's fence, even if this driver only reads at first."""
         if not (self.checkpoint.get("source_opened") or self.checkpoint.get("donor_opened")):
             return
         for side in (self.run.target, self.run.source):
             try:
                 side.jobs.act("true")
-            except DbopsError as error:  # the step meets a silent host again
+            except DbopsError as error:  # the step handles the silent host
                 log.warning("%s: raising the fence on %s: %s", self.row, side.party.host, error)
 
     def is_ending(self) -> bool:
-        """Whether every step has ended. Else the next one is ``current``."""
+        """Return whether every step has ended. Otherwise ``current`` is the next one."""
         states = dict(self.row.steps.values_list("name", "state"))
         step = next((step for step in self.method.steps if states[step.name] not in STEP_FINAL), None)
         if step is not None:
@@ -94,17 +95,17 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
             self.run.clock.sleep(result.wait_seconds)
 
     def _begin(self, step: Step) -> None:
-        """A step is advanced some ten thousand times: its begin is written, and announced to every viewer, once."""
+        """Write and announce the begin of a step once: a step is advanced some ten thousand times."""
         if step.name != self.begun:
             rebuild_driver.begin_step(self.lease, step.name)
             self.begun = step.name
-        elif not self.journal.is_due:  # else the next write checks the lease
+        elif not self.journal.is_due:  # otherwise the next write checks the lease
             rebuild_driver.prove(self.lease)
 
     def begin_ending(self, error: DbopsError | None) -> float | None:
-        """End what the step has running on the hosts, and only then begin the ending: its holds must not go before.
+        """End the step's processes on the hosts, and only then begin the ending: holds must not be released earlier.
 
-        A driver that was stopped beyond its lease meets errors that come of its successor: it may end nothing for them.
+        A driver that outlived its lease sees errors caused by its successor, and must end nothing because of them.
         """
         step = self.current
         if error is not None and self.is_cleaning_up():
@@ -126,7 +127,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         return None
 
     def _clean_up_failed(self, error: DbopsError) -> float | None:
-        """Try again for a while; then end all the same: the guard on the source gives it back without us."""
+        """Retry for a while, then end: the guard releases the source without dbops."""
         checkpoint = self.checkpoint
         since = checkpoint.setdefault("clean-up.since", time.time())
         if time.time() - since < CLEAN_UP_PATIENCE_SECONDS:
@@ -157,7 +158,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         self.journal.flush()
         pending_status = Status(self.row.pending_status) if self.row.pending_status else Status.SUCCEEDED
         if self.row.status == Status.LOST and pending_status is Status.CANCELLED:
-            pending_status = Status.FAILED  # nothing is known of the hosts: that is no orderly end
+            pending_status = Status.FAILED  # the state of the hosts is unknown, so this is no orderly end
         rebuild_driver.finish(
             self.lease, pending_status, self._outcome(pending_status), needs_sweep=needs_sweep(self.run)
         )

@@ -27,11 +27,11 @@ _LINE_TIME = Cast(WANTS_TO_START, CharField())
 
 
 def start_what_can() -> list[int]:
-    """Start every queued rebuild and backup run whose instances can be held. Return the ids of the rebuilds that started.
+    """Start every queued rebuild and backup run whose instances can be held. Return the ids of the started rebuilds.
 
-    The order of a line is the engine's (``engine.schedule.scheduler``). Inserting the holds decides: what the engine saw may be a
-    moment old. Reading and deciding takes a constant number of queries; writing reasons takes some for hundreds of rows, where
-    they changed, and each start a handful.
+    The engine orders each queue (``engine.schedule.scheduler``). Inserting the holds decides: the engine's view may be a moment
+    old. Reading and deciding takes a constant number of queries; writing changed reasons takes some for hundreds of rows, and
+    each start a handful.
     """
     now = timezone.now()
     _expire(now)
@@ -53,7 +53,7 @@ def start_what_can() -> list[int]:
 
 
 class Names:
-    """Names of instances, all read in one query when the first is asked for."""
+    """Names of instances, read in one query at the first use."""
 
     def __init__(self) -> None:
         self._known: dict[int, str] = {}
@@ -65,16 +65,16 @@ class Names:
 
 
 def queued_jobs(now: datetime) -> list[QueuedJob]:
-    """Return everything queued, in as many queries whatever is queued. Writes nothing."""
+    """Return everything queued, with a constant number of queries. Writes nothing."""
     queued = _queued_rebuilds()
     return [*_rebuild_jobs(queued, _followers(queued), now), *_backup_jobs()]
 
 
 def _queued_rebuilds() -> list[tuple[Any, ...]]:
-    """Return what the scheduler reads of each queued rebuild.
+    """Return the scheduler's columns of each queued rebuild.
 
-    Times are compared as the text that the database keeps: to make ten thousand of them into values costs more than all else.
-    Whatever is read here is in the index ``dbops_rebuild_scheduler``.
+    Times are compared as database text: converting ten thousand of them would cost more than all else. The index
+    ``dbops_rebuild_scheduler`` has every column read here.
     """
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
     return list(
@@ -84,11 +84,11 @@ def _queued_rebuilds() -> list[tuple[Any, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Followers:
-    """Queued rebuilds for which another one reads the source, by primary key.
+    """Queued rebuilds whose source another rebuild reads, by primary key.
 
     Args:
-        waits: what each waits for: it claims its target alone, and starts while its leader waits for it.
-        left_by: the leader that has ended, or reads without it: the follower waits for the source on its own.
+        waits: the condition of each follower: it claims only its target, and starts while its leader waits for it.
+        left_by: a leader that has ended, or reads without the follower, which then waits for the source on its own.
     """
 
     waits: dict[int, str]
@@ -96,7 +96,7 @@ class _Followers:
 
 
 def _followers(queued: Iterable[tuple[Any, ...]]) -> _Followers:
-    """Two queries, and none where nothing is shared."""
+    """Return the followers. Two queries, and none without shared reads."""
     read_by = {row[0]: row[-1] for row in queued if row[-1]}
     known = leaders(read_by.values()) if read_by else {}
     found = _Followers({}, {})
@@ -111,10 +111,10 @@ def _followers(queued: Iterable[tuple[Any, ...]]) -> _Followers:
 
 
 def _release(followers: _Followers) -> None:
-    """Let the followers that their leader left wait for the source on their own."""
+    """Let followers without their leader wait for the source on their own."""
     for pk, leader in followers.left_by.items():
         follower = Rebuild.objects.defer("plan", "checkpoint").filter(pk=pk, leader=leader).first()
-        if follower is not None:  # else it joined another one a moment ago: the next pass sees that
+        if follower is not None:  # otherwise it joined another leader a moment ago: the next pass sees that
             shared_reads.leave(
                 follower,
                 f"Rebuild {leader} started the shared read without this one. This rebuild now waits on its own.",
@@ -122,14 +122,14 @@ def _release(followers: _Followers) -> None:
 
 
 def _rebuild_jobs(queued: Sequence[tuple[Any, ...]], followers: _Followers, now: datetime) -> Iterable[QueuedJob]:
-    # The gates are read after the rows: of a rebuild that is queued between the two, the gates are seen or the row is not.
+    # The gates are read after the rows: a rebuild queued between the two has its gates read, or its row is not.
     gates = _gates(now) if queued else {}
     for pk, reason in followers.waits.items():
         if reason:
             gates[pk] = f"{gates[pk]}; {reason}" if pk in gates else reason
     kind = JobKind.REBUILD
     for pk, source, target, method, priority, told, since, _ in queued:
-        # A rebuild that does not read its source takes no place in its line.
+        # A rebuild that does not read its source has no position in the source's queue.
         claims = (source, target) if method_named(method).reads_source and pk not in followers.waits else (target,)
         yield QueuedJob(kind, pk, line_order(priority, since, pk), claims, gates.get(pk, ""), told)
 
@@ -144,9 +144,11 @@ def _backup_jobs() -> Iterable[QueuedJob]:
 
 
 def _gates(now: datetime) -> dict[int, str]:
-    """Return what queued rebuilds wait for that is no hold: a person's wish, and what ``start_conditions`` finds. Eight queries at most."""
+    """Return the unmet conditions of queued rebuilds besides holds: requested start times, and ``start_conditions``. Eight queries
+    at most.
+    """
     rows = Rebuild.objects.filter(status=Status.QUEUED).order_by()
-    # found by the few runs that are active, not by ten thousand queued rows; who is queued no more is asked for by nobody
+    # found by the few active runs, not by ten thousand queued rows; rows that left the queue are never looked up
     after = (
         Rebuild.objects.filter(start_after_run__status__in=RUN_ACTIVE, leader=None)
         .order_by()
@@ -168,7 +170,7 @@ def _expire(now: datetime) -> None:
 
 def _start(job: QueuedJob) -> bool:
     row: Rebuild | BackupRun | None
-    gate: Callable[[], str] = str  # no backup waits for more than its hold
+    gate: Callable[[], str] = str  # a backup waits only for its hold
     if job.kind is JobKind.REBUILD:
         rebuilds = Rebuild.objects.select_related("source", "target", "start_after_run").defer("plan", "checkpoint")
         row = rebuilds.filter(pk=job.pk).first()
@@ -182,7 +184,7 @@ def _start(job: QueuedJob) -> bool:
 
 
 def _gate(rebuild_id: int) -> str:
-    """Asked while it starts: a maintenance or a backup of others may have begun since the pass began."""
+    """Check the conditions during the start: maintenance or an external backup may have begun since the pass began."""
     return unmet_conditions(timezone.now(), rebuild_id).get(rebuild_id, "")
 
 

@@ -1,7 +1,7 @@
-"""What keeps queued rebuilds from starting though nobody holds their instances. For the scheduler; reads tables only.
+"""Start conditions other than holds: approval, external backups, maintenance, topology. Reads tables only.
 
-Holds speak of what dbops runs. A backup of somebody else holds nothing, and a maintenance or a topology that differs is no job: what
-they mean is read from the same table that the pages show (``engine.schedule.conflicts``).
+Holds cover jobs of dbops. An external backup holds nothing, and maintenance or a topology difference is no job: their effect is
+in the table that the pages show (``engine.schedule.conflicts``).
 """
 
 from collections import defaultdict
@@ -17,10 +17,10 @@ from dbops.models import BackupRun, Maintenance, Rebuild
 
 
 def unmet_conditions(now: datetime, rebuild_id: int | None = None) -> dict[int, str]:
-    """Return in words what each queued rebuild waits for that is no hold, by its primary key. Five queries at most.
+    """Return the unmet start conditions of each queued rebuild in words, by its primary key. Five queries at most.
 
     Args:
-        rebuild_id: ask for this one alone, whatever its status: while it is being started it is queued no more.
+        rebuild_id: check only this one, in any status: during its start it is no longer queued.
     """
     rebuilds = (
         Rebuild.objects.filter(status=Status.QUEUED) if rebuild_id is None else Rebuild.objects.filter(pk=rebuild_id)

@@ -1,4 +1,4 @@
-"""Celery's tasks: thin. A message is a hint that something may be due; the table says whether it is."""
+"""Celery tasks. A message is a hint that work may be due; the tables decide."""
 
 from django.conf import settings
 from django.utils import timezone
@@ -28,28 +28,28 @@ from dbops.worker.pending import pending
 
 @app.task
 def drive_rebuild(rebuild_id: int) -> None:
-    """Drive one rebuild for a while, and ask for the next tick when there is more to do."""
+    """Drive one rebuild for a while, and request the next tick if there is more work."""
     if rebuilds.tick(rebuild_id):
         wakeups.publish("drive_rebuild", rebuild_id)
 
 
 @app.task
 def drive_backup(run_id: int) -> None:
-    """Drive one backup run for a while, and ask for the next tick when there is more to do."""
+    """Drive one backup run for a while, and request the next tick if there is more work."""
     if backups.tick(run_id):
         wakeups.publish("drive_backup", run_id)
 
 
 @app.task
 def drive_restore_test(restore_test_id: int) -> None:
-    """Drive one proof of a backup for a while, and ask for the next tick when there is more to do."""
+    """Drive one restore test for a while, and request the next tick if there is more work."""
     if restore_tests.tick(restore_test_id):
         wakeups.publish("drive_restore_test", restore_test_id)
 
 
 @app.task
 def reconcile() -> None:
-    """Queue the backups that are due, start what can start, and publish ticks that are due and have no living owner."""
+    """Queue due backups, start queued jobs, and send ticks for due rows without a living driver."""
     if not pending(timezone.now()):
         return
     due_backups.queue_due(timezone.now())
@@ -77,13 +77,13 @@ def sweep(rebuild_id: int) -> None:
 
 @app.task
 def discover(discovery_id: int) -> None:
-    """Follow replication from the address that a person gave."""
+    """Discover the topology from an address that a person entered."""
     discovery.run_discovery(discovery_id)
 
 
 @app.task
 def test_connection(test_id: int) -> None:
-    """Make the test that a person asked for."""
+    """Run a requested connection test."""
     connection_tests.run_test(test_id)
 
 
@@ -95,7 +95,7 @@ def probe_due() -> None:
 
 @app.task
 def watch_backups() -> None:
-    """Look at due times that nobody met, at reporters that fell silent, and at what takes too long."""
+    """Check missed due times, silent reporters, and runs that take too long."""
     now = timezone.now()
     run_schedules.watch_schedules(now)
     run_reports.end_silent_reports(now)
@@ -104,25 +104,25 @@ def watch_backups() -> None:
 
 @app.task
 def queue_link_tests() -> None:
-    """Queue a measurement of the stream that is due and can begin now; ``reconcile`` sends it to a worker."""
+    """Queue a due stream measurement that can begin now; ``reconcile`` sends it to a worker."""
     due_link_tests.queue_due(timezone.now())
 
 
 @app.task
 def queue_restore_tests() -> None:
-    """Queue the proofs of backups that are due; ``reconcile`` starts them."""
+    """Queue due restore tests; ``reconcile`` starts them."""
     due_restore_tests.queue_due(timezone.now())
 
 
 @app.task
 def send_audit_head() -> None:
-    """Have the audit log's head kept outside of this machine."""
+    """Send the audit log's head to its external witness."""
     head_export.send_head()
 
 
 @app.task
 def count_availability() -> None:
-    """Count the gaps of days that are over."""
+    """Count the gaps of finished days."""
     availability_rollup.count_days(timezone.now(), seconds=settings.TICK_SECONDS)
 
 

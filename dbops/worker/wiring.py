@@ -1,4 +1,4 @@
-"""The composition root: from rows to the drivers with which the engine's steps work."""
+"""Composition root: build the engine's drivers from rows."""
 
 import time
 from contextlib import ExitStack
@@ -31,21 +31,21 @@ class SystemClock:
 
 
 def secrets_of(cluster: Cluster) -> list[str]:
-    """Return every password that must not show in what is stored."""
+    """Return every password that must not appear in stored text."""
     return [cluster.admin_password, cluster.replication_password, cluster.backup_password]
 
 
 def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitStack, *, token: int | None = None) -> Run:
-    """Make the drivers of both sides; connections open when they are first used and are closed with the stack.
+    """Build the drivers of both sides; connections open at the first use and close with the stack.
 
-    ``token`` is shown to the hosts instead of the lease's.
+    ``token`` is the fence shown to the hosts instead of the lease's.
     """
     cluster = rebuild.target.cluster
 
     def side(instance: Instance, party: PlannedInstance, fence: str = "") -> InstanceHandle:
         return _side(rebuild.uid, rebuild.host_token if token is None else token, instance, party, stack, fence)
 
-    # who reads for several and its branches are at work on one source at one time: each has a fence of its own there
+    # a leader and its followers work on one source at the same time: each has its own fence there
     fence_of_source = f"{rebuild.source.name}.for.{rebuild.target.name}" if rebuild.leader_id else ""
 
     return Run(
@@ -93,7 +93,7 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitSta
 def build_site(
     run: BackupRun, plan: BackupPlan, checkpoint: dict[str, Any], journal: RunJournal, stack: ExitStack
 ) -> BackupContext:
-    """Make the way to the host of a backup run."""
+    """Build the connection to the host of a backup run."""
     instance, cluster = run.instance, run.instance.cluster
     flavor = flavor_for(plan.version, plan.flavor)
     if plan.method is BackupMethod.DUMP:
@@ -114,7 +114,7 @@ def build_site(
 
 
 def jobs_of(run: BackupRun, uid: str, stack: ExitStack) -> HostJobs:
-    """Return the jobs of the run ``uid`` on the host of this run's instance, under this run's token."""
+    """Return the jobs of the run ``uid`` on the host of this run's instance, under this run's fence."""
     host = run.instance.host
     shell = open_shell(host)
     stack.callback(shell.close)

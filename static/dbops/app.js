@@ -1,7 +1,7 @@
-// Comfort on top of pages that work without it: theme, copying, counting seconds, and the live rebuild page.
+// Additions to pages that also work without it: theme, copying, counting seconds, and the live rebuild page.
 (function () {
   "use strict";
-  // The stream says something every 15 s; one that is silent for longer is dead, whatever the browser believes.
+  // The stream sends something every 15 s; after a longer silence it is dead, whatever the browser reports.
   const LIVE_MILLISECONDS = 20000;
   const AGAIN_MILLISECONDS = 3000;
   const loaded = performance.now();
@@ -16,12 +16,12 @@
       try {
         window.localStorage.setItem("dbops-theme", theme);
       } catch {
-        // Kept for this page alone.
+        // Kept for this page only.
       }
     });
   });
 
-  // --- copying, and forms that are sent once ----------------------------------------------------------------------
+  // --- copying, and forms that are submitted once -----------------------------------------------------------------
   if (navigator.clipboard) {
     document.querySelectorAll("[data-copy]").forEach((button) => {
       button.hidden = false;
@@ -41,23 +41,23 @@
   });
   document.addEventListener("submit", (event) => {
     const button = event.target.querySelector("[data-once]");
-    // The request key makes a second click harmless; this only spares the reader the doubt.
+    // The request key makes a second click harmless; this only avoids doubt.
     if (button) setTimeout(() => (button.disabled = true), 0);
   });
   window.addEventListener("pageshow", () => {
     document.querySelectorAll("form [data-once]").forEach((button) => (button.disabled = false));
   });
 
-  // --- sliders beside their numbers --------------------------------------------------------------------------------
+  // --- sliders with number fields ----------------------------------------------------------------------------------
   document.querySelectorAll("[data-mirrors]").forEach((slider) => {
     const number = document.getElementById(slider.dataset.mirrors);
     slider.hidden = false;
-    // in tenths, but never below the least that the form takes
+    // in tenths, but never below the form's minimum
     slider.addEventListener("input", () => (number.value = Math.max(number.min, Number(slider.value).toFixed(1))));
     number.addEventListener("input", () => (slider.value = number.value));
   });
 
-  // --- seconds that go on counting --------------------------------------------------------------------------------
+  // --- counting seconds -------------------------------------------------------------------------------------------
   function duration(seconds) {
     const pad = (number) => String(number).padStart(2, "0");
     if (seconds < 60) return `${seconds} s`;
@@ -75,7 +75,7 @@
       const text = ago ? (seconds < 1 ? "now" : `${duration(seconds)} ago`) : duration(seconds);
       if (element.textContent !== text) element.textContent = text;
     });
-    // What was expected by now and has not come: what stands after it says so.
+    // An expected time has passed: the text after it says so.
     document.querySelectorAll("[data-passes]:not([hidden])").forEach((element) => {
       if (!shownAt.has(element)) shownAt.set(element, performance.now());
       if (performance.now() - shownAt.get(element) < Number(element.dataset.passes) * 1000) return;
@@ -86,7 +86,7 @@
   document.querySelectorAll("[data-elapsed], [data-ago], [data-passes]").forEach((element) => shownAt.set(element, loaded));
   setInterval(count, 1000);
 
-  // --- what the reader opened stays open, and what has the focus keeps it, when a fragment is replaced ----------------
+  // --- keep opened sections and the focus when a fragment is replaced -------------------------------------------------
   const opened = new Map();
   let focused = "";
   function remember(target) {
@@ -94,7 +94,7 @@
     const active = document.activeElement;
     focused = target.contains?.(active) ? selector(active) : "";
   }
-  // htmx itself brings the focus back to what has an id.
+  // htmx restores the focus only of elements with an id.
   function selector(element) {
     if (element.matches("details[id] > summary")) return `#${CSS.escape(element.parentElement.id)} > summary`;
     return element.matches("a[href]") ? `a[href="${CSS.escape(element.getAttribute("href"))}"]` : "";
@@ -111,9 +111,9 @@
   document.addEventListener("htmx:oobAfterSwap", (event) => reopen(event.detail.target));
   document.addEventListener("htmx:afterSwap", (event) => reopen(event.target));
 
-  // --- a page that cannot be brought up to date says so ----------------------------------------------------------------
+  // --- notice on a page that cannot be updated -------------------------------------------------------------------------
   const stale = document.getElementById("stale");
-  // By address: one part of a page may fail while the others are brought up to date.
+  // By URL: one part of a page may fail while the others are updated.
   const failing = new Map();
   let current = Date.now();
   let liveAt = 0;
@@ -132,7 +132,7 @@
     failing.set(event.detail.pathInfo.requestPath.split("?")[0], why);
     showStale();
   }
-  // A part that is asked for when something happens, and not every few seconds, is asked for again: what it shows is old.
+  // A part that is requested on an event, not every few seconds, is requested again: its content is old.
   const missed = new Map();
   let askedAgainAt = 0;
   function miss(event) {
@@ -167,7 +167,7 @@
   document.addEventListener("htmx:afterRequest", (event) => {
     if (event.detail.successful) answered(event.detail.pathInfo.requestPath.split("?")[0]);
   });
-  // While the live stream brings everything, its page has nothing to ask: a thousand open pages would load the database.
+  // While the live stream works, its page does not poll: a thousand open pages would load the database.
   document.addEventListener("htmx:beforeRequest", (event) => {
     const isPoll = /\/poll\/|\/status\//.test(event.detail.pathInfo.requestPath);
     if (isPoll && Date.now() - liveAt < LIVE_MILLISECONDS && !failing.size) event.preventDefault();
@@ -188,7 +188,7 @@
     if (badge.textContent !== text) badge.textContent = text;
   }
   const shown = () => stream.querySelector("[data-live-root]");
-  // A rebuild that has ended has nothing to ask for any more.
+  // A rebuild that has ended needs no more requests.
   const isGoingOn = () => Boolean(shown()?.querySelector("[hx-get]"));
   function heard() {
     liveAt = current = Date.now();
@@ -227,7 +227,7 @@
     if (badge) badge.hidden = true;
   });
   document.addEventListener("htmx:beforeSwap", (event) => {
-    // A poll's answer that the stream has overtaken meanwhile must not turn the page back.
+    // A poll's answer that is older than the stream's must not turn the page back.
     const revision = event.detail.xhr?.getResponseHeader("X-Revision");
     if (revision && shown() && Number(revision) < Number(shown().dataset.revision)) event.detail.shouldSwap = false;
   });

@@ -1,23 +1,23 @@
-// The charts of a rebuild. Without this file the page shows them as they were when it was opened, drawn by the server.
+// The charts of a rebuild. Without this file the page shows the server's drawings from when it was opened.
 (function () {
   "use strict";
   const card = document.getElementById("charts");
   if (!card || !window.uPlot) return;
   const FETCH_GAP_MILLISECONDS = 2000;
-  // The server thins a history at 1000 points: from here on the page asks for it anew instead of growing for days.
+  // The server thins a history at 1000 points: from here on the page requests it again instead of growing for days.
   const MOST_POINTS = 1500;
   const COLUMNS = ["number", "at", "rate", "lag", "read", "written"];
   const UNITS = { "MiB/s": rate, s: duration };
   const MIB = 1024 * 1024;
-  // In bytes: a rate is read as MiB a second, so that its lines stand at round ones.
+  // In bytes: a rate is shown in MiB a second, so its lines are at round numbers of these.
   const RATE_STEPS = [0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000].map((step) => step * MIB);
-  // In seconds: a lag is read as minutes and hours.
+  // In seconds: a lag is shown in minutes and hours.
   const LAG_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800];
 
   const points = Object.fromEntries(COLUMNS.map((name) => [name, []]));
   const charts = [];
 
-  // --- words, as the server has them --------------------------------------------------------------------------------
+  // --- words, as on the server --------------------------------------------------------------------------------------
   function rate(bytes) {
     const mebibytes = bytes / MIB;
     return `${mebibytes.toFixed(mebibytes >= 10 ? 0 : 1)} MiB/s`;
@@ -45,7 +45,7 @@
     if (!known.length) return "";
     const half = known.length >> 1;
     const middle = known.length % 2 ? known[half] : (known[half - 1] + known[half]) / 2;
-    // A unit that all have is said once.
+    // A common unit appears once.
     const short = (value) => say(value).replace(" MiB/s", "");
     return `least ${short(known[0])}, median ${short(middle)}, most ${say(known[known.length - 1])}`;
   }
@@ -127,7 +127,7 @@
   }
   const dataOf = (chart) => [points.at, ...chart.lines.map((line) => points[line.dataset.line])];
 
-  // Under the pointer: that moment; else the spread of all of them.
+  // Under the pointer: that moment; otherwise the range of all.
   function tell(chart, index) {
     const isAt = index !== null && index !== undefined && index < points.at.length;
     chart.lines.forEach((line) => {
@@ -152,7 +152,7 @@
   }
   const showAll = () => charts.forEach(show);
 
-  // --- points: what came with the page's news, and what has to be asked for ---------------------------------------------
+  // --- points: from the page's news, or requested -----------------------------------------------------------------------
   const last = () => (points.number.length ? points.number[points.number.length - 1] : -1);
 
   function take(news) {
@@ -183,7 +183,7 @@
       }
       isWhole = isWhole || answer.ok;
     } catch {
-      // The page says by itself that it cannot be brought up to date; the next news asks again.
+      // The page itself shows that it cannot be updated; the next news requests again.
     }
     asking = false;
     showAll();
@@ -194,7 +194,7 @@
     const news = JSON.parse(root.dataset.points);
     const newest = news.number.length ? news.number[news.number.length - 1] : -1;
     if (isWhole && newest <= last()) return;
-    // Where the oldest of the news is newer than what is shown, some between them were missed: asleep, or out of reach.
+    // If the oldest news is newer than the last shown point, some between were missed: asleep, or offline.
     if (!isWhole || points.number.length > MOST_POINTS || news.number[0] > last() + 1) ask();
     else if (take(news)) showAll();
   }

@@ -1,5 +1,5 @@
 // The log of a rebuild's page. The page works without this: it shows the end of the log, and "Page by page" leads to the rest.
-// The list holds a window of the log: some thousand lines that follow each other. What lies beyond is asked for when it is scrolled to.
+// The list holds a window of the log: some thousand consecutive lines. Lines beyond it are requested on scrolling.
 (function () {
   "use strict";
   const box = document.getElementById("log");
@@ -22,17 +22,17 @@
   let isPaused = false;
   let hasOlder = box.dataset.isCut === "1";
   let hasNewer = false;
-  let waiting = 0; // lines that came and are not shown
-  let seen = lastId(); // the newest line that was heard of
-  let newest = seen; // the newest of those that the filters let through
-  let turn = 0; // grows when the window moves elsewhere: answers to older questions are thrown away
+  let waiting = 0; // new lines that are not shown
+  let seen = lastId(); // the newest known line
+  let newest = seen; // the newest line that passes the filters
+  let turn = 0; // grows when the window moves elsewhere: answers to older requests are ignored
   let isAsking = false;
   let lastTop = 0;
   let byHandUntil = 0;
-  let centred = null; // the line that is being brought into the middle
-  const search = { foundIn() {}, highlight() {}, again() {}, focus() {}, clear() {} }; // log_search.js puts its own here
+  let centred = null; // the line that is being moved to the middle
+  const search = { foundIn() {}, highlight() {}, again() {}, focus() {}, clear() {} }; // log_search.js replaces these
 
-  // --- asking the server ----------------------------------------------------------------------------------------------
+  // --- requests to the server -----------------------------------------------------------------------------------------
   const note = (text) => (part("note").textContent = text);
   const chosen = () => Object.fromEntries(filters.filter((filter) => filter.value).map((filter) => [filter.name, filter.value]));
 
@@ -47,7 +47,7 @@
     template.innerHTML = html;
     return [...template.content.querySelectorAll("li")];
   }
-  // Give a page of lines; null where there is no such line, undefined where it is not wanted any more or did not come.
+  // Return a page of lines; null if there is no such line, undefined if it is no longer wanted or did not arrive.
   async function page(parameters, asked) {
     try {
       const answer = await ask(box.dataset.lines, parameters);
@@ -84,7 +84,7 @@
     part("pause")?.setAttribute("aria-pressed", String(isPaused));
     part("follow").dataset.waiting = waiting && !follows ? `${waiting.toLocaleString("en")} new` : "";
   }
-  // The first line of which something is seen: lines stand in order, so it is searched by halves.
+  // The first visible line: lines are in order, so a binary search finds it.
   function firstVisible() {
     const top = box.getBoundingClientRect().top;
     let [low, high] = [0, list.children.length];
@@ -95,7 +95,7 @@
     }
     return list.children[low] ?? list.lastElementChild;
   }
-  // Change the list and leave what is read where it is. The browser's own anchoring is off meanwhile: it does nothing at the top.
+  // Change the list and keep the visible lines in place. The browser's own anchoring is off during that time: it does not work at the top.
   function inPlace(change) {
     const anchor = firstVisible();
     const before = anchor?.getBoundingClientRect().top;
@@ -123,13 +123,13 @@
     ended(answer);
     changed(answer.lines);
   }
-  // Lines may have come over the stream while an answer was under way.
+  // The stream may have sent lines during the request.
   function ended(answer) {
     seen = Math.max(seen, lastId());
     newest = Math.max(newest, lastId());
     hasNewer = answer.hasNewer || lastId() < newest;
   }
-  // ``lines`` follow each other: each of them, what follows them and the first of all may begin a step now.
+  // ``lines`` are consecutive: each of them, the one after them and the first of all may begin a step now.
   function changed(lines) {
     show();
     [...lines, lines.at(-1)?.nextElementSibling, list.firstElementChild].forEach((line) => line?.isConnected && markStep(line));
@@ -181,13 +181,13 @@
     box.scrollTop = lastTop = 0;
   }
 
-  // --- lines that come ------------------------------------------------------------------------------------------------
+  // --- new lines ------------------------------------------------------------------------------------------------------
   const passes = (line) => {
     const [host, level] = filters.map((filter) => filter.value);
     const isHost = !host || line.dataset.host === (host === "-" ? "" : host);
     return isHost && (!level || line.dataset.level === "error" || line.dataset.level === level);
   };
-  // isEnd: these are the newest lines of the log, whatever was sent before; else only those that are new.
+  // isEnd: these are the newest lines of the log, including sent ones; otherwise only new ones.
   function take(lines, isEnd) {
     const fresh = lines.filter((line) => idOf(line) > seen);
     if (!fresh.length) return;
@@ -234,7 +234,7 @@
   function centre(line) {
     let calm = 0;
     centred = line;
-    // Lines that were never shown have an estimated height until they are: go there until nothing moves any more.
+    // Lines that were never shown have an estimated height: repeat until nothing moves any more.
     const middle = (left) => {
       if (centred !== line || !line.isConnected || (byHand() && left < CENTRE_FRAMES)) return;
       const from = box.scrollTop;
@@ -246,7 +246,7 @@
     byHandUntil = 0;
     middle(CENTRE_FRAMES);
   }
-  // Show a line, wherever in the log it is; give it back, or its neighbour where the filters hide it, or false where it did not come.
+  // Show any line of the log; return it, or its neighbour if the filters hide it, or false if it did not arrive.
   async function reach(id) {
     follow(false);
     if (!lineOf(id)) {
@@ -309,7 +309,7 @@
     try {
       window.localStorage.setItem("dbops-log-wrap", yes ? "on" : "off");
     } catch {
-      // Kept for this page alone.
+      // Kept for this page only.
     }
   });
   part("pause")?.addEventListener("click", () => {
@@ -337,7 +337,7 @@
     () => {
       const isUp = box.scrollTop < lastTop - 1;
       lastTop = box.scrollTop;
-      // What moves by itself (lines that get their true height, lines that are cut) is no wish of the reader.
+      // Movement without the reader (lines that get their true height, lines that are cut) is not scrolling.
       if (byHand()) {
         byHandUntil = performance.now() + 1000;
         if (isUp && follows) follow(false);

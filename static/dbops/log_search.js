@@ -1,4 +1,4 @@
-// Search in the log of a rebuild's page: the server finds the lines, here they are counted, gone to and highlighted.
+// Search in the log of a rebuild's page: the server finds the lines; this file counts, shows and highlights them.
 (function () {
   "use strict";
   if (!window.dbopsLog) return;
@@ -70,7 +70,7 @@
     search();
     box.focus({ preventScroll: true });
   }
-  // Highlights change no element, so they cost nothing but their ranges. Where a browser has none, the line is marked alone.
+  // Highlights change no element, so they cost only their ranges. Browsers without them only mark the line.
   function highlight() {
     if (!window.CSS?.highlights) return;
     const [all, here] = [new Highlight(), new Highlight()];

@@ -1,10 +1,10 @@
-// The live stream of a page. A browser gives an EventSource up for good after some failures, and htmx then waits for up to a minute before it
-// makes another one; one that a sleeping laptop has lost looks open for ever. This one is opened anew after seconds in each of these cases,
-// and at once when the browser says that it is online again.
+// The live stream of a page. After some failures a browser gives up an EventSource for good, and htmx then waits up to a minute before it
+// opens a new one; a stream lost by a sleeping laptop looks open for ever. This file reopens the stream within seconds in each of these
+// cases, and at once when the browser is online again.
 (function () {
   "use strict";
   const AGAIN_MILLISECONDS = 3000;
-  // The server says something every 15 s.
+  // The server sends something every 15 s.
   const SILENT_MILLISECONDS = 40000;
 
   class SteadySource {

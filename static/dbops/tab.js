@@ -1,4 +1,4 @@
-// What a rebuild's tab says to those who look elsewhere: percent and result in its icon, and a notification at the end.
+// The state of a rebuild in its browser tab: percent and result in the icon, and a notification at the end.
 (function () {
   "use strict";
   const shown = () => document.querySelector("[data-live-root]");
@@ -6,7 +6,7 @@
   const FINAL = ["succeeded", "failed", "cancelled", "expired"];
   if (!shown() || !link) return;
 
-  // --- the icon: a ring that fills; at the end a sign of its own form, so that colour is not the only one ---------------
+  // --- the icon: a ring that fills; at the end a distinct shape, so that colour is not the only sign --------------------
   const GREEN = "#2b8a4a", RED = "#d3293d", BLUE = "#2f7fe0", GREY = "#8a95a1", AMBER = "#d98200";
   const stroke = (color, path) =>
     `<path d="${path}" fill="none" stroke="${color}" stroke-width="5" stroke-linecap="round" stroke-linejoin="round"/>`;
@@ -29,7 +29,7 @@
     return `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">${inside}</svg>`)}`;
   }
 
-  // --- the notification: asked for by a click, never by itself ------------------------------------------------------------
+  // --- the notification: only requested by a click ------------------------------------------------------------------------
   const box = document.getElementById("tell-me");
   const button = box?.querySelector("button");
   const answer = box?.querySelector("[role=status]");
@@ -50,7 +50,7 @@
       const told = new Notification(root.dataset.title, { body: root.dataset.say, icon: link.href, tag: location.pathname });
       told.addEventListener("click", () => window.focus());
     } catch {
-      // Some browsers on phones allow them to service workers alone; title and icon say it as well.
+      // Some mobile browsers allow notifications only from service workers; title and icon show the result as well.
     }
   }
 

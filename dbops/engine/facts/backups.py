@@ -8,7 +8,7 @@ from dbops.engine.states import BackupMethod
 
 
 class Reads(StrEnum):
-    """Which instance a process on the host reads, as far as it is certain. ``UNCLEAR`` is shown and never guessed at."""
+    """Instance that a process on the host reads, if certain. ``UNCLEAR`` is shown and never guessed."""
 
     THIS = "this"
     OTHER = "other"
@@ -19,10 +19,10 @@ class Reads(StrEnum):
 class BackupProcess:
     """A running backup tool on the host.
 
-    ``key`` is ``boot:pid:ticks``: no other process of any host ever has it. ``parents`` are the keys of its ancestors,
-    nearest first; ``family`` is the nearest one's where that is a script (not cron, systemd or sshd), else ``""``.
-    ``command`` is cleaned of passwords. ``because`` says in words what ``reads`` was told by. ``is_ours``: a job of this
-    product. ``output_bytes`` is the size of the file on its standard output now; ``None`` where that is no file.
+    ``key`` is ``boot:pid:ticks``, unique for every process of every host. ``parents`` are the keys of its ancestors, nearest
+    first; ``family`` is the nearest ancestor's if that is a script (not cron, systemd or sshd), else ``""``. ``command`` has no
+    passwords. ``because`` is the reason for ``reads``, in words. ``is_ours``: a job of dbops. ``output_bytes`` is the current
+    size of the file on its standard output; ``None`` if that is no file.
     """
 
     key: str
@@ -45,8 +45,8 @@ class BackupProcess:
 class BackupConnection:
     """A connection of the server whose statements are those of a backup tool.
 
-    ``client`` is the host that it comes from as the server names it, with its port; ``is_local``: it comes from the
-    server's own host. ``since`` is when it was first seen at it. ``statement`` is the tell-tale one, cut to its beginning.
+    ``client`` is the connecting host as the server names it, with its port; ``is_local``: it connects from the server's own host.
+    ``since`` is when the statement was first seen. ``statement`` is the recognized statement, shortened to its beginning.
     """
 
     number: int
@@ -61,7 +61,7 @@ class BackupConnection:
 
 @dataclass(frozen=True, slots=True)
 class FoundSchedule:
-    """A line of a crontab, or a systemd timer, on the host that runs a backup tool: a proposal, nothing more.
+    """A line of a crontab, or a systemd timer, on the host that runs a backup tool: only a proposal.
 
     ``timing`` is a cron expression, or systemd's ``OnCalendar`` where ``kind`` is ``systemd``.
     """

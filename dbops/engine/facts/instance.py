@@ -1,6 +1,6 @@
-"""What was read from an instance and its host, as frozen values, and their way to JSON and back.
+"""Facts of an instance and its host as frozen values, and their conversion to JSON and back.
 
-Everything that is unknown is ``None``: a missing number is never a zero.
+Unknown values are ``None``: a missing number is never a zero.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why something could not be read. ``code`` is an entry of the error catalogue."""
+    """Reason why something could not be read. ``code`` is an entry of the error catalogue."""
 
     code: str
     text: str
@@ -27,9 +27,9 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A program on a host: its path and the version that it prints (``10.11.19``), if it prints one.
+    """A program on a host: its path and its printed version (``10.11.19``), if any.
 
-    ``identity`` is the file's ``device:inode:size:changed`` where it was asked for its version: what is still that file has it still.
+    ``identity`` is the file's ``device:inode:size:changed`` when its version was read: while it is unchanged, so is the version.
     """
 
     path: str
@@ -41,8 +41,8 @@ class Tool:
 class HostFacts:
     """The machine, read over SSH.
 
-    ``local_address`` is the host's own end of the SSH connection: an address that it surely owns.
-    ``open_files_limit`` is the hard limit of the SSH session (``ulimit -Hn``).
+    ``local_address`` is the host's end of the SSH connection, certainly one of its addresses. ``open_files_limit`` is the hard
+    limit of the SSH session (``ulimit -Hn``).
     """
 
     hostname: str
@@ -60,11 +60,11 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True)
 class StorageFacts:
-    """What the data directory lies on: kind and block size of the file system, and its block device.
+    """Storage of the data directory: type and block size of the file system, and its block device.
 
-    ``atomic_bytes`` is the largest write that the device promises to do wholly or not at all (``atomic_write_unit_max_bytes``, kernels
-    from 6.11 on); 0 none, ``None`` where the kernel does not say. ``turns`` tells whether it is a disk that turns, ``None`` where that
-    cannot be known: of a virtual disk a kernel repeats what the hypervisor says, and virtio says it of flash too.
+    ``atomic_bytes`` is the largest write that the device performs completely or not at all (``atomic_write_unit_max_bytes``,
+    kernels from 6.11 on); 0 none, ``None`` if the kernel does not report it. ``turns``: a rotating disk; ``None`` if unknown: for
+    a virtual disk the kernel repeats the hypervisor's answer, and virtio reports flash as rotating too.
     """
 
     filesystem: str
@@ -78,12 +78,12 @@ class StorageFacts:
 class DatadirFacts:
     """The data directory as the file system shows it.
 
-    ``identity`` is ``device:inode`` of the directory, ``""`` where it is missing; ``server_pids`` are the processes
-    whose working directory it is (a server changes into its data directory); ``data_bytes`` counts what a backup
-    would send (table spaces, undo, Aria and MyISAM files), not redo, binary or relay logs; ``total_bytes`` counts all.
-    Both mean a walk through the whole tree, and so are read more seldom than the rest, at ``measured_at``.
-    ``files`` names the file that a server makes once and never again (its system table space, else the directory ``mysql``), by inode and
-    time of birth: other files than before are other data. ``made_at`` is that time, where the file system keeps it.
+    ``identity`` is ``device:inode`` of the directory, ``""`` where it is missing; ``server_pids`` are the processes whose working
+    directory it is (a server changes into its data directory); ``data_bytes`` is the size of a backup (table spaces, undo, Aria
+    and MyISAM files), without redo, binary and relay logs; ``total_bytes`` is the size of all. Both need a walk through the whole
+    tree, so they are read less often than the rest, at ``measured_at``. ``files`` identifies the file that a server creates only
+    once (its system table space, else the directory ``mysql``), by inode and time of birth: other files are other data.
+    ``made_at`` is that time, if the file system has it.
     """
 
     path: str
@@ -105,7 +105,7 @@ class DatadirFacts:
 
 @dataclass(frozen=True, slots=True)
 class ConfigFacts:
-    """What the server's option files say (``my_print_defaults``), read also while the server is down."""
+    """Settings in the server's option files (``my_print_defaults``), read also while the server is down."""
 
     server_id: int | None
     port: int | None
@@ -118,9 +118,9 @@ class ConfigFacts:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationFacts:
-    """One replication connection of this instance, in the words of the newest servers.
+    """One replication connection of this instance, in the terms of the newest servers.
 
-    ``source_server_id`` and ``source_uuid`` are what the source said of itself when the connection was made.
+    ``source_server_id`` and ``source_uuid`` are the source's own identity when the connection was made.
     """
 
     channel: str
@@ -155,7 +155,7 @@ class Attached:
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A connection that is neither ours, nor a replica's, nor the server's own."""
+    """A connection that is not of dbops, a replica or the server itself."""
 
     user: str
     host: str
@@ -165,10 +165,10 @@ class Client:
 
 @dataclass(frozen=True, slots=True)
 class CloneFacts:
-    """What MySQL 8.0 and newer say that matters for a clone.
+    """Facts of MySQL 8.0 and newer that matter for a clone.
 
-    ``plugin`` is the state of the clone plugin (``ACTIVE``), ``""`` where it is not loaded; ``platform`` the operating system and machine
-    that the server was compiled for; ``tls``: it has a certificate of its own; ``blocks_ddl``: ``clone_block_ddl`` is ON.
+    ``plugin`` is the state of the clone plugin (``ACTIVE``), ``""`` where it is not loaded; ``platform`` the operating system and
+    machine that the server was compiled for; ``tls``: it has a certificate of its own; ``blocks_ddl``: ``clone_block_ddl`` is ON.
     """
 
     plugin: str
@@ -185,15 +185,14 @@ class CloneFacts:
 class ServerFacts:
     """The server process, read over SQL.
 
-    ``flavor`` is ``mariadb`` or ``mysql``; ``version`` three numbers; ``server_uuid`` is ``""`` on MariaDB.
-    ``gtid_executed`` is MySQL's set, or MariaDB's ``gtid_current_pos``; ``gtid_binlog`` MariaDB's ``gtid_binlog_pos``.
-    ``binlog_expire_seconds`` 0 means kept for ever. ``redo_lsn`` is the current log sequence number, from which
-    two probes give ``redo_bytes_per_second``. ``external_paths`` are directories or files outside the data directory.
-    ``gtid_purged`` is what its binary logs do not have any more: MySQL's set, or MariaDB's position at the beginning of its oldest log;
-    ``None`` where that was not read.
-    ``doublewrite`` is ``innodb_doublewrite`` as the server says it, ``""`` in an older record.
-    ``backup_connections`` are those whose statements a backup tool sends; ``None``: not looked for (an older record).
-    ``clone`` is ``None`` where the server cannot clone: MariaDB, and MySQL before 8.0.18.
+    ``flavor`` is ``mariadb`` or ``mysql``; ``version`` three numbers; ``server_uuid`` is ``""`` on MariaDB. ``gtid_executed`` is
+    MySQL's set, or MariaDB's ``gtid_current_pos``; ``gtid_binlog`` MariaDB's ``gtid_binlog_pos``. ``binlog_expire_seconds`` 0
+    means no expiry. ``redo_lsn`` is the current log sequence number; two probes give ``redo_bytes_per_second``.
+    ``external_paths`` are directories or files outside the data directory. ``gtid_purged`` is the history that the binary logs no
+    longer contain: MySQL's set, or MariaDB's position at the beginning of its oldest log; ``None`` if not read. ``doublewrite``
+    is ``innodb_doublewrite`` as reported, ``""`` in an older record. ``backup_connections`` are those with statements of a backup
+    tool; ``None``: not read (an older record). ``clone`` is ``None`` if the server cannot clone: MariaDB, and MySQL before
+    8.0.18.
     """
 
     flavor: str
@@ -234,7 +233,7 @@ class ServerFacts:
 
 @dataclass(frozen=True, slots=True)
 class StatementCheck:
-    """A statement that the backup account will need at the end, tried at the beginning."""
+    """A statement that the backup account needs at the end, tested at the beginning."""
 
     statement: str
     error: str = ""
@@ -242,7 +241,7 @@ class StatementCheck:
 
 @dataclass(frozen=True, slots=True)
 class InstanceFacts:
-    """All that one probe found. A part that could not be read is ``None`` and its problem says why.
+    """All facts of one probe. A part that could not be read is ``None``, and its problem has the reason.
 
     ``backup_processes`` are the backup tools that run on the host now, whichever instance they read.
     """
@@ -277,9 +276,9 @@ def to_record(value: Any) -> Any:
 
 
 def from_record(kind: type[T], record: Any) -> T:
-    """Build a dataclass from what ``to_record`` made of it.
+    """Build a dataclass from a record of ``to_record``.
 
-    Unknown keys are passed over and missing ones take their defaults, so rows written by an older version still read.
+    Unknown keys are ignored and missing ones get their defaults, so rows of an older version remain readable.
 
     Raises:
         TypeError: a field without a default is missing.
@@ -310,6 +309,6 @@ def _revive(kind: Any, record: Any) -> Any:
 
 @functools.cache
 def _fields(kind: type) -> dict[str, Any]:
-    """Return the types of a dataclass's fields. Of all that reading a record takes, asking for them was most (measured)."""
+    """Return the types of a dataclass's fields. Cached: resolving them took most of the time of reading a record (measured)."""
     hints = typing.get_type_hints(kind)
     return {item.name: hints[item.name] for item in dataclasses.fields(kind)}

@@ -6,7 +6,7 @@ from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.states import Role
 
 LAG_IS_HIGH_SECONDS = 300
-#: Texts of servers and hosts are cut to this: the whole one is in the facts.
+#: Maximum length of messages from servers and hosts; the facts have the full text.
 TEXT_CHARACTERS = 300
 
 
@@ -14,8 +14,8 @@ TEXT_CHARACTERS = 300
 class Summary:
     """Summary of a probe.
 
-    ``problem`` is why server or host did not answer, ``stopped`` why it does not replicate; both empty where all is well.
-    ``lag_seconds`` is the greatest of all channels, ``None`` where one of them is not known or there is none.
+    ``problem`` is why server or host did not answer, ``stopped`` why it does not replicate; both are empty if all is well.
+    ``lag_seconds`` is the maximum of all channels, ``None`` if one is unknown or there is none.
     """
 
     problem: str
@@ -58,7 +58,7 @@ def _lag(server: ServerFacts) -> float | None:
 
 
 def judge(summary: Summary | None, role: Role, *, is_fresh: bool) -> tuple[str, str]:
-    """Return the word for an instance's state, and what it rests on. ``None``: not probed."""
+    """Return the word for an instance's state, and its reason. ``None``: not probed."""
     if summary is None:
         return "unknown", "not probed"
     if not is_fresh:

@@ -15,14 +15,14 @@ def flavor_for(version: str, version_comment: str = "") -> Flavor:
     """Return the flavor of a server.
 
     Args:
-        version: ``@@version`` as it is (``10.11.19-MariaDB-0+deb12u1``, ``8.0.46-0ubuntu0.24.04.5``), or its numbers
+        version: ``@@version`` as reported (``10.11.19-MariaDB-0+deb12u1``, ``8.0.46-0ubuntu0.24.04.5``), or its numbers
         alone. version_comment: ``@@version_comment``, or ``mariadb`` or ``mysql`` where the flavor is known.
 
     MariaDB names itself in one of the two (unless its ``version`` is set by hand); distributions' builds of MySQL do
-    not (``(Ubuntu)``). Numbers decide nothing but this: 10 to 25 were never MySQL, which goes from 9 to 26.
+    not (``(Ubuntu)``). Numbers are used only for this: MySQL skipped versions 10 to 25.
 
     Raises:
-        Refused: ``flavor.unknown`` for what cannot be read or told, ``flavor.unsupported`` for versions before 10.3
+        Refused: ``flavor.unknown`` if the text is unreadable or ambiguous, ``flavor.unsupported`` for versions before 10.3
         and 5.7.
     """
     numbers = parse_version(version)

@@ -1,7 +1,4 @@
-"""What differs between MySQL 5.7, 8.0, 8.4, 9.x and MariaDB, as one interface.
-
-A flavor is pure: words, names and parsers. Where a rule comes from is said at each implementation.
-"""
+"""Common interface of MySQL 5.7, 8.0, 8.4, 9.x and MariaDB: words, names and parsers, without I/O."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,9 +17,9 @@ Version = tuple[int, int, int]
 class BackupRequest:
     """Inputs of a backup command line. Paths are on the source.
 
-    ``credentials_file`` is what ``Flavor.credentials_file`` renders; it includes ``defaults_file``. ``datadir``
-    overrides what the option file says: mariadb-backup only warns when it is another server's, and then copies that
-    one (measured with 10.11.19).
+    ``credentials_file`` has the text that ``Flavor.credentials_file`` returns; it includes ``defaults_file``. ``datadir``
+    overrides the option file: if the data directory belongs to another server, mariadb-backup only warns and then copies that one
+    (measured with 10.11.19).
     """
 
     defaults_file: str
@@ -49,7 +46,7 @@ class Coordinates:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSource:
-    """The source of a replica. ``gtid``: the position is kept by GTID."""
+    """The source of a replica. ``gtid``: replication uses GTID positions."""
 
     host: str
     port: int
@@ -71,7 +68,7 @@ class Checkpoints:
 
 @dataclass(frozen=True, slots=True)
 class BackupInfo:
-    """``*_info``: the fields that prove which run this is and who made it. See ``Flavor.same_run``."""
+    """``*_info``: the fields that identify a run and its tool. See ``Flavor.same_run``."""
 
     uuid: str
     tool_version: str
@@ -84,11 +81,10 @@ class BackupInfo:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """What one line of a tool's log means. ``text`` is the line without thread and time, and without statements of
-    users.
+    """Meaning of one log line of a tool. ``text`` is the line without thread, time and statements of users.
 
-    ``kind`` is one of ``milestone``, ``file`` (``path`` begins to be copied), ``redo`` (``lsn`` reached), ``recovery``
-    (prepare: ``done`` of ``total`` by LSN, or ``percent``), ``error``, ``completed``, ``other``.
+    ``kind`` is one of ``milestone``, ``file`` (the copy of ``path`` begins), ``redo`` (``lsn`` reached), ``recovery`` (prepare:
+    ``done`` of ``total`` by LSN, or ``percent``), ``error``, ``completed``, ``other``.
     """
 
     kind: str
@@ -112,7 +108,7 @@ class Flavor(ABC):
     unpack_programs: tuple[str, ...]
     client_programs: tuple[str, ...]
 
-    #: groups of an option file that the backup tool and the client read, in which credentials stand
+    #: groups of an option file with credentials that the backup tool and the client read
     credential_groups: tuple[str, ...]
 
     def __init__(self, version: Version) -> None:
@@ -125,22 +121,22 @@ class Flavor(ABC):
 
     @abstractmethod
     def tool_problem(self, tool_version: str | None) -> str:
-        """Return why this tool version must not back up this server, ``""`` if it can."""
+        """Return why this tool version cannot back up this server, or ``""``."""
 
     @abstractmethod
     def tool_warning(self, tool_version: str | None) -> str:
-        """Return known bugs of this tool version that can affect a rebuild, ``""`` if there are none."""
+        """Return known bugs of this tool version that can affect a rebuild, or ``""``."""
 
     @abstractmethod
     def clone_problem(self, target_version: Version) -> str:
-        """Return why a server of ``target_version`` must not start this server's data, ``""`` if it can."""
+        """Return why a server of ``target_version`` cannot start this server's data, or ``""``."""
 
     def credentials_file(self, user: str, password: str, *, socket: str = "", include: str = "") -> str:
         """Return the text of an option file for ``--defaults-file`` of the backup tool and the client.
 
-        ``--defaults-file`` reads that file alone, so for a backup the server's own option file comes in by
-        ``include``. Measured with 10.11.19: the password is then in neither argv, environment, log nor
-        ``xtrabackup_info``. Write it with mode 0600.
+        With ``--defaults-file`` a program reads no other file, so a backup adds the server's option file by ``include``. Measured
+        with 10.11.19: the password does not appear in argv, environment, log or ``xtrabackup_info``. Write the file with mode
+        0600.
 
         Raises:
             Refused: ``credentials.unwritable``, see ``optionfile.quoted``.
@@ -153,32 +149,32 @@ class Flavor(ABC):
 
     @abstractmethod
     def compress_problem(self, tool_version: str | None, unpacker_version: str | None) -> str:
-        """Return why the backup tool must not compress its stream itself, as the end of a sentence, ``""`` if it may.
+        """Return why the backup tool cannot compress its stream, as the end of a sentence, or ``""``.
 
         Args:
-            tool_version: of the backup tool on the source, as it was probed.
-            unpacker_version: of the unpacking tool on the target, which would expand on the way.
+            tool_version: of the backup tool on the source, from the probe.
+            unpacker_version: of the unpacking tool on the target, which would decompress.
         """
 
     @abstractmethod
     def unpack_command(self, program: str, directory: str, *, parallel: int, expand: bool = False) -> list[str]:
         """Return the words that unpack standard input into ``directory``, which must be empty.
 
-        ``expand``: the tool has compressed the stream itself (``compress_problem``), so that its files are expanded too.
+        ``expand``: decompress files that the backup tool compressed (``compress_problem``).
         """
 
     @abstractmethod
     def prepare_habits(self, tool_version: str | None) -> PrepareBehavior:
-        """Return the tool's habits that determine memory and options of a prepare."""
+        """Return the tool's behavior that determines memory and options of a prepare."""
 
     def prepare_command(
         self, program: str, directory: str, *, memory_bytes: int, options: Sequence[str] = ()
     ) -> list[str]:
-        """Return the words that apply the redo log in ``directory``. ``options`` are what ``engine.tuning.prepare`` chose.
+        """Return the words that apply the redo log in ``directory``. ``options`` are chosen by ``engine.tuning.prepare``.
 
-        No option file: with ``--prepare`` both tools read ``backup-my.cnf`` in the directory and no other (measured
-        with 10.11.19 and an unknown option in ``~/.my.cnf``; for XtraBackup its manual, xtrabackup-files).
-        ``--no-defaults`` would skip that one too.
+        No option file: with ``--prepare`` both tools read only ``backup-my.cnf`` in the directory (measured with 10.11.19 and an
+        unknown option in ``~/.my.cnf``; for XtraBackup see its manual, xtrabackup-files). ``--no-defaults`` would skip that file
+        too.
         """
         return [program, "--prepare", f"--target-dir={directory}", f"--use-memory={memory_bytes}", *options]
 
@@ -190,14 +186,14 @@ class Flavor(ABC):
     @property
     @abstractmethod
     def metadata_files(self) -> Mapping[str, tuple[str, ...]]:
-        """Keys ``info``, ``binlog``, ``slave``, ``checkpoints``, ``last`` (the last file of a stream) to possible
-        names, best first.
+        """Map ``info``, ``binlog``, ``slave``, ``checkpoints`` and ``last`` (the last file of a stream) to possible names, best
+        first.
         """
 
     @property
     @abstractmethod
     def prepared_type(self) -> str:
-        """``backup_type`` in the checkpoints file once a full backup is prepared."""
+        """Return ``backup_type`` of the checkpoints file after the prepare of a full backup."""
 
     @abstractmethod
     def parse_backup_line(self, line: str) -> LogLine: ...
@@ -212,7 +208,7 @@ class Flavor(ABC):
     def parse_slave_info(self, text: str) -> Coordinates: ...
 
     def parse_checkpoints(self, text: str) -> Checkpoints:
-        """Raises KeyError or ValueError where the text is not a whole checkpoints file."""
+        """Parse a checkpoints file. Raises ``KeyError`` or ``ValueError`` if it is incomplete."""
         pairs = parse_pairs(text)
         return Checkpoints(pairs["backup_type"], int(pairs["to_lsn"]), int(pairs["last_lsn"]))
 
@@ -223,14 +219,13 @@ class Flavor(ABC):
 
     @abstractmethod
     def same_run(self, sent: BackupInfo, arrived: BackupInfo) -> bool:
-        """Tell whether the ``*_info`` that the source kept and the one that arrived are of one run."""
+        """Return whether the ``*_info`` kept on the source and the received one are from the same run."""
 
     def prepare_percent(self, lines: Iterable[str], checkpoints: Checkpoints | None = None) -> float | None:
-        """Return how far the redo log is applied, 0 to 100, from the log so far; ``None`` where it does not say.
+        """Return the applied share of the redo log, 0 to 100, from the log so far; ``None`` if unknown.
 
-        The numbers in the lines are absolute, so the LSN where recovery began is needed. mariadb-backup prints it,
-        and it may lie far before ``to_lsn`` (measured with 10.11.19: to_lsn is the checkpoint at the end of the
-        backup); XtraBackup begins at ``to_lsn``.
+        The log has absolute numbers, so the LSN at which recovery began is needed. mariadb-backup prints it; it may be far before
+        ``to_lsn`` (measured with 10.11.19: to_lsn is the checkpoint at the end of the backup). XtraBackup begins at ``to_lsn``.
         """
         begin, percent = None, None
         for line in map(self.parse_prepare_line, lines):
@@ -250,18 +245,16 @@ class Flavor(ABC):
     @property
     @abstractmethod
     def show_replication(self) -> str:
-        """The statement whose rows ``parse_replication`` reads (all channels)."""
+        """Return the statement for ``parse_replication`` (all channels)."""
 
     def parse_replication(self, row: Mapping[str, Any]) -> ReplicationFacts:
-        """Return one row of ``show_replication``; ``open_temp_tables`` comes from ``server_facts_from``'s status
-        instead.
-        """
+        """Return the facts of one row of ``show_replication``; ``open_temp_tables`` comes from the status in ``server_facts_from``."""
         return replication_from(row)
 
     @property
     @abstractmethod
     def show_replicas(self) -> str:
-        """The statement that lists attached replicas (``SHOW REPLICAS`` or its older words)."""
+        """Return the statement that lists attached replicas (``SHOW REPLICAS`` or its older form)."""
 
     @property
     @abstractmethod
@@ -281,45 +274,42 @@ class Flavor(ABC):
 
     @abstractmethod
     def forget_replication(self) -> list[str]:
-        """Return statements that remove replication settings of the copied data. Replication must be stopped."""
+        """Return statements that remove the replication settings of the copied data. Replication must be stopped."""
 
     @abstractmethod
     def set_position(self, start: Coordinates, executed: str) -> list[str]:
-        """Statements that make a fresh copy know what it holds; empty where ``executed`` (the server's own) already
-        says so.
-        """
+        """Return statements that set the GTID position of a fresh copy; empty if ``executed`` (the server's own) already matches."""
 
     @abstractmethod
     def replicate_from(self, source: ReplicationSource) -> tuple[str, Sequence[Any]]:
-        """Return a statement with ``%s`` placeholders and its parameters (the password is one).
+        """Return a statement with ``%s`` placeholders and its parameters (one of them is the password).
 
-        Without GTID and without ``start`` the statement names a log file that does not exist: without any file the
-        replica would read the source's logs from the first one on, over data that has them already.
+        Without GTID and ``start`` the statement names a log file that does not exist. Without a file the replica would read the
+        source's logs from the first one on and apply transactions that the data already contains.
         """
 
     @abstractmethod
     def read_variables(self) -> tuple[str, ...]:
-        """Names of the global variables that a probe reads (``SHOW GLOBAL VARIABLES WHERE Variable_name IN (...)``);
-        not all exist.
+        """Return the global variables that a probe reads (``SHOW GLOBAL VARIABLES WHERE Variable_name IN (...)``); some may not
+        exist.
         """
 
     @abstractmethod
     def read_status(self) -> tuple[str, ...]:
-        """Names of the global status variables that a probe reads; not all exist."""
+        """Return the global status variables that a probe reads; some may not exist."""
 
     @abstractmethod
     def server_facts_from(
         self, variables: Mapping[str, str], status: Mapping[str, str], replication: Sequence[ReplicationFacts] = ()
     ) -> dict[str, Any]:
-        """Return the scalar fields of ``ServerFacts``, and ``external_paths``, by name; missing variables read as
-        empty, off or 0.
-        """
+        """Return the scalar fields of ``ServerFacts``, and ``external_paths``, by name; missing variables become empty, off or 0."""
 
     # --- GTID -----------------------------------------------------------------------------------------------------
     @abstractmethod
     def gtid_missing(self, wanted: str, present: str) -> str:
-        """Return what ``wanted`` holds that ``present`` does not; ``""`` when all is there. Errant transactions of a
-        replica are ``gtid_missing(replica, primary)``; a replica has caught up with a point when
+        """Return the transactions of ``wanted`` that ``present`` lacks, or ``""``.
+
+        Errant transactions of a replica are ``gtid_missing(replica, primary)``. A replica has caught up with a point when
         ``gtid_missing(point, replica)`` is empty.
 
         Raises:
@@ -328,19 +318,21 @@ class Flavor(ABC):
 
     @abstractmethod
     def oldest_gtid(self, first_log: str) -> str:
-        """Return the statement whose column ``gtid`` is what the binary logs do not have any more; ``first_log`` is the oldest."""
+        """Return the statement whose column ``gtid`` is the history that the binary logs no longer contain; ``first_log`` is the
+        oldest.
+        """
 
     @abstractmethod
     def gtid_count_missing(self, wanted: str, present: str) -> int:
-        """Return how many transactions ``gtid_missing`` stands for (MariaDB: sequence numbers). Raises as it does."""
+        """Return the number of transactions in ``gtid_missing`` (MariaDB: sequence numbers). Raises the same errors."""
 
 
-#: For an unknown position: no server has a log of this name, so replication stops with error 1236 without harm.
+#: For an unknown position: no server has a log of this name, so replication stops with error 1236 and changes nothing.
 NOWHERE = Coordinates(log_file="position-unknown", log_pos=4)
 
 
 def parse_pairs(text: str) -> dict[str, str]:
-    """Return ``key = value`` lines as a dictionary; lines without ``=`` continue nothing and are passed over."""
+    """Return ``key = value`` lines as a dictionary; ignore lines without ``=``."""
     pairs: dict[str, str] = {}
     for line in text.splitlines():
         key, separator, value = line.partition("=")

@@ -1,8 +1,9 @@
 """Decide by version whether XtraBackup compresses the stream and xbstream decompresses it.
 
-Read in release notes, manual and source (percona/percona-xtrabackup), not tried with every release. Seen with 8.0.35 and 8.4.0: each file
-of the stream but ``xtrabackup_checkpoints`` is compressed, and what ``xbstream -x --decompress`` leaves is plain. By its source the copies
-that ``--extra-lsndir`` leaves are not compressed, and tables with page compression (``COMPRESSION=``) travel as they are.
+From release notes, manual and source (percona/percona-xtrabackup); not every release was tested. Seen with 8.0.35 and 8.4.0:
+every file of the stream except ``xtrabackup_checkpoints`` is compressed, and ``xbstream -x --decompress`` leaves plain files. By
+the source, the copies from ``--extra-lsndir`` are not compressed, and tables with page compression (``COMPRESSION=``) are sent
+unchanged.
 """
 
 import re
@@ -10,18 +11,18 @@ import re
 Release = tuple[int, int, int, int]
 _NUMBERS = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-(\d+))?")
 
-#: From where on zstd is in general availability: from 8.0.30-23 on it was a preview (release notes of 8.0.34-29). 8.4 began with it.
+#: zstd is generally available from here; from 8.0.30-23 it was a preview (release notes of 8.0.34-29). 8.4 always has it.
 ZSTD_SINCE: dict[tuple[int, int], Release] = {(8, 0): (8, 0, 34, 29), (8, 4): (8, 4, 0, 1)}
-#: PXB-3470: until then xbstream reads every table space that it has expanded once again, for holes that only page compression makes.
+#: PXB-3470: older xbstream reads every decompressed table space once more to look for holes, which only page compression makes.
 ONE_PASS_SINCE: dict[tuple[int, int], Release] = {(8, 0): (8, 0, 35, 34), (8, 4): (8, 4, 0, 4)}
 
 
 def xtrabackup_compress_problem(tool_version: str | None, unpacker_version: str | None) -> str:
-    """Return why XtraBackup must not compress the stream itself, as the end of a sentence, ``""`` where it may.
+    """Return why XtraBackup cannot compress the stream, as the end of a sentence, or ``""``.
 
     Args:
-        tool_version: of xtrabackup on the source, as ``8.0.35-34``; ``None`` where it could not be read.
-        unpacker_version: of xbstream on the target, alike.
+        tool_version: of xtrabackup on the source, as ``8.0.35-34``; ``None`` if unknown.
+        unpacker_version: of xbstream on the target, in the same form.
     """
     tool, unpacker = _release(tool_version), _release(unpacker_version)
     if tool is None:
@@ -49,12 +50,12 @@ def xtrabackup_compress_problem(tool_version: str | None, unpacker_version: str 
 
 
 def compress_words(threads: int) -> list[str]:
-    """Return XtraBackup's options to compress with so many threads in all, none for 0. Level 1: the quickest, and its default."""
+    """Return XtraBackup's options for compression with this number of threads; none for 0. Level 1 is the fastest and the default."""
     return ["--compress=zstd", f"--compress-threads={threads}", "--compress-zstd-level=1"] if threads else []
 
 
 def _release(version: str | None) -> Release | None:
-    """Without the number behind the dash it counts as 0: older than any release of that version."""
+    """Return the version with its release; a missing release counts as 0, older than any release of that version."""
     found = _NUMBERS.search(version or "")
     if found is None:
         return None

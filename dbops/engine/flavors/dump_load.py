@@ -2,8 +2,8 @@
 
 from dbops.engine.flavors import Flavor
 
-#: Every word but the paths, which the host makes: nobody reaches this server but over its socket, nothing that it writes is of use
-#: before it has ended well, and replication is not begun by it.
+#: All options except the paths, which the host adds. The server is reachable only through its socket, its writes have no use
+#: before it ends well, and it starts no replication.
 _SHARED = (
     "--skip-networking",
     "--skip-log-bin",
@@ -13,16 +13,16 @@ _SHARED = (
 
 
 def install_programs(flavor: Flavor) -> tuple[str, ...]:
-    """Return names of the program that makes an empty data directory, best first."""
+    """Return names of the program that creates an empty data directory, best first."""
     if flavor.name == "mariadb":
         return ("mariadb-install-db", "mysql_install_db")
     return flavor.server_programs
 
 
 def initialise_command(flavor: Flavor, program: str, *, defaults_file: str, datadir: str) -> list[str]:
-    """Return the command that makes an empty data directory, with the formats of the instance's own option file.
+    """Return the command that creates an empty data directory, with the formats of the instance's own option file.
 
-    ``root`` has no password in it; the server that is started on it listens on a socket that nobody else can open.
+    ``root`` has no password; the server started on it listens on a socket that no other account can open.
     """
     words = [program, f"--defaults-file={defaults_file}", f"--datadir={datadir}"]
     if flavor.name == "mariadb":
@@ -31,7 +31,7 @@ def initialise_command(flavor: Flavor, program: str, *, defaults_file: str, data
 
 
 def load_server_options(flavor: Flavor, *, memory_bytes: int) -> list[str]:
-    """Return the options of the server that only loads. ``memory_bytes`` is for its buffer pool."""
+    """Return the options of the server that only loads. ``memory_bytes`` is the size of its buffer pool."""
     words = [*_SHARED, f"--innodb-buffer-pool-size={memory_bytes}"]
     if flavor.name == "mariadb":
         return [*words, "--skip-slave-start"]
@@ -39,8 +39,9 @@ def load_server_options(flavor: Flavor, *, memory_bytes: int) -> list[str]:
 
 
 def clone_server_options() -> list[str]:
-    """Return what a server that takes a clone needs besides: the plugin for itself alone, and leave to write (error 1290).
+    """Return further options of a server that receives a clone: the plugin loaded for this server only, and permission to write
+    (error 1290).
 
-    Without the plugin ``performance_schema`` has no tables that tell how the clone ended (measured on 9.7.4).
+    Without the plugin ``performance_schema`` has no tables with the result of the clone (measured on 9.7.4).
     """
     return ["--plugin-load-add=mysql_clone.so", "--read-only=OFF", "--super-read-only=OFF", "--loose-mysqlx=OFF"]

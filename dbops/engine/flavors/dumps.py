@@ -1,8 +1,8 @@
-"""What differs between mysqldump and mariadb-dump: names, options, and the lines of a dump that say its position.
+"""Differences between mysqldump and mariadb-dump: names, options, and the lines of a dump with its position.
 
-``--dump-slave`` and ``--dump-replica`` are not used on replicas: both stop the replica's applier while they dump, and one that is
-killed leaves it stopped; MySQL's also makes an errant transaction (measured). A replica that writes its own binary log has a
-position of its own, which holds every transaction that it has applied; with GTID that is all that a restored copy needs.
+``--dump-slave`` and ``--dump-replica`` are not used on replicas: both stop the replica's applier during the dump, and a killed
+dump leaves the applier stopped; MySQL's also creates an errant transaction (measured). A replica with its own binary log has its
+own position, which covers every applied transaction; with GTID a restored copy needs nothing else.
 """
 
 import re
@@ -19,15 +19,15 @@ _LOG_POS = re.compile(r"(?:MASTER|SOURCE)_LOG_POS\s*=\s*(\d+)", re.IGNORECASE)
 
 
 def dump_programs(flavor: Flavor) -> tuple[str, ...]:
-    """Return names of the program, best first. MariaDB's ``mysqldump`` is ``mariadb-dump`` by its older name."""
+    """Return names of the program, best first. On MariaDB ``mysqldump`` is the older name of ``mariadb-dump``."""
     return ("mariadb-dump", "mysqldump") if flavor.name == "mariadb" else ("mysqldump",)
 
 
 def dump_options(flavor: Flavor, server: ServerFacts, *, credentials_file: str) -> list[str]:
-    """Return the options of a dump of everything in one snapshot; InnoDB goes on being written meanwhile.
+    """Return the options of a dump of all data in one snapshot; writes to InnoDB continue during the dump.
 
-    The position is asked for where the server writes a binary log: without one the program refuses. On MySQL that takes a
-    global read lock for a moment, on MariaDB none (its snapshot knows its position).
+    The position is requested if the server writes a binary log: without one the program refuses. MySQL takes a global read lock
+    for a moment; MariaDB takes none (its snapshot has its position).
     """
     options = [
         f"--defaults-file={credentials_file}",
@@ -45,7 +45,7 @@ def dump_options(flavor: Flavor, server: ServerFacts, *, credentials_file: str) 
 
 
 def dump_position(text: str) -> Coordinates:
-    """Return the position that a dump names in the statements at its head, empty where there is none."""
+    """Return the position in the statements at the head of a dump; empty if there is none."""
     gtid = _MARIADB_GTID.search(text) or _MYSQL_GTID.search(text)
     log_file, log_pos = _LOG_FILE.search(text), _LOG_POS.search(text)
     return Coordinates(

@@ -1,6 +1,6 @@
-"""Known failures of backup, stream and prepare, by the texts that the tools print.
+"""Known failures of backup, stream and prepare, by the messages of the tools.
 
-The texts were seen with XtraBackup 2.4.9, 8.0.35-30, 8.4.0 and with mariadb-backup and mbstream 10.11.19 and 11.8.6.
+The messages were seen with XtraBackup 2.4.9, 8.0.35-30, 8.4.0 and with mariadb-backup and mbstream 10.11.19 and 11.8.6.
 """
 
 import re
@@ -12,13 +12,13 @@ from dbops.engine.catalogue import CATALOGUE as ERRORS
 
 @dataclass(frozen=True, slots=True)
 class KnownFailure:
-    """A failure that a tool's text gives away. ``code`` is an entry of the error catalogue."""
+    """A failure that is recognized by a tool's message. ``code`` is an entry of the error catalogue."""
 
     code: str
 
     @property
     def sentence(self) -> str:
-        """Return what failed, as the error catalogue says."""
+        """Return the sentence of the error catalogue for the failure."""
         return ERRORS[self.code].summary
 
 
@@ -137,15 +137,14 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
 _HARMLESS = re.compile(r"replication_group_members|setrlimit failed|cannot open \./mariadb_backup_checkpoints")
 #: Consequences of another failure: other entries in the log are more specific.
 CONSEQUENCES = frozenset({"stream.broken_pipe", "stream.truncated"})
-#: An xbstream that expands what it unpacks ends with status 0 all the same: its zstd sink drops the status of a write (its source).
+#: A decompressing xbstream can fail with exit status 0: its zstd sink drops the status of a write (its source).
 DISK_FULL = "stream.disk_full"
 
 
 def known_failure(lines: Iterable[str]) -> KnownFailure | None:
-    """Return the first failure in a log of a tool that ended badly, a cause before a mere consequence; ``None`` where
-    none is known.
+    """Return the first failure in the log of a failed tool, a cause before a consequence; ``None`` if none is known.
 
-    Only for tools that failed: a log of a good run may hold lines that look alike.
+    Only for tools that failed: the log of a successful run may contain similar lines.
     """
     consequence = None
     for line in lines:

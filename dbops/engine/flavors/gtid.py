@@ -1,9 +1,8 @@
-"""Arithmetic with GTIDs: MySQL's sets, and MariaDB's positions and lists. Text in, text out; white space counts
-nowhere.
+"""Arithmetic with GTIDs as text: MySQL's sets, and MariaDB's positions and lists. White space is ignored.
 
-MySQL: ``uuid[:tag]:first[-last]...,...``; tags came with 8.3. Backups of 5.7 hold sets with real newlines inside
-(measured with XtraBackup 2.4.9). MariaDB: ``domain-server-sequence,...``, once for each domain in a position, and
-once for each server of a domain in ``gtid_binlog_state``.
+MySQL: ``uuid[:tag]:first[-last]...,...``; tags came with 8.3. Backups of 5.7 have sets with newlines inside (measured with
+XtraBackup 2.4.9). MariaDB: ``domain-server-sequence,...``, once for each domain in a position, and once for each server of a
+domain in ``gtid_binlog_state``.
 """
 
 import re
@@ -34,7 +33,7 @@ def _unreadable(text: str, part: str) -> RemoteFailure:
 
 
 def parse_set(text: str) -> GtidSet:
-    """Return MySQL's GTID set.
+    """Parse MySQL's GTID set.
 
     Raises:
         RemoteFailure: ``gtid.unreadable``.
@@ -69,7 +68,7 @@ def _merge(intervals: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def subtract(left: GtidSet, right: GtidSet) -> GtidSet:
-    """Return what ``left`` holds that ``right`` does not."""
+    """Return the transactions of ``left`` that are not in ``right``."""
     result: GtidSet = {}
     for key, intervals in left.items():
         if rest := _cut(intervals, right.get(key, [])):
@@ -92,7 +91,7 @@ def _cut(intervals: list[tuple[int, int]], holes: list[tuple[int, int]]) -> list
 
 
 def format_set(gtids: GtidSet) -> str:
-    """Return a set as MySQL writes it: one entry for each uuid, untagged intervals first."""
+    """Return a set in MySQL's form: one entry for each uuid, untagged intervals first."""
     entries: dict[str, str] = {}
     for (uuid, tag), intervals in sorted(gtids.items()):
         words = [str(first) if first == last else f"{first}-{last}" for first, last in intervals]
@@ -105,7 +104,7 @@ def count(gtids: GtidSet) -> int:
 
 
 def parse_position(text: str) -> GtidPosition:
-    """Return MariaDB's GTID position or list.
+    """Parse MariaDB's GTID position or list.
 
     Raises:
         RemoteFailure: ``gtid.unreadable``.
@@ -134,10 +133,10 @@ def format_position(position: GtidPosition) -> str:
 def missing_from_position(wanted: GtidPosition, present: GtidPosition) -> GtidPosition:
     """Return the entries of ``wanted`` that ``present`` does not reach.
 
-    Where ``present`` has one entry for a domain it is a position: all up to its number is there, whoever wrote it,
-    and an equal number by another server is a divergence. Where it has more it is a list by server
-    (``gtid_binlog_state``): each server counts alone. A lower number of another server below a position cannot be
-    told from a shared one; only lists show that.
+    With one entry for a domain, ``present`` is a position: it includes every transaction up to its number from any server, and an
+    equal number by another server is a divergence. With more entries it is a list by server (``gtid_binlog_state``): each server
+    is compared alone. A lower number of another server below a position looks the same as a shared one; only lists show the
+    difference.
     """
     missing: GtidPosition = {}
     for domain, servers in wanted.items():
@@ -155,7 +154,7 @@ def _reaches(have: dict[int, int], server: int, sequence: int) -> bool:
 
 
 def count_missing_from_position(wanted: GtidPosition, present: GtidPosition) -> int:
-    """Return how many sequence numbers lie between, at least 1 for each domain with something missing."""
+    """Return the number of missing sequence numbers, at least 1 for each domain with a missing transaction."""
     total = 0
     for domain, servers in missing_from_position(wanted, present).items():
         reached = max(present.get(domain, {}).values(), default=0)
@@ -164,7 +163,7 @@ def count_missing_from_position(wanted: GtidPosition, present: GtidPosition) -> 
 
 
 def furthest(left: GtidPosition, right: GtidPosition) -> GtidPosition:
-    """Return for each domain the position with the higher number; ``right``'s where they are equal."""
+    """Return for each domain the position with the higher number; ``right``'s if they are equal."""
 
     def reached(position: GtidPosition, domain: int) -> int:
         return max(position.get(domain, {}).values(), default=-1)

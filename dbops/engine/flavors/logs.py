@@ -1,8 +1,7 @@
-"""What the lines of XtraBackup's and mariadb-backup's logs mean. Their shapes differ by version, so lines are
-searched, not matched whole.
+"""Parse log lines of XtraBackup and mariadb-backup. Their formats differ by version, so lines are searched, not matched in full.
 
-Real lines of 10.11.19 stand in ``tests/engine/flavors/samples``; those of XtraBackup 2.4.9, 8.0.35 and 8.4.0 in
-``tests/engine/recorded``.
+``tests/engine/flavors/samples`` has real lines of 10.11.19, ``tests/engine/recorded`` those of XtraBackup 2.4.9, 8.0.35 and
+8.4.0.
 """
 
 import re
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 
 from dbops.engine.flavors.base import LogLine
 
-#: thread, date and time, InnoDB's thread and severity, in any of the shapes
+#: thread, date and time, InnoDB's thread and severity, in any format
 _PREFIX = re.compile(
     r"^(?:\[\d+\]\s+)?(?:FATAL ERROR:\s+)?"
     r"(?:\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d\S*\s+|\d{6}\s+\d\d:\d\d:\d\d\s+)?"
@@ -26,7 +25,7 @@ _ERROR = re.compile(
     r"|Unable to obtain lock|Was only able to copy log|\(\) failed|log block numbers mismatch"
     r"|option 'datadir' has different values"
 )
-#: Good runs print these too: XtraBackup without SELECT on that table; a tool that looks for the newer metadata names first.
+#: Successful runs print these too: XtraBackup without SELECT on that table; a tool that looks for the newer metadata names first.
 _HARMLESS = re.compile(r"replication_group_members|cannot open \./mariadb_backup_checkpoints|setrlimit failed")
 _REDO = re.compile(r">> log scanned up to \((\d+)\)|Retrying read of log at LSN=(\d+)")
 _FILE = re.compile(
@@ -76,9 +75,7 @@ def bare(line: str) -> str:
 
 
 def backup_line(line: str) -> LogLine:
-    """Return what a line of a backup's log means. Lines may be glued together (2.4, and the end of mariadb-backup's
-    copy).
-    """
+    """Parse a line of a backup's log. Lines may be joined (2.4, and the end of mariadb-backup's copy)."""
     text = bare(line)
     if _COMPLETED.search(line):
         return LogLine("completed", text)
@@ -96,7 +93,7 @@ def backup_line(line: str) -> LogLine:
 
 
 def prepare_line(line: str) -> LogLine:
-    """Return what a line of a prepare's log means. LSNs are absolute: see ``Flavor.prepare_percent``."""
+    """Parse a line of a prepare's log. LSNs are absolute: see ``Flavor.prepare_percent``."""
     text = bare(line)
     if _COMPLETED.search(line):
         return LogLine("completed", text)
@@ -118,12 +115,10 @@ def prepare_line(line: str) -> LogLine:
 
 
 def stuck_redo(lines: Sequence[str], times: int = 10) -> int | None:
-    """Return the LSN at which mariadb-backup's redo copier stands still, when it has retried there ``times`` times in
-    a row.
+    """Return the LSN at which mariadb-backup's redo copier is stuck, after ``times`` retries there in a row.
 
-    It tries once a second, to the end of the copy, and only then says "Was only able to copy log" (measured with
-    10.11.19: 26 retries at one LSN, known 29 s before the failure). Some retries in a row are no proof: the bug
-    MDEV-36159 paused the copier too.
+    It retries once a second, to the end of the copy, and only then logs "Was only able to copy log" (measured with 10.11.19: 26
+    retries at one LSN, known 29 s before the failure). Fewer retries are no evidence: the bug MDEV-36159 paused the copier too.
     """
     last, seen = None, 0
     for line in lines:

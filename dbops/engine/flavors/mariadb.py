@@ -1,6 +1,4 @@
-"""MariaDB 10.3 and newer with mariadb-backup. What was measured was measured with 10.11.19, and where it says so with
-11.8.6.
-"""
+"""MariaDB 10.3 and newer with mariadb-backup. Measurements are with 10.11.19, and where noted with 11.8.6."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -65,7 +63,7 @@ _VARIABLES = (
 
 
 class MariaDB(Flavor):
-    """MariaDB. GTIDs are always written; whether replication uses them is said by each connection (``Using_Gtid``)."""
+    """MariaDB. GTIDs are always written; each connection says whether replication uses them (``Using_Gtid``)."""
 
     name = "mariadb"
     server_programs = ("mariadbd", "mysqld")
@@ -77,12 +75,12 @@ class MariaDB(Flavor):
 
     # --- programs -------------------------------------------------------------------------------------------------
     def parse_tool_version(self, output: str) -> str | None:
-        """``mariadb-backup based on MariaDB server 10.11.19-MariaDB debian-linux-gnu (x86_64)``, on standard error."""
+        """Parse ``mariadb-backup based on MariaDB server 10.11.19-MariaDB debian-linux-gnu (x86_64)`` on standard error."""
         found = _TOOL.search(output)
         return found[1] if found else None
 
     def tool_problem(self, tool_version: str | None) -> str:
-        """The same series, and not older than the server. The tool itself checks nothing: 10.11 backs up 11.8 with
+        """Require the same series, and a tool not older than the server. The tool itself checks nothing: 10.11 backs up 11.8 with
         "completed OK!".
         """
         if not tool_version:
@@ -95,9 +93,7 @@ class MariaDB(Flavor):
         return ""
 
     def tool_warning(self, tool_version: str | None) -> str:
-        """MDEV-36159, MDEV-37453, MDEV-39468 and MDEV-39408, with the releases that MariaDB's release notes name for
-        their fixes.
-        """
+        """Report MDEV-36159, MDEV-37453, MDEV-39468 and MDEV-39408, fixed in the releases that MariaDB's release notes name."""
         if not tool_version:
             return ""
         tool = parse_version(tool_version)
@@ -118,7 +114,7 @@ class MariaDB(Flavor):
         return " ".join(notes)
 
     def clone_problem(self, target_version: Version) -> str:
-        """The same series, and not older: a newer series upgrades the data for good, an older server refuses or
+        """Require the same series, and a target not older: a newer series upgrades the data for good, an older server refuses or
         damages it.
         """
         if series(target_version) != series(self.version):
@@ -130,11 +126,10 @@ class MariaDB(Flavor):
     def backup_command(self, program: str, request: BackupRequest) -> list[str]:
         """Return the command line; unknown options end the tool since 10.4.14, so there are few.
 
-        ``--verbose`` gives the redo position, about two lines a second at most and at the end one for each checkpoint
-        in the log. No ``--ftwrl-wait-timeout`` from 10.5 on: the tool then first waits, polling once a second, for a
-        moment in which no statement at all runs ("longer than 0 seconds"), and gives up at the timeout. With 6
-        clients writing it always did (measured with 10.11.19), and without the option BACKUP STAGE START is taken at
-        once.
+        ``--verbose`` logs the redo position, at most about two lines a second, and at the end one for each checkpoint in the log.
+        No ``--ftwrl-wait-timeout`` from 10.5 on: with it the tool first polls once a second for a moment in which no statement
+        runs ("longer than 0 seconds"), and fails at the timeout. With 6 writing clients it always failed (measured with
+        10.11.19); without the option BACKUP STAGE START is taken at once.
         """
         command = [
             program,
@@ -157,22 +152,25 @@ class MariaDB(Flavor):
         return command
 
     def compress_problem(self, tool_version: str | None, unpacker_version: str | None) -> str:
-        """quicklz is all it has, deprecated, and mbstream expands nothing (``--help`` of 10.11.19 and 11.8.6)."""
+        """Return a reason in every case: the tool has only quicklz, which is deprecated, and mbstream cannot decompress
+        (``--help`` of 10.11.19 and
+        11.8.6).
+        """
         return "mariadb-backup has no zstd, and mbstream expands nothing"
 
     def unpack_command(self, program: str, directory: str, *, parallel: int, expand: bool = False) -> list[str]:
-        """``expand`` is never asked for: see ``compress_problem``."""
+        """Return the words. ``expand`` is never set: see ``compress_problem``."""
         return [program, "-x", "-C", directory, "-p", str(parallel)]
 
     def prepare_habits(self, tool_version: str | None) -> PrepareBehavior:
         return mariadb_backup(parse_version(tool_version) if tool_version else None)
 
     def statements_of_backup(self, *, replica: bool) -> list[str]:
-        """In this order: RELOAD (to unlock nothing is enough), PROCESS, BINLOG MONITOR, SLAVE MONITOR (measured with
+        """Return statements in this order: RELOAD (an unlock alone suffices), PROCESS, BINLOG MONITOR, SLAVE MONITOR (measured with
         10.11.19).
 
-        The tool itself checks the first two when it starts, the others only at its end, after hours. Before 10.5 the
-        last two are REPLICATION CLIENT. BACKUP UNLOCK came with 10.4.2; before, what the tool runs itself.
+        The tool checks the first two at its start, the others only at its end, after hours. Before 10.5 the last two are
+        REPLICATION CLIENT. BACKUP UNLOCK came with 10.4.2; for older versions the statement is the tool's own.
         """
         reload = "BACKUP UNLOCK" if self.version >= (10, 5, 0) else "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS"
         statements = [reload, "SHOW ENGINE INNODB STATUS", "SHOW MASTER STATUS"]
@@ -181,9 +179,7 @@ class MariaDB(Flavor):
     # --- files and logs -------------------------------------------------------------------------------------------
     @property
     def metadata_files(self) -> Mapping[str, tuple[str, ...]]:
-        """The files are called ``mariadb_backup_*`` from 11.1 on (MDEV-18931), ``xtrabackup_*`` before; both are
-        always looked for.
-        """
+        """Return both names of each file: ``mariadb_backup_*`` from 11.1 on (MDEV-18931), ``xtrabackup_*`` before."""
         prefixes = ("xtrabackup_", "mariadb_backup_")
         if self.version >= (11, 1, 0):
             prefixes = ("mariadb_backup_", "xtrabackup_")
@@ -201,9 +197,10 @@ class MariaDB(Flavor):
         return "log-applied"
 
     def same_run(self, sent: BackupInfo, arrived: BackupInfo) -> bool:
-        """The uuid is made anew for each of the two files, so it always differs, and so do lock_time and maybe
-        end_time (measured with 10.11.19). The command line (it names the run's directory), the start and both
-        positions are equal in one run alone.
+        """Compare command line (with the run's directory), start and both positions, which are equal only within one run.
+
+        Each of the two files gets its own uuid, so that always differs, as do lock_time and sometimes end_time (measured with
+        10.11.19).
         """
 
         def identity(info: BackupInfo) -> tuple[str, ...]:
@@ -228,7 +225,7 @@ class MariaDB(Flavor):
         return parse_binlog_info(text)
 
     def parse_slave_info(self, text: str) -> Coordinates:
-        """Return the upstream's position: a GTID position, or file and offset where the connection does not use GTID."""
+        """Return the upstream's position: a GTID position, or file and offset if the connection does not use GTID."""
         position, log_file, log_pos = _GTID_POSITION.search(text), _LOG_FILE.search(text), _LOG_POS.search(text)
         return Coordinates(
             log_file=log_file[1] if log_file else "",
@@ -254,18 +251,18 @@ class MariaDB(Flavor):
         return "START ALL SLAVES SQL_THREAD"
 
     def forget_replication(self) -> list[str]:
-        """Nothing comes with the data (``master.info`` is a file that is not copied); this also clears what an
-        earlier try left. ``gtid_slave_pos`` stays as it is (measured with 10.11.19).
+        """Return statements that clear an earlier attempt; the data has no settings (``master.info`` is not copied). ``gtid_slave_pos`` is
+        unchanged (measured with 10.11.19).
         """
         return ["RESET SLAVE ALL"]
 
     def set_position(self, start: Coordinates, executed: str) -> list[str]:
-        """Return ``SET GLOBAL gtid_slave_pos`` where the copy does not know the backup's position already.
+        """Return ``SET GLOBAL gtid_slave_pos`` if the copy does not have the backup's position already.
 
-        ``executed`` is the copy's own ``gtid_current_pos``: right for the copy of a replica (``mysql.gtid_slave_pos``
-        is copied), empty or old for that of a primary. Domains that the binary log's position does not name are kept:
-        their logs may be purged on the source. So are domains in which the copy is further: it has been attached
-        before, and going back would apply transactions twice.
+        ``executed`` is the copy's own ``gtid_current_pos``: correct for the copy of a replica (``mysql.gtid_slave_pos`` is
+        copied), empty or old for the copy of a primary. Domains that the binary log's position lacks are kept: their logs may be
+        purged on the source. Domains in which the copy is further are kept as well: it was attached before, and an older position
+        would apply transactions twice.
         """
         if not start.gtid:
             return []
@@ -302,10 +299,9 @@ class MariaDB(Flavor):
     def server_facts_from(
         self, variables: Mapping[str, str], status: Mapping[str, str], replication: Sequence[ReplicationFacts] = ()
     ) -> dict[str, Any]:
-        """``gtid_enabled``: the server has a GTID position, and each of its connections uses GTID.
+        """Return the facts. ``gtid_enabled``: the server has a GTID position, and each of its connections uses GTID.
 
-        ``redo_lsn`` is ``Innodb_lsn_current``, before 10.5 the bytes written to the log, whose difference says the
-        same.
+        ``redo_lsn`` is ``Innodb_lsn_current``; before 10.5 the bytes written to the log, which have the same difference.
         """
         current, binlog = text_of(variables, "gtid_current_pos"), text_of(variables, "gtid_binlog_pos")
         log_files = number_of(variables, "innodb_log_files_in_group") or 1
@@ -347,7 +343,7 @@ class MariaDB(Flavor):
         )
 
     def oldest_gtid(self, first_log: str) -> str:
-        """The position just behind the header of a log is that at which it begins; ``""`` in the first log of all."""
+        """Return the statement. The position after a log's header is where the log begins; ``""`` in the very first log."""
         return f"SELECT BINLOG_GTID_POS({sql_text(first_log)}, 4) AS gtid"
 
     def gtid_count_missing(self, wanted: str, present: str) -> int:

@@ -1,8 +1,8 @@
 """MySQL and Percona Server 5.7, 8.x and newer with XtraBackup.
 
-Words that came and went (run on 5.7.42, 8.0.46, 8.4.10 and 9.7.4): SHOW/START/STOP/RESET REPLICA 8.0.22, CHANGE
-REPLICATION SOURCE 8.0.23, SHOW BINARY LOG STATUS and RESET BINARY LOGS AND GTIDS 8.2; their older forms are syntax
-errors from 8.4 on.
+Changed statements (run on 5.7.42, 8.0.46, 8.4.10 and 9.7.4): SHOW/START/STOP/RESET REPLICA came with 8.0.22, CHANGE REPLICATION
+SOURCE with 8.0.23, SHOW BINARY LOG STATUS and RESET BINARY LOGS AND GTIDS with 8.2; their older forms are syntax errors from 8.4
+on.
 """
 
 import re
@@ -68,8 +68,8 @@ _VARIABLES = (
 
 
 class MySQL(Flavor):
-    """MySQL and Percona Server. The statements were not tried under ``super_read_only``: let a copy start with
-    ``read_only`` alone, and switch the other on at the end.
+    """MySQL and Percona Server. The statements were not tested under ``super_read_only``: start a copy with ``read_only`` only, and
+    set the other at the end.
     """
 
     name = "mysql"
@@ -93,17 +93,17 @@ class MySQL(Flavor):
 
     # --- programs -------------------------------------------------------------------------------------------------
     def parse_tool_version(self, output: str) -> str | None:
-        """``xtrabackup version 8.0.35-30 based on MySQL server 8.0.35 Linux ...``, on standard error, not always on
-        its first line.
+        """Parse ``xtrabackup version 8.0.35-30 based on MySQL server 8.0.35 Linux ...`` on standard error, not always in its first
+        line.
         """
         found = _TOOL.search(output)
         return found[1] if found else None
 
     def tool_problem(self, tool_version: str | None) -> str:
-        """XtraBackup's rules (server-backup-version-comparison, supported-versions): 2.4 for 5.7; for 8.0 the tool
-        not older than the server, but from 8.0.34 on any tool from 8.0.34 on; the same series for all others.
-        ``--no-server-version-check`` is not used: it does not cross series, and inside one it takes away the only
-        check.
+        """Apply XtraBackup's rules (server-backup-version-comparison, supported-versions).
+
+        2.4 for 5.7; for 8.0 a tool not older than the server, but from 8.0.34 on any tool from 8.0.34 on; the same series for all
+        others. ``--no-server-version-check`` is not used: it does not cross series, and within one it removes the only check.
         """
         if not tool_version:
             return "The version of XtraBackup could not be read."
@@ -116,7 +116,7 @@ class MySQL(Flavor):
         return ""
 
     def tool_warning(self, tool_version: str | None) -> str:
-        """From the release notes of XtraBackup and MySQL."""
+        """Report bugs from the release notes of XtraBackup and MySQL."""
         if not tool_version:
             return ""
         tool, notes = parse_version(tool_version), []
@@ -131,8 +131,8 @@ class MySQL(Flavor):
         return " ".join(notes)
 
     def clone_problem(self, target_version: Version) -> str:
-        """The same series, and not older: a newer patch level upgrades the dictionary for good, an older one does not
-        start.
+        """Require the same series, and a target not older: a newer patch level upgrades the dictionary for good, an older one does
+        not start.
         """
         if series(target_version) != series(self.version):
             return f"MySQL {dotted(target_version)} is of another series than the source, {dotted(self.version)}."
@@ -141,11 +141,10 @@ class MySQL(Flavor):
         return ""
 
     def backup_command(self, program: str, request: BackupRequest) -> list[str]:
-        """Return the command line. ``--no-version-check``: without it the tool calls home.
+        """Return the command line. Without ``--no-version-check`` the tool calls home.
 
-        ``--ftwrl-wait-timeout`` bounds the wait for statements longer than 60 s (the tool's own threshold) before a
-        global read lock, which is taken only for MyISAM tables or positions without GTID. 2.4 holds every file open,
-        8.x few.
+        ``--ftwrl-wait-timeout`` bounds the wait for statements longer than 60 s (the tool's own threshold) before a global read
+        lock, which is taken only for MyISAM tables or positions without GTID. 2.4 keeps every file open, 8.x few.
         """
         return [
             program,
@@ -168,8 +167,8 @@ class MySQL(Flavor):
         return xtrabackup_compress_problem(tool_version, unpacker_version)
 
     def unpack_command(self, program: str, directory: str, *, parallel: int, expand: bool = False) -> list[str]:
-        """``--parallel``: the short ``-p`` is gone in 8.x. What is zstd is expanded by these threads: ``--decompress-threads`` is for lz4
-        and quicklz alone (its source).
+        """Return the words. ``--parallel``: 8.x has no short ``-p``. These threads also decompress zstd: ``--decompress-threads`` is
+        only for lz4 and quicklz (its source).
         """
         return [program, "-x", "-C", directory, f"--parallel={parallel}", *(["--decompress"] if expand else [])]
 
@@ -177,10 +176,9 @@ class MySQL(Flavor):
         return xtrabackup(parse_version(tool_version) if tool_version else None)
 
     def statements_of_backup(self, *, replica: bool) -> list[str]:
-        """PROCESS, RELOAD, REPLICATION CLIENT; from 8.0 on BACKUP_ADMIN (``log_status``) and SELECT on the two tables.
+        """Test PROCESS, RELOAD, REPLICATION CLIENT; from 8.0 on BACKUP_ADMIN (``log_status``) and SELECT on the two tables.
 
-        How many MyISAM tables the account sees is not asked: the answer is a number that says nothing of those it
-        does not see.
+        The number of MyISAM tables is not queried: the account may not see all of them.
         """
         statements = ["SHOW ENGINE INNODB STATUS", "FLUSH NO_WRITE_TO_BINLOG ENGINE LOGS", self.show_binlog_position]
         if self.version >= (8, 0, 0):
@@ -256,15 +254,18 @@ class MySQL(Flavor):
         return f"START {self._replica} SQL_THREAD"
 
     def forget_replication(self) -> list[str]:
-        """The source's own settings come with the data (``mysql.slave_master_info``, password and all), so they must
-        go first; else replication to the old upstream starts by itself, or CHANGE fails with error 1872.
+        """Return statements that remove the source's settings, which come with the data (``mysql.slave_master_info``, including
+        the password).
+
+        Otherwise replication to the old upstream starts automatically, or CHANGE fails with error 1872.
         """
         return [f"RESET {self._replica} ALL"]
 
     def set_position(self, start: Coordinates, executed: str) -> list[str]:
-        """8.x and newer know their set after XtraBackup; 5.7 has it empty or stale (measured). Purged can be set only
-        on an empty server (error 1840), hence the reset. A server that holds the backup's set and more is left alone:
-        a reset would hide what it did.
+        """Return statements for the purged set on 5.7, where it is empty or stale (measured); 8.x and newer have it after XtraBackup.
+
+        Purged can be set only on an empty server (error 1840), hence the reset. A server with the backup's set and more is left
+        unchanged: a reset would hide its own transactions.
         """
         if not start.gtid:
             return []
@@ -277,7 +278,7 @@ class MySQL(Flavor):
         return [reset, f"SET GLOBAL gtid_purged = {sql_text(start.gtid)}"]
 
     def replicate_from(self, source: ReplicationSource) -> tuple[str, Sequence[Any]]:
-        """``GET_SOURCE_PUBLIC_KEY``: caching_sha2_password without TLS needs it from 8.0 on (error 2061)."""
+        """Return the statement. ``GET_SOURCE_PUBLIC_KEY``: caching_sha2_password without TLS needs it from 8.0 on (error 2061)."""
         word = "SOURCE" if self._speaks_source else "MASTER"
         head = "CHANGE REPLICATION SOURCE TO" if self._speaks_source else "CHANGE MASTER TO"
         parameters: list[Any] = [source.host, source.port, source.user, source.password]
@@ -312,12 +313,11 @@ class MySQL(Flavor):
     def server_facts_from(
         self, variables: Mapping[str, str], status: Mapping[str, str], replication: Sequence[ReplicationFacts] = ()
     ) -> dict[str, Any]:
-        """``redo_lsn`` is there from 8.0.30 on; before, the bytes written to the log stand for it, whose difference
-        says the same.
+        """Return the facts. ``redo_lsn`` exists from 8.0.30 on; before, the bytes written to the log, which have the same
+        difference.
 
-        ``redo_capacity_bytes``: from 8.0.30 on the status variable is what counts, since the two older variables
-        still rule where only they are set. ``gtid_enabled`` does not ask whether connections use auto-position: a
-        copy may where ``gtid_mode`` is ON.
+        ``redo_capacity_bytes``: from 8.0.30 on the status variable counts, because the two older variables still apply if only
+        they are set. ``gtid_enabled`` does not check whether connections use auto-position: a copy can where ``gtid_mode`` is ON.
         """
         executed = gtid.without_space(text_of(variables, "gtid_executed"))
         capacity = number_of(status, "Innodb_redo_log_capacity_resized") or number_of(

@@ -1,17 +1,16 @@
-"""Option files with credentials, in the quoting that the servers' own parser undoes.
+"""Write option files with credentials, quoted for the servers' own parser.
 
-Measured with ``my_print_defaults`` 10.11.19 (one parser serves all tools of both flavors): in double quotes with
-``\\`` and ``"`` escaped any text comes back as it was, also with ``#``, ``;``, ``'``, leading and trailing blanks,
-``[mysqld]`` and bytes above 127. A line of more than 4095 bytes is broken in two. ``!include`` is honoured, ten
-levels deep, in the order of the file: what follows it wins. An ``!include`` of a file that is not there is passed
-over in silence, and so is a whole option file that everybody may write.
+Measured with ``my_print_defaults`` 10.11.19 (one parser serves all tools of both flavors): in double quotes with ``\\`` and ``"``
+escaped any text is preserved, also with ``#``, ``;``, ``'``, leading and trailing blanks, ``[mysqld]`` and bytes above 127. A
+line of more than 4095 bytes is broken in two. ``!include`` works, ten levels deep, in the order of the file: later lines win. An
+``!include`` of a missing file is ignored without a message, and so is a whole option file that is world-writable.
 """
 
 from collections.abc import Sequence
 
 from dbops.engine.errors import Refused
 
-#: The parser's buffer, less some room for the name.
+#: The parser's buffer, minus some room for the name.
 LONGEST_LINE_BYTES = 4000
 
 

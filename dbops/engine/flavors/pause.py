@@ -5,14 +5,13 @@ from dbops.engine.flavors.versions import parse_version
 
 
 def needs_pause(server: ServerFacts) -> tuple[bool, str]:
-    """Return whether the source's applier must be paused during the copy, and the sentence why, or why not.
+    """Return whether the source's applier must be paused during the copy, and the reason as a sentence.
 
-    Consistency itself never needs it: redo and a short lock at the end give that. It is needed where the copy cannot
-    hold what the applier keeps: temporary tables of statement-based replication live in no file that is copied
-    (XtraBackup's option reference, --safe-slave-backup), and with parallel appliers without GTID MySQL's executed
-    position is only a low-water mark, so that XtraBackup refuses --slave-info. MariaDB commits in order without GTID,
-    and from 10.5 on takes its position under BACKUP STAGE BLOCK_COMMIT. Pausing alone does not close temporary
-    tables: wait until none is open.
+    Consistency never needs a pause: redo and a short lock at the end ensure it. A pause is needed if the copy lacks state of the
+    applier. Temporary tables of statement-based replication are in no copied file (XtraBackup's option reference,
+    --safe-slave-backup). With parallel appliers without GTID MySQL's executed position is only a low-water mark, so XtraBackup
+    refuses --slave-info. MariaDB commits in order without GTID, and from 10.5 on takes its position under BACKUP STAGE
+    BLOCK_COMMIT. A pause does not close temporary tables: wait until none is open.
     """
     if not server.replication:
         return False, "The source does not replicate, so there is no applier to pause."

@@ -5,10 +5,9 @@ from dbops.engine.flavors.gtid import without_space
 
 
 def parse_binlog_info(text: str) -> Coordinates:
-    """Return ``file TAB position [TAB gtid]``, empty where the text is not that.
+    """Parse ``file TAB position [TAB gtid]``; empty for any other text.
 
-    The GTID part may hold real newlines (XtraBackup 2.4.9 with several uuids): reading the first line alone loses
-    transactions.
+    The GTID part may contain newlines (XtraBackup 2.4.9 with several uuids): the first line alone would lose transactions.
     """
     parts = text.strip().split("\t", 2)
     if len(parts) < 2 or not parts[1].strip().isdigit():
@@ -17,5 +16,5 @@ def parse_binlog_info(text: str) -> Coordinates:
 
 
 def sql_text(value: str) -> str:
-    """Return ``value`` as an SQL string: for positions, which are read from files of another machine."""
+    """Return ``value`` as an SQL string: for positions, which come from files of another machine."""
     return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

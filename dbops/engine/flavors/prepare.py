@@ -1,6 +1,6 @@
 """Memory and thread use of each backup tool's prepare, by tool and version.
 
-What was measured stands in ``docs/explanation/prepare.md``, with the reasons; what was not says where it was read.
+``docs/explanation/prepare.md`` has the measurements and reasons; other values name their origin.
 """
 
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ Version = tuple[int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class PrepareBehavior:
-    """What a choice for ``--prepare`` has to know of a tool.
+    """A tool's behavior that ``--prepare`` options depend on.
 
-    ``memory_per_redo`` is how many times the redo log's size lets the tool apply it in one batch: it keeps the parsed records in the
-    same memory as the pages. ``threads_apply`` tells whether redo is applied in the read threads, so that more of them mean more
-    cores; ``threads_reason`` is said either way. ``takes_own_estimate`` tells whether the tool may use what it has estimated itself
-    while it copied.
+    ``memory_per_redo`` is the memory, in multiples of the redo log's size, with which the tool applies the redo log in one batch:
+    it keeps the parsed records in the same memory as the pages. ``threads_apply``: read threads apply redo, so more of them use
+    more cores; ``threads_reason`` is shown in both cases. ``takes_own_estimate``: the tool may use its own estimate from the
+    copy.
     """
 
     default_memory_bytes: int
@@ -28,7 +28,7 @@ class PrepareBehavior:
 
 
 def mariadb_backup(version: Version | None) -> PrepareBehavior:
-    """MariaDB 10.5 took the read threads away: a thread pool completes reads, and the option only bounds those on their way.
+    """MariaDB 10.5 removed the read threads: a thread pool completes reads, and the option only limits pending reads.
 
     A batch ends when half of the pool is full of records (measured with 10.11.19: 48 MB of redo in a pool of 96 MiB).
     """
@@ -46,9 +46,9 @@ def mariadb_backup(version: Version | None) -> PrepareBehavior:
 
 
 def xtrabackup(version: Version | None) -> PrepareBehavior:
-    """Percona's own figures: 3.4, 8.6 and 18.5 GB for 0.7, 2.6 and 5.6 GB of redo (its manual, smart-memory-estimation).
+    """Use Percona's own figures: 3.4, 8.6 and 18.5 GB for 0.7, 2.6 and 5.6 GB of redo (its manual, smart-memory-estimation).
 
-    ``--use-free-memory-pct`` came with 8.0.30 and does nothing unless the backup was made with ``--estimate-memory`` (seen with
+    ``--use-free-memory-pct`` came with 8.0.30 and has no effect unless the backup was made with ``--estimate-memory`` (seen with
     8.0.35 and 8.4.0).
     """
     return PrepareBehavior(

@@ -1,9 +1,9 @@
 """List settings that can be relaxed while a copy catches up, by flavor and version.
 
 All of them are set with ``SET GLOBAL``, never persisted and never written into an option file: they end with the server process.
-What needs a start option is left out: ``innodb_doublewrite`` of MySQL before 8.0.30 and of MariaDB before 11.0.6 (error 1238),
-``OFF`` on any MySQL (error 1210), ``skip-log-bin``. ``ALTER INSTANCE DISABLE INNODB REDO_LOG`` is left out because the least
-crash of the server then costs the whole copy.
+Settings that need a start option are left out: ``innodb_doublewrite`` of MySQL before 8.0.30 and of MariaDB before 11.0.6 (error
+1238), ``OFF`` on any MySQL (error 1210), ``skip-log-bin``. ``ALTER INSTANCE DISABLE INNODB REDO_LOG`` is left out because any
+crash of the server then loses the whole copy.
 """
 
 import re
@@ -18,12 +18,12 @@ _DOUBLEWRITE_SINCE: dict[tuple[int, int], Version] = {(11, 0): (11, 0, 6), (11, 
 
 @dataclass(frozen=True, slots=True)
 class Relaxation:
-    """One variable and the value that it has while the copy is rolled forward.
+    """One variable and its value while the copy is rolled forward.
 
-    ``from_values`` are the values (upper case) from which it is relaxed, empty for "whatever is not ``value``"; with ``is_minimum`` a
-    number is only raised. ``durability`` says what a crash costs meanwhile: ``""`` nothing, ``host`` only where the machine itself
-    goes down, ``server`` also where the server process is killed. ``needs`` are variables that must have a value (upper case),
-    or nothing is gained or lost by it. ``stops_applier``: it can be set, or counts, only after the applier was stopped.
+    ``from_values`` are the values (upper case) from which the variable is relaxed, empty for every value but ``value``; with
+    ``is_minimum`` a number is only raised. ``durability`` is the cost of a crash during that time: ``""`` none, ``host`` only if
+    the machine goes down, ``server`` also if the server process is killed. ``needs`` are variables that must have a value (upper
+    case) for an effect. ``stops_applier``: the change needs a stopped applier.
     """
 
     variable: str
@@ -35,7 +35,7 @@ class Relaxation:
     stops_applier: bool = False
 
     def is_worth_it(self, now: str) -> bool:
-        """Tell whether a variable that has the value ``now`` is to be changed."""
+        """Return whether a variable with the value ``now`` should be changed."""
         if self.is_minimum:
             return now.isdigit() and int(now) < int(self.value)
         if self.from_values:
@@ -44,15 +44,15 @@ class Relaxation:
 
 
 def relaxations(flavor: Flavor, *, appliers: int, gtid: bool) -> tuple[Relaxation, ...]:
-    """Return what may be relaxed on a server of this flavor.
+    """Return the settings to relax on a server of this flavor.
 
-    ``innodb_flush_log_at_trx_commit = 2`` and not 0: each commit still reaches the kernel, so a killed server process loses nothing, and
-    only a machine that goes down does. The same holds for ``sync_binlog = 0``.
+    ``innodb_flush_log_at_trx_commit = 2`` and not 0: each commit still reaches the kernel, so a killed server process loses
+    nothing, and only a crash of the machine does. The same holds for ``sync_binlog = 0``.
 
     Args:
         flavor: of the server that rolls the copy forward.
-        appliers: how many parallel appliers it should have at least; 0 leaves them as they are.
-        gtid: whether the position is kept by GTID. Without it parallel appliers leave a position that is exact only where they stand still.
+        appliers: the least number of parallel appliers; 0 changes nothing.
+        gtid: whether replication uses GTID. Without it the position of parallel appliers is exact only while they are stopped.
     """
     found = [
         Relaxation("innodb_flush_log_at_trx_commit", "2", "host", frozenset({"1", "3"})),
@@ -66,8 +66,10 @@ def relaxations(flavor: Flavor, *, appliers: int, gtid: bool) -> tuple[Relaxatio
 
 
 def _doublewrite(flavor: Flavor) -> Relaxation | None:
-    """MySQL's manual names "unexpected mysqld process exit in the middle of a page write" besides crashes of the machine: the kernel
-    looks for a deadly signal between the blocks of one buffered write. So without doublewrite a killed server costs the copy as well.
+    """Return the relaxation of doublewrite, or ``None``. A killed server then loses the copy as well.
+
+    MySQL's manual names "unexpected mysqld process exit in the middle of a page write" besides crashes of the machine: the kernel
+    checks for a fatal signal between the blocks of one buffered write.
     """
     if flavor.name == "mariadb":
         since = _DOUBLEWRITE_SINCE.get(flavor.version[:2], (11, 4, 2))
@@ -83,9 +85,10 @@ def _doublewrite(flavor: Flavor) -> Relaxation | None:
 
 
 def _appliers(flavor: Flavor, appliers: int) -> Relaxation | None:
-    """MariaDB refuses the change while its applier runs (error 1198), MySQL takes it at the next start of the applier.
+    """Return the setting that raises the number of parallel appliers, or ``None``.
 
-    MySQL only where appliers commit in the order of the source (the default from 8.0.27 on; before, they work by schema).
+    MariaDB refuses the change while its applier runs (error 1198); MySQL applies it at the next start of the applier. MySQL only
+    if appliers commit in the order of the source (the default from 8.0.27 on; before, they work by schema).
     """
     if flavor.name == "mariadb":
         return Relaxation("slave_parallel_threads", str(appliers), is_minimum=True, stops_applier=True)
@@ -96,17 +99,17 @@ def _appliers(flavor: Flavor, appliers: int) -> Relaxation | None:
 
 
 def set_global(variable: str, value: str) -> str:
-    """Return the statement. ``value`` is as the server says it, a number or a word (``is_settable``)."""
+    """Return the statement. ``value`` is a number or word as the server reports it (``is_settable``)."""
     return f"SET GLOBAL {variable} = {value}" if value.isdigit() else f"SET GLOBAL {variable} = '{value}'"
 
 
 def is_settable(value: str) -> bool:
-    """Tell whether a value that was read may stand in a statement: what cannot be put back is not changed."""
+    """Return whether a read value may appear in a statement. A value that cannot be restored is not changed."""
     return value.isdigit() or bool(_WORD.fullmatch(value))
 
 
 def same_value(one: str, other: str) -> bool:
-    """Tell whether two values are one: MySQL reads ``DETECT_AND_RECOVER`` after ``ON`` was set."""
+    """Return whether two values are the same: MySQL reports ``DETECT_AND_RECOVER`` after ``ON`` was set."""
     return _plain(one) == _plain(other)
 
 

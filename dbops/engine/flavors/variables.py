@@ -1,4 +1,4 @@
-"""From the text of ``SHOW GLOBAL VARIABLES`` and ``SHOW GLOBAL STATUS`` to the numbers and truths of ``ServerFacts``."""
+"""Convert ``SHOW GLOBAL VARIABLES`` and ``SHOW GLOBAL STATUS`` to the values of ``ServerFacts``."""
 
 from collections.abc import Iterable, Mapping
 from posixpath import isabs, join, normpath
@@ -7,12 +7,12 @@ Variables = Mapping[str, str]
 
 
 def text_of(variables: Variables, *names: str) -> str:
-    """Return the first of ``names`` that is there and not empty, else ``""``."""
+    """Return the first non-empty value of ``names``, or ``""``."""
     return next((str(variables[name]) for name in names if variables.get(name) not in (None, "")), "")
 
 
 def number_of(variables: Variables, *names: str) -> int:
-    """Return the first of ``names`` that is a number, else 0. ``expire_logs_days`` has decimals on MariaDB."""
+    """Return the first number among ``names``, or 0. ``expire_logs_days`` has decimals on MariaDB."""
     for name in names:
         try:
             return int(float(variables[name]))
@@ -26,9 +26,7 @@ def truth_of(variables: Variables, *names: str) -> bool:
 
 
 def binlog_expire_seconds(variables: Variables) -> int:
-    """Return after how long binary logs are purged, 0 for never. Where both variables stand, the one in seconds rules
-    when set.
-    """
+    """Return the seconds until binary logs are purged, 0 for never. If both variables exist, the one in seconds wins when set."""
     seconds = number_of(variables, "binlog_expire_logs_seconds")
     if seconds:
         return seconds
@@ -39,11 +37,9 @@ def binlog_expire_seconds(variables: Variables) -> int:
 
 
 def external_paths(variables: Variables, names: Iterable[str]) -> tuple[str, ...]:
-    """Return what lies outside the data directory: a stream flattens it into the target, where the server looks
-    elsewhere for it.
+    """Return paths outside the data directory: a stream flattens them into the target, where the server looks elsewhere.
 
-    ``names`` are variables that hold a directory; ``innodb_data_file_path`` is read besides (its entries may be
-    absolute).
+    ``names`` are variables with a directory; ``innodb_data_file_path`` is read as well (its entries may be absolute).
     """
     datadir = normpath(text_of(variables, "datadir") or "/")
     paths = [text_of(variables, name) for name in names]

@@ -9,11 +9,10 @@ _NUMBERS = re.compile(r"(?<![\d.])(\d+)\.(\d+)(?:\.(\d+))?")
 
 
 def parse_version(text: str) -> Version:
-    """Return the three numbers of a version as a server or a tool prints it.
+    """Return the three numbers of a version printed by a server or tool.
 
-    Takes ``10.11.19-MariaDB-0+deb12u1``, ``8.0.46-0ubuntu0.24.04.5``, ``mysqld  Ver 9.7.4 for Linux``. The prefix
-    ``5.5.5-`` that MariaDB sends in its handshake (so that old replicas accept versions from 10 on) is passed over. A
-    missing third number is 0.
+    Takes ``10.11.19-MariaDB-0+deb12u1``, ``8.0.46-0ubuntu0.24.04.5``, ``mysqld  Ver 9.7.4 for Linux``. The prefix ``5.5.5-`` of
+    MariaDB's handshake (for old replicas that reject versions from 10 on) is skipped. A missing third number is 0.
 
     Raises:
         Refused: ``flavor.unknown``, there is no version in the text.
@@ -31,7 +30,7 @@ def parse_version(text: str) -> Version:
 
 
 def series(version: Version) -> tuple[int, int]:
-    """Return what must be equal between a server, its backup tool and its clone."""
+    """Return the part of a version that a server, its backup tool and its clone must share."""
     return version[:2]
 
 

@@ -1,6 +1,7 @@
 """Temporary SSH access between two hosts for one run: a key, a forced command, and their removal.
 
-The same scripts and words as a rebuild's way (``steps.opening``). The key expires by itself, whoever lives; whoever opened a way closes it.
+Uses the scripts and words of a rebuild's access (``steps.opening``). The key expires automatically, even without dbops; the
+caller that opened access also closes it.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from dbops.engine.ports import Jobs
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One host of the way: where it is, and its jobs."""
+    """One end of the access: host and jobs."""
 
     name: str
     ssh_address: str
@@ -30,15 +31,15 @@ class Endpoint:
 
     @property
     def keys(self) -> tuple[str, str]:
-        """Where keys are let in, as ``release.sh`` is told: the file, empty for the account's own, and the account."""
+        """Return the location of authorized keys for ``release.sh``: the file (empty for the account's own) and the account."""
         return self.authorized_keys_file, self.ssh_user
 
 
 @dataclass(frozen=True, slots=True)
 class HostAccess:
-    """From ``source``, which sends, to ``target``, which pulls. ``run_id`` names the run on both. Each act may be done any number of times.
+    """Access from ``source``, which sends, to ``target``, which pulls. ``run_id`` names the run on both. Each call can be repeated.
 
-    All of them raise ``RemoteFailure`` (``host.script``) where the host's script fails, and as ``Jobs.act``.
+    All calls raise ``RemoteFailure`` (``host.script``) if the host's script fails, and errors of ``Jobs.act``.
     """
 
     run_id: str
@@ -46,15 +47,15 @@ class HostAccess:
     target: Endpoint
 
     def make_key(self) -> str:
-        """Make the run's key on the target, or find it made; return its public half."""
+        """Create the run's key on the target unless it exists; return its public half."""
         line = known_host(self.source.stream_address, self.source.ssh_port, self.source.host_key)
         return act(self.target, "Making the run's key", load("make_key"), self.run_id, line).strip()
 
     def let_in(self, public_key: str, words: Sequence[str], script: str, *, key_seconds: int) -> None:
-        """Let the key in on the source, for so long and for one command.
+        """Authorize the key on the source, for a limited time and one command.
 
         Args:
-            words: what the script finds in ``backup.argv``.
+            words: content of ``backup.argv`` for the script.
             script: the forced command.
         """
         act(
@@ -72,7 +73,7 @@ class HostAccess:
         )
 
     def pull(self, ciphers: str, *, attempts: int = 1, log_level: str = "ERROR") -> list[str]:
-        """Return ssh's words on the target, but for the word that the forced command reads."""
+        """Return the words of ssh on the target, without the word for the forced command."""
         return ssh_command(
             address=self.source.stream_address,
             port=self.source.ssh_port,
@@ -85,7 +86,7 @@ class HostAccess:
         )
 
     def close(self) -> None:
-        """End what still sends on the source, and take the key away."""
+        """Stop senders on the source, and remove the key."""
         act(
             self.source,
             "Closing the source",
@@ -103,12 +104,12 @@ class HostAccess:
 
 
 def remove_run(end: Endpoint) -> None:
-    """Remove what the run wrote down on a host."""
+    """Remove the run's files from a host."""
     act(end, "Removing the run's directory", 'cd / && rm -rf -- "$DBOPS_RUN_DIR"')
 
 
 def act(end: Endpoint, doing: str, script: str, *arguments: str, stdin: bytes = b"") -> str:
-    """Run a short script on a host and return what it wrote.
+    """Run a short script on a host and return its output.
 
     Raises:
         RemoteFailure: it failed (``host.script``); as ``Jobs.act``.

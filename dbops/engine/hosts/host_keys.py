@@ -19,7 +19,7 @@ HOST_KEY_ALGORITHMS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class HostKey:
-    """A host's public key. ``base64`` is what stands in ``known_hosts`` after the type."""
+    """A host's public key. ``base64`` is the part after the type in ``known_hosts``."""
 
     type: str
     base64: str
@@ -27,7 +27,7 @@ class HostKey:
 
     @property
     def line(self) -> str:
-        """The form in which a key is pinned: ``ssh-ed25519 AAAA...``."""
+        """Return the pinned form of the key: ``ssh-ed25519 AAAA...``."""
         return f"{self.type} {self.base64}"
 
 
@@ -37,7 +37,7 @@ def fingerprint_of_blob(blob: bytes) -> str:
 
 
 def parse_host_key(line: str) -> HostKey:
-    """Read ``type base64 [comment]``.
+    """Parse ``type base64 [comment]``.
 
     Raises:
         Refused: it is not a public key of a type that is supported (``ssh.bad_host_key``).

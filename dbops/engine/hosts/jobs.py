@@ -1,4 +1,4 @@
-"""A detached job on a host: how it is found again, how its script reports, and what its exit status means."""
+"""Find, follow and stop a detached job on a host, and interpret its exit status."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dbops.engine.hosts.stall import StallLimits, check_stall, signs_of
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.states import Level
 
-#: Our scripts are bash; what a shell runs is POSIX sh.
+#: Our scripts need bash; the commands that a shell runs are POSIX sh.
 IN_BASH = 'script=$1; shift; exec bash -c "$script" dbops "$@"'
 
 
@@ -18,12 +18,12 @@ def pairs(text: str) -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
 
-#: Exit status with which our scripts refuse: what they found is not what the plan saw.
+#: Exit status of our scripts for a refusal: the host does not match the plan.
 REFUSED_STATUS = 65
 
 
 def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = str) -> None:
-    """Raise what a finished job's status means: ``Refused`` (``host.refused``) or ``RemoteFailure`` (``host.job``)."""
+    """Raise the error for a finished job's status: ``Refused`` (``host.refused``) or ``RemoteFailure`` (``host.job``)."""
     output = state.tails.get("out", "").strip()
     last = output.splitlines()[-1] if output else ""
     if state.status is JobStatus.VANISHED:
@@ -50,34 +50,34 @@ def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = s
 
 
 class RunJournal(Protocol):
-    """How the work tells what it does; gathered, and written with the heartbeat."""
+    """Report of the work; collected, and written with the heartbeat."""
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None: ...
 
     def progress(self, **known: Any) -> None: ...
 
     def flush(self) -> None:
-        """Write what is gathered, now. Raises ``Cancelled``, or the driver's own error when it owns the run no more."""
+        """Write the collected report now. Raises ``Cancelled``, or the driver's own error after it lost the run."""
         ...
 
     def check(self) -> None:
-        """As ``flush``, at most once a second."""
+        """Flush at most once a second."""
         ...
 
 
-#: How long one look at a job waits on the host for its end, which is seen at once.
+#: Maximum wait on the host for a job's end, which is noticed at once.
 LOOK_SECONDS = 0.8
 TAIL_LINES = 40
 
 
 @dataclass(frozen=True, slots=True)
 class DetachedJob:
-    """A job that is started once, and that every later driver finds again by its name.
+    """A job that is started once, and that every later driver finds by its name.
 
     Args:
-        memory: plain data that survives the driver; the last look is kept under ``watch_key``.
-        stalled: makes the error of a job that shows no sign of life, from the words for how long.
-        not_ended: makes the error of a job that cannot be ended, from the words for what is there.
+        memory: plain data that survives the driver; ``watch_key`` has the last check.
+        stalled: makes the error of a stalled job, from the duration in words.
+        not_ended: makes the error of a job that cannot be ended, from a description of its processes.
     """
 
     name: str
@@ -89,11 +89,11 @@ class DetachedJob:
     watch_key: str = "watch"
 
     def begin(self, journal: RunJournal, before: Callable[[], None]) -> None:
-        """Note that the job may run from now on (``memory["asked"]``), once: a silent host is met before anything can have been started.
+        """Note once that the job may run from now on (``memory["asked"]``): an unreachable host is noticed before the start.
 
         Args:
             journal: keeps the note before the job is started.
-            before: what is done before the note.
+            before: called before the note.
         """
         if not self.checkpoint.get("asked"):
             self.jobs.follow(self.name)
@@ -102,18 +102,18 @@ class DetachedJob:
             journal.flush()
 
     def follow(self, start: Callable[[], Any], wait_seconds: float = LOOK_SECONDS) -> JobState:
-        """Return the job's state. One that is not there is started; its state is ``ABSENT`` until the next look."""
+        """Return the job's state. A missing job is started; its state is ``ABSENT`` until the next check."""
         state = self.jobs.follow(self.name, wait_seconds=wait_seconds, tail_lines=TAIL_LINES)
         if state.status is JobStatus.ABSENT:
             start()
         return state
 
     def watch(self, state: JobState, limits: StallLimits, say: Callable[[str], None], signs: str = "") -> None:
-        """Report silence, and raise ``stalled`` for a job in which nothing moves for too long.
+        """Report silence, and raise ``stalled`` for a job without progress for too long.
 
         Args:
             state: of the running job.
-            limits: of the phase that the job is in.
+            limits: of the job's current phase.
             say: writes a warning into the history.
             signs: of life; empty for the job's counters and logs.
         """
@@ -127,9 +127,9 @@ class DetachedJob:
             raise self.stalled(f"no byte and no line of a log for {look.silent_seconds:.0f} s")
 
     def stop(self) -> JobState:
-        """End the job, any number of times. Raises as ``Jobs``, and ``not_ended`` while it cannot be ended.
+        """End the job; can be repeated. Raises errors of ``Jobs``, and ``not_ended`` while it cannot be ended.
 
-        Such a job sleeps in the kernel, on a disk or a network file system that does not answer, and may yet write.
+        Such a job sleeps in the kernel, on a disk or network file system that does not answer, and may still write.
         """
         state = self.jobs.stop(self.name)
         if state.status is JobStatus.RUNNING:

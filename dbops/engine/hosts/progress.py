@@ -2,12 +2,12 @@
 
 from typing import Any
 
-#: Samples older than this do not count for the rate "now".
+#: Older samples do not count for the current rate.
 WINDOW_SECONDS = 6.0
 
 
 def add_sample(samples: list[list[float]], *, at: float, count: int) -> list[list[float]]:
-    """Return the samples with a new one, those older than the window dropped (but for the newest of them)."""
+    """Return the samples with a new one, without those older than the window (except for the newest of them)."""
     kept = [*samples, [at, float(count)]]
     while len(kept) > 2 and kept[1][0] < at - WINDOW_SECONDS:
         kept.pop(0)
@@ -15,20 +15,20 @@ def add_sample(samples: list[list[float]], *, at: float, count: int) -> list[lis
 
 
 def rate_of(samples: list[list[float]]) -> float | None:
-    """Return the change a second over the samples, ``None`` where they span less than half a second."""
+    """Return the change per second over the samples, ``None`` if they span less than half a second."""
     if len(samples) < 2 or samples[-1][0] - samples[0][0] < 0.5:
         return None
     return max(0.0, (samples[-1][1] - samples[0][1]) / (samples[-1][0] - samples[0][0]))
 
 
 def catch_up_progress(samples: list[list[float]], arrived: list[list[float]], *, left: int, of: str) -> dict[str, Any]:
-    """Return how far a replica is, from transactions that are left and from those that its source has logged since.
+    """Return a replica's progress from its remaining transactions and those that its source has logged since.
 
     Args:
-        samples: of transactions that are left, below 0 so that less of them is more.
-        arrived: of transactions that the source has logged since it was first asked, at the same times.
-        left: transactions that are left now.
-        of: what to call the source.
+        samples: of remaining transactions, as negative numbers that grow.
+        arrived: of transactions that the source has logged since the first sample, at the same times.
+        left: transactions that remain now.
+        of: name of the source.
     """
     known: dict[str, Any] = {"transactions_left": left, "note": f"{left} transactions behind {of}"}
     incoming = rate_of(arrived)

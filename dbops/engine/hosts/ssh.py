@@ -1,9 +1,9 @@
-"""Command lines of ssh between two hosts, and the lines that let a key in."""
+"""Build ssh command lines between two hosts, and the authorized_keys lines for a key."""
 
 import shlex
 from collections.abc import Sequence
 
-#: A source that is paused has to be given back within a minute after the link broke; a cut of 20 s is borne all the same.
+#: A paused source must be released within a minute after the connection broke; a break of 20 s must be tolerated.
 PAUSED_DEAD_AFTER_SECONDS = 40
 
 
@@ -25,11 +25,11 @@ def ssh_command(
     attempts: int = 1,
     log_level: str = "ERROR",
 ) -> list[str]:
-    """Return the command with which the target pulls from the source. ``directory`` holds the run's key and known_hosts.
+    """Return the command with which the target pulls from the source. ``directory`` has the run's key and known_hosts.
 
-    No configuration file, agent or password is used, the host key is pinned, nothing is compressed (measured: ``-C`` is
-    limited to about 35 MiB/s), and a peer that is silent for ``dead_after_seconds`` is dead.
-    ``attempts`` are made a second apart, ten seconds each at most. ``log_level`` is OpenSSH's.
+    No configuration file, agent or password is used, the host key is pinned, nothing is compressed (measured: ``-C`` is limited
+    to about 35 MiB/s), and a peer that is silent for ``dead_after_seconds`` is dead. ``attempts`` are made a second apart, with a
+    limit of ten seconds each. ``log_level`` is OpenSSH's.
     """
     options = {
         "BatchMode": "yes",
@@ -60,7 +60,7 @@ def known_host(address: str, port: int, host_key: str) -> str:
 
 
 def allowed_from(*addresses: str) -> str:
-    """Return the addresses from which a run's key may be used, as ``from=`` wants them. Empty ones are left out."""
+    """Return the addresses that may use a run's key, in the form of ``from=``. Empty ones are left out."""
     return ",".join(dict.fromkeys(filter(None, addresses)))
 
 

@@ -1,7 +1,7 @@
 """Detect stalled jobs by phase: a job without any progress for too long has stalled.
 
-A fixed limit for a whole job kills healthy long ones; none at all lets a dead one look alive for ever. So only the time in
-which nothing moved counts: no byte, no line of a log.
+A fixed limit for a whole job would kill healthy long ones; without a limit a dead job would run forever. So only the time without
+progress counts: no byte, no log line.
 """
 
 import zlib
@@ -12,11 +12,11 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class StallLimits:
-    """Seconds without any sign of life after which a phase is told to be silent, and after which it counts as stalled.
+    """Seconds without progress before a notice, and before a phase counts as stalled.
 
     Args:
-        notice_seconds: the history says that nothing moves.
-        limit_seconds: the work is ended; 0 where silence is never a reason to end it.
+        notice_seconds: after these the history has a notice.
+        limit_seconds: after these the work is ended; 0 means never.
     """
 
     notice_seconds: float
@@ -25,7 +25,7 @@ class StallLimits:
 
 @dataclass(frozen=True, slots=True)
 class StallCheck:
-    """``checkpoint`` is to be given back with the next look. ``silent_seconds`` is 0 while something moves."""
+    """Result of a check. Pass ``checkpoint`` to the next one. ``silent_seconds`` is 0 during progress."""
 
     checkpoint: dict[str, Any]
     silent_seconds: float
@@ -34,19 +34,19 @@ class StallCheck:
 
 
 def signs_of(counters: Mapping[str, int], tails: Mapping[str, str], *more: object) -> str:
-    """Return one word for all that would change if the work moved: bytes read and written, the ends of its logs."""
+    """Return one word that changes with any progress: bytes read and written, the ends of the logs."""
     text = repr((sorted(counters.items()), sorted(tails.items()), more))
     return f"{zlib.crc32(text.encode()):08x}"
 
 
 def check_stall(before: Mapping[str, Any] | None, signs: str, now: float, patience: StallLimits) -> StallCheck:
-    """Compare the signs of life with those of the last look.
+    """Compare the signs of life with those of the last check.
 
     Args:
-        before: the memory of the last verdict, ``None`` at the first look.
+        before: the checkpoint of the last check, ``None`` for the first one.
         signs: as ``signs_of`` returns them.
         now: seconds on any steady clock.
-        patience: of the phase that the work is in; it may be another one at each look.
+        patience: of the current phase; it can differ in each check.
     """
     if before is None or before["signs"] != signs:
         return StallCheck({"signs": signs, "since": now, "told": False}, 0.0, is_to_be_told=False, is_stalled=False)

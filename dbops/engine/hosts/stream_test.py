@@ -1,7 +1,7 @@
 """Run a stream test: send zeros from the source's host to the target's host like a rebuild.
 
-The same key, forced command, guard and cipher list as a rebuild's; only what is sent differs, and the receiver throws it away. No data
-directory, server or hold is touched. The guard needs nobody alive: a worker that dies leaves no key behind.
+Key, forced command, guard and cipher list are a rebuild's; only the data differs, and the receiver discards it. No data
+directory, server or hold is affected. The guard works without dbops: a dead worker leaves no key behind.
 """
 
 import re
@@ -14,27 +14,27 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
 from dbops.engine.ports import JobState, JobStatus
 
-#: With each cipher: enough for TCP to find its rate.
+#: Seconds per cipher: enough for TCP to reach its rate.
 SECONDS = 2
 ZEROS = ("timeout", str(SECONDS), "cat", "/dev/zero")
-#: timeout(1) tells so that it has ended the command: what was wanted.
+#: Exit status of timeout(1) after it ended the command, as intended.
 TIMED_OUT = 124
-#: Logging in and sending; then the receiving host ends it, whoever lives.
+#: Limit for login and sending; then the receiving host ends it, with or without dbops.
 RECEIVE_SECONDS = 15
 FOLLOW_SECONDS = RECEIVE_SECONDS + 4
-#: The guard takes the key away when it has heard nothing for so long.
+#: The guard removes the key after this time without a heartbeat.
 GUARD_SECONDS = 60
 KEY_SECONDS = 120
 GUARD_JOB, RECEIVE_JOB = "guard", "zeros"
 CIPHER = re.compile(r"cipher: (\S+) MAC: (\S+)")
 
-#: Tells a command before it runs: place, text.
+#: Reports a command before it runs: place, text.
 Say = Callable[[str, str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredStream:
-    """What arrived: bytes, seconds from the first to the last byte, and the cipher that both ends agreed upon."""
+    """The result: bytes, seconds from the first to the last byte, and the negotiated cipher."""
 
     byte_count: int
     seconds: float
@@ -47,15 +47,15 @@ class MeasuredStream:
 
 
 def pull_zeros(way: HostAccess, *, ciphers: str, say: Say) -> MeasuredStream:
-    """Open the way, measure, and close it again, whatever happened in between.
+    """Open access, measure, and always close access again.
 
     Args:
-        ciphers: as the plan of a rebuild would choose them.
+        ciphers: as in the plan of a rebuild.
         say: called with each command before it runs.
 
     Raises:
         RemoteFailure: nothing arrived (``test.no_stream``); as ``Jobs.act`` and ``Jobs.start``.
-        Unreachable: a host does not answer. What is open on the source is closed by its guard.
+        Unreachable: a host does not answer. The guard closes access on the source.
     """
     try:
         open_access(way, say=say)
@@ -65,7 +65,7 @@ def pull_zeros(way: HostAccess, *, ciphers: str, say: Say) -> MeasuredStream:
 
 
 def open_access(way: HostAccess, *, say: Say) -> None:
-    """Make the key, arm the guard, and let the key in: in this order, so that the guard knows before there is a key."""
+    """Create the key, start the guard, and authorize the key, in this order: the guard runs before the key works."""
     source = way.source
     say(way.target.name, "ssh-keygen -q -t ed25519 -f key")
     public_key = way.make_key()
@@ -75,7 +75,7 @@ def open_access(way: HostAccess, *, say: Say) -> None:
         load("release", "guard"),
         way.run_id,
         *source.keys,
-        *("", "", ""),  # no server: replication is not touched
+        *("", "", ""),  # no server: replication is not affected
         *(str(GUARD_SECONDS), str(GUARD_SECONDS)),
         lock="guard",
     )
@@ -84,15 +84,15 @@ def open_access(way: HostAccess, *, say: Say) -> None:
 
 
 def receive(way: HostAccess, *, ciphers: str, say: Say) -> MeasuredStream:
-    """Pull until the source ends it, and return what was measured. Raises as ``pull_zeros``."""
-    pull = way.pull(ciphers, log_level="DEBUG1")  # the only level at which ssh names the cipher
+    """Pull until the source ends the stream, and return the measurement. Raises as ``pull_zeros``."""
+    pull = way.pull(ciphers, log_level="DEBUG1")  # the only level at which ssh logs the cipher
     say(way.target.name, f"{show([*pull, 'backup'])} | wc -c")
     way.target.jobs.start(RECEIVE_JOB, load("discard_stream"), str(RECEIVE_SECONDS), *pull, "backup")
     return judge(way.target.jobs.follow(RECEIVE_JOB, wait_seconds=FOLLOW_SECONDS))
 
 
 def judge(state: JobState) -> MeasuredStream:
-    """Return what was measured. Raises ``RemoteFailure`` (``test.no_stream``): exit statuses and bytes must both be right."""
+    """Return the measurement. Raises ``RemoteFailure`` (``test.no_stream``) unless exit statuses and bytes are both right."""
     counts = state.tails.get("measured", "").split()
     count, nanoseconds = (int(item) for item in counts) if len(counts) == 2 else (0, 0)
     status = state.stages.get("transport")
@@ -109,7 +109,7 @@ def judge(state: JobState) -> MeasuredStream:
 
 
 def close_access(way: HostAccess) -> None:
-    """Take the key away and end what still runs. Never raises: the guard, the key's expiry and the job's own end remain."""
+    """Remove the key and end running work. Never raises: the guard, the key's expiry and the job's own end remain."""
     for part in (_end_receiver, _close_source):
         try:
             part(way)

@@ -1,4 +1,4 @@
-"""Read what a backup tool printed and left on its host."""
+"""Read the output and files of a backup tool on its host."""
 
 import base64
 from collections.abc import Mapping
@@ -19,5 +19,5 @@ def decode_files(output: str) -> dict[str, str]:
 
 
 def first_of(flavor: Flavor, kind: str, files: Mapping[str, str]) -> str | None:
-    """Return the content of a metadata file under whichever of its names is there."""
+    """Return the content of a metadata file under any of its names."""
     return next((files[name] for name in flavor.metadata_files[kind] if name in files), None)

@@ -1,7 +1,7 @@
 """Compare the topology with the inventory: each possible difference exists, does not exist, or is unknown.
 
-Only fresh facts judge. What rests on a server that was not read, or that our own rebuild is working on, is ``None``: it neither
-makes a difference nor ends one.
+Only fresh facts count. A difference that depends on a server without facts, or on one that dbops is rebuilding, is ``None``: it
+neither starts nor ends.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,10 +16,10 @@ from dbops.engine.topology.members import KnownCluster, StoredInstance, identity
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What one look says of one possible difference.
+    """Result of one comparison for one possible difference.
 
-    ``is_there`` is ``None`` where nothing can be said now. ``about`` is what the difference is about besides its subject (the other
-    server): another one is another difference. ``rests_on`` are the times at which the servers were read that it rests on.
+    ``is_there`` is ``None`` if unknown. ``about`` is the other server of the difference; another one makes another difference.
+    ``rests_on`` are the probe times of the servers that the result depends on.
     """
 
     code: str
@@ -33,7 +33,7 @@ class Judgement:
 
 
 def compare(cluster: KnownCluster) -> tuple[Judgement, ...]:
-    """Return a judgement for every difference that these members could have. What is not listed cannot be any more."""
+    """Return a judgement for every possible difference of these members. A difference that is not listed cannot exist any more."""
     return tuple(item for rule in RULES for item in rule(cluster))
 
 
@@ -65,7 +65,7 @@ def _is_top(server: ServerFacts) -> bool:
 
 
 def _followers(cluster: KnownCluster, leader: StoredInstance) -> list[StoredInstance]:
-    """Return the members that were read and replicate from ``leader``."""
+    """Return the members with facts that replicate from ``leader``."""
     return [
         member
         for member in cluster.members
@@ -75,10 +75,10 @@ def _followers(cluster: KnownCluster, leader: StoredInstance) -> list[StoredInst
 
 
 def leaders(cluster: KnownCluster) -> Iterator[Judgement]:
-    """A writable member that does not replicate and has replicas is a primary: the only one, or a second one.
+    """Judge the primaries: a writable member with replicas that does not replicate is the only primary, or a second one.
 
-    Rests on itself, on its replicas, and on the stored primary if that responds. If not, the failover counts as well: the loss of the
-    primary is its cause.
+    Depends on itself, on its replicas, and on the stored primary if that responds. If not, the failover counts as well: the loss
+    of the primary is its cause.
     """
     primary = cluster.primary
     for member in _others(cluster):
@@ -105,7 +105,7 @@ def leaders(cluster: KnownCluster) -> Iterator[Judgement]:
 def _state_of_old(
     cluster: KnownCluster, primary: StoredInstance | None, new: StoredInstance, followers: Sequence[StoredInstance]
 ) -> str | None:
-    """Return why the stored primary is none any more; ``""`` where it still is one, ``None`` where that is not known."""
+    """Return why the stored primary is no longer one; ``""`` if it still is, ``None`` if unknown."""
     if primary is None:
         return "(no primary is stored)"
     if server := cluster.server(primary):
@@ -127,7 +127,7 @@ def primary_takes_writes(cluster: KnownCluster) -> Iterator[Judgement]:
 
 
 def rings(cluster: KnownCluster) -> Iterator[Judgement]:
-    """Report a ring once: for the stored primary if it is part of it, else for the first of its members."""
+    """Report a ring once: for the stored primary if it is part of the ring, else for the first of its members."""
     arrows: dict[str, set[str]] = {}
     unread = [member for member in cluster.members if not cluster.is_read(member)]
     for member in cluster.members:
@@ -181,7 +181,7 @@ def sources(cluster: KnownCluster) -> Iterator[Judgement]:
 
 
 def _outside(cluster: KnownCluster, member: StoredInstance, server: ServerFacts) -> Judgement:
-    """An unknown address without a connection may be another name of a member."""
+    """Judge an outside source. An unknown address without a connection may be another name of a member."""
     strange = [link for link in server.replication if cluster.source_of(member, link) is None]
     said = [link for link in strange if link.io_running == "Yes"]
     where = ", ".join(f"{link.source_host}:{link.source_port}" for link in said or strange)
@@ -202,7 +202,7 @@ def _chain(cluster: KnownCluster, member: StoredInstance, server: ServerFacts) -
 
 
 def strangers(cluster: KnownCluster) -> Iterator[Judgement]:
-    """Replicas that are attached to a member and are no instance. A member that was never read could be the one."""
+    """Judge attached replicas that are not in the inventory. A member without facts may be such a replica."""
     never_read = any(member.facts is None for member in cluster.members)
     for member in cluster.members:
         server = cluster.server(member)
@@ -239,7 +239,7 @@ def identities(cluster: KnownCluster) -> Iterator[Judgement]:
 
 
 def _files(member: StoredInstance) -> Judgement:
-    """Its data is in other files than before. Where either is not known nothing can be said."""
+    """Judge whether the data is in other files than before; unknown if either is unknown."""
     made_at = member.facts.datadir.made_at if member.facts and member.facts.datadir else None
     since = f" Created at {made_at:%Y-%m-%d %H:%M:%S} UTC." if made_at else ""
     told = f"The data of {member.name} is in new files that no rebuild by dbops created.{since}"

@@ -1,11 +1,11 @@
-"""What each kind of difference means, and whether it stops rebuilds. Described for people in ``docs/how-to/topology.md``."""
+"""Meaning of each kind of difference, and whether it stops rebuilds. ``docs/how-to/topology.md`` explains them to users."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What a code means on pages. ``matters``: rebuilds of the cluster wait until it is accepted or gone, because ``why``."""
+    """Meaning of a code on pages. ``matters``: rebuilds of the cluster wait until it is accepted or gone; ``why`` is the reason."""
 
     title: str
     matters: bool
@@ -79,7 +79,7 @@ MEANINGS = {
         "It is not changed. A server with replicas cannot be rebuilt.",
     ),
 }
-#: Those by which data shows that no job of ours made it.
+#: Differences that show data not made by a job of dbops.
 REPLACED = ("identity", "data_replaced", "history_lost")
-#: Those that a person can accept by changing roles in the inventory, and not only by saying that they are meant so.
+#: Differences that a person can accept by changing roles in the inventory, not only as intended.
 CHANGES_ROLES = frozenset({"failover", "writes_alone", "two_primaries"})

@@ -1,4 +1,4 @@
-"""A difference that has been confirmed, as other pages, plans and the scheduler tell of it."""
+"""A confirmed difference for pages, plans and the scheduler."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from datetime import datetime
 
 @dataclass(frozen=True, slots=True)
 class OpenDifference:
-    """A difference that was seen in two probes in a row of every server that it rests on, and that was not accepted.
+    """A difference that two successive probes of every server involved have seen, and that was not accepted.
 
     ``matters``: rebuilds of the cluster wait for it. ``since`` is when it was first seen.
     """

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 Key = TypeVar("Key", bound=Hashable)
 
-#: Boxes in a row, and from which size of a tier on there are more of them.
+#: Boxes in a row, and the size of a tier from which a row has more of them.
 COLUMNS, CROWDED, COLUMNS_CROWDED = 5, 10, 6
 #: Percent of the drawing: the widest box, one lane of the gutter and all of them, one step of indentation.
 WIDEST, GUTTER, GUTTER_MOST, INDENT = 34.0, 1.5, 12.0, 5.0
@@ -17,9 +17,10 @@ INDENTS, SPACE = 4, 0.06
 
 @dataclass(frozen=True, slots=True)
 class TreeNode(Generic[Key]):
-    """One node with those drawn below it. ``above`` is the source that it hangs from.
+    """One node with those drawn below it. ``above`` is its source in the tree.
 
-    ``also_from`` are its other sources, drawn elsewhere; ``closes`` those that hang below it (or are itself): the arrow closes a ring.
+    ``also_from`` are its other sources, drawn elsewhere; ``closes`` are sources drawn below it (or itself): their arrow closes a
+    ring.
     """
 
     key: Key
@@ -32,14 +33,14 @@ class TreeNode(Generic[Key]):
 def arrange(
     keys: Sequence[Key], sources: Mapping[Key, Iterable[Key]], tops: Iterable[Key] = ()
 ) -> tuple[TreeNode[Key], ...]:
-    """Return trees in which each key appears exactly once, whatever the arrows are.
+    """Return trees in which each key appears exactly once, for any arrows.
 
     Args:
-        keys: every node, in the order in which they are to appear.
-        sources: from whom each replicates. Sources that are no key are passed over.
-        tops: keys to begin with where a choice is left (primaries), as in a ring.
+        keys: every node, in display order.
+        sources: the sources of each node. Unknown sources are ignored.
+        tops: keys to begin with if several are possible (primaries), as in a ring.
 
-    A node hangs from its first source that is drawn before it. It ends for every graph: a node is placed once and never again.
+    A node is placed below its first source that is drawn before it, and only once, so every graph ends.
     """
     known = set(keys)
     upward = {key: tuple(dict.fromkeys(item for item in sources.get(key, ()) if item in known)) for key in keys}
@@ -53,7 +54,7 @@ def arrange(
     parent: dict[Key, Key | None] = {}
     children: dict[Key, list[Key]] = defaultdict(list)
     order: list[Key] = []
-    # What is not reached from a root lies in a ring, or below one: begin with a primary, else with the first.
+    # Nodes that no root reaches are in a ring, or below one: begin with a primary, else with the first.
     for root in (*first, *wanted, *keys):
         if root not in parent:
             parent[root] = None
@@ -79,7 +80,7 @@ def _place(
     children: dict[Key, list[Key]],
     order: list[Key],
 ) -> None:
-    """Walk down from a root without recursion: a chain may be long. Parents come before their children in ``order``."""
+    """Walk down from a root without recursion: a chain may be long. Parents precede their children in ``order``."""
     waiting = [root]
     while waiting:
         key = waiting.pop(0)
@@ -92,7 +93,7 @@ def _place(
 
 
 def _ancestors(key: Key, parent: Mapping[Key, Key | None]) -> set[Key]:
-    """Return the node itself and all that it hangs from."""
+    """Return the node itself and all nodes above it."""
     found = {key}
     above = parent[key]
     while above is not None:
@@ -118,10 +119,10 @@ class PlacedNode(Generic[Key]):
 
 @dataclass(frozen=True, slots=True)
 class Route(Generic[Key]):
-    """The way of one arrow: out of the source's box, along a lane of the gap below it, and into the target's box.
+    """The path of one arrow: out of the source's box, along a lane of the gap below it, and into the target's box.
 
-    ``gap`` and ``lane`` are those beside the source, ``into_gap`` and ``into_lane`` those above the target. Both are the same where
-    the target is in the next row; else the arrow changes rows in the ``gutter`` lane beside all boxes. ``entry`` counts the
+    ``gap`` and ``lane`` are those beside the source, ``into_gap`` and ``into_lane`` those above the target. Both are the same
+    where the target is in the next row; else the arrow changes rows in the ``gutter`` lane beside all boxes. ``entry`` counts the
     target's arrows. ``closes_ring`` marks the arrow that leads back up.
     """
 
@@ -153,12 +154,12 @@ class Graph(Generic[Key]):
 def lay_out(
     keys: Sequence[Key], sources: Mapping[Key, Iterable[Key]], tops: Iterable[Key] = (), *, is_narrow: bool = False
 ) -> Graph[Key]:
-    """Place every node in a tier below its source, and give every arrow a way of its own.
+    """Place every node in a tier below its source, and give every arrow its own path.
 
     Args:
         keys: every node, in the order in which they appear.
-        sources: from whom each replicates. Sources that are no key are left out.
-        tops: keys to begin with where a choice is left (primaries).
+        sources: the sources of each node. Unknown sources are left out.
+        tops: keys to begin with if several are possible (primaries).
         is_narrow: one node in each row, indented below its source, for small screens.
     """
     trees = arrange(keys, sources, tops)
@@ -218,7 +219,7 @@ def _tier_rows(tiers: Sequence[Sequence[Key]]) -> list[list[Key]]:
 def _across(
     row: Sequence[Key], tier_of: Mapping[Key, int], room: float, *, widest: int, is_narrow: bool
 ) -> Iterable[tuple[Key, float, float]]:
-    """Yield left and width of each box of a row in percent, the row in the middle."""
+    """Yield left and width of each box of a row in percent, with the row centred."""
     if is_narrow:
         for key in row:
             left = room + INDENT * min(tier_of[key], INDENTS)

@@ -1,4 +1,4 @@
-"""The inventory's instances of one cluster with their facts, and who of them is at the other end of a connection."""
+"""The inventory's instances of one cluster with their facts, and the matching of connections to them."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,9 +14,9 @@ from dbops.engine.topology.nodes import seen_from
 class StoredInstance:
     """One instance of the inventory with the latest facts. ``aliases`` are other hosts' names for its address.
 
-    ``known_as`` is the identity that it had when a person or a rebuild of ours last said that it is right; ``is_ours`` tells that
-    a rebuild of ours changes it right now. ``known_files`` are the files that its data was in then (``DatadirFacts.files``), ``lost_gtid``
-    is what of its GTID history it had once and lost since.
+    ``known_as`` is the identity that a person or a rebuild by dbops last confirmed; ``is_ours``: a rebuild by dbops is changing
+    it now. ``known_files`` are its data files at that time (``DatadirFacts.files``); ``lost_gtid`` is the GTID history that it
+    had and has lost.
     """
 
     name: str
@@ -36,13 +36,15 @@ class StoredInstance:
 
     @property
     def files(self) -> str:
-        """What names the files of its data now; ``""`` where that was not read."""
+        """Return the identity of its current data files; ``""`` if unknown."""
         return self.facts.datadir.files if self.facts and self.facts.datadir else ""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownCluster:
-    """A cluster's instances, and from when on facts count as fresh. ``addresses`` is where applications write (``host[:port]``)."""
+    """A cluster's instances, and the time from which facts are fresh. ``addresses`` are the write addresses of applications
+    (``host[:port]``).
+    """
 
     members: tuple[StoredInstance, ...]
     fresh_since: datetime
@@ -53,7 +55,7 @@ class KnownCluster:
         return next((item for item in self.members if item.role == Role.PRIMARY), None)
 
     def is_read(self, member: StoredInstance) -> bool:
-        """Tell whether the server was read, freshly, and is not in the hands of a rebuild of ours."""
+        """Return whether the server has fresh facts, and dbops is not rebuilding it."""
         facts = member.facts
         return bool(facts and facts.server and facts.observed_at >= self.fresh_since and not member.is_ours)
 
@@ -61,12 +63,12 @@ class KnownCluster:
         return member.server if self.is_read(member) else None
 
     def is_silent(self, member: StoredInstance) -> bool:
-        """Tell whether the server was asked, freshly, and did not answer."""
+        """Return whether the server was probed recently and did not answer."""
         facts = member.facts
         return bool(facts and facts.server is None and facts.server_problem and facts.observed_at >= self.fresh_since)
 
     def source_of(self, member: StoredInstance, link: ReplicationFacts) -> StoredInstance | None:
-        """Return the member that a connection leads to: because both of its ends say so, else by address."""
+        """Return the member at the other end of a connection: by the identity that both ends report, else by address."""
         others = [other for other in self.members if other is not member]
         if link.io_running == "Yes" and (
             found := next((one for one in others if self._is_end(one, member, link)), None)
@@ -81,7 +83,9 @@ class KnownCluster:
         return primary if primary is not member and self._is_write_address(host, link.source_port) else None
 
     def _is_end(self, one: StoredInstance, member: StoredInstance, link: ReplicationFacts) -> bool:
-        """A uuid is proof. A server id is none, as clusters use the same ones, unless the other end tells of this replica too."""
+        """Return whether a member is the other end. A uuid suffices; a server id does not, because clusters use the same ones,
+        unless the other end also lists this replica.
+        """
         server = self.server(one)
         if server is None or member.server is None:
             return False
@@ -91,7 +95,7 @@ class KnownCluster:
         return is_attached and link.source_server_id == server.server_id
 
     def could_be(self, member: StoredInstance, link: ReplicationFacts) -> bool:
-        """Tell whether a member that was not read now may be where a connection leads, by what was known of it before."""
+        """Return whether a member without facts may be the other end of a connection, by its earlier facts."""
         config = member.facts.config if member.facts else None
         known = {member.known_as, f"server id {config.server_id}" if config and config.server_id else ""} - {""}
         return not known or bool(known & {link.source_uuid, f"server id {link.source_server_id}"})
@@ -101,7 +105,7 @@ class KnownCluster:
         return bool({host, f"{host}:{port}", f"[{host}]:{port}"} & words)
 
     def owner_of(self, attached: Attached) -> StoredInstance | None:
-        """Return the member that an attached replica is, also by what was known of it before."""
+        """Return the member that is an attached replica, also by earlier facts."""
         for member in self.members:
             config = member.facts.config if member.facts else None
             ids = {member.server.server_id if member.server else None, config.server_id if config else None}
@@ -111,19 +115,19 @@ class KnownCluster:
 
 
 def identity_of(server: ServerFacts) -> str:
-    """Return what a server is known by: its uuid, or on MariaDB its server id."""
+    """Return a server's identity: its uuid, or on MariaDB its server id."""
     return server.server_uuid or f"server id {server.server_id}"
 
 
 def transactions_lost(server: ServerFacts, seen: str) -> str:
-    """Return what a server had and does not have any more: a GTID set or position, ``""`` where it has all of it, or uses none.
+    """Return the transactions that a server had and has lost: a GTID set or position; ``""`` if none, or without GTID.
 
     Args:
-        seen: the GTID set or position that was read before, of whatever flavor answered then.
+        seen: the GTID set or position of an earlier probe, of the flavor at that time.
     """
     if not seen or seen == server.gtid_executed:
         return ""
     try:
         return flavor_for(server.version, server.flavor).gtid_missing(seen, server.gtid_executed)
-    except DbopsError:  # another flavor's words: the difference of identity tells of it
+    except DbopsError:  # another flavor's format: the difference of identity covers it
         return ""

@@ -1,4 +1,4 @@
-"""Servers and their replication connections, as found."""
+"""Discovered servers and their replication connections."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -7,13 +7,13 @@ from dbops.engine.facts.instance import Problem
 
 Address = tuple[str, int]
 
-#: As a server says them, these mean its own machine, not ours.
+#: Reported by a server, these mean its own machine, not ours.
 OWN_MACHINE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicationLink:
-    """One replication connection upwards. ``source`` is the key of the node that it leads to."""
+    """One replication connection upwards. ``source`` is the key of the source's node."""
 
     channel: str
     host: str
@@ -31,9 +31,9 @@ class ReplicationLink:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A replica of which only its source knows: it gave no address, or the address does not lead to it.
+    """A replica known only to its source: it gave no address, or the address does not lead to it.
 
-    ``host`` is where it is connected from, ``port`` what it says of itself; either may be unknown, and is then not guessed.
+    ``host`` is the host that it connects from, ``port`` is as it reports; either may be unknown, and is then not guessed.
     """
 
     host: str = ""
@@ -50,11 +50,11 @@ class Silent:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One server, or an address that leads to one and could not be read (``problem`` says why).
+    """One server, or an address that leads to one and could not be read (``problem`` has the reason).
 
     ``key`` is the same for one server under all of its addresses. ``attached`` counts the replicas that the server itself
-    tells of. ``backups`` is what was seen of a running backup. ``links`` and ``attached`` are ``None`` where the account may
-    not see them; ``unread`` says so in words.
+    reports. ``backups`` describes a running backup. ``links`` and ``attached`` are ``None`` if the account may not see them;
+    ``unread`` has the reason in words.
     """
 
     key: str
@@ -88,7 +88,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class DiscoveryResult:
-    """All that one discovery found. ``left_out`` says which bound ended it early, and what was not looked at."""
+    """The result of one discovery. ``left_out`` names the limit that ended it early, and the servers that were not read."""
 
     started_from: str
     nodes: tuple[Node, ...]
@@ -98,7 +98,7 @@ class DiscoveryResult:
 
 
 def identity(*, server_uuid: str, server_id: int, hostname: str, port: int, datadir: str) -> str:
-    """Return what makes a server itself, whatever address leads to it.
+    """Return a server's identity, the same for all of its addresses.
 
     A uuid alone is not enough: a server copied with its ``auto.cnf`` has that of its original. MariaDB has none.
     """
@@ -111,5 +111,5 @@ def address_key(host: str, port: int) -> str:
 
 
 def seen_from(server: str, host: str) -> str:
-    """Return the address that ``host`` means when the server at ``server`` says it."""
+    """Return the address that ``host`` means on the server at ``server``."""
     return server if host.casefold() in OWN_MACHINE else host

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from dbops.engine.states import Role
 from dbops.engine.topology.nodes import Node
 
-#: A name that contains one of these words is taken for a backup instance.
+#: A name that contains one of these words is proposed as a backup instance.
 BACKUP_NAME = re.compile(r"(?:^|[^a-z])(?:backup|backups|bkp|bak|dump)(?:[^a-z]|$)", re.IGNORECASE)
 NUMBERS = re.compile(r"[0-9.:]+")
 
 
 @dataclass(frozen=True, slots=True)
 class ProposedMember:
-    """One server. ``role`` is ``None`` where nothing is proposed; ``why`` says what the proposal rests on, in either case."""
+    """One server. ``role`` is ``None`` where nothing is proposed; ``why`` is the reason in both cases."""
 
     node: Node
     name: str
@@ -26,8 +26,9 @@ class ProposedMember:
 
 @dataclass(frozen=True, slots=True)
 class ProposedCluster:
-    """Servers that replicate from each other. ``co_primaries`` are the keys of all that take writes, where that is more than one:
-    a cluster in the inventory has one primary, and a person says which."""
+    """Servers that replicate from each other. ``co_primaries`` are the keys of all writable ones, if more than one: a cluster in the
+    inventory has one primary, and a person chooses it.
+    """
 
     name: str
     members: tuple[ProposedMember, ...]
@@ -36,19 +37,19 @@ class ProposedCluster:
 
     @property
     def primary(self) -> ProposedMember | None:
-        """Return the one that is proposed as primary; ``None`` where there is none or more than one."""
+        """Return the proposed primary; ``None`` if there is none or more than one."""
         found = [member for member in self.members if member.role is Role.PRIMARY]
         return found[0] if len(found) == 1 else None
 
 
 def propose(nodes: Sequence[Node]) -> tuple[ProposedCluster, ...]:
-    """Return clusters in the order in which their first server was found. Every node appears exactly once."""
+    """Return clusters in the order of discovery. Every node appears exactly once."""
     names = _names(nodes)
     return tuple(_cluster(group, names) for group in _groups(nodes))
 
 
 def _groups(nodes: Sequence[Node]) -> list[list[Node]]:
-    """Return the nodes that replication connects, whatever its direction."""
+    """Return the groups of nodes that replication connects, in either direction."""
     by_key = {node.key: node for node in nodes}
     beside: dict[str, set[str]] = defaultdict(set)
     for node in nodes:
@@ -94,7 +95,7 @@ def _cluster(group: list[Node], names: Mapping[str, str]) -> ProposedCluster:
 
 
 def _in_rings(group: Iterable[Node], by_key: Mapping[str, Node]) -> set[str]:
-    """Return the keys of nodes that replicate, over others or at once, from themselves."""
+    """Return the keys of nodes that replicate from themselves, directly or through others."""
     found = set()
     for node in group:
         waiting, seen = _sources(node, by_key), set[str]()
@@ -113,7 +114,7 @@ def _has_replicas(node: Node, replicas: Sequence[str]) -> bool:
 
 
 def _takes_writes_for_others(node: Node, replicas: Sequence[str], rings: set[str]) -> bool:
-    """A primary is writable, has replicas, and does not replicate, except in a ring."""
+    """Return whether a node is a primary: writable, with replicas, and not replicating, except in a ring."""
     is_top = node.links == () or node.key in rings
     return node.is_read and node.read_only is False and is_top and _has_replicas(node, replicas)
 
@@ -215,7 +216,7 @@ def _remarks(
 
 
 def _names(nodes: Sequence[Node]) -> dict[str, str]:
-    """Return a name for each node that the inventory would take, each once: by its host, with the port where hosts repeat."""
+    """Return a unique name for each node that the inventory accepts: by its host, with the port if hosts repeat."""
     wanted = {node.key: _word(node) for node in nodes}
     often = [word.casefold() for word in wanted.values()]
     found: dict[str, str] = {}
@@ -233,7 +234,7 @@ def _names(nodes: Sequence[Node]) -> dict[str, str]:
 
 
 def _word(node: Node) -> str:
-    """Return the first label of the host's name; a number is no name and stays whole."""
+    """Return the first label of the host's name; an IP address stays whole."""
     host = node.hostname or node.addresses[0][0]
     return _clean(host if NUMBERS.fullmatch(host) else host.split(".", 1)[0])
 

@@ -1,10 +1,10 @@
 """Decide from facts whether an instance can permanently run without InnoDB's doublewrite.
 
-Three things must hold for each instance of a cluster, for any of them may become the primary: the device does a whole page or nothing, the
-file system passes such a write on as one, and the server asks for it. A device's promise (``atomic_write_unit_max_bytes``)
-holds only for writes that ask (``RWF_ATOMIC``). No server does: for MySQL it is an open request (mysql/mysql-community#57), and
-MariaDB's ``innodb_use_atomic_writes`` says ON on every device, but knows only the cards of a few vendors, for which it leaves
-doublewrite out by itself.
+Three conditions must hold for each instance of a cluster, because any of them may become the primary: the device writes a whole
+page or nothing, the file system passes such a write on as one, and the server requests it. A device's guarantee
+(``atomic_write_unit_max_bytes``) covers only requested writes (``RWF_ATOMIC``). No server requests them: for MySQL it is an open
+request (mysql/mysql-community#57), and MariaDB's ``innodb_use_atomic_writes`` is ON on every device, but works only with the
+cards of a few vendors, for which it leaves out doublewrite automatically.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from dbops.engine.flavors.relaxed_durability import same_value
 
 
 class Objection(StrEnum):
-    """Why doublewrite has to stay on."""
+    """Reason to keep doublewrite on."""
 
     STORAGE_UNREAD = "storage-unread"
     KERNEL_SILENT = "kernel-silent"
@@ -31,8 +31,9 @@ Against = tuple[tuple[Objection, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class DoublewriteAdvice:
-    """``setting`` is what the server has now; ``against`` says why it has to stay on, nothing where it may be off, and
-    ``objections`` are the kinds of that, in the same order."""
+    """``setting`` is the server's current setting; ``against`` has the reasons to keep it on, empty if it may be off, and
+    ``objections`` their kinds, in the same order.
+    """
 
     setting: str
     against: tuple[str, ...]
@@ -48,11 +49,11 @@ class DoublewriteAdvice:
 
 
 def judge_doublewrite(name: str, cluster: Mapping[str, InstanceFacts]) -> DoublewriteAdvice | None:
-    """Return the verdict on one instance, ``None`` where its server was not read.
+    """Return the verdict on one instance, ``None`` if its server was not read.
 
     Args:
         name: of the instance.
-        cluster: latest facts of every instance of its cluster that was read, by name.
+        cluster: latest facts of its cluster's instances, by name.
     """
     facts = cluster.get(name)
     server = facts.server if facts else None

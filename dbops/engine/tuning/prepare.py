@@ -5,21 +5,22 @@ from dataclasses import dataclass
 from dbops.engine.flavors.prepare import MIB, PrepareBehavior
 
 GIB = 1024 * MIB
-#: Of the target's free memory when the plan is made. Its own server may run then, and will not run when the copy is prepared.
+#: Share of the target's free memory at plan time. Its own server may run then, and does not run during the prepare.
 SHARE_OF_FREE = 0.6
-#: Of what is free just before the tool is started: there the plan's memory need not fit twice, but others must not lose theirs.
+#: Share of the free memory just before the start of the tool: the plan's memory need not fit twice, but other processes must keep
+#: theirs.
 SHARE_OF_FREE_LIVE = 0.8
-#: Below this the tools' own buffers weigh more than the redo log.
+#: Below this the tools' own buffers need more than the redo log.
 LEAST_BYTES = 256 * MIB
 THREADS_DEFAULT, THREADS_MAXIMUM = 4, 16
 
 
 @dataclass(frozen=True, slots=True)
 class PrepareReason:
-    """What a choice rests on.
+    """Inputs of the choice.
 
-    ``redo_capacity_bytes`` is the source's: as much may lie between its last checkpoint and the begin of the copy.
-    ``redo_bytes_per_second`` and ``copy_seconds`` give what is written meanwhile; ``None`` where it is not known.
+    ``redo_capacity_bytes`` is the source's: that much may be between its last checkpoint and the start of the copy.
+    ``redo_bytes_per_second`` and ``copy_seconds`` give the redo written during the copy; ``None`` if unknown.
     """
 
     free_bytes: int
@@ -30,7 +31,7 @@ class PrepareReason:
 
     @property
     def redo_bytes(self) -> int:
-        """Return how much there may be to apply."""
+        """Return the maximum redo to apply."""
         return self.redo_capacity_bytes + self.written_bytes
 
     @property
@@ -42,7 +43,7 @@ class PrepareReason:
 
 @dataclass(frozen=True, slots=True)
 class PrepareOptions:
-    """What was chosen: ``--use-memory``, further words of the command line, and a sentence for each choice."""
+    """The choice: ``--use-memory``, further words of the command line, and a sentence for each."""
 
     memory_bytes: int
     options: tuple[str, ...]
@@ -50,7 +51,7 @@ class PrepareOptions:
 
 
 def choose(habits: PrepareBehavior, ground: PrepareReason) -> PrepareOptions:
-    """Return how a copy is prepared on a target. Never less memory than the tool takes by itself."""
+    """Return the options of a prepare on a target. Never less memory than the tool's own default."""
     memory, why = _memory(habits, ground)
     options, reasons = [], [why]
     threads = max(THREADS_DEFAULT, min(THREADS_MAXIMUM, ground.cpu_count)) if habits.threads_apply else THREADS_DEFAULT
@@ -94,16 +95,16 @@ def _why_no_more(habits: PrepareBehavior, ground: PrepareReason) -> str:
 
 
 def within_what_is_free(planned_bytes: int, free_bytes: int) -> int:
-    """Return the memory to take now: the plan's, or less where less is free than when it was made.
+    """Return the memory to use now: the plan's, or less if less is free than at plan time.
 
-    Never below the least that any tool takes by itself: it would take that anyway.
+    Never below the smallest default of any tool, which would use that anyway.
     """
     limit = _rounded_down(int(free_bytes * SHARE_OF_FREE_LIVE))
     return min(planned_bytes, max(limit, 96 * MIB))
 
 
 def _rounded_up(wanted: int) -> int:
-    """Return the next of 1, 1.5, 2, 3, 4, 6 ... MiB: what changes a little by itself gives the same plan."""
+    """Return the next of 1, 1.5, 2, 3, 4, 6 ... MiB: small changes give the same plan."""
     step = MIB
     while step * 1.5 < wanted:
         step *= 2
@@ -118,5 +119,5 @@ def _rounded_down(limit: int) -> int:
 
 
 def size(count: float) -> str:
-    """Return bytes for a reader, in powers of 1024."""
+    """Return bytes as text, in powers of 1024."""
     return f"{count / GIB:.3g} GiB" if count >= GIB else f"{count / MIB:.0f} MiB"

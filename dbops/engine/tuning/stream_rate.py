@@ -5,25 +5,25 @@ from math import ceil
 from statistics import median
 
 MIB = 1024**2
-#: Of the redo log's capacity so much counts as usable: the server makes room before it is full.
+#: Usable share of the redo log's capacity: the server frees space before the log is full.
 USABLE = 0.5
 #: A rate is an average of some seconds of writes, and writes come in waves.
 MARGIN = 2.0
-#: Nobody wants to wait for less, and a stream that hardly moves looks stalled to everybody.
+#: Lower rates take too long, and such a stream looks stalled.
 SLOWEST = 64 * 1024
 
 
 def floor_of(
     *, bytes_to_copy: int | None, redo_capacity_bytes: int | None, redo_bytes_per_second: float | None, parallel: int
 ) -> int:
-    """Return the bytes a second below which a stream may not be held, as the redo log of its source would not outlast it.
+    """Return the minimum rate in bytes a second, below which the source's redo log would wrap around.
 
-    Either of two is enough. The whole copy ends before the writes of its time fill half of the redo log; or the redo copier, which
-    shares the one pipe with ``parallel`` threads that copy pages, keeps up with twice the rate of the writes all the while.
+    Either condition suffices: the whole copy ends before its writes fill half of the redo log; or the redo copier, which shares
+    the pipe with ``parallel`` threads that copy pages, keeps up with twice the write rate.
 
     Args:
-        bytes_to_copy: of the data; ``None`` where it is not known.
-        redo_capacity_bytes, redo_bytes_per_second: of the source, ``None`` where not known: then only ``SLOWEST`` is known to be too slow.
+        bytes_to_copy: of the data; ``None`` if unknown.
+        redo_capacity_bytes, redo_bytes_per_second: of the source, ``None`` if unknown: then ``SLOWEST`` is the minimum.
         parallel: threads of the backup tool that copy pages.
     """
     if not redo_bytes_per_second or redo_capacity_bytes is None:
@@ -35,18 +35,18 @@ def floor_of(
     return max(SLOWEST, ceil(min(keeps_up, in_time)))
 
 
-#: Of so many looks the middle one counts: one slow answer is no trouble.
+#: Samples whose median counts: one slow answer is no problem.
 LOOKS = 5
-#: After that long below half of the limit the stream may go faster again.
+#: Seconds below half of the limit before the stream may run faster.
 CALM_SECONDS = 30.0
 SLOWER, FASTER = 0.5, 1.5
 
 
 @dataclass(frozen=True, slots=True)
 class AutoThrottle:
-    """What the automatic brake remembers. ``rate`` is what it holds the stream to, in bytes a second; ``None``: it does not.
+    """State of the auto-throttle. ``rate`` is its limit in bytes a second; ``None``: no limit.
 
-    ``free`` is how fast the stream was when it was braked first. Latencies are in milliseconds, times in seconds since 1970.
+    ``free`` is the stream's rate before the first throttling. Latencies are in milliseconds, times in seconds since 1970.
     """
 
     latencies: tuple[float, ...] = ()
@@ -58,16 +58,16 @@ class AutoThrottle:
 def throttle(
     before: AutoThrottle, *, latency_ms: float, limit_ms: float, now: float, moving: float | None, floor: int
 ) -> AutoThrottle:
-    """Return what the brake does after one more look at how long the servers take to answer.
+    """Return the next state of the auto-throttle after one more latency sample.
 
-    Above the limit the rate is halved, never below ``floor``; after half a minute below half of the limit it grows by half, until the
-    stream is as fast as it was: then it is let go.
+    Above the limit the rate is halved, never below ``floor``. After half a minute below half of the limit it grows by half, until
+    the stream is as fast as before; then the limit is removed.
 
     Args:
-        latency_ms: of this look: the slowest of the servers.
-        limit_ms: above which the middle of the last looks is too much.
-        moving: bytes a second of the stream now, ``None`` where not known: nothing is braked then.
-        floor: bytes a second, as ``floor_of`` gives it.
+        latency_ms: of this sample: the slowest of the servers.
+        limit_ms: maximum median of the last samples.
+        moving: bytes a second of the stream now; ``None`` if unknown: no throttling then.
+        floor: bytes a second, from ``floor_of``.
     """
     seen = (*before.latencies, latency_ms)[-LOOKS:]
     if len(seen) < LOOKS:
@@ -77,7 +77,7 @@ def throttle(
         speed = before.rate or moving
         if not speed:
             return replace(before, latencies=seen, calm_since=None)
-        # looks begin anew: the next step is taken by what the servers say under this one
+        # start with new samples: the next step depends on the latency at this rate
         return AutoThrottle((), max(floor, round(speed * SLOWER)), before.free or round(speed), None)
     if before.rate is None or middle > limit_ms / 2:
         return replace(before, latencies=seen, calm_since=None)

@@ -7,22 +7,22 @@ from enum import StrEnum
 
 from dbops.engine.facts.instance import HostFacts
 
-#: Measured on loopback: aes128-gcm is 1.4x to 1.7x as fast as chacha20-poly1305 where AES instructions exist.
+#: Measured on loopback: aes128-gcm is 1.4x to 1.7x as fast as chacha20-poly1305 with AES instructions.
 CIPHERS_WITH_AES = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "chacha20-poly1305@openssh.com")
 CIPHERS_WITHOUT_AES = ("chacha20-poly1305@openssh.com", "aes128-gcm@openssh.com", "aes128-ctr")
 
-#: What a core compresses with ``zstd -1``. Measured: 380 MiB for a second of processor time, to 1/2.8, of a stream of sysbench tables (zstd
-#: 1.5, 2026-11-23); half of that, as the source's cores copy and serve as well.
+#: Compression of one core with ``zstd -1``. Measured: 380 MiB per second of processor time, to 1/2.8, of a stream of sysbench
+#: tables (zstd 1.5, 2026-11-23); half of that, as the source's cores copy and serve as well.
 COMPRESSED_BYTES_PER_SECOND = 200 * 1024**2
-#: The source serves as well.
+#: The source also serves clients.
 COMPRESS_THREADS_MAXIMUM = 4
-#: Rates of two seconds differ by that much from one time to the next: within it the known order counts.
+#: Rates of two seconds vary by this much: within it the known order counts.
 SAME_RATE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLink:
-    """What the stream between two hosts was measured to carry: bytes a second by cipher, and when that was."""
+    """Measured rates of the stream between two hosts: bytes a second by cipher, and the time of the measurement."""
 
     rates: Mapping[str, float]
     measured_at: datetime
@@ -33,10 +33,10 @@ class MeasuredLink:
 
 
 def choose_ciphers(source: HostFacts, target: HostFacts, link: MeasuredLink | None = None) -> str:
-    """Return the ciphers for the stream, fastest first, that both ends know; ssh takes the first that the source's sshd allows.
+    """Return the ciphers for the stream that both ends know, fastest first; ssh takes the first that the source's sshd allows.
 
     Args:
-        link: what was measured between the two hosts, ``None`` where nothing was. What was not measured, or was refused, comes last.
+        link: measured rates between the two hosts, or ``None``. Unmeasured and refused ciphers come last.
     """
     preferred = CIPHERS_WITH_AES if source.has_aes and target.has_aes else CIPHERS_WITHOUT_AES
     shared = [name for name in preferred if name in source.ssh_ciphers and name in target.ssh_ciphers]
@@ -51,7 +51,7 @@ def choose_ciphers(source: HostFacts, target: HostFacts, link: MeasuredLink | No
 
 
 def cipher_reason(ciphers: str, source: HostFacts, target: HostFacts, link: MeasuredLink | None) -> str:
-    """Return why the stream uses the first of ``ciphers``, as a sentence."""
+    """Return the reason for the first of ``ciphers``, as a sentence."""
     first = ciphers.partition(",")[0]
     if link and first in link.rates:
         others = [f"{name} {_rate(link.rates[name])}" for name in ciphers.split(",")[1:] if name in link.rates]
@@ -65,7 +65,7 @@ def cipher_reason(ciphers: str, source: HostFacts, target: HostFacts, link: Meas
 
 
 class CompressionCause(StrEnum):
-    """Why the stream is compressed, or is not."""
+    """Reason why the stream is compressed or not."""
 
     UNMEASURED = "unmeasured"
     FAST_LINK = "fast-link"
@@ -75,9 +75,10 @@ class CompressionCause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Compression:
-    """With how many threads zstd compresses the stream on the source, 0 for not at all; whether the backup tool does it; and why.
+    """Compression of the stream: zstd threads on the source (0 for none), whether the backup tool compresses, and the reason.
 
-    ``lacking``: the ends (``source``, ``target``) without zstd, where that is the cause. ``tool_problem``: why the backup tool does not.
+    ``lacking``: the ends (``source``, ``target``) without zstd, if that is the cause. ``tool_problem``: why the backup tool does
+    not compress.
     """
 
     threads: int
@@ -91,15 +92,15 @@ class Compression:
 def choose_compression(
     source: HostFacts, target: HostFacts, link: MeasuredLink | None, tool_problem: str
 ) -> Compression:
-    """Return how the stream is compressed on the source, and why, as a sentence.
+    """Return how the stream is compressed on the source, and the reason as a sentence.
 
-    It pays only where the link is slower than the compressor: else the compressor is the narrow place, and takes the source's cores for it.
-    The backup tool's own needs no program on either host and no stage more. It is taken to be as fast as ``zstd -1`` in the pipe, the same
-    library at the same level: not measured.
+    Compression helps only if the link is slower than the compressor; otherwise the compressor is the bottleneck and takes the
+    source's cores. The backup tool's own compression needs no program on either host and no further stage. It is assumed to be as
+    fast as ``zstd -1`` in the pipe, the same library at the same level: not measured.
 
     Args:
-        link: what was measured between the two hosts, ``None`` where nothing was.
-        tool_problem: why the backup tool must not do it (``Flavor.compress_problem``), empty where it may.
+        link: measured rates between the two hosts, or ``None``.
+        tool_problem: why the backup tool cannot compress (``Flavor.compress_problem``), or empty.
     """
     threads = max(1, min(COMPRESS_THREADS_MAXIMUM, source.cpu_count // 2))
     able = threads * COMPRESSED_BYTES_PER_SECOND
@@ -139,7 +140,7 @@ def _none(reason: str, cause: CompressionCause, lacking: tuple[str, ...] = (), t
     return Compression(0, by_tool=False, reason=reason, cause=cause, lacking=lacking, tool_problem=tool_problem)
 
 
-#: Told with each plan by stream: what a person would ask next.
+#: Shown with each streamed plan, as the likely next question.
 NO_RESUME = (
     "A stream that breaks cannot be resumed: neither tool can begin in the middle. Trying again costs the copy alone: the target's "
     "server is stopped and its old data moved aside already."

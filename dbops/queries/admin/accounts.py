@@ -1,4 +1,4 @@
-"""The accounts and access tokens."""
+"""Read accounts and access tokens."""
 
 from dataclasses import dataclass
 
@@ -10,18 +10,18 @@ from dbops.security.permissions import group_of
 
 @dataclass(frozen=True, slots=True)
 class AccountRow:
-    """One line of the list of accounts."""
+    """One row of the list of accounts."""
 
     user: User
     group: str
 
 
 def accounts() -> list[AccountRow]:
-    """Return every account, those that may log in first, by name. Two queries."""
+    """Return every account by name, active ones first. Two queries."""
     rows = User.objects.order_by("-is_active", "username").prefetch_related("groups").defer("password")
     return [AccountRow(user, group_of(user)) for user in rows]
 
 
 def tokens() -> list[AccessToken]:
-    """Return every token with its cluster, by name, revoked ones too. One query."""
+    """Return every token with its cluster, by name, including revoked ones. One query."""
     return list(AccessToken.objects.select_related("cluster"))

@@ -1,4 +1,4 @@
-"""What dbops runs with: settings in effect and their origin, versions, signs of life. A secret is only said to be set."""
+"""Read settings in effect with their origin, versions, and heartbeats. Of a secret only its presence is shown."""
 
 import os
 import platform
@@ -19,7 +19,7 @@ from dbops.models import ProcessHeartbeat
 
 ENVIRONMENT, DEFAULT, FROM_FILE = "environment", "default", "file"
 MASK = "***"
-#: Parts of names of address options that may hold a secret.
+#: Parts of names of URL options that may contain a secret.
 SECRET_PARTS = ("pass", "key", "secret", "token")
 
 
@@ -27,7 +27,7 @@ def _from_environment(name: str, default: str) -> str:
     return os.environ.get(name, default)
 
 
-#: Each variable of docs/reference/configuration.md, in its order, with how to tell its value. The secret ones tell none.
+#: Each variable of docs/reference/configuration.md, in its order, with a function that shows its value. Secrets show none.
 SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_STATE_DIR": lambda: settings.STATE_DIR,
     "DBOPS_DATABASE_URL": lambda: without_password(os.environ.get("DBOPS_DATABASE_URL", "")) or _database_file(),
@@ -100,7 +100,7 @@ KEYS = ("DBOPS_SECRET_KEY", "DBOPS_ENCRYPTION_KEY")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One variable: its value as a page may show it, and where that came from."""
+    """One variable: its displayed value, and its origin."""
 
     name: str
     value: str
@@ -113,7 +113,7 @@ def in_effect() -> list[Setting]:
 
 
 def versions() -> dict[str, str]:
-    """Return what a report of a fault should name. Three queries at most."""
+    """Return the versions for a bug report. Three queries at most."""
     return {
         "dbops": __version__,
         "Schema": _schema(),
@@ -126,9 +126,9 @@ def versions() -> dict[str, str]:
 
 
 def without_password(url: str) -> str:
-    """Return an address without its password, and without what its options may hold of secrets."""
+    """Return a URL without its password and the secrets in its options."""
     parts = urlsplit(url)
-    if parts.scheme == "sqlite":  # a path; putting it together again would lose slashes
+    if parts.scheme == "sqlite":  # a path; rebuilding it would lose slashes
         return url
     place = parts.netloc
     if parts.password is not None:
@@ -167,7 +167,7 @@ def _database() -> str:
 
 
 def _schema() -> str:
-    """Return the last migration that the database has, and how many of this version's it lacks."""
+    """Return the last migration of the database, and the number of missing ones of this version."""
     loader = MigrationLoader(connection)
     ours = sorted(name for app, name in loader.applied_migrations if app == "dbops")
     missing = [key for key in loader.disk_migrations if key not in loader.applied_migrations]
@@ -176,5 +176,5 @@ def _schema() -> str:
 
 
 def pulses() -> dict[str, datetime]:
-    """Return the last sign of life by the name of the process; one that never reported is not in it. One query."""
+    """Return the last heartbeat by process name; a process that never reported is left out. One query."""
     return dict(ProcessHeartbeat.objects.values_list("name", "at"))

@@ -1,4 +1,4 @@
-"""Which connections were tested, and with what result."""
+"""Read connection tests and their results."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ Kinds = ConnectionTest.Kinds
 
 @dataclass(frozen=True, slots=True)
 class HostTests:
-    """The last tests of a host, and the hosts from which a stream may come."""
+    """The last tests of a host, and the possible sources of a stream test."""
 
     ssh: ConnectionTest | None
     stream: ConnectionTest | None
@@ -20,7 +20,7 @@ class HostTests:
 
 
 def tests() -> QuerySet[ConnectionTest]:
-    """Return tests with what they are about, but without any host's key."""
+    """Return tests with their subjects, but without any host's key."""
     rows = ConnectionTest.objects.select_related("host", "source_host", "instance")
     return rows.defer("host__ssh_private_key", "source_host__ssh_private_key")
 
@@ -31,7 +31,7 @@ def latest() -> list[ConnectionTest]:
 
 
 def of_host(host: Host) -> HostTests:
-    """Return the last tests of a host; of the stream also those in which it sent. Three queries."""
+    """Return the last tests of a host, including stream tests with it as source. Three queries."""
     return HostTests(
         ssh=tests().filter(kind=Kinds.SSH, host=host).first(),
         stream=tests().filter(Q(host=host) | Q(source_host=host), kind=Kinds.STREAM).first(),

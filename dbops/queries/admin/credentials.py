@@ -1,4 +1,4 @@
-"""Which secrets are stored, whether they can be read, where they are used, and who changed them last. Never a secret itself."""
+"""Read which secrets are stored and readable, their use, and their last change. Never a secret itself."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from dbops.models import AuditEntry, Cluster, Host
 from dbops.models.secret import as_stored, key_number
 
 OWNERS_ON_A_PAGE = 50
-#: The ways in which a secret can be there or not, the worst first.
+#: The states of a secret, the worst first.
 LOST, NO_FILE, MISSING, OLD_KEY, FILE, STORED = "lost", "no file", "missing", "old key", "file", "stored"
 PROBLEMS = (LOST, NO_FILE)
 SECRETS: dict[str, tuple[str, str]] = {
@@ -29,7 +29,7 @@ SECRETS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """One secret of a host or cluster. ``note`` names an account or a file, nothing of the secret."""
+    """One secret of a host or cluster. ``note`` names an account or a file, and has no part of the secret."""
 
     column: str
     state: str
@@ -114,7 +114,7 @@ def _state(token: str | None) -> str:
 
 
 def _with_changes(owners: Iterable[Owner]) -> list[Owner]:
-    """Return the owners with who changed each secret last, as the audit log knows it. One query."""
+    """Return the owners with the last change of each secret, from the audit log. One query."""
     shown = list(owners)
     actions = [f"{kind}.{verb}" for kind in ("host", "cluster") for verb in ("created", "changed")]
     rows = AuditEntry.objects.filter(action__in=actions, subject__in={owner.name for owner in shown})

@@ -40,8 +40,8 @@ class AuditFilter:
 
     Attributes:
         actor, subject, instance, cluster: parts of names, upper and lower case alike.
-        action: how it begins.
-        text: a part of the reason, or of what the detail says (commands, for example).
+        action: its beginning.
+        text: a part of the reason or the detail (commands, for example).
         view: a key of ``engine.audit.entries.VIEWS``.
     """
 

@@ -26,7 +26,7 @@ TRIED_SCHEDULES = 4
 
 @dataclass(frozen=True, slots=True)
 class WhatIfRequest:
-    """The change and the period that a person asks for."""
+    """The requested change and period."""
 
     schedule: str = ""
     hours: int = 0

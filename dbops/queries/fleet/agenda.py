@@ -1,4 +1,4 @@
-"""The time of clusters: what ran, what is due, when a rebuild could start. For the clusters that a page shows."""
+"""Read the agenda of clusters: past jobs, upcoming windows, and eligibility. For the clusters on a page."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ from dbops.loaders.cluster_snapshots import snapshots
 from dbops.models import BackupRun, Maintenance, Rebuild
 from dbops.queries.fleet.cluster_status import ClusterNow
 
-#: A window that begins later than the drawing ends may still be in the way of what starts within it.
+#: A window that begins after the end of the drawing can still block a start within it.
 LOOK_AHEAD = timedelta(hours=24)
 
 
 @dataclass(frozen=True, slots=True)
 class Agenda:
-    """One cluster: the one answer, its picture with windows, and its time."""
+    """One cluster: its eligibility, its snapshot with windows, and its history."""
 
     cluster: ClusterNow
     snapshot: ClusterSnapshot
@@ -34,7 +34,7 @@ class Agenda:
 def agendas(clusters: Sequence[ClusterNow], within: Interval, now: datetime) -> list[Agenda]:
     """Return the agenda of each cluster. Thirteen queries, however many clusters there are."""
     ahead = max(now, within.end) + LOOK_AHEAD - now
-    # Full hours, so that what is due is remembered from one page to the next.
+    # Full hours, so that computed due times are reused by the next page.
     horizon = timedelta(hours=1 + ahead // timedelta(hours=1))
     made = snapshots(only=[cluster.pk for cluster in clusters], now=now, horizon=horizon)
     history = _history(clusters, within)
@@ -47,13 +47,13 @@ def agendas(clusters: Sequence[ClusterNow], within: Interval, now: datetime) -> 
 
 
 def _history(clusters: Sequence[ClusterNow], within: Interval) -> Mapping[int, list[TimelineBar]]:
-    """What has ended, and maintenance, by cluster."""
+    """Return ended jobs and maintenance, by cluster."""
     places = {member.pk: (member.name, cluster.pk) for cluster in clusters for member in cluster.members}
     keys = [cluster.pk for cluster in clusters]
     found: dict[int, list[TimelineBar]] = defaultdict(list)
     for cluster, bar in (*_of_runs(keys, places, within), *_of_rebuilds(keys, places, within)):
         found[cluster].append(bar)
-    # What was marked afterwards kept nothing from starting.
+    # Maintenance that was marked afterwards blocked nothing.
     stops = Maintenance.objects.filter(cluster__in=keys, starts_at__lt=within.end, marked_at=None)
     for stop in stops.filter(Q(ends_at=None) | Q(ends_at__gt=within.start)):
         end = max(stop.starts_at, stop.ends_at or within.end)

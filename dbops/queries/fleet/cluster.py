@@ -1,4 +1,4 @@
-"""What a cluster's page shows: from the tables alone, never from a host."""
+"""Read a cluster's page, only from tables."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
 
 @dataclass(frozen=True, slots=True)
 class ActiveRebuild:
-    """A rebuild that has not ended, as other pages mention it."""
+    """An active rebuild, as other pages mention it."""
 
     pk: int
     status: str
@@ -36,7 +36,7 @@ class ActiveRebuild:
 
 @dataclass(frozen=True, slots=True)
 class InstanceRow:
-    """One instance as a page shows it. ``None`` means unknown. ``refusals`` say why no rebuild of it can be asked for."""
+    """One instance on a page. ``None`` means unknown. ``refusals`` say why its rebuild cannot be requested."""
 
     instance: Instance
     facts: InstanceFacts | None
@@ -59,7 +59,7 @@ class InstanceRow:
 
     @property
     def lag_seconds(self) -> float | None:
-        """Return the greatest lag of all channels, ``None`` where any of them is unknown."""
+        """Return the maximum lag of all channels, ``None`` if any of them is unknown."""
         lags = [channel.lag_seconds for channel in self.channels]
         known = [lag for lag in lags if lag is not None]
         return max(known) if known and len(known) == len(lags) else None
@@ -91,13 +91,13 @@ class ClusterRow:
 
     @property
     def states(self) -> dict[str, str]:
-        """The word for each instance's state, by name."""
+        """Return the word for each instance's state, by name."""
         return {row.instance.name: row.state for row in self.rows}
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildHistoryRow:
-    """A rebuild as a cluster's history lists it. ``slowest`` is the step that took longest, ``""`` where none has ended."""
+    """A rebuild in a cluster's history. ``slowest`` is the step with the longest duration, ``""`` if none has ended."""
 
     rebuild: Rebuild
     slowest: str = ""
@@ -115,7 +115,7 @@ class ClusterPage:
 
 @dataclass(slots=True)
 class _Claims:
-    """Rebuilds that have not ended and holds, by instance."""
+    """Active rebuilds and holds, by instance."""
 
     by_target: dict[int, ActiveRebuild] = field(default_factory=dict)
     holds: dict[int, Hold] = field(default_factory=dict)

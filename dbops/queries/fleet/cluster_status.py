@@ -1,7 +1,7 @@
-"""Every cluster at one moment, from columns alone: what the fleet page judges a thousand clusters by.
+"""Read the status of every cluster from columns only, fast enough for a thousand clusters.
 
-Windows are left out here: what is due later never changes whether a rebuild can start now. ``dbops.queries.fleet.agenda`` adds them for
-the clusters that are shown.
+Backup windows are left out: they never change whether a rebuild can start now. ``dbops.queries.fleet.agenda`` adds them for the
+displayed clusters.
 """
 
 from collections import defaultdict
@@ -22,12 +22,12 @@ from dbops.models import Cluster, Instance, Rebuild, RebuildStep
 ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
 STATE_COLUMNS = ("state__problem", "state__stopped", "state__lag_seconds", "read_only", "freshness")
 INSTANCE_COLUMNS = ("pk", "name", "role", "cluster_id", *STATE_COLUMNS)
-# Words, as Django takes each number of an expression through Python once more.
+# Text, because Django converts each number of an expression in Python once more.
 NEVER, OLD, FRESH, YES = "", "old", "fresh", "yes"
 
 
 class MemberStatus(NamedTuple):
-    """One instance in short: ``state`` and ``state_text`` as the cluster's page has them. A tuple: thousands are made for a page."""
+    """One instance in short: ``state`` and ``state_text`` as on the cluster's page. A tuple, because a page needs thousands."""
 
     pk: int
     name: str
@@ -39,7 +39,7 @@ class MemberStatus(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunningRebuild:
-    """A rebuild that has not ended, as other pages mention it."""
+    """An active rebuild, as other pages mention it."""
 
     pk: int
     status: str
@@ -106,7 +106,7 @@ def clusters_now(now: datetime, only: Collection[int] | None = None) -> list[Clu
 
 
 def _freshness(now: datetime) -> Case:
-    """How old the facts are, judged by the database: thousands of times made into objects here would take longer than all the rest."""
+    """Return the age of facts, computed by the database: thousands of datetime objects would take longer than all the rest."""
     oldest = now - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS)
     return Case(
         When(state__observed_at__gte=oldest, then=Value(FRESH)),
@@ -145,7 +145,7 @@ def _judged(
 def _machine(member: MemberStatus) -> InstanceStatus:
     summary = member.summary
     if member.state == "rebuilding":
-        return InstanceStatus(member.name, member.role)  # what was read of it says nothing: its rebuild does
+        return InstanceStatus(member.name, member.role)  # its facts do not count during its rebuild
     return instance_status(
         member.name,
         member.role,
@@ -156,7 +156,7 @@ def _machine(member: MemberStatus) -> InstanceStatus:
 
 
 def _rebuilds(places: Mapping[int, tuple[str, int]]) -> dict[int, RunningRebuild]:
-    """Return the rebuilds that have not ended, by primary key of the target."""
+    """Return the active rebuilds, by primary key of the target."""
     active = Rebuild.objects.filter(status__in=ACTIVE)
     steps = {
         rebuild: (title, progress)

@@ -1,4 +1,4 @@
-"""The fleet page: every cluster judged, one page of them with its day."""
+"""Read the fleet page: every cluster judged, one page of them with their timelines."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,15 +18,15 @@ from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
 from dbops.queries.restore_tests import RestoreStatus, restores
 
 CLUSTERS_ON_A_PAGE = 25
-#: How much earlier a cluster is looked at in which no rebuild can start.
+#: Extra weight in the sort order for a cluster in which no rebuild can start.
 BLOCKED_TROUBLE = 5
-#: The strip begins so much before now, at a full hour, and is a day long.
+#: The timeline begins this much before now, at a full hour, and is a day long.
 STRIP_PAST = timedelta(hours=6)
 STRIP = timedelta(hours=24)
 
 
 class Show(StrEnum):
-    """Which clusters a person wants to see."""
+    """Filter of clusters."""
 
     ALL = "all"
     TROUBLE = "trouble"
@@ -36,9 +36,9 @@ class Show(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FleetRow:
-    """One cluster as the page lists it. ``window`` is the next backup that is due, ``None`` where none is.
+    """One cluster in the list. ``window`` is the next due backup, or ``None``.
 
-    ``restores`` says of each of its sources when a backup was last restored, the worst first.
+    ``restores`` has the restore test state of each source, the worst first.
     """
 
     agenda: Agenda
@@ -47,15 +47,15 @@ class FleetRow:
 
     @property
     def untested(self) -> tuple[RestoreStatus, ...]:
-        """The sources whose restore failed, is too old or was never proven, the worst first."""
+        """Return the sources whose restore test failed, is too old or never ran, the worst first."""
         return tuple(one for one in self.restores if not one.is_good)
 
 
 @dataclass(frozen=True, slots=True)
 class FleetPage:
-    """One page of clusters, those in trouble first. ``counts`` are of the whole fleet, by what could be shown.
+    """One page of clusters, those with problems first. ``counts`` are of the whole fleet, by filter.
 
-    ``untested`` are sources of which no backup was restored lately, of the whole fleet, too.
+    ``untested`` are the sources of the whole fleet without a recent restore test.
     """
 
     page: Page[ClusterNow]
@@ -75,7 +75,7 @@ class FleetPage:
 
 
 def strip_of(now: datetime) -> Interval:
-    """Return the 24 hours around now that a strip shows."""
+    """Return the 24 hours of a timeline."""
     start = (now - STRIP_PAST).replace(minute=0, second=0, microsecond=0)
     return Interval(start, start + STRIP)
 
@@ -85,7 +85,7 @@ def fleet(now: datetime, *, text: str = "", show: Show = Show.ALL, number: str |
 
     Args:
         text: looked for in the names of clusters and instances.
-        show: leave out the clusters that this is not said of.
+        show: only matching clusters.
     """
     everything = [_judged(cluster) for cluster in clusters_now(now)]
     known = restores(now)
@@ -101,7 +101,7 @@ def fleet(now: datetime, *, text: str = "", show: Show = Show.ALL, number: str |
 
 
 def matching(now: datetime, *, text: str = "", show: Show = Show.ALL) -> list[ClusterNow]:
-    """Return all clusters that the pages of ``fleet`` have, in their order. Eight queries."""
+    """Return all clusters on the pages of ``fleet``, in their order. Eight queries."""
     return _wanted([_judged(cluster) for cluster in clusters_now(now)], text, show)
 
 
@@ -116,7 +116,7 @@ def _row(agenda: Agenda, known: Mapping[int, list[RestoreStatus]]) -> FleetRow:
 
 
 class _Judged(NamedTuple):
-    """One cluster, what is said of it, and how early it must be looked at: greater is earlier."""
+    """One cluster, its verdict, and its weight: a greater one comes earlier."""
 
     cluster: ClusterNow
     marks: frozenset[Show]
@@ -140,7 +140,7 @@ def _matches(cluster: ClusterNow, text: str) -> bool:
 
 
 def trouble(cluster: ClusterNow) -> int:
-    """Return how ill a cluster is; 0 is healthy."""
+    """Return the weight of a cluster's problems; 0 is healthy."""
     if not cluster.members:
         return 0
     primaries = [member for member in cluster.members if member.role is Role.PRIMARY]

@@ -1,4 +1,4 @@
-"""Everything that is known of one rebuild, for a file that is handed to somebody else."""
+"""Read everything known about one rebuild, for its evidence file."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from dbops.models import AuditEntry, ExecutedCommand, Rebuild, RebuildStep
 
 FORMAT = "dbops evidence 1"
 COMMAND = "command.ended"
-#: Of a step's result: the last lines of a tool are what a host wrote, and stay in the rebuild's log.
+#: Excluded fields of a step's result: a host wrote the last lines of a tool, which stay in the rebuild's log.
 LEFT_OUT = ("tails",)
-#: What steps remember that says which data it is: where to keep it in the file, and its keys there.
+#: Parts of checkpoints that identify the data: their name in the file, and their keys there.
 REMEMBERED = {
     "bytes": "stream.bytes",
     "position": "position",
@@ -27,16 +27,16 @@ REMEMBERED = {
     "verified": "verified",
     "old_data_at": "aside_path",
 }
-#: How far a clock may have stepped back between a request and what is written of it.
+#: Maximum step back of a clock between a request and its records.
 SLACK = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One rebuild, when the file was made.
+    """One rebuild at the time of the file.
 
-    ``content`` is all of it as plain data. ``is_plan_as_requested`` says whether the stored plan is the one whose hash stands in the
-    audit log, ``None`` where none stands there.
+    ``content`` is all of it as plain data. ``is_plan_as_requested`` says whether the stored plan matches the hash in the audit
+    log; ``None`` if the log has none.
     """
 
     rebuild: Rebuild
@@ -61,9 +61,9 @@ class Evidence:
 
 
 def evidence_of(rebuild: Rebuild, *, made_by: str, now: datetime) -> Evidence:
-    """Return the evidence of a rebuild that was just read with ``rebuilds.find``. Six queries at most.
+    """Return the evidence of a rebuild read with ``rebuilds.find``. Six queries at most.
 
-    The head is read first: what is written meanwhile stands behind it, and is not in the file.
+    The head is read first: later entries come after it and are not in the file.
     """
     head = current_head()
     entries = tuple(_entries(rebuild, head))
@@ -108,10 +108,10 @@ def evidence_of(rebuild: Rebuild, *, made_by: str, now: datetime) -> Evidence:
 
 
 def _entries(rebuild: Rebuild, head: ChainHead) -> Iterable[AuditEntry]:
-    """Return the entries about a rebuild, oldest first. They name it, or follow it."""
+    """Return the entries about a rebuild, oldest first: they name it or a follow-up of it."""
     rows = AuditEntry.objects.filter(sequence__lte=head.sequence, at__gte=rebuild.requested_at - SLACK)
     if rebuild.plan and rebuild.plan["target"]["name"] == rebuild.target.name:
-        # By its index. An instance that was renamed stands there under each of its names: then all are gone through.
+        # By the index. A renamed instance appears under each of its names: then all entries are searched.
         rows = rows.filter(instance=rebuild.target.name)
     named = Q(detail__rebuild=rebuild.pk) | Q(detail__follows=rebuild.pk)
     return rows.filter(named).order_by("sequence")
@@ -142,7 +142,7 @@ def _rebuild(rebuild: Rebuild) -> dict[str, Any]:
 
 
 def _request(rebuild: Rebuild, entry: AuditEntry | None) -> dict[str, Any]:
-    """Return who asked. From where, and the fingerprint of the plan that was shown, only the log knows."""
+    """Return the request. Only the log has its origin and the fingerprint of the displayed plan."""
     return {
         "by": rebuild.requested_by.get_username(),
         "at": _at(rebuild.requested_at),

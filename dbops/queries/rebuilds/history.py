@@ -1,4 +1,4 @@
-"""What past rebuilds of a cluster prove: how long they take, and which sources gave their data back."""
+"""Read the durations of a cluster's past rebuilds, and its verified sources."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -14,26 +14,26 @@ from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import Cluster, Instance, Rebuild, RebuildStep
 
-#: Those that copy from a source and end with a replica that serves. What follows up copies nothing, or only the rest.
+#: Successful rebuilds that copied from a source. Follow-ups are excluded: they copy nothing, or only the rest.
 COPIES = Rebuild.objects.filter(status=Status.SUCCEEDED, finished_at__isnull=False).exclude(method__in=FOLLOW_UPS)
 
 
 class Last(NamedTuple):
-    """The newest one that has ended."""
+    """The last ended row of an owner."""
 
     pk: int
     ended_at: datetime
 
 
 def newest(rows: QuerySet, owner: str, keys: Collection[int]) -> dict[int, Last]:
-    """Return of each owner the row that ended last; ``owner`` is a column or a path to one. One query."""
+    """Return the last ended row of each owner; ``owner`` is a column or a path to one. One query."""
     place = Window(RowNumber(), partition_by=F(owner), order_by=F("finished_at").desc())
     found = rows.filter(**{f"{owner}__in": keys}, finished_at__isnull=False).annotate(place=place).filter(place=1)
     return {key: Last(pk, ended_at) for key, pk, ended_at in found.order_by().values_list(owner, "pk", "finished_at")}
 
 
 def times(cluster: Cluster, period: Interval) -> tuple[MethodTimes, ...]:
-    """Return how long the cluster's rebuilds took that ended in the period, against as long a time before. Two queries."""
+    """Return the durations of the cluster's rebuilds of the period and of the period before. Two queries."""
     before = Interval(period.start - (period.end - period.start), period.start)
     earlier, took = _took(cluster, before, period)
     return rebuild_times(took, earlier)
@@ -60,7 +60,7 @@ def _took(cluster: Cluster, *periods: Interval) -> list[list[MeasuredRebuild]]:
 
 
 def verified_sources(cluster: Cluster) -> list[VerifiedSource]:
-    """Return when each source of the cluster was last proven, the oldest proof first. Two queries."""
+    """Return when each source of the cluster was last verified, the oldest first. Two queries."""
     rows = Instance.objects.filter(cluster=cluster).exclude(role=Role.PRIMARY).order_by("name")
     instances = list(rows.values_list("pk", "name", "role"))
     backups = [one for one in instances if one[2] == Role.BACKUP]

@@ -1,4 +1,4 @@
-"""Whose full copy went where, by whose order: of one instance, and back to where its data comes from."""
+"""Read the data lineage of an instance: full copies, their requesters, and the origin of its data."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ IN_A_CARD = 3
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """One full copy that went over the network, as far as it came.
+    """One full copy over the network, complete or not.
 
-    ``ciphers`` are those that were offered, in the order of preference: the source's server takes the first that it allows.
+    ``ciphers`` are the offered ones, in the order of preference: the source's server takes the first that it allows.
     ``read_from`` and ``read_until`` are when the source was read.
     """
 
@@ -43,7 +43,7 @@ class Movement:
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """One step of the way back: whose data it is, and the copy by which it came, if one did."""
+    """One step back: the owner of the data, and the copy by which it came, if any."""
 
     generation: Generation
     copy: Movement | None
@@ -55,7 +55,7 @@ class Ancestor:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Of one instance: where its data comes from, the newest first, and what it received and gave, the newest first."""
+    """Lineage of one instance: the origin of its data, and its received and given copies, newest first."""
 
     instance: Instance
     at: datetime
@@ -65,13 +65,13 @@ class Lineage:
 
     @property
     def newest(self) -> tuple[Movement, ...]:
-        """The last few of both."""
+        """Return the last few of both."""
         both = sorted((*self.received, *self.sent), key=lambda one: one.rebuild, reverse=True)
         return tuple(both[:IN_A_CARD])
 
 
 def lineage_of(instance: Instance, now: datetime) -> Lineage:
-    """Return the lineage of one instance. Three queries, whatever the number of rebuilds of its cluster."""
+    """Return the lineage of one instance. Three queries, for any number of rebuilds of its cluster."""
     rows = list(_rows(instance))
     streams = {
         pk: (began, ended)
@@ -95,7 +95,7 @@ def lineage_of(instance: Instance, now: datetime) -> Lineage:
 
 
 def _found(instance: Instance) -> list[ForeignData]:
-    """Return where data of the instance's cluster was seen that no rebuild had made, with what a person said of it."""
+    """Return data of the cluster that no rebuild made, with a person's comment."""
     rows = TopologyDifference.objects.filter(cluster=instance.cluster_id, code__in=REPLACED, confirmed_at__isnull=False)
     return [ForeignData(row.subject, row.first_seen_at, _words(row)) for row in rows]
 
@@ -105,7 +105,7 @@ def _words(row: TopologyDifference) -> str:
 
 
 def _rows(instance: Instance) -> Iterable[Any]:
-    """Return every rebuild of the instance's cluster that has started, the newest first. Their plans stay where they are."""
+    """Return every started rebuild of the instance's cluster, newest first. Their plans are not loaded."""
     rows = Rebuild.objects.filter(_of_cluster(instance), started_at__isnull=False).order_by("-started_at", "-pk")
     return (
         rows.select_related("target", "source", "requested_by")
@@ -142,7 +142,7 @@ def _movement(row: Any, began: datetime | None, ended: datetime | None) -> Movem
 
 
 def _taken_at(row: Any) -> datetime | None:
-    """Return when the finished backup that a rebuild read was begun: its data is what the source had then."""
+    """Return the start of the finished backup that a rebuild read: its data is the source's at that time."""
     return datetime.fromisoformat(row.taken_at) if row.taken_at not in (None, "", "null") else None
 
 

@@ -1,4 +1,4 @@
-"""A rebuild's log, in pages: a hundred thousand lines are never read at once but for the download."""
+"""Read a rebuild's log in pages: only the download reads all of its up to a hundred thousand lines."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from dbops.models import Rebuild, RebuildEvent
 
 LINES_SHOWN = 500
 MATCHES_SHOWN = 10_000
-#: what the filter by level offers: the key in the address, and what it lets through
+#: options of the level filter: the key in the URL, and the matching levels
 LEVELS: dict[str, tuple[Level, ...]] = {
     "": (),
     "warning": (Level.WARNING, Level.ERROR),
     "error": (Level.ERROR,),
 }
-#: the filter's word for lines of no host
+#: the filter's key for lines without a host
 OURS = "-"
 
 
 @dataclass(frozen=True, slots=True)
 class LogFilter:
-    """Which lines somebody wants to see. ``host`` is a host's name, ``OURS`` for dbops' own lines, empty for all."""
+    """Filter of lines. ``host`` is a host's name, ``OURS`` for dbops' own lines, empty for all."""
 
     host: str = ""
     level: str = ""
@@ -39,7 +39,7 @@ ALL = LogFilter()
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Some lines of a log, oldest first. ``has_older`` and ``has_newer`` say that the log goes on beyond them."""
+    """Some lines of a log, oldest first. ``has_older`` and ``has_newer``: the log has more lines before or after them."""
 
     events: tuple[RebuildEvent, ...]
     has_older: bool = False
@@ -75,7 +75,7 @@ def after(rebuild_id: int, event_id: int, wanted: LogFilter = ALL, *, shown: int
 
 
 def around(rebuild_id: int, event_id: int, wanted: LogFilter = ALL, *, shown: int = LINES_SHOWN) -> Log | None:
-    """Return the lines on both sides of one event and itself; ``None`` where it is no line of this log. Three queries."""
+    """Return one event with the lines on both sides; ``None`` if it is not in this log. Three queries."""
     if not RebuildEvent.objects.filter(rebuild=rebuild_id, pk=event_id).exists():
         return None
     rows = _rows(rebuild_id, wanted)
@@ -85,7 +85,7 @@ def around(rebuild_id: int, event_id: int, wanted: LogFilter = ALL, *, shown: in
 
 
 def news(rebuild_id: int, event_id: int, *, shown: int = LINES_SHOWN) -> Log:
-    """Return the newest of the lines after one event; ``has_older`` says that some between were left out. One query.
+    """Return the newest of the lines after one event; ``has_older``: some between were left out. One query.
 
     A rebuild's events are written while its row is locked, so their keys grow in the order in which they become visible.
     """
@@ -94,7 +94,7 @@ def news(rebuild_id: int, event_id: int, *, shown: int = LINES_SHOWN) -> Log:
 
 
 def matches(rebuild_id: int, wanted: LogFilter, *, shown: int = MATCHES_SHOWN) -> tuple[list[int], bool]:
-    """Return the keys of the newest lines that are wanted, oldest first, and whether there are more. One query."""
+    """Return the keys of the newest matching lines, oldest first, and whether there are more. One query."""
     found = list(_rows(rebuild_id, wanted).order_by("-pk").values_list("pk", flat=True)[: shown + 1])
     return found[:shown][::-1], len(found) > shown
 
@@ -105,7 +105,7 @@ def whole(rebuild_id: int) -> Iterator[RebuildEvent]:
 
 
 def hosts_of(rebuild: Rebuild) -> list[str]:
-    """Return the hosts of both ends, the target's first, of a rebuild read with ``find``. No query."""
+    """Return the hosts of a rebuild read with ``find``, the target's first. No query."""
     return list(dict.fromkeys((rebuild.target.host.name, rebuild.source.host.name)))
 
 
@@ -116,7 +116,7 @@ def _rows(rebuild_id: int, wanted: LogFilter) -> QuerySet[RebuildEvent]:
     if levels := LEVELS.get(wanted.level):
         rows = rows.filter(level__in=levels)
     if wanted.text:
-        # `icontains` would not do: with MariaDB's binary collation it tells upper from lower case.
+        # `icontains` would not do: it is case-sensitive with MariaDB's binary collation.
         rows = rows.filter(Contains(Lower("text"), wanted.text.lower()))
     return rows
 

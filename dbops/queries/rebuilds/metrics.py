@@ -1,4 +1,4 @@
-"""The samples of a rebuild, as its charts and its summary need them."""
+"""Read the samples of a rebuild for its charts and summary."""
 
 from typing import Any
 
@@ -6,23 +6,23 @@ from dbops.engine.rebuilds.metrics import SHOWN, Figures, Point, points, thinned
 from dbops.engine.rebuilds.metrics import StepSample as Taken
 from dbops.models import RebuildSample
 
-#: What a rebuild of many days may have; the newest count.
+#: Maximum number of samples, the newest; a rebuild can take many days.
 MOST_READ = 20_000
-#: As many points go with each fragment: a page that heard of the last one some seconds ago needs no more.
+#: Points with each fragment: a page that missed a few seconds needs no more.
 NEWEST = 8
 
 COLUMNS = ("number", "at", "step", "bytes", "disk_read_bytes", "disk_written_bytes", "source_lag_seconds")
 
 
 def history(rebuild_id: int) -> list[Point]:
-    """Return a rebuild's points, oldest first, thinned where there are many. One query."""
+    """Return a rebuild's points, oldest first, thinned if there are many. One query."""
     return points(thinned(_read(rebuild_id, MOST_READ)))
 
 
 def after(rebuild_id: int, number: int) -> list[Point]:
-    """Return the points after the one of that number, oldest first. One query."""
+    """Return the points after the one with that number, oldest first. One query."""
     rows = _read(rebuild_id, MOST_READ, number__gte=number)
-    # That one itself is read too: the rate after it is counted from it.
+    # That point is read too: the next rate needs it.
     return [point for point in points(thinned(rows, SHOWN)) if point.number > number]
 
 

@@ -1,4 +1,4 @@
-"""What the page of a rebuild that has ended says of it as a whole."""
+"""Read the summary of an ended rebuild."""
 
 from dbops.engine.methods import METHODS
 from dbops.engine.rebuilds.comparison import Comparison, PastCopy, StepComparison, dumps_of
@@ -11,7 +11,7 @@ DUMPS_COUNTED = 10
 
 
 def comparison(page: RebuildPage) -> Comparison | None:
-    """Return the summary of a rebuild that ran and has ended, ``None`` for others. Three queries, for others none."""
+    """Return the summary of a rebuild that ran and has ended, else ``None``. Three queries, without a summary none."""
     rebuild = page.rebuild
     if not rebuild.is_final or not rebuild.started_at or not rebuild.finished_at:
         return None
@@ -33,7 +33,7 @@ def _step_time(row: StepRow) -> StepComparison:
 
 
 def _others(rebuild: Rebuild) -> tuple[PastCopy, ...]:
-    """The last ones of this cluster before it that succeeded, the newest first. Two queries."""
+    """Return the last successful rebuilds of this cluster before this one, newest first. Two queries."""
     rows = Rebuild.objects.filter(
         target__cluster=rebuild.target.cluster_id,
         status=Status.SUCCEEDED,

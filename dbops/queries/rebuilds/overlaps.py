@@ -1,4 +1,4 @@
-"""What runs on the instances of a rebuild, or of a backup, though dbops did not start it: neither could wait for the other."""
+"""Read external backups that overlap a rebuild, and the rebuild that overlaps an external backup."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from dbops.models import BackupRun, Hold, Rebuild
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """One thing that goes on beside another on ``instance``, and what that means."""
+    """One overlapping job on ``instance``, and its effect."""
 
     instance: str
     meaning: str
@@ -20,7 +20,7 @@ class Overlap:
 
 
 def overlapping_backups(rebuild: Rebuild, holds: tuple[Hold, ...]) -> tuple[Overlap, ...]:
-    """Return the backups of others that go on on what a rebuild holds. One query while it runs, else none."""
+    """Return the external backups that run on a rebuild's instances. One query while it runs, else none."""
     if rebuild.status in FINAL or not holds:
         return ()
     purposes = {hold.instance_id: hold.purpose for hold in holds}
@@ -32,7 +32,7 @@ def overlapping_backups(rebuild: Rebuild, holds: tuple[Hold, ...]) -> tuple[Over
 
 
 def overlapping_rebuild(run: BackupRun) -> Overlap | None:
-    """Return the rebuild that uses the instance of a backup of others. One query while that goes on, else none."""
+    """Return the rebuild that uses the instance of an external backup. One query while the backup runs, else none."""
     if run.origin == RunOrigin.MANAGED or run.status in RUN_FINAL:
         return None
     hold = Hold.objects.select_related("rebuild").filter(instance=run.instance_id, rebuild__isnull=False).first()

@@ -1,4 +1,4 @@
-"""What the pages about rebuilds show."""
+"""Read the pages of rebuilds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ COMMANDS_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """One step with what is known of its progress. Unknown numbers are ``None``."""
+    """One step with its known progress. Unknown numbers are ``None``."""
 
     step: RebuildStep
     bytes: int | None
@@ -42,7 +42,7 @@ class StepRow:
 
     @property
     def number(self) -> int:
-        """Return the step's place as people count."""
+        """Return the step's number, counted from one."""
         return self.step.position + 1
 
     @property
@@ -52,11 +52,11 @@ class StepRow:
 
 @dataclass(frozen=True, slots=True)
 class RebuildPage:
-    """Everything on a rebuild's page but its log. ``revision`` and ``last_event`` say which moment this is.
+    """Everything on a rebuild's page except its log. ``revision`` and ``last_event`` identify this moment.
 
-    ``ends`` are the two sides of a stream that failed; ``followers`` went on with its copy or went back from it.
-    ``shared`` are all rebuilds of one read, the one who reads first. ``expected_start`` is for what is queued; ``beside`` are
-    backups of others on what it holds.
+    ``ends`` are the two sides of a failed stream; ``followers`` are rebuilds that resumed or rolled back from this one.
+    ``shared`` are all rebuilds of a shared read, the leader first. ``expected_start`` is set while queued; ``beside`` are
+    external backups on the held instances.
     """
 
     rebuild: Rebuild
@@ -85,7 +85,7 @@ class RebuildPage:
 
     @property
     def title(self) -> str:
-        """Return the document's title: percent or result first, as it must be read in a narrow tab."""
+        """Return the document's title, with percent or result first so that it is visible in a narrow tab."""
         rebuild = self.rebuild
         if rebuild.status == Status.RUNNING:
             current = self.current
@@ -96,7 +96,7 @@ class RebuildPage:
 
 
 def find(rebuild_id: int) -> Rebuild | None:
-    """Return one rebuild with its people and machines, ``None`` where there is none. One query."""
+    """Return one rebuild with its people and machines, or ``None``. One query."""
     return (
         Rebuild.objects.select_related("target__cluster", "target__host", "source__host", "requested_by")
         .annotate(has_branches=Exists(Rebuild.objects.filter(leader=OuterRef("pk"))))
@@ -106,7 +106,7 @@ def find(rebuild_id: int) -> Rebuild | None:
 
 
 def shared_read(rebuild: Rebuild) -> tuple[Rebuild, ...]:
-    """Return the rebuilds of one read of the source, the one who reads first; empty where this one shares it with nobody. One query."""
+    """Return the rebuilds of one shared read, the leader first; empty without a shared read. One query."""
     first = rebuild.leader_id or rebuild.pk
     rows = Rebuild.objects.filter(Q(pk=first) | Q(leader=first)).select_related("target").defer("plan", "checkpoint")
     found = tuple(sorted(rows, key=lambda row: (row.pk != first, row.pk)))
@@ -114,15 +114,15 @@ def shared_read(rebuild: Rebuild) -> tuple[Rebuild, ...]:
 
 
 def revision(rebuild_id: int) -> int | None:
-    """Return the revision alone: what a waiting page asks for again and again. One query."""
+    """Return the revision alone, for polls. One query."""
     return Rebuild.objects.filter(pk=rebuild_id).values_list("revision", flat=True).first()
 
 
 def page(rebuild: Rebuild) -> RebuildPage:
-    """Return the state of a rebuild that was just read with ``find``.
+    """Return the state of a rebuild read with ``find``.
 
-    Three queries, one more where it shares its read with others; at most two more once it has ended badly, and those of a picture
-    while it is queued.
+    Three queries, one more with a shared read; at most two more after an unsuccessful end, and those of a cluster snapshot while
+    queued.
     """
     plan = from_record(Plan, rebuild.plan) if rebuild.plan else None
     steps, holds = tuple(rebuild.steps.all()), tuple(rebuild.holds.select_related("instance"))
@@ -143,7 +143,7 @@ def page(rebuild: Rebuild) -> RebuildPage:
 
 
 def expected_start_of(rebuild: Rebuild) -> backup_windows.TimeEstimate | None:
-    """Return when a rebuild is expected to start, ``None`` where it is not queued. The queries of a picture where it is."""
+    """Return the expected start of a queued rebuild, else ``None``. While queued it takes the queries of a cluster snapshot."""
     if rebuild.status != Status.QUEUED:
         return None
     snapshot = snapshot_of(rebuild.target.cluster)
@@ -169,14 +169,14 @@ def _step_row(step: RebuildStep) -> StepRow:
 
 
 def commands(rebuild_id: int, shown: int | None = COMMANDS_SHOWN) -> tuple[list[ExecutedCommand], int]:
-    """Return the newest commands, newest last (all where ``shown`` is ``None``), and how many there are. Two queries."""
+    """Return the newest commands, newest last (all if ``shown`` is ``None``), and their number. Two queries."""
     rows = ExecutedCommand.objects.filter(rebuild=rebuild_id)
     newest = rows.order_by("-pk") if shown is None else rows.order_by("-pk")[:shown]
     return list(reversed(newest)), rows.count()
 
 
 def queue_of(rebuild: Rebuild) -> list[Rebuild]:
-    """Return what waits for the same source or target, in the order in which it starts. One query."""
+    """Return the queued jobs of the same source or target, in starting order. One query."""
     instances = (rebuild.source_id, rebuild.target_id)
     rows = Rebuild.objects.filter(status=Status.QUEUED).filter(Q(source__in=instances) | Q(target__in=instances))
     in_order = rows.order_by("-priority", WANTS_TO_START, "pk")
@@ -184,7 +184,7 @@ def queue_of(rebuild: Rebuild) -> list[Rebuild]:
 
 
 def listed(*, status: str, number: str | int, cluster: str = "") -> Page[Rebuild]:
-    """Return one page of the list, newest first: of one status, of one cluster, or of all. Two queries."""
+    """Return one page of the list, newest first, optionally of one status or cluster. Two queries."""
     rows = Rebuild.objects.select_related("target__cluster", "source", "requested_by").defer("plan", "checkpoint")
     if status:
         rows = rows.filter(status=status)

@@ -1,4 +1,4 @@
-"""Both ends of a stream that failed: what ran on each host, how it ended and what it said last."""
+"""Read both ends of a failed stream: programs, exit statuses and last output per host."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -8,13 +8,13 @@ from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.engine.states import StepState
 from dbops.models import ExecutedCommand, RebuildStep
 
-#: The step that has two ends, and the keys of its commands on the source and on the target.
+#: The step with a stream, and the keys of its commands on the source and on the target.
 STREAM, ON_SOURCE, ON_TARGET = "stream", "stream.backup", "stream"
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """One program of the stream. ``exit_status`` is ``None`` where it is not known, ``tail`` where nobody has read it."""
+    """One program of the stream. ``exit_status`` and ``tail`` are ``None`` if unknown."""
 
     name: str
     exit_status: int | None
@@ -24,7 +24,7 @@ class Process:
 
 @dataclass(frozen=True, slots=True)
 class StreamEnd:
-    """One side of the stream: ``command`` is what was run there, empty where that is not known."""
+    """One side of the stream: ``command`` is the command there, empty if unknown."""
 
     role: str
     party: PlannedInstance
@@ -33,9 +33,9 @@ class StreamEnd:
 
 
 def ends_of(plan: Plan | None, steps: Iterable[RebuildStep]) -> tuple[StreamEnd, ...]:
-    """Return source and target of a stream that failed, nothing where none did or nothing was seen of its end.
+    """Return source and target of a failed stream; empty if none failed or its end was not seen.
 
-    One query where there is something to return, else none.
+    One query for a result, else none.
     """
     stream = next((step for step in steps if step.name == STREAM and step.state == StepState.FAILED), None)
     if plan is None or stream is None or not (stream.result.get("exit_statuses") or stream.result.get("tails")):

@@ -79,9 +79,9 @@ def fleet_calendar(
     """Return one page of clusters by name. Thirty queries at most, however large the fleet is.
 
     Args:
-        first: the first day; today where none is given.
+        first: the first day; ``None`` means today.
         text: looked for in the names of clusters and instances.
-        is_blocked: those alone in which no rebuild can start now.
+        is_blocked: only clusters in which no rebuild can start now.
     """
     today = now.astimezone(zone).date()
     begin = first or today

@@ -24,8 +24,8 @@ def planned(
     """Return the windows that start in an interval, of the enabled schedules.
 
     Args:
-        durations: by primary key of the schedule. The schedules' instances are at hand (``select_related``).
-        most: windows of one schedule.
+        durations: by primary key of the schedule. The schedules' instances are loaded (``select_related``).
+        most: maximum number of windows of one schedule.
     """
     found = []
     for schedule in schedules:

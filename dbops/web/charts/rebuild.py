@@ -1,4 +1,4 @@
-"""The charts of a rebuild: points as JSON for the page's script, and drawings for pages without a script."""
+"""Draw the charts of a rebuild: points as JSON for the page's script, and drawings for pages without a script."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -56,9 +56,9 @@ CHARTS = (
 
 
 def columns(points: Sequence[Point]) -> dict[str, list[float | int | None]]:
-    """Return points as the page's script draws them: a column each, ``null`` where nothing is known.
+    """Return points for the page's script: one list per column, ``null`` for unknown values.
 
-    ``number`` tells points apart, ``at`` is in seconds since 1970, ``rate``, ``read`` and ``written`` are bytes a second.
+    ``number`` identifies a point, ``at`` is in seconds since 1970, ``rate``, ``read`` and ``written`` are bytes a second.
     """
     return {
         "number": [point.number for point in points],

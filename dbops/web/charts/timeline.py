@@ -1,4 +1,4 @@
-"""A timeline as shapes of an SVG: percent across, pixels down. No sizes in styles, which the page's policy forbids."""
+"""Draw timelines as SVG. X values are percent, y values are pixels. No sizes in styles, because the page's policy forbids them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from dbops.engine.schedule.calendar import Interval, lanes, merge, place, positi
 from dbops.engine.schedule.timeline import SHORTEST_SECONDS, BarKind, Timeline, TimelineBar
 from dbops.security.redaction import CONTROL, ESCAPES
 
-#: What is narrower than this could not be seen, in percent.
+#: Least visible width, in percent.
 NARROWEST = 0.4
-#: From this width on a bar has its name in it, in percent.
+#: Least width of a bar with its name in it, in percent.
 NAMED_FROM = 9.0
-#: So many things of a kind are read out of one drawing; a schedule of every minute must not take a day to listen to.
+#: Maximum number of spoken bars per kind; a schedule of every minute must not fill a day of listening.
 READ_OUT = 6
-#: From so many hours between two lines on they are days.
+#: From this many hours, lines are at days.
 DAY_HOURS = 24
-#: What is longer names its days.
+#: From this length, times include the day.
 LONGEST_DAY_SECONDS = 25 * 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A rectangle. ``fill`` is a pattern's address, empty where the class colours it; ``label`` is drawn in it."""
+    """A rectangle. ``fill`` is a pattern's URL, empty if the class colours it; ``label`` is drawn in it."""
 
     x: str
     width: str
@@ -40,7 +40,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class HourLine:
-    """A line across, with its hour where ``label`` is not empty."""
+    """A line across, with its hour if ``label`` is not empty."""
 
     x: str
     label: str
@@ -61,7 +61,7 @@ class Drawing:
 
 
 def svg(drawing: Drawing) -> SafeString:
-    """Return the drawing's element. Put together here: a page has hundreds of shapes, and a template takes its time for each."""
+    """Return the SVG element. Built here because a page has hundreds of shapes, and a template is slow for each."""
     words = _text(read_out(drawing))
     parts = [f'<svg class="line" width="100%" height="{drawing.height}" role="img" aria-label="{words}">']
     parts += map(_element, drawing.shapes)
@@ -103,24 +103,24 @@ def _element(shape: Shape) -> str:
 
 
 def _text(value: str) -> str:
-    """Return text that can do nothing in a page: without escape sequences and control characters, and escaped."""
+    """Return text that is safe in a page: without escape sequences and control characters, and escaped."""
     return str(escape(CONTROL.sub("\N{REPLACEMENT CHARACTER}", ESCAPES.sub("", value))))
 
 
 def percent(value: float) -> str:
-    """Return a length as SVG has it, whatever the language."""
+    """Return a length for SVG, in any language."""
     return f"{value:.3f}%"
 
 
 def clock(moment: datetime, day: Interval | None = None) -> str:
-    """Return the time on the reader's clock: ``24:00`` for the end of the day that is shown."""
+    """Return the time in the page's zone: ``24:00`` for the end of the displayed day."""
     if day and moment == day.end:
         return "24:00"
     return f"{timezone.localtime(moment):%H:%M}"
 
 
 def spoken(interval: Interval, now: datetime | None = None) -> str:
-    """Return ``06:10-23:00``, with the day where it is another than today's."""
+    """Return ``06:10-23:00``, with the day if it is not today."""
     today = timezone.localtime(now or timezone.now()).date()
 
     def one(moment: datetime) -> str:
@@ -141,7 +141,7 @@ def strip(line: Timeline, *, name: str = "", is_dense: bool = False) -> Drawing:
 
 
 def hours(line: Timeline) -> SafeString:
-    """Return the hours of a strip as the heading of rows that have none."""
+    """Return the hours of a timeline as the heading of rows without hours."""
     found = _hours(line.within, timezone.get_current_timezone(), 6, labels=True)
     texts = "".join(
         f'<text class="hour-label" x="{hour.x}" y="9" text-anchor="{hour.anchor}">{_text(hour.label)}</text>'
@@ -151,7 +151,7 @@ def hours(line: Timeline) -> SafeString:
 
 
 def day_row(line: Timeline, *, name: str) -> Drawing:
-    """Draw one day of the calendar: the bands, and every bar in a lane of its own height."""
+    """Draw one day of the calendar: the bands, and every bar in its own lane."""
     placed = lanes((bar.whole, bar) for bar in line.bars)
     count = max((item.lane for item in placed), default=0) + 1
     height = 20 * max(1, count) + 8
@@ -162,7 +162,7 @@ def day_row(line: Timeline, *, name: str) -> Drawing:
 
 
 def calendar_row(line: Timeline, *, name: str, days: int) -> Drawing:
-    """Draw a cluster's row in the calendar of all: as ``strip``, higher, maintenance included, with days where it has several."""
+    """Draw a cluster's row of the fleet calendar: like ``strip``, but higher, with maintenance, and with days if there are several."""
     placed = lanes((bar.whole, bar) for bar in line.bars)
     height = 12 * min(4, max((item.lane for item in placed), default=0) + 1) + 8
     shapes = [*_bands(line, height)]
@@ -172,7 +172,7 @@ def calendar_row(line: Timeline, *, name: str, days: int) -> Drawing:
 
 
 def instance_rows(line: Timeline, names: Sequence[str]) -> list[Drawing]:
-    """Draw a line for each instance that has something on it, the cluster's own first."""
+    """Draw a line for each instance with a bar, the cluster's own first."""
     found = [_cluster_row(line)]
     for name in names:
         bars = [bar for bar in line.bars if bar.instance == name or name in bar.busy]

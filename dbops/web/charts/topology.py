@@ -1,6 +1,6 @@
-"""A cluster's topology as SVG: boxes for servers, arrows that carry lag and the state of the replication threads.
+"""Draw a cluster's topology as SVG: boxes for servers, arrows with lag and the state of the replication threads.
 
-Across it is percent, down it is pixels, as in ``web.charts.timeline``. There are two drawings: rows of boxes for wide screens,
+X values are percent, y values are pixels, as in ``web.charts.timeline``. There are two drawings: rows of boxes for wide screens,
 and one box in each row for narrow ones; app.css shows one of them. Screen readers read a list with the same content instead.
 """
 
@@ -20,11 +20,11 @@ from dbops.queries.topology import Drawn, ReplicationRow
 from dbops.web.charts.timeline import percent
 from dbops.web.templatetags.dbops import ICONS, SPRITE, clean, duration
 
-#: Pixels: a lane of a gap and the space around all of them, the line of an arrow's text, a box, and its further line.
+#: Pixels: a lane of a gap and the space around all lanes, a line of an arrow's text, a box, and its further line.
 LANE, GAP, LABEL, BOX, NOTE = 8, 10, 18, 44, 17
-#: Shares of a box's width: where its first arrow comes in, the next one, and where arrows leave.
+#: Shares of a box's width: positions of the first incoming arrow, of the next one, and of outgoing arrows.
 ENTRY, NEXT_ENTRY, EXIT, EXIT_NARROW = 0.06, 0.06, 0.5, 0.03
-#: The looks of an arrow and their icons, the worst first.
+#: The styles of an arrow and their icons, the worst first.
 ICON_OF = {
     "error": "circle-x",
     "stopped": "player-stop",
@@ -37,7 +37,7 @@ WORST_FIRST = tuple(ICON_OF)
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Where each row begins, in pixels: the gap above it, the texts of its arrows, its boxes. ``height`` is that of all."""
+    """The start of each row in pixels: the gap above it, the texts of its arrows, its boxes. ``height`` is the total."""
 
     gaps: tuple[int, ...]
     labels: tuple[int, ...]
@@ -47,7 +47,7 @@ class _Rows:
 
 
 def drawing(trees: Sequence[Drawn]) -> SafeString:
-    """Return both drawings and the list that screen readers read instead."""
+    """Return both drawings and the list for screen readers."""
     servers = {server.key: server for server in _flat(trees)}
     if not servers:
         return mark_safe("")
@@ -81,7 +81,7 @@ def label(arrow: ReplicationRow) -> str:
 
 
 def look(arrow: ReplicationRow) -> str:
-    """Return what an arrow looks like: the state of its threads, or that they run and lag."""
+    """Return the style of an arrow: the state of its threads, or running with lag."""
     is_late = arrow.threads == "running" and (arrow.lag_seconds or 0) > LAG_IS_HIGH_SECONDS
     return "lagging" if is_late else arrow.threads
 
@@ -102,7 +102,7 @@ def _notes(server: Drawn) -> list[str]:
 
 
 def _rows(graph: Graph[str], servers: dict[str, Drawn]) -> _Rows:
-    """Return the pixels of each row: as high as the one with the most arrows or notes needs."""
+    """Return the pixels of each row: its height fits the box with the most arrows or notes."""
     box = BOX + NOTE * any(_notes(server) for server in servers.values())
     arrows = [0] * graph.rows
     for node in graph.nodes:
@@ -138,7 +138,7 @@ def _svg(css: str, graph: Graph[str], servers: dict[str, Drawn]) -> SafeString:
 
 
 def _look_of(route: Route[str], server: Drawn) -> str:
-    """Return the worst look of the connections between two servers."""
+    """Return the worst style of the connections between two servers."""
     arrows = [arrow for arrow, key in zip(server.arrows, server.sources, strict=False) if key == route.source]
     return min(map(look, arrows), key=WORST_FIRST.index, default="unknown")
 
@@ -146,7 +146,7 @@ def _look_of(route: Route[str], server: Drawn) -> str:
 def _points(
     route: Route[str], graph: Graph[str], rows: _Rows, places: dict[str, PlacedNode[str]]
 ) -> list[tuple[float, int]]:
-    """Return the corners of an arrow: down, across, along the gutter where it skips rows, down into the box."""
+    """Return the corners of an arrow: down, across, along the gutter if it skips rows, down into the box."""
     source, target = places[route.source], places[route.target]
     leave_at = EXIT_NARROW if graph.rows == len(graph.nodes) else EXIT
     out, into = source.left + source.width * leave_at, _entry(target, route.entry)
@@ -160,7 +160,7 @@ def _points(
 
 
 def _route(route: Route[str], points: list[tuple[float, int]], seen: str, *, is_mixed: bool) -> SafeString:
-    """Draw one arrow. ``is_mixed``: arrows that look different share the way, which is therefore neutral up to the last part."""
+    """Draw one arrow. ``is_mixed``: arrows of different styles share the path, which is neutral except for the last part."""
     lines = [
         f'<line x1="{percent(x1)}" y1="{y1}" x2="{percent(x2)}" y2="{y2}"></line>'
         for (x1, y1), (x2, y2) in pairwise(points)
@@ -189,7 +189,7 @@ def _entry(node: PlacedNode[str], number: int) -> float:
 
 
 def _arrow_texts(node: PlacedNode[str], rows: _Rows, server: Drawn) -> SafeString:
-    """Write the state of each arrow beside its end, one a line; with the source's name where there are several."""
+    """Write the state of each arrow beside its end, one a line, with the source's name if there are several."""
     shift = max(0, len(server.arrows) - 1) * NEXT_ENTRY + ENTRY if node.sources else 0.0
     x, width = node.left + node.width * shift, node.width * (1 - shift)
     first = rows.boxes[node.row] - LABEL * len(server.arrows)

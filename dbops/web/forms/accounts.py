@@ -81,7 +81,7 @@ class AddForm(GroupFields, PasswordFields):
 
 
 class ChangeForm(GroupFields):
-    """Change the group of an account. ``seen`` is what the page showed."""
+    """Change the group of an account. ``seen`` is the displayed state."""
 
     seen = forms.CharField(widget=forms.HiddenInput)
 

@@ -26,7 +26,7 @@ NOT_SET = "Not set"
 
 
 class SecretTextarea(forms.Textarea):
-    """A text area that never shows what was sent or stored."""
+    """A text area that never shows submitted or stored text."""
 
     def format_value(self, value: Any) -> str:
         return ""
@@ -100,11 +100,11 @@ class InventoryForm(forms.ModelForm):
         """Check fields against each other."""
 
     def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
-        """Find values that another object of the fleet uses already."""
+        """Find values that another object of the fleet already uses."""
         raise NotImplementedError
 
     def values(self) -> dict[str, Any]:
-        """Return the model's fields to write: of the secrets only those that were given or must go."""
+        """Return the model fields to write; secrets only if they were entered or must be removed."""
         return {
             name: value for name, value in self.cleaned_data.items() if name not in self.secrets or value is not None
         }
@@ -114,7 +114,7 @@ class InventoryForm(forms.ModelForm):
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:32]
 
     def _others(self) -> tuple[stored.StoredInventory, tuple[str, ...]]:
-        """Return the fleet, and the name in it of what is being edited."""
+        """Return the fleet, and the name of the edited object in it."""
         before: Any = self.before
         return stored.load(), (before.name,) if before else ()
 
@@ -182,7 +182,7 @@ class HostForm(InventoryForm):
 
 
 class MinutesField(forms.IntegerField):
-    """Minutes for people, seconds in the table."""
+    """A field in minutes for a column in seconds."""
 
     def prepare_value(self, value: Any) -> Any:
         return round(value / 60) if isinstance(value, int) else value
@@ -193,7 +193,7 @@ class MinutesField(forms.IntegerField):
 
 
 def _hosts_with_an_instance() -> list[str]:
-    """Return the names of the hosts that probes read: those with an instance."""
+    """Return the hosts that probes read: those with an instance."""
     return list(Host.objects.filter(instances__isnull=False).distinct().values_list("name", flat=True))
 
 
@@ -263,7 +263,7 @@ class ClusterForm(InventoryForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         chosen, names = self.instance.restore_test_host, _hosts_with_an_instance()
-        # The stored host stays a choice, so that saving another field keeps it.
+        # The stored host remains a choice, so that saving another field keeps it.
         lost = [(chosen, f"{chosen} (no instance on this host)")] if chosen and chosen not in names else []
         field = cast(forms.ChoiceField, self.fields["restore_test_host"])
         field.choices = [("", "Host of the backup file"), *((name, name) for name in names), *lost]

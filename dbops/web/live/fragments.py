@@ -1,4 +1,4 @@
-"""The parts of a rebuild's page that change while it runs. They hold nothing about the person who looks."""
+"""Render the changing parts of a rebuild's page. They contain nothing about the user."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,7 +29,7 @@ class RenderedLine:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One rendered moment of a rebuild: the same for everybody who looks at it."""
+    """One rendered moment of a rebuild, the same for every user."""
 
     revision: int
     status: str
@@ -38,7 +38,7 @@ class Snapshot:
 
 
 def context(rebuild: Rebuild) -> dict[str, Any]:
-    """Return what the page's templates need. ``rebuild`` was just read with ``queries.find``."""
+    """Return the context of the page's templates. ``rebuild`` was read with ``queries.find``."""
     log = rebuild_log.end(rebuild.pk)
     rows, count = queries.commands(rebuild.pk)
     page = replace(queries.page(rebuild), last_event=log.last_event)
@@ -58,7 +58,7 @@ def context(rebuild: Rebuild) -> dict[str, Any]:
 
 
 def offered(rebuild: Rebuild) -> dict[str, FollowUpOption]:
-    """Return what may follow a rebuild that did not succeed, by names that templates can say."""
+    """Return the follow-ups of an unsuccessful rebuild, by names for templates."""
     if rebuild.status not in REPEATABLE:
         return {}
     return {
@@ -69,7 +69,7 @@ def offered(rebuild: Rebuild) -> dict[str, FollowUpOption]:
 
 
 def snapshot(rebuild_id: int) -> Snapshot | None:
-    """Read a rebuild and render its parts; ``None`` where there is none."""
+    """Read a rebuild and render its parts; ``None`` if it does not exist."""
     rebuild = queries.find(rebuild_id)
     if rebuild is None:
         return None
@@ -86,7 +86,7 @@ def snapshot(rebuild_id: int) -> Snapshot | None:
     }
     return Snapshot(
         revision=rebuild.revision,
-        # A cancel that is asked for, and an approval, change what a person may do, as a status does.
+        # A requested cancellation and an approval change a person's options, like a status.
         status=f"{rebuild.status}{' cancelling' if rebuild.cancel_requested_at else ''} {rebuild.approval}".rstrip(),
         is_final=rebuild.is_final,
         parts={
@@ -98,12 +98,12 @@ def snapshot(rebuild_id: int) -> Snapshot | None:
 
 
 def log_tools(rebuild: Rebuild, wanted: rebuild_log.LogFilter = rebuild_log.ALL) -> dict[str, Any]:
-    """Return what the form above a log needs: what it offers, and what is chosen."""
+    """Return the options and the selection of the form above a log."""
     return {"wanted": wanted, "log_hosts": rebuild_log.hosts_of(rebuild), "ours": rebuild_log.OURS}
 
 
 def first_lines(rebuild_id: int) -> tuple[list[RenderedLine], bool]:
-    """Return the end of the log, rendered, and whether older lines were left out."""
+    """Return the rendered end of the log, and whether older lines were left out."""
     return _rendered(rebuild_log.end(rebuild_id))
 
 

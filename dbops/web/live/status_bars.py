@@ -1,7 +1,7 @@
 """The bars at the top of every page that report a missing worker, beat or Redis.
 
-They are judged at most once in ``FRESH_SECONDS`` for each web process, by one query and one question to Redis, however many
-people look. A person who is not logged in, or has no right to look, sees none.
+They are judged at most once in ``FRESH_SECONDS`` for each web process, by one query and one request to Redis, for any number of
+users. Users without login or access see none.
 """
 
 import threading
@@ -44,12 +44,12 @@ class StatusBar:
 def judge(
     reported: dict[str, datetime], *, now: datetime, web_since: datetime, redis_away_since: datetime | None
 ) -> list[StatusBar]:
-    """Return the bars to show, the cause before its effects.
+    """Return the bars to show, a cause before its effects.
 
     Args:
         reported: the last sign of life by process, ``queries.admin.configuration.pulses``.
-        web_since: when this web process began: what never reported is missed from then on, after ``GRACE_SECONDS``.
-        redis_away_since: ``None`` while it answers. Without it workers hear of nothing, so their silence is no news.
+        web_since: start of this web process: a process that never reported is missed from then on, after ``GRACE_SECONDS``.
+        redis_away_since: ``None`` while Redis answers. Without Redis workers get no tasks, so their silence is expected.
     """
     if redis_away_since is not None:
         return [StatusBar(_redis_away(), redis_away_since)]
@@ -57,7 +57,7 @@ def judge(
         since = reported.get(name, web_since)
         patience = SILENT_SECONDS if name in reported else GRACE_SECONDS
         if now - since > timedelta(seconds=patience):
-            # Without beat a worker that lives has nothing to do, and so nothing to report: one bar, not two.
+            # Without beat a live worker has nothing to do and nothing to report: one bar, not two.
             return [StatusBar(error(), since)]
     return []
 
@@ -79,7 +79,7 @@ def _away(code: str, doing: str, found: str) -> RemoteFailure:
 
 
 def _guard_limits() -> str:
-    """Return when the guard on a source ends a copy that no worker follows (``GUARD_...``)."""
+    """Return when the guard on a source ends a copy without a worker (``GUARD_...``)."""
     patiences = (settings.GUARD_IDLE_SECONDS, settings.GUARD_HEARTBEAT_SECONDS)
     idle, paused = (duration(seconds).removesuffix(" 00 s") for seconds in patiences)
     return (
@@ -149,16 +149,16 @@ standing = ProcessStatus()
 
 def bars(request: HttpRequest) -> dict[str, Any]:
     """Context processor: ``bars`` and their ``bars_key``, evaluated when a template shows them to a user with access."""
-    find = standing.bars if getattr(request, "may_look", False) else list  # web.access has let the person in
+    find = standing.bars if getattr(request, "may_look", False) else list  # web.decorators has checked the access
     return {"bars": find, "bars_key": lambda: key(find())}
 
 
 def key(found: list[StatusBar]) -> str:
-    """Return what a page that shows these bars sends along: the same key, nothing to send."""
+    """Return the key that a page with these bars sends; with the same key there is nothing to send."""
     return ",".join(bar.key for bar in found)
 
 
 def rendered() -> tuple[str, str]:
-    """Return the bars' key and the bars, as the live stream sends them: the same for everybody."""
+    """Return the bars' key and the bars for the live stream, the same for every user."""
     found = standing.bars()
     return key(found), render_to_string("includes/_bars.html", {"bars": found, "bars_key": key(found)})

@@ -1,8 +1,8 @@
-"""The live rebuild page: one Server-Sent-Events connection each, one Redis reader and one renderer for all of them.
+"""Live updates of rebuild pages: one Server-Sent-Events connection per page, one Redis reader and one renderer for all of them.
 
-A connection begins with a full snapshot from the table. After that the Redis stream says *that* there is news and the table
-says *what*: it is read and rendered once for each rebuild and process, however many people look. Nobody looks: no task runs.
-Without Redis the table's revision is asked for every few seconds instead.
+A connection begins with a full snapshot from the table. After that the Redis stream announces *that* there is news, and the table
+has the news: it is read and rendered once for each rebuild and process, for any number of viewers. Without viewers no task runs.
+Without Redis the table's revision is polled every few seconds instead.
 """
 
 import asyncio
@@ -45,14 +45,14 @@ REDIS_BLOCK_SECONDS = 5.0
 LINES_KEPT = rebuild_log.LINES_SHOWN
 # A connection ends after this; the browser opens the next one.
 CONNECTION_SECONDS = 600.0
-# Whoever may look no more sees nothing new after this.
+# Users without access see no updates after this.
 RIGHTS_SECONDS = 15.0
 RETRY_MILLISECONDS = 1000
 
 
 @dataclass(eq=False)
 class Watched:
-    """One rebuild that somebody looks at: its newest rendered moment and the end of its log."""
+    """One rebuild with viewers: its newest rendered moment and the end of its log."""
 
     rebuild_id: int
     snapshot: Snapshot | None = None
@@ -68,13 +68,13 @@ class Watched:
         return self.lines[-1].event if self.lines else 0
 
     def wake_clients(self) -> None:
-        """Tell each client to look. A slow one skips moments, never lines: it reads them from where it stands."""
+        """Wake each client. A slow one skips moments, never lines: it continues from its last line."""
         for client in self.clients:
             client.set()
 
 
 class Hub:
-    """What one web process (one event loop) shares between its connections."""
+    """State that the connections of one web process (one event loop) share."""
 
     def __init__(self) -> None:
         self.watched: dict[int, Watched] = {}
@@ -87,28 +87,30 @@ class Hub:
         self.rights_asked = asyncio.Lock()
 
     async def current_bars(self) -> tuple[str, str]:
-        """Return the key and the text of every page's bars: made once in a while and process, not for each connection."""
+        """Return the key and the text of every page's bars: rendered once per interval and process, not for each connection."""
         if not bars.standing.is_fresh and not self.bars_asked.locked():
             async with self.bars_asked:
                 try:
                     self.bars = await _in_database(bars.rendered)
                 except Exception:
-                    log.exception("rendering the bars")  # asked again in a while; the stream goes on
+                    log.exception("rendering the bars")  # retried later; the stream continues
         return self.bars
 
     async def may_still_look(self, user_id: int) -> bool:
-        """Tell whether a person may look: asked once in a while and process, for everybody at once."""
+        """Return whether a user may still look: checked once per interval and process, for all users together."""
         if time.monotonic() - self.allowed_at > RIGHTS_SECONDS and not self.rights_asked.locked():
             async with self.rights_asked:
                 try:
                     self.allowed = await _in_database(people_who_may_view)
                     self.allowed_at = time.monotonic()
                 except Exception:
-                    log.exception("asking who may look")  # asked again with the next event; no stream outlives its age
+                    log.exception(
+                        "asking who may look"
+                    )  # retried at the next event; no stream outlives its maximum age
         return user_id in self.allowed
 
     def join(self, rebuild_id: int) -> tuple[Watched, asyncio.Event]:
-        """Begin to look at a rebuild. The table is asked again even when somebody looks already."""
+        """Start watching a rebuild. The table is read again even if it is already watched."""
         watched = self.watched.get(rebuild_id)
         if watched is None:
             watched = self.watched[rebuild_id] = Watched(rebuild_id)
@@ -121,7 +123,7 @@ class Hub:
         return watched, client
 
     def leave(self, watched: Watched, client: asyncio.Event) -> None:
-        """Stop looking. With the last one goes the renderer; with the last rebuild the reader."""
+        """Stop watching. The last viewer ends the renderer; the last rebuild ends the reader."""
         watched.clients.discard(client)
         if not watched.clients and self.watched.get(watched.rebuild_id) is watched:
             del self.watched[watched.rebuild_id]
@@ -142,7 +144,7 @@ class Hub:
             try:
                 changed = await _in_database(_refresh, watched)
             except Exception:
-                # The page polls meanwhile, and says that it does.
+                # The page polls during that time, and shows that it does.
                 log.exception("rendering rebuild %s", watched.rebuild_id)
                 await asyncio.sleep(RECHECK_SECONDS)
                 watched.news.set()
@@ -152,7 +154,7 @@ class Hub:
                 await asyncio.sleep(RENDER_GAP_SECONDS)
 
     async def _read(self) -> None:
-        """Follow the Redis stream and wake what it names. Every way in which Redis can be away leads to the re-check."""
+        """Follow the Redis stream and wake the named rebuilds. Any failure of Redis leads to the re-check."""
         while True:
             client = redis.asyncio.Redis.from_url(
                 settings.REDIS_URL,
@@ -172,7 +174,7 @@ class Hub:
             await asyncio.sleep(REDIS_RETRY_SECONDS)
 
     async def _read_from(self, client: Any) -> None:
-        # "$" again and again would lose what is added between two reads (measured: 31 to 134 of 40,000): pin an id first.
+        # Repeated "$" would lose entries that are added between two reads (measured: 31 to 134 of 40,000): pin an id first.
         newest = await client.xrevrange(STREAM, count=1)
         position = newest[0][0] if newest else "0-0"
         self.redis_answers = True
@@ -204,19 +206,19 @@ def _entries(answer: Any) -> list[tuple[str, dict[str, str]]]:
 
 
 def _refresh(watched: Watched) -> bool:
-    """Bring a watched rebuild up to date with the table, in a worker thread. Return whether there was news."""
+    """Update a watched rebuild from the table, in a worker thread. Return whether there was news."""
     newest = queries.revision(watched.rebuild_id)
     if newest is None:
         watched.is_missing = True
         return True
     if watched.snapshot is not None and watched.snapshot.revision == newest:
         return False
-    # The state is read before the log: the log may be ahead of the state then, and a later render makes that good.
+    # The state is read before the log: the log may then be ahead of the state, and a later render corrects that.
     snapshot = fragments.snapshot(watched.rebuild_id)
     if watched.snapshot is None:
         lines, watched.is_cut = fragments.first_lines(watched.rebuild_id)
     else:
-        # At most as many as are kept: after a burst the page asks for the lines between when its reader scrolls there.
+        # At most the kept number: after a burst the page requests the lines between when its reader scrolls there.
         lines, is_cut = fragments.lines_after(watched.rebuild_id, watched.last_event)
         watched.is_cut = watched.is_cut or is_cut or len(watched.lines) + len(lines) > LINES_KEPT
     watched.lines.extend(lines)
@@ -236,7 +238,7 @@ async def _in_database(function: Callable[P, R], *args: P.args, **kwargs: P.kwar
 
 
 def _start(coroutine: Any) -> asyncio.Task[None]:
-    """Start a task that outlives the request which needed it first: with its own context, as asgiref ends the request's."""
+    """Start a task that outlives the first request that needs it: with its own context, because asgiref ends the request's."""
     return asyncio.create_task(coroutine, context=contextvars.Context())
 
 
@@ -250,7 +252,7 @@ def hub() -> Hub:
 
 @dataclass(slots=True)
 class _Sent:
-    """What one connection has sent already."""
+    """Messages that one connection has already sent."""
 
     parts: dict[str, str] = field(default_factory=dict)
     status: str = ""
@@ -262,14 +264,14 @@ class _Sent:
 def message(name: str, data: str) -> str:
     """Return one Server-Sent Event. Each line of the data gets its own field, so no text can end the event.
 
-    A thousand connections that are told the same share what is made here, and its bytes.
+    Connections with the same message share the result and its bytes.
     """
     lines = data.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     return "".join((f"event: {name}\n", *(f"data: {line}\n" for line in lines), "\n"))
 
 
 def _messages(watched: Watched, sent: _Sent) -> list[str]:
-    """Return what a connection has to send to stand where the watched rebuild stands."""
+    """Return the messages that bring a connection up to date with the watched rebuild."""
     snapshot = watched.snapshot
     if snapshot is None:
         return []
@@ -286,7 +288,7 @@ def _messages(watched: Watched, sent: _Sent) -> list[str]:
 
 def _log_messages(watched: Watched, sent: _Sent) -> list[str]:
     lines = list(watched.lines)
-    # A connection that fell behind further than what is kept gets the end of the log anew.
+    # A connection that fell too far behind gets the end of the log again.
     lost = watched.is_cut and sent.event is not None and bool(lines) and sent.event < lines[0].event
     begins = sent.event is None or lost
     new = lines if begins else [line for line in lines if line.event > (sent.event or 0)]
@@ -297,9 +299,9 @@ def _log_messages(watched: Watched, sent: _Sent) -> list[str]:
 
 
 async def stream(rebuild_id: int, user_id: int) -> AsyncGenerator[str, None]:
-    """Yield a rebuild's events until it has ended, the browser leaves, the person may look no more, or the connection is old."""
+    """Yield a rebuild's events until it has ended, the browser leaves, the user loses access, or the connection is old."""
     home = hub()
-    home.allowed.add(user_id)  # whoever comes here was asked a moment ago
+    home.allowed.add(user_id)  # the user was checked a moment ago
     watched, client = home.join(rebuild_id)
     sent, began = _Sent(), time.monotonic()
     try:
@@ -310,7 +312,7 @@ async def stream(rebuild_id: int, user_id: int) -> AsyncGenerator[str, None]:
             try:
                 await asyncio.wait_for(client.wait(), KEEPALIVE_SECONDS)
             except TimeoutError:
-                # A page that hears nothing for longer asks by itself.
+                # A page without messages for longer polls.
                 yield message("alive", "")
             if not await home.may_still_look(user_id):
                 return
@@ -332,7 +334,7 @@ _encoded = lru_cache(maxsize=64)(str.encode)
 
 
 class EventStream(StreamingHttpResponse):
-    """A streamed answer whose generator ends with the connection, and not when the garbage collector comes by."""
+    """A streamed answer whose generator ends with the connection, not with garbage collection."""
 
     def __init__(self, parts: AsyncGenerator[str, None]) -> None:
         super().__init__(parts, content_type="text/event-stream")
@@ -348,12 +350,13 @@ class EventStream(StreamingHttpResponse):
 
 @require_GET
 async def events(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
-    """Stream a rebuild to one browser that may look at it."""
+    """Stream a rebuild to one browser with access."""
     user = await request.auser()
     if user.pk is None or not await sync_to_async(may_view)(user):
         return HttpResponse("You may not look at rebuilds.", status=403, content_type="text/plain")
     if await sync_to_async(queries.revision)(rebuild_id) is None:
         return HttpResponse("There is no such rebuild.", status=404, content_type="text/plain")
-    # Django ends the request's connection with the request, here after minutes: a thousand viewers would hold a thousand.
+    # Django closes the request's database connection with the request, here after minutes: a thousand viewers would hold a
+    # thousand.
     await sync_to_async(close_old_connections)()
     return EventStream(stream(rebuild_id, user.pk))

@@ -1,4 +1,4 @@
-"""How much a page weighs on the line: pages are compressed when they are sent, what they load when it is collected."""
+"""Compress pages when they are sent, and static files when they are collected."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 
 class PagesGZipMiddleware(GZipMiddleware):
-    """Compress whole pages. A stream is left as it is: a compressor each would cost a thousand viewers 256 kB each."""
+    """Compress whole pages. Streams stay uncompressed: a compressor each would cost 256 kB per viewer, for a thousand viewers."""
 
     def process_response(self, request: HttpRequest, response: Any) -> HttpResponseBase:
         if response.streaming:

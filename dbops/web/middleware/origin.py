@@ -1,4 +1,4 @@
-"""Where a request comes from, for the audit log: its address, and an id that the answer carries, too."""
+"""Note where a request comes from for the audit log: its address, and an id that the response also has."""
 
 import uuid
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ HEADER = "X-Request-ID"
 
 @sync_and_async_middleware
 def origin_middleware(get_response: Callable[[HttpRequest], Any]) -> Callable[[HttpRequest], Any]:
-    """Have what a request writes into the audit log say where it comes from."""
+    """Add the origin of a request to its audit entries."""
     if iscoroutinefunction(get_response):
         answer_later: Callable[[HttpRequest], Awaitable[HttpResponseBase]] = get_response
 
@@ -36,7 +36,7 @@ def origin_middleware(get_response: Callable[[HttpRequest], Any]) -> Callable[[H
 
 
 def _origin(request: HttpRequest) -> RequestOrigin:
-    """The address is the connection's; behind a proxy the web server puts the client's there, if it trusts the proxy."""
+    """Return the connection's address; behind a trusted proxy the web server replaces it with the client's."""
     return RequestOrigin(request.META.get("REMOTE_ADDR") or "", uuid.uuid4().hex)
 
 

@@ -1,4 +1,4 @@
-"""What no view has caught: a refusal becomes a page of its own, with its reason and what was typed."""
+"""Show an uncaught refusal as a page, with its reason and the user's input."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -6,13 +6,13 @@ from django.utils.deprecation import MiddlewareMixin
 
 from dbops.engine.errors import Refused
 
-#: Names of fields that are never shown again, by a part of theirs.
+#: Parts of names of fields whose input is never shown again.
 SECRET_PARTS = ("password", "secret", "token", "csrf", "key", "fingerprint")
 SHOWN_CHARACTERS = 2000
 
 
 class RefusedMiddleware(MiddlewareMixin):
-    """Answers 409 where a view lets a ``Refused`` pass: what the click was about has changed since the page was made."""
+    """Answer 409 for an uncaught ``Refused``: the subject of the click has changed since the page was rendered."""
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if not isinstance(exception, Refused):
@@ -22,7 +22,7 @@ class RefusedMiddleware(MiddlewareMixin):
 
 
 def typed(request: HttpRequest) -> dict[str, str]:
-    """Return what a person typed into the form that was sent, so that it is not lost. No secret is among it."""
+    """Return the user's form input, so that it is not lost, without secrets."""
     if request.method != "POST":
         return {}
     sent = {name: str(value)[:SHOWN_CHARACTERS] for name, value in request.POST.items()}

@@ -1,7 +1,4 @@
-"""What a process that shows the sample does otherwise: it refuses whatever would change something, and marks files that leave it.
-
-And that no process shows a database that it takes for what it is not.
-"""
+"""Protect the sample: refuse every change, mark its exported files, and refuse a database of the other kind."""
 
 import logging
 import re
@@ -20,7 +17,7 @@ from dbops.web.middleware.refusals import typed
 
 log = logging.getLogger(__name__)
 
-#: What may be sent all the same, by name of its address: people come in, choose their own view, and read the log.
+#: Allowed requests by URL name: log in, choose a default view, and read the log.
 ALLOWED = frozenset({"login", "logout", "default-view", "audit-verify", "audit-export"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 FILE_NAME = re.compile(r'filename="(?!sample-)')
@@ -28,10 +25,10 @@ API = "/api/"
 
 
 class SampleMiddleware(MiddlewareMixin):
-    """One place for every page that there is and will be: what is not known to be harmless is refused."""
+    """Refuse every request that is not known to be harmless, for present and future pages."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
-        """Answer 503 to everything, a health check too, where setting and database disagree."""
+        """Answer 503 to every request, including health checks, if setting and database disagree."""
         if (refusal := _disagreement()) is None:
             return None
         log.error("%s", refusal)
@@ -59,5 +56,5 @@ def _answer(request: HttpRequest, refusal: Refused, template: str, *, status: in
 def _disagreement() -> Refused | None:
     try:
         return sample_guard.database_mismatch()
-    except DatabaseError:  # it is away, or has no tables yet: nothing can be shown, and the page itself says why
+    except DatabaseError:  # the database is down, or has no tables yet: the page itself reports that
         return None

@@ -46,7 +46,7 @@ def crumbs(
 
     Args:
         above: the pages above, the topmost first: the name of a section, a cluster, a rebuild, a backup run or a crumb.
-        here: the name of this page.
+        here: name of this page.
         number: follows the name.
     """
     return {"above": [_crumb(page) for page in above], "here": here if number is None else f"{here} {number}"}

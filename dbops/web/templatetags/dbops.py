@@ -34,7 +34,7 @@ TIME_STYLES = {
 }
 MIB = 1024**2
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
-# What turns the direction of text around can make a command look like another one.
+# Characters that reverse the direction of text can disguise a command.
 DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 # Every state has an icon and a word: colour (``state-<word>`` in app.css) is never the only sign.
@@ -118,7 +118,7 @@ def bytes_text(value: float | str | None) -> str:
 
 @register.filter
 def rate(value: float | str | None) -> str:
-    """Return bytes a second as ``312 MiB/s``: in the units of ``bytes``, so that one can be divided by the other."""
+    """Return bytes a second as ``312 MiB/s``, in the units of ``bytes``, so that one can be divided by the other."""
     if value is None or value == "":
         return UNKNOWN
     mebibytes = float(value) / MIB
@@ -156,7 +156,7 @@ def seconds_ago(seconds: int) -> str:
 
 
 def machine_time(value: datetime) -> str:
-    """Return a time for an element's ``datetime``: HTML knows no more than milliseconds."""
+    """Return a time for an element's ``datetime``: HTML has only milliseconds."""
     return value.isoformat(timespec="milliseconds")
 
 
@@ -205,7 +205,7 @@ def exact(value: datetime) -> str:
 
 @register.simple_tag
 def time_zone() -> str:
-    """Return the name of the time zone in which pages show times."""
+    """Return the name of the time zone of pages."""
     return timezone.get_current_timezone_name()
 
 
@@ -223,7 +223,7 @@ def ended(status: int | None) -> str:
 
 @register.filter
 def ssh_ended(status: int | None) -> str:
-    """Return the exit status of ``ssh`` in words: 255 is its own, any other one comes from the command that it ran."""
+    """Return the exit status of ``ssh`` in words: 255 is its own, any other one is the remote command's."""
     if status == SSH_FAILED:
         return f"{status}: SSH failed or the connection was lost"
     return f"{status}: from the source" if status else ended(status)
@@ -259,7 +259,7 @@ def ticks(value: str) -> SafeString:
 
 @register.filter
 def command_lines(commands: Iterable[PlannedCommand]) -> str:
-    """Return planned commands one a line, each with the place where it runs; without control characters."""
+    """Return planned commands one a line, each with its host; without control characters."""
     return "\n".join(f"[{command.place}] {clean(command.text)}" for command in commands)
 
 
@@ -271,25 +271,25 @@ def words(value: str) -> str:
 
 @register.simple_tag
 def strip(line: Timeline, cluster: str, *, is_dense: bool = False) -> timeline.Drawing:
-    """Return the drawing of a cluster's day on one line. ``is_dense``: as low as a line of text, without hours."""
+    """Return a cluster's timeline on one line. ``is_dense``: as low as a line of text, without hours."""
     return timeline.strip(line, name=f"Timeline of {cluster}", is_dense=is_dense)
 
 
 @register.simple_tag
 def strip_hours(line: Timeline) -> SafeString:
-    """Return the hours above dense strips."""
+    """Return the hours above dense timelines."""
     return timeline.hours(line)
 
 
 @register.simple_tag
 def svg(shown: timeline.Drawing) -> SafeString:
-    """Return a drawing. Its text equivalent is beside or below it."""
+    """Return a drawing. Its text equivalent is next to it."""
     return timeline.svg(shown)
 
 
 @register.filter
 def slot(interval: Interval) -> str:
-    """Return a stretch of time near now: ``06:10-23:00``, with the day where it is not today."""
+    """Return an interval near now: ``06:10-23:00``, with the day if it is not today."""
     return timeline.spoken(interval)
 
 
@@ -302,19 +302,19 @@ def without(name: str, cluster: str) -> str:
 
 @register.filter
 def is_of_backups(address: str) -> bool:
-    """Tell whether an address is of a page about backups: those that its tabs lead to, and what is below them."""
+    """Return whether a URL is a page about backups: one of its tabs, or below one."""
     return str(address).startswith(("/backups/", "/schedules/", "/calendar/", "/queue/"))
 
 
 @register.filter
 def commas(value: str) -> list[str]:
-    """Return the parts of a list that is written with commas."""
+    """Return the parts of a comma-separated list."""
     return [part.strip() for part in str(value).split(",") if part.strip()]
 
 
 @register.filter
 def plainly(value: Any) -> str:
-    """Return a value of a JSON record in words: yes and no, lists with commas."""
+    """Return a value of a JSON record in words: yes and no, comma-separated lists."""
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
@@ -332,7 +332,7 @@ def only(findings: list[Any], severity: str) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class PartyLine:
-    """One line of the table that holds target and source against each other."""
+    """One row of the table that compares target and source."""
 
     label: str
     target: str
@@ -342,7 +342,7 @@ class PartyLine:
 
 @register.filter
 def party_lines(plan: Plan) -> list[PartyLine]:
-    """Return what names the two machines beyond doubt. What is equal but must differ is marked by the page."""
+    """Return the identities of both machines. The page marks values that are equal but must differ."""
     target, source = plan.target, plan.source
 
     def both(label: str, tell: Callable[[PlannedInstance], object], differs_must: bool = False) -> PartyLine:

@@ -1,4 +1,4 @@
-"""What is to be expected of a cluster's week, in short. A builtin as well."""
+"""Summarize a cluster's forecast. A builtin as well."""
 
 from django import template
 
@@ -10,7 +10,7 @@ register = template.Library()
 
 @register.filter
 def worst(ahead: ClusterForecast) -> Worst:
-    """Return the worst hour for a table: how long, when, and whether that breaks the goal."""
+    """Return the worst hour for a table: duration, time, and whether it misses the goal."""
     return worst_hour(ahead)
 
 

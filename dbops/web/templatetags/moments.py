@@ -1,4 +1,4 @@
-"""Times that lie ahead, as people say them. A builtin as well."""
+"""Show times near now. A builtin as well."""
 
 from datetime import datetime
 
@@ -27,13 +27,13 @@ def moment(value: datetime | None, unknown: str = "Unknown") -> SafeString | str
 
 @register.filter
 def seconds_until(value: datetime) -> int:
-    """Return how many seconds a moment lies ahead, with the minute that pages show of it at its end: app.js tells when it has passed."""
+    """Return the seconds until a time, up to the end of its displayed minute: app.js shows when it has passed."""
     return max(0, round((value - timezone.now()).total_seconds())) + 60
 
 
 @register.simple_tag
 def reference_url(reference: str) -> str:
-    """Return where ``rebuild 7`` or ``run 12`` is shown, ``""`` for a reference to something without a page."""
+    """Return the URL of ``rebuild 7`` or ``run 12``, ``""`` for a reference without a page."""
     kind, _, number = reference.rpartition(" ")
     name = {"rebuild": "rebuild", "run": "backup-run"}.get(kind)
     return reverse(name, args=[number]) if name and number.isdecimal() else ""

@@ -1,4 +1,4 @@
-"""Whether a page shows the sample (a builtin: no ``{% load %}``). A tag, so that what is rendered without a request knows it, too."""
+"""Tell templates whether this is the sample (a builtin: no ``{% load %}``). A tag, because it also works without a request."""
 
 from django import template
 from django.conf import settings
@@ -8,11 +8,11 @@ register = template.Library()
 
 @register.simple_tag
 def in_sample() -> bool:
-    """Tell whether this process shows generated history."""
+    """Return whether this process shows generated history."""
     return bool(settings.SAMPLE)
 
 
 @register.simple_tag
 def sample_address() -> str:
-    """Return where the sample is shown beside this dashboard, ``""`` where nowhere."""
+    """Return the URL of the sample beside this dashboard, or ``""``."""
     return "" if settings.SAMPLE else str(settings.SAMPLE_URL)

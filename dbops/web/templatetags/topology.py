@@ -13,5 +13,5 @@ register = template.Library()
 
 @register.simple_tag
 def topology_graph(trees: Sequence[Drawn]) -> SafeString:
-    """Return the drawing of servers and what they replicate from."""
+    """Return the drawing of servers and their replication connections."""
     return topology.drawing(trees)

@@ -1,4 +1,4 @@
-"""The pages of the administration, below ``/admin/``. The inventory has addresses of its own."""
+"""URLs of the administration, below ``/admin/``. The inventory has its own URLs."""
 
 from django.urls import path
 from django.views.generic import RedirectView

@@ -1,4 +1,4 @@
-"""The pages about when backups run: schedules, maintenance, calendars, queues and tokens."""
+"""URLs of schedules, maintenance, calendars, queues and tokens."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The pages of the inventory, below ``/inventory/``."""
+"""URLs of the inventory, below ``/inventory/``."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The pages of the topology."""
+"""URLs of the topology pages."""
 
 from django.urls import path
 

@@ -1,1 +1,1 @@
-"""The pages: each view authorises, parses, calls one query or one verb, and renders."""
+"""Pages: each view checks access, parses input, calls one query or operation, and renders."""

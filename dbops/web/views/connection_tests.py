@@ -93,12 +93,12 @@ def ask_stream(request: HttpRequest) -> HttpResponse:
 
 
 def _ask(request: HttpRequest, ask: Callable[[], ConnectionTest], form: StreamForm | None = None) -> HttpResponse:
-    """Answer with the test that runs now: in the place of the click, or on a page of its own where JavaScript is off."""
+    """Answer with the running test: as a fragment, or as its own page without JavaScript."""
     is_fragment = bool(request.headers.get("HX-Request"))
     try:
         row = ask()
     except Refused as error:
-        if is_fragment:  # htmx shows only what answers with success
+        if is_fragment:  # htmx shows only successful answers
             return render(request, "includes/_error.html", {"error": error.as_record(), "label": "Cause"})
         if form is not None:
             return _list(request, form, error, status=409)

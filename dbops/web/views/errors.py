@@ -17,21 +17,21 @@ log = logging.getLogger(__name__)
 
 @requires_csrf_token
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer 404 with the reason, where a view gave one, and with the form input of a deleted object."""
+    """Answer 404 with the view's reason, if any, and with the form input for a deleted object."""
     first = exception.args[0] if exception.args else ""
-    reason = first if isinstance(first, str) else ""  # the URL resolver gives addresses, which are no reason
+    reason = first if isinstance(first, str) else ""  # the URL resolver gives URLs, which are no reason
     return render(request, "404.html", {"reason": reason, "typed": typed(request)}, status=404)
 
 
 @requires_csrf_token
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer 403 to a form whose proof of origin is missing or old. The reason is for the log: it helps no reader."""
+    """Answer 403 to a form whose CSRF token is missing or old. The reason is only logged: it does not help users."""
     log.warning("refused a form sent to %r: %s", request.path, reason)
     return render(request, "403_csrf.html", {"typed": typed(request)}, status=403)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer 500, or 503 where the dashboard's own database is away, with a number that is in the log. It asks no table."""
+    """Answer 500, or 503 if the dashboard's own database is down, with a number that is in the log. Reads no table."""
     number, error = uuid.uuid4().hex[:8], sys.exc_info()[1]
     is_database = isinstance(error, OperationalError | InterfaceError)
     log.error("error %s: %s %r: %s", number, request.method, request.path, type(error).__name__, exc_info=error)

@@ -24,7 +24,7 @@ from dbops.web.charts.timeline import instance_rows
 from dbops.web.decorators import user_of, viewer_page
 from dbops.web.forms.schedules import MaintenanceForm
 
-#: Length of the text that is kept. One character may need twelve in a URL.
+#: Maximum length of the text. One character may need twelve in a URL.
 TEXT_CHARACTERS = 80
 #: The choices of the filter and their labels.
 SHOWS = {
@@ -40,7 +40,7 @@ SHOWS = {
 @vary_on_headers("HX-Request")
 @viewer_page
 def fleet(request: HttpRequest) -> HttpResponse:
-    """Show one row for each cluster, those in trouble first; a poll gets the table alone."""
+    """Show one row for each cluster, those with problems first; a poll gets the table alone."""
     is_poll = bool(request.headers.get("HX-Request"))
     kept = "" if is_poll else default_view_of(user_of(request))
     if kept and not request.GET:
@@ -54,7 +54,7 @@ def fleet(request: HttpRequest) -> HttpResponse:
 @require_POST
 @viewer_page
 def start_view(request: HttpRequest) -> HttpResponse:
-    """Save the filters that were sent as the user's default view; without filters, reset it."""
+    """Save the submitted filters as the user's default view; without filters, reset it."""
     text, show = filters(request.POST)
     chosen = {"show": show.value if show is not Show.ALL else "", "text": text[:TEXT_CHARACTERS]}
     query = urlencode({name: value for name, value in chosen.items() if value})

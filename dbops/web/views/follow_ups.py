@@ -16,7 +16,7 @@ from dbops.web.decorators import operator_page
 
 
 class MethodConverter:
-    """The two names of a follow-up in an address."""
+    """URL converter for the names of follow-ups."""
 
     regex = "|".join(OFFERS)
 
@@ -27,7 +27,7 @@ class MethodConverter:
         return value
 
 
-#: Where on the form a refusal is put right, by its code.
+#: The form field that fixes a refusal, by code.
 FIELDS = {"rebuild.name": "typed_name", "rebuild.reason": "reason"}
 
 
@@ -42,7 +42,7 @@ def follow_up(request: HttpRequest, rebuild_id: int, method: str) -> HttpRespons
     refused, status = None, 200
     if request.method == "POST":
         try:
-            assert isinstance(request.user, User)  # noqa: S101 - operator_page saw to it
+            assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
             following = request_follow_up(
                 actor=request.user,
                 rebuild=found,

@@ -1,4 +1,4 @@
-"""What a load balancer or a container's health check asks, and what each open page asks now and then."""
+"""Answer health checks, and polls of open pages."""
 
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
@@ -15,7 +15,7 @@ from dbops.web.live import status_bars
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> HttpResponse:
-    """Answer 200 when the database answers, else 503. It says no more, as nobody is logged in here."""
+    """Answer 200 if the database answers, else 503, without details: no login is required."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
@@ -28,9 +28,10 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @never_cache
 @require_safe
 def status(request: HttpRequest) -> HttpResponse:
-    """Answer with the bars of ``web.live.status_bars`` where the page shows others; else 204.
+    """Answer with the bars of ``web.live.status_bars`` if the page shows others; else 204.
 
-    Anybody may ask: a page whose session has ended says so, and keeps what was typed. Nobody else is told anything.
+    No login is required, so that a page can report that its session has ended and keep the user's input. Users without login get
+    no details.
     """
     found = status_bars.standing.bars() if may_view(request.user) else []
     is_logged_out = not request.user.is_authenticated

@@ -1,4 +1,4 @@
-"""Logging in."""
+"""Log in and out."""
 
 from urllib.parse import urlencode, urlsplit
 
@@ -14,14 +14,14 @@ from dbops.audit.log import append
 
 
 class LoginView(DjangoLoginView):
-    """The login page. A fragment's request that was sent here sends the browser here, and back to the page it came from."""
+    """The login page. After a redirected fragment request the browser opens this page, and then returns to the page of the fragment."""
 
     template_name = "registration/login.html"
     redirect_authenticated_user = True
 
     def get(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         if request.headers.get("HX-Request"):
-            # Without this, a page left open over the end of its session would show the login form in its middle.
+            # Without this, a page that outlives its session would show the login form inside itself.
             return HttpResponse(
                 status=204, headers={"HX-Redirect": f"{reverse('login')}?{urlencode({'next': _page(request)})}"}
             )
@@ -33,7 +33,7 @@ class LoginView(DjangoLoginView):
         return answer
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
-        """Note the name only where there is such an account: else it may be a password that was typed into the wrong field."""
+        """Log the name only if the account exists: otherwise it may be a password in the wrong field."""
         typed = form.cleaned_data.get("username", "")
         name = typed if User.objects.filter(username=typed).exists() else "(no such account)"
         append(actor=name, action="login.failed", subject="dbops")
@@ -42,7 +42,7 @@ class LoginView(DjangoLoginView):
 
 
 class LogoutView(DjangoLogoutView):
-    """Logging out, by a click."""
+    """Log out on a click."""
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         if request.user.is_authenticated:
@@ -52,7 +52,7 @@ class LogoutView(DjangoLogoutView):
 
 
 def _page(request: HttpRequest) -> str:
-    """Return the address of the page that holds the fragment, without its host: a browser is sent nowhere else."""
+    """Return the URL of the page with the fragment, without its host, so that no redirect leaves the site."""
     current = urlsplit(request.headers.get("HX-Current-URL", ""))
     page = f"{current.path}?{current.query}" if current.query else current.path
     is_ours = page.startswith("/") and url_has_allowed_host_and_scheme(page, allowed_hosts=None)

@@ -36,16 +36,16 @@ from dbops.security.permissions import require_operator
 from dbops.web.decorators import viewer_page
 from dbops.web.plan_snapshot import differences, packed, shown, unpacked
 
-#: Where on the form a refusal is put right, by its code.
+#: The form field that fixes a refusal, by code.
 FIELDS = {
     "rebuild.name": "typed_name",
     "rebuild.reason": "reason",
     "plan.expiry": "expires_hours",
     "rebuild.rate": "rate",
 }
-#: What is typed is sent back with the page; nobody types more than this.
+#: Maximum length of input that is shown again.
 TYPED_CHARACTERS = 2000
-#: What the number of a rebuild may look like; every database takes it.
+#: Pattern of a rebuild number that every database accepts.
 REBUILD_ID = re.compile(r"[0-9]{1,9}")
 
 
@@ -64,14 +64,14 @@ class ConfirmForm(forms.Form):
 
 
 class MomentForm(forms.Form):
-    """A moment that a person names, in the dashboard's time zone."""
+    """A time that a person names, in the dashboard's time zone."""
 
     start_at = forms.DateTimeField()
 
 
 @dataclass(frozen=True, slots=True)
 class SourceChoice:
-    """One possible source, with the address of the page that plans from it."""
+    """One possible source, with the URL of its plan."""
 
     name: str
     role: str
@@ -81,7 +81,7 @@ class SourceChoice:
 
 @dataclass(frozen=True, slots=True)
 class MethodChoice:
-    """One method, with the address of the page that plans by it."""
+    """One method, with the URL of its plan."""
 
     compared: MethodComparison
     url: str
@@ -90,7 +90,7 @@ class MethodChoice:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One reason why the form cannot be sent now."""
+    """One reason why the form cannot be submitted now."""
 
     code: str
     text: str
@@ -98,7 +98,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class StartChoice:
-    """One way to start, with the address of the page that plans it."""
+    """One start option, with the URL of its plan."""
 
     choice: start_ways.StartOption
     url: str
@@ -107,10 +107,10 @@ class StartChoice:
 
 @dataclass(frozen=True, slots=True)
 class PlanQuery:
-    """What the address or the form says: the page shows it, and a confirmation asks for it.
+    """Choices in the URL or form: the page shows them, and a confirmation requests them.
 
-    ``typed`` is what a person typed, by field, as they typed it; ``seen`` is the plan that they typed it under.
-    ``again`` is the rebuild that did not succeed and is planned again.
+    ``typed`` is the user's input by field; ``seen`` is the plan that the page showed. ``again`` is the unsuccessful rebuild that
+    is repeated.
     """
 
     source: Instance | None
@@ -142,7 +142,7 @@ def plan(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _asked(given: QueryDict, target: Instance) -> PlanQuery:
-    """Return what the address asks for: its own choices, or those of the rebuild that is planned again."""
+    """Return the requested choices: the URL's own, or those of the repeated rebuild."""
     asked = PlanQuery(
         source=_source(target, given.get("source", "")),
         keep=given.get("keep_old_data") == "1",
@@ -164,7 +164,7 @@ def _asked(given: QueryDict, target: Instance) -> PlanQuery:
 
 
 def _again(target: Instance, number: str) -> Rebuild | None:
-    """Return the rebuild of the target that is planned again. Raises ``Http404``: there is none of that number."""
+    """Return the repeated rebuild of the target. Raises ``Http404`` if it does not exist."""
     if not number:
         return None
     if not REBUILD_ID.fullmatch(number):
@@ -234,7 +234,7 @@ def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: Con
 
 
 def _rate(method: str, mib: float | None) -> int | None:
-    """Return bytes a second; ``None`` without a limit, or where the method has no stream to limit."""
+    """Return bytes a second; ``None`` without a limit, or for a method without a stream."""
     return None if mib is None or not can_be_held(method) else round(mib * MIB)
 
 
@@ -284,7 +284,7 @@ def _show(
         "expires_hours": asked.typed.get("expires_hours") or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
         "stops": stops(request, found, row) + again_stops(asked.again) + why_start_stops,
-        # A clear case needs no look at the other options.
+        # A clear case does not need the other options.
         "starts_open": bool(
             bad_moment or why_start_stops or ways.verdict.answer != "now" or (start and start.is_deferred)
         ),
@@ -305,7 +305,7 @@ def _other_plans(
     starts: Iterable[start_ways.StartOption],
     start: start_ways.StartOption | None,
 ) -> dict[str, Any]:
-    """Return every choice that a person has on the page, each with the address of the plan that comes of it."""
+    """Return every choice on the page, each with the URL of its plan."""
 
     def url(**values: Any) -> str:
         again = asked.again.pk if asked.again else None
@@ -332,14 +332,14 @@ def _other_plans(
 def _start_choice(
     choice: start_ways.StartOption, url: Callable[..., str], start: start_ways.StartOption | None
 ) -> StartChoice:
-    """Return a start option with its address. Another source is another plan with its own start options."""
+    """Return a start option with its URL. Another source is another plan with its own start options."""
     is_elsewhere = choice.way is start_ways.StartMode.ELSEWHERE
     address = url(source=choice.source, start="") if is_elsewhere else url(start=choice.key)
     return StartChoice(choice, address, start is choice)
 
 
 def start_stops(ways: StartOptions, start: start_ways.StartOption | None, asked: str) -> list[Stop]:
-    """Return why the chosen start option is unavailable, without what the plan's checks already say.
+    """Return why the chosen start option is unavailable, without reasons that the plan's checks already give.
 
     If the requested option is gone, a person must choose again: no other option replaces it.
     """
@@ -357,14 +357,14 @@ def start_stops(ways: StartOptions, start: start_ways.StartOption | None, asked:
 
 
 def again_stops(again: Rebuild | None) -> list[Stop]:
-    """Return why a rebuild cannot be planned again. A plan without it may still be possible."""
+    """Return why a rebuild cannot be repeated. A plan without it may still be possible."""
     if again is None or (offer := offers(again)["again"]).is_possible:
         return []
     return [Stop(f"again.{offer.code}", offer.reason)]
 
 
 def stops(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[Stop]:
-    """Return why the form cannot be sent now."""
+    """Return why the form cannot be submitted now."""
     reasons = []
     if not request.may_operate:  # type: ignore[attr-defined]
         reasons.append(Stop("access", "You have read access. Only operators can start a rebuild."))
@@ -376,7 +376,7 @@ def stops(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[St
 
 
 def _source(target: Instance, name: str) -> Instance | None:
-    """Return the named instance of the target's cluster, ``None`` where there is no such one."""
+    """Return the named instance of the target's cluster, or ``None``."""
     others = Instance.objects.select_related("host", "cluster", "state").filter(cluster=target.cluster_id)
     return others.filter(name=name).exclude(pk=target.pk).first() if name else None
 

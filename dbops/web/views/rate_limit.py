@@ -16,7 +16,7 @@ from dbops.operations.rate_limit import set_stream_rate
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.decorators import operator_page, user_of
 
-#: The slider ends there where the stream has not run yet; a larger number can be typed.
+#: End of the slider before the stream has run; a higher number can be entered.
 SLIDER_MIB = 1000
 
 

@@ -24,7 +24,7 @@ TYPED_CHARACTERS = 2000
 
 @dataclass(frozen=True, slots=True)
 class GroupCandidate:
-    """One instance that may be chosen."""
+    """One instance that can be chosen."""
 
     row: InstanceRow
     is_chosen: bool
@@ -32,7 +32,7 @@ class GroupCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One chosen target with what was typed for it."""
+    """One chosen target with its input."""
 
     planned: GroupTarget
     row: InstanceRow
@@ -67,7 +67,7 @@ def several(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _source(members: list[Instance], name: str) -> Instance | None:
-    """Return the named source, or the best one that there is."""
+    """Return the named source, or the best one."""
     target = next((item for item in members if item.role == Role.REPLICA), None)
     sources = [item for item in members if item.role != Role.PRIMARY]
     named = next((item for item in sources if item.name == name), None)

@@ -1,4 +1,4 @@
-"""A rebuild's log: page by page as plain HTML, the same lines as fragments for log.js, and whole as text."""
+"""Pages of a rebuild's log: plain HTML, the same lines as fragments for log.js, and the whole log as text."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from dbops.web.exports.record import exported
 from dbops.web.exports.streaming import streamed
 from dbops.web.live import fragments
 
-#: what fits into a key of every database
+#: fits into a key of every database
 KEY = re.compile(r"[0-9]{1,18}")
 LONGEST_TEXT = 200
 
@@ -27,7 +27,7 @@ LONGEST_TEXT = 200
 @never_cache
 @viewer_page
 def log(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Show one page of the log, the newest lines unless the address says ``before``, ``after`` or ``around`` a line."""
+    """Show one page of the log, by default the newest lines; ``before``, ``after`` or ``around`` select another part."""
     found, wanted = _find(rebuild_id), _wanted(request)
     context = {
         "rebuild": found,
@@ -44,7 +44,7 @@ def log(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 @never_cache
 @viewer_page
 def lines(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Return one page's lines alone; headers say whether there are older and newer ones."""
+    """Return only the lines of one page; headers say whether there are older and newer ones."""
     if queries.revision(rebuild_id) is None:
         raise Http404(f"There is no rebuild {rebuild_id}.")
     found = _lines(request, rebuild_id, _wanted(request))
@@ -57,7 +57,7 @@ def lines(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 @never_cache
 @viewer_page
 def matches(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Return the keys of the lines that hold a text, oldest first; ``is_cut`` where there are more than are told."""
+    """Return the keys of matching lines, oldest first; ``is_cut`` if there are more."""
     if queries.revision(rebuild_id) is None:
         raise Http404(f"There is no rebuild {rebuild_id}.")
     wanted = _wanted(request)
@@ -102,13 +102,13 @@ def _key(request: HttpRequest, name: str) -> int | None:
 
 def _wanted(request: HttpRequest) -> LogFilter:
     level = request.GET.get("level", "")
-    # PostgreSQL takes no NUL in a text.
+    # PostgreSQL accepts no NUL in a text.
     host, words = (request.GET.get(name, "").replace("\0", "")[:LONGEST_TEXT] for name in ("host", "find"))
     return LogFilter(host=host, level=level if level in rebuild_log.LEVELS else "", text=words)
 
 
 def _kept(request: HttpRequest) -> str:
-    """Return what the links to other pages keep of the address: all but the place in the log."""
+    """Return the URL parameters that links to other pages keep: all except the position in the log."""
     kept = request.GET.copy()
     for name in ("before", "after", "around"):
         kept.pop(name, None)

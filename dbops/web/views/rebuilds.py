@@ -19,14 +19,14 @@ from dbops.web.charts import rebuild as charts
 from dbops.web.decorators import operator_page, viewer_page
 from dbops.web.live import fragments
 
-#: What a sample's number may look like; every database takes it.
+#: Pattern of a sample number that every database accepts.
 NUMBER = re.compile(r"[0-9]{1,9}")
 
 
 @require_GET
 @viewer_page
 def rebuilds(request: HttpRequest) -> HttpResponse:
-    """Show the list, newest first, of one status and of one cluster where the address says so."""
+    """Show the list, newest first, optionally of one status and one cluster."""
     asked = request.GET.get("status", "")
     status = asked if asked in set(Status) else ""
     cluster = request.GET.get("cluster", "").replace("\0", "")
@@ -39,7 +39,7 @@ def rebuilds(request: HttpRequest) -> HttpResponse:
 @never_cache
 @viewer_page
 def rebuild(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Show one rebuild, whole: what follows on the stream only replaces parts of it."""
+    """Show one rebuild in full; the live stream then replaces parts of the page."""
     context = fragments.context(_find(rebuild_id))
     return render(request, "rebuilds/detail.html", context)
 
@@ -48,9 +48,9 @@ def rebuild(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 @never_cache
 @viewer_page
 def poll(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Answer 204 while the page shows the newest revision already; else every fragment.
+    """Answer 204 if the page shows the newest revision already; else every fragment.
 
-    The revision is sent in a header as well: the page throws an answer away that the stream has overtaken.
+    A header also has the revision: the page ignores an answer that is older than the stream's.
     """
     newest = queries.revision(rebuild_id)
     if newest is None:
@@ -67,7 +67,7 @@ def poll(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 @never_cache
 @viewer_page
 def rebuild_samples(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Answer with a rebuild's points after the one that the page has, for its charts; 204 where there is none."""
+    """Answer with a rebuild's points after the page's last one, for its charts; 204 if there is none."""
     asked = request.GET.get("after", "")
     points = metrics.after(rebuild_id, int(asked)) if NUMBER.fullmatch(asked) else metrics.history(rebuild_id)
     if points:
@@ -94,7 +94,7 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     refused, status = None, 200
     if request.method == "POST":
         try:
-            assert isinstance(request.user, User)  # noqa: S101 - operator_page saw to it
+            assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
             cancel_rebuild(actor=request.user, rebuild=found)
         except Refused as error:
             refused, status, found = error, 409, _find(rebuild_id)
@@ -116,7 +116,7 @@ def force_fail(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     refused, status = None, 200
     if request.method == "POST":
         try:
-            assert isinstance(request.user, User)  # noqa: S101 - operator_page saw to it
+            assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
             force_fail_rebuild(actor=request.user, rebuild=found, reason=request.POST.get("reason", ""))
         except Refused as error:
             refused, status, found = error, 409, _find(rebuild_id)
@@ -138,7 +138,7 @@ def place(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     refused, status = None, 200
     if request.method == "POST":
         try:
-            assert isinstance(request.user, User)  # noqa: S101 - operator_page saw to it
+            assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
             if "first" in request.POST:
                 move_first(actor=request.user, rebuild=found)
             else:
@@ -156,13 +156,13 @@ def _priority(request: HttpRequest) -> int:
     try:
         return int(request.POST.get("priority", ""))
     except ValueError:
-        return PRIORITIES.stop  # no number at all: out of bounds, and refused as such
+        return PRIORITIES.stop  # not a number: out of bounds, and refused as such
 
 
 @require_GET
 @viewer_page
 def commands(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Show every command that was run, with the end of its output."""
+    """Show every command of the rebuild, with the end of its output."""
     found = _find(rebuild_id)
     rows, count = queries.commands(rebuild_id, shown=None)
     return render(request, "rebuilds/commands.html", {"rebuild": found, "commands": rows, "command_count": count})

@@ -1,4 +1,4 @@
-"""One read of a source for several rebuilds: with whom a queued one could share it, joining, and leaving again."""
+"""Join and leave shared reads."""
 
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
@@ -19,7 +19,7 @@ from dbops.web.decorators import operator_page, user_of
 @never_cache
 @operator_page
 def join(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Show the queued rebuilds of the same source; let this one share the read of another, or leave it."""
+    """Show the queued rebuilds of the same source; let this one follow another, or leave it."""
     found = queries.find(rebuild_id)
     if found is None:
         raise Http404(f"There is no rebuild {rebuild_id}.")

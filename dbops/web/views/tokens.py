@@ -1,4 +1,4 @@
-"""Access tokens, and the calendar that one of them opens."""
+"""Access tokens, and the calendar feed that one of them opens."""
 
 from urllib.parse import urlencode
 

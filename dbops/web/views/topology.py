@@ -21,7 +21,7 @@ from dbops.queries.fleet.cluster import cluster_page
 from dbops.web.decorators import operator_page, viewer_page
 from dbops.web.forms.topology import DiscoveryForm, ProposalForm
 
-#: htmx takes this answer for the last one: https://htmx.org/docs/#polling
+#: htmx stops polling after this answer: https://htmx.org/docs/#polling
 STOP_POLLING = 286
 
 
@@ -104,7 +104,7 @@ def discoveries(request: HttpRequest) -> HttpResponse:
 @vary_on_headers("HX-Request")
 @operator_page
 def discovery(request: HttpRequest, discovery_id: int) -> HttpResponse:
-    """Show what one discovery found and proposes; a poll gets it without the frame, until it is over."""
+    """Show the result and proposals of one discovery; a poll gets it without the frame, until it has ended."""
     row = get_object_or_404(Discovery.objects.select_related("cluster").defer("password"), pk=discovery_id)
     found = queries.found_of(row)
     context = {"discovery": row, "found": found, "proposals": queries.proposals(found) if found else []}
@@ -141,7 +141,7 @@ def add(request: HttpRequest, discovery_id: int, number: int) -> HttpResponse:
 
 
 def _import(request: HttpRequest, form: ProposalForm) -> dict[str, Any]:
-    """Hand the filled-in proposal to the import of fleet files, with its checks and its audit entries."""
+    """Pass the submitted proposal to the import of fleet files, with its checks and its audit entries."""
     shared = form.cluster.cleaned_data
     instances = form.instances()
     if not instances:

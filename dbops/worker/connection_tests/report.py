@@ -1,4 +1,4 @@
-"""What a test of a connection has found."""
+"""Result of a connection test."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(slots=True)
 class TestReport:
-    """What a test has found so far: it is kept whether the test passes or not."""
+    """Findings of a test so far; kept whether the test passes or not."""
 
     checks: list[dict[str, Any]] = field(default_factory=list)
     commands: list[dict[str, str]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Makes the tests of connections that people asked for: one row, one run, and nothing left on any host."""
+"""Run requested connection tests: one row, one run, and no leftovers on any host."""
 
 import logging
 import time
@@ -34,15 +34,15 @@ __all__ = [
 
 log = logging.getLogger(__name__)
 
-#: After these a test has no living worker any more, or never had one. Celery ends a task that hangs within a minute.
+#: After these seconds a test has no living worker. Celery ends a hanging task within a minute.
 RUNS_AT_MOST_SECONDS, WAITS_AT_MOST_SECONDS = 90, 120
-#: What every host needs, whatever server runs there.
+#: Required on every host, for any server.
 PROGRAMS = ("bash", "flock", "setsid", "base64", "ssh", "ssh-keygen", "timeout")
 Statuses, Kinds = ConnectionTest.Statuses, ConnectionTest.Kinds
 
 
 def run_test(test_id: int) -> bool:
-    """Make one test that is queued. Return whether it was: a second message finds it taken and does nothing."""
+    """Run one queued test. Return whether it was queued: a second message does nothing."""
     mine = ConnectionTest.objects.filter(pk=test_id, status=Statuses.QUEUED)
     if not mine.update(status=Statuses.RUNNING, started_at=timezone.now()):
         return False
@@ -63,7 +63,7 @@ def run_test(test_id: int) -> bool:
 
 
 def tests_due() -> list[int]:
-    """End those that no worker is at any more, and return those that still wait for one."""
+    """End tests without a living worker, and return those that still wait for one."""
     now = timezone.now()
     lost = Q(status=Statuses.RUNNING, started_at__lt=now - timedelta(seconds=RUNS_AT_MOST_SECONDS))
     lost |= Q(status=Statuses.QUEUED, requested_at__lt=now - timedelta(seconds=WAITS_AT_MOST_SECONDS))
@@ -74,7 +74,7 @@ def tests_due() -> list[int]:
 
 
 def _rows() -> QuerySet[ConnectionTest]:
-    """Return tests with what they are about. Secrets are decrypted when they are used: a lost key must not stop the others."""
+    """Return tests with their subjects. Secrets are decrypted at use: a lost key must not stop the other tests."""
     rows = ConnectionTest.objects.select_related("host", "source_host", "instance__host", "instance__cluster")
     hosts, cluster = ("host", "source_host", "instance__host"), "instance__cluster"
     secrets = [f"{host}__ssh_private_key" for host in hosts]
@@ -168,7 +168,7 @@ def _end(
     error: DbopsError | None = None,
     secrets: Iterable[str] = (),
 ) -> bool:
-    """End it, free its slot and write it into the audit log. Return whether it had not ended before."""
+    """End the test, free its slot and record it in the audit log. Return whether it had not ended before."""
     values: dict[str, Any] = {"error": redact_record(error.as_record(), secrets)} if error else {}
     if report is not None:
         values["result"] = redact_record(report.as_record(), secrets)
@@ -189,7 +189,7 @@ def _end(
 
 
 def _can_read_secrets(row: ConnectionTest) -> bool:
-    """Tell whether the current keys decrypt every secret that the test needs. At most two queries."""
+    """Return whether the current keys decrypt every secret that the test needs. At most two queries."""
     hosts = (row.host_id, row.source_host_id, row.instance.host_id if row.instance else None)
     tokens = [*Host.objects.filter(pk__in=[pk for pk in hosts if pk]).values_list(as_stored("ssh_private_key"))]
     if row.instance:

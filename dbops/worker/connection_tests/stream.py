@@ -1,4 +1,4 @@
-"""A test of the stream between two hosts: what each cipher that both know carries, on the way of a rebuild's data."""
+"""Test the stream between two hosts with each cipher that both know, in the way of a rebuild."""
 
 import time
 from contextlib import ExitStack
@@ -15,14 +15,14 @@ from dbops.models import ConnectionTest, Host
 from dbops.worker.connection_tests.report import TestReport
 from dbops.worker.connections import endpoint_of, open_shell
 
-#: Fence and locks of stream tests on a host. No instance has this name: names begin with a letter or digit.
+#: Name for fences and locks of stream tests on a host. No instance has it: instance names begin with a letter or digit.
 STREAM_KEY = "_stream-test"
-#: No other cipher is begun after so many seconds: the whole must end long before ``RUNS_AT_MOST_SECONDS``.
+#: No further cipher starts after these seconds: the test must end long before ``RUNS_AT_MOST_SECONDS``.
 BEGINS_WITHIN_SECONDS = 30
 
 
 def facts_of(host: Host) -> HostFacts:
-    """Return what the last probe that reached the host saw of it. Raises ``Refused`` (``test.no_facts``)."""
+    """Return the host's facts from the last successful probe. Raises ``Refused`` (``test.no_facts``)."""
     if facts := host_facts(host):
         return facts
     raise Refused(
@@ -33,11 +33,11 @@ def facts_of(host: Host) -> HostFacts:
 
 
 def test_stream(row: ConnectionTest, report: TestReport) -> None:
-    """Send zeros with each cipher that both hosts know, one after the other, and keep the rates.
+    """Send zeros with each cipher that both hosts know, one after the other, and store the rates.
 
     Raises:
-        Refused: something else uses a host (``test.busy``), or one was never read (``test.no_facts``).
-        RemoteFailure: with no cipher anything arrived. Unreachable: a host does not answer.
+        Refused: a host is in use (``test.busy``), or was never probed (``test.no_facts``).
+        RemoteFailure: nothing arrived with any cipher. Unreachable: a host does not answer.
     """
     source, target = row.source_host, row.host
     assert source is not None  # noqa: S101 - of this kind
@@ -56,7 +56,7 @@ def test_stream(row: ConnectionTest, report: TestReport) -> None:
         try:
             found = _measure(row, source, target, seen, report, cipher=cipher, number=number)
         except RemoteFailure as error:
-            problem = error  # the source's sshd may not allow this one; it may allow another
+            problem = error  # the source's sshd may refuse this cipher and allow another
             report.check(cipher, f"not measured: {error.cause}", ok=False)
             continue
         report.measured["rates"][cipher] = found.bytes_per_second
@@ -83,7 +83,9 @@ def _measure(
     cipher: str,
     number: int,
 ) -> MeasuredStream:
-    """Pull once. Each pull is a run of its own on the hosts; no name of one is a part of another's, by which keys are taken away."""
+    """Measure once. Each measurement is a run of its own on the hosts; no run's name is part of another's, because keys are removed
+    by name.
+    """
     run_id = f"{number}-{row.uid}"
     with ExitStack() as stack:
 
