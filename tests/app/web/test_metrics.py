@@ -172,7 +172,7 @@ def test_summary_compares_with_the_last_rebuilds_and_with_dumps(viewer: Client, 
     assert 'class="summary-own"' in card
     assert (summary.dumps.seconds, marks(card, "dumps")) == (16 * 3600, ["1"])
     assert "<strong>16 h 00 min</strong>" in card
-    assert summary.restore_tests == (EVIDENCE_OF_STEPS["stream"],)
+    assert summary.evidence == (EVIDENCE_OF_STEPS["stream"],)
     assert escape(EVIDENCE_OF_STEPS["stream"]) in part(card, 'id="summary-evidence"', "</details>")
 
 
