@@ -69,7 +69,8 @@ def test_rollback_restores_and_serves_old_data(stack: Stack, step: str) -> None:
 
     status, lines = stack.rebuild("replica-1", "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
-    assert names(lines[-1]["outcome"], "primary-1")
+    primary = stack.lab.host("primary-1")
+    assert names(lines[-1]["outcome"], f"{primary.address}:3306")
     assert target.data_dir.stat().st_ino == before
     assert beside_data(stack) == beside
     wait_for("replication", lambda: is_replicating(stack, "replica-1"), 60)
