@@ -26,12 +26,12 @@ def relaxed_and_put_back(stack: Stack) -> dict[str, tuple[str, str]]:
         'SELECT "key" AS k, text FROM dbops_executedcommand WHERE rebuild_id = ? AND exit_status = 0 ORDER BY id',
         last_rebuild(stack)["id"],
     )
-    said: dict[str, dict[str, str]] = {"relax": {}, "rollback": {}}
+    said: dict[str, dict[str, str]] = {"relax": {}, "restore": {}}
     for row in rows:
         kind, _, rest = row["k"].partition(".")
         if kind in said:
             said[kind][rest.rpartition(".")[2]] = row["text"].rpartition(" = ")[2].strip("'")
-    return {variable: (value, said["rollback"].get(variable, "")) for variable, value in said["relax"].items()}
+    return {variable: (value, said["restore"].get(variable, "")) for variable, value in said["relax"].items()}
 
 
 def values_of(stack: Stack, name: str, *variables: str) -> dict[str, str]:
