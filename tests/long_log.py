@@ -14,7 +14,7 @@ LINES = 100_000
 MAKE = """
 from datetime import timedelta
 from django.utils import timezone
-from dbops.models import Event
+from dbops.models import RebuildEvent
 from tests.app.factories import make_operator, make_rebuild, make_trio
 _, backup, replica = make_trio()
 rebuild = make_rebuild(target=replica, source=backup, requested_by=make_operator("rosa"))
@@ -27,9 +27,9 @@ def line(number):
         text += "\\n        with a second line that is rather long, " + "so that it takes more room than the others; " * 3
     if number == 77777:
         text = "\\x1b[31m<img src=x onerror=alert(1)>\\x1b[0m needle \\u202e&amp;"
-    return Event(rebuild=rebuild, at=began + timedelta(seconds=number), step="stream", host=host, level=level, text=text)
+    return RebuildEvent(rebuild=rebuild, at=began + timedelta(seconds=number), step="stream", host=host, level=level, text=text)
 for start in range(1, COUNT + 1, 5000):
-    Event.objects.bulk_create(line(number) for number in range(start, min(start + 5000, COUNT + 1)))
+    RebuildEvent.objects.bulk_create(line(number) for number in range(start, min(start + 5000, COUNT + 1)))
 print(rebuild.pk)
 """
 

@@ -179,10 +179,10 @@ def test_wrong_ssh_port_is_refused(stack: Stack) -> None:
 @pytest.mark.parametrize(
     ("target", "words", "texts"),
     [
-        ("primary-1", (), ("primary-1 is the primary of its cluster", "read_only = 0")),
-        ("primary-1", ("--source", TARGET), ("primary-1 is the primary of its cluster", "Replicas are attached")),
-        (TARGET, ("--source", TARGET), ("Source and target are two instances: They share their name",)),
-        (TARGET, ("--source", "primary-1"), ("primary-1 is the primary",)),
+        ("primary-1", (), ("primary-1", "read_only = 0")),
+        ("primary-1", ("--source", TARGET), ("primary-1", "attached: ")),
+        (TARGET, ("--source", TARGET), ("Same name",)),
+        (TARGET, ("--source", "primary-1"), ("primary-1",)),
     ],
     ids=["the primary", "the primary from a replica", "itself", "from the primary"],
 )
@@ -235,8 +235,8 @@ def test_invalid_name_or_path_is_not_imported(stack: Stack, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "programs", "text"),
     [
-        (TARGET, ("mariadb-backup", "mariabackup"), f"mariadb-backup, mariabackup on {TARGET}"),
-        (SOURCE, ("mariadb-backup", "mariabackup"), f"mariadb-backup, mariabackup on {SOURCE}"),
+        (TARGET, ("mariadb-backup", "mariabackup"), f"mariabackup on {TARGET}"),
+        (SOURCE, ("mariadb-backup", "mariabackup"), f"mariabackup on {SOURCE}"),
         (TARGET, ("mbstream",), "Missing: mbstream"),
         (TARGET, ("ssh-keygen",), "Missing: ssh-keygen"),
     ],
