@@ -41,10 +41,12 @@ def dashboard_with_log(count: int = LINES) -> Iterator[tuple[Stack, str]]:
         stack = Stack(Path(folder), cast(Any, None))
         # Nobody listens there: the web process asks the table every three seconds.
         stack.environment["DBOPS_REDIS_URL"] = "redis://127.0.0.1:1/0"
-        stack.migrate()
-        stack.manage("account", "create", OPERATOR, "--group", "operator", "--password-stdin", stdin=OPERATOR_PASSWORD)
-        made = stack.manage("shell", "--no-imports", "-c", MAKE.replace("COUNT", str(count)))
         try:
+            stack.migrate()
+            stack.manage(
+                "account", "create", OPERATOR, "--group", "operator", "--password-stdin", stdin=OPERATOR_PASSWORD
+            )
+            made = stack.manage("shell", "--no-imports", "-c", MAKE.replace("COUNT", str(count)))
             stack.start("web")
             wait_for("the web process", lambda: answers(f"{stack.url}/healthz/"))
             yield stack, f"/rebuilds/{made.stdout.split()[-1]}/"

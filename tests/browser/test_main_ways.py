@@ -149,7 +149,7 @@ def test_dba_rebuilds_from_start_to_end(stack: Stack, visit: Open) -> None:
 
 def test_dba_cancels_a_rebuild(stack: Stack, visit: Open) -> None:
     dba = SixWindows(visit, OPERATOR, OPERATOR_PASSWORD, acting=4)
-    button = f"Cancel the rebuild of {TARGET}"
+    button = f"Cancel rebuild of {TARGET}"
     stack.wait_for_possible_plan(TARGET)
     with braked(stack.lab.host(TARGET), 0) as auto_throttle:
         fill_plan(dba.acting)
