@@ -229,7 +229,7 @@ def test_log_is_paged_without_javascript(logged: tuple[Stack, str], browser: Bro
     expect(page.locator(".log-lines > li").last).not_to_have_id(last)
     page.get_by_role("link", name="Newer lines").first.click()
     expect(page.locator(".log-lines > li").last).to_have_id(last)
-    page.get_by_label("Search in the log").fill("needle")
+    page.get_by_label("Search the log").fill("needle")
     page.get_by_role("button", name="Show").click()
     expect(page.locator(".log-lines > li")).to_have_count(1)
     page.locator(".log-time").click()
