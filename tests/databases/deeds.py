@@ -268,7 +268,8 @@ def hang_in(deed: str, arguments: list[Any], about: str) -> None:
         Path(about).touch()
         os.kill(os.getpid(), signal.SIGSTOP)
 
-    rebuild_requests.log_event = rebuild_driver.log_event = stand_still  # type: ignore[assignment]
+    for module in (rebuild_requests, starts, rebuild_driver):
+        module.log_event = stand_still  # type: ignore[attr-defined]
     DEEDS[deed](*arguments)
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests import tables
 from tests.databases.conftest import manage
 from tests.databases.racers import Racer, race
-from tests.said import names
+from tests.said import names, numbers
 from tests.servers import Server
 
 pytestmark = pytest.mark.services
@@ -69,7 +69,8 @@ def test_database_deletes_archived_entries_only(server: Server) -> None:
             tables.write(url, statement)
     done = manage(url, server.folder, "audit", "verify")
     assert done.returncode == 1
-    assert "entries 1 to 2 were removed, and no entry records that they were archived" in done.stdout
+    [found] = [line for line in done.stdout.splitlines() if line.startswith("removed: ")]
+    assert numbers(found) == [1, 2]
 
 
 def test_missing_guard_is_named(server: Server) -> None:
@@ -82,23 +83,3 @@ def test_missing_guard_is_named(server: Server) -> None:
     assert done.returncode == 1
     [found] = [line for line in done.stdout.splitlines() if line.startswith("unguarded: ")]
     assert names(found, "UPDATE", "dbops_audithead")
-
-
-def test_log_from_before_is_chained_unchanged(server: Server) -> None:
-    url = server.create("dbops_log_before")
-    done = manage(url, server.folder, "migrate", "dbops", "0012", "--no-input")
-    assert done.returncode == 0, done.stdout + done.stderr
-    for number, detail in enumerate(('{"reason": "Größe: <b>5</b>"}', "{}", '{"list": [1, 2.5, null, "x"]}'), start=1):
-        tables.write(
-            url,
-            "INSERT INTO dbops_auditentry (at, actor, action, subject, detail) VALUES (?, ?, ?, ?, ?)",
-            *(f"2026-03-0{number} 04:05:06.789012", "olga", "rebuild.request", "replica-1", detail),
-        )
-    done = manage(url, server.folder, "migrate", "--no-input")
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = tables.rows(url, "SELECT sequence, reason FROM dbops_auditentry ORDER BY sequence")
-    assert [(row["sequence"], row["reason"]) for row in found] == [(1, "Größe: <b>5</b>"), (2, ""), (3, "")]
-    done = manage(url, server.folder, "audit", "verify")
-    assert done.returncode == 0, done.stdout + done.stderr
-    with pytest.raises(Exception, match=r"\baudit\b"):
-        tables.write(url, "DELETE FROM dbops_auditentry")
