@@ -92,7 +92,8 @@
   function remember(target) {
     target.querySelectorAll?.("details[id]").forEach((details) => opened.set(details.id, details.open));
     const active = document.activeElement;
-    focused = target.contains?.(active) ? selector(active) : "";
+    // One answer can replace several parts: only the part with the focus changes what is remembered.
+    if (target.contains?.(active)) focused = selector(active);
   }
   // htmx restores the focus only of elements with an id.
   function selector(element) {
@@ -103,7 +104,9 @@
     target.querySelectorAll?.("details[id]").forEach((details) => {
       if (opened.has(details.id)) details.open = opened.get(details.id);
     });
-    if (focused && document.activeElement === document.body) target.querySelector?.(focused)?.focus({ preventScroll: true });
+    const again = focused && document.activeElement === document.body ? target.querySelector?.(focused) : null;
+    if (!again) return;
+    again.focus({ preventScroll: true });
     focused = "";
   }
   document.addEventListener("htmx:beforeSwap", (event) => remember(event.target));

@@ -154,7 +154,7 @@ def test_pages_are_usable_by_keyboard_with_a_focus_ring(visit: Open, windows: Wi
 
 def test_focus_survives_a_poll(olga: Visitor, windows: Windows) -> None:
     page = olga.open(DAY)
-    for wanted in ("#tools-backup-1 > summary", "#instances a[href$='/topology/']", "#plan-replica-1"):
+    for wanted in ("#tools-backup-1 > summary", "#instances a[href$='/lineage/']", "#plan-replica-1"):
         element = page.locator(wanted).first
         element.evaluate("element => { element.focus(); element.dataset.isOld = 1; }")
         expect(page.locator("[data-is-old]")).to_have_count(0)

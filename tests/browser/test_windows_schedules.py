@@ -125,4 +125,4 @@ def test_viewer_sees_schedules_and_changes_none(victor: Visitor, windows: Window
         page = victor.open(address)
         expect(page.locator("a[href='/schedules/add/']")).to_have_count(0)
         # the filters that a person begins with are their own
-        expect(page.locator("main form[method=post]:not(#start-view)")).to_have_count(0)
+        expect(page.locator("main form[method=post]:not(#default-view)")).to_have_count(0)
