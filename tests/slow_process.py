@@ -80,11 +80,11 @@ class Brake:
 @contextmanager
 def braked(target: LabHost, share: float = 0.1, stage: str = "stream/unpack") -> Iterator[Brake]:
     """Slow every stream into this host (or another stage of its rebuilds) down until the block ends or the brake is released."""
-    auto_throttle = Brake(target, share, stage)
-    thread = threading.Thread(target=auto_throttle.work, daemon=True)
+    brake = Brake(target, share, stage)
+    thread = threading.Thread(target=brake.work, daemon=True)
     thread.start()
     try:
-        yield auto_throttle
+        yield brake
     finally:
-        auto_throttle.release()
+        brake.release()
         thread.join(5)

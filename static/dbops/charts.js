@@ -47,7 +47,7 @@
     const middle = known.length % 2 ? known[half] : (known[half - 1] + known[half]) / 2;
     // A common unit appears once.
     const short = (value) => say(value).replace(" MiB/s", "");
-    return `least ${short(known[0])}, median ${short(middle)}, most ${say(known[known.length - 1])}`;
+    return `min ${short(known[0])}, median ${short(middle)}, max ${say(known[known.length - 1])}`;
   }
 
   // --- one chart ------------------------------------------------------------------------------------------------------

@@ -63,19 +63,19 @@ def confirm(page: Page, typed: str = TARGET) -> None:
     page.get_by_role("button", name=f"Wipe {TARGET}").click()
 
 
-def let_some_through(page: Page, auto_throttle: Brake) -> None:
+def let_some_through(page: Page, brake: Brake) -> None:
     """Of a copy that is held, let so much through that the page tells how much, and hold it again."""
-    auto_throttle.share = LITTLE
+    brake.share = LITTLE
     expect(figure(page, "Copied")).to_be_visible()
-    auto_throttle.share = 0
+    brake.share = 0
 
 
 @contextmanager
-def slow_rebuild(stack: Stack, visitor: Visitor, share: float = 0.05) -> Iterator[Brake]:
+def slow_rebuild(stack: Stack, visitor: Visitor, share: float = 0.02) -> Iterator[Brake]:
     """Break the replica, confirm its plan in the browser, and be on the page of a rebuild whose stream is slow."""
     stack.lab.break_host(TARGET, "wipe")
     stack.wait_for_possible_plan(TARGET)
-    with braked(stack.lab.host(TARGET), share) as auto_throttle:
+    with braked(stack.lab.host(TARGET), share) as brake:
         confirm(open_plan(visitor))
         visitor.page.wait_for_url("**/rebuilds/*/")
-        yield auto_throttle
+        yield brake

@@ -14,10 +14,10 @@ pytestmark = [pytest.mark.services, pytest.mark.browser]
 
 def test_cancel_during_the_stream_and_a_page_that_says_what_is_left(stack: Stack, olga: Visitor, visit: Open) -> None:
     page = olga.page
-    with slow_rebuild(stack, olga) as auto_throttle:
+    with slow_rebuild(stack, olga) as brake:
         wait_for_stream(page)
         expect(figure(page, "Copied")).to_be_visible()
-        auto_throttle.share = 0  # it does not end while other windows are opened
+        brake.share = 0  # it does not end while other windows are opened
         address = page.url.removeprefix(stack.url)
 
         victor = visit(VIEWER, VIEWER_PASSWORD)

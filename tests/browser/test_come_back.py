@@ -18,14 +18,14 @@ BACK_MILLISECONDS = 60_000
 TROUBLE = r"ERR_|Failed to load resource|htmx|\[object Event\]"
 
 
-def goes_on(page: Page, auto_throttle: Brake) -> None:
+def goes_on(page: Page, brake: Brake) -> None:
     """Wait until the page is live again and its numbers move; the copy stands still but for this."""
     expect(page.locator("#stale")).to_be_hidden(timeout=BACK_MILLISECONDS)
     expect(page.locator("#live-state")).to_have_text("Live", timeout=BACK_MILLISECONDS)
     before = figure(page, "Copied").inner_text()
-    auto_throttle.share = LITTLE
+    brake.share = LITTLE
     wait_for("the copied bytes to move", lambda: figure(page, "Copied").inner_text() != before, 60)
-    auto_throttle.share = 0
+    brake.share = 0
 
 
 def test_live_page_recovers_after_each_outage(stack: Stack, olga: Visitor) -> None:
@@ -59,9 +59,9 @@ def test_live_page_recovers_after_each_outage(stack: Stack, olga: Visitor) -> No
         (redis_away, lambda: stack.start("redis")),
         (asleep, awake),
     ]
-    with slow_rebuild(stack, olga, share=0) as auto_throttle:
+    with slow_rebuild(stack, olga, share=0) as brake:
         wait_for_stream(page)
-        let_some_through(page, auto_throttle)
+        let_some_through(page, brake)
         expect(page.locator("#live-state")).to_have_text("Live")
         page.evaluate("window.isSameDocument = true")
         for away, back in troubles:
@@ -69,12 +69,12 @@ def test_live_page_recovers_after_each_outage(stack: Stack, olga: Visitor) -> No
                 away()
             finally:
                 back()
-            goes_on(page, auto_throttle)
+            goes_on(page, brake)
         expect(page.locator("#bars")).not_to_contain_text("Redis is unreachable", timeout=BACK_MILLISECONDS)
         # It ends while the laptop has no line: what the page has to ask for at the end it can only ask for afterwards.
         expect(page.locator("#cancel-link")).to_be_visible()
         olga.context.set_offline(True)
-        auto_throttle.release()
+        brake.release()
         ended = "SELECT 1 FROM dbops_rebuild WHERE status = 'succeeded' AND id = ?"
         wait_for("the end", lambda: stack.rows(ended, page.url.rstrip("/").rpartition("/")[2]), 120)
         page.wait_for_timeout(5_000)

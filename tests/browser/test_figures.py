@@ -41,7 +41,7 @@ def points(page: Page, rebuild: str) -> dict[str, list[Any]]:
 def test_charts_icon_title_and_notification_of_a_rebuild(stack: Stack, olga: Visitor) -> None:
     page = olga.page
     olga.context.add_init_script(KEEP_NOTIFICATIONS)
-    with slow_rebuild(stack, olga) as auto_throttle:
+    with slow_rebuild(stack, olga) as brake:
         wait_for_stream(page)
         page.get_by_role("button", name="Notify me at the end").click()
         expect(page.locator("#tell-me")).to_contain_text("This browser will tell you")
@@ -62,7 +62,7 @@ def test_charts_icon_title_and_notification_of_a_rebuild(stack: Stack, olga: Vis
         page.set_viewport_size({"width": 360, "height": 740})
         wait_for("no sideways scrolling", lambda: page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
         page.set_viewport_size({"width": 1280, "height": 800})
-        auto_throttle.release()
+        brake.release()
         expect(status(page)).to_have_text("succeeded", timeout=90_000)
 
     expect(page).to_have_title(re.compile("^succeeded"))

@@ -120,11 +120,11 @@ def fill_plan(visitor: Visitor) -> None:
     fill_in(open_plan(visitor), REASON)
 
 
-def held_at_the_stream(dba: SixWindows, auto_throttle: Brake) -> str:
+def held_at_the_stream(dba: SixWindows, brake: Brake) -> str:
     """Confirm the plan that the acting window shows; return the address of the rebuild when its copy is held."""
     address = dba.press(f"Wipe {TARGET}")
     wait_for_stream(dba.acting.page)
-    let_some_through(dba.acting.page, auto_throttle)
+    let_some_through(dba.acting.page, brake)
     return address
 
 
@@ -136,12 +136,12 @@ def test_dba_rebuilds_from_start_to_end(stack: Stack, visit: Open) -> None:
     dba = SixWindows(visit, OPERATOR, OPERATOR_PASSWORD, acting=0)
     stack.lab.break_host(TARGET, "wipe")
     stack.wait_for_possible_plan(TARGET)
-    with braked(stack.lab.host(TARGET), 0) as auto_throttle:
+    with braked(stack.lab.host(TARGET), 0) as brake:
         dba.see(fill_plan, lambda page: expect(page.get_by_role("button", name=f"Wipe {TARGET}")).to_be_enabled())
-        address = held_at_the_stream(dba, auto_throttle)
+        address = held_at_the_stream(dba, brake)
         dba.acting.page.evaluate("window.isSameDocument = true")
         dba.see(dba.to(address), lambda page: expect(figure(page, "Copied")).to_be_visible())
-        auto_throttle.release()
+        brake.release()
         ends_as("succeeded")(dba.acting.page)
     assert dba.acting.page.evaluate("window.isSameDocument")
     dba.see(dba.to(address), lambda page: expect(page.locator("#summary-title")).to_be_visible())
@@ -151,9 +151,9 @@ def test_dba_cancels_a_rebuild(stack: Stack, visit: Open) -> None:
     dba = SixWindows(visit, OPERATOR, OPERATOR_PASSWORD, acting=4)
     button = f"Cancel rebuild of {TARGET}"
     stack.wait_for_possible_plan(TARGET)
-    with braked(stack.lab.host(TARGET), 0) as auto_throttle:
+    with braked(stack.lab.host(TARGET), 0) as brake:
         fill_plan(dba.acting)
-        address = held_at_the_stream(dba, auto_throttle)
+        address = held_at_the_stream(dba, brake)
 
         def ask(visitor: Visitor) -> None:
             dba.to(address)(visitor)
@@ -170,12 +170,12 @@ def test_dba_rolls_back_and_the_auditor_finds_both(stack: Stack, visit: Open) ->
     target = stack.lab.host(TARGET)
     stack.wait_for_possible_plan(TARGET)
     before = target.data_dir.stat().st_ino
-    with braked(target, 0) as auto_throttle:
+    with braked(target, 0) as brake:
         fill_plan(dba.acting)
-        address = held_at_the_stream(dba, auto_throttle)
+        address = held_at_the_stream(dba, brake)
         [rebuild] = stack.rows("SELECT uid FROM dbops_rebuild WHERE id = ?", int(address.strip("/").rpartition("/")[2]))
         os.kill(wait_for_backup(stack.lab.host("backup-1"), rebuild["uid"]), signal.SIGKILL)
-        auto_throttle.release()
+        brake.release()
         ends_as("failed")(dba.acting.page)
     assert target.data_dir.stat().st_ino != before
     dba.see(dba.to(address), ends_as("failed"))

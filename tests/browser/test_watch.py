@@ -98,27 +98,27 @@ def test_rebuild_is_followed_live_without_a_reload(stack: Stack, olga: Visitor, 
     page = olga.page
     # Whatever the page learns, it learns from its event stream: a poll is told that there is nothing new.
     olga.context.route("**/poll/**", lambda route: route.fulfill(status=204))
-    with slow_rebuild(stack, olga) as auto_throttle:
+    with slow_rebuild(stack, olga) as brake:
         page.evaluate("window.isSameDocument = true")
         documents = olga.documents()
         expect(page.locator("#live-state")).to_have_text("Live")
         see_it_run(page)
 
         # A busy machine takes its time for one more window: the small copy must not end meanwhile.
-        share, auto_throttle.share = auto_throttle.share, 0
+        share, brake.share = brake.share, 0
         victor = visit(VIEWER, VIEWER_PASSWORD)
         victor.open(page.url.removeprefix(stack.url))
-        auto_throttle.share = share
+        brake.share = share
         see_it_run(victor.page)
         expect(victor.page.locator("#actions [data-denied=operate]")).to_be_visible()
         expect(victor.page.locator("#cancel-link")).to_have_count(0)
         expect(page.locator("#cancel-link")).to_be_visible()
 
-        auto_throttle.share = 0
+        brake.share = 0
         wait_for("both pages to show the same", lambda: same(page, victor.page))
         victor.page.reload()
         wait_for("the reloaded page to show the same", lambda: same(page, victor.page))
-        auto_throttle.release()
+        brake.release()
 
         for each in (page, victor.page):
             expect(status(each)).to_have_text("succeeded", timeout=90_000)

@@ -62,7 +62,7 @@ def test_start_after_a_backup_waits_and_leaves_nothing_when_cancelled(
 ) -> None:
     stack.wait_for_possible_plan(TARGET)
     before = state_of_target(stack)
-    with held_backup(stack) as (run, auto_throttle):
+    with held_backup(stack) as (run, brake):
         page = olga.open(PLAN)
         expect(page.locator(".verdict")).to_contain_text("Blocked")
         name = f"backup run {run} ({HELD})"
@@ -94,7 +94,7 @@ def test_start_after_a_backup_waits_and_leaves_nothing_when_cancelled(
         expect(status(page)).to_have_text("cancelled")
         expect(page.locator("[data-began=no]")).to_be_visible()
         assert run_status(stack, run) == "running", "the backup is nothing of the cancelled rebuild's"
-        auto_throttle.release()
+        brake.release()
         wait_for("the end of the backup", lambda: run_status(stack, run) == "succeeded", 60)
     stack.wait_for_facts(TARGET, answering=True)
     assert state_of_target(stack) == before

@@ -54,11 +54,11 @@ def make_windows(stack: Stack) -> Windows:
 @contextmanager
 def held_backup(stack: Stack) -> Iterator[tuple[int, Brake]]:
     """Begin a backup of the source that does not end before its brake is released. Give its number and the brake."""
-    with braked(stack.lab.host(SOURCE), 0, "backup/tool") as auto_throttle:
+    with braked(stack.lab.host(SOURCE), 0, "backup/tool") as brake:
         done = stack.manage("backup", HELD, "--json")
         run = int(json.loads(done.stdout.splitlines()[-1])["backup_run"])
         wait_for("the backup to run", lambda: run_status(stack, run) == "running", 60)
-        yield run, auto_throttle
+        yield run, brake
     wait_for("the end of the backup", lambda: run_status(stack, run) not in ("queued", "running"), 60)
 
 

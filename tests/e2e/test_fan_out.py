@@ -195,11 +195,11 @@ def drop(stack: Stack, number: int) -> list[int]:
     """Rebuild all three; the link of one of them stalls until the others have ended."""
     keys = ask_for_three(stack)
     others = [key for key in keys if key != keys[number]]
-    with braked(stack.lab.host(REPLICAS[number]), share=0) as auto_throttle:
+    with braked(stack.lab.host(REPLICAS[number]), share=0) as brake:
         wait_for("the others end", lambda: all(row["status"] in FINAL for row in rebuilds(stack, others)), 240)
     statuses = wait_for_the_end(stack, keys)
     expected = ["failed" if key == keys[number] else "succeeded" for key in keys]
-    assert statuses == expected, (auto_throttle.held, [row["error"] for row in rebuilds(stack, keys)])
+    assert statuses == expected, (brake.held, [row["error"] for row in rebuilds(stack, keys)])
     return keys
 
 

@@ -55,7 +55,7 @@ class Fault:
     #: whether the soak may use it: it takes less than about two minutes and needs no other lab
     soaks: ClassVar[bool] = True
     #: share of the time for which the stream may run while the fault lasts (0 holds it); ``None`` leaves it alone
-    auto_throttle: ClassVar[float | None] = 0.0
+    brake: ClassVar[float | None] = 0.0
     #: whether the source's replication has to be paused for this rebuild
     pauses: ClassVar[bool] = False
     #: how long the rebuild may take from the request to its end

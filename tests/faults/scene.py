@@ -166,13 +166,13 @@ def play(scene: Scene) -> None:
     """Rebuild, inject the fault the moment its step runs, heal it, and wait for the rebuild's end."""
     fault = scene.fault
     with ExitStack() as stack:
-        auto_throttle = None
-        if scene.step == "stream" and fault.auto_throttle is not None:
-            auto_throttle = stack.enter_context(braked(scene.target, fault.auto_throttle))
+        brake = None
+        if scene.step == "stream" and fault.brake is not None:
+            brake = stack.enter_context(braked(scene.target, fault.brake))
         stack.callback(fault.heal, scene)
         request(scene)
         wait_until_running(scene.stack, scene.rebuild_id, scene.step)
-        if auto_throttle:
+        if brake:
             wait_until_flowing(scene.target)
         if scene.delay_seconds:
             time.sleep(scene.delay_seconds)
@@ -181,7 +181,7 @@ def play(scene: Scene) -> None:
         fault.inject(scene)
         fault.during(scene)
         fault.heal(scene)
-        if auto_throttle:
-            auto_throttle.release()
+        if brake:
+            brake.release()
         scene.wait_final(fault.patience_seconds)
         scene.ended_at = time.time()

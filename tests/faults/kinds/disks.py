@@ -15,7 +15,7 @@ class Disk(Fault):
     """A small disk of its own for some directory, from before the rebuild until its end."""
 
     steps = ("stream",)
-    auto_throttle = 0.1
+    brake = 0.1
     codes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:

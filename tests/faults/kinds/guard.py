@@ -21,7 +21,7 @@ class Paused(Fault):
 
     steps = ("stream",)
     pauses = True
-    auto_throttle = 0.0
+    brake = 0.0
     patience_seconds = 240.0
     dashboard_gone: ClassVar[bool] = True
     #: what the backup process has read before it is hit
@@ -75,7 +75,7 @@ class PausedControl(Fault):
     title = "nothing happens to a source that is paused (the control)"
     steps = ("stream",)
     pauses = True
-    auto_throttle = None
+    brake = None
 
     def inject(self, scene: Scene) -> None:
         seconds_until("the source is paused", lambda: not applies(scene.stack, SOURCE), 5)
@@ -121,7 +121,7 @@ class PausedLinkCut(Paused):
     guard_seconds = ""
     dashboard_gone = False
     codes = ("transport.lost",)
-    auto_throttle = 0.1  # the tool that unpacks has to see that the stream has ended
+    brake = 0.1  # the tool that unpacks has to see that the stream has ended
 
     def hit(self, scene: Scene, backup: int) -> None:
         self.parts.enter_context(network.cut(network.stream_link(scene.source, scene.target)))

@@ -23,7 +23,7 @@ DOWN_SECONDS = 5.0
 
 class OnHost(Fault):
     steps = ("stream",)
-    auto_throttle = 0.1
+    brake = 0.1
     name_of_host: ClassVar[str] = TARGET
     codes: ClassVar[tuple[str, ...]] = ()
     status: ClassVar[tuple[str, ...]] = ("failed",)

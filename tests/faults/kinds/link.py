@@ -14,7 +14,7 @@ AFTER_BYTES = 20 * MEBIBYTE
 
 class Link(Fault):
     steps = ("stream",)
-    auto_throttle = None
+    brake = None
     status: ClassVar[str] = "failed"
     codes: ClassVar[tuple[str, ...]] = ()
 

@@ -27,7 +27,7 @@ class Cut(Fault):
     seconds: ClassVar[float] = SHORT_SECONDS
     for_good: ClassVar[bool] = False
     #: the link must be in use: the stream runs slowly
-    auto_throttle = 0.1
+    brake = 0.1
     patience_seconds = 300.0
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ class RedoOverwritten(Fault):
     name = "redo-overwritten"
     title = "the source's redo log is overwritten while the stream is slow"
     steps = ("stream",)
-    auto_throttle = 0.0
+    brake = 0.0
     patience_seconds = 240.0
     before = 0
 
@@ -60,7 +60,7 @@ class SchemaChanged(Fault):
     name = "schema-changed"
     title = "tables are altered, truncated, renamed, made and dropped while the source is read"
     steps = ("stream",)
-    auto_throttle = 0.03  # a busy machine takes its time for the changes: the copy must not end before them
+    brake = 0.03  # a busy machine takes its time for the changes: the copy must not end before them
 
     STATEMENTS = (
         "CREATE TABLE sbtest.ddl_new (id INT PRIMARY KEY, note VARCHAR(40))",

@@ -24,7 +24,7 @@ class Tool(Fault):
     """The source's backup tool does what ``order`` says."""
 
     steps = ("stream",)
-    auto_throttle = None
+    brake = None
     order: ClassVar[str]
     status: ClassVar[str] = "failed"
     codes: ClassVar[tuple[str, ...]] = ()
