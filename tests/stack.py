@@ -355,14 +355,8 @@ def running_stack(
     state = folder / "state"
     state.mkdir(mode=0o700)
     templates = run_folder.shared() / "labs"
-    lab = Lab(
-        lab_options.pop("name", "test"),
-        folder / "lab",
-        network or free_network(),
-        size=size,
-        templates=templates,
-        **lab_options,
-    )
+    name, network = lab_options.pop("name", "test"), network or free_network()
+    lab = Lab(name, folder / "lab", network, size=size, templates=templates, **lab_options)
     stack = Stack(state, lab, database_url)
     with ThreadPoolExecutor(1) as pool:
         # Both mostly wait, so they start at the same time.
