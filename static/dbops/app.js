@@ -121,18 +121,18 @@
   let current = Date.now();
   let liveAt = 0;
   function showStale() {
-    const why = failing.values().next().value;
-    if (why) {
-      stale.dataset.is = why;
+    const problem = failing.values().next().value;
+    if (problem) {
+      stale.dataset.problem = problem;
       const since = new Date(current).toLocaleTimeString([], { hour12: false }) + " (this computer's clock)";
       if (stale.hidden) stale.querySelector("[data-since]").textContent = since;
       stale.querySelector("[data-for]").textContent = duration(Math.max(0, Math.round((Date.now() - current) / 1000)));
     }
-    stale.hidden = !why;
+    stale.hidden = !problem;
   }
   setInterval(showStale, 1000);
-  function fail(event, why) {
-    failing.set(event.detail.pathInfo.requestPath.split("?")[0], why);
+  function fail(event, problem) {
+    failing.set(event.detail.pathInfo.requestPath.split("?")[0], problem);
     showStale();
   }
   // A part that is requested on an event, not every few seconds, is requested again: its content is old.
@@ -143,7 +143,7 @@
     if (elt.matches("[hx-trigger~=again]")) missed.set(pathInfo.requestPath, elt);
   }
   function answered(path) {
-    for (const [key, why] of failing) if (key === path || why === "silent") failing.delete(key);
+    for (const [key, problem] of failing) if (key === path || problem === "silent") failing.delete(key);
     if (!failing.size) current = Date.now();
     showStale();
     askAgain();
@@ -192,7 +192,7 @@
   }
   const shown = () => stream.querySelector("[data-live-root]");
   // A rebuild that has ended needs no more requests.
-  const isGoingOn = () => Boolean(shown()?.querySelector("[hx-get]"));
+  const isActive = () => Boolean(shown()?.querySelector("[hx-get]"));
   function heard() {
     liveAt = current = Date.now();
     failing.clear();
@@ -203,7 +203,7 @@
     const root = shown();
     if (!root) return;
     document.title = root.dataset.title;
-    if (badge && !isGoingOn()) badge.hidden = true;
+    if (badge && !isActive()) badge.hidden = true;
     if (said && said !== root.dataset.say) announcement.textContent = root.dataset.say;
     said = root.dataset.say;
   }
@@ -238,7 +238,7 @@
     tell();
   });
   document.addEventListener("htmx:afterRequest", (event) => {
-    if (event.detail.successful && !connected && isGoingOn()) live("polling", "No live connection: asking every 5 s");
+    if (event.detail.successful && !connected && isActive()) live("polling", "No live connection: asking every 5 s");
   });
   tell();
 })();

@@ -324,7 +324,7 @@ def test_fleet_page_takes_fixed_queries_at_any_size(operator: Client, olga: User
         make_big_fleet(clusters=clusters, now=timezone.now(), user=olga, seed=clusters)
         with CaptureQueriesContext(connection) as captured:
             text = operator.get("/").content.decode()
-        assert 'class="line"' in text
+        assert 'class="timeline-chart"' in text
         counts.append(len(captured))
     assert counts[0] == counts[1] == FLEET_PAGE_QUERIES
 
@@ -366,7 +366,7 @@ def test_cluster_poll_omits_the_week(viewer: Client) -> None:
     make_schedule(backup, cron="30 2 * * *")
     page = viewer.get("/clusters/shop/")
     week = page.content.decode().split('id="week-title"')[1].split("</section>")[0]
-    assert week.count('class="line-row"') == 7
+    assert week.count('class="timeline-row"') == 7
     assert [len(day.timeline.windows) for day in page.context["week"]].count(1) >= 6
     with CaptureQueriesContext(connection) as captured:
         poll = viewer.get("/clusters/shop/", headers={"HX-Request": "true"}).content.decode()

@@ -339,7 +339,7 @@ def queued(trio: tuple[Instance, Instance, Instance], number: int, **values: Any
 def test_place_page_shows_the_queue_in_order_and_moves_a_rebuild_to_the_front(operator: Client, trio: Any) -> None:
     first, second, third = queued(trio, 2), queued(trio, 3, priority=2), queued(trio, 4)
     text = operator.get(f"/rebuilds/{third.pk}/queue-position/").content.decode()
-    line = re.findall(r'href="/rebuilds/(\d+)/"', part(text, 'class="line"', "</ol>"))
+    line = re.findall(r'href="/rebuilds/(\d+)/"', part(text, 'class="job-list"', "</ol>"))
     assert line == [str(rebuild.pk) for rebuild in (second, first, third)]
     assert operator.post(f"/rebuilds/{third.pk}/queue-position/", {"first": "1"}).status_code == 302
     third.refresh_from_db()

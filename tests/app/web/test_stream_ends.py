@@ -41,7 +41,7 @@ def failed(db: None) -> Rebuild:
 
 def sides(client: Client, rebuild: Rebuild) -> tuple[str, str]:
     text = client.get(f"/rebuilds/{rebuild.pk}/").content.decode()
-    found = re.findall(r'<section class="end".*?</section>', text, re.DOTALL)
+    found = re.findall(r'<section class="stream-end".*?</section>', text, re.DOTALL)
     assert len(found) == 2
     return found[0], found[1]
 
