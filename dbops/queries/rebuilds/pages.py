@@ -15,6 +15,7 @@ from dbops.loaders.cluster_snapshots import snapshot_of
 from dbops.models import ExecutedCommand, Hold, Rebuild, RebuildStep
 from dbops.models.rebuilds import WANTS_TO_START
 from dbops.queries.rebuilds.overlaps import Overlap, overlapping_backups
+from dbops.queries.rebuilds.step_titles import STEP_TITLE
 from dbops.queries.rebuilds.stream_ends import StreamEnd, ends_of
 
 REBUILDS_ON_A_PAGE = 30
@@ -170,7 +171,7 @@ def _step_row(step: RebuildStep) -> StepRow:
 
 def commands(rebuild_id: int, shown: int | None = COMMANDS_SHOWN) -> tuple[list[ExecutedCommand], int]:
     """Return the newest commands, newest last (all if ``shown`` is ``None``), and their number. Two queries."""
-    rows = ExecutedCommand.objects.filter(rebuild=rebuild_id)
+    rows = ExecutedCommand.objects.filter(rebuild=rebuild_id).annotate(step_title=STEP_TITLE)
     newest = rows.order_by("-pk") if shown is None else rows.order_by("-pk")[:shown]
     return list(reversed(newest)), rows.count()
 
