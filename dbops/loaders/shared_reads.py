@@ -27,7 +27,7 @@ class RowSharedReadMembers:
         rows = Rebuild.objects.filter(leader=self._pk).defer("plan", "checkpoint").order_by("pk")
         found = list(rows.select_related("target").prefetch_related("steps"))
         return [
-            _companion(row, phase_of_follower(Status(row.status), row.pending_status, _steps(row)))
+            _member(row, phase_of_follower(Status(row.status), row.pending_status, _steps(row)))
             for row in found
             if not (
                 row.status != Status.QUEUED and row.started_at is None
@@ -44,11 +44,11 @@ def leaders(keys: Iterable[int]) -> dict[int, SharedReadMember]:
         if settled is None and _steps(row).get("pause") in STEP_FINAL:
             settled = ()  # started before shared reads existed
         phase = phase_of_leader(Status(row.status), row.pending_status, _steps(row), row.checkpoint)
-        found[row.pk] = _companion(row, phase, None if settled is None else tuple(settled))
+        found[row.pk] = _member(row, phase, None if settled is None else tuple(settled))
     return found
 
 
-def _companion(row: Rebuild, phase: SharedReadPhase, followers: tuple[str, ...] | None = None) -> SharedReadMember:
+def _member(row: Rebuild, phase: SharedReadPhase, followers: tuple[str, ...] | None = None) -> SharedReadMember:
     return SharedReadMember(number=row.pk, uid=row.uid, target=row.target.name, phase=phase, followers=followers)
 
 

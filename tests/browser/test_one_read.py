@@ -68,7 +68,7 @@ def test_group_is_chosen_confirmed_and_rebuilt(two: Stack, people: dict[str, Vis
     look(people, SEVERAL, ".group-form", tmp_path)
     look(people, asked, "#confirm", tmp_path)
     page: Page = people["desk"].open("/clusters/test/")
-    page.locator("#several-link").click()
+    page.locator("#group-link").click()
     for name in TARGETS:
         page.get_by_label(name).check()
     page.locator(".group-form button[type=submit]").click()
@@ -95,7 +95,7 @@ def test_waiting_rebuild_joins_and_leaves(two: Stack, people: dict[str, Visitor]
     try:
         look(people, f"/rebuilds/{second}/group/", f"[name=reader][value='{first}']", tmp_path)
         page = people["desk"].open(f"/rebuilds/{second}/")
-        page.locator("#join-link").click()
+        page.locator("#shared-read-link").click()
         page.locator(f"[name=reader][value='{first}']").click()
         page.wait_for_url(f"**/rebuilds/{second}/")
         expect(page.locator("#shared-read")).to_contain_text(f"rebuild {first}")

@@ -55,8 +55,8 @@ class StepRow:
 class RebuildPage:
     """Everything on a rebuild's page except its log. ``revision`` and ``last_event`` identify this moment.
 
-    ``ends`` are the two sides of a failed stream; ``followers`` are rebuilds that resumed or rolled back from this one.
-    ``shared`` are all rebuilds of a shared read, the leader first. ``expected_start`` is set while queued; ``beside`` are
+    ``stream_ends`` are the two sides of a failed stream; ``followers`` are rebuilds that resumed or rolled back from this one.
+    ``shared`` are all rebuilds of a shared read, the leader first. ``expected_start`` is set while queued; ``overlaps`` are
     external backups on the held instances.
     """
 
@@ -66,10 +66,10 @@ class RebuildPage:
     plan: Plan | None
     steps: tuple[StepRow, ...]
     holds: tuple[Hold, ...]
-    ends: tuple[StreamEnd, ...] = ()
+    stream_ends: tuple[StreamEnd, ...] = ()
     followers: tuple[Rebuild, ...] = ()
     expected_start: backup_windows.TimeEstimate | None = None
-    beside: tuple[Overlap, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
     shared: tuple[Rebuild, ...] = ()
 
     @property
@@ -135,8 +135,8 @@ def page(rebuild: Rebuild) -> RebuildPage:
         plan=plan,
         steps=tuple(_step_row(step) for step in steps),
         holds=holds,
-        beside=overlapping_backups(rebuild, holds),
-        ends=ends_of(plan, steps),
+        overlaps=overlapping_backups(rebuild, holds),
+        stream_ends=ends_of(plan, steps),
         expected_start=expected_start_of(rebuild),
         shared=shared_read(rebuild) if rebuild.leader_id or getattr(rebuild, "has_branches", False) else (),
         followers=tuple(rebuild.followed_by.only("method", "status").order_by("pk")) if ended_badly else (),

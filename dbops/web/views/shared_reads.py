@@ -18,7 +18,7 @@ from dbops.web.decorators import operator_page, user_of
 @require_http_methods(["GET", "POST"])
 @never_cache
 @operator_page
-def join(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+def shared_read(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Show the queued rebuilds of the same source; let this one follow another, or leave it."""
     found = queries.find(rebuild_id)
     if found is None:

@@ -290,7 +290,7 @@ def test_leave_ignores_a_row_that_joined_another_leader(line: Line, olga: User) 
     assert fresh(follower).leader == second
 
 
-def test_companions_are_read_again_at_each_call(line: Line, olga: User) -> None:
+def test_members_are_read_again_at_each_call(line: Line, olga: User) -> None:
     reader, follower = line.ask(0, Status.RUNNING), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=follower, reader=reader)
     asked = RowSharedReadMembers(reader)

@@ -98,8 +98,8 @@ def test_queue_page_shows_position_reason_and_end(operator: Client, viewer: Clie
     ends = timezone.localtime(now + timedelta(hours=3))
     for address in ("/queue/", "/clusters/shop/"):
         answer = operator.get(address)
-        (line,) = [line for line in answer.context["lines"] if line.instance == "backup-1"]
-        assert [(item.place, item.job.run, item.job.rebuild, item.does) for item in line.jobs] == [
+        (line,) = [line for line in answer.context["queues"] if line.instance == "backup-1"]
+        assert [(item.position, item.job.run, item.job.rebuild, item.does) for item in line.jobs] == [
             (0, run.pk, None, DOES[InstanceUse.PHYSICAL]),
             (1, None, rebuild.pk, DOES[InstanceUse.READ]),
         ]
@@ -125,13 +125,13 @@ def test_queue_page_orders_by_priority_then_age() -> None:
     agenda = queries.agenda_of(primary.cluster, timezone.now())
     [line] = [line for line in queues_of(agenda) if line.instance == "backup-1"]
     assert [item.job.rebuild for item in line.jobs] == [urgent.pk, first.pk]
-    assert [item.place for item in line.jobs] == [1, 2]
+    assert [item.position for item in line.jobs] == [1, 2]
 
 
 def test_queue_page_without_jobs_has_no_table(viewer: Client) -> None:
     make_trio()
     answer = viewer.get("/queue/")
-    assert (answer.status_code, answer.context["lines"]) == (200, ())
+    assert (answer.status_code, answer.context["queues"]) == (200, ())
     assert "<table" not in answer.content.decode()
 
 
@@ -257,7 +257,7 @@ def test_queue_includes_a_waiting_backup() -> None:
     [line] = [
         line for line in queues_of(queries.agenda_of(primary.cluster, timezone.now())) if line.instance == "backup-1"
     ]
-    assert [(item.job.rebuild, item.job.run, item.place) for item in line.jobs] == [
+    assert [(item.job.rebuild, item.job.run, item.position) for item in line.jobs] == [
         (rebuild.pk, None, 0),
         (None, run.pk, 1),
     ]
