@@ -26,11 +26,11 @@ def shared_read(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     refused, status = None, 200
     if request.method == "POST":
         try:
-            said = _leave(request, rebuild_id) if "leave" in request.POST else _join(request, rebuild_id)
+            done = _leave(request, rebuild_id) if "leave" in request.POST else _join(request, rebuild_id)
         except Refused as error:
             refused, status = error, 409
         else:
-            messages.success(request, said)
+            messages.success(request, done)
             return redirect("rebuild", rebuild_id=rebuild_id)
         found = queries.find(rebuild_id) or found
     is_waiting = found.status == Status.QUEUED
@@ -45,15 +45,15 @@ def shared_read(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 
 
 def _join(request: HttpRequest, rebuild_id: int) -> str:
-    asked = request.POST.get("reader", "")
-    rebuild, reader = (
+    number = request.POST.get("leader", "")
+    rebuild, leader = (
         queries.find(rebuild_id),
-        queries.find(int(asked)) if asked.isdecimal() and len(asked) < 10 else None,
+        queries.find(int(number)) if number.isdecimal() and len(number) < 10 else None,
     )
-    if rebuild is None or reader is None:
+    if rebuild is None or leader is None:
         raise Http404("There is no such rebuild.")
-    join_read(actor=user_of(request), rebuild=rebuild, reader=reader)
-    return f"Rebuild {rebuild.pk} now follows rebuild {reader.pk}."
+    join_read(actor=user_of(request), rebuild=rebuild, reader=leader)
+    return f"Rebuild {rebuild.pk} now follows rebuild {leader.pk}."
 
 
 def _leave(request: HttpRequest, rebuild_id: int) -> str:

@@ -327,24 +327,24 @@ def shared(page: str) -> list[tuple[int, bool]]:
 def test_join_page_joins_and_leaves(line: Line, operator: Client) -> None:
     reader, follower = line.ask(0), line.ask(1)
     page = operator.get(f"/rebuilds/{follower.pk}/group/").content.decode()
-    assert re.search(rf'name="reader"\s+value="{reader.pk}"', page)
-    answer = operator.post(f"/rebuilds/{follower.pk}/group/", {"reader": str(reader.pk)})
+    assert re.search(rf'name="leader"\s+value="{reader.pk}"', page)
+    answer = operator.post(f"/rebuilds/{follower.pk}/group/", {"leader": str(reader.pk)})
     assert (answer.status_code, fresh(follower).leader_id) == (302, reader.pk)
     shown = operator.get(f"/rebuilds/{reader.pk}/").content.decode()
     assert shared(shown) == [(reader.pk, True), (follower.pk, False)]
     assert f"rebuild {follower.pk}</a> of replica-2 (queued)" in shown
     page = operator.get(f"/rebuilds/{reader.pk}/group/").content.decode()
-    assert ('name="reader"' in page, 'name="leave"' in page) == (False, False), "others have joined it: it joins nobody"
+    assert ('name="leader"' in page, 'name="leave"' in page) == (False, False), "others have joined it: it joins nobody"
     answer = operator.post(f"/rebuilds/{follower.pk}/group/", {"leave": "1"})
     assert (answer.status_code, fresh(follower).leader_id) == (302, None)
     answer = operator.post(f"/rebuilds/{follower.pk}/group/", {"leave": "1"})
     assert answer.status_code == 409
     for asked in ("", "nonsense", "999999999999", "99"):
-        assert operator.post(f"/rebuilds/{follower.pk}/group/", {"reader": asked}).status_code == 404
+        assert operator.post(f"/rebuilds/{follower.pk}/group/", {"leader": asked}).status_code == 404
 
 
 def test_join_page_of_a_lone_rebuild_offers_nothing(line: Line, operator: Client, viewer: Client) -> None:
     alone = line.ask(0)
     page = operator.get(f"/rebuilds/{alone.pk}/group/").content.decode()
-    assert ("data-no-partner" in page, 'name="reader"' in page) == (True, False)
+    assert ("data-no-partner" in page, 'name="leader"' in page) == (True, False)
     assert viewer.get(f"/rebuilds/{alone.pk}/group/").status_code == 403
