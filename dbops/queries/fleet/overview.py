@@ -134,8 +134,8 @@ def _last_backups(clusters: Iterable[int]) -> dict[int, LastBackup]:
     newest = Subquery(good.exclude(finished_at=None).order_by("-started_at").values("finished_at")[:1])
     rows = Instance.objects.filter(cluster__in=list(clusters)).order_by().annotate(backup_at=newest)
     found: dict[int, LastBackup] = {}
-    for cluster, name, at in rows.exclude(backup_at=None).values_list("cluster_id", "name", "backup_at"):
-        if cluster not in found or at > found[cluster].at:
+    for cluster, name, at in rows.values_list("cluster_id", "name", "backup_at"):
+        if at is not None and (cluster not in found or at > found[cluster].at):
             found[cluster] = LastBackup(name, at)
     return found
 
