@@ -24,6 +24,7 @@ from dbops.models import Rebuild
 from dbops.worker.driver import RETRY_SECONDS, Driver
 from dbops.worker.journal import RebuildJournal
 from dbops.worker.metrics import Sampler
+from dbops.worker.reattach import UNREAD, learn_from_hosts
 from dbops.worker.wiring import build_run, secrets_of
 
 log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
 
     def fence_last_driver(self) -> None:
         """Make both hosts refuse the previous driver's fence, even if this driver only reads at first."""
+        self.checkpoint[UNREAD] = True
         if not (self.checkpoint.get("source_opened") or self.checkpoint.get("donor_opened")):
             return
         for side in (self.run.target, self.run.source):
@@ -77,6 +79,8 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         return bool(self.row.pending_status) or self.current is self.method.steps[-1]
 
     def prepare(self) -> None:
+        if self.checkpoint.get(UNREAD):
+            learn_from_hosts(self.run)
         self.journal.begin(self.current.name)
         self.journal.cancellable = self.current.is_cancellable and not self.is_cleaning_up()
         self._begin(self.current)
@@ -147,7 +151,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         return self._clean_up_failed(error) if self.row.pending_status else super().meet_silence(error)
 
     def may_give_up(self, error: Unreachable) -> bool:
-        if self.checkpoint.get("touched"):
+        if self.checkpoint.get("touched") or self.checkpoint.get(UNREAD):
             return False
         error.state = f"Nothing on {self.plan.target.name} was changed."
         error.next_step = "Check the host, then rebuild again."
