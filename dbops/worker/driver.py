@@ -13,7 +13,7 @@ from django.db import connection
 from django.utils import timezone
 
 from dbops.database.errors import AWAY, mend_connection
-from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
+from dbops.engine.errors import Bug, Cancelled, DbopsError, NoAccess, Unreachable
 from dbops.engine.ports import Jobs
 from dbops.engine.states import Status
 from dbops.lifecycle import leases
@@ -199,8 +199,11 @@ class Driver(ABC, Generic[Row, Result]):
         return None
 
     def meet_silence(self, error: Unreachable) -> float | None:
-        """Handle an unreachable host: before any change the row ends; after a change the state is unknown, and dbops retries."""
-        silent = self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS
+        """Handle an unreachable host: before any change the row ends; after a change the state is unknown, and dbops retries.
+
+        A host that refuses dbops needs a person: before any change the row ends at once.
+        """
+        silent = isinstance(error, NoAccess) or self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS
         if silent and not self.is_ending() and self.may_give_up(error):
             return self.begin_ending(error)
         return self.ask_again(f"{error} The job may still be running on the host. dbops retries.")

@@ -7,7 +7,7 @@ import logging
 import time
 from contextlib import ExitStack
 
-from dbops.engine.errors import DbopsError, Unreachable
+from dbops.engine.errors import DbopsError, NoAccess, Unreachable
 from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import method_named
 from dbops.engine.rebuilds.plan import Plan
@@ -154,7 +154,8 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         if self.checkpoint.get("touched") or self.checkpoint.get(UNREAD):
             return False
         error.state = f"Nothing on {self.plan.target.name} was changed."
-        error.next_step = "Check the host, then rebuild again."
+        if not isinstance(error, NoAccess):  # it names its own
+            error.next_step = "Check the host, then rebuild again."
         return True
 
     def finish(self) -> None:

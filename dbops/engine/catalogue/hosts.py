@@ -44,14 +44,14 @@ _SSH = (
         UNCHANGED,
         "Read the key from the host again on its page and accept it.",
     ),
-    host(
+    operator(
         "ssh.auth_failed",
         "The host rejects the dashboard's SSH key for this user.",
         NOT_RUN,
         "Add the public key to the user's `authorized_keys`, or correct the user. "
         "Check `AllowUsers` and `PermitRootLogin` in sshd.",
     ),
-    host(
+    operator(
         "ssh.sudo_refused",
         "The SSH user can't run commands as root without a password.",
         NOT_RUN,
