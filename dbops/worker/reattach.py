@@ -1,4 +1,4 @@
-"""Read the hosts' journals for jobs that the database does not know."""
+"""What a driver tells the hosts about itself, and reads there about the drivers before it."""
 
 from dbops.engine.errors import DbopsError, Unreachable
 from dbops.engine.ports import Jobs, JobStatus
@@ -9,6 +9,9 @@ from dbops.engine.states import Level
 
 #: The checkpoint's key while the journals were not read after a change of drivers.
 UNREAD = "journals_unread"
+#: How often a driver shows the target that its run is alive; ``launcher.sh`` tolerates two minutes of silence.
+SHOW_SECONDS = 30.0
+TAKEN_OVER = ("host.fenced", "host.other_dashboard")
 
 
 def learn_from_hosts(run: Run) -> None:
@@ -48,3 +51,22 @@ def _may_be_open(jobs: Jobs) -> bool:
         return _has_job(jobs, GUARD)
     except Unreachable:
         return True
+
+
+def show_to_target(run: Run) -> None:
+    """Show the target at intervals that this run is alive: steps that only speak SQL send its host nothing for hours.
+
+    Otherwise another dashboard could take the instance for idle.
+
+    Raises:
+        Refused: another driver or dashboard has the instance. Every other trouble is left to the step.
+    """
+    now, checkpoint = run.clock.now(), run.checkpoint
+    if not checkpoint.get("touched") or now < checkpoint.get("target.shown_at", 0.0) + SHOW_SECONDS:
+        return
+    checkpoint["target.shown_at"] = now
+    try:
+        run.target.jobs.act("true")
+    except DbopsError as error:
+        if error.code in TAKEN_OVER:
+            raise

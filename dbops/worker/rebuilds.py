@@ -24,7 +24,7 @@ from dbops.models import Rebuild
 from dbops.worker.driver import RETRY_SECONDS, Driver
 from dbops.worker.journal import RebuildJournal
 from dbops.worker.metrics import Sampler
-from dbops.worker.reattach import UNREAD, learn_from_hosts
+from dbops.worker.reattach import UNREAD, learn_from_hosts, show_to_target
 from dbops.worker.wiring import build_run, secrets_of
 
 log = logging.getLogger(__name__)
@@ -88,6 +88,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
     def step(self) -> StepOutcome:
         if not self.row.pending_status:
             keep_open(self.run)
+        show_to_target(self.run)
         outcome = self.current.advance(self.run)
         self.sampler.take(self.current.name, self.journal.figures)
         return outcome

@@ -133,6 +133,12 @@ _JOBS = (
         "Nothing was changed. The other worker continues.",
         "If this happens often, check that no second dashboard uses this host.",
     ),
+    operator(
+        "host.other_dashboard",
+        "Another dashboard works on this instance.",
+        "Nothing was changed. The other dashboard's job continues.",
+        "Wait until that job has ended. Manage each instance from one dashboard only.",
+    ),
     host(
         "host.guarded",
         "Another command for this instance is still running on the host.",
