@@ -24,11 +24,8 @@ from dbops.worker.journal import BackupJournal
 from dbops.worker.wiring import build_site, jobs_of, secrets_of
 
 
-def tick(run_id: int) -> bool:
-    """Drive one backup run for at most ``TICK_SECONDS``.
-
-    Return whether more work is due at once. Never raises for host errors.
-    """
+def tick(run_id: int) -> float | None:
+    """Drive one backup run for at most ``TICK_SECONDS``. Returns as ``Driver.tick``."""
     return BackupDriver.tick(backup_runs.take_lease(run_id))
 
 

@@ -34,8 +34,8 @@ log = logging.getLogger(__name__)
 CLEAN_UP_PATIENCE_SECONDS = 60
 
 
-def tick(rebuild_id: int) -> bool:
-    """Drive one rebuild for at most ``TICK_SECONDS``. Return whether more work is due at once. Never raises for host errors."""
+def tick(rebuild_id: int) -> float | None:
+    """Drive one rebuild for at most ``TICK_SECONDS``. Returns as ``Driver.tick``."""
     return RebuildDriver.tick(rebuild_driver.take_lease(rebuild_id))
 
 

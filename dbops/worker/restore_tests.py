@@ -27,11 +27,8 @@ from dbops.worker.restore_test_hosts import Hosts
 from dbops.worker.wiring import SystemClock, secrets_of
 
 
-def tick(restore_test_id: int) -> bool:
-    """Drive one restore test for at most ``TICK_SECONDS``.
-
-    Return whether more work is due at once. Never raises for host errors.
-    """
+def tick(restore_test_id: int) -> float | None:
+    """Drive one restore test for at most ``TICK_SECONDS``. Returns as ``Driver.tick``."""
     return RestoreTestDriver.tick(restore_tests.take_lease(restore_test_id))
 
 
