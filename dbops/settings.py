@@ -7,7 +7,7 @@ from typing import Any
 from csp.constants import NONE, SELF
 
 from dbops.database.config import database_settings
-from dbops.security.keys import make_encryption_key, make_signing_key, read_if_there, read_or_make
+from dbops.security.keys import dashboard_name, make_encryption_key, make_signing_key, read_if_there, read_or_make
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -43,6 +43,8 @@ ENCRYPTION_KEYS = read_or_make(
 ).split(",")
 
 ALLOWED_HOSTS = env_list("DBOPS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+# The name of this installation on database hosts: for people its host, and a part that no other installation has.
+DASHBOARD = dashboard_name(ALLOWED_HOSTS, SECRET_KEY)
 CSRF_TRUSTED_ORIGINS = env_list("DBOPS_TRUSTED_ORIGINS")
 SECURE_COOKIES = env_bool("DBOPS_HTTPS", False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES

@@ -149,6 +149,8 @@ class FakeHost:
 
     def __init__(self) -> None:
         self.fence = 0
+        #: the run and the dashboard that worked last, and whether they count as alive
+        self.owner, self.owner_is_alive = ("", ""), True
         self.jobs: dict[tuple[str, str], StartedJob] = {}
         self.order: list[StartedJob] = []
         self.acts: list[Ran] = []
@@ -169,8 +171,11 @@ class FakeJobs(Jobs):
     started and has ended well when it is followed.
     """
 
-    def __init__(self, host: FakeHost | None = None, *, token: int = 1, run_id: str = "run-1") -> None:
+    def __init__(
+        self, host: FakeHost | None = None, *, token: int = 1, run_id: str = "run-1", dashboard: str = "dashboard-1"
+    ) -> None:
         self.host = host or FakeHost()
+        self.dashboard = dashboard
         self.token = token
         self.run_id = run_id
         self.run_directory = f"/var/lib/dbops/rebuilds/{run_id}"
@@ -263,10 +268,17 @@ class FakeJobs(Jobs):
             raise self.host.down
         if self.host.failures:
             raise self.host.failures.pop(0)
+        run, dashboard = self.host.owner
+        if fenced and dashboard and dashboard != self.dashboard and self._lives(run):
+            raise Refused("host.other_dashboard", "Working on the host", cause=f"run {run} of dashboard {dashboard}")
         if fenced and self.token < self.host.fence:
             raise Refused("host.fenced", "Working on the host", cause=str(self.host.fence))
         if fenced:
-            self.host.fence = self.token
+            self.host.fence, self.host.owner = self.token, (self.run_id, self.dashboard)
+
+    def _lives(self, run: str) -> bool:
+        running = (job.state.status is JobStatus.RUNNING for (of, _), job in self.host.jobs.items() if of == run)
+        return self.host.owner_is_alive or any(running)
 
     @staticmethod
     def _check_name(name: str) -> None:

@@ -6,7 +6,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from dbops.engine.audit.chain import ChainEntry, ChainHead, hash_of, plain
@@ -17,6 +18,8 @@ from dbops.models.audit import NAMED
 #: The actor of automatic actions.
 SYSTEM = "dbops"
 THE_HEAD = 1
+#: The action of the entry that bridges a head that somebody set back or removed.
+HEAD_MISMATCH = "audit.head_mismatch"
 LENGTHS = {field.name: field.max_length for field in AuditEntry._meta.fields}
 
 
@@ -81,16 +84,57 @@ def append(
         request=_fitting("request", origin.request),
         detail=plain(dict(detail or {})),
     )
-    with transaction.atomic():
-        head = _locked_head()
-        # The time is read under the lock, so that times rise with the numbers.
-        link = replace(wanted, sequence=head.sequence + 1, previous=head.hash, at=timezone.now())
-        link = replace(link, hash=hash_of(link))
-        entry = AuditEntry.objects.create(**{name: getattr(link, name) for name in ChainEntry.__dataclass_fields__})
-        AuditText.objects.create(sequence=link.sequence, text=text_of(link.reason, link.detail))
-        _learn_names(link)
-        AuditHead.objects.filter(pk=THE_HEAD).update(sequence=link.sequence, hash=link.hash)
+    try:
+        with transaction.atomic():
+            return _add(wanted, _locked_head())
+    except IntegrityError:
+        with transaction.atomic():
+            head = _locked_head()
+            if _highest_number() <= head.sequence:
+                raise
+            return _add(wanted, _record_mismatch(head))
+
+
+def _add(wanted: ChainEntry, head: ChainHead) -> AuditEntry:
+    """Write an entry after ``head``, whose row the caller has locked."""
+    # The time is read under the lock, so that times rise with the numbers.
+    link = replace(wanted, sequence=head.sequence + 1, previous=head.hash, at=timezone.now())
+    link = replace(link, hash=hash_of(link))
+    entry = AuditEntry.objects.create(**{name: getattr(link, name) for name in ChainEntry.__dataclass_fields__})
+    AuditText.objects.create(sequence=link.sequence, text=text_of(link.reason, link.detail))
+    _learn_names(link)
+    AuditHead.objects.filter(pk=THE_HEAD).update(sequence=link.sequence, hash=link.hash)
     return entry
+
+
+def _highest_number() -> int:
+    """Return the highest number that an entry, a text or an archived segment has."""
+    entry = AuditEntry.objects.values_list("sequence", flat=True).first()
+    text = AuditText.objects.aggregate(last=Max("sequence"))["last"]
+    return max(entry or 0, text or 0, current_anchor().sequence)
+
+
+def _record_mismatch(head: ChainHead) -> ChainHead:
+    """Record that the stored head is older than the log, and return the new head.
+
+    Somebody changed the tables, but a rebuild at night must still be possible. So the log continues after the highest
+    number in use, with an entry that every later verification reports.
+    """
+    highest, last = _highest_number(), AuditEntry.objects.first()
+    before = last.hash if last is not None and last.sequence > head.sequence else head.hash
+    mismatch = ChainEntry(
+        sequence=0,
+        previous="",
+        hash="",
+        at=timezone.now(),
+        actor=SYSTEM,
+        action=HEAD_MISMATCH,
+        subject="audit log",
+        outcome="failed",
+        detail={"head": str(head), "last_entry": last.sequence if last else 0, "highest_number": highest},
+    )
+    entry = _add(mismatch, ChainHead(highest, before))
+    return ChainHead(entry.sequence, entry.hash)
 
 
 def current_head() -> ChainHead:
@@ -109,10 +153,9 @@ def _locked_head() -> ChainHead:
     row = AuditHead.objects.select_for_update().filter(pk=THE_HEAD).first()
     if row is not None:
         return row.head
-    if AuditEntry.objects.exists():
-        raise RuntimeError("the head of the audit log is missing; a new chain would hide the earlier entries")
     AuditHead.objects.create(pk=THE_HEAD)
-    return ChainHead()
+    # A new chain would hide the earlier entries.
+    return _record_mismatch(ChainHead()) if AuditEntry.objects.exists() else ChainHead()
 
 
 def _about(action: str, subject: str, instance: str, cluster: str) -> tuple[str, str]:

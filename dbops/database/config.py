@@ -31,10 +31,12 @@ def database_settings(url: str, *, wait_seconds: int) -> dict[str, Any]:
 
 def _sqlite_options(wait_seconds: int) -> dict[str, Any]:
     # Measured with 8 writers: IMMEDIATE + WAL: 2,600 commits per second, no errors; DEFERRED: 545, 83 % errors.
+    # FULL: with NORMAL a power cut loses the last commits, and a rebuild would not know that it has stopped its target.
+    # It costs one sync per commit (measured: 200 per second at 5 ms); a rebuild commits about once per second.
     return {
         "transaction_mode": "IMMEDIATE",
         "timeout": wait_seconds,
-        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL",
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL",
     }
 
 

@@ -28,7 +28,7 @@ ANSWER_SECONDS = 15.0
 READ_LIMIT_BYTES = 1024 * 1024
 
 #: launcher errors that the operator must resolve
-REFUSALS = {"host.fenced"}
+REFUSALS = {"host.fenced", "host.other_dashboard"}
 #: temporary launcher errors: a command whose connection was cut still runs, with unknown state until it ends
 PASSING = {"host.guarded"}
 
@@ -42,16 +42,19 @@ class HostJobs(Jobs):
         instance_key: name of the instance on the host, the same for each rebuild; owns the fence and the locks.
         run_id: name of the rebuild.
         token: fence of the caller's lease; it never decreases.
+        dashboard: name of this installation, which no other one has. Another one's living run is not disturbed.
     """
 
-    def __init__(self, shell: Shell, *, work_dir: str, instance_key: str, run_id: str, token: int) -> None:
+    def __init__(
+        self, shell: Shell, *, work_dir: str, instance_key: str, run_id: str, token: int, dashboard: str
+    ) -> None:
         if not work_dir.startswith("/") or token < 0:
             raise Bug(
                 "host.bad_request", "Preparing work on a host", cause=f"work directory {work_dir!r}, token {token}"
             )
         self.run_directory = f"{work_dir}/rebuilds/{_plain(run_id)}"
         self._shell = shell
-        self._place = (work_dir, _plain(instance_key), run_id, str(token))
+        self._place = (work_dir, _plain(instance_key), run_id, str(token), _plain(dashboard))
 
     def start(
         self, name: str, script: str, *arguments: str, secrets: dict[str, str] | None = None, lock: str = "work"

@@ -20,7 +20,7 @@ from paramiko.pkey import UnknownKeyType
 from paramiko.ssh_exception import IncompatiblePeer
 
 from dbops.drivers.quoting import quote
-from dbops.engine.errors import Bug, Refused, RemoteFailure, Unreachable
+from dbops.engine.errors import Bug, NoAccess, Refused, Unreachable
 from dbops.engine.hosts.host_keys import HOST_KEY_ALGORITHMS, HostKey, fingerprint_of_blob, parse_host_key
 from dbops.engine.ports import CommandResult, Shell
 
@@ -124,7 +124,7 @@ class SshShell(Shell):
             transport.set_keepalive(self._keepalive)
         except paramiko.AuthenticationException as error:
             _close(transport)
-            raise RemoteFailure(
+            raise NoAccess(
                 "ssh.auth_failed",
                 f"Logging in as {self.address.place}",
                 cause=str(error),
@@ -140,14 +140,14 @@ class SshShell(Shell):
     def _check_host_key(self, found: HostKey) -> None:
         doing = f"Checking the host key of {self.address.address}:{self.address.port}"
         if not self.address.host_key:
-            raise Refused(
+            raise NoAccess(
                 "ssh.host_key_unknown",
                 doing,
                 cause=f"{found.type} {found.fingerprint}",
             )
         pinned = parse_host_key(self.address.host_key)
         if (pinned.type, pinned.base64) != (found.type, found.base64):
-            raise Refused(
+            raise NoAccess(
                 "ssh.host_key_changed",
                 doing,
                 cause=f"{found.type} {found.fingerprint} where {pinned.type} {pinned.fingerprint} was accepted",
@@ -155,7 +155,7 @@ class SshShell(Shell):
 
     def _check_sudo(self, result: CommandResult) -> None:
         if self.address.sudo and result.exit_status == 1 and result.stderr.startswith("sudo: "):
-            raise RemoteFailure(
+            raise NoAccess(
                 "ssh.sudo_refused",
                 f"Becoming root as {self.address.place}",
                 cause=result.stderr.splitlines()[0][:200],

@@ -76,6 +76,12 @@ class Unreachable(RemoteFailure):
     took_no_connection = False
 
 
+class NoAccess(Unreachable):
+    """The host answers, but does not let dbops in, or is not the accepted host. Its state is as unknown as of a silent one."""
+
+    who = "operator"
+
+
 class Cancelled(DbopsError):
     """A person cancelled the job."""
 

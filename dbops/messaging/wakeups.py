@@ -28,14 +28,19 @@ def publish_test(test_id: int) -> None:
     transaction.on_commit(lambda: publish("test_connection", test_id))
 
 
-def publish(task: str, *ids: int) -> None:
+def publish(task: str, *ids: int) -> bool:
     """Send a hint. If the broker is unreachable, beat and the reconciler catch up later.
 
     Args:
         task: name of a function in ``dbops.worker.tasks``.
         ids: its arguments.
+
+    Returns:
+        Whether the broker has it.
     """
     try:
         app.send_task(f"{TASKS}.{task}", args=ids, expires=30, ignore_result=True)
     except (OperationalError, OSError) as error:
         log.warning("publishing %s: %s", task, error)
+        return False
+    return True

@@ -6,12 +6,13 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
-from django.db import transaction
+from django.db import DatabaseError, transaction
+from django.db.models import Count, Exists, Max, Min, OuterRef
 
-from dbops.audit.log import append, current_anchor, current_head
+from dbops.audit.log import HEAD_MISMATCH, SYSTEM, append, current_anchor, current_head
 from dbops.audit.triggers import missing_triggers
 from dbops.engine.audit.chain import ChainFinding, ChainHead, Tampering, Verification, covered
-from dbops.models import AuditEntry, AuditSegment, Rebuild
+from dbops.models import AuditEntry, AuditSegment, AuditText, Rebuild
 from dbops.operations.audit import record_export
 from dbops.security.redaction import cell
 
@@ -46,15 +47,45 @@ def verify_log(
     newer = current_anchor()
     archived = newer.sequence if newer != anchor else 0
     found = [item for item in run.end(head) if item.kind is not Tampering.REMOVED or item.last > archived]
-    findings = [*_unrecorded(), *found, *_unguarded()]
-    append(
-        actor=actor,
-        action="audit.verified",
-        subject="audit log",
-        outcome="failed" if findings else "",
-        detail={"entries": run.count, "head": str(head), "findings": [str(item) for item in findings[:20]]},
-    )
+    findings = [*_unrecorded(), *found, *_mismatches(), *_without_entry(run.head), *_unguarded()]
+    try:
+        append(
+            actor=actor,
+            action="audit.verified",
+            subject="audit log",
+            outcome="failed" if findings else "",
+            detail={"entries": run.count, "head": str(head), "findings": [str(item) for item in findings[:20]]},
+        )
+    except DatabaseError as error:
+        text = f"the result of this verification was not recorded: {error}"
+        findings.append(ChainFinding(Tampering.UNWRITABLE, head.sequence + 1, head.sequence + 1, text))
     return findings, head, run.count
+
+
+def _mismatches() -> list[ChainFinding]:
+    """Return the entries that bridge a head that was set back or removed."""
+    entries = AuditEntry.objects.filter(action=HEAD_MISMATCH, actor=SYSTEM).order_by("sequence")
+    return [
+        ChainFinding(
+            Tampering.REMOVED,
+            entry.sequence,
+            entry.sequence,
+            f"entry {entry.sequence} records that the head was {entry.detail.get('head')} although number"
+            f" {entry.detail.get('highest_number')} was in use: the head was set back or removed",
+        )
+        for entry in entries
+    ]
+
+
+def _without_entry(end: ChainHead) -> list[ChainFinding]:
+    """Return search texts after the last entry that have none: somebody removed entries and set the head back."""
+    entry = AuditEntry.objects.filter(sequence=OuterRef("sequence"))
+    texts = AuditText.objects.filter(~Exists(entry), sequence__gt=end.sequence)
+    ends = texts.aggregate(first=Min("sequence"), last=Max("sequence"), count=Count("sequence"))
+    if not ends["count"]:
+        return []
+    text = f"{ends['count']} search texts between {ends['first']} and {ends['last']} have no entry: the entries were removed"
+    return [ChainFinding(Tampering.REMOVED, ends["first"], ends["last"], text)]
 
 
 def _unrecorded() -> list[ChainFinding]:

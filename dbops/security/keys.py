@@ -1,11 +1,21 @@
 """The dashboard's two keys, from the environment or from a 0600 file created on first start."""
 
+import hashlib
 import os
+import re
 import secrets
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cryptography.fernet import Fernet
+
+
+def dashboard_name(allowed_hosts: Sequence[str], signing_key: str) -> str:
+    """Return a name of this installation that no other one has: its public host, and a part of its key's digest."""
+    known = (host for host in allowed_hosts if host not in ("localhost", "127.0.0.1", "[::1]", "*"))
+    host = re.sub(r"[^A-Za-z0-9._-]", "", next(known, socket.gethostname())).strip(".-_") or "dashboard"
+    return f"{host}-{hashlib.sha256(f'dashboard:{signing_key}'.encode()).hexdigest()[:8]}"
 
 
 def make_signing_key() -> str:

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from dbops.engine.backups.job import BackupContext, PublishedBackup, advance, clean_up
 from dbops.engine.backups.plan import BackupPlan, BackupSettings, plan_backup
-from dbops.engine.errors import DbopsError, Unreachable
+from dbops.engine.errors import DbopsError, NoAccess, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.states import BackupMethod, Level, Role, RunStatus
 from dbops.lifecycle import backup_runs, leases
@@ -24,11 +24,8 @@ from dbops.worker.journal import BackupJournal
 from dbops.worker.wiring import build_site, jobs_of, secrets_of
 
 
-def tick(run_id: int) -> bool:
-    """Drive one backup run for at most ``TICK_SECONDS``.
-
-    Return whether more work is due at once. Never raises for host errors.
-    """
+def tick(run_id: int) -> float | None:
+    """Drive one backup run for at most ``TICK_SECONDS``. Returns as ``Driver.tick``."""
     return BackupDriver.tick(backup_runs.take_lease(run_id))
 
 
@@ -116,7 +113,9 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
     def may_give_up(self, error: Unreachable) -> bool:
         if self.checkpoint.get("asked"):
             return False
-        error.state, error.next_step = "Nothing was written.", "Check the host, then run the backup again."
+        error.state = "Nothing was written."
+        if not isinstance(error, NoAccess):  # it names its own
+            error.next_step = "Check the host, then run the backup again."
         return True
 
     def begin_ending(self, error: DbopsError | None) -> None:

@@ -4,11 +4,12 @@ from pathlib import Path
 
 from django.conf import settings
 
+from dbops.drivers.jobs import HostJobs
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.access import Endpoint
-from dbops.engine.ports import Jobs
+from dbops.engine.ports import Jobs, Shell
 from dbops.models import Cluster, Host, Instance
 from dbops.security.permissions import sample_refusal
 
@@ -45,6 +46,18 @@ def endpoint_of(host: Host, local_address: str, jobs: Jobs) -> Endpoint:
         authorized_keys_file=host.authorized_keys_file,
         sudo=host.sudo,
         jobs=jobs,
+    )
+
+
+def jobs_on(host: Host, shell: Shell, *, instance_key: str, run_id: str, token: int) -> HostJobs:
+    """Return the jobs of one run on a host. Arguments as of ``HostJobs``."""
+    return HostJobs(
+        shell,
+        work_dir=host.work_dir,
+        instance_key=instance_key,
+        run_id=run_id,
+        token=token,
+        dashboard=settings.DASHBOARD,
     )
 
 

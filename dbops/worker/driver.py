@@ -13,7 +13,7 @@ from django.db import connection
 from django.utils import timezone
 
 from dbops.database.errors import AWAY, mend_connection
-from dbops.engine.errors import Bug, Cancelled, DbopsError, Unreachable
+from dbops.engine.errors import Bug, Cancelled, DbopsError, NoAccess, Unreachable
 from dbops.engine.ports import Jobs
 from dbops.engine.states import Status
 from dbops.lifecycle import leases
@@ -81,19 +81,23 @@ class Driver(ABC, Generic[Row, Result]):
         self.has_ended = False
 
     @classmethod
-    def tick(cls, lease: Lease[Row] | None) -> bool:
-        """Drive a row for at most ``TICK_SECONDS``. Return whether more work is due at once. Never raises for host errors.
+    def tick(cls, lease: Lease[Row] | None) -> float | None:
+        """Drive a row for at most ``TICK_SECONDS``. Never raises for host errors.
 
-        ``lease`` is ``None`` if there is nothing to do.
+        Args:
+            lease: ``None`` if there is nothing to do.
+
+        Returns:
+            The seconds until the next tick is due; ``None`` if the row has ended or another driver has it.
         """
         if lease is None:
-            return False
+            return None
         try:
             with LeaseRenewal(lease), ExitStack() as stack:
                 wait = cls(lease, stack).drive(until=time.monotonic() + settings.TICK_SECONDS)
         except LeaseLost:
             log.info("%s: another driver has it, or it has ended", lease.row)
-            return False
+            return None
         except Cancelled:
             wait = 0.0
         except (SoftTimeLimitExceeded, *AWAY) as error:
@@ -105,10 +109,9 @@ class Driver(ABC, Generic[Row, Result]):
             what = WHAT[type(lease.row)]
             leases.log_trouble(lease, f"This {what} cannot be driven, and is tried again: {error}")
             wait = LOST_RETRY_SECONDS
-        if wait is None:
-            return False
-        leases.release_lease(lease, wait)
-        return wait == 0
+        if wait is not None:
+            leases.release_lease(lease, wait)
+        return wait
 
     def drive(self, *, until: float) -> float | None:
         """Advance the row. Return seconds until the next tick is due, or ``None`` when the row has ended."""
@@ -199,8 +202,11 @@ class Driver(ABC, Generic[Row, Result]):
         return None
 
     def meet_silence(self, error: Unreachable) -> float | None:
-        """Handle an unreachable host: before any change the row ends; after a change the state is unknown, and dbops retries."""
-        silent = self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS
+        """Handle an unreachable host: before any change the row ends; after a change the state is unknown, and dbops retries.
+
+        A host that refuses dbops needs a person: before any change the row ends at once.
+        """
+        silent = isinstance(error, NoAccess) or self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS
         if silent and not self.is_ending() and self.may_give_up(error):
             return self.begin_ending(error)
         return self.ask_again(f"{error} The job may still be running on the host. dbops retries.")

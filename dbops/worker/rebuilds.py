@@ -7,7 +7,7 @@ import logging
 import time
 from contextlib import ExitStack
 
-from dbops.engine.errors import DbopsError, Unreachable
+from dbops.engine.errors import DbopsError, NoAccess, Unreachable
 from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import method_named
 from dbops.engine.rebuilds.plan import Plan
@@ -24,6 +24,7 @@ from dbops.models import Rebuild
 from dbops.worker.driver import RETRY_SECONDS, Driver
 from dbops.worker.journal import RebuildJournal
 from dbops.worker.metrics import Sampler
+from dbops.worker.reattach import UNREAD, learn_from_hosts, show_to_target
 from dbops.worker.wiring import build_run, secrets_of
 
 log = logging.getLogger(__name__)
@@ -33,8 +34,8 @@ log = logging.getLogger(__name__)
 CLEAN_UP_PATIENCE_SECONDS = 60
 
 
-def tick(rebuild_id: int) -> bool:
-    """Drive one rebuild for at most ``TICK_SECONDS``. Return whether more work is due at once. Never raises for host errors."""
+def tick(rebuild_id: int) -> float | None:
+    """Drive one rebuild for at most ``TICK_SECONDS``. Returns as ``Driver.tick``."""
     return RebuildDriver.tick(rebuild_driver.take_lease(rebuild_id))
 
 
@@ -57,6 +58,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
 
     def fence_last_driver(self) -> None:
         """Make both hosts refuse the previous driver's fence, even if this driver only reads at first."""
+        self.checkpoint[UNREAD] = True
         if not (self.checkpoint.get("source_opened") or self.checkpoint.get("donor_opened")):
             return
         for side in (self.run.target, self.run.source):
@@ -77,6 +79,8 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         return bool(self.row.pending_status) or self.current is self.method.steps[-1]
 
     def prepare(self) -> None:
+        if self.checkpoint.get(UNREAD):
+            learn_from_hosts(self.run)
         self.journal.begin(self.current.name)
         self.journal.cancellable = self.current.is_cancellable and not self.is_cleaning_up()
         self._begin(self.current)
@@ -84,6 +88,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
     def step(self) -> StepOutcome:
         if not self.row.pending_status:
             keep_open(self.run)
+        show_to_target(self.run)
         outcome = self.current.advance(self.run)
         self.sampler.take(self.current.name, self.journal.figures)
         return outcome
@@ -147,10 +152,11 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
         return self._clean_up_failed(error) if self.row.pending_status else super().meet_silence(error)
 
     def may_give_up(self, error: Unreachable) -> bool:
-        if self.checkpoint.get("touched"):
+        if self.checkpoint.get("touched") or self.checkpoint.get(UNREAD):
             return False
         error.state = f"Nothing on {self.plan.target.name} was changed."
-        error.next_step = "Check the host, then rebuild again."
+        if not isinstance(error, NoAccess):  # it names its own
+            error.next_step = "Check the host, then rebuild again."
         return True
 
     def finish(self) -> None:

@@ -20,7 +20,7 @@ from dbops.engine.tuning.transport import choose_ciphers
 from dbops.loaders.plan_inputs import archive_of_run, host_facts, link_between
 from dbops.models import Host, Instance, RestoreTest
 from dbops.worker import prober
-from dbops.worker.connections import endpoint_of, open_shell
+from dbops.worker.connections import endpoint_of, jobs_on, open_shell
 
 #: Names of fences and locks of restore tests on a host, for tests there and for reads there. No instance has such a
 #: name: instance names start with a letter or digit.
@@ -44,9 +44,7 @@ class Hosts:
     def _jobs_on(self, host: Host, uid: str, key: str) -> HostJobs:
         shell = open_shell(host)
         self._stack.callback(shell.close)
-        return HostJobs(
-            shell, work_dir=host.work_dir, instance_key=key, run_id=uid, token=self._restore_test.host_token
-        )
+        return jobs_on(host, shell, instance_key=key, run_id=uid, token=self._restore_test.host_token)
 
     def way_to_file(self, restore_test: RestoreTest, plan: RestoreTestPlan) -> FileAccess | None:
         """Return the access to the file of a restore test on this test's host; ``None`` if the file is there."""

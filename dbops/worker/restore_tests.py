@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 from django.conf import settings
 
-from dbops.engine.errors import DbopsError, Unreachable
+from dbops.engine.errors import DbopsError, NoAccess, Unreachable
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.restore_tests.job import RestoreTestContext, advance, clean_up, remove_leftovers
@@ -27,11 +27,8 @@ from dbops.worker.restore_test_hosts import Hosts
 from dbops.worker.wiring import SystemClock, secrets_of
 
 
-def tick(restore_test_id: int) -> bool:
-    """Drive one restore test for at most ``TICK_SECONDS``.
-
-    Return whether more work is due at once. Never raises for host errors.
-    """
+def tick(restore_test_id: int) -> float | None:
+    """Drive one restore test for at most ``TICK_SECONDS``. Returns as ``Driver.tick``."""
     return RestoreTestDriver.tick(restore_tests.take_lease(restore_test_id))
 
 
@@ -123,7 +120,9 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
     def may_give_up(self, error: Unreachable) -> bool:
         if self.checkpoint.get("asked"):
             return False
-        error.state, error.next_step = "Nothing was written.", "Check the host, then run the restore test again."
+        error.state = "Nothing was written."
+        if not isinstance(error, NoAccess):  # it names its own
+            error.next_step = "Check the host, then run the restore test again."
         return True
 
     def begin_ending(self, error: DbopsError | None) -> None:

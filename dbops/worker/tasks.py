@@ -23,28 +23,30 @@ from dbops.worker import (
     weekly_report,
 )
 from dbops.worker.connection_tests import runner as connection_tests
+from dbops.worker.drive import LONGEST_OUTAGE_SECONDS, drive
 from dbops.worker.pending import pending
 
+#: ``drive`` limits each tick itself.
+SOFT_LIMIT = LONGEST_OUTAGE_SECONDS + settings.CELERY_TASK_SOFT_TIME_LIMIT
+LIMIT = LONGEST_OUTAGE_SECONDS + settings.CELERY_TASK_TIME_LIMIT
 
-@app.task
+
+@app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
 def drive_rebuild(rebuild_id: int) -> None:
     """Drive one rebuild for a while, and request the next tick if there is more work."""
-    if rebuilds.tick(rebuild_id):
-        wakeups.publish("drive_rebuild", rebuild_id)
+    drive("drive_rebuild", rebuilds.tick, rebuild_id)
 
 
-@app.task
+@app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
 def drive_backup(run_id: int) -> None:
     """Drive one backup run for a while, and request the next tick if there is more work."""
-    if backups.tick(run_id):
-        wakeups.publish("drive_backup", run_id)
+    drive("drive_backup", backups.tick, run_id)
 
 
-@app.task
+@app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
 def drive_restore_test(restore_test_id: int) -> None:
     """Drive one restore test for a while, and request the next tick if there is more work."""
-    if restore_tests.tick(restore_test_id):
-        wakeups.publish("drive_restore_test", restore_test_id)
+    drive("drive_restore_test", restore_tests.tick, restore_test_id)
 
 
 @app.task

@@ -19,7 +19,7 @@ from dbops.loaders.plan_inputs import slowest_rate
 from dbops.loaders.shared_reads import RowSharedReadMembers
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.worker import prober
-from dbops.worker.connections import connect_to, open_database, open_shell
+from dbops.worker.connections import connect_to, jobs_on, open_database, open_shell
 
 
 class SystemClock:
@@ -118,7 +118,7 @@ def jobs_of(run: BackupRun, uid: str, stack: ExitStack) -> HostJobs:
     host = run.instance.host
     shell = open_shell(host)
     stack.callback(shell.close)
-    return HostJobs(shell, work_dir=host.work_dir, instance_key=run.instance.name, run_id=uid, token=run.host_token)
+    return jobs_on(host, shell, instance_key=run.instance.name, run_id=uid, token=run.host_token)
 
 
 def _side(
@@ -134,7 +134,7 @@ def _side(
     return InstanceHandle(
         party=party,
         shell=shell,
-        jobs=HostJobs(shell, work_dir=host.work_dir, instance_key=fence or instance.name, run_id=run_id, token=token),
+        jobs=jobs_on(host, shell, instance_key=fence or instance.name, run_id=run_id, token=token),
         connect=connect,
         host_key=host.host_key,
         stream_address=host.stream_address or host.ssh_address,

@@ -205,8 +205,8 @@ def make_any(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Maker]:
     if request.param == "fake":
         host = FakeHost()
 
-        def make(token: int = 1, run_id: str = "run-1") -> FakeJobs:
-            jobs = FakeJobs(host, token=token, run_id=run_id)
+        def make(token: int = 1, run_id: str = "run-1", dashboard: str = "dashboard-1") -> FakeJobs:
+            jobs = FakeJobs(host, token=token, run_id=run_id, dashboard=dashboard)
             jobs.play("long.*", running())
             jobs.play("fails", running(), ended(3))
             return jobs

@@ -77,7 +77,7 @@ def test_weakened_quoting_is_detected(payload: str) -> None:
 
 
 def over(shell: Shell, folder: Path) -> HostJobs:
-    return HostJobs(shell, work_dir=str(folder), instance_key="db1", run_id="run-1", token=1)
+    return HostJobs(shell, work_dir=str(folder), instance_key="db1", run_id="run-1", token=1, dashboard="dashboard-1")
 
 
 def no_canary(*folders: Path) -> bool:

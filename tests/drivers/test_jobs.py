@@ -73,6 +73,21 @@ class TestAllJobs:
             assert caught.value.code == "host.fenced"
         assert old.follow("long").status is RUNNING
 
+    def test_living_run_of_another_dashboard_is_not_disturbed(self, make_any: Maker) -> None:
+        make_any(token=4).start("long", "sleep 60")
+        other = make_any(token=5, run_id="run-2", dashboard="dashboard-2")
+        for call in (lambda: other.start("other", "true"), lambda: other.stop("long"), lambda: other.act("true")):
+            with pytest.raises(Refused) as caught:
+                call()
+            assert caught.value.code == "host.other_dashboard"
+            assert "run-1" in caught.value.cause
+            assert "dashboard-1" in caught.value.cause
+        assert make_any(token=4).act("true").exit_status == 0, "its fence was not raised"
+
+    def test_new_run_of_the_same_dashboard_is_accepted(self, make_any: Maker) -> None:
+        make_any(token=4).act("true")
+        assert make_any(token=5, run_id="run-2").act("true").exit_status == 0
+
     def test_same_token_is_accepted_again(self, make_any: Maker) -> None:
         make_any(token=4).act("true")
         assert make_any(token=4).act("true").exit_status == 0
@@ -272,6 +287,20 @@ class TestActing:
         with pytest.raises(RemoteFailure) as caught:
             jobs.act("true")
         assert caught.value.code == "host.fence_damaged"
+
+    def test_silent_run_of_another_dashboard_ends_with_its_jobs(self, make: Maker) -> None:
+        first, other = make(token=4), make(token=5, run_id="run-2", dashboard="dashboard-2")
+        first.start("long", "sleep 60")
+        long_ago = time.time() - 600
+        for owner in Path(first.run_directory).parents[1].glob("instances/*/owner"):
+            os.utime(owner, (long_ago, long_ago))
+        with pytest.raises(Refused) as caught:
+            other.act("true")
+        assert caught.value.code == "host.other_dashboard"
+        first.stop("long")
+        for owner in Path(first.run_directory).parents[1].glob("instances/*/owner"):
+            os.utime(owner, (long_ago, long_ago))
+        assert other.act("true").exit_status == 0
 
     def test_fences_are_per_instance(self, make: Maker) -> None:
         make(token=9, key="db1").act("true")

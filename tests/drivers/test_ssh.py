@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from dbops.drivers.ssh import SshAddress, SshShell, check_private_key, fetch_host_key
-from dbops.engine.errors import DbopsError, Refused, RemoteFailure, Unreachable
+from dbops.engine.errors import DbopsError, NoAccess, Refused, Unreachable
 from dbops.engine.hosts.host_keys import fingerprint_of
 from dbops.engine.ports import Shell
 from tests.drivers.conftest import ADDRESS, SSH_PORT, Sshd, keygen
@@ -97,14 +97,14 @@ class TestEveryShell:
 class TestHostKeys:
     def test_unknown_host_key_is_refused_with_its_fingerprint(self, sshd: Sshd) -> None:
         error = refusal(sshd.address)
-        assert isinstance(error, Refused)
+        assert isinstance(error, NoAccess)
         assert error.code == "ssh.host_key_unknown"
         assert error.cause == f"ssh-ed25519 {sshd.host_key('ed25519').fingerprint}"
 
     def test_changed_host_key_is_refused(self, sshd: Sshd) -> None:
         keygen(sshd.folder / "other")
         error = refusal(replace(sshd.address, host_key=(sshd.folder / "other.pub").read_text()))
-        assert isinstance(error, Refused)
+        assert isinstance(error, NoAccess)
         assert error.code == "ssh.host_key_changed"
         assert sshd.host_key("ed25519").fingerprint in error.cause
 
@@ -133,8 +133,7 @@ class TestHostKeys:
 class TestConnecting:
     def test_unknown_private_key_fails(self, sshd: Sshd) -> None:
         error = refusal(replace(sshd.pinned(), private_key=(sshd.folder / "stranger").read_text()))
-        assert isinstance(error, RemoteFailure)
-        assert not isinstance(error, Unreachable)
+        assert isinstance(error, NoAccess)
         assert error.code == "ssh.auth_failed"
 
     @pytest.mark.parametrize(
@@ -229,6 +228,8 @@ class TestOneConnection:
     def test_sudo_with_password_is_refused(self, sshd: Sshd) -> None:
         (sshd.folder / "forbid").touch()
         try:
-            assert refusal(replace(sshd.pinned(), sudo=True)).code == "ssh.sudo_refused"
+            error = refusal(replace(sshd.pinned(), sudo=True))
+            assert isinstance(error, NoAccess)
+            assert error.code == "ssh.sudo_refused"
         finally:
             (sshd.folder / "forbid").unlink()

@@ -18,8 +18,21 @@ Maker = Callable[..., Any]
 
 
 def make_real(shell: Shell, folder: Path) -> Maker:
-    def make(token: int = 1, run_id: str = "run-1", over: Shell | None = None, key: str = "db1") -> HostJobs:
-        return HostJobs(over or shell, work_dir=f"{folder}/work 'dir'", instance_key=key, run_id=run_id, token=token)
+    def make(
+        token: int = 1,
+        run_id: str = "run-1",
+        over: Shell | None = None,
+        key: str = "db1",
+        dashboard: str = "dashboard-1",
+    ) -> HostJobs:
+        return HostJobs(
+            over or shell,
+            work_dir=f"{folder}/work 'dir'",
+            instance_key=key,
+            run_id=run_id,
+            token=token,
+            dashboard=dashboard,
+        )
 
     return make
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Run detached, journaled jobs on a host. Sent with each call as `sh -c`; prints one answer on standard output.
 #
-#   launcher.sh VERB WORK_DIR INSTANCE RUN TOKEN [...]
+#   launcher.sh VERB WORK_DIR INSTANCE RUN TOKEN DASHBOARD [...]
 #     start  NAME LOCK ARGUMENT...        standard input: lines "FILE BASE64", then "end"
 #     follow NAME CENTISECONDS LINES      wait for the end, then print the state
 #     stop   NAME CENTISECONDS LINES      SIGINT, then SIGKILL after the patience
@@ -17,8 +17,10 @@ PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin
 LC_ALL=C
 export PATH LC_ALL
 
-verb=$1 work=$2 instance=$2/instances/$3 run=$2/rebuilds/$4 token=$5
-shift 5
+verb=$1 work=$2 instance=$2/instances/$3 run=$2/rebuilds/$4 run_id=$4 token=$5 dashboard=$6
+shift 6
+# How long a run of another dashboard counts as alive without a job or a command. Drivers show themselves more often.
+alive_minutes=2
 
 say() { printf '%s\n' "$*"; }
 
@@ -40,6 +42,7 @@ enter() { # take the fence's lock, then refuse a driver older than the newest on
     mkdir -p "$instance" "$run/jobs" || give_up host.start_failed "cannot create $work"
     exec 8>"$instance/guard"
     flock -w 10 8 || give_up host.guarded "another command of this instance is under way"
+    refuse_beside_another_dashboard
     stored=0
     if [ -e "$instance/fence" ]; then
         read -r stored <"$instance/fence"
@@ -47,8 +50,36 @@ enter() { # take the fence's lock, then refuse a driver older than the newest on
     fi
     # the same token is the same driver, whose connection may have been cut between storing the token and starting
     [ "$token" -ge "$stored" ] || give_up host.fenced "$stored"
-    [ "$token" -eq "$stored" ] && return
-    store_token || give_up host.start_failed "cannot write $instance/fence"
+    [ "$token" -eq "$stored" ] || store_token || give_up host.start_failed "cannot write $instance/fence"
+    store_owner
+}
+
+# Tokens of two dashboards cannot be compared: the later start would fence the earlier run while it works.
+refuse_beside_another_dashboard() {
+    owner_run='' owner=''
+    [ -e "$instance/owner" ] && read -r owner_run owner <"$instance/owner"
+    is_plain "$owner_run" && is_plain "$owner" && [ "$owner" != "$dashboard" ] || return 0
+    has_live_job "$work/rebuilds/$owner_run" || is_recent || return 0
+    give_up host.other_dashboard "run $owner_run of dashboard $owner"
+}
+
+is_recent() { [ -n "$(find "$instance/owner" -mmin "-$alive_minutes")" ]; }
+
+has_live_job() { # run directory
+    for life in "$1"/jobs/*/alive; do
+        [ ! -e "$life" ] || flock -s -n "$life" true || return 0
+    done
+    return 1
+}
+
+store_owner() { # also shows that this run is alive; on a full disk the old name stays
+    if [ "$owner_run $owner" = "$run_id $dashboard" ]; then
+        printf '%s %s\n' "$run_id" "$dashboard" 1<>"$instance/owner"
+    else
+        { printf '%s %s\n' "$run_id" "$dashboard" >"$instance/owner.new"; } 2>/dev/null &&
+            mv -f "$instance/owner.new" "$instance/owner" && return
+        rm -f "$instance/owner.new"
+    fi
 }
 
 # On a full disk a new file cannot be written, but a clean-up must still work: overwrite the old token in place. Tokens only

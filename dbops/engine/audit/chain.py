@@ -29,6 +29,7 @@ class Tampering(StrEnum):
     REORDERED = "reordered"
     TRUNCATED = "truncated"
     UNGUARDED = "unguarded"
+    UNWRITABLE = "unwritable"
 
 
 @dataclass(frozen=True, slots=True)

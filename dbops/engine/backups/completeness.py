@@ -12,7 +12,7 @@ from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.dumps import dump_position
 from dbops.engine.flavors.failures import CONSEQUENCES, KnownFailure, known_failure
 from dbops.engine.flavors.gtid import without_space
-from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs
+from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs, reason_of
 from dbops.engine.hosts.tool_output import KILLED_STATUSES, OTHER_DATADIR, decode_files, first_of
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.states import BackupMethod
@@ -107,8 +107,7 @@ def _known_cause(known: KnownFailure, said: str) -> RemoteFailure:
 
 def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
     """Raise the failure of a job that ended before its pipe did."""
-    output = state.tails.get("out", "").strip()
-    last = output.splitlines()[-1] if output else ""
+    last = reason_of(state)
     if state.status is JobStatus.VANISHED:
         found = "the job ended without an exit status (killed, or the host restarted)"
         raise _failure("backup.vanished", found)

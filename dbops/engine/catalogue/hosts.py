@@ -44,14 +44,14 @@ _SSH = (
         UNCHANGED,
         "Read the key from the host again on its page and accept it.",
     ),
-    host(
+    operator(
         "ssh.auth_failed",
         "The host rejects the dashboard's SSH key for this user.",
         NOT_RUN,
         "Add the public key to the user's `authorized_keys`, or correct the user. "
         "Check `AllowUsers` and `PermitRootLogin` in sshd.",
     ),
-    host(
+    operator(
         "ssh.sudo_refused",
         "The SSH user can't run commands as root without a password.",
         NOT_RUN,
@@ -132,6 +132,12 @@ _JOBS = (
         "Another worker has taken over this instance.",
         "Nothing was changed. The other worker continues.",
         "If this happens often, check that no second dashboard uses this host.",
+    ),
+    operator(
+        "host.other_dashboard",
+        "Another dashboard works on this instance.",
+        "Nothing was changed. The other dashboard's job continues.",
+        "Wait until that job has ended. Manage each instance from one dashboard only.",
     ),
     host(
         "host.guarded",

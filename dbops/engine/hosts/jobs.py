@@ -22,10 +22,19 @@ def pairs(text: str) -> dict[str, str]:
 REFUSED_STATUS = 65
 
 
+def reason_of(state: JobState) -> str:
+    """Return the line with which a job says why it ended: its last ``FAILED`` or ``REFUSED``, else its last line.
+
+    The shell may print more afterwards, for example that it killed a process on its way out.
+    """
+    lines = state.tails.get("out", "").strip().splitlines()
+    given = [line for line in lines if line.startswith(("FAILED: ", "REFUSED: "))]
+    return (given or lines or [""])[-1]
+
+
 def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = str) -> None:
     """Raise the error for a finished job's status: ``Refused`` (``host.refused``) or ``RemoteFailure`` (``host.job``)."""
-    output = state.tails.get("out", "").strip()
-    last = output.splitlines()[-1] if output else ""
+    last = reason_of(state)
     if state.status is JobStatus.VANISHED:
         raise RemoteFailure(
             "host.vanished",

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from dbops.engine.catalogue.entries import NOT_WRITTEN
 from dbops.engine.errors import Refused, RemoteFailure
-from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs
+from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs, reason_of
 from dbops.engine.ports import JobState, JobStatus
 
 #: The steps in order, with their titles.
@@ -111,8 +111,7 @@ def judge_restore_test(
         RemoteFailure: the backup or the host failed.
     """
     doing = f"Testing the restore of {path} of {source}"
-    output = state.tails.get("out", "").strip()
-    last = output.splitlines()[-1] if output else ""
+    last = reason_of(state)
     if state.status is JobStatus.VANISHED:
         found = "the job ended without an exit status (killed, or the host restarted)"
         raise RemoteFailure("restore_test.vanished", doing, cause=found)

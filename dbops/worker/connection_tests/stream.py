@@ -3,7 +3,6 @@
 import time
 from contextlib import ExitStack
 
-from dbops.drivers.jobs import HostJobs
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import HostFacts
 from dbops.engine.hosts.access import Endpoint, HostAccess
@@ -13,7 +12,7 @@ from dbops.loaders.host_usage import refuse_in_use, why_in_use
 from dbops.loaders.plan_inputs import host_facts
 from dbops.models import ConnectionTest, Host
 from dbops.worker.connection_tests.report import TestReport
-from dbops.worker.connections import endpoint_of, open_shell
+from dbops.worker.connections import endpoint_of, jobs_on, open_shell
 
 #: Name for fences and locks of stream tests on a host. No instance has it: instance names begin with a letter or digit.
 STREAM_KEY = "_stream-test"
@@ -100,5 +99,5 @@ def _end_of(host: Host, local_address: str, row: ConnectionTest, run_id: str, st
     shell = open_shell(host)
     stack.callback(shell.close)
     started = int(row.started_at.timestamp()) if row.started_at else 0
-    jobs = HostJobs(shell, work_dir=host.work_dir, instance_key=STREAM_KEY, run_id=run_id, token=started)
+    jobs = jobs_on(host, shell, instance_key=STREAM_KEY, run_id=run_id, token=started)
     return endpoint_of(host, local_address, jobs)

@@ -6,10 +6,13 @@ import pytest
 from django.db import DatabaseError, connection, transaction
 
 from dbops.audit import trigger_sql
-from dbops.audit.log import RequestOrigin, append, current_head, request_origin
+from dbops.audit.log import HEAD_MISMATCH, SYSTEM, RequestOrigin, append, current_head, request_origin
 from dbops.database.config import MARIADB
-from dbops.engine.audit.chain import GENESIS, ChainHead, verify
+from dbops.engine.audit.chain import GENESIS, ChainHead, Tampering, verify
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditText
+from dbops.operations import audit_log
+from dbops.operations.audit_log import verify_log
+from dbops.queries.audit.log import stored
 from tests.app.factories import make_trio
 from tests.audit_guards import unguarded
 
@@ -108,11 +111,52 @@ def test_database_refuses_to_replace_and_to_truncate(table: str) -> None:
     assert verify(links(), current_head()) == []
 
 
-def test_append_fails_when_the_head_is_missing() -> None:
-    write(1)
+def set_back(*, entries: bool, texts: bool, head: bool) -> None:
+    """Remove the last two of five entries, as an administrator of the database could."""
+    write(5)
+    third = AuditEntry.objects.get(sequence=3)
+    with unguarded():
+        if entries:
+            AuditEntry.objects.filter(sequence__gt=3).delete()
+        if texts:
+            AuditText.objects.filter(sequence__gt=3).delete()
+        if head:
+            AuditHead.objects.update(sequence=3, hash=third.hash)
+        else:
+            AuditHead.objects.all().delete()
+
+
+@pytest.mark.parametrize(
+    ("entries", "texts", "head"),
+    [(True, False, True), (False, False, True), (False, True, True), (False, False, False), (True, True, False)],
+)
+def test_append_records_a_head_that_does_not_match_the_log(entries: bool, texts: bool, head: bool) -> None:
     if connection.settings_dict["ENGINE"] == MARIADB:
         pytest.skip("its triggers are dropped only by ending the transaction of this test")
-    with unguarded():
-        AuditHead.objects.all().delete()
-    with pytest.raises(RuntimeError, match="head"):
-        write(1)
+    set_back(entries=entries, texts=texts, head=head)
+    write(1)
+    newest, mismatch = AuditEntry.objects.all()[:2]
+    assert (mismatch.action, mismatch.actor, mismatch.outcome) == (HEAD_MISMATCH, SYSTEM, "failed")
+    assert (newest.action, newest.previous) == ("rebuild.requested", mismatch.hash)
+    assert current_head().sequence == newest.sequence
+    findings, _, _ = verify_log(stored(), actor="eva")
+    assert mismatch.sequence in {item.first for item in findings}
+
+
+def test_verify_reports_search_texts_without_entry() -> None:
+    if connection.settings_dict["ENGINE"] == MARIADB:
+        pytest.skip("its triggers are dropped only by ending the transaction of this test")
+    set_back(entries=True, texts=False, head=True)
+    findings, _, _ = verify_log(stored(), actor="eva")
+    assert (Tampering.REMOVED, 4, 5) in {(item.kind, item.first, item.last) for item in findings}
+
+
+def test_verify_reports_findings_when_nothing_can_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    write(2)
+    monkeypatch.setattr(audit_log, "append", _refuse_to_write)
+    findings, _, count = verify_log(stored(), actor="eva")
+    assert ([item.kind for item in findings], count) == ([Tampering.UNWRITABLE], 2)
+
+
+def _refuse_to_write(**_: Any) -> None:
+    raise DatabaseError("the disk is full")

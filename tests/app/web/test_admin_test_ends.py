@@ -9,7 +9,7 @@ from cryptography.fernet import Fernet
 from django.test import Client
 from django.utils import timezone
 
-from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.errors import NoAccess, RemoteFailure, Unreachable
 from dbops.engine.facts.instance import Problem, StatementCheck
 from dbops.engine.hosts.stream_test import MeasuredStream
 from dbops.engine.ports import CommandResult
@@ -72,7 +72,7 @@ def test_connection_test_runs_once_when_its_message_is_repeated(
         (looks(work_writable="0"), "test.host_unfit"),
         (looks(done="0"), "test.host_unfit"),
         ("", "test.host_unfit"),
-        (RemoteFailure("ssh.auth_failed", "Logging in", cause="no", next_step="Put the key there"), "ssh.auth_failed"),
+        (NoAccess("ssh.auth_failed", "Logging in", cause="no", next_step="Put the key there"), "ssh.auth_failed"),
         (Unreachable("ssh.unreachable", "Connecting", cause="Connection refused"), "ssh.unreachable"),
     ],
 )

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from django.db import InterfaceError, InternalError, OperationalError
 
-from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.catalogue import CATALOGUE
+from dbops.engine.errors import NoAccess, RemoteFailure, Unreachable
 from dbops.engine.methods import METHODS
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
@@ -156,6 +157,24 @@ def test_rebuild_continues_after_a_silence_once_data_was_touched(start: Any) -> 
 def test_rebuild_is_lost_with_locks_and_returns_when_the_host_answers(start: Any, settings: Any) -> None:
     settings.LOST_AFTER_SECONDS = -1
     rebuild = start(Scripted("one", touch), Scripted("two", silent(), silent(), done()), Scripted("clean-up"))
+    assert drive(rebuild).status == "lost"
+    assert Hold.objects.count() == 2
+    assert drive(rebuild, 2).status == "succeeded"
+
+
+def refused() -> NoAccess:
+    return NoAccess("ssh.host_key_changed", "Checking the host key", cause="another key")
+
+
+def test_refused_login_fails_a_rebuild_that_destroyed_nothing_at_once(start: Any) -> None:
+    rebuild = drive(start(Scripted("one", refused()), Scripted("clean-up")))
+    assert (rebuild.status, rebuild.error["code"]) == ("failed", "ssh.host_key_changed")
+    assert rebuild.error["next_step"] == CATALOGUE["ssh.host_key_changed"].next_step
+
+
+def test_refused_login_after_a_change_keeps_the_holds_until_the_host_admits_dbops(start: Any, settings: Any) -> None:
+    settings.UNREACHABLE_TIMEOUT_SECONDS = settings.LOST_AFTER_SECONDS = -1
+    rebuild = start(Scripted("one", touch), Scripted("two", refused(), refused(), done()), Scripted("clean-up"))
     assert drive(rebuild).status == "lost"
     assert Hold.objects.count() == 2
     assert drive(rebuild, 2).status == "succeeded"

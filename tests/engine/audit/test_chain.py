@@ -219,4 +219,5 @@ def test_kinds_are_words() -> None:
         "reordered",
         "truncated",
         "unguarded",
+        "unwritable",
     }

@@ -168,6 +168,7 @@ def test_judge_has_a_code_for_each_failure(kind: str) -> None:
         (ended(65, tails={"out": "REFUSED: tool zstd is not installed on this host."}), "restore_test.tool"),
         (ended(65, tails={"out": "REFUSED: transport The host cannot be reached"}), "restore_test.transport"),
         (ended(70, tails={"out": "FAILED: something_else entirely"}), "restore_test.failed"),
+        (ended(70, tails={"out": "FAILED: tables bad\n./script: line 150: 7343 Killed"}), "restore_test.tables"),
         (ended(137), "restore_test.failed"),
         (ended(0), "restore_test.failed"),
     ],

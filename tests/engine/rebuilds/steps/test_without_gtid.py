@@ -5,16 +5,17 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.errors import DbopsError, Refused
+from dbops.engine.errors import DbopsError, Refused, RemoteFailure
 from dbops.engine.ports import CommandResult
 from dbops.engine.rebuilds.steps.preflight.resume_check import ResumeCheck
 from dbops.engine.rebuilds.steps.replicate.repoint_by_position import ATTEMPTS, PAUSE_SECONDS, repoint_by_position
 from dbops.engine.rebuilds.steps.run import Run
-from dbops.engine.rebuilds.steps.source.access import have_guard, rearm
+from dbops.engine.rebuilds.steps.source.access import have_guard, keep_open, rearm
+from dbops.engine.rebuilds.steps.source.release import GUARD, start_guard
 from tests.engine import builders
 from tests.engine.by_name import build_plan
 from tests.engine.runs import Told, make_run
-from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended
+from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended, running
 
 SOURCE, PRIMARY = "10.0.0.12", "10.0.0.11"
 
@@ -104,6 +105,20 @@ def test_rearm_starts_a_new_guard_only_after_the_copy(world: World, is_over: boo
     have_guard(world.run)
     assert world.jobs.started == (["guard-2"] if is_over else [])
     assert not [key for key in world.journal.commands if key.startswith("open.")]
+
+
+def test_waiting_for_an_earlier_guard_arms_no_second_one(world: World) -> None:
+    earlier = FakeJobs(world.jobs.host, run_id="earlier")
+    world.jobs.play("guard.*", running())
+    earlier.start("guard", "", lock="guard")
+    world.jobs.expect("beat\n", CommandResult(0, "guard=\ngiven_back=\npaused=\n", ""))
+    with pytest.raises(RemoteFailure) as busy:
+        start_guard(world.run, GUARD)
+    assert busy.value.code == "host.busy"
+    earlier.job("guard").become(ended())
+    keep_open(world.run)
+    start_guard(world.run, GUARD)
+    assert [name for run, name in world.jobs.host.jobs if run == world.jobs.run_id] == ["guard"]
 
 
 def recheck(world: World, host: str, **checkpoint: Any) -> str:

@@ -10,7 +10,7 @@ from dbops.engine.rebuilds.steps.commands import pull_command
 from dbops.engine.rebuilds.steps.preflight.source_replication import remember_replication
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.source.access import let_in, make_key
-from dbops.engine.rebuilds.steps.source.release import start_guard
+from dbops.engine.rebuilds.steps.source.release import GUARD, start_guard
 
 
 def differences(before: Plan, now: Plan) -> list[str]:
@@ -86,7 +86,7 @@ class OpenAccess(Step):
     def _guard_is_armed(self, run: Run) -> bool:
         """Start the guard; a guard of an earlier rebuild whose end did not reach the source releases the source first."""
         try:
-            start_guard(run, "guard")
+            start_guard(run, GUARD)
         except RemoteFailure as error:
             since = run.checkpoint.setdefault("open.waits_since", run.clock.now())
             if error.code != "host.busy" or run.clock.now() - since > run.settings.guard_idle_seconds + 60:

@@ -83,13 +83,18 @@ def serve(run: Run, public_key: str, key: str, command: Sequence[str], *, script
     run.journal.say(f"The run's key is authorized; it {result.stdout.strip().replace('=', ' ')}.", host=source.host)
 
 
-def is_open(run: Run) -> bool:
-    """Return whether the source needs a guard; a finished backup needs none."""
+def may_be_open(run: Run) -> bool:
+    """Return whether the source may need a guard: one was requested, and nothing was released. A finished backup needs none."""
     return (
         bool(run.checkpoint.get("source_opened"))
         and not run.checkpoint.get("source_closed")
         and run.plan.archive is None
     )
+
+
+def is_open(run: Run) -> bool:
+    """Return whether this run's guard has started. While it waits for the guard of an earlier run, it may not arm a second one."""
+    return may_be_open(run) and bool(run.checkpoint.get("guard_started"))
 
 
 def keep_open(run: Run, *, at_once: bool = False) -> None:
@@ -102,7 +107,8 @@ def keep_open(run: Run, *, at_once: bool = False) -> None:
         at_once: send it now, however recent the last one. Only then ``Unreachable`` is raised.
     """
     now = run.clock.now()
-    if not is_open(run) or (not at_once and now < run.checkpoint.get("source.beat_at", 0.0)):
+    is_due = at_once or now >= run.checkpoint.get("source.beat_at", 0.0)
+    if not is_due or not (may_be_open(run) if at_once else is_open(run)):
         return
     run.checkpoint["source.beat_at"] = now + BEAT_SECONDS
     try:
@@ -120,7 +126,7 @@ def keep_open(run: Run, *, at_once: bool = False) -> None:
 
 def have_guard(run: Run) -> None:
     """Make sure that a guard lives on the source, which may already be open. Raises as ``start_guard``."""
-    if is_open(run):
+    if may_be_open(run):
         keep_open(run, at_once=True)
         return
     run.checkpoint["guards"] = run.checkpoint.get("guards", 1) + 1

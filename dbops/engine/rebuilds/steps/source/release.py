@@ -6,6 +6,9 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.steps.run import Run
 
+#: The job of the first guard on the source; later guards have a number.
+GUARD = "guard"
+
 
 def start_guard(run: Run, name: str) -> JobState:
     """Start the guard on the source, before any change there. Raises as ``Run.start_job``.
