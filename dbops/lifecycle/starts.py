@@ -80,7 +80,7 @@ def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str
             Hold.objects.bulk_create(
                 Hold(instance=instance, purpose=purpose, taken_at=now, **owner) for instance, purpose in claims
             )
-            if reason := gate() or _reader_is_away(row):
+            if reason := gate() or _leader_is_away(row):
                 raise _ConditionUnmet(reason)
             log_event(row, _started(row, now))
             audit_move(row, "started", **_audited_start(row))
@@ -109,7 +109,7 @@ def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupR
     return locked(BackupRun, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None)
 
 
-def _reader_is_away(row: Rebuild | BackupRun) -> str:
+def _leader_is_away(row: Rebuild | BackupRun) -> str:
     """Return a reason to wait if the leader of this follower is not running: no rebuild would hold the source."""
     if not isinstance(row, Rebuild) or row.leader_id is None:
         return ""

@@ -33,9 +33,9 @@ def read(olga: User) -> Read:
 
 @pytest.fixture
 def dropped(read: Read) -> Rebuild:
-    """A branch that was dropped with half a copy; the other one has succeeded."""
-    read.copied(read.reader)
-    read.end(read.reader)
+    """A follower that was dropped with half a copy; the other one has succeeded."""
+    read.copied(read.leader)
+    read.end(read.leader)
     plan = {**fresh(read.follower).plan, "keep_old_data": True}
     return read.drop(plan=plan, stream_rate=5 * MIB)
 
@@ -69,7 +69,7 @@ def test_dropped_follower_is_never_queued_by_a_task(read: Read, dropped: Rebuild
     for _ in range(3):
         assert scheduler.start_what_can() == []
         tasks.reconcile()
-    assert set(Rebuild.objects.values_list("pk", flat=True)) == {read.reader.pk, dropped.pk}
+    assert set(Rebuild.objects.values_list("pk", flat=True)) == {read.leader.pk, dropped.pk}
     assert not [name for name in tasks.app.conf.beat_schedule if "drop" in name or "resume" in name]
 
 
@@ -274,8 +274,8 @@ def test_again_command_accepts_another_reason(dropped: Rebuild, capsys: pytest.C
 
 
 def test_again_is_refused_after_success(read: Read, capsys: pytest.CaptureFixture[str]) -> None:
-    read.copied(read.reader)
-    read.end(read.reader)
+    read.copied(read.leader)
+    read.end(read.leader)
     read.end(read.follower)
     read.see_target(runs=True)
     status, said = run(capsys, "--again")

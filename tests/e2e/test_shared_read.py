@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.rebuilds.shared_read import BRANCHES
+from dbops.engine.rebuilds.shared_read import FOLLOWERS
 from tests.slow_process import braked
 from tests.stack import Stack, running_stack, wait_for
 
@@ -71,7 +71,7 @@ def events(stack: Stack, key: int) -> str:
 def followers(stack: Stack, key: int) -> set[str]:
     """Return the targets for which this rebuild read."""
     [row] = rebuilds(stack, [key])
-    return set(json.loads(row["checkpoint"])[BRANCHES].values())
+    return set(json.loads(row["checkpoint"])[FOLLOWERS].values())
 
 
 def pauses(stack: Stack, key: int) -> int:
@@ -290,7 +290,7 @@ def test_killed_sender_lets_the_source_replicate_again(three: Stack) -> None:
         [pid] = [
             int(line.partition(":")[0])
             for line in processes_of(rebuilds(three, keys)[0]["uid"])
-            if "fan_out.py send" in line
+            if "shared_read.py send" in line
         ]
         os.kill(pid, signal.SIGKILL)
         statuses = wait_for_the_end(three, keys)
