@@ -135,7 +135,7 @@ def test_table_has_median_and_spread() -> None:
 SAMPLES = {
     **{
         name: [0.1, 0.1]
-        for name in ("fingerprint", "open", "swap-datadir", "release", "set-ownership", "start", "repoint")
+        for name in ("preflight", "open-access", "swap-datadir", "release", "set-ownership", "start", "repoint")
     },
     "stream": [10.0, 12.0],
     "rebuild until attached": [20.0, 20.0],

@@ -243,7 +243,7 @@ def test_page_shows_why_a_follow_up_is_not_offered(viewer: Client, operator: Cli
 
 
 def test_page_shows_one_reason_when_nothing_was_changed(viewer: Client, trio: Any) -> None:
-    rebuild = failed_in("fingerprint", trio, checkpoint={})
+    rebuild = failed_in("preflight", trio, checkpoint={})
     text = text_of(viewer.get(f"/rebuilds/{rebuild.pk}/"))
     assert no_offers(text) == {"both": "untouched"}
 

@@ -1,4 +1,4 @@
-"""The outcome text about the data location, from a real inspection after a take-over."""
+"""The outcome text about the data location, from a real inspection after a data directory swap."""
 
 import subprocess
 from pathlib import Path

@@ -85,4 +85,4 @@ class SwapDatadir(JobStep):
         run.checkpoint["aside_path"] = run.plan.aside_path if told.get("aside_identity") else ""
         target = run.plan.target
         run.journal.say(f"{target.name} is stopped. {old_data(run)}", host=target.host)
-        return done(exit_statuses={"take over": 0})
+        return done(exit_statuses={"swap": 0})
