@@ -90,7 +90,7 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitSta
     )
 
 
-def build_site(
+def build_context(
     run: BackupRun, plan: BackupPlan, checkpoint: dict[str, Any], journal: RunJournal, stack: ExitStack
 ) -> BackupContext:
     """Build the connection to the host of a backup run."""
