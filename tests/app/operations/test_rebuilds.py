@@ -221,7 +221,7 @@ def test_driver_cannot_write_after_losing_its_lease(settings: Any) -> None:
     for act in (
         lambda: rebuild_driver.heartbeat(slow, RebuildUpdate(), {}),
         lambda: rebuild_driver.begin_step(slow, "stream"),
-        lambda: rebuild_driver.prove(slow),
+        lambda: rebuild_driver.check_lease(slow),
         lambda: rebuild_driver.finish(slow, Status.FAILED, "late"),
         lambda: leases.mark_unreachable(slow, "late"),
     ):
