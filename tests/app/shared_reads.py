@@ -17,7 +17,7 @@ from dbops.worker import scheduler
 from tests.app import rows
 
 MADE = "64769:99"
-#: What a follower remembers whose data directory was emptied, and into which half a copy came.
+#: The checkpoint of a follower whose data directory was emptied and now has an incomplete copy.
 TOUCHED = {
     "touched": True,
     "new_identity": MADE,

@@ -208,7 +208,7 @@ def test_stalled_follower_is_dropped_and_rebuilt_again(three: Stack) -> None:
     assert json.loads(rebuilds(three, keys)[1]["error"])["code"] == "shared.dropped"
     again = rebuild_again(three, keys[1], "replica-2")
     assert again["status"] == "succeeded", again["error"]
-    assert json.loads(again["checkpoint"])["half_copy_tree"], "the half copy was identified"
+    assert json.loads(again["checkpoint"])["incomplete_copy_tree"], "the incomplete copy was identified"
     nothing_is_left(three, [*keys, again["id"]])
     same_data_at_one_gtid(three, "replica-2")
 
@@ -221,7 +221,7 @@ def test_stalled_leader_is_dropped_and_rebuilt_again(three: Stack) -> None:
     same_data_at_one_gtid(three, "replica-1")
 
 
-def test_file_added_to_a_half_copy_is_detected(three: Stack) -> None:
+def test_file_added_to_a_incomplete_copy_is_detected(three: Stack) -> None:
     """The directory is the same one, with its mark, and no server runs: only what lies in it tells."""
     keys = drop(three, 1)
     note = three.lab.host("replica-2").data_dir / "ibdata1.restored"

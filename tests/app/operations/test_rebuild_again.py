@@ -33,7 +33,7 @@ def read(olga: User) -> Read:
 
 @pytest.fixture
 def dropped(read: Read) -> Rebuild:
-    """A follower that was dropped with half a copy; the other one has succeeded."""
+    """A follower that was dropped with an incomplete copy; the other one has succeeded."""
     read.copied(read.leader)
     read.end(read.leader)
     plan = {**fresh(read.follower).plan, "keep_old_data": True}
@@ -130,7 +130,7 @@ def test_again_confirmation_follows_the_failed_rebuild(operator: Client, olga: U
     again = Rebuild.objects.get(follows=dropped)
     assert (again.status, again.requested_by, again.leader) == (Status.QUEUED, olga, None)
     assert (again.method, again.source, again.stream_rate) == (dropped.method, dropped.source, 5 * MIB)
-    assert again.checkpoint == {"half_copy": TOUCHED["aside_path"], "half_copy_tree": TOUCHED["left_tree"]}
+    assert again.checkpoint == {"incomplete_copy": TOUCHED["aside_path"], "incomplete_copy_tree": TOUCHED["left_tree"]}
     entry = AuditEntry.objects.get(action="rebuild.requested", detail__rebuild=again.pk)
     assert (entry.actor, entry.detail["follows"]) == ("olga", dropped.pk)
     old, new = (operator.get(f"/rebuilds/{pk}/").content.decode() for pk in (dropped.pk, again.pk))

@@ -173,7 +173,7 @@ WORLDS = {
     "a clone of the machine": replace(RIGHT, is_a_clone_of_the_machine=True),
     "a clone of the machine, its server dead": replace(STOPPED, is_a_clone_of_the_machine=True),
     "as a failed rebuild left it": LEFT,
-    "as a failed rebuild left it, half a copy is removed": replace(LEFT, keeps_old_data=False),
+    "as a failed rebuild left it, an incomplete copy is removed": replace(LEFT, keeps_old_data=False),
     **{f"left by a failed rebuild, then {work}": replace(LEFT, work_since=work, keeps_old_data=False) for work in WORK},
     "another directory has its name": replace(STOPPED, at_path="stranger"),
     "another directory and its server": replace(RIGHT, at_path="stranger"),
