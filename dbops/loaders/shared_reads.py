@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from dbops.engine.rebuilds.shared_read import (
-    BRANCHES,
+    FOLLOWERS,
     SharedReadMember,
     SharedReadPhase,
     phase_of_follower,
@@ -17,10 +17,10 @@ class RowSharedReadMembers:
     """The other members of a rebuild's shared read (``engine.rebuilds.shared_read.SharedReadMembers``)."""
 
     def __init__(self, rebuild: Rebuild) -> None:
-        self._pk, self._reader = rebuild.pk, rebuild.leader_id
+        self._pk, self._leader = rebuild.pk, rebuild.leader_id
 
-    def reader(self) -> SharedReadMember | None:
-        return leaders([self._reader])[self._reader] if self._reader else None
+    def leader(self) -> SharedReadMember | None:
+        return leaders([self._leader])[self._leader] if self._leader else None
 
     def followers(self) -> Sequence[SharedReadMember]:
         """Return the members, with two queries, or one if there are none."""
@@ -40,7 +40,7 @@ def leaders(keys: Iterable[int]) -> dict[int, SharedReadMember]:
     rows = Rebuild.objects.filter(pk__in=set(keys)).defer("plan").select_related("target").prefetch_related("steps")
     found = {}
     for row in rows:
-        settled = row.checkpoint.get(BRANCHES)
+        settled = row.checkpoint.get(FOLLOWERS)
         if settled is None and _steps(row).get("pause") in STEP_FINAL:
             settled = ()  # started before shared reads existed
         phase = phase_of_leader(Status(row.status), row.pending_status, _steps(row), row.checkpoint)

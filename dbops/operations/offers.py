@@ -9,7 +9,7 @@ from dbops.engine.rebuilds.follow_ups import (
     ROLLBACK,
     EndedRebuild,
     FollowUpOption,
-    half_copy_of,
+    incomplete_copy_of,
     offer_again,
     resume_option,
     rollback_option,
@@ -60,7 +60,7 @@ def known_by_next(rebuild: Rebuild, plan: Plan, doing: str) -> dict[str, str]:
             doing,
             cause=offer.reason,
         )
-    return half_copy_of(ended(rebuild), plan.target)
+    return incomplete_copy_of(ended(rebuild), plan.target)
 
 
 def ended(rebuild: Rebuild) -> EndedRebuild:

@@ -52,7 +52,7 @@ def _join(request: HttpRequest, rebuild_id: int) -> str:
     )
     if rebuild is None or leader is None:
         raise Http404("There is no such rebuild.")
-    join_read(actor=user_of(request), rebuild=rebuild, reader=leader)
+    join_read(actor=user_of(request), rebuild=rebuild, leader=leader)
     return f"Rebuild {rebuild.pk} now follows rebuild {leader.pk}."
 
 
