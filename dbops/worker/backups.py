@@ -34,7 +34,7 @@ class BackupDriver(RunDriver[BackupRun, PublishedBackup | None, BackupContext]):
         self.files = BackupFiles(self.row, self.journal, stack)
 
     def step(self) -> PublishedBackup | None:
-        return advance(self.site)
+        return advance(self.context)
 
     def record(self, result: PublishedBackup | None) -> None:
         if result is None:
@@ -50,7 +50,7 @@ class BackupDriver(RunDriver[BackupRun, PublishedBackup | None, BackupContext]):
         backup_runs.finish(self.lease, RunStatus.SUCCEEDED, f"Published as {result.path}.", self.journal.take())
         self.has_ended = True
         try:
-            self.files.remove_superfluous(self.site)
+            self.files.remove_superfluous(self.context)
         finally:
             backup_runs.write_late_update(self.row, self.journal.take())
 
@@ -63,9 +63,9 @@ class BackupDriver(RunDriver[BackupRun, PublishedBackup | None, BackupContext]):
 
     def connect(self) -> BackupContext:
         plan = from_record(BackupPlan, self.checkpoint["plan"])
-        site = build_site(self.row, plan, self.checkpoint, self.journal, self.stack)
-        self.raise_fence(site.jobs)
-        return site
+        context = build_site(self.row, plan, self.checkpoint, self.journal, self.stack)
+        self.raise_fence(context.jobs)
+        return context
 
     def _plan(self) -> BackupPlan:
         run, instance, schedule = self.row, self.row.instance, self.row.schedule
@@ -97,7 +97,7 @@ class BackupDriver(RunDriver[BackupRun, PublishedBackup | None, BackupContext]):
 
     # --- the end --------------------------------------------------------------------------------------------------
     def clean_up(self) -> bool:
-        clean_up(self.site)
+        clean_up(self.context)
         return True
 
     def end(self, status: RunStatus, error: dict[str, Any], *, is_clean: bool) -> None:

@@ -37,7 +37,7 @@ class RestoreTestDriver(RunDriver[RestoreTest, RestoreTestResult | None, Restore
         self.hosts = Hosts(self.row, stack)
 
     def step(self) -> RestoreTestResult | None:
-        return advance(self.site)
+        return advance(self.context)
 
     def record(self, result: RestoreTestResult | None) -> None:
         if result is not None:
@@ -57,7 +57,7 @@ class RestoreTestDriver(RunDriver[RestoreTest, RestoreTestResult | None, Restore
 
     def connect(self) -> RestoreTestContext:
         plan = from_record(RestoreTestPlan, self.checkpoint["plan"])
-        site = RestoreTestContext(
+        context = RestoreTestContext(
             plan,
             self.hosts.jobs(self.row.uid),
             SystemClock(),
@@ -68,16 +68,16 @@ class RestoreTestDriver(RunDriver[RestoreTest, RestoreTestResult | None, Restore
             self.hosts.way_to_file(self.row, plan),
             settings.UNREACHABLE_TIMEOUT_SECONDS,
         )
-        reading = [site.way.way.source.jobs] if site.way and not self.is_ending() else []
-        self.raise_fence(site.jobs, *reading)
-        return site
+        reading = [context.way.way.source.jobs] if context.way and not self.is_ending() else []
+        self.raise_fence(context.jobs, *reading)
+        return context
 
     # --- the end --------------------------------------------------------------------------------------------------
     def ask_again(self, text: str) -> float:
         return super().ask_again(f"Restore test {self.row.pk}: {text}")
 
     def clean_up(self) -> bool:
-        return clean_up(self.site)
+        return clean_up(self.context)
 
     def end(self, status: RunStatus, error: dict[str, Any], *, is_clean: bool) -> None:
         self.journal.note(error=error, has_leftovers=not is_clean)

@@ -11,10 +11,10 @@ from dbops.lifecycle.leases import Run
 from dbops.worker.driver import Driver, Result
 from dbops.worker.journal import RunRows
 
-Site = TypeVar("Site")
+Context = TypeVar("Context")
 
 
-class RunDriver(Driver[Run, Result], Generic[Run, Result, Site]):
+class RunDriver(Driver[Run, Result], Generic[Run, Result, Context]):
     """Drive a backup run or restore test.
 
     The coming end is stored before the clean-up, so that the next driver continues with the clean-up. A new driver finds the
@@ -29,7 +29,7 @@ class RunDriver(Driver[Run, Result], Generic[Run, Result, Site]):
         """Remove the leftovers of earlier runs, then plan this one from a new probe."""
 
     @abstractmethod
-    def connect(self) -> Site:
+    def connect(self) -> Context:
         """Connect to the host with the stored plan, and raise the fence there."""
 
     @abstractmethod
@@ -42,7 +42,7 @@ class RunDriver(Driver[Run, Result], Generic[Run, Result, Site]):
 
     # --- for subclasses -------------------------------------------------------------------------------------------
     @cached_property
-    def site(self) -> Site:
+    def context(self) -> Context:
         """The connection to the host with the plan, which is made once."""
         if "plan" not in self.checkpoint:
             self.checkpoint["plan"] = to_record(self.make_plan())
