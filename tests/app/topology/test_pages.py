@@ -23,14 +23,7 @@ from tests.app.factories import make_channel, make_cluster, make_facts, make_ins
 ATTACHED = "server id 77"
 PASSWORD = "open sesame"
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda task, *ids: found.append((task, *ids)))
-    return found
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sent")]
 
 
 def tree(nodes: tuple[queries.Drawn, ...]) -> dict[str, Any]:
