@@ -168,7 +168,7 @@ def node(key: str, number: int, *sources: str, **values: Any) -> Node:
 
 def found(*nodes: Node) -> Discovery:
     now = timezone.now()
-    record = to_record(DiscoveryResult("p.example:3306", nodes, 0.5))
+    record = to_record(DiscoveryResult(nodes, 0.5))
     return Discovery.objects.create(
         requested_by="olga", requested_at=now, address="p.example", user="dbops", status="done", result=record
     )
