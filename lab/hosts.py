@@ -10,7 +10,7 @@ from pathlib import Path
 from lab.checks import current_user, is_root, server_user
 from lab.errors import LabError
 from lab.flavors.base import Flavor, ServerPlan
-from lab.processes import command_line, is_running, read_pid, run
+from lab.processes import is_running, read_pid, run
 from lab.settings import Settings
 from lab.sshd import Sshd
 
@@ -143,12 +143,6 @@ class LabHost:
             shutil.rmtree(self.data_dir)
         make_folder(self.data_dir, owner=server_user(), mode=0o750)
 
-    def copy_data_of(self, other: "LabHost", flavor: Flavor) -> None:
-        """Copy the data directory of a host whose server is stopped."""
-        if other.server_pid() is not None:
-            raise LabError(f"{other.name} must be stopped before its data is copied")
-        self.copy_data(other.data_dir, flavor)
-
     def copy_data(self, source: Path, flavor: Flavor) -> None:
         """Copy a data directory that no server uses."""
         if self.data_dir.exists():
@@ -175,10 +169,6 @@ class LabHost:
     def stop_server(self) -> None:
         if self.stop_script.exists():
             run([str(self.stop_script)], timeout_seconds=STOP_SECONDS + 30)
-
-    def server_command(self) -> str:
-        pid = self.server_pid()
-        return command_line(pid) if pid is not None else ""
 
     def data_bytes(self) -> int:
         """Return the disk usage of the data directory, as ``du`` counts it; 0 if there is none."""

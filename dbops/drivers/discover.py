@@ -115,9 +115,7 @@ def discover(
             _read_wave(walk, wave, pool, open_database, left)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-    host, port = start
     return DiscoveryResult(
-        started_from=f"{host}:{port}",
         nodes=tuple(_joined(walk)),
         seconds=time.monotonic() - begun,
         left_out=tuple(walk.left_out),

@@ -53,7 +53,7 @@ class HostJobs(Jobs):
                 "host.bad_request", "Preparing work on a host", cause=f"work directory {work_dir!r}, token {token}"
             )
         self.run_directory = f"{work_dir}/rebuilds/{_plain(run_id)}"
-        self._shell = shell
+        self.shell = shell
         self._place = (work_dir, _plain(instance_key), run_id, str(token), _plain(dashboard))
 
     def start(
@@ -106,7 +106,7 @@ class HostJobs(Jobs):
 
     # --- one call -------------------------------------------------------------------------------------------------
     def _run(self, verb: str, *arguments: str, stdin: bytes, timeout_seconds: float) -> CommandResult:
-        return self._shell.run(LAUNCHER, verb, *self._place, *arguments, stdin=stdin, timeout_seconds=timeout_seconds)
+        return self.shell.run(LAUNCHER, verb, *self._place, *arguments, stdin=stdin, timeout_seconds=timeout_seconds)
 
     def _state(self, doing: str, verb: str, *arguments: str, stdin: bytes = b"", wait_seconds: float = 0.0) -> JobState:
         return parse_state(self._ask(doing, verb, *arguments, stdin=stdin, wait_seconds=wait_seconds))

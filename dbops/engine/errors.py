@@ -38,6 +38,11 @@ class DbopsError(Exception):
         parts += [part for part in (self.state, self.next_step) if part]
         return f"[{self.code}] " + " ".join(part if part.endswith((".", "!", "?")) else part + "." for part in parts)
 
+    @property
+    def cause_sentence(self) -> str:
+        """The cause as a sentence."""
+        return f"{self.cause[:1].upper()}{self.cause[1:]}."
+
     def as_record(self) -> dict[str, str]:
         """Return the fields as plain data, for a row or a JSON answer."""
         return {

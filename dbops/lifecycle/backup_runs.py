@@ -3,12 +3,11 @@
 ``lifecycle.starts`` takes the holds: a backup run and a rebuild never have one instance.
 """
 
-import secrets
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
-from django.db import IntegrityError, transaction
+from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
@@ -20,6 +19,7 @@ from dbops.lifecycle import leases
 from dbops.lifecycle.events import log_event
 from dbops.lifecycle.leases import Lease, Update
 from dbops.lifecycle.run_flags import flag
+from dbops.lifecycle.run_schedules import create_due_run
 from dbops.models import BackupEvent, BackupRun, BackupSchedule, Hold, Rebuild, RestoreTest
 
 RunLease: TypeAlias = Lease[BackupRun]
@@ -48,23 +48,10 @@ def queue(
         since: the time from which the schedule waits, for its queue position. Where a newer occurrence takes the place of one
             that is still queued, it also takes its queue position; otherwise a busy source would delay it forever.
     """
-    now = timezone.now()
-    try:
-        with transaction.atomic():
-            run = BackupRun.objects.create(
-                uid=secrets.token_hex(8),
-                instance=schedule.instance,
-                schedule=schedule,
-                origin=RunOrigin.MANAGED,
-                method=schedule.method,
-                status=RunStatus.QUEUED,
-                requested_by=actor,
-                due_at=due_at,
-                queued_at=since or now,
-            )
-    except IntegrityError:
-        return None
-    log_event(run, text)
+    queued_at = since or timezone.now()
+    run = create_due_run(schedule, RunOrigin.MANAGED, RunStatus.QUEUED, due_at, requested_by=actor, queued_at=queued_at)
+    if run is not None:
+        log_event(run, text)
     return run
 
 
@@ -92,23 +79,10 @@ def write_missed(schedule: BackupSchedule, due_times: Iterable[datetime], reason
     """
     now, missed = timezone.now(), []
     for due_at in due_times:
-        try:
-            with transaction.atomic():
-                run = BackupRun.objects.create(
-                    uid=secrets.token_hex(8),
-                    instance=schedule.instance,
-                    schedule=schedule,
-                    origin=RunOrigin.MANAGED,
-                    method=schedule.method,
-                    status=RunStatus.MISSED,
-                    due_at=due_at,
-                    finished_at=now,
-                    outcome=reason,
-                )
-        except IntegrityError:
-            continue
-        log_event(run, f"Missed: {reason}", level=Level.WARNING)
-        missed.append(run)
+        run = create_due_run(schedule, RunOrigin.MANAGED, RunStatus.MISSED, due_at, finished_at=now, outcome=reason)
+        if run is not None:
+            log_event(run, f"Missed: {reason}", level=Level.WARNING)
+            missed.append(run)
     return missed
 
 

@@ -163,7 +163,13 @@ def finish(lease: Lease[Run], status: RunStatus, update: Update, **changes: Any)
         raise LeaseLost
     if not may_end(RunStatus(found), status):
         raise Bug("backup.transition", f"Ending {lease.row}", cause=f"{found} may not become {status}")
-    ended = {"status": status, "finished_at": timezone.now(), "revision": F("revision") + 1, **NO_LEASE}
+    ended = {
+        "status": status,
+        "finished_at": timezone.now(),
+        "unreachable_since": None,
+        "revision": F("revision") + 1,
+        **NO_LEASE,
+    }
     if not mine(lease).filter(status=found).update(**{**update.changes, **changes, **ended}):
         raise LeaseLost
     BackupEvent.objects.bulk_create(update.events)

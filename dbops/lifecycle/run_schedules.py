@@ -4,6 +4,7 @@ import logging
 import secrets
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
@@ -126,23 +127,31 @@ def _miss(schedule: BackupSchedule, due: datetime, now: datetime) -> bool:
     if not _would_be_seen(schedule):
         return False
     text = SEEN_NOTHING.format(seconds=2 * settings.PROBE_INTERVAL_SECONDS)
+    with transaction.atomic():
+        run = create_due_run(schedule, RunOrigin.OBSERVED, RunStatus.MISSED, due, finished_at=now, outcome=text)
+        if run is not None:
+            BackupEvent.objects.create(run=run, at=now, level=Level.WARNING, text=text)
+    return run is not None
+
+
+def create_due_run(
+    schedule: BackupSchedule, origin: RunOrigin, status: RunStatus, due_at: datetime | None, **values: Any
+) -> BackupRun | None:
+    """Create a run of a schedule, in the caller's transaction; ``None`` if the due time has one already."""
     try:
         with transaction.atomic():
-            run = BackupRun.objects.create(
-                uid=secrets.token_hex(16),
-                instance_id=schedule.instance_id,
+            return BackupRun.objects.create(
+                uid=secrets.token_hex(8),
+                instance=schedule.instance,
                 schedule=schedule,
-                origin=RunOrigin.OBSERVED,
+                origin=origin,
                 method=schedule.method,
-                status=RunStatus.MISSED,
-                due_at=due,
-                finished_at=now,
-                outcome=text,
+                status=status,
+                due_at=due_at,
+                **values,
             )
-            BackupEvent.objects.create(run=run, at=now, level=Level.WARNING, text=text)
     except IntegrityError:
-        return False
-    return True
+        return None
 
 
 def _would_be_seen(schedule: BackupSchedule) -> bool:

@@ -1,5 +1,7 @@
 """Operations on backup runs and restore tests: run, stop, mark as failed, mark as ended, test."""
 
+from typing import Any
+
 from django.contrib.auth.models import User
 from django.db import transaction
 
@@ -38,13 +40,7 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
             raise Refused.unchanged("backup.active", doing, found)
         run = backup_runs.queue(locked, f"Requested by {name}{f': {reason}' if reason else '.'}", actor=actor)
         assert run is not None  # noqa: S101 - only due times are unique
-        append(
-            actor=name,
-            action="backup.requested",
-            subject=schedule.instance.name,
-            reason=reason,
-            detail={"backup_run": run.pk, "schedule": schedule.name},
-        )
+        _record(actor, "backup.requested", run, reason, schedule=schedule.name)
         nudge()
     return run
 
@@ -67,13 +63,7 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
         text = f"Cancelled by {name} before it started: {reason.strip()}"
         asked = backup_runs.end_queued(run, RunStatus.CANCELLED, text) or backup_runs.request_cancel(run, name)
         if asked:
-            append(
-                actor=name,
-                action="backup.stop_requested",
-                subject=run.instance.name,
-                reason=reason.strip(),
-                detail={"backup_run": run.pk},
-            )
+            _record(actor, "backup.stop_requested", run, reason)
             nudge()
     run.refresh_from_db()
     if not asked and run.status in RUN_FINAL:
@@ -93,13 +83,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     with transaction.atomic():
         ended = backup_runs.force_fail(run, name)
         if ended:
-            append(
-                actor=name,
-                action="backup.force_failed",
-                subject=run.instance.name,
-                reason=reason.strip(),
-                detail={"backup_run": run.pk},
-            )
+            _record(actor, "backup.force_failed", run, reason)
     if not ended:
         run.refresh_from_db()
         found = f"the run is {run.status}, not lost"
@@ -123,13 +107,7 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
     with transaction.atomic():
         ended = external_runs.mark_ended(run, name)
         if ended:
-            append(
-                actor=name,
-                action="backup.marked_ended",
-                subject=run.instance.name,
-                reason=reason.strip(),
-                detail={"backup_run": run.pk},
-            )
+            _record(actor, "backup.marked_ended", run, reason)
             nudge()
     if not ended:
         raise Refused.unchanged("backup.ended", doing, f"the run has ended ({run.status})")
@@ -151,14 +129,7 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
             raise Refused.unchanged("restore_test.no_backup", doing, why)
         restore_test = restore_tests.queue(live, f"Requested by {name}{f': {reason}' if reason else '.'}", by=name)
         if restore_test is not None:
-            subject = live.instance.name
-            append(
-                actor=name,
-                action="restore_test.requested",
-                subject=subject,
-                reason=reason,
-                detail={"restore_test": restore_test.pk, "backup_run": run.pk},
-            )
+            _record(actor, "restore_test.requested", live, reason, restore_test=restore_test.pk)
             nudge()
     found = restore_test or restore_tests.active(run)
     return found or request_restore_test(run, actor, reason)  # the active one has just ended
@@ -179,13 +150,7 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
     with transaction.atomic():
         asked = restore_tests.stop(restore_test, name)
         if asked:
-            append(
-                actor=name,
-                action="restore_test.stop_requested",
-                subject=restore_test.source.name,
-                reason=reason.strip(),
-                detail={"restore_test": restore_test.pk, "backup_run": restore_test.run_id},
-            )
+            _record(actor, "restore_test.stop_requested", restore_test.run, reason, restore_test=restore_test.pk)
             nudge()
     if not asked:
         raise Refused.unchanged("restore_test.ended", doing, "the restore test has ended or is stopping")
@@ -200,3 +165,14 @@ def _must_be_ours(run: BackupRun, doing: str) -> None:
 def _must_have_reason(reason: str, doing: str) -> None:
     if not says_why(reason):
         raise Refused.unchanged("backup.reason", doing, "no reason was given")
+
+
+def _record(actor: User, action: str, run: BackupRun, reason: str, **detail: Any) -> None:
+    """Record an action on a backup run in the audit log."""
+    append(
+        actor=actor.get_username(),
+        action=action,
+        subject=run.instance.name,
+        reason=reason.strip(),
+        detail={"backup_run": run.pk, **detail},
+    )

@@ -1,51 +1,40 @@
 """Drive one managed backup run for one tick.
 
-A run is one job without steps. It always ends in a defined way: a failed or stopped run removes its partial file
-first, an unreachable host keeps the hold until it answers, and a new driver finds the job by its name instead of
-starting a second one.
+A failed or stopped run removes its partial file before it ends. An unreachable host keeps the hold until it answers.
 """
 
 from contextlib import ExitStack
+from typing import Any
 
 from django.utils import timezone
 
 from dbops.engine.backups.job import BackupContext, PublishedBackup, advance, clean_up
 from dbops.engine.backups.plan import BackupPlan, BackupSettings, plan_backup
-from dbops.engine.errors import DbopsError, NoAccess, Unreachable
-from dbops.engine.facts.instance import from_record, to_record
-from dbops.engine.states import BackupMethod, Level, Role, RunStatus
-from dbops.lifecycle import backup_runs, leases
+from dbops.engine.facts.instance import from_record
+from dbops.engine.states import BackupMethod, Role, RunStatus
+from dbops.lifecycle import backup_runs
 from dbops.lifecycle.backup_runs import RunLease
 from dbops.models import BackupRun
 from dbops.worker import prober
 from dbops.worker.backup_files import BackupFiles
-from dbops.worker.driver import Driver
 from dbops.worker.journal import BackupJournal
+from dbops.worker.run_driver import RunDriver
 from dbops.worker.wiring import build_context, jobs_of, secrets_of
 
 
-def tick(run_id: int) -> float | None:
-    """Drive one backup run for at most ``TICK_SECONDS``. Returns as ``Driver.tick``."""
-    return BackupDriver.tick(backup_runs.take_lease(run_id))
-
-
-class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
+class BackupDriver(RunDriver[BackupRun, PublishedBackup | None, BackupContext]):
     """Make one backup, then remove the files that it replaces."""
 
     journal: BackupJournal
+    take_lease = staticmethod(backup_runs.take_lease)
 
     def __init__(self, lease: RunLease, stack: ExitStack) -> None:
         super().__init__(lease, stack)
-        self.checkpoint = dict(self.row.checkpoint)
         self.journal = BackupJournal(lease, secrets_of(self.row.instance.cluster), self.checkpoint)
         self.files = BackupFiles(self.row, self.journal, stack)
-        self.context: BackupContext | None = None
-
-    def is_ending(self) -> bool:
-        return "pending_status" in self.checkpoint
 
     def step(self) -> PublishedBackup | None:
-        return advance(self._context())
+        return advance(self.context)
 
     def record(self, result: PublishedBackup | None) -> None:
         if result is None:
@@ -61,24 +50,21 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
         backup_runs.finish(self.lease, RunStatus.SUCCEEDED, f"Published as {result.path}.", self.journal.take())
         self.has_ended = True
         try:
-            self.files.remove_superfluous(self._context())
+            self.files.remove_superfluous(self.context)
         finally:
             backup_runs.write_late_update(self.row, self.journal.take())
 
     # --- the plan -------------------------------------------------------------------------------------------------
-    def _context(self) -> BackupContext:
-        """Return the connection to the host and its plan, which is made once from a new probe."""
-        if self.context is not None:
-            return self.context
-        if "plan" not in self.checkpoint:
-            self.files.remove_leftovers(is_final_kept=True)
-            plan = self._plan()
-            self.checkpoint["plan"] = to_record(plan)
-            self.journal.note(path=plan.partial_path)
+    def make_plan(self) -> BackupPlan:
+        self.files.remove_leftovers(is_final_kept=True)
+        plan = self._plan()
+        self.journal.note(path=plan.partial_path)
+        return plan
+
+    def connect(self) -> BackupContext:
         plan = from_record(BackupPlan, self.checkpoint["plan"])
         context = build_context(self.row, plan, self.checkpoint, self.journal, self.stack)
         self.raise_fence(context.jobs)
-        self.context = context
         return context
 
     def _plan(self) -> BackupPlan:
@@ -109,53 +95,17 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
         is_same = last.path.rpartition("/")[0] == self.row.schedule.directory.rstrip("/")
         return str(last.evidence.get("mount", "")) if is_same else ""
 
-    # --- ends -----------------------------------------------------------------------------------------------------
-    def may_give_up(self, error: Unreachable) -> bool:
-        if self.checkpoint.get("asked"):
-            return False
-        error.state = "Nothing was written."
-        if not isinstance(error, NoAccess):  # it names its own
-            error.next_step = "Check the host, then run the backup again."
+    # --- the end --------------------------------------------------------------------------------------------------
+    def clean_up(self) -> bool:
+        clean_up(self.context)
         return True
 
-    def begin_ending(self, error: DbopsError | None) -> None:
-        status = RunStatus.FAILED if error else RunStatus.CANCELLED
-        record = self.journal.redact_record(error.as_record()) if error else {}
-        self.checkpoint["pending_status"] = {
-            "status": status.value,
-            "error": record,
-            "text": str(error) if error else "",
-        }
-        self.journal.cancellable = False
-        self.journal.flush()
-
-    def finish(self) -> None:
-        self.journal.cancellable = False
-        pending_status = self.checkpoint["pending_status"]
-        is_clean = self._clean_up() if "plan" in self.checkpoint else True
-        if self.row.unreachable_since and self.checkpoint.get("asked"):  # the clean-up reached the host
-            leases.mark_reachable(self.lease)
-        self.journal.note(unreachable_since=None, error=pending_status["error"])
-        status = RunStatus(pending_status["status"])
-        if pending_status["text"]:
-            self.journal.say(pending_status["text"], level=Level.ERROR)
-        if is_clean:
-            self.journal.note(path="")
+    def end(self, status: RunStatus, error: dict[str, Any], *, is_clean: bool) -> None:
+        self.journal.note(error=error, **({"path": ""} if is_clean else {}))
         nothing = "Its files were removed." if is_clean else "Its partial file could not be removed."
-        why = pending_status["error"].get("cause", "") if status is RunStatus.FAILED else self._who_stopped_it()
+        why = error.get("cause", "") if status is RunStatus.FAILED else self._who_stopped_it()
         backup_runs.finish(self.lease, status, f"{why.rstrip('.')}. {nothing}".lstrip(". "), self.journal.take())
-        self.has_ended = True
 
     def _who_stopped_it(self) -> str:
         by = BackupRun.objects.values_list("cancel_requested_by", flat=True).get(pk=self.row.pk)
         return f"Stopped by {by}" if by else "Stopped"
-
-    def _clean_up(self) -> bool:
-        try:
-            clean_up(self._context())
-        except Unreachable:
-            raise
-        except DbopsError as error:
-            self.journal.say(f"Clean-up: {error}", level=Level.WARNING)
-            return False
-        return True

@@ -18,7 +18,6 @@ from dbops.engine.ports import Jobs
 from dbops.engine.states import Status
 from dbops.lifecycle import leases
 from dbops.lifecycle.leases import Lease, LeaseLost, Row
-from dbops.models import BackupRun, Rebuild, RestoreTest
 from dbops.worker.journal import BufferedJournal
 
 log = logging.getLogger(__name__)
@@ -29,7 +28,6 @@ RETRY_SECONDS = 2.0
 LOST_RETRY_SECONDS = 10.0
 #: The worker's hard limit ends a tick before this.
 LONGEST_TICK_SECONDS = 90.0
-WHAT = {Rebuild: "rebuild", BackupRun: "backup run", RestoreTest: "restore test"}
 
 
 class LeaseRenewal(threading.Thread):
@@ -72,24 +70,22 @@ class Driver(ABC, Generic[Row, Result]):
     """
 
     journal: BufferedJournal
-    checkpoint: dict[str, Any]
 
     def __init__(self, lease: Lease[Row], stack: ExitStack) -> None:
         self.lease: Lease[Row] = lease
         self.row: Row = lease.row
         self.stack = stack
+        self.checkpoint: dict[str, Any] = dict(self.row.checkpoint)
         self.has_ended = False
 
     @classmethod
-    def tick(cls, lease: Lease[Row] | None) -> float | None:
+    def tick(cls, pk: int) -> float | None:
         """Drive a row for at most ``TICK_SECONDS``. Never raises for host errors.
-
-        Args:
-            lease: ``None`` if there is nothing to do.
 
         Returns:
             The seconds until the next tick is due; ``None`` if the row has ended or another driver has it.
         """
+        lease = cls.take_lease(pk)
         if lease is None:
             return None
         try:
@@ -106,7 +102,7 @@ class Driver(ABC, Generic[Row, Result]):
             wait = RETRY_SECONDS
         except Exception as error:  # an unexpected error may neither end the row nor keep it from being driven again
             log.exception("%s cannot be driven", lease.row)
-            what = WHAT[type(lease.row)]
+            what = lease.row._meta.verbose_name
             leases.log_trouble(lease, f"This {what} cannot be driven, and is tried again: {error}")
             wait = LOST_RETRY_SECONDS
         if wait is not None:
@@ -131,6 +127,11 @@ class Driver(ABC, Generic[Row, Result]):
         return 0.0
 
     # --- hooks ----------------------------------------------------------------------------------------------------
+    @staticmethod
+    @abstractmethod
+    def take_lease(pk: int, /) -> Lease[Row] | None:
+        """Become the driver of a row; ``None`` if it has a living driver or no due work."""
+
     @abstractmethod
     def is_ending(self) -> bool:
         """Return whether only ``finish`` is left."""
@@ -172,6 +173,11 @@ class Driver(ABC, Generic[Row, Result]):
                 fenced.act("true")
         del self.checkpoint["to_fence"]
 
+    def mark_reachable(self) -> None:
+        """Record that a silent host has answered."""
+        if self.row.unreachable_since:
+            leases.mark_reachable(self.lease)
+
     def ask_again(self, text: str) -> float:
         """Record that a host is silent. Return the seconds until the next attempt."""
         self.journal.cancellable = False  # this write does not check whether to continue
@@ -196,8 +202,7 @@ class Driver(ABC, Generic[Row, Result]):
             log.exception("%s", self.row)
             found = f"{type(error).__name__}: {error}"
             return self.begin_ending(Bug("bug", f"Driving {self.row}", cause=found, next_step="Please report this."))
-        if self.row.unreachable_since:
-            leases.mark_reachable(self.lease)
+        self.mark_reachable()
         self.record(result)
         return None
 

@@ -79,7 +79,7 @@ class BufferedJournal(ABC):
         return cleaned
 
 
-class _RunRows(BufferedJournal, Generic[Run]):
+class RunRows(BufferedJournal, Generic[Run]):
     """The journal of a backup run or restore test: lines of one history, and columns of one row."""
 
     def __init__(self, lease: Lease[Run], run_id: int, secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
@@ -111,7 +111,7 @@ class _RunRows(BufferedJournal, Generic[Run]):
         return {"checkpoint": checkpoint}
 
 
-class BackupJournal(_RunRows[BackupRun]):
+class BackupJournal(RunRows[BackupRun]):
     """The journal of one backup run."""
 
     def __init__(self, lease: Lease[BackupRun], secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ class BackupJournal(_RunRows[BackupRun]):
         return Cancelled("backup.cancelled", "Running the backup", cause="a person requested the stop")
 
 
-class RestoreTestJournal(_RunRows[RestoreTest]):
+class RestoreTestJournal(RunRows[RestoreTest]):
     """The journal of one restore test: its lines are in the history of the run that it tests."""
 
     def __init__(self, lease: Lease[RestoreTest], secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:

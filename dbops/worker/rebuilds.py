@@ -34,16 +34,12 @@ log = logging.getLogger(__name__)
 CLEAN_UP_PATIENCE_SECONDS = 60
 
 
-def tick(rebuild_id: int) -> float | None:
-    """Drive one rebuild for at most ``TICK_SECONDS``. Returns as ``Driver.tick``."""
-    return RebuildDriver.tick(rebuild_driver.take_lease(rebuild_id))
-
-
 class RebuildDriver(Driver[Rebuild, StepOutcome]):
     """Advance the steps of a rebuild. The last step is the clean-up."""
 
     journal: RebuildJournal
     current: Step
+    take_lease = staticmethod(rebuild_driver.take_lease)
 
     def __init__(self, lease: RebuildLease, stack: ExitStack) -> None:
         super().__init__(lease, stack)
@@ -125,8 +121,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
                 return self.ask_again(f"The rebuild ends when its jobs on the host are known to have ended: {silence}")
         except DbopsError as trouble:
             self.journal.say(f"Ending step {step.name}: {trouble}", level=Level.WARNING)
-        if self.row.unreachable_since:
-            leases.mark_reachable(self.lease)
+        self.mark_reachable()
         status, result = Status.FAILED if error else Status.CANCELLED, self.checkpoint.get(f"{step.name}.result", {})
         self.journal.end_badly(status, result, last_step=self.method.steps[-1].name, error=error)
         return None

@@ -1,26 +1,32 @@
-"""Connect to the hosts of one restore test, and plan it."""
+"""Connect to the hosts of one restore test, plan it, and remove leftovers there."""
 
+import time
 from contextlib import ExitStack
 
 from django.conf import settings
 
 from dbops.drivers.jobs import HostJobs
-from dbops.engine.errors import Refused
-from dbops.engine.facts.instance import HostFacts
+from dbops.engine.errors import DbopsError, Refused, Unreachable
+from dbops.engine.facts.instance import HostFacts, from_record
 from dbops.engine.hosts.access import HostAccess
-from dbops.engine.restore_tests.job import FileAccess
+from dbops.engine.restore_tests.job import FileAccess, remove_leftovers
 from dbops.engine.restore_tests.plan import (
+    JOB,
     RemoteFile,
     RestoreTestLimits,
     RestoreTestPlan,
     machine_of,
     plan_restore_test,
 )
+from dbops.engine.states import Level
 from dbops.engine.tuning.transport import choose_ciphers
+from dbops.lifecycle import restore_tests
 from dbops.loaders.plan_inputs import archive_of_run, host_facts, link_between
 from dbops.models import Host, Instance, RestoreTest
 from dbops.worker import prober
-from dbops.worker.connections import endpoint_of, jobs_on, open_shell
+from dbops.worker.connections import endpoint_of
+from dbops.worker.journal import RestoreTestJournal
+from dbops.worker.wiring import open_jobs
 
 #: Names of fences and locks of restore tests on a host, for tests there and for reads there. No instance has such a
 #: name: instance names start with a letter or digit.
@@ -42,9 +48,7 @@ class Hosts:
         return self._jobs_on(self._restore_test.host, uid, HOST_KEY)
 
     def _jobs_on(self, host: Host, uid: str, key: str) -> HostJobs:
-        shell = open_shell(host)
-        self._stack.callback(shell.close)
-        return jobs_on(host, shell, instance_key=key, run_id=uid, token=self._restore_test.host_token)
+        return open_jobs(host, uid, self._stack, fence=key, token=self._restore_test.host_token)
 
     def way_to_file(self, restore_test: RestoreTest, plan: RestoreTestPlan) -> FileAccess | None:
         """Return the access to the file of a restore test on this test's host; ``None`` if the file is there."""
@@ -60,6 +64,31 @@ class Hosts:
         facts = host_facts(host)
         target = endpoint_of(host, facts.local_address if facts else "", self.jobs(restore_test.uid))
         return HostAccess(restore_test.uid, source=endpoint_of(holder, "", reading), target=target)
+
+    def remove_leftovers(self, journal: RestoreTestJournal) -> None:
+        """Remove the leftovers of restore tests on this host. An unreachable host with files is asked once."""
+        silent: set[int] = set()
+        for dead in restore_tests.leftovers(self._restore_test):
+            if dead.source.host_id in silent:
+                continue
+            if "plan" not in dead.checkpoint:
+                restore_tests.mark_removed(dead)
+                continue
+            plan, jobs = from_record(RestoreTestPlan, dead.checkpoint["plan"]), self.jobs(dead.uid)
+            try:
+                jobs.stop(JOB)
+                until = time.monotonic() + settings.TICK_SECONDS
+                way, name = self.way_to_file(dead, plan), f"again-{self._restore_test.uid}"
+                while not (gone := remove_leftovers(jobs, plan, name, way)) and time.monotonic() < until:
+                    pass
+            except Unreachable:
+                raise
+            except DbopsError as error:
+                journal.say(f"Could not remove the leftovers of restore test {dead.pk}: {error}", level=Level.WARNING)
+                silent.add(dead.source.host_id)
+                continue
+            if gone:
+                restore_tests.mark_removed(dead)
 
     def plan(self) -> RestoreTestPlan:
         """Plan the restore test from new probes of both hosts.

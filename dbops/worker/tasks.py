@@ -5,26 +5,33 @@ from django.utils import timezone
 
 from dbops.audit import head_export
 from dbops.celery import app
-from dbops.lifecycle import backup_runs, cleanups, rebuild_driver, run_flags, run_reports, run_schedules
-from dbops.lifecycle import restore_tests as lifecycle_restore_tests
+from dbops.lifecycle import (
+    backup_runs,
+    cleanups,
+    rebuild_driver,
+    restore_tests,
+    run_flags,
+    run_reports,
+    run_schedules,
+)
 from dbops.messaging import wakeups
 from dbops.worker import (
     availability_rollup,
-    backups,
     cleanup,
     discovery,
     due_backups,
     due_link_tests,
     due_restore_tests,
     prober,
-    rebuilds,
-    restore_tests,
     scheduler,
     weekly_report,
 )
+from dbops.worker.backups import BackupDriver
 from dbops.worker.connection_tests import runner as connection_tests
 from dbops.worker.drive import LONGEST_OUTAGE_SECONDS, drive
 from dbops.worker.pending import pending
+from dbops.worker.rebuilds import RebuildDriver
+from dbops.worker.restore_tests import RestoreTestDriver
 
 #: ``drive`` limits each tick itself.
 SOFT_LIMIT = LONGEST_OUTAGE_SECONDS + settings.CELERY_TASK_SOFT_TIME_LIMIT
@@ -34,19 +41,19 @@ LIMIT = LONGEST_OUTAGE_SECONDS + settings.CELERY_TASK_TIME_LIMIT
 @app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
 def drive_rebuild(rebuild_id: int) -> None:
     """Drive one rebuild for a while, and request the next tick if there is more work."""
-    drive("drive_rebuild", rebuilds.tick, rebuild_id)
+    drive("drive_rebuild", RebuildDriver.tick, rebuild_id)
 
 
 @app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
 def drive_backup(run_id: int) -> None:
     """Drive one backup run for a while, and request the next tick if there is more work."""
-    drive("drive_backup", backups.tick, run_id)
+    drive("drive_backup", BackupDriver.tick, run_id)
 
 
 @app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
 def drive_restore_test(restore_test_id: int) -> None:
     """Drive one restore test for a while, and request the next tick if there is more work."""
-    drive("drive_restore_test", restore_tests.tick, restore_test_id)
+    drive("drive_restore_test", RestoreTestDriver.tick, restore_test_id)
 
 
 @app.task
@@ -61,7 +68,7 @@ def reconcile() -> None:
         wakeups.publish("drive_rebuild", rebuild_id)
     for run_id in backup_runs.due(timezone.now()):
         wakeups.publish("drive_backup", run_id)
-    for restore_test_id in lifecycle_restore_tests.due(timezone.now()):
+    for restore_test_id in restore_tests.due(timezone.now()):
         wakeups.publish("drive_restore_test", restore_test_id)
     for rebuild_id in cleanups.sweeps_due(timezone.now()):
         wakeups.publish("sweep", rebuild_id)

@@ -17,7 +17,7 @@ from dbops.engine.rebuilds.steps.run import Account, Accounts, InstanceHandle, R
 from dbops.engine.states import BackupMethod
 from dbops.loaders.plan_inputs import slowest_rate
 from dbops.loaders.shared_reads import RowSharedReadMembers
-from dbops.models import BackupRun, Cluster, Instance, Rebuild
+from dbops.models import BackupRun, Cluster, Host, Instance, Rebuild
 from dbops.worker import prober
 from dbops.worker.connections import connect_to, jobs_on, open_database, open_shell
 
@@ -115,26 +115,29 @@ def build_context(
 
 def jobs_of(run: BackupRun, uid: str, stack: ExitStack) -> HostJobs:
     """Return the jobs of the run ``uid`` on the host of this run's instance, under this run's fence."""
-    host = run.instance.host
+    return open_jobs(run.instance.host, uid, stack, fence=run.instance.name, token=run.host_token)
+
+
+def open_jobs(host: Host, uid: str, stack: ExitStack, *, fence: str, token: int) -> HostJobs:
+    """Return the jobs of the run ``uid`` on a host; the stack closes the connection. ``token`` counts in the fence of that name."""
     shell = open_shell(host)
     stack.callback(shell.close)
-    return jobs_on(host, shell, instance_key=run.instance.name, run_id=uid, token=run.host_token)
+    return jobs_on(host, shell, instance_key=fence, run_id=uid, token=token)
 
 
 def _side(
     run_id: str, token: int, instance: Instance, party: PlannedInstance, stack: ExitStack, fence: str
 ) -> InstanceHandle:
     host = instance.host
-    shell = open_shell(host)
-    stack.callback(shell.close)
+    jobs = open_jobs(host, run_id, stack, fence=fence or instance.name, token=token)
 
     def connect(read_timeout_seconds: float) -> Any:
         return open_database(instance, read_timeout_seconds=read_timeout_seconds)
 
     return InstanceHandle(
         party=party,
-        shell=shell,
-        jobs=jobs_on(host, shell, instance_key=fence or instance.name, run_id=run_id, token=token),
+        shell=jobs.shell,
+        jobs=jobs,
         connect=connect,
         host_key=host.host_key,
         stream_address=host.stream_address or host.ssh_address,

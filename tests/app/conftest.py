@@ -40,6 +40,14 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The messages to workers: task and ids. None is sent."""
+    found: list[tuple[Any, ...]] = []
+    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda task, *ids: found.append((task, *ids)))
+    return found
+
+
+@pytest.fixture
 def olga(db: None) -> User:
     return make_operator()
 

@@ -29,6 +29,7 @@ from dbops.models import (
     Cluster,
     Host,
     Instance,
+    InstancePeriod,
     InstanceState,
     Rebuild,
     RebuildEvent,
@@ -118,6 +119,36 @@ def make_trio(name: str = "shop") -> tuple[Instance, Instance, Instance]:
     )
     replica = make_instance(replica_name, cluster=cluster, facts=make_facts(server_id=3, replication=(from_primary,)))
     return primary, backup, replica
+
+
+def make_period(
+    instance: Instance, state: str, started_at: datetime, ended_at: datetime | None = None, **values: Any
+) -> InstancePeriod:
+    return InstancePeriod.objects.create(
+        cluster=instance.cluster,
+        instance=instance,
+        name=instance.name,
+        role=instance.role,
+        state=state,
+        started_at=started_at,
+        ended_at=ended_at,
+        **values,
+    )
+
+
+def make_watched_trio(
+    *, since: datetime, away: datetime, back: datetime, now: datetime
+) -> tuple[Instance, Instance, Instance]:
+    """Return a trio that is healthy since a time, but for its replica, which was unreachable for a while."""
+    trio = make_trio()
+    for instance in trio:
+        cuts: list[tuple[str, datetime, datetime | None]] = [("healthy", since, None)]
+        if instance.name == "replica-1":
+            cuts = [("healthy", since, away), ("unreachable", away, back), ("healthy", back, None)]
+        for state, start, end in cuts:
+            make_period(instance, state, start, end)
+        InstanceState.objects.filter(instance=instance).update(observed_at=now)
+    return trio
 
 
 def make_channel(**values: Any) -> ReplicationFacts:

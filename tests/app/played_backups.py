@@ -72,7 +72,7 @@ def begun(schedule: BackupSchedule) -> BackupRun:
 def drive(run: BackupRun, ticks: int = 1) -> BackupRun:
     for _ in range(ticks):
         BackupRun.objects.update(next_tick_at=timezone.now())
-        backups.tick(run.pk)
+        backups.BackupDriver.tick(run.pk)
     run.refresh_from_db()
     return run
 

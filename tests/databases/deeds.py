@@ -306,7 +306,7 @@ def work(seconds: float) -> list[str]:
         try:
             scheduler.start_what_can()
             for pk in rebuild_driver.due(timezone.now()):
-                while rebuilds.tick(pk) == 0:
+                while rebuilds.RebuildDriver.tick(pk) == 0:
                     pass
             if not Rebuild.objects.exclude(status__in=FINAL).exists():
                 break

@@ -25,15 +25,21 @@ pytestmark = pytest.mark.services
 SOURCE = "backup-1"
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    """A lab of its own, with two replicas; leases are short, so that a dead worker is soon known to be dead."""
+@contextmanager
+def backup_stack(replicas: int, **schedules: str) -> Iterator[Stack]:
+    """Run a lab of its own, with schedules by name and method; leases are short, so that a dead worker is soon known to be dead."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DBOPS_LEASE_SECONDS", "8")
-        with running_stack(replicas=2, web=False) as running:
-            for name, method in (("files", "physical"), ("statements", "dump")):
+        with running_stack(replicas=replicas, web=False) as running:
+            for name, method in schedules.items():
                 make_schedule(running, name, method)
             yield running
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with backup_stack(2, files="physical", statements="dump") as running:
+        yield running
 
 
 def backups_of(stack: Stack) -> Path:
@@ -93,20 +99,30 @@ def tool_of(stack: Stack, uid: str) -> int | None:
 
 
 @contextmanager
-def gate(stack: Stack) -> Iterator[Path]:
-    """Let no byte through ``zstd`` until the file is made: a backup that lasts as long as a test wants."""
-    programs = stack.lab.host(SOURCE).sshd.programs
+def held_program(stack: Stack, host: str, name: str, *, only: str = "") -> Iterator[Path]:
+    """Let a program on a host wait until the file is made; with ``only``, just where this is its first argument."""
+    programs = stack.lab.host(host).sshd.programs
     programs.mkdir(exist_ok=True)
-    go, shim = programs / "go", programs / "zstd"
-    shim.write_text(f'#!/bin/bash\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {shutil.which("zstd")} "$@"\n')
+    go, shim = programs / "go", programs / name
+    passes = f'[ "$1" != {only} ] || ' if only else ""
+    shim.write_text(f'#!/bin/bash\n{passes}until [ -e {go} ]; do sleep 0.1; done\nexec {shutil.which(name)} "$@"\n')
     shim.chmod(0o755)
     try:
         yield go
     finally:
-        go.touch()
         shim.unlink()
-        time.sleep(0.3)
-        go.unlink()
+        go.unlink(missing_ok=True)
+
+
+@contextmanager
+def gate(stack: Stack) -> Iterator[Path]:
+    """Let no byte through ``zstd`` until the file is made: a backup that lasts as long as a test wants."""
+    with held_program(stack, SOURCE, "zstd") as go:
+        try:
+            yield go
+        finally:
+            go.touch()
+            time.sleep(0.3)
 
 
 def assert_restores(stack: Stack, tmp: Path, result: dict[str, Any], restore: Any) -> None:

@@ -3,21 +3,20 @@
 import hashlib
 import json
 import os
-import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.said import numbers
-from tests.stack import Stack, running_stack, wait_for
+from tests.stack import Stack, wait_for
 
 from .looks import is_replicating, one
-from .test_managed_backup import SOURCE, back_up, backups_of, make_schedule, run_of
+from .test_managed_backup import SOURCE, back_up, backup_stack, backups_of, held_program, run_of
 
 pytestmark = pytest.mark.services
 #: What the kernel calls a limit of a process.
@@ -26,28 +25,36 @@ ADDRESS_SPACE = "Max address space"
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DBOPS_LEASE_SECONDS", "8")
-        with running_stack(replicas=1, web=False) as running:
-            make_schedule(running, "files", "physical")
-            yield running
+    with backup_stack(1, files="physical") as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
 def run(stack: Stack) -> int:
-    """A good backup."""
     # A client that does not speak utf8mb4 asks for another name, and the server has no such table.
     one(stack, "primary-1", "CREATE TABLE sbtest.`größe-ß 日本` (id INT PRIMARY KEY) ENGINE=InnoDB")
     name = "SELECT COUNT(*) AS tables FROM information_schema.TABLES WHERE TABLE_NAME = 'größe-ß 日本'"
     wait_for("the table on the source", lambda: one(stack, SOURCE, name)["tables"] == 1)
-    status, result = back_up(stack, "files")
-    assert status == 0, result
-    return int(result["backup_run"])
+    return good_backup(stack)
 
 
 @pytest.fixture(autouse=True)
 def untouched(stack: Stack) -> Iterator[None]:
     """Every test leaves nothing behind, and the servers as they were: the same processes, replicating."""
+    with unchanged(stack, left):
+        yield
+
+
+def good_backup(stack: Stack) -> int:
+    """Make a backup. Return its run."""
+    status, result = back_up(stack, "files")
+    assert status == 0, result
+    return int(result["backup_run"])
+
+
+@contextmanager
+def unchanged(stack: Stack, left: Callable[[Stack], list[str]]) -> Iterator[None]:
+    """Check that nothing is left behind, and that the same servers run and replicate."""
     before = servers(stack)
     yield
     assert left(stack) == []
@@ -107,20 +114,17 @@ def wait_for_end(stack: Stack, pk: int, seconds: float = 90) -> dict[str, Any]:
     return restore_test_of(stack, pk)
 
 
-@contextmanager
-def slow_prepare(stack: Stack, host: str = SOURCE) -> Iterator[Path]:
+def slow_prepare(stack: Stack, host: str = SOURCE) -> AbstractContextManager[Path]:
     """Let no preparation begin until the file is made."""
-    programs = stack.lab.host(host).sshd.programs
-    programs.mkdir(exist_ok=True)
-    go, shim = programs / "go", programs / "mariadb-backup"
-    text = f'#!/bin/bash\n[ "$1" != --prepare ] || until [ -e {go} ]; do sleep 0.1; done\nexec {shutil.which("mariadb-backup")} "$@"\n'
-    shim.write_text(text)
-    shim.chmod(0o755)
-    try:
-        yield go
-    finally:
-        shim.unlink()
-        go.unlink(missing_ok=True)
+    return held_program(stack, host, "mariadb-backup", only="--prepare")
+
+
+def cancel(stack: Stack, restore_test: dict[str, Any]) -> dict[str, Any]:
+    stack.write(
+        "UPDATE dbops_restoretest SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
+        restore_test["id"],
+    )
+    return wait_for_end(stack, restore_test["id"])
 
 
 @contextmanager
@@ -263,11 +267,7 @@ def test_stopped_restore_test_leaves_nothing_and_kept_its_limits(stack: Stack, r
         )
         wanted = json.loads(restore_test["checkpoint"])["plan"]["most_memory_bytes"]
         assert int(limits[ADDRESS_SPACE].split()[0]) == wanted // 1024 * 1024
-        stack.write(
-            "UPDATE dbops_restoretest SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
-            restore_test["id"],
-        )
-        restore_test = wait_for_end(stack, restore_test["id"])
+        restore_test = cancel(stack, restore_test)
     assert (restore_test["status"], restore_test["has_leftovers"]) == ("cancelled", 0)
 
 

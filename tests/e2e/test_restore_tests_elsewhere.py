@@ -2,29 +2,29 @@
 
 import json
 import os
-import shutil
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.said import names
-from tests.stack import Stack, running_stack, wait_for
+from tests.stack import Stack, wait_for
 
-from .looks import is_replicating
-from .test_managed_backup import SOURCE, back_up, make_schedule, run_of
+from .test_managed_backup import SOURCE, backup_stack, held_program, run_of
 from .test_restore_tests import (
     begin,
+    cancel,
     changed,
     command_lines,
+    good_backup,
     restore_test_of,
     rows_of,
     run_restore_test,
-    servers,
     slow_prepare,
+    unchanged,
     wait_for_end,
 )
 
@@ -35,30 +35,21 @@ CHOSEN = "replica-1"
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DBOPS_LEASE_SECONDS", "8")
-        with running_stack(replicas=1, web=False) as running:
-            make_schedule(running, "files", "physical")
-            running.write("UPDATE dbops_cluster SET restore_test_host = ?", CHOSEN)
-            yield running
+    with backup_stack(1, files="physical") as running:
+        running.write("UPDATE dbops_cluster SET restore_test_host = ?", CHOSEN)
+        yield running
 
 
 @pytest.fixture(scope="module")
 def run(stack: Stack) -> int:
-    """A good backup."""
-    status, result = back_up(stack, "files")
-    assert status == 0, result
-    return int(result["backup_run"])
+    return good_backup(stack)
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(stack: Stack) -> Iterator[None]:
     """Every test leaves nothing on either host, and the servers as they were."""
-    before = servers(stack)
-    yield
-    assert left(stack) == []
-    assert servers(stack) == before
-    assert is_replicating(stack, SOURCE)
+    with unchanged(stack, left):
+        yield
 
 
 def left(stack: Stack) -> list[str]:
@@ -79,19 +70,9 @@ def is_let_in(stack: Stack, uid: str, name: str = SOURCE) -> bool:
     return f"dbops-{uid}" in (stack.lab.host(name).folder / "authorized_keys").read_text()
 
 
-@contextmanager
-def slow_fetch(stack: Stack) -> Iterator[Path]:
+def slow_fetch(stack: Stack) -> AbstractContextManager[Path]:
     """Let the chosen host read nothing of the file until another one is made."""
-    programs = stack.lab.host(CHOSEN).sshd.programs
-    programs.mkdir(exist_ok=True)
-    shim, go = programs / "zstd", programs / "go-on"
-    shim.write_text(f'#!/bin/bash\nuntil [ -e {go} ]; do sleep 0.1; done\nexec {shutil.which("zstd")} "$@"\n')
-    shim.chmod(0o755)
-    try:
-        yield go
-    finally:
-        shim.unlink()
-        go.unlink(missing_ok=True)
+    return held_program(stack, CHOSEN, "zstd")
 
 
 def transports(restore_test: dict[str, Any]) -> list[int]:
@@ -136,14 +117,6 @@ def test_record_of_another_file_is_refused(stack: Stack, run: int) -> None:
         status, result = run_restore_test(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.refused"), result
     assert names(result["error"]["cause"], run_of(stack, run)["path"])
-
-
-def cancel(stack: Stack, restore_test: dict[str, Any]) -> dict[str, Any]:
-    stack.write(
-        "UPDATE dbops_restoretest SET cancel_requested_at = requested_at, cancel_requested_by = 'olga' WHERE id = ?",
-        restore_test["id"],
-    )
-    return wait_for_end(stack, restore_test["id"])
 
 
 def test_cancel_during_the_fetch_leaves_nothing_on_either_host(stack: Stack, run: int) -> None:

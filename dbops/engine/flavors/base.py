@@ -204,9 +204,6 @@ class Flavor(ABC):
     @abstractmethod
     def parse_binlog_info(self, text: str) -> Coordinates: ...
 
-    @abstractmethod
-    def parse_slave_info(self, text: str) -> Coordinates: ...
-
     def parse_checkpoints(self, text: str) -> Checkpoints:
         """Parse a checkpoints file. Raises ``KeyError`` or ``ValueError`` if it is incomplete."""
         pairs = parse_pairs(text)

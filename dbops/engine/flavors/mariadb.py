@@ -22,9 +22,6 @@ from dbops.engine.flavors.prepare import PrepareBehavior, mariadb_backup
 from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
 from dbops.engine.flavors.versions import dotted, parse_version, series
 
-_GTID_POSITION = re.compile(r"gtid_slave_pos\s*=\s*'([^']*)'", re.IGNORECASE)
-_LOG_FILE = re.compile(r"MASTER_LOG_FILE\s*=\s*'([^']*)'", re.IGNORECASE)
-_LOG_POS = re.compile(r"MASTER_LOG_POS\s*=\s*(\d+)", re.IGNORECASE)
 _TOOL = re.compile(r"(?:mariadb-backup|mariabackup) based on MariaDB server (\d+\.\d+\.\d+)")
 
 #: First release of each series with the fix, from the release notes; MDEV-36159 came with 10.11.10.
@@ -223,15 +220,6 @@ class MariaDB(Flavor):
 
     def parse_binlog_info(self, text: str) -> Coordinates:
         return parse_binlog_info(text)
-
-    def parse_slave_info(self, text: str) -> Coordinates:
-        """Return the upstream's position: a GTID position, or file and offset if the connection does not use GTID."""
-        position, log_file, log_pos = _GTID_POSITION.search(text), _LOG_FILE.search(text), _LOG_POS.search(text)
-        return Coordinates(
-            log_file=log_file[1] if log_file else "",
-            log_pos=int(log_pos[1]) if log_pos else None,
-            gtid=gtid.without_space(position[1]) if position else "",
-        )
 
     # --- SQL ------------------------------------------------------------------------------------------------------
     show_replication = "SHOW ALL SLAVES STATUS"

@@ -29,9 +29,6 @@ from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths
 from dbops.engine.flavors.versions import dotted, parse_version, series
 
 _TOOL = re.compile(r"xtrabackup version (\d+\.\d+\.\d+(?:-\d+)?)")
-_GTID_PURGED = re.compile(r"gtid_purged\s*=\s*'([^']*)'", re.IGNORECASE)
-_LOG_FILE = re.compile(r"(?:MASTER|SOURCE)_LOG_FILE\s*=\s*'([^']*)'", re.IGNORECASE)
-_LOG_POS = re.compile(r"(?:MASTER|SOURCE)_LOG_POS\s*=\s*(\d+)", re.IGNORECASE)
 
 _VARIABLES = (
     "version",
@@ -214,15 +211,6 @@ class MySQL(Flavor):
 
     def parse_binlog_info(self, text: str) -> Coordinates:
         return parse_binlog_info(text)
-
-    def parse_slave_info(self, text: str) -> Coordinates:
-        """Return the upstream's position; with several channels that of the first."""
-        purged, log_file, log_pos = _GTID_PURGED.search(text), _LOG_FILE.search(text), _LOG_POS.search(text)
-        return Coordinates(
-            log_file=log_file[1] if log_file else "",
-            log_pos=int(log_pos[1]) if log_pos else None,
-            gtid=gtid.without_space(purged[1]) if purged else "",
-        )
 
     # --- SQL ------------------------------------------------------------------------------------------------------
     @property

@@ -81,7 +81,12 @@ class StartOption:
 
 def moment_key(moment: datetime) -> str:
     """Return the key of a start at a given moment."""
-    return f"{StartMode.AT}:{moment.astimezone(UTC):{STAMP}}"
+    return f"{StartMode.AT}:{stamp_of(moment)}"
+
+
+def stamp_of(moment: datetime) -> str:
+    """Return a moment as it is written in a key."""
+    return f"{moment.astimezone(UTC):{STAMP}}"
 
 
 def moment_of(key: str) -> datetime | None:

@@ -1,8 +1,9 @@
 """List the start options of a rebuild with expected start and end, and why an option is unavailable."""
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from dbops.engine.schedule.backup_windows import BackupWindow, Basis, Prediction, TimeEstimate, spell
 from dbops.engine.schedule.blocker import Blocker
@@ -11,7 +12,8 @@ from dbops.engine.schedule.conflicts import Effect, MethodTraits
 from dbops.engine.schedule.eligibility import all_sources_of, free_from
 from dbops.engine.schedule.occupancy import Reservation, reservations_of
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot
-from dbops.engine.schedule.start_option_keys import STAMP, Problem, StartMode, StartOption, moment_key
+from dbops.engine.schedule.start_option_keys import Problem, StartMode, StartOption, stamp_of
+from dbops.engine.states import Role
 
 #: Only windows that begin within this time give start options.
 SOON_HOURS = 26
@@ -35,14 +37,15 @@ def start_options(
         stoppable: ids of the backup runs that the caller can stop and run again.
     """
     asked = _StartRequest(snapshot, reservations_of(snapshot), target, source, method)
+    runs = _runs(asked)
     return (
         _now(asked),
         *_elsewhere(asked),
-        *(_after_run(asked, job) for job in _runs(asked)),
+        *(_after_run(asked, job) for job in runs),
         *_after_maintenance(asked),
         *_around_windows(asked),
         *([_at_moment(asked, moment)] if moment else []),
-        *(_stop_run(asked, job) for job in _runs(asked) if job.run in stoppable),
+        *(_stop_run(asked, job) for job in runs if job.run in stoppable),
     )
 
 
@@ -55,6 +58,11 @@ def chosen_option(offered: Collection[StartOption], key: str) -> StartOption | N
     return next((choice for choice in offered if choice.key in keys and choice.is_possible), None)
 
 
+#: Why an option is unavailable, as code and text; ``AVAILABLE`` if it is not.
+_Refusal = tuple[Problem | None, str]
+AVAILABLE: _Refusal = (None, "")
+
+
 @dataclass(frozen=True, slots=True)
 class _StartRequest:
     """A request for start options, with the reservations of the snapshot."""
@@ -65,83 +73,92 @@ class _StartRequest:
     source: str
     method: MethodTraits
 
-    def found(self, moment: datetime | None = None, *, source: str = "") -> tuple[Blocker, ...]:
+    def found(self, moment: datetime | None = None) -> tuple[Blocker, ...]:
         return find_blockers(
-            self.snapshot,
-            self.used,
-            target=self.target,
-            source=source or self.source,
-            method=self.method,
-            moment=moment,
+            self.snapshot, self.used, target=self.target, source=self.source, method=self.method, moment=moment
         )
 
-    def free(self, moment: datetime | None = None, *, source: str = "") -> TimeEstimate:
+    def stopping(self, moment: datetime | None = None) -> tuple[Blocker, ...]:
+        return tuple(blocker for blocker in self.found(moment) if blocker.stops)
+
+    def warnings(self, moment: datetime | None) -> tuple[Blocker, ...]:
+        found = self.found(moment) if moment else ()
+        return tuple(blocker for blocker in found if not blocker.stops)
+
+    def free(self, moment: datetime | None = None) -> TimeEstimate:
         return free_from(
-            self.snapshot,
-            self.used,
-            target=self.target,
-            source=source or self.source,
-            method=self.method,
-            moment=moment,
+            self.snapshot, self.used, target=self.target, source=self.source, method=self.method, moment=moment
         )
+
+    def free_after(self, end: TimeEstimate) -> TimeEstimate:
+        """Return when the rebuild can start after an event with this end."""
+        if end.p50 is None:
+            return TimeEstimate(None, None, end.words, end.basis)
+        starts = self.free(end.p50)
+        if starts.p90 and end.p90:
+            return replace(starts, p90=max(starts.p90, end.p90))
+        return starts
 
     @property
     def prediction(self) -> Prediction:
         return self.snapshot.predicted(self.source)
 
-    def finish(self, starts: TimeEstimate, *, source: str = "") -> TimeEstimate:
-        duration = self.snapshot.predicted(source or self.source).duration
+    def finish(self, starts: TimeEstimate) -> TimeEstimate:
+        predicted = self.prediction
         if starts.p50 is None or starts.p90 is None:
             return TimeEstimate(None, None, starts.words, starts.basis)
-        if duration is None:
-            predicted = self.snapshot.predicted(source or self.source)
+        if predicted.duration is None:
             return TimeEstimate(None, None, predicted.words, predicted.basis)
         return TimeEstimate(
-            starts.p50 + timedelta(seconds=duration.p50_seconds),
-            starts.p90 + timedelta(seconds=duration.p90_seconds),
-            self.snapshot.predicted(source or self.source).words,
-            self.snapshot.predicted(source or self.source).basis,
+            starts.p50 + timedelta(seconds=predicted.duration.p50_seconds),
+            starts.p90 + timedelta(seconds=predicted.duration.p90_seconds),
+            predicted.words,
+            predicted.basis,
         )
 
-    def warnings(self, moment: datetime | None, *, source: str = "") -> tuple[Blocker, ...]:
-        found = self.found(moment, source=source) if moment else ()
-        return tuple(blocker for blocker in found if not blocker.stops)
-
-    def forbidden(self, moment: datetime | None = None) -> str:
-        """Return the blockers that no start option waits for, as text."""
+    def forbidden(self, moment: datetime | None = None) -> _Refusal:
+        """Return the blockers that no start option waits for."""
         blocking = [item for item in self.found(moment) if item.effect is Effect.BLOCKS]
-        return " ".join(f"{item.text} {item.reason}" for item in blocking)
+        return (Problem.BLOCKED, " ".join(f"{item.text} {item.reason}" for item in blocking)) if blocking else AVAILABLE
 
-
-def _at(moment: datetime, words: str) -> TimeEstimate:
-    return TimeEstimate(moment, moment, words)
+    def option(
+        self,
+        way: StartMode,
+        title: str,
+        reason: str,
+        starts: TimeEstimate,
+        refused: _Refusal = AVAILABLE,
+        *,
+        of: object = "",
+        **stored: Any,
+    ) -> StartOption:
+        """Return a start option. ``of`` tells options of one kind apart in their keys; ``stored`` are more of its fields."""
+        problem, refusal = refused
+        return StartOption(
+            key=f"{way}:{of}" if of else way.value,
+            way=way,
+            title=title,
+            source=self.source,
+            is_possible=problem is None,
+            reason=refusal or reason,
+            starts=starts,
+            finishes=self.finish(starts),
+            warnings=self.warnings(starts.p50),
+            problem=problem,
+            **stored,
+        )
 
 
 def _now(asked: _StartRequest) -> StartOption:
     """Return the start now if nothing blocks, a place in the queue if the blockers end, else an unavailable option."""
-    found = [item for item in asked.found() if item.stops]
-    starts = asked.free()
-    if not found:
-        way, title, reason = StartMode.NOW, "Now", "No blockers."
-        if asked.warnings(asked.snapshot.now):
-            reason = "No blockers; see the warning."
-    else:
+    found = asked.stopping()
+    if found:
         way, title = StartMode.SOON, "As soon as possible"
         reason = "Queued; starts automatically when these end: " + " ".join(item.text for item in found)
-    forbidden = asked.forbidden()
-    return StartOption(
-        key=way.value,
-        way=way,
-        title=title,
-        source=asked.source,
-        is_possible=not forbidden,
-        reason=forbidden or reason,
-        starts=starts,
-        finishes=asked.finish(starts),
-        warnings=asked.warnings(starts.p50),
-        problem=Problem.BLOCKED if forbidden else None,
-        blockers=tuple(found),
-    )
+    else:
+        way, title = StartMode.NOW, "Now"
+        reason = "No blockers; see the warning." if asked.warnings(asked.snapshot.now) else "No blockers."
+    return asked.option(way, title, reason, asked.free(), asked.forbidden(), blockers=found)
 
 
 def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
@@ -149,52 +166,41 @@ def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
     for other in all_sources_of(asked.snapshot, asked.target):
         if other == asked.source:
             continue
-        found = [item for item in asked.found(source=other) if item.stops]
-        starts = asked.free(source=other)
+        there = replace(asked, source=other)
+        found = there.stopping()
         machine = asked.snapshot.machine(other)
-        role = machine.role.value if machine else "replica"
-        note = "" if role == "backup" else " Reads on it slow down during the copy."
+        is_backup = machine is not None and machine.role == Role.BACKUP
+        note = "" if is_backup else " Reads on it slow down during the copy."
+        reason = (" ".join(item.text for item in found) or f"{other} is free.") + note
         blocked = any(item.effect is Effect.BLOCKS for item in found)
-        yield StartOption(
-            key=f"{StartMode.ELSEWHERE}:{other}",
-            way=StartMode.ELSEWHERE,
-            title=f"Now from {other}" if not found else f"From {other}, as soon as possible",
-            source=other,
-            is_possible=not blocked,
-            reason=(" ".join(item.text for item in found) or f"{other} is free.") + note,
-            starts=starts,
-            finishes=asked.finish(starts, source=other),
-            warnings=asked.warnings(starts.p50, source=other),
-            problem=Problem.BLOCKED if blocked else None,
-            blockers=tuple(found),
+        yield there.option(
+            StartMode.ELSEWHERE,
+            f"Now from {other}" if not found else f"From {other}, as soon as possible",
+            reason,
+            there.free(),
+            (Problem.BLOCKED, reason) if blocked else AVAILABLE,
+            of=other,
+            blockers=found,
             slows_reads=bool(note),
         )
 
 
 def _runs(asked: _StartRequest) -> list[ActiveJob]:
     """Return the active backup runs on source or target that prevent the rebuild."""
-    runs = {item.run for item in asked.found() if item.stops and item.run is not None}
+    runs = {item.run for item in asked.stopping() if item.run is not None}
     return [job for job in asked.snapshot.jobs if job.run in runs and job.started_at is not None]
 
 
 def _after_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
     ends = next(stay.end for stay in asked.used if stay.job is job)
-    starts = asked.free(ends.p50) if ends.p50 else TimeEstimate(None, None, ends.words, ends.basis)
-    if starts.p90 and ends.p90:
-        starts = TimeEstimate(starts.p50, max(starts.p90, ends.p90), starts.words, starts.basis)
-    forbidden = asked.forbidden()
-    return StartOption(
-        key=f"{StartMode.AFTER_RUN}:{job.run}",
-        way=StartMode.AFTER_RUN,
-        title=f"When {job.name} ends",
-        source=asked.source,
-        is_possible=not forbidden,
-        reason=forbidden or "Starts automatically when that backup run ends, whether or not it succeeds.",
-        starts=starts,
-        finishes=asked.finish(starts),
-        warnings=asked.warnings(starts.p50),
+    return asked.option(
+        StartMode.AFTER_RUN,
+        f"When {job.name} ends",
+        "Starts automatically when that backup run ends, whether or not it succeeds.",
+        asked.free_after(ends),
+        asked.forbidden(),
+        of=job.run,
         start_after_run=job.run,
-        problem=Problem.BLOCKED if forbidden else None,
     )
 
 
@@ -206,19 +212,14 @@ def _after_maintenance(asked: _StartRequest) -> Iterator[StartOption]:
     if not announced or None in ends:
         return
     last = max(announced)
-    starts, problem = asked.free(last), asked.forbidden(last)
-    yield StartOption(
-        key=f"{StartMode.AFTER_MAINTENANCE}:{last:{STAMP}}",
-        way=StartMode.AFTER_MAINTENANCE,
-        title="After the maintenance",
-        source=asked.source,
-        is_possible=not problem,
-        reason=problem or "Queued until the announced end of the maintenance.",
-        starts=starts,
-        finishes=asked.finish(starts),
-        warnings=asked.warnings(starts.p50),
+    yield asked.option(
+        StartMode.AFTER_MAINTENANCE,
+        "After the maintenance",
+        "Queued until the announced end of the maintenance.",
+        asked.free(last),
+        asked.forbidden(last),
+        of=stamp_of(last),
         not_before=last,
-        problem=Problem.BLOCKED if problem else None,
     )
 
 
@@ -237,44 +238,33 @@ def _around_windows(asked: _StartRequest) -> Iterator[StartOption]:
 
 def _at_moment(asked: _StartRequest, moment: datetime) -> StartOption:
     """Return the start at a time that a person entered, or as soon as possible after it. A time in the past is unavailable."""
-    starts, problem = asked.free(moment), asked.forbidden(moment)
-    code = Problem.BLOCKED if problem else None
+    starts, refused = asked.free(moment), asked.forbidden(moment)
     if moment > asked.snapshot.now + timedelta(hours=MOMENT_HOURS):
-        code = Problem.TOO_FAR
-        problem = (
-            f"More than {MOMENT_HOURS} hours ahead: backup windows are not known that far. Choose an earlier time."
-        )
+        text = f"More than {MOMENT_HOURS} hours ahead: backup windows are not known that far. Choose an earlier time."
+        refused = Problem.TOO_FAR, text
     if moment <= asked.snapshot.now:
-        code = Problem.PASSED
-        problem = "That time has passed. Enter a later time, or choose another option."
+        refused = Problem.PASSED, "That time has passed. Enter a later time, or choose another option."
         starts = TimeEstimate(None, None, "that time has passed", Basis.PASSED)
-    stopping = [item for item in asked.found(moment) if item.stops]
-    reason = "Queued until then."
+    stopping, reason = asked.stopping(moment), "Queued until then."
     if stopping:
         reason = "Queued until then; starts when these end: " + " ".join(item.text for item in stopping)
-    return StartOption(
-        key=moment_key(moment),
-        way=StartMode.AT,
-        title="At a chosen time",
-        source=asked.source,
-        is_possible=not problem,
-        reason=problem or reason,
-        starts=starts,
-        finishes=asked.finish(starts),
-        warnings=asked.warnings(starts.p50),
+    return asked.option(
+        StartMode.AT,
+        "At a chosen time",
+        reason,
+        starts,
+        refused,
+        of=stamp_of(moment),
         not_before=moment,
-        problem=code,
-        blockers=tuple(stopping),
+        blockers=stopping,
     )
 
 
-def _too_late(
-    asked: _StartRequest, window: BackupWindow, starts: TimeEstimate, start_by: datetime | None
-) -> tuple[Problem | None, str]:
-    """Return why a rebuild would not end before the window: code and text; empty if it would."""
+def _too_late(asked: _StartRequest, window: BackupWindow, starts: TimeEstimate, start_by: datetime | None) -> _Refusal:
+    """Return why a rebuild would not end before the window."""
     duration = asked.prediction.duration
-    if blocked := asked.forbidden():
-        return Problem.BLOCKED, blocked
+    if (blocked := asked.forbidden()) != AVAILABLE:
+        return blocked
     if duration is None or start_by is None:
         return Problem.NO_DURATION, f"No estimate whether the rebuild would end in time. {asked.prediction.words}"
     if start_by <= asked.snapshot.now:
@@ -285,7 +275,7 @@ def _too_late(
         return Problem.NO_START, f"No estimate for the start: {starts.words}."
     if starts.p50 > start_by:
         return Problem.TOO_LATE, "Too late: the rebuild would not end before the backup (p90)."
-    return None, ""
+    return AVAILABLE
 
 
 def _before(asked: _StartRequest, window: BackupWindow) -> StartOption:
@@ -293,85 +283,59 @@ def _before(asked: _StartRequest, window: BackupWindow) -> StartOption:
     starts, duration, start_by = asked.free(), asked.prediction.duration, None
     if duration is not None:
         start_by = window.starts_at - timedelta(seconds=duration.p90_seconds)
-    code, problem = _too_late(asked, window, starts, start_by)
-    return StartOption(
-        key=f"{StartMode.BEFORE_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
-        way=StartMode.BEFORE_WINDOW,
-        title=f"Before the backup {window.schedule}",
-        source=asked.source,
-        is_possible=not problem,
-        reason=problem or "Starts as soon as possible. Expires if it would not end before the backup (p90).",
-        starts=starts,
-        finishes=asked.finish(starts),
-        warnings=asked.warnings(starts.p50),
+    return asked.option(
+        StartMode.BEFORE_WINDOW,
+        f"Before the backup {window.schedule}",
+        "Starts as soon as possible. Expires if it would not end before the backup (p90).",
+        starts,
+        _too_late(asked, window, starts, start_by),
+        of=_key_of(window),
         start_by=start_by,
         window_at=window.starts_at,
-        problem=code,
     )
+
+
+def _key_of(window: BackupWindow) -> str:
+    return f"{window.schedule}@{stamp_of(window.starts_at)}"
 
 
 def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
     """Return the start after the expected end of the window; a longer backup delays it."""
-    problem = asked.forbidden(window.ends_p50)
-    code = Problem.BLOCKED if problem else None
-    starts = (
-        asked.free(window.ends_p50)
-        if window.ends_p50
-        else TimeEstimate(None, None, "the end of the window is unknown", Basis.NO_RUN)
-    )
-    if window.ends_p50 is None and not problem:
-        code, problem = (
-            Problem.NO_WINDOW_END,
-            "Duration of that backup unknown: no run has ended yet. Once it runs, choose to start when it ends.",
-        )
-    if starts.p90 and window.ends_p90:
-        starts = TimeEstimate(starts.p50, max(starts.p90, window.ends_p90), starts.words, starts.basis)
-    return StartOption(
-        key=f"{StartMode.AFTER_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
-        way=StartMode.AFTER_WINDOW,
-        title=f"After the backup {window.schedule}",
-        source=asked.source,
-        is_possible=not problem,
-        reason=problem or "Queued until the expected end of the backup, and longer if the backup takes longer.",
-        starts=starts,
-        finishes=asked.finish(starts),
-        warnings=asked.warnings(starts.p50),
+    refused = asked.forbidden(window.ends_p50)
+    if window.ends_p50 is None and refused == AVAILABLE:
+        text = "Duration of that backup unknown: no run has ended yet. Once it runs, choose to start when it ends."
+        refused = Problem.NO_WINDOW_END, text
+    ends = TimeEstimate(window.ends_p50, window.ends_p90, "the end of the window is unknown", Basis.NO_RUN)
+    return asked.option(
+        StartMode.AFTER_WINDOW,
+        f"After the backup {window.schedule}",
+        "Queued until the expected end of the backup, and longer if the backup takes longer.",
+        asked.free_after(ends),
+        refused,
+        of=_key_of(window),
         not_before=window.ends_p50,
         window_at=window.starts_at,
-        problem=code,
     )
 
 
 def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
     """Return the option to stop the run, rebuild, and run the backup again. It requires that nothing else blocks."""
-    without = _without(asked, job)
-    others = [item for item in without.found() if item.stops]
-    starts = _at(asked.snapshot.now, "when the run has stopped")
-    problem = " ".join(f"{item.text}" for item in others)
-    code = Problem.BUSY if others else None
-    if not job.schedule and not problem:
-        code = Problem.NO_SCHEDULE
-        problem = f"{job.name} has no schedule, so dbops can't run it again."
-    done = spell((asked.snapshot.now - job.started_at).total_seconds()) if job.started_at else "0 s"
-    return StartOption(
-        key=f"{StartMode.STOP_RUN}:{job.run}",
-        way=StartMode.STOP_RUN,
-        title=f"Stop {job.name}, rebuild, then back up again",
-        source=asked.source,
-        is_possible=not problem,
-        reason=problem
-        or f"Discards {done} of backup work. There is no new backup until the schedule has run again. Recorded in the audit log.",
-        starts=starts,
-        finishes=without.finish(starts),
-        warnings=without.warnings(asked.snapshot.now),
+    without = replace(asked, used=tuple(stay for stay in asked.used if stay.job is not job))
+    others, now, refused = without.stopping(), asked.snapshot.now, AVAILABLE
+    if others:
+        refused = Problem.BUSY, " ".join(item.text for item in others)
+    elif not job.schedule:
+        refused = Problem.NO_SCHEDULE, f"{job.name} has no schedule, so dbops can't run it again."
+    done = spell((now - job.started_at).total_seconds()) if job.started_at else "0 s"
+    return without.option(
+        StartMode.STOP_RUN,
+        f"Stop {job.name}, rebuild, then back up again",
+        f"Discards {done} of backup work. There is no new backup until the schedule has run again. Recorded in the audit log.",
+        TimeEstimate(now, now, "when the run has stopped"),
+        refused,
+        of=job.run,
         stops_run=job.run,
         start_after_run=job.run,
         requeue_schedule=job.schedule,
-        problem=code,
-        blockers=tuple(others),
+        blockers=others,
     )
-
-
-def _without(asked: _StartRequest, job: ActiveJob) -> _StartRequest:
-    used = tuple(stay for stay in asked.used if stay.job is not job)
-    return _StartRequest(asked.snapshot, used, asked.target, asked.source, asked.method)

@@ -123,7 +123,7 @@ class Route(Generic[Key]):
 
     ``gap`` and ``lane`` are those beside the source, ``into_gap`` and ``into_lane`` those above the target. Both are the same
     where the target is in the next row; else the arrow changes rows in the ``gutter`` lane beside all boxes. ``entry`` counts the
-    target's arrows. ``closes_ring`` marks the arrow that leads back up.
+    target's arrows.
     """
 
     source: Key
@@ -134,7 +134,6 @@ class Route(Generic[Key]):
     into_gap: int
     into_lane: int
     gutter: int | None = None
-    closes_ring: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +175,7 @@ def lay_out(
     for number, row in enumerate(rows):
         for key, left, width in _across(row, tier_of, room, widest=max(map(len, rows)), is_narrow=is_narrow):
             nodes.append(PlacedNode(key, tier_of[key], number, left, width, leads[key]))
-    return _routed(tuple(nodes), row_of, gutters, _closing(trees), len(rows))
+    return _routed(tuple(nodes), row_of, gutters, len(rows))
 
 
 def _tiers(trees: Iterable[TreeNode[Key]]) -> list[list[Key]]:
@@ -198,10 +197,6 @@ def _walk(trees: Iterable[TreeNode[Key]]) -> Iterable[TreeNode[Key]]:
 
 def _stacked_rows(trees: Iterable[TreeNode[Key]]) -> list[list[Key]]:
     return [[node.key] for node in _walk(trees)]
-
-
-def _closing(trees: Iterable[TreeNode[Key]]) -> set[tuple[Key, Key]]:
-    return {(source, node.key) for node in _walk(trees) for source in node.closes}
 
 
 def _tier_rows(tiers: Sequence[Sequence[Key]]) -> list[list[Key]]:
@@ -235,7 +230,6 @@ def _routed(
     nodes: tuple[PlacedNode[Key], ...],
     row_of: Mapping[Key, int],
     gutters: Mapping[Key, int],
-    closing: set[tuple[Key, Key]],
     rows: int,
 ) -> Graph[Key]:
     """Give each source a lane of its own in every gap that its arrows cross."""
@@ -249,8 +243,5 @@ def _routed(
         for entry, source in enumerate(node.sources):
             gap, into = row_of[source] + 1, node.row
             gutter = gutters[source] if gap != into else None
-            closes = (source, node.key) in closing
-            routes.append(
-                Route(source, node.key, entry, gap, lane(gap, source), into, lane(into, source), gutter, closes)
-            )
+            routes.append(Route(source, node.key, entry, gap, lane(gap, source), into, lane(into, source), gutter))
     return Graph(nodes, tuple(routes), tuple(map(len, lanes)), len(gutters))

@@ -90,7 +90,6 @@ class Node:
 class DiscoveryResult:
     """The result of one discovery. ``left_out`` names the limit that ended it early, and the servers that were not read."""
 
-    started_from: str
     nodes: tuple[Node, ...]
     seconds: float = 0.0
     left_out: tuple[str, ...] = ()

@@ -87,7 +87,7 @@ def unmark(request: HttpRequest, name: str, maintenance_id: int) -> HttpResponse
     try:
         verbs.unmark_maintenance(actor=user_of(request), maintenance=row)
     except Refused as error:
-        messages.error(request, f"{error.cause[:1].upper()}{error.cause[1:]}.")
+        messages.error(request, error.cause_sentence)
     else:
         messages.success(request, f"Removed the mark of planned maintenance of {name}.")
     return redirect("cluster-availability", name=name)

@@ -102,8 +102,7 @@ def _end(
     refused, status = None, 200
     if request.method == "POST":
         try:
-            assert isinstance(request.user, User)  # noqa: S101 - operator_page checks it
-            act(found, request.user, reason)
+            act(found, user_of(request), reason)
         except Refused as error:
             refused, status, found = error, 409, _find(run_id)
         else:

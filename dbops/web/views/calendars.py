@@ -94,7 +94,7 @@ def end_maintenance(request: HttpRequest, name: str, maintenance_id: int) -> Htt
     try:
         verbs.end_maintenance(actor=user_of(request), maintenance=row)
     except Refused as error:
-        messages.error(request, f"{error.cause[:1].upper()}{error.cause[1:]}.")
+        messages.error(request, error.cause_sentence)
     else:
         messages.success(request, f"Maintenance of {name} ended.")
     return redirect("cluster", name=name)

@@ -2,7 +2,6 @@
 
 import uuid
 
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -12,7 +11,7 @@ from dbops.engine.errors import Refused
 from dbops.operations.follow_ups import follow_up_plan, request_follow_up
 from dbops.operations.offers import OFFERS, offers
 from dbops.queries.rebuilds import pages as queries
-from dbops.web.decorators import operator_page
+from dbops.web.decorators import operator_page, user_of
 
 
 class MethodConverter:
@@ -42,9 +41,8 @@ def follow_up(request: HttpRequest, rebuild_id: int, method: str) -> HttpRespons
     refused, status = None, 200
     if request.method == "POST":
         try:
-            assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
             following = request_follow_up(
-                actor=request.user,
+                actor=user_of(request),
                 rebuild=found,
                 method=method,
                 typed_name=request.POST.get("typed_name", ""),

@@ -19,7 +19,7 @@ from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.operations import fleet
 from dbops.queries.admin import connection_tests as tests
 from dbops.queries.rebuilds.lineage import lineage_of
-from dbops.web.decorators import operator_page, viewer_page
+from dbops.web.decorators import operator_page, user_of, viewer_page
 from dbops.web.exports.record import exported
 from dbops.web.forms.inventory import ClusterForm, HostForm, ImportForm, InstanceForm, InventoryForm
 
@@ -101,7 +101,7 @@ def remove(request: HttpRequest, kind: str, name: str) -> HttpResponse:
     refused: Refused | None = None
     if request.method == "POST":
         try:
-            fleet.delete(actor=_user(request), row=row)
+            fleet.delete(actor=user_of(request), row=row)
         except Refused as error:
             refused = error
         else:
@@ -125,7 +125,7 @@ def import_file(request: HttpRequest) -> HttpResponse:
     dry_run = request.POST.get("action") != "import"
     try:
         report = fleet.import_fleet(
-            actor=_user(request).get_username(), text=form.cleaned_data["text"], base_dir=None, dry_run=dry_run
+            actor=user_of(request).get_username(), text=form.cleaned_data["text"], base_dir=None, dry_run=dry_run
         )
     except fleet.FleetFileErrors as found:
         context = {"form": ImportForm(), "errors": found.errors}
@@ -157,7 +157,7 @@ def host_key(request: HttpRequest, name: str) -> HttpResponse:
             found = fleet.read_host_key(host)
         elif action == "accept":
             fleet.accept_host_key(
-                actor=_user(request),
+                actor=user_of(request),
                 host=host,
                 host_key=request.POST.get("host_key", ""),
                 replace=request.POST.get("replace") == "yes",
@@ -182,9 +182,9 @@ def _edit(request: HttpRequest, kind: InventoryKind, row: Row | None) -> HttpRes
     form = kind.form(request.POST if request.method == "POST" else None, instance=row)
     if request.method == "POST" and form.is_valid():
         try:
-            saved = kind.save(_user(request), form.before, form.values())
+            saved = kind.save(user_of(request), form.before, form.values())
         except Refused as error:
-            form.add_error(None, f"{error.cause[:1].upper()}{error.cause[1:]}. {error.state} {error.next_step}")
+            form.add_error(None, f"{error.cause_sentence} {error.state} {error.next_step}")
         else:
             messages.success(request, f"{kind.word.capitalize()} {saved.name} saved.")
             if isinstance(saved, Host) and not saved.host_key:
@@ -210,8 +210,3 @@ def _kind(word: str) -> InventoryKind:
 
 def _row(kind: InventoryKind, name: str) -> Row:
     return cast(Row, get_object_or_404(kind.model, name=name))
-
-
-def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
-    return request.user

@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from django import forms
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -33,7 +32,7 @@ from dbops.operations.rebuilds import candidate_sources, plan_inputs_for, reques
 from dbops.operations.start_options import EXPIRES_HOURS, StartOptions, default_expires_hours, offered_start_options
 from dbops.queries.fleet.cluster import InstanceRow, cluster_row
 from dbops.security.permissions import require_operator
-from dbops.web.decorators import viewer_page
+from dbops.web.decorators import user_of, viewer_page
 from dbops.web.plan_snapshot import differences, packed, shown, unpacked
 
 #: The form field that fixes a refusal, by code.
@@ -197,7 +196,6 @@ def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
 def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: ConfirmForm) -> Rebuild:
     doing, given = f"Requesting a rebuild of {target.name}", form.cleaned_data
     require_operator(request.user, doing)
-    assert isinstance(request.user, User)  # noqa: S101 - only a user is an operator
     if "expires_hours" in form.errors:
         found = "the expiry is not a number in range"
         raise Refused.unchanged(
@@ -217,7 +215,7 @@ def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: Con
         found = "the form is incomplete: source, fingerprint or request key is missing"
         raise Refused.unchanged("plan.incomplete", doing, found)
     return request_rebuild(
-        actor=request.user,
+        actor=user_of(request),
         target=target,
         source=asked.source,
         typed_name=asked.typed.get("typed_name", "").strip(),

@@ -3,7 +3,6 @@
 import re
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -16,7 +15,7 @@ from dbops.operations.rebuilds import PRIORITIES, cancel_rebuild, force_fail_reb
 from dbops.queries.rebuilds import metrics
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.charts import rebuild as charts
-from dbops.web.decorators import operator_page, viewer_page
+from dbops.web.decorators import operator_page, user_of, viewer_page
 from dbops.web.live import fragments
 
 #: Pattern of a sample number that every database accepts.
@@ -94,8 +93,7 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     refused, status = None, 200
     if request.method == "POST":
         try:
-            assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
-            cancel_rebuild(actor=request.user, rebuild=found)
+            cancel_rebuild(actor=user_of(request), rebuild=found)
         except Refused as error:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
@@ -116,8 +114,7 @@ def force_fail(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     refused, status = None, 200
     if request.method == "POST":
         try:
-            assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
-            force_fail_rebuild(actor=request.user, rebuild=found, reason=request.POST.get("reason", ""))
+            force_fail_rebuild(actor=user_of(request), rebuild=found, reason=request.POST.get("reason", ""))
         except Refused as error:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
@@ -138,11 +135,10 @@ def queue_position(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     refused, status = None, 200
     if request.method == "POST":
         try:
-            assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
             if "first" in request.POST:
-                move_first(actor=request.user, rebuild=found)
+                move_first(actor=user_of(request), rebuild=found)
             else:
-                set_priority(actor=request.user, rebuild=found, priority=_priority(request))
+                set_priority(actor=user_of(request), rebuild=found, priority=_priority(request))
         except Refused as error:
             refused, status, found = error, 409, _find(rebuild_id)
         else:

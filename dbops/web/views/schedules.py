@@ -109,7 +109,7 @@ def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
         try:
             saved = verbs.save_schedule(actor=user_of(request), schedule=row, values=form.values())
         except Refused as error:
-            form.add_error(None, f"{error.cause[:1].upper()}{error.cause[1:]}. {error.state} {error.next_step}")
+            form.add_error(None, f"{error.cause_sentence} {error.state} {error.next_step}")
         else:
             messages.success(request, f"Schedule {saved.name} saved.")
             return redirect("schedules")

@@ -3,7 +3,6 @@
 from typing import Any
 
 from django.contrib import messages
-from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -18,7 +17,7 @@ from dbops.models import Cluster, Discovery
 from dbops.operations import fleet, topology
 from dbops.queries import topology as queries
 from dbops.queries.fleet.cluster import cluster_page
-from dbops.web.decorators import operator_page, viewer_page
+from dbops.web.decorators import operator_page, user_of, viewer_page
 from dbops.web.forms.topology import DiscoveryForm, ProposalForm
 
 #: htmx stops polling after this answer: https://htmx.org/docs/#polling
@@ -69,7 +68,7 @@ def difference(request: HttpRequest, name: str, difference_id: int) -> HttpRespo
 
 
 def _act(request: HttpRequest, found: queries.DifferenceRow) -> str:
-    row, user, reason = found.row, _user(request), request.POST.get("reason", "")
+    row, user, reason = found.row, user_of(request), request.POST.get("reason", "")
     action = request.POST.get("action")
     if action == "roles":
         topology.accept_roles(actor=user, row=row, typed_name=request.POST.get("typed_name", ""), reason=reason)
@@ -90,9 +89,9 @@ def discoveries(request: HttpRequest) -> HttpResponse:
     form = DiscoveryForm(request.POST if request.method == "POST" else None)
     if request.method == "POST" and form.is_valid():
         try:
-            row = topology.request_discovery(actor=_user(request).get_username(), **form.cleaned_data)
+            row = topology.request_discovery(actor=user_of(request).get_username(), **form.cleaned_data)
         except Refused as error:
-            form.add_error(None, f"{error.cause[:1].upper()}{error.cause[1:]}. {error.next_step}")
+            form.add_error(None, f"{error.cause_sentence} {error.next_step}")
         else:
             return redirect("discovery", discovery_id=row.pk)
     context = {"form": form, "discoveries": queries.discoveries()}
@@ -161,13 +160,8 @@ def _import(request: HttpRequest, form: ProposalForm) -> dict[str, Any]:
     shown = {"text": text(show_secrets=False), "dry_run": dry_run}
     try:
         report = fleet.import_fleet(
-            actor=_user(request).get_username(), text=text(show_secrets=True), base_dir=None, dry_run=dry_run
+            actor=user_of(request).get_username(), text=text(show_secrets=True), base_dir=None, dry_run=dry_run
         )
     except fleet.FleetFileErrors as found:
         return {**shown, "errors": found.errors}
     return {**shown, "report": report}
-
-
-def _user(request: HttpRequest) -> User:
-    assert isinstance(request.user, User)  # noqa: S101 - operator_page requires a user
-    return request.user

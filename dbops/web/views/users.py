@@ -100,7 +100,7 @@ def _did(form: forms.Form, act: Callable[[], object]) -> bool:
     try:
         act()
     except Refused as error:
-        text = f"{error.cause[:1].upper()}{error.cause[1:]}. {error.state} {error.next_step}"
+        text = f"{error.cause_sentence} {error.state} {error.next_step}"
         form.add_error(None, ValidationError(text, code=error.code))
         return False
     return True

@@ -13,7 +13,7 @@ from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import Approval, Status
 from dbops.loaders.availability_records import records
 from dbops.models import Instance, InstancePeriod, InstanceState, Maintenance, Rebuild, RebuildStep
-from tests.app.factories import make_rebuild, make_run, make_trio
+from tests.app.factories import make_period, make_rebuild, make_run, make_trio
 from tests.engine.by_name import parts
 
 pytestmark = pytest.mark.django_db
@@ -27,16 +27,7 @@ def ago(hours: float) -> datetime:
 
 def seen(instance: Instance, state: str, start: float, end: float | None, **values: Any) -> InstancePeriod:
     """The instance was seen so from ``start`` to ``end`` hours ago; without an end it still is, up to its last probe, now."""
-    row = InstancePeriod.objects.create(
-        cluster=instance.cluster,
-        instance=instance,
-        name=instance.name,
-        role=instance.role,
-        state=state,
-        started_at=ago(start),
-        ended_at=None if end is None else ago(end),
-        **values,
-    )
+    row = make_period(instance, state, ago(start), None if end is None else ago(end), **values)
     if end is None:
         InstanceState.objects.filter(instance=instance).update(observed_at=NOW, period=row)
     return row

@@ -23,14 +23,7 @@ from tests.app.factories import make_channel, make_cluster, make_facts, make_ins
 ATTACHED = "server id 77"
 PASSWORD = "open sesame"
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda task, *ids: found.append((task, *ids)))
-    return found
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sent")]
 
 
 def tree(nodes: tuple[queries.Drawn, ...]) -> dict[str, Any]:
@@ -175,7 +168,7 @@ def node(key: str, number: int, *sources: str, **values: Any) -> Node:
 
 def found(*nodes: Node) -> Discovery:
     now = timezone.now()
-    record = to_record(DiscoveryResult("p.example:3306", nodes, 0.5))
+    record = to_record(DiscoveryResult(nodes, 0.5))
     return Discovery.objects.create(
         requested_by="olga", requested_at=now, address="p.example", user="dbops", status="done", result=record
     )

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.ports import CommandResult
-from dbops.models import ConnectionTest
+from dbops.models import Cluster, ConnectionTest
 
 PASSWORD = "s3cret-of-shop"
 HX = {"HX-Request": "true"}
@@ -40,6 +40,14 @@ def looks(**changed: str) -> str:
 def answers(monkeypatch: pytest.MonkeyPatch, answer: str | Exception) -> None:
     for module in ("dbops.worker.connection_tests.runner", "dbops.worker.connection_tests.stream"):
         monkeypatch.setattr(f"{module}.open_shell", lambda host: FakeShell(answer))
+
+
+def with_accounts(trio: Any) -> Any:
+    """Give the cluster of a trio accounts with passwords."""
+    Cluster.objects.update(
+        admin_user="dbops", admin_password=PASSWORD, backup_user="backup", backup_password=f"b-{PASSWORD}"
+    )
+    return trio
 
 
 def only() -> ConnectionTest:

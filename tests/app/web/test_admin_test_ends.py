@@ -19,27 +19,16 @@ from dbops.web.templatetags.dbops import machine_time
 from dbops.worker.connection_tests import runner
 from tests.app.factories import make_facts, make_host, make_instance, make_trio
 
-from .played_connections import MYSQL, PAIR, PASSWORD, SSH, STREAM, FakeShell, answers, looks, only
+from .played_connections import MYSQL, PAIR, PASSWORD, SSH, STREAM, FakeShell, answers, looks, only, with_accounts
 
 #: What a backup of MariaDB begins with.
 STATEMENT = "BACKUP STAGE START"
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda task, *ids: found.append((task, *ids)))
-    return found
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sent")]
 
 
 @pytest.fixture
 def trio(db: None) -> Any:
-    found = make_trio()
-    type(found[0].cluster).objects.update(
-        admin_user="dbops", admin_password=PASSWORD, backup_user="backup", backup_password=f"b-{PASSWORD}"
-    )
-    return found
+    return with_accounts(make_trio())
 
 
 def test_ssh_test_passes_and_is_stored(trio: Any, operator: Client, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,25 +14,14 @@ from dbops.operations import connection_tests as verbs
 from dbops.worker.connection_tests import runner
 from tests.app.factories import make_host, make_rebuild, make_trio
 
-from .played_connections import ASKS, HX, PAIR, PASSWORD, SSH, STREAM, only
+from .played_connections import ASKS, HX, PAIR, SSH, STREAM, only, with_accounts
 
-pytestmark = pytest.mark.django_db
-
-
-@pytest.fixture(autouse=True)
-def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = []
-    monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda task, *ids: found.append((task, *ids)))
-    return found
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("sent")]
 
 
 @pytest.fixture
 def trio(db: None) -> Any:
-    found = make_trio()
-    type(found[0].cluster).objects.update(
-        admin_user="dbops", admin_password=PASSWORD, backup_user="backup", backup_password=f"b-{PASSWORD}"
-    )
-    return found
+    return with_accounts(make_trio())
 
 
 # --- who may ask ------------------------------------------------------------------------------------------------------

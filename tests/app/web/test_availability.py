@@ -18,8 +18,6 @@ from dbops.models import (
     ExecutedCommand,
     GapDay,
     Instance,
-    InstancePeriod,
-    InstanceState,
     Maintenance,
     Rebuild,
     RebuildEvent,
@@ -28,7 +26,7 @@ from dbops.models import (
 from dbops.queries.availability.forecast import ClusterForecast
 from dbops.security.redaction import cell
 from dbops.worker.availability_rollup import count_days
-from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio, make_viewer
+from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio, make_viewer, make_watched_trio
 
 pytestmark = pytest.mark.django_db
 PAGE = "/availability/shop/"
@@ -57,23 +55,7 @@ def viewer(client: Client) -> Client:
 @pytest.fixture
 def lost(viewer: Client) -> tuple[Instance, Instance, Instance]:
     """A trio watched for forty days, whose replica was away for two hours of yesterday."""
-    trio = make_trio()
-    for instance in trio:
-        cuts = [("healthy", 960, None)]
-        if instance.name == "replica-1":
-            cuts = [("healthy", 960, 30), ("unreachable", 30, 28), ("healthy", 28, None)]
-        for state, start, end in cuts:
-            InstancePeriod.objects.create(
-                cluster=instance.cluster,
-                instance=instance,
-                name=instance.name,
-                role=instance.role,
-                state=state,
-                started_at=ago(start),
-                ended_at=None if end is None else ago(end),
-            )
-        InstanceState.objects.filter(instance=instance).update(observed_at=timezone.now())
-    return trio
+    return make_watched_trio(since=ago(960), away=ago(30), back=ago(28), now=timezone.now())
 
 
 def words(client: Client, address: str) -> str:

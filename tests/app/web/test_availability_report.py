@@ -10,11 +10,10 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 from django.utils import timezone
 
-from dbops.models import InstancePeriod, InstanceState
 from dbops.queries.availability.report import last_month, month_of
 from dbops.web.templatetags.dbops import machine_time
 from dbops.worker.availability_rollup import count_days
-from tests.app.factories import make_trio
+from tests.app.factories import make_trio, make_watched_trio
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 3, 20, 12, tzinfo=UTC)
@@ -25,23 +24,8 @@ BERLIN = ZoneInfo("Europe/Berlin")
 def shop(monkeypatch: pytest.MonkeyPatch, db: None) -> None:
     """A trio watched since January, whose replica was away for three hours: two of February, one of March."""
     monkeypatch.setattr(timezone, "now", lambda: NOW)
-    trio, begin = make_trio(), datetime(2026, 1, 10, tzinfo=UTC)
     away, back = datetime(2026, 2, 28, 22, tzinfo=UTC), datetime(2026, 3, 1, 1, tzinfo=UTC)
-    for instance in trio:
-        cuts = [("healthy", begin, None)]
-        if instance.name == "replica-1":
-            cuts = [("healthy", begin, away), ("unreachable", away, back), ("healthy", back, None)]
-        for state, start, end in cuts:
-            InstancePeriod.objects.create(
-                cluster=instance.cluster,
-                instance=instance,
-                name=instance.name,
-                role=instance.role,
-                state=state,
-                started_at=start,
-                ended_at=end,
-            )
-        InstanceState.objects.filter(instance=instance).update(observed_at=NOW)
+    make_watched_trio(since=datetime(2026, 1, 10, tzinfo=UTC), away=away, back=back, now=NOW)
 
 
 def words(client: Client, address: str) -> str:

@@ -13,8 +13,8 @@ from dbops.engine.availability.record import Cause
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.availability.what_if import WhatIfChange
 from dbops.engine.methods import METHODS
-from dbops.models import BackupRun, Instance, InstancePeriod, InstanceState
-from tests.app.factories import make_instance, make_run, make_schedule, make_trio
+from dbops.models import BackupRun, Instance, InstanceState
+from tests.app.factories import make_instance, make_period, make_run, make_schedule, make_trio
 
 from .marks import marks, text_of
 
@@ -33,14 +33,7 @@ def two(monkeypatch: pytest.MonkeyPatch, viewer: Client) -> Client:
     other = make_instance("backup-2", cluster=trio[0].cluster, role="backup")
     InstanceState.objects.create(instance=other, probe_due_at=NOON)
     for instance in (*trio, other):
-        InstancePeriod.objects.create(
-            cluster=instance.cluster,
-            instance=instance,
-            name=instance.name,
-            role=instance.role,
-            state="healthy",
-            started_at=NOON - timedelta(days=40),
-        )
+        make_period(instance, "healthy", NOON - timedelta(days=40))
         InstanceState.objects.filter(instance=instance).update(observed_at=NOON)
     runs_of(trio[1], "0 2 * * *", 2, 4)
     runs_of(other, "0 5 * * *", 5, 4)

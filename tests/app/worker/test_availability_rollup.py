@@ -27,7 +27,7 @@ from dbops.models import (
 )
 from dbops.queries.availability.sums import totals
 from dbops.worker import availability_rollup
-from tests.app.factories import make_rebuild, make_run, make_trio
+from tests.app.factories import make_period, make_rebuild, make_run, make_trio
 from tests.engine.by_name import parts
 
 pytestmark = pytest.mark.django_db
@@ -49,14 +49,8 @@ def live(instance: Instance, dice: random.Random) -> None:
     row = None
     while start < NOW - timedelta(hours=1):
         end = min(start + timedelta(seconds=dice.randrange(60, 200_000)), NOW)
-        row = InstancePeriod.objects.create(
-            cluster=instance.cluster,
-            instance=instance,
-            name=instance.name,
-            role=instance.role,
-            state=dice.choice(["healthy", "healthy", "healthy", "lagging", "unreachable"]),
-            started_at=start,
-            ended_at=end,
+        row = make_period(
+            instance, dice.choice(["healthy", "healthy", "healthy", "lagging", "unreachable"]), start, end
         )
         start = end + timedelta(seconds=dice.choice([0, 0, 0, 5000]))
     if row and dice.random() < 0.8:
@@ -165,14 +159,7 @@ class TestThePastChanges:
     def trio(self) -> tuple[Instance, Instance, Instance]:
         trio = make_trio()
         for instance in trio:
-            row = InstancePeriod.objects.create(
-                cluster=instance.cluster,
-                instance=instance,
-                name=instance.name,
-                role=instance.role,
-                state="healthy",
-                started_at=FIRST,
-            )
+            row = make_period(instance, "healthy", FIRST)
             InstanceState.objects.filter(instance=instance).update(period=row, observed_at=NOW)
         availability_rollup.count_days(NOW)
         assert CountedDays.objects.get().until == NOW.date()

@@ -48,7 +48,7 @@ def test_driver_starts_no_second_job_after_a_repeat_or_a_crash(played: Played, s
     assert AuditEntry.objects.filter(action="backup.taken_over").count() == 1
     assert run.events.filter(text__contains=run.path).count() == 1, "its command, once"
     BackupRun.objects.update(lease_owner="a living worker", lease_until=timezone.now() + timedelta(minutes=1))
-    assert backups.tick(run.pk) is None
+    assert backups.BackupDriver.tick(run.pk) is None
 
 
 def test_host_restart_fails_the_run_and_removes_its_partial_file(played: Played, schedule: BackupSchedule) -> None:

@@ -68,7 +68,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Rebuild]:
 
 def drive(rebuild: Rebuild, ticks: int = 1) -> Rebuild:
     for _ in range(ticks):
-        rebuilds.tick(rebuild.pk)
+        rebuilds.RebuildDriver.tick(rebuild.pk)
     rebuild.refresh_from_db()
     return rebuild
 

@@ -11,10 +11,10 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from django.core import mail
 
-from dbops.models import InstancePeriod, InstanceState, SentReport
+from dbops.models import SentReport
 from dbops.queries.availability.report import last_week
 from dbops.worker import tasks, weekly_report
-from tests.app.factories import make_trio
+from tests.app.factories import make_watched_trio
 
 pytestmark = pytest.mark.django_db
 #: A Monday, 07:00.
@@ -29,22 +29,7 @@ def _wanted(settings: Any) -> None:
 def watched() -> None:
     """A trio whose replica was away for two hours of Wednesday."""
     away = datetime(2026, 3, 4, 10, tzinfo=UTC)
-    for instance in make_trio():
-        cuts: list[tuple[str, datetime, datetime | None]] = [("healthy", NOW - timedelta(days=30), None)]
-        if instance.name == "replica-1":
-            back = away + timedelta(hours=2)
-            cuts = [("healthy", NOW - timedelta(days=30), away), ("unreachable", away, back), ("healthy", back, None)]
-        for state, start, end in cuts:
-            InstancePeriod.objects.create(
-                cluster=instance.cluster,
-                instance=instance,
-                name=instance.name,
-                role=instance.role,
-                state=state,
-                started_at=start,
-                ended_at=end,
-            )
-        InstanceState.objects.filter(instance=instance).update(observed_at=NOW)
+    make_watched_trio(since=NOW - timedelta(days=30), away=away, back=away + timedelta(hours=2), now=NOW)
 
 
 def test_report_is_sent_once_a_week() -> None:

@@ -34,7 +34,6 @@ def test_metadata_files_of_mariadb_are_read() -> None:
     assert mariadb.parse_binlog_info(sample("xtrabackup_binlog_info")) == Coordinates(
         "binlog.000001", 1029192410, "0-101-276395"
     )
-    assert mariadb.parse_slave_info(sample("xtrabackup_slave_info")) == Coordinates(gtid="0-101-276395")
     assert mariadb.parse_checkpoints(sample("xtrabackup_checkpoints")) == Checkpoints(
         "full-backuped", 1232102244, 1235108328
     )
@@ -71,40 +70,6 @@ def test_same_run_compares_the_uuid_in_xtrabackup() -> None:
 def test_parse_binlog_info_reads_a_gtid_of_several_lines(text: str, expected: Coordinates) -> None:
     assert mysql.parse_binlog_info(text) == expected
     assert mariadb.parse_binlog_info(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("version", "text", "expected"),
-    [
-        (
-            "5.7.42",
-            "SET GLOBAL gtid_purged='8f84:1-17';\nCHANGE MASTER TO MASTER_AUTO_POSITION=1;\n",
-            Coordinates(gtid="8f84:1-17"),
-        ),
-        (
-            "5.7.42",
-            "SET GLOBAL gtid_purged='1fc7:1,\n8f84:1-17';\nCHANGE MASTER TO MASTER_AUTO_POSITION=1;\n",
-            Coordinates(gtid="1fc7:1,8f84:1-17"),
-        ),
-        (
-            "8.0.46",
-            "CHANGE MASTER TO MASTER_LOG_FILE='binlog.000006', MASTER_LOG_POS=197;\n",
-            Coordinates("binlog.000006", 197),
-        ),
-        (
-            "8.4.10",
-            "CHANGE REPLICATION SOURCE TO SOURCE_LOG_FILE='binlog.000006', SOURCE_LOG_POS=198;\n",
-            Coordinates("binlog.000006", 198),
-        ),
-        (
-            "11.8.6-MariaDB",
-            "CHANGE MASTER TO MASTER_LOG_FILE='binlog.000001', MASTER_LOG_POS=24105332;\n",
-            Coordinates("binlog.000001", 24105332),
-        ),
-    ],
-)
-def test_slave_info_of_every_version_is_read(version: str, text: str, expected: Coordinates) -> None:
-    assert flavor_for(version).parse_slave_info(text) == expected
 
 
 def test_parse_checkpoints_fails_on_a_truncated_file() -> None:

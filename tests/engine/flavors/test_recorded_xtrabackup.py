@@ -283,12 +283,3 @@ def test_parse_info_reads_the_recorded_line_unchanged() -> None:
 )
 def test_parse_binlog_info_reads_the_whole_position(series: Series, name: str, expected: Coordinates) -> None:
     assert series.flavor.parse_binlog_info(series.text(f"xtrabackup_binlog_info{name}")) == expected
-
-
-@pytest.mark.parametrize("series", EACH)
-def test_parse_slave_info_reads_the_source_position_with_and_without_gtid(series: Series) -> None:
-    uuid, last, pos = ("920b115d", 20, 198) if series is NEW else ("8f84f270", 17, 197)
-    found = series.flavor.parse_slave_info(series.text("xtrabackup_slave_info"))
-    assert found == Coordinates(gtid=f"{uuid}-e51e-11f1-9a6c-02fc00000001:1-{last}")
-    by_file = series.flavor.parse_slave_info(series.text("xtrabackup_slave_info-without-gtid"))
-    assert by_file == Coordinates("binlog.000006", pos)

@@ -107,14 +107,6 @@ def test_lay_out_puts_the_primary_on_top_of_thirty_replicas() -> None:
     assert {route.gutter for route in graph.routes if route.into_gap > 1} == {0}
 
 
-def test_lay_out_marks_the_arrow_that_closes_a_ring() -> None:
-    graph = lay_out(["a", "b"], {"a": ["b"], "b": ["a"]}, ["a"])
-    assert {(route.source, route.target): route.closes_ring for route in graph.routes} == {
-        ("a", "b"): False,
-        ("b", "a"): True,
-    }
-
-
 def test_lay_out_lets_a_node_have_two_sources() -> None:
     graph = lay_out(["a", "b", "c"], {"c": ["a", "b"]})
     (node,) = [node for node in graph.nodes if node.key == "c"]
