@@ -34,15 +34,15 @@ class StartOptions:
     ``snapshot`` is the cluster snapshot that they were computed from.
     """
 
-    verdict: Eligibility
-    choices: tuple[StartOption, ...]
+    eligibility: Eligibility
+    options: tuple[StartOption, ...]
     snapshot: ClusterSnapshot
     prediction: Prediction
 
     def chosen(self, key: str) -> StartOption | None:
         """Return the option with that key, possible or not; the first of all if there is none."""
-        named = next((choice for choice in self.choices if choice.key == key), None)
-        return named or chosen_option(self.choices, key) or next(iter(self.choices), None)
+        named = next((choice for choice in self.options if choice.key == key), None)
+        return named or chosen_option(self.options, key) or next(iter(self.options), None)
 
 
 def offered_start_options(
@@ -57,8 +57,8 @@ def offered_start_options(
         snapshot = _as_seen_by(method, snapshot, target, source)
     name = source.name if source else None
     return StartOptions(
-        verdict=eligibility_of(snapshot, target=target.name, source=name, method=METHODS[method]),
-        choices=start_options(
+        eligibility=eligibility_of(snapshot, target=target.name, source=name, method=METHODS[method]),
+        options=start_options(
             snapshot,
             target=target.name,
             source=name,
@@ -126,7 +126,7 @@ def choose(
             "plan.expiry", doing, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
         )
     offered = offered_start_options(target, source, method=method, key=key)
-    choice = chosen_option(offered.choices, key)
+    choice = chosen_option(offered.options, key)
     if choice is None or choice.way is StartMode.ELSEWHERE:
         raise _why_not(doing, offered, key)
     return choice, _stored(choice, expires_hours)
@@ -144,7 +144,7 @@ def audited(choice: StartOption, begin: RequestedStart) -> dict[str, Any]:
 
 
 def _why_not(doing: str, offered: StartOptions, key: str) -> Refused:
-    blocking = [item for item in offered.verdict.blockers if item.effect is Effect.BLOCKS]
+    blocking = [item for item in offered.eligibility.blockers if item.effect is Effect.BLOCKS]
     if any(item.work is Activity.TARGET_REPLACED for item in blocking):
         found = "another rebuild of this instance is queued or running"
         return Refused.unchanged("rebuild.busy", doing, found)
@@ -152,7 +152,7 @@ def _why_not(doing: str, offered: StartOptions, key: str) -> Refused:
         found = " ".join(f"{item.text} {item.reason}" for item in blocking)
         next_step = " ".join(item.clears for item in blocking)
         return Refused.unchanged("plan.blocked", doing, found, next_step)
-    why = next((choice.reason for choice in offered.choices if choice.key == key), "this option is no longer offered")
+    why = next((choice.reason for choice in offered.options if choice.key == key), "this option is no longer offered")
     return Refused.unchanged("plan.start_stale", doing, why)
 
 

@@ -49,7 +49,7 @@ class DoublewriteAdvice:
 
 
 def judge_doublewrite(name: str, cluster: Mapping[str, InstanceFacts]) -> DoublewriteAdvice | None:
-    """Return the verdict on one instance, ``None`` if its server was not read.
+    """Return the advice for one instance, ``None`` if its server was not read.
 
     Args:
         name: of the instance.

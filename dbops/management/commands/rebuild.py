@@ -241,7 +241,7 @@ class Command(DbopsCommand):
     def _show_plan(self, plan: Plan, options: StartOptions) -> None:
         if self.as_json:
             record = {**to_record(plan), "fingerprint": plan.fingerprint, "is_possible": plan.is_possible}
-            record |= {"verdict": to_record(options.verdict), "starts": to_record(options.choices)}
+            record |= {"eligibility": to_record(options.eligibility), "options": to_record(options.options)}
             self.stdout.write(json.dumps(record))
             return
         self.stdout.write(
@@ -348,13 +348,13 @@ def _expected_start(rebuild: Rebuild) -> dict[str, Any]:
 
 def start_lines(options: StartOptions) -> Iterator[str]:
     """Yield the eligibility, the blockers and all start options, with times in UTC."""
-    answer = options.verdict
+    answer = options.eligibility
     until = f" {_clock(answer.free)}" if answer.answer == EligibilityState.UNTIL else ""
     yield f"Rebuild status: {answer.answer}{until}"
     for blocker in (*answer.blockers, *answer.warnings):
         yield f"  {blocker.effect:8} {blocker.text} Until: {_clock(blocker.until)}. To unblock: {blocker.clears}."
     yield "Start options (--start KEY; another source: --source NAME):"
-    for choice in options.choices:
+    for choice in options.options:
         times = f"starts {_clock(choice.starts)}, finished {_clock(choice.finishes)}"
         yield (
             f"  {choice.key:28} {choice.title}: {times}"

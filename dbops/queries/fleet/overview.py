@@ -116,7 +116,7 @@ def _row(agenda: Agenda, known: Mapping[int, list[RestoreStatus]]) -> FleetRow:
 
 
 class _Judged(NamedTuple):
-    """One cluster, its verdict, and its weight: a greater one comes earlier."""
+    """One cluster, its eligibility, and its weight: a greater one comes earlier."""
 
     cluster: ClusterNow
     marks: frozenset[Show]

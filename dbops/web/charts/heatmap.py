@@ -57,10 +57,10 @@ def heat(found: ClusterForecast) -> Heatmap:
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The worst hour of a week: ``text`` is its duration, ``verdict`` the text beside icon and colour."""
+    """The worst hour of a week: ``text`` is its duration, ``label`` the text beside icon and colour."""
 
     text: str
-    verdict: str
+    label: str
     word: str
     icon: str
     when: str = ""
@@ -73,18 +73,18 @@ def worst_hour(found: ClusterForecast) -> Worst:
         return Worst("Unknown", "", "unknown", "info-circle")
     when = hour_name(hour) if hour.wait_seconds else f"every{' known' if found.unknown else ''} hour"
     if hour.breaks(found.goal_seconds):
-        verdict = Worst("", "over the goal", "failed", "alert-triangle")
+        worst = Worst("", "over the goal", "failed", "alert-triangle")
     elif found.unknown:
-        verdict = Worst(
+        worst = Worst(
             "",
             "other hours unknown" if hour.seconds is not None else "rebuild time unknown",
             "unknown",
             "info-circle",
         )
     else:
-        verdict = Worst("", "within the goal", "healthy", "circle-check")
+        worst = Worst("", "within the goal", "healthy", "circle-check")
     text = duration(hour.seconds) if hour.seconds is not None else f"waits {duration(hour.wait_seconds)}"
-    return replace(verdict, text=text, when=when)
+    return replace(worst, text=text, when=when)
 
 
 def worst_in_words(found: ClusterForecast) -> tuple[str, str]:

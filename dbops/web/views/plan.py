@@ -22,7 +22,7 @@ from dbops.engine.planning.method_comparison import MethodComparison, compare
 from dbops.engine.planning.plan_diff import ShownPlan
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.schedule import start_option_keys as start_ways
+from dbops.engine.schedule import start_option_keys
 from dbops.engine.schedule.blocker import BlockerKind
 from dbops.engine.states import Role
 from dbops.engine.tuning.stream_rate import MIB
@@ -58,7 +58,7 @@ class ConfirmForm(forms.Form):
     fingerprint = forms.CharField(max_length=64)
     request_key = forms.UUIDField()
     keep_old_data = forms.BooleanField(required=False)
-    start = forms.CharField(max_length=120, required=False, empty_value=start_ways.StartMode.SOON.value)
+    start = forms.CharField(max_length=120, required=False, empty_value=start_option_keys.StartMode.SOON.value)
     expires_hours = forms.IntegerField(min_value=EXPIRES_HOURS[0], max_value=EXPIRES_HOURS[-1], required=False)
     rate = forms.FloatField(required=False)
 
@@ -100,7 +100,7 @@ class Stop:
 class StartChoice:
     """One start option, with the URL of its plan."""
 
-    choice: start_ways.StartOption
+    choice: start_option_keys.StartOption
     url: str
     is_chosen: bool
 
@@ -137,7 +137,9 @@ def plan(request: HttpRequest, name: str) -> HttpResponse:
         return _show(request, target, asked)
     named = MomentForm(request.GET)
     if named.is_valid():
-        return _show(request, target, replace(asked, start=start_ways.moment_key(named.cleaned_data["start_at"])))
+        return _show(
+            request, target, replace(asked, start=start_option_keys.moment_key(named.cleaned_data["start_at"]))
+        )
     return _show(request, target, asked, bad_moment=" ".join(str(item) for item in named.errors["start_at"]))
 
 
@@ -255,11 +257,11 @@ def _show(
     row = cluster.of(target)
     wanted = asked.source or next(iter(sources), None)
     chosen = found.source.name if found else wanted.name if wanted else ""
-    ways = offered_start_options(target, wanted, method=asked.method, key=asked.start)
-    start = ways.chosen(asked.start)
+    offered = offered_start_options(target, wanted, method=asked.method, key=asked.start)
+    start = offered.chosen(asked.start)
     changes = differences(asked.seen, shown(found, start)) if found else ()
     bad_field = FIELDS.get(refused.code, "") if refused else ""
-    why_start_stops = start_stops(ways, start, asked.start)
+    why_start_stops = start_stops(offered, start, asked.start)
     context = {
         "target": target,
         "row": row,
@@ -272,26 +274,28 @@ def _show(
         # The typed name confirmed another plan, so it must be typed again.
         "typed": asked.typed | ({"typed_name": ""} if refused and refused.code == "plan.stale" else {}),
         "findings": found.findings if found else (),
-        "impact": impact(found, ways.snapshot, start, cluster.states, method=METHODS[asked.method]) if found else None,
-        "prediction": ways.prediction,
+        "impact": impact(found, offered.snapshot, start, cluster.states, method=METHODS[asked.method])
+        if found
+        else None,
+        "prediction": offered.prediction,
         "changes": changes,
         "shown": packed(shown(found, start)) if found else "",
         "keep": asked.keep,
-        "verdict": ways.verdict,
+        "eligibility": offered.eligibility,
         "start": start,
-        "named_moment": start_ways.moment_of(asked.start),
+        "named_moment": start_option_keys.moment_of(asked.start),
         "bad_moment": bad_moment,
         "expires_hours": asked.typed.get("expires_hours") or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
         "stops": stops(request, found, row) + again_stops(asked.again) + why_start_stops,
         # A clear case does not need the other options.
         "starts_open": bool(
-            bad_moment or why_start_stops or ways.verdict.answer != "now" or (start and start.is_deferred)
+            bad_moment or why_start_stops or offered.eligibility.answer != "now" or (start and start.is_deferred)
         ),
         "again": asked.again,
         "has_rate": "rate" in asked.typed and can_be_held(asked.method),
         "request_key": uuid.uuid4(),
-        **_other_plans(target, asked, chosen, sources, compared, ways.choices, start),
+        **_other_plans(target, asked, chosen, sources, compared, offered.options, start),
     }
     return render(request, "rebuilds/plan.html", context, status=409 if refused else 200)
 
@@ -302,8 +306,8 @@ def _other_plans(
     chosen: str,
     sources: list[Instance],
     compared: tuple[MethodComparison, ...],
-    starts: Iterable[start_ways.StartOption],
-    start: start_ways.StartOption | None,
+    options: Iterable[start_option_keys.StartOption],
+    start: start_option_keys.StartOption | None,
 ) -> dict[str, Any]:
     """Return every choice on the page, each with the URL of its plan."""
 
@@ -325,32 +329,34 @@ def _other_plans(
         ],
         "keep_url": url(keep=True),
         "aside_url": url(keep=False),
-        "starts": [_start_choice(item, url, start) for item in starts],
+        "start_options": [_start_choice(item, url, start) for item in options],
     }
 
 
 def _start_choice(
-    choice: start_ways.StartOption, url: Callable[..., str], start: start_ways.StartOption | None
+    choice: start_option_keys.StartOption, url: Callable[..., str], start: start_option_keys.StartOption | None
 ) -> StartChoice:
     """Return a start option with its URL. Another source is another plan with its own start options."""
-    is_elsewhere = choice.way is start_ways.StartMode.ELSEWHERE
+    is_elsewhere = choice.way is start_option_keys.StartMode.ELSEWHERE
     address = url(source=choice.source, start="") if is_elsewhere else url(start=choice.key)
     return StartChoice(choice, address, start is choice)
 
 
-def start_stops(ways: StartOptions, start: start_ways.StartOption | None, asked: str) -> list[Stop]:
+def start_stops(offered: StartOptions, start: start_option_keys.StartOption | None, asked: str) -> list[Stop]:
     """Return why the chosen start option is unavailable, without reasons that the plan's checks already give.
 
     If the requested option is gone, a person must choose again: no other option replaces it.
     """
     if start is None:
         return []
-    if asked not in ("", start.key, start_ways.StartMode.SOON):
+    if asked not in ("", start.key, start_option_keys.StartMode.SOON):
         gone = "The selected start option is no longer available. Choose again."
         return [Stop("start_gone", gone)]
     if start.is_possible:
         return []
-    blocking = [item for item in ways.verdict.blockers if item.kind in (BlockerKind.MAINTENANCE, BlockerKind.TOPOLOGY)]
+    blocking = [
+        item for item in offered.eligibility.blockers if item.kind in (BlockerKind.MAINTENANCE, BlockerKind.TOPOLOGY)
+    ]
     if blocking and not start.not_before:
         return [Stop(f"blocker.{item.kind.name.lower()}", f"{item.text} {item.reason}") for item in blocking]
     return [Stop("start", f"{start.title}: {start.reason}")] if start.is_deferred and start.reason else []

@@ -53,9 +53,9 @@ def test_plan_command_shows_blockers_and_start_options(trio: tuple[Instance, ...
 def test_plan_command_has_the_same_content_as_json(trio: tuple[Instance, ...]) -> None:
     run = make_run(trio[1])
     record = json.loads(say("--plan", "--json")[0])
-    assert record["verdict"]["answer"] == "unknown"
-    assert record["verdict"]["blockers"][0]["run"] == run.pk
-    keys = [way["key"] for way in record["starts"]]
+    assert record["eligibility"]["answer"] == "unknown"
+    assert record["eligibility"]["blockers"][0]["run"] == run.pk
+    keys = [option["key"] for option in record["options"]]
     assert keys == ["soon", f"after-run:{run.pk}", f"stop-run:{run.pk}"]
 
 

@@ -109,7 +109,7 @@ def test_sample_always_has_a_blocked_cluster(reader: Client) -> None:
     assert Maintenance.objects.filter(starts_at__lte=now, ends_at__gt=now).count() == 1
     answer = reader.get("/", {"show": "blocked"})
     [row] = [row for row in answer.context["fleet"].rows if row.agenda.cluster.name == "crm"]
-    assert Activity.MAINTENANCE in [blocker.work for blocker in row.agenda.verdict.blockers]
+    assert Activity.MAINTENANCE in [blocker.work for blocker in row.agenda.eligibility.blockers]
 
 
 @pytest.mark.usefixtures("sample")

@@ -304,7 +304,7 @@ def test_forecast_uses_the_goal_of_the_cluster(viewer: Client, lost: Any, settin
 
 
 def test_availability_list_marks_unknown_forecasts(viewer: Client, lost: Any) -> None:
-    assert "state-" not in of_list(viewer, "shop"), "no verdict"
+    assert "state-" not in of_list(viewer, "shop"), "no label"
     assert " h " not in of_list(viewer, "shop"), "no duration"
     schedule = make_schedule(lost[1], cron="0 2 * * *", time_zone="UTC")
     make_run(lost[1], started_at=ago(10), seconds=3 * 3600, schedule=schedule)

@@ -109,14 +109,16 @@ def test_plan_is_refused_when_every_backup_is_bad(
 ) -> None:
     shown = planned(fleet)
     assert (
-        offered_start_options(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").verdict.blockers
+        offered_start_options(
+            target=fleet["replica-1"], source=fleet["backup-1"], method="archive"
+        ).eligibility.blockers
         == ()
     )
     bad(old)
     bad(new)
     assert [finding.code for finding in planned(fleet).refusals] == ["archive.restore_test"]
-    verdict = offered_start_options(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").verdict
-    assert (BlockerKind.NO_COPY, "backup-1") in [(one.kind, one.instance) for one in verdict.blockers]
+    found = offered_start_options(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").eligibility
+    assert (BlockerKind.NO_COPY, "backup-1") in [(one.kind, one.instance) for one in found.blockers]
     assert operator.post(ADDRESS, form(shown, method="archive")).status_code == 409
     assert not Rebuild.objects.exists()
 

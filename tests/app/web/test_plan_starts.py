@@ -69,7 +69,7 @@ def filled(page: str, **changes: Any) -> dict[str, Any]:
 def test_page_shows_no_finish_when_nothing_is_predicted(operator: Client, trio: Any) -> None:
     answer = operator.get(ADDRESS)
     text = answer.content.decode()
-    assert marks(text, "verdict") == ["now"]
+    assert marks(text, "eligibility") == ["now"]
     assert answer.context["prediction"].duration is None
     assert answer.context["prediction"].words in part(text, 'data-start="now"', "</li>")
     assert 'name="start" value="now"' in text
@@ -93,8 +93,8 @@ def test_page_shows_the_predicted_finish(operator: Client, trio: Any) -> None:
 def test_page_names_the_running_backup_its_end_and_how_to_clear_it(operator: Client, running: BackupRun) -> None:
     answer = operator.get(ADDRESS)
     text = answer.content.decode()
-    assert marks(text, "verdict") == ["until"]
-    [blocker] = answer.context["verdict"].blockers
+    assert marks(text, "eligibility") == ["until"]
+    [blocker] = answer.context["eligibility"].blockers
     assert (blocker.kind, blocker.run, blocker.instance) == (BlockerKind.BACKUP_RUNNING, running.pk, "backup-1")
     for named in (str(running.pk), "nightly", "backup-1"):
         assert named in blocker.text
@@ -218,7 +218,7 @@ def test_maintenance_disables_the_form_and_refuses_the_request(operator: Client,
     answer = operator.post(ADDRESS, filled(page))
     assert answer.status_code == 409
     assert answer.context["refused"].code == "plan.blocked"
-    [blocker] = answer.context["verdict"].blockers
+    [blocker] = answer.context["eligibility"].blockers
     assert (blocker.kind, "max" in blocker.clears) == (BlockerKind.MAINTENANCE, True)
     assert "max" in part(answer.content.decode(), 'data-error="plan.blocked"', "</section>")
 
@@ -234,7 +234,7 @@ def test_another_source_links_to_its_own_plan(operator: Client, trio: Any, runni
 def test_no_start_is_possible_when_the_source_is_unreachable(operator: Client, trio: Any) -> None:
     set_facts(trio[1], make_unreachable())
     answer = operator.get(ADDRESS)
-    assert answer.context["no_plan"] or not any(item.choice.is_possible for item in answer.context["starts"])
+    assert answer.context["no_plan"] or not any(item.choice.is_possible for item in answer.context["start_options"])
     assert "<fieldset>" not in answer.content.decode()
 
 
