@@ -150,7 +150,7 @@ class MysqlDatabase(Database):
             return failure
         return RemoteFailure(
             "mysql.error",
-            f"Running {_words(sql)} on {place}",
+            f"Running {_shortened(sql)} on {place}",
             cause=_clean(error, (self.address.password, *parameters)),
         )
 
@@ -205,7 +205,7 @@ def _number(error: Exception) -> int | None:
     return error.args[0] if error.args and isinstance(error.args[0], int) else None
 
 
-def _words(sql: str) -> str:
+def _shortened(sql: str) -> str:
     """Return the start of a statement up to the first quote, because secrets can follow."""
     return " ".join(re.split(r"['\"]", sql, maxsplit=1)[0].split())[:60]
 

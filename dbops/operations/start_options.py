@@ -170,15 +170,15 @@ def _stored(choice: StartOption, expires_hours: int | None) -> RequestedStart:
         start_after_run=run,
         requeue_schedule=schedule,
         expires_at=expires_at,
-        words=_in_words(choice, expires_at, is_chosen=choice.is_deferred or expires_hours is not None),
+        description=_description(choice, expires_at, is_chosen=choice.is_deferred or expires_hours is not None),
     )
 
 
-def _in_words(choice: StartOption, expires_at: datetime, *, is_chosen: bool) -> str:
+def _description(choice: StartOption, expires_at: datetime, *, is_chosen: bool) -> str:
     """Return the chosen start as text for the history; empty without a choice."""
     if not is_chosen:
         return ""
-    words = {
+    start = {
         StartMode.AFTER_WINDOW: f"Start after a backup: not before {_clock(choice.not_before)}.",
         StartMode.AT: f"Start at a chosen time: not before {_clock(choice.not_before)}.",
         StartMode.AFTER_MAINTENANCE: f"Start after the maintenance: not before {_clock(choice.not_before)}.",
@@ -186,7 +186,7 @@ def _in_words(choice: StartOption, expires_at: datetime, *, is_chosen: bool) -> 
         StartMode.AFTER_RUN: f"Start when backup run {choice.start_after_run} ends.",
         StartMode.STOP_RUN: f"Backup run {choice.stops_run} is stopped for this rebuild; {choice.requeue_schedule} runs again afterwards.",
     }.get(choice.way, "Start as soon as possible.")
-    return f"{words} Expires {_clock(expires_at)}."
+    return f"{start} Expires {_clock(expires_at)}."
 
 
 def _clock(moment: datetime | None) -> str:

@@ -135,7 +135,7 @@
       const all = spread(values, chart.say);
       line.hidden = !all;
       const here = isAt ? `${values[index] === null ? "not known" : chart.say(values[index])} at ${toTheSecond.format(points.at[index] * 1000)}` : all;
-      const words = line.querySelector("[data-words]");
+      const words = line.querySelector("[data-summary]");
       if (words.textContent !== here) words.textContent = here;
     });
   }

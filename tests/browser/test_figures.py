@@ -46,7 +46,7 @@ def test_charts_icon_title_and_notification_of_a_rebuild(stack: Stack, olga: Vis
         page.get_by_role("button", name="Notify me at the end").click()
         expect(page.locator("#tell-me")).to_contain_text("This browser will tell you")
 
-        copied = page.locator("[data-line=rate] [data-words]")
+        copied = page.locator("[data-line=rate] [data-summary]")
         expect(copied).to_have_text(re.compile(r"^min \S+, median \S+, max \S+ MiB/s$"))
         expect(page.locator("[data-chart=rate] canvas")).to_be_visible()
         expect(page.get_by_role("img", name="Copy rate in MiB/s over time: copied min")).to_be_visible()

@@ -159,7 +159,7 @@ def test_discovery_finds_a_replica_without_report_host() -> None:
     world = World({("p", 3306): primary, ("r", 3306): Server(2, sources=[("p", 3306)])})
     from_above = world.discover("p")
     assert from_above.nodes[0].silent == (Silent("r", 3306, 2),)
-    assert names(from_above.nodes[0].silent[0].in_words, 2, "r", 3306)
+    assert names(from_above.nodes[0].silent[0].description, 2, "r", 3306)
     from_below = world.discover("r")
     assert len(from_below.nodes) == 2
     assert not any(node.silent for node in from_below.nodes)

@@ -60,7 +60,7 @@ class ForeignData:
 
     instance: str
     at: datetime
-    words: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)

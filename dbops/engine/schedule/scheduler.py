@@ -88,7 +88,7 @@ def decide(
     reasons: dict[Key, str] = {}
     begun: set[Key] = set()
 
-    def words(instance: int) -> str:
+    def reason_of(instance: int) -> str:
         """Return the job ahead of all others on an instance, as text; computed once for each instance."""
         item = taken[instance]
         if not isinstance(item, str):
@@ -108,7 +108,7 @@ def decide(
                     starts.append(job)
                     begun.add(job.key)
                 continue  # the attempt to start it has already recorded why not
-            reason = words(blocking[0]) if len(blocking) == 1 else "; ".join(map(words, blocking))
+            reason = reason_of(blocking[0]) if len(blocking) == 1 else "; ".join(map(reason_of, blocking))
             if len(reason) > limit:
                 reason = reason[:limit]
         if reason != told:

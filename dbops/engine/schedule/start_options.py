@@ -92,14 +92,14 @@ class _StartRequest:
     def finish(self, starts: TimeEstimate, *, source: str = "") -> TimeEstimate:
         duration = self.snapshot.predicted(source or self.source).duration
         if starts.p50 is None or starts.p90 is None:
-            return TimeEstimate(None, None, starts.words, starts.basis)
+            return TimeEstimate(None, None, starts.reason, starts.basis)
         if duration is None:
             predicted = self.snapshot.predicted(source or self.source)
-            return TimeEstimate(None, None, predicted.words, predicted.basis)
+            return TimeEstimate(None, None, predicted.reason, predicted.basis)
         return TimeEstimate(
             starts.p50 + timedelta(seconds=duration.p50_seconds),
             starts.p90 + timedelta(seconds=duration.p90_seconds),
-            self.snapshot.predicted(source or self.source).words,
+            self.snapshot.predicted(source or self.source).reason,
             self.snapshot.predicted(source or self.source).basis,
         )
 
@@ -113,8 +113,8 @@ class _StartRequest:
         return " ".join(f"{item.text} {item.reason}" for item in blocking)
 
 
-def _at(moment: datetime, words: str) -> TimeEstimate:
-    return TimeEstimate(moment, moment, words)
+def _at(moment: datetime, reason: str) -> TimeEstimate:
+    return TimeEstimate(moment, moment, reason)
 
 
 def _now(asked: _StartRequest) -> StartOption:
@@ -179,9 +179,9 @@ def _runs(asked: _StartRequest) -> list[ActiveJob]:
 
 def _after_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
     ends = next(stay.end for stay in asked.used if stay.job is job)
-    starts = asked.free(ends.p50) if ends.p50 else TimeEstimate(None, None, ends.words, ends.basis)
+    starts = asked.free(ends.p50) if ends.p50 else TimeEstimate(None, None, ends.reason, ends.basis)
     if starts.p90 and ends.p90:
-        starts = TimeEstimate(starts.p50, max(starts.p90, ends.p90), starts.words, starts.basis)
+        starts = TimeEstimate(starts.p50, max(starts.p90, ends.p90), starts.reason, starts.basis)
     forbidden = asked.forbidden()
     return StartOption(
         key=f"{StartMode.AFTER_RUN}:{job.run}",
@@ -276,13 +276,13 @@ def _too_late(
     if blocked := asked.forbidden():
         return Problem.BLOCKED, blocked
     if duration is None or start_by is None:
-        return Problem.NO_DURATION, f"No estimate whether the rebuild would end in time. {asked.prediction.words}"
+        return Problem.NO_DURATION, f"No estimate whether the rebuild would end in time. {asked.prediction.reason}"
     if start_by <= asked.snapshot.now:
         spare = spell((window.starts_at - asked.snapshot.now).total_seconds())
         longest = spell(duration.p90_seconds)
         return Problem.TOO_SHORT, f"Too short: {spare} left, p90 duration {longest}."
     if starts.p50 is None:
-        return Problem.NO_START, f"No estimate for the start: {starts.words}."
+        return Problem.NO_START, f"No estimate for the start: {starts.reason}."
     if starts.p50 > start_by:
         return Problem.TOO_LATE, "Too late: the rebuild would not end before the backup (p90)."
     return None, ""
@@ -325,7 +325,7 @@ def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
             "Duration of that backup unknown: no run has ended yet. Once it runs, choose to start when it ends.",
         )
     if starts.p90 and window.ends_p90:
-        starts = TimeEstimate(starts.p50, max(starts.p90, window.ends_p90), starts.words, starts.basis)
+        starts = TimeEstimate(starts.p50, max(starts.p90, window.ends_p90), starts.reason, starts.basis)
     return StartOption(
         key=f"{StartMode.AFTER_WINDOW}:{window.schedule}@{window.starts_at:{STAMP}}",
         way=StartMode.AFTER_WINDOW,

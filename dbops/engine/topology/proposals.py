@@ -186,7 +186,7 @@ def _of_member(
         if not link.is_running:
             yield f"Replication from {link.address} is stopped{': ' + link.error if link.error else ''}."
     for silent in node.silent:
-        yield f"One of its replicas was not found: {silent.in_words}."
+        yield f"One of its replicas was not found: {silent.description}."
 
 
 def _remarks(

@@ -343,7 +343,7 @@ def _expected_start(rebuild: Rebuild) -> dict[str, Any]:
     if found is None:
         return {}
     p50, p90 = (moment.isoformat() if moment else None for moment in (found.p50, found.p90))
-    return {"expected_start": {"p50": p50, "p90": p90, "basis": found.words}}
+    return {"expected_start": {"p50": p50, "p90": p90, "basis": found.reason}}
 
 
 def start_lines(options: StartOptions) -> Iterator[str]:
@@ -365,7 +365,7 @@ def start_lines(options: StartOptions) -> Iterator[str]:
 
 def _clock(end: TimeEstimate) -> str:
     if end.p50 is None or end.p90 is None:
-        return f"no estimate ({end.words})"
+        return f"no estimate ({end.reason})"
     likely, late = (f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for moment in (end.p50, end.p90))
     return likely if likely == late else f"{likely} (p90: {late})"
 

@@ -60,11 +60,11 @@ def drawing(trees: Sequence[Drawn]) -> SafeString:
         '{}{}<ul class="visually-hidden" aria-label="Topology">{}</ul>',
         wide,
         narrow,
-        format_html_join("", "<li>{}</li>", ((in_words(server),) for server in servers.values())),
+        format_html_join("", "<li>{}</li>", ((describe_server(server),) for server in servers.values())),
     )
 
 
-def in_words(server: Drawn) -> str:
+def describe_server(server: Drawn) -> str:
     """Return one server with its arrows as a sentence."""
     kind = "not in the inventory" if server.kind == "outside" else f"{server.role or 'role unknown'}, {server.state}"
     arrows = [f"from {arrow.source}: {label(arrow)}" if arrow.source else arrow.text for arrow in server.arrows]

@@ -69,7 +69,7 @@ def _ancestor(one: Ancestor) -> dict[str, Any]:
         "at": moment(one.generation.at),
         "known": one.known.value,
         "told_by_rebuild": told_by.rebuild if told_by else None,
-        "found": {"at": moment(seen.at), "words": seen.words} if seen else None,
+        "found": {"at": moment(seen.at), "description": seen.description} if seen else None,
         "copy": _copy(one.copy) if one.copy else None,
     }
 

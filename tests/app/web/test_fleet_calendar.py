@@ -65,7 +65,7 @@ def test_fleet_calendar_words_name_the_days() -> None:
     [agenda] = queries.fleet_calendar(now, BERLIN, span=CalendarSpan.WEEK).rows
     # neither the day that has begun nor the one at the end of the week ahead: both are cut at what is shown
     day, next_day = (now.astimezone(BERLIN) + timedelta(days=number) for number in (2, 3))
-    told = calendar_row(agenda.timeline, name="shop", days=7).words
+    told = calendar_row(agenda.timeline, name="shop", days=7).summary
     times = re.findall(r"[A-Z]\w\w \d\d:\d\d", told)
     assert (f"{day:%a} 03:30", f"{next_day:%a} 02:30") in pairwise(times)
 

@@ -71,7 +71,7 @@ def test_page_shows_no_finish_when_nothing_is_predicted(operator: Client, trio: 
     text = answer.content.decode()
     assert marks(text, "eligibility") == ["now"]
     assert answer.context["prediction"].duration is None
-    assert answer.context["prediction"].words in part(text, 'data-start="now"', "</li>")
+    assert answer.context["prediction"].reason in part(text, 'data-start="now"', "</li>")
     assert 'name="start" value="now"' in text
     assert marks(text, "finishes") == ["unknown"]
     assert marks(text, "starts") != ["unknown"]
@@ -99,9 +99,9 @@ def test_page_names_the_running_backup_its_end_and_how_to_clear_it(operator: Cli
     for named in (str(running.pk), "nightly", "backup-1"):
         assert named in blocker.text
     assert blocker.until.is_known
-    assert "3" in blocker.until.words
+    assert "3" in blocker.until.reason
     shown = part(text, f'data-blocker="{BlockerKind.BACKUP_RUNNING}"', "</li>")
-    for said in (blocker.text, blocker.until.words, blocker.clears):
+    for said in (blocker.text, blocker.until.reason, blocker.clears):
         assert escape(said) in shown
     assert f"stop-run:{running.pk}" in marks(text, "start")
     assert 'name="start" value="soon"' in text
