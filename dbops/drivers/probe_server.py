@@ -114,10 +114,10 @@ def backup_connections(
     for row in rows:
         number, user, client = int(row["Id"]), str(row["User"] or ""), str(row["Host"] or "")
         statement = str(row.get("Info") or "")
-        if told := tool_of_statement(statement):
+        if match := tool_of_statement(statement):
             since = now - timedelta(seconds=max(0, int(row.get("Time") or 0)))
             earlier = before.get((number, user, client))
-            tool, method = told
+            tool, method = match
             found.append(
                 BackupConnection(
                     number=number,

@@ -22,7 +22,7 @@ from dbops.operations.offers import ended, offers
 from dbops.operations.rebuilds import check_confirmation, write_once
 from dbops.security.permissions import require_operator
 
-DOING = {ROLLBACK: "Rolling back {}", RESUME: "Resuming the copy of {}"}
+OPERATION = {ROLLBACK: "Rolling back {}", RESUME: "Resuming the copy of {}"}
 
 
 def follow_up_plan(rebuild: Rebuild, offer: FollowUpOption) -> Plan:
@@ -51,7 +51,7 @@ def request_follow_up(
             (``rebuild.no_follow_up``).
     """
     target = rebuild.target
-    doing = DOING[method].format(target.name)
+    operation = OPERATION[method].format(target.name)
     with refusals_recorded(
         actor=actor.get_username(),
         action="rebuild.refused",
@@ -60,10 +60,10 @@ def request_follow_up(
         follows=rebuild.pk,
         method=method,
     ):
-        require_operator(actor, doing)
+        require_operator(actor, operation)
         if existing := Rebuild.objects.filter(request_key=request_key).first():
             return existing
-        check_confirmation(doing, target, typed_name, reason)
+        check_confirmation(operation, target, typed_name, reason)
         return write_once(request_key, lambda: _write(actor, rebuild, method, reason.strip(), request_key))
 
 
@@ -74,7 +74,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
         if not offer.is_possible:
             raise Refused(
                 "rebuild.no_follow_up",
-                DOING[method].format(target.name),
+                OPERATION[method].format(target.name),
                 cause=offer.reason,
             )
         following = rebuild_requests.queue(

@@ -47,7 +47,7 @@ def choices_of(rebuild: Rebuild) -> Choices:
     )
 
 
-def known_by_next(rebuild: Rebuild, plan: Plan, doing: str) -> dict[str, str]:
+def known_by_next(rebuild: Rebuild, plan: Plan, operation: str) -> dict[str, str]:
     """Return the initial checkpoint of the target's next rebuild.
 
     Raises:
@@ -57,7 +57,7 @@ def known_by_next(rebuild: Rebuild, plan: Plan, doing: str) -> dict[str, str]:
     if not offer.is_possible:
         raise Refused(
             "rebuild.no_follow_up",
-            doing,
+            operation,
             cause=offer.reason,
         )
     return half_copy_of(ended(rebuild), plan.target)

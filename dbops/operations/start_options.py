@@ -119,16 +119,16 @@ def choose(
         Refused: something blocks every start (``plan.blocked``, ``rebuild.busy``), the option has changed
             (``plan.start_stale``), or the hours are out of bounds (``plan.expiry``).
     """
-    doing = f"Choosing when to rebuild {target.name}"
+    operation = f"Choosing when to rebuild {target.name}"
     if expires_hours is not None and expires_hours not in EXPIRES_HOURS:
         found = f"{expires_hours} hours is out of range"
         raise Refused.unchanged(
-            "plan.expiry", doing, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
+            "plan.expiry", operation, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
         )
     offered = offered_start_options(target, source, method=method, key=key)
     choice = chosen_option(offered.options, key)
     if choice is None or choice.way is StartMode.ELSEWHERE:
-        raise _why_not(doing, offered, key)
+        raise _why_not(operation, offered, key)
     return choice, _stored(choice, expires_hours)
 
 
@@ -143,17 +143,17 @@ def audited(choice: StartOption, begin: RequestedStart) -> dict[str, Any]:
     }
 
 
-def _why_not(doing: str, offered: StartOptions, key: str) -> Refused:
+def _why_not(operation: str, offered: StartOptions, key: str) -> Refused:
     blocking = [item for item in offered.eligibility.blockers if item.effect is Effect.BLOCKS]
     if any(item.work is Activity.TARGET_REPLACED for item in blocking):
         found = "another rebuild of this instance is queued or running"
-        return Refused.unchanged("rebuild.busy", doing, found)
+        return Refused.unchanged("rebuild.busy", operation, found)
     if blocking:
         found = " ".join(f"{item.text} {item.reason}" for item in blocking)
         next_step = " ".join(item.clears for item in blocking)
-        return Refused.unchanged("plan.blocked", doing, found, next_step)
+        return Refused.unchanged("plan.blocked", operation, found, next_step)
     why = next((choice.reason for choice in offered.options if choice.key == key), "this option is no longer offered")
-    return Refused.unchanged("plan.start_stale", doing, why)
+    return Refused.unchanged("plan.start_stale", operation, why)
 
 
 def _stored(choice: StartOption, expires_hours: int | None) -> RequestedStart:

@@ -22,28 +22,28 @@ def pairs(text: str) -> dict[str, str]:
 REFUSED_STATUS = 65
 
 
-def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = str) -> None:
+def job_must_succeed(state: JobState, operation: str, *, left: Callable[[], str] = str) -> None:
     """Raise the error for a finished job's status: ``Refused`` (``host.refused``) or ``RemoteFailure`` (``host.job``)."""
     output = state.tails.get("out", "").strip()
     last = output.splitlines()[-1] if output else ""
     if state.status is JobStatus.VANISHED:
         raise RemoteFailure(
             "host.vanished",
-            doing,
+            operation,
             cause="the process ended without an exit status (killed, or the host restarted)",
             state=left(),
         )
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         raise Refused(
             "host.refused",
-            doing,
+            operation,
             cause=last.removeprefix("REFUSED: "),
             state=left(),
         )
     if state.exit_status != 0:
         raise RemoteFailure(
             "host.job",
-            doing,
+            operation,
             cause=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
             state=left(),
         )
@@ -118,13 +118,13 @@ class DetachedJob:
             signs: of life; empty for the job's counters and logs.
         """
         signs = signs or signs_of(state.counters, state.tails)
-        look = check_stall(self.checkpoint.get(self.watch_key), signs, self.clock.now(), limits)
-        self.checkpoint[self.watch_key] = look.checkpoint
-        if look.is_to_be_told:
+        check = check_stall(self.checkpoint.get(self.watch_key), signs, self.clock.now(), limits)
+        self.checkpoint[self.watch_key] = check.checkpoint
+        if check.needs_notice:
             limit = f"; after {limits.limit_seconds:.0f} s it counts as stalled" if limits.limit_seconds else ""
-            say(f"No progress for {look.silent_seconds:.0f} s: no bytes, no log lines{limit}.")
-        if look.is_stalled:
-            raise self.stalled(f"no byte and no line of a log for {look.silent_seconds:.0f} s")
+            say(f"No progress for {check.silent_seconds:.0f} s: no bytes, no log lines{limit}.")
+        if check.is_stalled:
+            raise self.stalled(f"no byte and no line of a log for {check.silent_seconds:.0f} s")
 
     def stop(self) -> JobState:
         """End the job; can be repeated. Raises errors of ``Jobs``, and ``not_ended`` while it cannot be ended.

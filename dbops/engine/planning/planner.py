@@ -172,7 +172,7 @@ def _planned(step: Step, draft: Plan, inputs: PlanInputs, age_seconds: float | N
         title=step.title,
         commands=step.commands(draft),
         predicted_seconds=duration.p50_seconds if duration else None,
-        predicted_p90_seconds=duration.p90_seconds if duration and duration.tells_p90 else None,
+        predicted_p90_seconds=duration.p90_seconds if duration and duration.has_p90 else None,
         predicted_runs=duration.runs if duration else 0,
         is_of_others=expected is not None and expected.is_of_others,
     )

@@ -25,7 +25,7 @@ LIBRARY = "mysql_clone.so"
 #: After this time an account that was never dropped can no longer log in.
 ACCOUNT_DAYS = 2
 
-DOING = "Checking that the clone is whole"
+OPERATION = "Checking that the clone is whole"
 BROKEN_OFF = "Check that the source's server is running, and its error log. Then rebuild again."
 #: The cause of a failed clone by error number.
 ADVICE = {
@@ -160,13 +160,13 @@ def judge_clone(evidence: CloneEvidence) -> str:
         result = ", ".join(f"{key} {value}" for key, value in outcome.items() if value) or evidence.last or "nothing"
         raise RemoteFailure(
             "clone.incomplete",
-            DOING,
+            OPERATION,
             cause=f"after its restart the server reports: {result}",
         )
     if evidence.statuses.get("server") != 0:
         raise RemoteFailure(
             "clone.server",
-            DOING,
+            OPERATION,
             cause=evidence.last
             or f"the server that took the clone ended with status {evidence.statuses.get('server')}",
         )

@@ -51,7 +51,7 @@ class Duration:
     runs: int
 
     @property
-    def tells_p90(self) -> bool:
+    def has_p90(self) -> bool:
         """Whether there were enough runs for a p90."""
         return self.runs >= LEAST_RUNS
 

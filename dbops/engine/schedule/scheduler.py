@@ -28,7 +28,7 @@ class QueuedJob(NamedTuple):
 
     ``order`` is the result of ``line_order``. ``claims`` are the instances that it holds while it runs: a rebuild's source, if
     it reads one, and last its target. ``gate`` names the start condition that a person chose; empty: the job may start at its turn.
-    ``told`` is the reason for waiting that its history already contains.
+    ``logged`` is the reason for waiting that its history already contains.
     """
 
     kind: JobKind
@@ -36,7 +36,7 @@ class QueuedJob(NamedTuple):
     order: tuple[Any, ...]
     claims: tuple[int, ...]
     gate: str = ""
-    told: str = ""
+    logged: str = ""
 
     @property
     def key(self) -> Key:
@@ -92,12 +92,12 @@ def decide(
         """Return the job ahead of all others on an instance, as text; computed once for each instance."""
         item = taken[instance]
         if not isinstance(item, str):
-            say = hold_reason if item.key in begun else reservation_reason
-            taken[instance] = item = say(name_of(instance), item.kind, item.pk, item.purpose(instance))
+            describe = hold_reason if item.key in begun else reservation_reason
+            taken[instance] = item = describe(name_of(instance), item.kind, item.pk, item.purpose(instance))
         return item
 
     for job in sorted(jobs, key=attrgetter("order")):
-        _, _, _, claims, reason, told = job
+        _, _, _, claims, reason, logged = job
         if not reason:
             blocking = [instance for instance in claims if instance in taken]
             for instance in claims:
@@ -111,7 +111,7 @@ def decide(
             reason = reason_of(blocking[0]) if len(blocking) == 1 else "; ".join(map(reason_of, blocking))
             if len(reason) > limit:
                 reason = reason[:limit]
-        if reason != told:
+        if reason != logged:
             reasons[job.key] = reason
     return Decision(tuple(starts), reasons)
 

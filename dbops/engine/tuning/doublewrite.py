@@ -116,5 +116,5 @@ def _others(name: str, cluster: Mapping[str, InstanceFacts]) -> Against:
     }
     if not others:
         return ()
-    told = ", ".join(f"{other} has {value}" for other, value in others.items())
-    return ((Objection.CLUSTER, f"Its cluster does not agree: {told}."),)
+    values = ", ".join(f"{other} has {value}" for other, value in others.items())
+    return ((Objection.CLUSTER, f"Its cluster does not agree: {values}."),)

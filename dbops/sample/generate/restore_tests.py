@@ -41,8 +41,8 @@ def _run_restore_test(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
     end = at + timedelta(seconds=sum(step["seconds"] for step in steps))
     error: dict[str, Any] = {}
     if is_bad:
-        doing = f"Restore-testing the backup {run.path} of {run.instance.name}"
-        error = RemoteFailure("restore_test.tables", doing, cause=FOUND).as_record()
+        operation = f"Restore-testing the backup {run.path} of {run.instance.name}"
+        error = RemoteFailure("restore_test.tables", operation, cause=FOUND).as_record()
     status = RunStatus.FAILED if is_bad else RunStatus.SUCCEEDED
     restore_test = RestoreTest.objects.create(
         uid=uuid.UUID(int=dice.getrandbits(128)).hex[:16],

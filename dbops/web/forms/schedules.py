@@ -120,7 +120,7 @@ class MaintenanceForm(forms.Form):
 
     def add_refusal(self, error: Refused, text: str) -> None:
         """Show a refusal above the form, with the code of its first problem."""
-        code = (error.told.get("problems") or [error.code])[0]
+        code = (error.audit_detail.get("problems") or [error.code])[0]
         self.add_error(None, ValidationError(text, code=code))
 
     def clean_starts_at(self) -> datetime:

@@ -109,7 +109,7 @@ def first_lines(rebuild_id: int) -> tuple[list[RenderedLine], bool]:
 
 def lines_after(rebuild_id: int, event_id: int) -> tuple[list[RenderedLine], bool]:
     """Return the newest of the lines after one event, rendered, and whether some between were left out."""
-    return _rendered(rebuild_log.news(rebuild_id, event_id))
+    return _rendered(rebuild_log.newer_lines(rebuild_id, event_id))
 
 
 def _rendered(log: rebuild_log.Log) -> tuple[list[RenderedLine], bool]:

@@ -74,8 +74,8 @@ def _beat_away() -> RemoteFailure:
     return _away("beat.away", "Triggering due work every two seconds", "Beat has not ticked")
 
 
-def _away(code: str, doing: str, found: str) -> RemoteFailure:
-    return RemoteFailure(code, doing, cause=found, state=f"{CATALOGUE[code].state} {_guard_limits()}")
+def _away(code: str, operation: str, found: str) -> RemoteFailure:
+    return RemoteFailure(code, operation, cause=found, state=f"{CATALOGUE[code].state} {_guard_limits()}")
 
 
 def _guard_limits() -> str:

@@ -197,27 +197,27 @@ def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
 
 
 def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: ConfirmForm) -> Rebuild:
-    doing, given = f"Requesting a rebuild of {target.name}", form.cleaned_data
-    require_operator(request.user, doing)
+    operation, given = f"Requesting a rebuild of {target.name}", form.cleaned_data
+    require_operator(request.user, operation)
     assert isinstance(request.user, User)  # noqa: S101 - only a user is an operator
     if "expires_hours" in form.errors:
         found = "the expiry is not a number in range"
         raise Refused.unchanged(
-            "plan.expiry", doing, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
+            "plan.expiry", operation, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
         )
     if "reason" in form.errors:
         found = f"the reason is longer than {TYPED_CHARACTERS} characters or contains characters that cannot be stored"
         raise Refused.unchanged(
-            "rebuild.reason", doing, found, next_step="Enter a shorter reason. The audit log records it."
+            "rebuild.reason", operation, found, next_step="Enter a shorter reason. The audit log records it."
         )
     if "rate" in form.errors:
         found = "the rate limit is not a number"
         raise Refused.unchanged(
-            "rebuild.rate", doing, found, next_step="Enter a number of MiB/s, or leave it empty for no limit."
+            "rebuild.rate", operation, found, next_step="Enter a number of MiB/s, or leave it empty for no limit."
         )
     if asked.source is None or "method" in form.errors or "request_key" not in given or "fingerprint" not in given:
         found = "the form is incomplete: source, fingerprint or request key is missing"
-        raise Refused.unchanged("plan.incomplete", doing, found)
+        raise Refused.unchanged("plan.incomplete", operation, found)
     return request_rebuild(
         actor=request.user,
         target=target,

@@ -169,7 +169,7 @@ def test_plan_is_refused_while_a_relevant_difference_is_open(fleet: dict[str, In
             request_key="one",
         )
     assert found.value.code == "plan.refused"
-    assert "topology.differs" in found.value.told["findings"]
+    assert "topology.differs" in found.value.audit_detail["findings"]
 
 
 def test_harmless_difference_blocks_nothing(fleet: dict[str, Instance]) -> None:

@@ -60,8 +60,8 @@ def test_lineage_joins_a_retry_with_its_first_copy() -> None:
     )
     [first, *_] = lineage("replica-1", day(9), acts)
     assert first.copied_by is not None
-    assert first.told_by is not None
-    assert (first.copied_by.rebuild, first.told_by.rebuild) == (1, 3)
+    assert first.established_by is not None
+    assert (first.copied_by.rebuild, first.established_by.rebuild) == (1, 3)
     assert told("replica-1", *acts, at=2.5) == [("replica-1", DataOrigin.LEFT_UNDONE, None)]
 
 

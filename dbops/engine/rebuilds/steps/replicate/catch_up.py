@@ -105,7 +105,7 @@ class CatchUp(Step):
             stall.StallLimits(run.settings.stall_catch_up_seconds, 0),
         )
         run.checkpoint["catch-up.watch"] = check.checkpoint
-        if check.is_to_be_told:
+        if check.needs_notice:
             run.journal.say(
                 f"No replication progress for {check.silent_seconds:.0f} s, perhaps because of a large transaction.",
                 level=Level.WARNING,

@@ -67,7 +67,7 @@ def read_position(database: Database, flavor: Flavor) -> tuple[str, str]:
     return str(row["executed"] or ""), str(row["logged"] or "")
 
 
-def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
+def fail_on_error(link: ReplicationFacts | None, operation: str, run: Run) -> None:
     """Raise if replication cannot recover on its own: a thread has stopped with an error, or cannot connect for some minutes."""
     error = (link.last_io_error or link.last_sql_error) if link else "no replication is configured"
     stopped = link is None or link.sql_running == "No" or link.io_running == "No"
@@ -79,7 +79,7 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
     if stopped and error:
         raise RemoteFailure(
             "replication.error",
-            doing,
+            operation,
             cause=error,
         )
 
@@ -130,19 +130,21 @@ def start_if_stopped(run: Run, database: Database, link: ReplicationFacts | None
     return True
 
 
-def must_run(run: Run, database: Database, link: ReplicationFacts | None, key: str, doing: str) -> StepOutcome | None:
+def must_run(
+    run: Run, database: Database, link: ReplicationFacts | None, key: str, operation: str
+) -> StepOutcome | None:
     """Check that the target replicates from its expected source. Return when to check again, ``None`` if it does.
 
     Args:
         key: of the rows of the statements that may be needed.
-        doing: for the error, one sentence.
+        operation: for the error, one sentence.
 
     Raises:
         RemoteFailure: replication cannot recover on its own (``replication.error``).
     """
     if restart_for_retry(run, database, link, key):
         return again(1.0)
-    fail_on_error(link, doing, run)
+    fail_on_error(link, operation, run)
     if start_if_stopped(run, database, link, key):
         return again(0.2)
     return None

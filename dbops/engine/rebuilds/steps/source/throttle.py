@@ -27,7 +27,7 @@ def begin_held(run: Run) -> int | None:
     """Return the initial rate of the stream, and record it; a restarted job has nothing of the last one's."""
     wished = run.checkpoint[SHOWN] = run.stream_rate()
     if wished:
-        _tell(run, wished, "")
+        _log_rate(run, wished, "")
     return wished
 
 
@@ -47,10 +47,12 @@ def pass_rate_on(run: Run) -> None:
     if run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or "")).exit_status != 0:
         return  # perhaps the disk is full: no limit applies, nothing is logged, and the next check tries again
     run.checkpoint[SHOWN] = wanted
-    _tell(run, wanted, " by auto-throttle, because the servers answer slowly" if wanted and wanted == throttled else "")
+    _log_rate(
+        run, wanted, " by auto-throttle, because the servers answer slowly" if wanted and wanted == throttled else ""
+    )
 
 
-def _tell(run: Run, rate: int | None, why: str) -> None:
+def _log_rate(run: Run, rate: int | None, why: str) -> None:
     text = f"Rate limit: {rate / MIB:.1f} MiB/s{why}." if rate else "Rate limit: none."
     run.journal.say(text, level=Level.WARNING if rate else Level.INFO, host=run.target.party.host)
 
