@@ -25,7 +25,7 @@ from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.operations.audit import refusals_recorded, says_why
 from dbops.operations.backups import stop_run
-from dbops.operations.offers import known_by_next
+from dbops.operations.follow_up_options import initial_checkpoint
 from dbops.operations.rate_limit import set_stream_rate
 from dbops.operations.shared_reads import may_join, refused
 from dbops.operations.start_options import audited, choose
@@ -179,7 +179,7 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
         needs_approval = Cluster.objects.values_list("needs_approval", flat=True).get(pk=target.cluster_id)
         uid = secrets.token_hex(8)
         frozen = wish.plan(uid)
-        known = known_by_next(wish.repeats, frozen, operation) if wish.repeats else {}
+        known = initial_checkpoint(wish.repeats, frozen, operation) if wish.repeats else {}
         rebuild = rebuild_requests.queue(
             plan=frozen,
             uid=uid,

@@ -25,8 +25,8 @@ from dbops.management.accounts import actor_named
 from dbops.management.command import DbopsCommand
 from dbops.models import Instance, Rebuild, RebuildStep
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
+from dbops.operations.follow_up_options import choices_of, has_worked
 from dbops.operations.follow_ups import request_follow_up
-from dbops.operations.offers import choices_of, has_worked
 from dbops.operations.rate_limit import can_be_held, set_stream_rate
 from dbops.operations.rebuilds import (
     cancel_rebuild,

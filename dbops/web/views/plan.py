@@ -27,7 +27,7 @@ from dbops.engine.schedule.blocker import BlockerKind
 from dbops.engine.states import Role
 from dbops.engine.tuning.stream_rate import MIB
 from dbops.models import Instance, Rebuild
-from dbops.operations.offers import choices_of, offers
+from dbops.operations.follow_up_options import choices_of, follow_up_options
 from dbops.operations.rate_limit import can_be_held
 from dbops.operations.rebuilds import candidate_sources, plan_inputs_for, request_rebuild
 from dbops.operations.start_options import EXPIRES_HOURS, StartOptions, default_expires_hours, offered_start_options
@@ -364,9 +364,9 @@ def start_stops(offered: StartOptions, start: start_option_keys.StartOption | No
 
 def again_stops(again: Rebuild | None) -> list[Stop]:
     """Return why a rebuild cannot be repeated. A plan without it may still be possible."""
-    if again is None or (offer := offers(again)["again"]).is_possible:
+    if again is None or (option := follow_up_options(again)["again"]).is_possible:
         return []
-    return [Stop(f"again.{offer.code}", offer.reason)]
+    return [Stop(f"again.{option.code}", option.reason)]
 
 
 def stops(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[Stop]:

@@ -8,8 +8,8 @@ from django.utils import timezone
 from dbops.engine.states import Status, StepState
 from dbops.lifecycle import cleanups, rebuild_requests
 from dbops.models import Rebuild
+from dbops.operations.follow_up_options import follow_up_options
 from dbops.operations.follow_ups import request_follow_up
-from dbops.operations.offers import offers
 from dbops.worker import scheduler
 from tests.app import rows
 from tests.app.factories import make_rebuild
@@ -63,7 +63,9 @@ def follow(rebuild: Rebuild, method: str) -> Rebuild:
 
 
 def possible(rebuild: Rebuild) -> set[str]:
-    return {name for name, offer in offers(Rebuild.objects.get(pk=rebuild.pk)).items() if offer.is_possible}
+    return {
+        name for name, option in follow_up_options(Rebuild.objects.get(pk=rebuild.pk)).items() if option.is_possible
+    }
 
 
 def test_follow_ups_are_possible_until_one_is_used(failed: Rebuild) -> None:

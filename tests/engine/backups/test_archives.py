@@ -298,7 +298,7 @@ def test_retry_of_a_loaded_dump_skips_preparation() -> None:
         "done_before": ["set-ownership", "prepare"],
     }
     ended = EndedRebuild("uid", Status.FAILED, checkpoint, {"stream": StepState.DONE, "start": StepState.FAILED})
-    offer = resume_option(ended)
-    assert offer.is_possible
-    assert set(offer.skips) == {"set-ownership", "prepare"}
+    option = resume_option(ended)
+    assert option.is_possible
+    assert set(option.skips) == {"set-ownership", "prepare"}
     assert remembered(ended)["loaded"]

@@ -275,7 +275,7 @@ def test_retry_of_a_clone_is_planned_as_a_clone() -> None:
     steps = {step.name: StepState.DONE for step in plan.steps}
     steps |= {"catch-up": StepState.FAILED, "repoint": StepState.SKIPPED, "verify": StepState.SKIPPED}
     checkpoint = {"touched": True, "loaded": True, "new_identity": "1:2", "done_before": ["set-ownership", "prepare"]}
-    offer = resume_option(EndedRebuild("u", Status.FAILED, checkpoint, steps))
-    assert offer.is_possible
-    follow_up = plan_follow_up(plan, offer)
+    option = resume_option(EndedRebuild("u", Status.FAILED, checkpoint, steps))
+    assert option.is_possible
+    follow_up = plan_follow_up(plan, option)
     assert (follow_up.method, follow_up.copied_by) == ("resume", "clone")
