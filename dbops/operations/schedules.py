@@ -94,7 +94,7 @@ def _check(operation: str, row: BackupSchedule | None, values: dict[str, Any], f
             "the instance and name of a schedule can’t change, because runs and reports refer to them",
         )
     problems = [problem for name, value in values.items() if (problem := rules.own_problem(name, value))]
-    datadirs = fleet.datadirs_beside(values["instance"]) if values.get("instance") else {}
+    datadirs = fleet.datadirs_on_host_of(values["instance"]) if values.get("instance") else {}
     problems += [text for _, text in schedule_problems(values, datadirs)]
     if problems:
         raise Refused.unchanged("schedule.invalid", operation, "; ".join(dict.fromkeys(problems)))

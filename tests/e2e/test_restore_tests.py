@@ -138,7 +138,7 @@ def test_good_backup_passes_with_the_rows_of_its_source(stack: Stack, run: int) 
     status, result = prove(stack, run)
     assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
     steps = {step["name"]: step for step in result["steps"]}
-    assert list(steps) == ["look", "unpack", "prepare", "start", "tables", "rows", "stop", "remove"]
+    assert list(steps) == ["check", "unpack", "prepare", "start", "tables", "rows", "stop", "remove"]
     assert {step["state"] for step in steps.values()} == {"done"}
     assert all(step["seconds"] >= 0 for step in steps.values())
     assert steps["unpack"]["bytes"] > 1_000_000
@@ -190,7 +190,7 @@ def test_copy_with_external_files_is_never_started(stack: Stack, run: int, tmp_p
         status, result = prove(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.outside"), result
     assert "shop/far.isl" in result["error"]["cause"]
-    assert [step["name"] for step in result["steps"]] == ["look", "unpack", "remove"]
+    assert [step["name"] for step in result["steps"]] == ["check", "unpack", "remove"]
 
 
 def test_file_that_is_no_backup_fails_to_unpack(stack: Stack, run: int) -> None:
@@ -212,7 +212,7 @@ def test_missing_space_is_refused_before_any_write(stack: Stack, run: int) -> No
         stack.write("UPDATE dbops_backuprun SET checkpoint = ? WHERE id = ?", json.dumps(checkpoint), run)
     assert (status, result["error"]["code"]) == (1, "restore_test.space"), result
     assert max(numbers(result["error"]["cause"])) >= 10**18 // 1024**2, "the MiB that are needed"
-    assert [step["name"] for step in result["steps"]] == ["look"]
+    assert [step["name"] for step in result["steps"]] == ["check"]
 
 
 def test_killed_worker_is_replaced_and_the_test_finishes(stack: Stack, run: int) -> None:

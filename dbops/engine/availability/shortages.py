@@ -106,7 +106,7 @@ class Judge:
         findings = [*standing.found, _paused(now), _not_rebuildable(now, standing.sources, self._method)]
         gaps = [found for found in findings if found and found.gap is not Gap.NOT_OBSERVED]
         if _UNKNOWN in findings or not now.expected:
-            gaps.append(_OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_LOOKED, standing.unseen))
+            gaps.append(_OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_PROBED, standing.unseen))
         planned = now.planned[0].reference if gaps and now.planned else ""
         return [Shortage(one.gap, NO_TIME, one.cause, one.reference, one.missing, planned) for one in gaps]
 
@@ -125,7 +125,7 @@ def _standing(now: ClusterMoment, wanted: int | None) -> _BaseShortages:
 
 
 #: Whether there was a gap depends on an instance without a probe.
-_UNKNOWN = _OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_LOOKED)
+_UNKNOWN = _OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_PROBED)
 
 
 def _short(now: ClusterMoment, replicas: States, wanted: int | None) -> _OpenShortage | None:

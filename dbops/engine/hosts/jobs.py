@@ -66,7 +66,7 @@ class RunJournal(Protocol):
 
 
 #: Maximum wait on the host for a job's end, which is noticed at once.
-LOOK_SECONDS = 0.8
+CHECK_SECONDS = 0.8
 TAIL_LINES = 40
 
 
@@ -101,7 +101,7 @@ class DetachedJob:
             self.checkpoint["asked"] = True
             journal.flush()
 
-    def follow(self, start: Callable[[], Any], wait_seconds: float = LOOK_SECONDS) -> JobState:
+    def follow(self, start: Callable[[], Any], wait_seconds: float = CHECK_SECONDS) -> JobState:
         """Return the job's state. A missing job is started; its state is ``ABSENT`` until the next check."""
         state = self.jobs.follow(self.name, wait_seconds=wait_seconds, tail_lines=TAIL_LINES)
         if state.status is JobStatus.ABSENT:

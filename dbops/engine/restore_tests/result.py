@@ -11,7 +11,7 @@ from dbops.engine.ports import JobState, JobStatus
 
 #: The steps in order, with their titles.
 STEPS = {
-    "look": "Check file, space and memory",
+    "check": "Check file, space and memory",
     "unpack": "Decompress and unpack",
     "prepare": "Prepare",
     "start": "Start scratch server",

@@ -352,7 +352,7 @@ def start_lines(options: StartOptions) -> Iterator[str]:
     until = f" {_clock(answer.free)}" if answer.answer == EligibilityState.UNTIL else ""
     yield f"Rebuild status: {answer.answer}{until}"
     for blocker in (*answer.blockers, *answer.warnings):
-        yield f"  {blocker.effect:8} {blocker.text} Until: {_clock(blocker.until)}. To unblock: {blocker.clears}."
+        yield f"  {blocker.effect:9} {blocker.text} Until: {_clock(blocker.until)}. To unblock: {blocker.clears}."
     yield "Start options (--start KEY; another source: --source NAME):"
     for choice in options.options:
         times = f"starts {_clock(choice.starts)}, finished {_clock(choice.finishes)}"

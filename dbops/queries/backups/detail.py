@@ -17,7 +17,7 @@ class RunPage:
     run: BackupRun
     events: tuple[BackupEvent, ...]
     is_cut: bool
-    beside: Overlap | None = None
+    overlap: Overlap | None = None
 
     @property
     def is_final(self) -> bool:

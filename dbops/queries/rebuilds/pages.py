@@ -55,7 +55,7 @@ class RebuildPage:
     """Everything on a rebuild's page except its log. ``revision`` and ``last_event`` identify this moment.
 
     ``ends`` are the two sides of a failed stream; ``followers`` are rebuilds that resumed or rolled back from this one.
-    ``shared`` are all rebuilds of a shared read, the leader first. ``expected_start`` is set while queued; ``beside`` are
+    ``shared`` are all rebuilds of a shared read, the leader first. ``expected_start`` is set while queued; ``overlaps`` are
     external backups on the held instances.
     """
 
@@ -68,7 +68,7 @@ class RebuildPage:
     ends: tuple[StreamEnd, ...] = ()
     followers: tuple[Rebuild, ...] = ()
     expected_start: backup_windows.TimeEstimate | None = None
-    beside: tuple[Overlap, ...] = ()
+    overlaps: tuple[Overlap, ...] = ()
     shared: tuple[Rebuild, ...] = ()
 
     @property
@@ -134,7 +134,7 @@ def page(rebuild: Rebuild) -> RebuildPage:
         plan=plan,
         steps=tuple(_step_row(step) for step in steps),
         holds=holds,
-        beside=overlapping_backups(rebuild, holds),
+        overlaps=overlapping_backups(rebuild, holds),
         ends=ends_of(plan, steps),
         expected_start=expected_start_of(rebuild),
         shared=shared_read(rebuild) if rebuild.leader_id or getattr(rebuild, "has_branches", False) else (),

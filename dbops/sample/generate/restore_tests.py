@@ -12,7 +12,7 @@ from dbops.models import BackupEvent, BackupRun, RestoreTest
 
 EVERY_DAYS = 7
 #: Seconds of the short steps; the others follow the bytes.
-SHORT = {"look": 0.3, "start": 4.2, "stop": 1.8, "remove": 6.5}
+SHORT = {"check": 0.3, "start": 4.2, "stop": 1.8, "remove": 6.5}
 #: Bytes per second of steps that read all data.
 RATES = {"unpack": 310e6, "prepare": 42e6, "tables": 520e6, "rows": 640e6}
 #: The source with a failed last restore test, the step and the error.

@@ -118,7 +118,7 @@ OUTAGES = (
 LAGGING_NOW, LAG_SECONDS, LAGGING_MINUTES = "search-r2", 1912.0, 47
 
 #: Times when dbops was down, without probes: days ago, time, hours.
-NOBODY_LOOKED = ((38, "06:00", 1.2), (24, "05:10", 3.1))
+UNOBSERVED = ((38, "06:00", 1.2), (24, "05:10", 3.1))
 
 #: Days ago (negative: in the future), time, hours, cluster, person, reason.
 MAINTENANCE = (

@@ -95,8 +95,8 @@ def _element(shape: Shape) -> str:
     title = f"<title>{_text(shape.title)}</title>"
     place = f'x="{shape.x}" y="{shape.y}" width="{shape.width}" height="{shape.height}"'
     if not shape.label:
-        look = f'fill="{shape.fill}"' if shape.fill else 'rx="2"' if "bar-shape" in shape.css else ""
-        return f'<rect class="{shape.css}" {place} {look}>{title}</rect>'
+        style = f'fill="{shape.fill}"' if shape.fill else 'rx="2"' if "bar-shape" in shape.css else ""
+        return f'<rect class="{shape.css}" {place} {style}>{title}</rect>'
     # An inner svg cuts its text off at its edge.
     box = f'<rect class="{shape.css}" width="100%" height="100%" rx="2"></rect>'
     return f'<svg {place}>{title}{box}<text class="bar-label" x="4" y="12">{_text(shape.label)}</text></svg>'

@@ -92,8 +92,8 @@ class ScheduleForm(InventoryForm):
 
     def clean_together(self, given: dict[str, Any]) -> None:
         instance = given.get("instance")
-        beside = stored.load().datadirs_beside(instance) if isinstance(instance, Instance) else {}
-        for name, text in schedule_problems(given, beside):
+        datadirs = stored.load().datadirs_on_host_of(instance) if isinstance(instance, Instance) else {}
+        for name, text in schedule_problems(given, datadirs):
             self.add_error(name, sentence(text))
 
     def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:

@@ -149,7 +149,7 @@ standing = ProcessStatus()
 
 def bars(request: HttpRequest) -> dict[str, Any]:
     """Context processor: ``bars`` and their ``bars_key``, evaluated when a template shows them to a user with access."""
-    find = standing.bars if getattr(request, "may_look", False) else list  # web.decorators has checked the access
+    find = standing.bars if getattr(request, "may_view", False) else list  # web.decorators has checked the access
     return {"bars": find, "bars_key": lambda: key(find())}
 
 

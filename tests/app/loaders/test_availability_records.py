@@ -119,7 +119,7 @@ def test_records_end_at_the_last_probe(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 30, None)
     InstanceState.objects.filter(instance=trio[2]).update(observed_at=ago(3))
-    assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(3, 0, Cause.NOT_LOOKED, "replica-1")]
+    assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(3, 0, Cause.NOT_PROBED, "replica-1")]
 
 
 def test_record_has_no_gap_until_the_next_probe_is_overdue(trio: Any) -> None:
@@ -128,13 +128,13 @@ def test_record_has_no_gap_until_the_next_probe_is_overdue(trio: Any) -> None:
     InstanceState.objects.update(observed_at=NOW - timedelta(seconds=40))
     assert told(record(trio[0]), Gap.NOT_OBSERVED) == []
     InstanceState.objects.update(observed_at=NOW - timedelta(seconds=90))
-    assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(0.025, 0, Cause.NOT_LOOKED, "backup-1, primary-1, replica-1")]
+    assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(0.025, 0, Cause.NOT_PROBED, "backup-1, primary-1, replica-1")]
 
 
 def test_record_is_not_observed_before_the_first_probe(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 6, None)
-    assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(24, 6, Cause.NOT_LOOKED, "")]
+    assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(24, 6, Cause.NOT_PROBED, "")]
 
 
 def test_record_counts_a_removed_instance_until_its_removal(trio: Any) -> None:

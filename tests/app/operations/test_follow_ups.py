@@ -24,7 +24,7 @@ COPIED = {
     "checkpoints": {"backup_type": "full-prepared"},
     "position": {},
     "found": {"new": "1"},
-    "looked_at_end": True,
+    "end_checked": True,
 }
 
 
@@ -99,13 +99,13 @@ def test_rollback_is_possible_while_the_source_is_silent(failed: Rebuild) -> Non
 
 def test_follow_ups_are_refused_while_the_target_is_silent(failed: Rebuild) -> None:
     """Its jobs may be at work there."""
-    checkpoint = {key: value for key, value in COPIED.items() if key != "looked_at_end"}
+    checkpoint = {key: value for key, value in COPIED.items() if key != "end_checked"}
     end(failed, sweep_due_at=timezone.now(), checkpoint=checkpoint)
     assert possible(failed) == set()
 
 
 def test_follow_up_ignores_end_facts_of_the_first_rebuild(failed: Rebuild) -> None:
-    assert {"found", "looked_at_end"}.isdisjoint(follow(failed, "rollback").checkpoint)
+    assert {"found", "end_checked"}.isdisjoint(follow(failed, "rollback").checkpoint)
 
 
 def test_force_failed_rebuild_has_no_running_step(failed: Rebuild) -> None:

@@ -75,13 +75,13 @@ def test_both_pages_show_the_other_while_it_runs(operator: Client, rebuild: Rebu
     meaning = escape(meaning_alongside(METHODS["xbstream"], is_target=False, is_dump=True))
     for address, number, linked in ((page, run.pk, other), (other, rebuild.pk, page)):
         text = operator.get(address).content.decode()
-        assert marks(text, "beside") == [str(number)]
-        shown = text[text.rindex("<p", 0, text.index("data-beside=")) :].partition("</p>")[0]
+        assert marks(text, "overlap") == [str(number)]
+        shown = text[text.rindex("<p", 0, text.index("data-overlap=")) :].partition("</p>")[0]
         for said in (f'href="{linked}"', "backup-1", meaning):
             assert said in shown
     BackupRun.objects.update(status=RunStatus.ENDED, finished_at=timezone.now())
     for address in (page, other):
-        assert marks(operator.get(address).content.decode(), "beside") == []
+        assert marks(operator.get(address).content.decode(), "overlap") == []
 
 
 def test_probe_logs_nothing_for_an_instance_that_no_rebuild_uses(rebuild: Rebuild) -> None:
@@ -94,4 +94,4 @@ def test_probe_logs_nothing_for_an_instance_that_no_rebuild_uses(rebuild: Rebuil
 def test_page_of_a_managed_run_shows_no_rebuild_beside_it(operator: Client, rebuild: Rebuild) -> None:
     rebuild.holds.all().delete()
     run = make_run(rebuild.source, origin=RunOrigin.MANAGED)
-    assert marks(operator.get(f"/backups/runs/{run.pk}/").content.decode(), "beside") == []
+    assert marks(operator.get(f"/backups/runs/{run.pk}/").content.decode(), "overlap") == []

@@ -23,7 +23,7 @@ from tests.said import names
 
 pytestmark = pytest.mark.django_db
 
-STEPS = "begin look 1.0\nend look 1.5\nbegin unpack 1.5\nend unpack 3.5 4000\n"
+STEPS = "begin check 1.0\nend check 1.5\nbegin unpack 1.5\nend unpack 3.5 4000\n"
 COUNTS = "shop\torders\t10\nshop\tlines\t20\n"
 
 
@@ -105,7 +105,7 @@ def test_good_backup_passes_and_leaves_nothing(host: Any, run: BackupRun) -> Non
     restore_test = begun(run)
     play(host, running(tails={"steps": STEPS}))
     drive(restore_test)
-    assert (restore_test.status, [step["name"] for step in restore_test.steps]) == ("running", ["look", "unpack"])
+    assert (restore_test.status, [step["name"] for step in restore_test.steps]) == ("running", ["check", "unpack"])
     counts(host)
     host.order[0].coming.clear()
     host.order[0].become(good())

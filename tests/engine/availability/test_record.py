@@ -129,7 +129,7 @@ class TestByHand:
     def test_gaps_report_unprobed_time_as_not_observed(self) -> None:
         given = record(*well("primary-1", "replica-1"), *seen("backup-1", ("healthy", 0, 5), ("healthy", 9, 168)))
         found = gaps(given)
-        assert told(found, Gap.NOT_OBSERVED) == [(5, 9, Cause.NOT_LOOKED, "backup-1")]
+        assert told(found, Gap.NOT_OBSERVED) == [(5, 9, Cause.NOT_PROBED, "backup-1")]
         assert {part.gap for part in found} == {Gap.NOT_OBSERVED}
         assert any_gap(found) == []
 
@@ -143,7 +143,7 @@ class TestByHand:
         given = replace(
             record(*seen("replica-1", ("healthy", 24, 168))), expected=(("replica-1", Role.REPLICA, span(24, 168)),)
         )
-        assert told(gaps(given), Gap.NOT_OBSERVED) == [(0, 24, Cause.NOT_LOOKED, "")]
+        assert told(gaps(given), Gap.NOT_OBSERVED) == [(0, 24, Cause.NOT_PROBED, "")]
 
     def test_gaps_count_a_target_from_its_first_probe(self) -> None:
         given = replace(record(), expected=(("replica-1", Role.REPLICA, span(24, 24)),), wanted=2)

@@ -5,9 +5,9 @@ from typing import ClassVar
 import pytest
 
 from dbops.engine.errors import Unreachable
-from dbops.engine.hosts.jobs import LOOK_SECONDS
+from dbops.engine.hosts.jobs import CHECK_SECONDS
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.rebuilds.steps.base import LASTING_LOOK_SECONDS, LASTS_AFTER_SECONDS, JobStep
+from dbops.engine.rebuilds.steps.base import LASTING_CHECK_SECONDS, LASTS_AFTER_SECONDS, JobStep
 from dbops.engine.rebuilds.steps.finish.sweep import sweep
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from tests.engine import builders
@@ -57,12 +57,12 @@ def test_job_step_polls_less_often_with_time_in_any_driver() -> None:
     began = clock.now()
     while clock.now() - began <= LASTS_AFTER_SECONDS:
         assert not Work().advance(first).done
-    assert set(jobs.waited) == {LOOK_SECONDS}
+    assert set(jobs.waited) == {CHECK_SECONDS}
     next_driver = make_run(
         first.plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, **first.checkpoint
     )
     Work().advance(next_driver)
-    assert jobs.waited[-1] == LASTING_LOOK_SECONDS
+    assert jobs.waited[-1] == LASTING_CHECK_SECONDS
     jobs.job("work").become(JobState(JobStatus.ENDED, 0))
     assert Work().advance(next_driver).done
 

@@ -8,7 +8,7 @@ import pytest
 from dbops.engine.errors import Unreachable
 from dbops.engine.ports import CommandResult, JobState, JobStatus
 from dbops.engine.rebuilds.steps.run import Run
-from dbops.engine.rebuilds.steps.source.throttle import LOOK_SECONDS, begin_held, count_link, pass_rate_on
+from dbops.engine.rebuilds.steps.source.throttle import CHECK_SECONDS, begin_held, count_link, pass_rate_on
 from dbops.engine.tuning.stream_rate import LOOKS
 from tests.engine import builders
 from tests.engine.by_name import build_plan
@@ -72,7 +72,7 @@ def test_throttle_sends_a_rate_only_when_it_changes() -> None:
 def looked_at(run: Run, times: int) -> None:
     for _ in range(times):
         pass_rate_on(run)
-        run.clock.sleep(LOOK_SECONDS)
+        run.clock.sleep(CHECK_SECONDS)
 
 
 def test_brake_slows_the_stream_while_a_server_is_slow() -> None:

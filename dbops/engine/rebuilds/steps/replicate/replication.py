@@ -19,7 +19,7 @@ SERVER_GONE_SECONDS = 60.0
 #: retries once a minute, and a cut of some seconds must not end a rebuild of hours: so it gets two more tries.
 CONNECT_SECONDS = 150.0
 #: A repointed replica connects within some ten milliseconds: the first checks come quickly, later ones less often.
-FIRST_LOOK_SECONDS, LATER_LOOK_SECONDS = 0.05, 0.4
+FIRST_CHECK_SECONDS, LATER_CHECK_SECONDS = 0.05, 0.4
 #: Maximum time between two checks; after more (no live worker, silent host) the replica may have had no chance to connect.
 UNSEEN_SECONDS = 30.0
 
@@ -153,7 +153,7 @@ def must_run(
 def probe_again(run: Run, key: str) -> StepOutcome:
     """Return when to check a replica again that was repointed under this key: less often, the longer ago that was."""
     seconds = (run.clock.now() - run.checkpoint.get(f"{key}.pointed_at", 0.0)) / 2
-    return again(min(LATER_LOOK_SECONDS, max(FIRST_LOOK_SECONDS, seconds)))
+    return again(min(LATER_CHECK_SECONDS, max(FIRST_CHECK_SECONDS, seconds)))
 
 
 def restart_for_retry(run: Run, database: Database, link: ReplicationFacts | None, key: str) -> bool:

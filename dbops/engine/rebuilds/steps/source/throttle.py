@@ -15,10 +15,10 @@ from dbops.engine.rebuilds.steps.run import InstanceHandle, Run, Server
 from dbops.engine.states import Level
 from dbops.engine.tuning.stream_rate import AutoThrottle, throttle
 
-SHOWN, LINK, AUTO_THROTTLE, LOOKED = "stream.rate", "stream.link", "stream.auto_throttle", "stream.auto_throttle_at"
+SHOWN, LINK, AUTO_THROTTLE, CHECKED = "stream.rate", "stream.link", "stream.auto_throttle", "stream.auto_throttle_at"
 MIB = 1024**2
 #: Time between two checks of the servers; each is a login and one statement.
-LOOK_SECONDS = 3.0
+CHECK_SECONDS = 3.0
 #: A server that accepts the login and does not answer within this time counts as slow.
 PATIENCE_SECONDS = 3.0
 
@@ -64,9 +64,9 @@ def _throttled(run: Run) -> int | None:
         return None
     kept = run.checkpoint.get(AUTO_THROTTLE) or {}
     before = AutoThrottle(**{**kept, "latencies": tuple(kept.get("latencies", ()))})
-    if now < run.checkpoint.get(LOOKED, 0.0) + LOOK_SECONDS:
+    if now < run.checkpoint.get(CHECKED, 0.0) + CHECK_SECONDS:
         return before.rate
-    run.checkpoint[LOOKED] = now
+    run.checkpoint[CHECKED] = now
     read = [_latency_ms(run, side) for side in (run.source, run.primary)]
     latencies = [latency for latency in read if latency is not None]
     if not latencies:

@@ -22,7 +22,7 @@ from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
 from dbops.engine.states import Level
 
 #: How often host and server are checked while their crash would cost the copy.
-LOOK_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 #: The job that waits until everything is on the disk, and how long the clean-up waits for the same.
 SETTLE, SETTLE_AT_END_SECONDS = "settle", 8.0
 #: More appliers than this only wait for each other.
@@ -82,9 +82,9 @@ def watch(run: Run, *, at_once: bool = False) -> None:
     if "undurable" not in run.checkpoint and "relaxed" not in run.checkpoint:
         return
     now = run.clock.now()
-    if at_once or now - run.checkpoint.get("relaxed.looked_at", 0.0) >= LOOK_SECONDS:
+    if at_once or now - run.checkpoint.get("relaxed.checked_at", 0.0) >= CHECK_SECONDS:
         found = _start_times(run)
-        run.checkpoint["relaxed.looked_at"] = now
+        run.checkpoint["relaxed.checked_at"] = now
         _must_be_worth(run, found)
         _forget_another_server(run, found)
 
