@@ -23,7 +23,7 @@ Streams = tuple[int, int, int]
 
 
 class Forked:
-    """One command of a loaded process. It is that process's child: its end is told over the connection."""
+    """One command of a loaded process. It is that process's child: its end is reported over the connection."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._answers = connection.makefile("r")
@@ -199,7 +199,7 @@ class Server:
             try:
                 connection.sendall(f"{status}\n".encode())
             except BrokenPipeError:
-                pass  # nobody waits for it any more
+                pass  # the client has gone
 
     def _end_all(self) -> None:
         for pid, _ in self._children.values():

@@ -1,4 +1,4 @@
-"""What ran on what: the rebuilds and backups of a test run, by server, method and end, read from each dashboard and told at its end."""
+"""What ran on what: the rebuilds and backups of a test run, by server, method and end, read from each dashboard and listed at its end."""
 
 import json
 import os
@@ -27,9 +27,9 @@ KINDS = {
     "restore test of": "SELECT r.method, p.status, i.name FROM dbops_restoretest p JOIN dbops_backuprun r ON r.id = p.run_id"
     " JOIN dbops_instance i ON i.id = r.instance_id",
 }
-#: The property of a test under which its markers reach the process that tells.
+#: The property of a test under which its markers reach the process that prints.
 CLAIM = "matrix"
-#: What stands in the list where a way of docs/reference/versions.md was gone; a relaxed setting leaves no row of its own.
+#: The names in the list of the ways of docs/reference/versions.md; a relaxed setting leaves no row of its own.
 SEEN_AS = {
     "backup": "backup, physical",
     "restore test": "restore test of physical",
@@ -39,21 +39,21 @@ SEEN_AS = {
 
 
 def note(stack: "Stack") -> None:
-    """Note what a dashboard made before it is removed. One whose tables are gone has nothing to tell."""
+    """Note what a dashboard made before it is removed. One whose tables are gone has nothing to list."""
     if not (place := os.environ.get(PLACE)):
         return
     with Path(place).open("a", encoding="utf-8") as file:
         try:
             found = list(_made_by(stack))
         except Exception as error:  # what ends a stack is not to fail for a list, but the list says so
-            found = [("server not known", "what it made", f"could not be read ({type(error).__name__})")]
+            found = [("unknown server", "what it made", f"could not be read ({type(error).__name__})")]
         file.writelines(json.dumps(line) + "\n" for line in found)
 
 
 def _made_by(stack: "Stack") -> Iterator[tuple[str, str, str]]:
     servers = {name: _server(stack.facts(name)) for name in [host.name for host in stack.lab.hosts]}
-    # A target that did not come up tells no version; all servers of a lab are of one.
-    known = next((server for server in servers.values() if server), "server not known")
+    # A target that did not come up reports no version; all servers of a lab are of one.
+    known = next((server for server in servers.values() if server), "unknown server")
     for kind, sql in KINDS.items():
         for row in stack.rows(sql):
             yield servers.get(row["name"]) or known, f"{kind} {row['method']}", row["status"]

@@ -1,4 +1,4 @@
-"""Errors, split by who must act: the operator, the host, nobody (cancelled), or us.
+"""Errors, split by who must act: the operator, the host, no one (cancelled), or us.
 
 Each carries a stable code (an entry of ``dbops.engine.catalogue``), the operation, its cause, the current state and the next step.
 """

@@ -42,7 +42,7 @@
   button?.addEventListener("click", async () => {
     isWanted = (await Notification.requestPermission()) === "granted";
     button.hidden = true;
-    answer.textContent = isWanted ? "This browser will tell you, as long as this page is open." : "This browser does not allow it.";
+    answer.textContent = isWanted ? "This browser will notify you, as long as this page is open." : "This browser does not allow it.";
   });
   function notify(root) {
     isWanted = false;

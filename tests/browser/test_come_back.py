@@ -13,13 +13,13 @@ from .chromium import Visitor
 from .pages import LITTLE, figure, let_some_through, slow_rebuild, status, wait_for_stream
 
 pytestmark = [pytest.mark.services, pytest.mark.browser]
-#: A stream that was lost is opened anew after seconds, and the page asks every five seconds meanwhile; the rest is a busy machine's.
+#: A lost stream is reopened after seconds, and the page polls every five seconds until then; the rest is for a busy machine.
 BACK_MILLISECONDS = 60_000
 TROUBLE = r"ERR_|Failed to load resource|htmx|\[object Event\]"
 
 
 def goes_on(page: Page, brake: Brake) -> None:
-    """Wait until the page is live again and its numbers move; the copy stands still but for this."""
+    """Wait until the page is live again and its numbers move; the copy is paused outside this wait."""
     expect(page.locator("#stale")).to_be_hidden(timeout=BACK_MILLISECONDS)
     expect(page.locator("#live-state")).to_have_text("Live", timeout=BACK_MILLISECONDS)
     before = figure(page, "Copied").inner_text()

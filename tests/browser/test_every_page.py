@@ -81,7 +81,7 @@ ELSEWHERE = {
     "discovery-add",
     "connection-test",
     "user-deactivate",
-    "login",  # below: nobody is logged in
+    "login",  # below: without a login
 }
 #: Addresses that answer with no page of their own: parts of pages, streams, files, forms that lead elsewhere, machines.
 NO_PAGES = {

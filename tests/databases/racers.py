@@ -62,7 +62,7 @@ class Racer:
         try:
             self._orders.close()
         except BrokenPipeError:
-            pass  # an order that nobody reads any more
+            pass  # the reader has gone
 
 
 def race(racers: list[Racer], deed: str, *arguments: Any, each: list[tuple[Any, ...]] | None = None) -> list[Any]:

@@ -19,7 +19,7 @@ def hand(racers: list[Racer]) -> Any:
 
 
 def assert_it_fits_together(seen: dict[str, Any], targets: dict[int, str]) -> None:
-    """Branches have no branches; whoever waits to be read for has a reader that has not ended; the source is held by one who reads."""
+    """Followers have no followers; a waiting follower has an active leader; a leader holds the source."""
     leader = {int(pk): reader for pk, reader in seen["leader"].items()}
     status = {int(pk): word for pk, word in seen["status"].items()}
     for pk, reader in leader.items():

@@ -51,7 +51,7 @@ def processes_of(uid: str) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What nobody may have changed on one host: its server, its data directory, who may log in, what runs left there."""
+    """State of one host that must not change: its server, data directory, logins, and files of runs."""
 
     server_pid: int | None
     data_dir: tuple[int, int]
@@ -61,7 +61,7 @@ class Standing:
 
 
 def standing(stack: Stack) -> dict[str, Standing]:
-    """Every host of the lab as it stands now, looked at on the host itself."""
+    """Return the state of every host of the lab, read on the host itself."""
     found = {}
     for host in stack.lab.hosts:
         status = host.data_dir.stat()

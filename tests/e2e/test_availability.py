@@ -1,4 +1,4 @@
-"""A real outage, a real backup of somebody else and a real rebuild are the gaps that the hosts' own clocks saw."""
+"""A real outage, a real external backup and a real rebuild are the gaps that the hosts' own clocks saw."""
 
 import json
 import subprocess

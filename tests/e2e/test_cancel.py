@@ -1,4 +1,4 @@
-"""Cancel, asked for in each step: a known state on both hosts, the source given back, and the next rebuild works."""
+"""Cancel, requested in each step: a known state on both hosts, the source given back, and the next rebuild works."""
 
 from datetime import datetime
 

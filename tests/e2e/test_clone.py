@@ -197,7 +197,7 @@ def impatient(stack: Stack) -> Iterator[None]:
 
 @pytest.mark.usefixtures("slowly", "impatient")
 def test_unreachable_donor_fails_the_clone_and_is_swept_later(stack: Stack) -> None:
-    """Where the connection breaks cleanly the target's server gives up at once; else it would wait for five minutes by itself.
+    """Where the connection breaks cleanly the target's server gives up at once; else it would wait for five minutes.
 
     (``clone_donor_timeout_after_network_failure``; seen: ``Connect failed: 2026``, at the first try to come back.)
     """

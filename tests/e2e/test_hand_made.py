@@ -1,4 +1,4 @@
-"""A replica that somebody replaced by hand, past dbops: found, told, and explained by the next rebuild."""
+"""A replica that was replaced by hand, without dbops: found, logged, and explained by the next rebuild."""
 
 import re
 import shutil

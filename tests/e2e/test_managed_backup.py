@@ -41,7 +41,7 @@ def backups_of(stack: Stack) -> Path:
 
 
 def make_schedule(stack: Stack, name: str, method: str) -> None:
-    """It is due in half a day: what is backed up here is asked for."""
+    """It is due in half a day: the tests request their backups."""
     far = datetime.now(UTC) + timedelta(hours=12)
     stack.write(
         "INSERT INTO dbops_backupschedule (name, instance_id, method, run_by, cron, time_zone, directory, keep_count,"

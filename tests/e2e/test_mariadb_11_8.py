@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(bool(MARIADB_11_8.why_not()), reason=MARIADB_11_8.why_not() or "it is here"),
 ]
 TARGET = "replica-1"
-#: Nobody has these by accident. Doublewrite is relaxed too: from 11.0.6 on it can be set at run time (MDEV-33545).
+#: Unusual values. Doublewrite is relaxed too: from 11.0.6 on it can be set at run time (MDEV-33545).
 OWN = {"innodb_flush_log_at_trx_commit": "3", "sync_binlog": "7"}
 
 

@@ -14,7 +14,7 @@ from .test_managed_backup import SOURCE, back_up, make_schedule
 
 pytestmark = [pytest.mark.services, pytest.mark.skipif(bool(why_no_mysql()), reason=why_no_mysql() or "MySQL is here")]
 TARGET = "replica-1"
-#: Nobody has these by accident.
+#: Unusual values.
 OWN = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "7"}
 
 

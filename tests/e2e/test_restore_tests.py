@@ -145,7 +145,7 @@ def test_good_backup_passes_with_the_rows_of_its_source(stack: Stack, run: int) 
     restore_test = restore_test_of(stack, result["restore_test"])
     tables = {(schema, name): rows for schema, name, rows in json.loads(restore_test["result"])["tables"]}
     assert tables
-    # nobody has written since
+    # without writes since
     for (schema, name), rows in tables.items():
         assert rows_of(stack, schema, name) == rows, name
     assert result["rows"] == sum(tables.values())
@@ -165,7 +165,7 @@ def test_damaged_file_fails_with_its_code(stack: Stack, run: int) -> None:
 
 @contextmanager
 def published_instead(stack: Stack, run: int, content: bytes) -> Iterator[None]:
-    """Have another file stand there as it would had it been published: with its size and checksum in record and row."""
+    """Put another file there as if it were published: with its size and checksum in record and row."""
     before = run_of(stack, run)
     file = Path(before["path"])
     record = file.with_name(file.name + ".json")
@@ -277,7 +277,7 @@ def test_next_backup_is_tested_automatically_after_a_failure(stack: Stack, run: 
     assert status == 0, result
     newest = result["backup_run"]
     [restore_test] = wait_for(
-        "a proof that nobody asked for",
+        "an automatic restore test",
         lambda: stack.rows("SELECT id, requested_by FROM dbops_restoretest WHERE run_id = ?", newest),
         30,
     )

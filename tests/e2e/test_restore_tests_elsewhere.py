@@ -99,7 +99,7 @@ def transports(restore_test: dict[str, Any]) -> list[int]:
 
 
 def sender_of(stack: Stack, run: int) -> int | None:
-    """Return the process that reads the backup where it lies, ``None`` until the transport has had it started."""
+    """Return the process that reads the backup on its host, ``None`` until the transport has started it."""
     file = run_of(stack, run)["path"]
     return next((pid for pid, words in command_lines() if words[0] == "cat" and words[-2] == file), None)
 

@@ -18,7 +18,7 @@ from .test_observed_backups import begun, client_options, last, slow_reader
 
 pytestmark = pytest.mark.services
 TARGET, SOURCE = "replica-1", "backup-1"
-#: A password that nobody told dbops: it is known by where it stands.
+#: A password that dbops does not know: it is recognised by its place.
 STRANGE = "Xq7-nobody-told-dbops"
 #: Their answers never end, or end the session.
 NO_PAGES = re.compile(r"/(events|logout|static)/")

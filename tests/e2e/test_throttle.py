@@ -54,7 +54,7 @@ def held_rate(stack: Stack, key: int, seconds: float = 8.0) -> float:
 
 
 def next_count(stack: Stack, key: int) -> tuple[int, float]:
-    """Return the bytes and the moment in which they are told: what stands there may be some seconds old."""
+    """Return the bytes and the time of their measurement, which may be some seconds old."""
     told = copied(stack, key)
     wait_for("a newer count", lambda: copied(stack, key) != told, 30)
     return copied(stack, key), time.monotonic()
@@ -81,7 +81,7 @@ def began_held(stack: Stack, mib: int) -> int:
 def test_stream_is_throttled_and_released(stack: Stack) -> None:
     stack.lab.load_start(tps=20)
     key = began_held(stack, 6)
-    wait_for("the limit is told", lambda: "6.0 MiB/s" in told(stack, key, "warning"), 60)
+    wait_for("the limit is logged", lambda: "6.0 MiB/s" in told(stack, key, "warning"), 60)
     seen = held_rate(stack, key)
     assert 3 * MIB < seen < 9 * MIB, f"{seen / MIB:.1f} MiB/s"
     assert is_streaming(stack, key)
@@ -95,7 +95,7 @@ def test_stream_is_throttled_and_released(stack: Stack) -> None:
 
 def test_cancelled_throttled_stream_leaves_no_stopped_process(stack: Stack) -> None:
     key = began_held(stack, 2)
-    wait_for("the limit is told", lambda: "2.0 MiB/s" in told(stack, key, "warning"), 60)
+    wait_for("the limit is logged", lambda: "2.0 MiB/s" in told(stack, key, "warning"), 60)
     reader = worker_of(stack.lab.host(TARGET), "stream/unpack")
     assert reader is not None
     wait_for("the unpacking is stopped", lambda: "T" in [state_of(reader) for _ in range(100)], 60)

@@ -14,7 +14,7 @@ from tests.fakes import FakeDatabase, FakeShell
 
 @dataclass
 class Told:
-    """A journal that keeps the keys of commands, the lines, and what was told last."""
+    """A journal that keeps the keys of commands, the lines, and the last progress."""
 
     step: str = "step"
     commands: list[str] = field(default_factory=list)

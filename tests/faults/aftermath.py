@@ -19,7 +19,7 @@ GIVEN_BACK_SECONDS = 60.0
 REATTACH_SECONDS = 30
 #: stages of one backup, as the source's server counts them: START, FLUSH, BLOCK_DDL, BLOCK_COMMIT, END
 STAGES_OF_ONE_BACKUP = 5
-#: we ended the copy ourselves, and nobody has looked at its ends yet
+#: we ended the copy ourselves, and no driver has checked its ends yet
 ENDED_BY_US = ("host.stalled", "backup.redo_stuck")
 
 
@@ -87,7 +87,7 @@ def target_is_where_it_says(scene: Scene, _: Expected) -> None:
     if aside in outcome:
         assert aside in now.beside_data, f"there is no {aside}: {now.beside_data}"
     else:
-        assert aside not in now.beside_data, f"the outcome does not tell of {aside}: {outcome}"
+        assert aside not in now.beside_data, f"the outcome does not name {aside}: {outcome}"
 
 
 def nothing_runs_on(scene: Scene, _: Expected) -> None:
@@ -147,7 +147,7 @@ def ended_as_expected(scene: Scene, expected: Expected) -> None:
         assert any(re.search(pattern, text) for text in events), f"no event {pattern!r} in {events}"
     silence = reattached_seconds(scene)
     if expected.reattached:
-        assert silence is not None, f"nobody said that they re-attached: {events}"
+        assert silence is not None, f"no event names a re-attachment: {events}"
         assert silence <= REATTACH_SECONDS, f"re-attached after {silence} s only"
     assert "bug" not in code.split("."), f"a bug: {rebuild['error']}"
 

@@ -116,7 +116,7 @@ def set_environment(stack: Stack, process: str, **variables: str) -> None:
 
 
 def get_ready(scene: Scene) -> None:
-    """Put the lab to work, and remember how every host stands."""
+    """Put the lab to work, and remember the state of every host."""
     stack = scene.stack
     if stack.lab.write_load.pid() is None:
         stack.lab.load_start(tps=LOAD_TPS)

@@ -242,7 +242,7 @@ def _at_moment(asked: _StartRequest, moment: datetime) -> StartOption:
     if moment > asked.snapshot.now + timedelta(hours=MOMENT_HOURS):
         code = Problem.TOO_FAR
         problem = (
-            f"More than {MOMENT_HOURS} hours ahead: backup windows are not known that far. Choose an earlier time."
+            f"More than {MOMENT_HOURS} hours ahead: backup windows are unknown that far ahead. Choose an earlier time."
         )
     if moment <= asked.snapshot.now:
         code = Problem.PASSED

@@ -66,7 +66,7 @@ def judge_doublewrite(name: str, cluster: Mapping[str, InstanceFacts]) -> Double
 
 def _device(storage: StorageFacts | None, server: ServerFacts) -> Against:
     if storage is None:
-        return ((Objection.STORAGE_UNREAD, "What the data directory lies on was not read."),)
+        return ((Objection.STORAGE_UNREAD, "The storage of the data directory was not read."),)
     if storage.atomic_bytes is None:
         return (
             (

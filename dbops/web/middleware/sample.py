@@ -25,7 +25,7 @@ API = "/api/"
 
 
 class SampleMiddleware(MiddlewareMixin):
-    """Refuse every request that is not known to be harmless, for present and future pages."""
+    """Refuse every request that is not listed as harmless, for present and future pages."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         """Answer 503 to every request, including health checks, if setting and database disagree."""

@@ -346,7 +346,7 @@ def party_lines(plan: Plan) -> list[PartyLine]:
     target, source = plan.target, plan.source
 
     def both(label: str, read: Callable[[PlannedInstance], object], differs_must: bool = False) -> PartyLine:
-        return PartyLine(label, str(read(target) or "not known"), str(read(source) or "not known"), differs_must)
+        return PartyLine(label, str(read(target) or "unknown"), str(read(source) or "unknown"), differs_must)
 
     def server(party: PlannedInstance) -> str:
         if plan.archive and party is source:

@@ -56,7 +56,7 @@ CASES = {
         "clusters[0].restore_test_host",
         "'db-99'",
     ),
-    "host of proofs that nobody reads": (
+    "unused restore test host": (
         "clusters:\n  - name: shop\n",
         "  - name: db-3\n    ssh: {address: 192.0.2.3, user: dbops, key_file: KEYFILE}\n"
         "clusters:\n  - name: shop\n    restore_test_host: db-3\n",

@@ -246,7 +246,7 @@ class TestRaces:
             try:
                 gate.wait(20)
                 deed()
-            except Exception as error:  # noqa: BLE001 - told below
+            except Exception as error:  # noqa: BLE001 - raised below
                 errors.append(error)
             finally:
                 connection.close()

@@ -38,7 +38,7 @@ def sue() -> User:
 
 @pytest.fixture
 def waiting(sue: User) -> Rebuild:
-    """A rebuild that olga has asked for and that nobody has approved."""
+    """A rebuild that olga requested and that waits for approval."""
     fleet = rows.make_fleet()
     Cluster.objects.update(needs_approval=True)
     target, source = fleet["replica-1"], fleet["backup-1"]
@@ -109,7 +109,7 @@ def test_declined_rebuild_never_starts(waiting: Rebuild, sue: User) -> None:
 def test_override_needs_a_reason_and_is_listed(waiting: Rebuild) -> None:
     olga = waiting.requested_by
     assert refused(override_approval, actor=olga, rebuild=waiting, reason="") == "rebuild.reason"
-    override_approval(actor=olga, rebuild=waiting, reason="nobody answers, the last replica is gone")
+    override_approval(actor=olga, rebuild=waiting, reason="no answer, the last replica is gone")
     (entry,) = entries(AuditFilter(view="overrides")).entries
     assert (entry.action, entry.actor, entry.instance, entry.cluster) == (
         *("override.approval", "olga"),
@@ -185,7 +185,7 @@ def test_switching_approval_off_is_listed_as_override(waiting: Rebuild, sue: Use
     assert "needs_approval" not in cluster_content(Cluster.objects.get())
     (entry,) = entries(AuditFilter(view="overrides")).entries
     assert (entry.action, entry.cluster) == ("override.approval_switched_off", "shop")
-    assert scheduler.start_what_can() == []  # what waits already goes on waiting
+    assert scheduler.start_what_can() == []  # a queued rebuild keeps waiting
 
 
 def test_approval_is_empty_when_the_cluster_needs_none() -> None:

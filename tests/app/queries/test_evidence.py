@@ -49,7 +49,7 @@ def lease_of(rebuild: Rebuild) -> RebuildLease:
 
 @pytest.fixture
 def running() -> Rebuild:
-    """A rebuild whose copy has arrived, with a command; other things happened meanwhile."""
+    """A rebuild whose copy has arrived, with a command; other audit entries are in between."""
     rebuild = rows.started_rebuild()
     append(actor="olga", action="test.other", subject="something else")
     lease = lease_of(rebuild)

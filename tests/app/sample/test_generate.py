@@ -133,7 +133,7 @@ def pages(resolver: Any = None, prefix: str = "/") -> Iterator[tuple[str, str]]:
         "instances": "billing-r1",
         "runs": str(run.pk if run else 0),
         "restore_tests": str(restore_test.pk),
-        # numbers of rows go on growing from test to test where a database does not take them back; this one is counted from 1
+        # keys grow from test to test where a database does not reset them; this one counts from 1
         "audit": str(AuditEntry.objects.order_by("-sequence").values_list("sequence", flat=True)[0]),
         "schedules": "billing-dump",
     }

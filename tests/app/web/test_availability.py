@@ -35,7 +35,7 @@ PAGE = "/availability/shop/"
 THURSDAY = 3
 
 
-#: A Wednesday at noon: no outage of these tests lies across the end of a week.
+#: A Wednesday at noon: no outage of these tests crosses the end of a week.
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
@@ -332,7 +332,7 @@ def test_past_time_can_be_marked_as_planned(lost: Any, operator: Client) -> None
     assert GapDay.objects.filter(gap="short", is_planned=False).exists()
     before = words(operator, f"{PAGE}?days=7&gap=short")
     assert operator.post(f"{PAGE}maintenance/", MARK).status_code == 302
-    assert not GapDay.objects.filter(day__gte="2026-03-03").exists(), "it is counted anew"
+    assert not GapDay.objects.filter(day__gte="2026-03-03").exists(), "it is recounted"
     count_days(timezone.now())
     planned = GapDay.objects.filter(gap="short", is_planned=True)
     assert [(row.cause, row.microseconds) for row in planned] == [("detection", 3600 * 10**6)]

@@ -292,7 +292,7 @@ def test_expected_start_is_unknown_before_approval(viewer: Client) -> None:
         if expected == "waiting":
             assert (own.starts and own.starts.p50, own.why) == (None, NOT_APPROVED.reason)
             assert NOT_APPROVED.reason in told
-            assert f" {rebuild.pk} " not in behind.why, "it keeps nobody waiting"
+            assert f" {rebuild.pk} " not in behind.why, "it blocks no other job"
         else:
             assert own.why != NOT_APPROVED.reason
             assert f" {rebuild.pk} " in behind.why

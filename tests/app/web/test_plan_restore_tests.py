@@ -139,7 +139,7 @@ def names(difference: str, run: BackupRun) -> bool:
 
 @pytest.fixture
 def seen_now(fleet: dict[str, Instance], monkeypatch: pytest.MonkeyPatch) -> Callable[[Plan], Plan]:
-    """Return what is planned anew from a frozen plan; the hosts are as they were."""
+    """Return a new plan from a frozen one; the hosts are unchanged."""
     monkeypatch.setattr(prober, "probe_all", lambda wanted, **_: len(wanted))
     return lambda before: prober.replan(fleet["replica-1"], fleet["backup-1"], before)
 

@@ -327,7 +327,7 @@ def test_form_is_disabled_when_the_named_time_has_passed(operator: Client, trio:
     assert "<fieldset disabled" in operator.get(ADDRESS, {"start": "after-run:4711"}).content.decode()
 
 
-# The place in line
+# The queue position
 
 
 def queued(trio: tuple[Instance, Instance, Instance], number: int, **values: Any) -> Rebuild:

@@ -74,7 +74,7 @@ def test_schedule_form_shows_errors_and_saves_nothing(operator: Client) -> None:
         ("time_zone", "Mars/Olympus"),
         ("directory", ""),
         ("directory", "/var/lib/mysql/x"),
-        ("instance", "nobody"),
+        ("instance", "missing"),
         ("keep_count", "0"),
     ):
         answer = operator.post("/schedules/add/", form(**{field: value}))

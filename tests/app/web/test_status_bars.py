@@ -51,7 +51,7 @@ def test_bars_name_only_redis_when_it_is_unreachable() -> None:
 
 
 class Asked:
-    """A standing whose clock, Redis and database the test moves."""
+    """A state of the bars whose clock, Redis and database the test moves."""
 
     def __init__(self) -> None:
         self.time, self.answers, self.reads = 0.0, True, 0

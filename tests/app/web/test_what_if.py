@@ -138,7 +138,7 @@ def test_page_offers_a_physical_backup_when_one_was_measured(two: Client) -> Non
 
 
 def test_page_compares_methods_and_counts_only_complete_backups(two: Client) -> None:
-    """Dumps of others are not known to be complete: nothing could be rebuilt from them; one that dbops made could."""
+    """An external dump may be incomplete, so no rebuild uses it; a dump by dbops can be used."""
     assert percents(two) == {"dump": 100, "archive": 100, "xbstream": 4}
     answer = ask(two)
     assert marks(text_of(answer), "way") == ["dump", "archive", "xbstream"]
@@ -155,7 +155,7 @@ def test_page_compares_methods_and_counts_only_complete_backups(two: Client) -> 
 
 
 @pytest.mark.parametrize(
-    "query", ["&hours=x", "&hours=99", "&schedule=nobody&hours=3", "&source=9", "&as=x", "&schedule=%00"]
+    "query", ["&hours=x", "&hours=99", "&schedule=missing&hours=3", "&source=9", "&as=x", "&schedule=%00"]
 )
 def test_page_ignores_a_query_that_it_cannot_read(two: Client, query: str) -> None:
     answer = ask(two, query)

@@ -184,7 +184,7 @@ def test_driver_starts_no_second_job_after_a_repeat_or_a_crash(host: Any, run: B
 
 
 def test_restore_test_is_finished_by_another_worker(host: Any, run: BackupRun) -> None:
-    """What was proven is written before the removal begins: whoever comes goes on with that."""
+    """The result is written before the removal begins: the next driver continues from it."""
     restore_test = begun(run)
     play(host, good(), removal=(running(), running()))
     drive(restore_test)

@@ -1,4 +1,4 @@
-"""Gaps counted by hand, and what must hold of any: causes make up the whole, a period may be cut anywhere, looking harms nobody."""
+"""Gaps counted by hand, and what must hold of any: causes add up, periods may be cut anywhere, and more probes change nothing."""
 
 from collections.abc import Iterable
 from dataclasses import replace

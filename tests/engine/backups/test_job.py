@@ -1,4 +1,4 @@
-"""One job for a run, whoever drives it: started once, found again, published once, and removed where it failed."""
+"""One job for a run, with any driver: started once, found again, published once, and removed where it failed."""
 
 from typing import Any
 
@@ -106,7 +106,7 @@ def test_job_start_fails_on_a_silent_host_before_any_request() -> None:
     with pytest.raises(Unreachable):
         advance(one)
     assert not one.checkpoint.get("asked")
-    clean_up(one)  # there is nothing to do, so nobody is asked
+    clean_up(one)  # there is nothing to do, so no host is asked
 
 
 def test_publishing_again_after_a_crash_is_the_same() -> None:

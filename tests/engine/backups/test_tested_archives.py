@@ -58,7 +58,7 @@ def finding(plan: Plan, code: str) -> tuple[Severity, str]:
         pytest.param(
             [restore_test(7, "restore_test.tables"), restore_test(8, "restore_test.tables")],
             8,
-            id="all are bad: told of the newest",
+            id="all are bad: the newest is named",
         ),
     ],
 )

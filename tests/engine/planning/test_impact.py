@@ -71,7 +71,7 @@ def test_impact_lists_a_backup_of_the_target() -> None:
 
 
 def test_impact_covers_a_day_when_the_duration_is_unknown() -> None:
-    blind = snapshot(windows=(window(9.0), window(25.0, schedule="late")), prediction=Prediction(None, "not known"))
+    blind = snapshot(windows=(window(9.0), window(25.0, schedule="late")), prediction=Prediction(None, "unknown"))
     found = of(blind)
     assert found.is_blind
     assert [item.window.schedule for item in found.collisions] == ["nightly"]

@@ -164,7 +164,7 @@ def test_version_problem_is_empty_for_matching_versions(donor: str, recipient: s
     assert (version_problem(parse_version(donor), parse_version(recipient)) == "") is fits
 
 
-# Polls of a clone of 9.7.4 that was slowed down by the donor, as its server told them.
+# Polls of a clone of 9.7.4 that was slowed down by the donor, as its server reported them.
 POLLS = (
     "DROP DATA\tIn Progress\t0\t0\nFILE COPY\tNot Started\t0\t0\nPAGE COPY\tNot Started\t0\t0\n",
     "DROP DATA\tCompleted\t0\t0\nFILE COPY\tIn Progress\t734117888\t0\nPAGE COPY\tNot Started\t0\t0\n",

@@ -42,7 +42,7 @@ def chosen(
         (MYSQL, "8.0.29", 4 * GIB, ("--innodb-read-io-threads=8",)),
         (MYSQL, "8.0.35", 4 * GIB, ("--innodb-read-io-threads=8", "--use-free-memory-pct=60")),
         ("8.4.6", "8.4.0", 4 * GIB, ("--innodb-read-io-threads=8", "--use-free-memory-pct=60")),
-        # a tool whose version is not known is given nothing that an older one would not take
+        # a tool of unknown version gets only options that an older one takes
         (MYSQL, None, 4 * GIB, ("--innodb-read-io-threads=8",)),
     ],
 )

@@ -1,4 +1,4 @@
-"""A backup tool that lies: a script of its name that a host's sessions find before the real one.
+"""A backup tool with wrong results: a script of its name that a host's sessions find before the real one.
 
 Without an order it is the real tool. An order is bash that has ``$real``, ``$python`` and ``$here`` (this folder), and the
 tool's words in ``$@``. It disturbs backups, or preparations when it is given for them.

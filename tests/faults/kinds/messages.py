@@ -13,8 +13,8 @@ from tests.faults.scene import Scene
 from tests.stack import wait_for
 
 TIMES = 5
-#: sent by the product's own task; nobody reads this queue
-MAKE = "from dbops.worker.tasks import drive_rebuild; drive_rebuild.apply_async(args=(0,), queue='nobody')"
+#: sent by the product's own task; no worker reads this queue
+MAKE = "from dbops.worker.tasks import drive_rebuild; drive_rebuild.apply_async(args=(0,), queue='unread')"
 
 
 @register
@@ -31,7 +31,7 @@ class DeliveredAgain(Fault):
     def prepare(self, scene: Scene) -> None:
         scene.stack.manage("shell", "-c", MAKE)
         with closing(queue_of(scene)) as queue:
-            self.raw = queue.lpop("nobody")
+            self.raw = queue.lpop("unread")
 
     def push(self, scene: Scene, rebuild_id: int, times: int = 1) -> None:
         with closing(queue_of(scene)) as queue:

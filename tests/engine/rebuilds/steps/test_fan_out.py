@@ -171,12 +171,12 @@ def test_refuse_dropped_uses_the_status_of_the_sender_first(unpack_log: str) -> 
     [(1, "mbstream: Error writing file './a.ibd' (Errcode: 28 \"No space left on device\")\n"), (137, "")],
 )
 def test_refuse_dropped_passes_when_the_target_has_its_own_error(unpack_status: int, unpack_log: str) -> None:
-    """A full disk is not mended by sending once more."""
+    """Sending again does not help against a full disk."""
     shared_read.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, unpack_status, "", DROPPED, unpack_log))
 
 
 def sending(shared: Shared, **checkpoint: object):  # type: ignore[no-untyped-def]
-    """One who reads for replica-2, and whose sender has begun ten seconds ago."""
+    """A leader with the follower replica-2, whose sender began ten seconds ago."""
     run = run_with(shared, **{BRANCHES: {"b" * 16: "replica-2"}, BEGUN: True, **checkpoint})
     run.source.jobs.play(shared_read.SEND_JOB, JobState(JobStatus.RUNNING))
     run.source.jobs.start(shared_read.SEND_JOB, "send")

@@ -211,7 +211,7 @@ def test_relax_restarts_a_running_applier(world: World) -> None:
 @pytest.mark.parametrize("statement", ["SET GLOBAL sync", "SET GLOBAL slave", "STOP ALL SLAVES", "START ALL SLAVES"])
 @pytest.mark.parametrize("has_run", [True, False])
 def test_relax_keeps_values_when_a_driver_dies_between_statements(statement: str, has_run: bool, world: World) -> None:
-    """The next one goes on with what was written down before the statement, whether or not that has reached the server."""
+    """The next driver uses the checkpoint from before the statement, whether or not that has reached the server."""
     world.applier = "Yes"
     died: list[str] = []
 

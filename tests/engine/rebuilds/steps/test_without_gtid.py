@@ -64,7 +64,7 @@ def world() -> World:
 
 
 def repoint_for_an_hour(world: World, pauses: list[float]) -> None:
-    """Try as the runner does; note in ``pauses`` how long the source's applier stood each time."""
+    """Try as the runner does; note in ``pauses`` how long the source's applier was stopped each time."""
     clock, since = world.run.clock, world.run.clock.now()
     while clock.now() < since + 3600:
         before, paused_at = world.resumes, world.run.checkpoint.get("repoint.paused_at", since)
@@ -75,7 +75,7 @@ def repoint_for_an_hour(world: World, pauses: list[float]) -> None:
 
 
 def test_repoint_resumes_the_source_when_the_point_is_never_reached(world: World) -> None:
-    """The source was written to itself, or has rotated its log: the target goes past the point, and nobody sees it there."""
+    """The source was written to itself, or has rotated its log: the target goes past the point without being seen there."""
     world.target.expect("SLAVE", [link_row(SOURCE, 901)])
     pauses: list[float] = []
     with pytest.raises(DbopsError) as failed:

@@ -221,7 +221,7 @@ def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Foll
     if name not in names or name in known:
         os.close(out)
         try:
-            control.sendall(b"dropped: nobody of this name is awaited\n")
+            control.sendall(b"dropped: no target of this name is expected\n")
         except OSError:
             pass
         control.close()
@@ -312,10 +312,10 @@ def send(stall_seconds: int, wait_seconds: int, buffer_bytes: int, names: "list[
         listener.close()
         os.unlink(SOCKET)
     if not branches:
-        say("Nobody came.")
+        say("No target came.")
         return NOT_READY
     tool = start_tool()
-    assert tool.stdout is not None  # noqa: S101 - it was asked for
+    assert tool.stdout is not None  # noqa: S101 - a pipe was requested
     widen(tool.stdout.fileno())
     sender = Sender(tool.stdout.fileno(), branches, stall_seconds, buffer_bytes)
     sender.run()

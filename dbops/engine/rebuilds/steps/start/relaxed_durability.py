@@ -229,7 +229,7 @@ def _log_relaxed(run: Run, state: dict[str, Any]) -> None:
     costs = (
         ""
         if not mark
-        else f" If {'server or host goes' if mark['server'] else 'the host goes'} down meanwhile, the copy is worthless."
+        else f" If {'server or host goes' if mark['server'] else 'the host goes'} down before that, the copy is worthless."
     )
     run.journal.say(f"Relaxed until {target.name} has caught up: {changes}.{costs}", host=target.host)
 
