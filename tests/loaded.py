@@ -163,7 +163,7 @@ class Server:
                     if order := self._accept():
                         return order
                 else:
-                    self._tell_end(key.fd)
+                    self._report_end(key.fd)
 
     def _accept(self) -> tuple[list[str], list[int]] | None:
         connection, _ = self._listener.accept()
@@ -190,7 +190,7 @@ class Server:
             os.close(end)
             other.close()
 
-    def _tell_end(self, end: int) -> None:
+    def _report_end(self, end: int) -> None:
         self._waiting.unregister(end)
         os.close(end)
         pid, connection = self._children.pop(end)

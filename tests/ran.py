@@ -93,15 +93,15 @@ def unseen(claims: set[tuple[str, str]], ended: set[tuple[str, str, str]]) -> li
         claims: server and way, of passed tests.
         ended: server, what and end, as they were noted.
     """
-    told = []
+    found = []
     for server, way in sorted(claims):
         what = SEEN_AS.get(way, f"rebuild by {way}")
         if not any(line[0] == server and line[1].startswith(what) and line[2] == "succeeded" for line in ended):
-            told.append(f"docs/reference/versions.md says run, and it was not seen: {server}, {way}")
-    return told
+            found.append(f"docs/reference/versions.md says run, and it was not seen: {server}, {way}")
+    return found
 
 
-def tell(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def print_runs(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the list, and what was skipped and why."""
     if not (place := config.stash.get(BEGAN, None)):
         return

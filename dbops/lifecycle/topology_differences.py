@@ -51,7 +51,7 @@ def _note_one(cluster_id: int) -> None:
     cluster = _clusters([cluster_id]).get(cluster_id)
     if cluster is not None:
         for item in _write(cluster_id, compare(cluster), timezone.now()):
-            _tell_of_replaced(item)
+            _audit_replaced(item)
 
 
 def _rows(cluster_ids: Collection[int]) -> QuerySet[TopologyDifference]:
@@ -107,7 +107,7 @@ def _see_again(row: TopologyDifference, item: Judgement, now: datetime) -> bool:
     return bool(TopologyDifference.objects.filter(pk=row.pk, gone_at=None).update(**changes)) and is_confirmed
 
 
-def _tell_of_replaced(item: Judgement) -> None:
+def _audit_replaced(item: Judgement) -> None:
     """Record in the audit log that data was not made by a job of dbops."""
     if item.code in REPLACED:
         append(

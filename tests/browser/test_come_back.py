@@ -18,7 +18,7 @@ BACK_MILLISECONDS = 60_000
 TROUBLE = r"ERR_|Failed to load resource|htmx|\[object Event\]"
 
 
-def goes_on(page: Page, brake: Brake) -> None:
+def is_live_again(page: Page, brake: Brake) -> None:
     """Wait until the page is live again and its numbers move; the copy is paused outside this wait."""
     expect(page.locator("#stale")).to_be_hidden(timeout=BACK_MILLISECONDS)
     expect(page.locator("#live-state")).to_have_text("Live", timeout=BACK_MILLISECONDS)
@@ -69,7 +69,7 @@ def test_live_page_recovers_after_each_outage(stack: Stack, olga: Visitor) -> No
                 away()
             finally:
                 back()
-            goes_on(page, brake)
+            is_live_again(page, brake)
         expect(page.locator("#bars")).not_to_contain_text("Redis is unreachable", timeout=BACK_MILLISECONDS)
         # It ends while the laptop has no line: what the page has to ask for at the end it can only ask for afterwards.
         expect(page.locator("#cancel-link")).to_be_visible()

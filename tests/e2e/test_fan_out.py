@@ -98,10 +98,10 @@ def wait_for_the_end(stack: Stack, keys: list[int]) -> list[str]:
     try:
         wait_for("the end of all", ended, 240)
     except AssertionError:
-        told = "\n\n".join(
+        found = "\n\n".join(
             f"{row['id']} {row['status']} {row['error']}\n{events(stack, row['id'])}" for row in rebuilds(stack, keys)
         )
-        raise AssertionError(f"{told}\n{stack.tail('worker')}") from None
+        raise AssertionError(f"{found}\n{stack.tail('worker')}") from None
     return [row["status"] for row in rebuilds(stack, keys)]
 
 

@@ -212,9 +212,9 @@ def test_killed_worker_does_not_repeat_the_backup(stack: Stack) -> None:
         stack.start("worker")
         row = wait_for_end(stack, pk)
     assert row["status"] == "succeeded", row
-    told = [event["text"] for event in stack.rows("SELECT text FROM dbops_backupevent WHERE run_id = ?", pk)]
-    assert stack.rows("SELECT 1 FROM dbops_auditentry WHERE action = 'backup.taken_over'"), told
-    assert sum(text.startswith("Command on") for text in told) == 1, told
+    found = [event["text"] for event in stack.rows("SELECT text FROM dbops_backupevent WHERE run_id = ?", pk)]
+    assert stack.rows("SELECT 1 FROM dbops_auditentry WHERE action = 'backup.taken_over'"), found
+    assert sum(text.startswith("Command on") for text in found) == 1, found
     assert int((job_of(stack, uid) / "pid.tool").read_text()) == tool  # the same job: no second one was started
     assert [path.name for path in backups_of(stack).glob(f"*{uid}*")] != []
 

@@ -169,10 +169,10 @@ def published_instead(stack: Stack, run: int, content: bytes) -> Iterator[None]:
     before = run_of(stack, run)
     file = Path(before["path"])
     record = file.with_name(file.name + ".json")
-    told = json.loads(record.read_text())
-    told |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    evidence = json.loads(before["evidence"]) | {"bytes": told["bytes"], "sha256": told["sha256"]}
-    with changed(file, content), changed(record, (json.dumps(told, indent=2, sort_keys=True) + "\n").encode()):
+    found = json.loads(record.read_text())
+    found |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    evidence = json.loads(before["evidence"]) | {"bytes": found["bytes"], "sha256": found["sha256"]}
+    with changed(file, content), changed(record, (json.dumps(found, indent=2, sort_keys=True) + "\n").encode()):
         stack.write("UPDATE dbops_backuprun SET evidence = ? WHERE id = ?", json.dumps(evidence), run)
         try:
             yield

@@ -116,9 +116,9 @@ def test_verify_prints_the_head_and_is_in_the_log(capsys: pytest.CaptureFixture[
     write(3)
     head = str(current_head())
     call_command("audit", "verify")
-    told = capsys.readouterr().out
-    assert findings_of(told) == []
-    assert (numbers(told)[0], head in told) == (3, True)
+    found = capsys.readouterr().out
+    assert findings_of(found) == []
+    assert (numbers(found)[0], head in found) == (3, True)
     entry = AuditEntry.objects.get(action="audit.verified")
     assert (entry.detail["head"], entry.detail["findings"]) == (head, [])
     call_command("audit", "head")

@@ -98,9 +98,9 @@ def test_declined_rebuild_never_starts(waiting: Rebuild, sue: User) -> None:
     assert refused(decline_rebuild, actor=sue, rebuild=waiting, reason=" ") == "rebuild.reason"
     decline_rebuild(actor=sue, rebuild=waiting, reason="sale")
     assert (waiting.status, waiting.approval, waiting.target_slot_id) == ("cancelled", "declined", None)
-    told = waiting.events.last()
-    assert told is not None
-    assert ("sue" in told.text, "sale" in told.text) == (True, True)
+    found = waiting.events.last()
+    assert found is not None
+    assert ("sue" in found.text, "sale" in found.text) == (True, True)
     entry = last()
     assert (entry.action, entry.actor, entry.outcome, entry.reason) == ("rebuild.declined", "sue", "declined", "sale")
     assert scheduler.start_what_can() == []
@@ -132,9 +132,9 @@ def test_first_of_two_decisions_counts(waiting: Rebuild, sue: User, first: str) 
         row = Rebuild.objects.get(pk=waiting.pk)
         row.status, row.approval = stale.status, stale.approval
         assert refused(verb, actor=ann, rebuild=row, reason="second") == "approval.not_waiting"
-    told = Rebuild.objects.get()
-    assert told.approval_by == ("" if first == "cancel" else "sue")
-    assert told.status == ("cancelled" if first in ("cancel", "decline") else "queued")
+    found = Rebuild.objects.get()
+    assert found.approval_by == ("" if first == "cancel" else "sue")
+    assert found.status == ("cancelled" if first in ("cancel", "decline") else "queued")
 
 
 def test_unapproved_rebuild_can_be_cancelled_and_expires(waiting: Rebuild) -> None:

@@ -120,8 +120,10 @@ def test_sample_audit_log_verifies_and_is_in_order() -> None:
     first, *others = AuditEntry.objects.order_by("sequence")
     assert first.action == "sample.generated"
     assert is_sample()
-    told = [entry.detail["happened_at"] for entry in others if entry.action != "audit.verified" or entry.actor != "eva"]
-    assert told == sorted(told)
+    found = [
+        entry.detail["happened_at"] for entry in others if entry.action != "audit.verified" or entry.actor != "eva"
+    ]
+    assert found == sorted(found)
 
 
 def pages(resolver: Any = None, prefix: str = "/") -> Iterator[tuple[str, str]]:
@@ -160,9 +162,9 @@ def test_sample_pages_open_and_are_marked(reader: Client) -> None:
         if answer.headers.get("Content-Type", "").startswith("text/html") and b"<html" in answer.content:
             assert BAR in answer.content.decode(), address
             seen |= {name} if answer.status_code == 200 else set()
-    told = {"fleet", "cluster", "rebuilds", "rebuild", "backup-runs", "backup-run", "backup-history", "availability"}
+    found = {"fleet", "cluster", "rebuilds", "rebuild", "backup-runs", "backup-run", "backup-history", "availability"}
     assert (
-        told | {"cluster-availability", "audit", "audit-entry", "rebuild-plan", "fleet-calendar", "schedules"} <= seen
+        found | {"cluster-availability", "audit", "audit-entry", "rebuild-plan", "fleet-calendar", "schedules"} <= seen
     )
 
 

@@ -100,10 +100,14 @@ def test_csv_and_json_have_the_same_copies(viewer: Client, two: Any) -> None:
         ("received", second.pk),
     ]
     assert lines[0]["reason"] == "'=the disk"
-    told = viewer.get(f"{ADDRESS}?format=json").json()
-    assert [one["known"] for one in told["lineage"]] == [DataOrigin.COPIED, DataOrigin.COPIED, DataOrigin.NEVER_REBUILT]
-    assert told["lineage"][0]["copy"] == told["received"][0]
-    assert (told["received"][0]["bytes"], told["sent"]) == (3 * 1024**3, [])
+    found = viewer.get(f"{ADDRESS}?format=json").json()
+    assert [one["known"] for one in found["lineage"]] == [
+        DataOrigin.COPIED,
+        DataOrigin.COPIED,
+        DataOrigin.NEVER_REBUILT,
+    ]
+    assert found["lineage"][0]["copy"] == found["received"][0]
+    assert (found["received"][0]["bytes"], found["sent"]) == (3 * 1024**3, [])
 
 
 def test_card_of_an_instance_shows_the_last_copies(operator: Client, two: Any) -> None:

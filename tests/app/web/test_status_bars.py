@@ -19,7 +19,7 @@ def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-def told(reported: dict[str, datetime], *, web_since: float = 3600, redis_away: float | None = None) -> list[str]:
+def codes(reported: dict[str, datetime], *, web_since: float = 3600, redis_away: float | None = None) -> list[str]:
     away = None if redis_away is None else ago(redis_away)
     return [bar.error.code for bar in judge(reported, now=NOW, web_since=ago(web_since), redis_away_since=away)]
 
@@ -36,18 +36,18 @@ def told(reported: dict[str, datetime], *, web_since: float = 3600, redis_away: 
     ],
 )
 def test_bars_name_silent_processes(beat: float, worker: float, expected: list[str]) -> None:
-    assert told({"beat": ago(beat), "worker": ago(worker)}) == expected
+    assert codes({"beat": ago(beat), "worker": ago(worker)}) == expected
 
 
 def test_bars_have_a_grace_period_after_installation() -> None:
-    assert told({}, web_since=59) == []
-    assert told({}, web_since=61) == ["beat.away"]
-    assert told({"beat": ago(1)}, web_since=59) == []
-    assert told({"beat": ago(1)}, web_since=61) == ["worker.away"]
+    assert codes({}, web_since=59) == []
+    assert codes({}, web_since=61) == ["beat.away"]
+    assert codes({"beat": ago(1)}, web_since=59) == []
+    assert codes({"beat": ago(1)}, web_since=61) == ["worker.away"]
 
 
 def test_bars_name_only_redis_when_it_is_unreachable() -> None:
-    assert told({"beat": ago(99), "worker": ago(99)}, redis_away=12) == ["redis.away"]
+    assert codes({"beat": ago(99), "worker": ago(99)}, redis_away=12) == ["redis.away"]
 
 
 class Asked:

@@ -81,13 +81,13 @@ def test_page_names_the_change_that_removes_most(two: Client) -> None:
     assert 'href="?days=7&amp;schedule=backup-1-nightly&amp;hours=-3"' in page
     found = as_json(two)
     assert found["removed_percent"] == 0
-    told = {
+    shown = {
         (one["schedule"], one["moved_by_hours"], one["as_physical"], one["adds_source"]): one["removed_percent"]
         for one in found["best"]
     }
-    assert told["backup-2-nightly", 3, False, False] == 100
-    assert told["", 0, False, True] == 100
-    assert all(one > 0 for one in told.values())
+    assert shown["backup-2-nightly", 3, False, False] == 100
+    assert shown["", 0, False, True] == 100
+    assert all(one > 0 for one in shown.values())
 
 
 def test_page_compares_the_requested_change_with_the_history(two: Client) -> None:

@@ -136,12 +136,12 @@ def test_count_days_keeps_nothing_when_the_past_changes(monkeypatch: Any) -> Non
     cluster = history("shop", random.Random(5))
     real = availability_rollup.records
 
-    def change_meanwhile(*given: Any, **values: Any) -> Any:
+    def change_in_between(*given: Any, **values: Any) -> Any:
         found = real(*given, **values)
         availability_rollups.recount([cluster.pk], ago(48), NOW)
         return found
 
-    monkeypatch.setattr(availability_rollup, "records", change_meanwhile)
+    monkeypatch.setattr(availability_rollup, "records", change_in_between)
     assert availability_rollup.count_days(NOW) == 0
     assert not GapDay.objects.exists()
     monkeypatch.undo()

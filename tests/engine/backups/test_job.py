@@ -17,7 +17,7 @@ REMOVES = "# Remove backup files"
 REMOVES_OF_FAILED = "# Remove the file that a failed run"
 
 
-class Told:
+class RecordedJournal:
     """A journal that remembers."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ def site(host: FakeHost | None = None, *, token: int = 1, checkpoint: dict[str, 
     jobs = FakeJobs(host, token=token, run_id="0123456789abcdef")
     jobs.expect("# Rename a complete backup", "published\n")
     return BackupContext(
-        samples.plan(), jobs, FakeClock(), "[client]\n", {} if checkpoint is None else checkpoint, Told()
+        samples.plan(), jobs, FakeClock(), "[client]\n", {} if checkpoint is None else checkpoint, RecordedJournal()
     )
 
 

@@ -91,10 +91,10 @@ class Host:
 
     def look(self) -> dict[str, str]:
         words = ["look", str(self.datadir), str(self.aside), RUN]
-        told = subprocess.run(
+        found = subprocess.run(
             ["bash", "-c", load("common", "inspect_target"), *words], capture_output=True, text=True, check=True
         )
-        return dict(line.split("=", 1) for line in told.stdout.splitlines())
+        return dict(line.split("=", 1) for line in found.stdout.splitlines())
 
 
 def is_whole(host: Host, moves: int, script: str = SCRIPT) -> bool:

@@ -64,7 +64,7 @@ class World:
         return self.at_path != "meant" or self.behind != "meant" or self.inside != ("stranger",)
 
     @property
-    def can_be_told_apart(self) -> bool:
+    def is_distinguishable(self) -> bool:
         """A stranger on the socket that says the same of itself in everything cannot be seen through."""
         same_uuid = self.flavor == "mariadb" or self.stranger_has_the_same_uuid
         same = self.stranger_has_the_same_server_id and same_uuid and self.stranger_says_the_same_datadir
@@ -215,7 +215,7 @@ def test_swap_touches_only_the_planned_target(name: str) -> None:
         inside=st.sampled_from([("meant",), ("meant",), (), ("stranger",), ("meant", "stranger")]),
         behind=st.sampled_from(["meant", "meant", "stranger", "none"]),
         replicas=st.sampled_from([0, 0, 0, 1, 100]),
-    ).filter(lambda world: world.can_be_told_apart and world.is_consistent)
+    ).filter(lambda world: world.is_distinguishable and world.is_consistent)
 )
 def test_swap_touches_only_the_planned_target_after_any_event(world: World) -> None:
     ended = end_of(world)

@@ -48,9 +48,9 @@ class Tool(Fault):
             return
         result = scene.stream_result()
         assert result is not None, "it was not the stream that failed"
-        told = result["exit_statuses"]
+        found = result["exit_statuses"]
         for end, status in self.statuses.items():
-            assert told[end] == status or (status is ... and told[end] not in (0, None)), f"{end}: {told}"
+            assert found[end] == status or (status is ... and found[end] not in (0, None)), f"{end}: {found}"
 
 
 @register

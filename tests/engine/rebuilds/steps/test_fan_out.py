@@ -20,7 +20,7 @@ from dbops.engine.rebuilds.steps.copy import shared_read
 from dbops.engine.states import Status, StepState
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 
@@ -44,7 +44,7 @@ def other(phase: SharedReadPhase, followers: tuple[str, ...] | None = None) -> S
 
 def run_with(shared: Shared, **checkpoint: object):  # type: ignore[no-untyped-def]
     plan, jobs = build_plan(builders.inputs()), FakeJobs()
-    nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": Told(), "clock": FakeClock()}
+    nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": RecordedJournal(), "clock": FakeClock()}
     run = make_run(plan, jobs, **nothing, **checkpoint)  # type: ignore[arg-type]
     run.shared_read_members = shared
     return run

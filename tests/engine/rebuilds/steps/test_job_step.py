@@ -12,7 +12,7 @@ from dbops.engine.rebuilds.steps.finish.sweep import sweep
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 
@@ -51,7 +51,7 @@ def test_job_step_polls_less_often_with_time_in_any_driver() -> None:
         jobs,
         source=FakeDatabase(),
         target=FakeDatabase(),
-        journal=Told(),
+        journal=RecordedJournal(),
         clock=clock,
     )
     began = clock.now()
@@ -59,7 +59,13 @@ def test_job_step_polls_less_often_with_time_in_any_driver() -> None:
         assert not Work().advance(first).done
     assert set(jobs.waited) == {CHECK_SECONDS}
     next_driver = make_run(
-        first.plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, **first.checkpoint
+        first.plan,
+        jobs,
+        source=FakeDatabase(),
+        target=FakeDatabase(),
+        journal=RecordedJournal(),
+        clock=clock,
+        **first.checkpoint,
     )
     Work().advance(next_driver)
     assert jobs.waited[-1] == LASTING_CHECK_SECONDS
@@ -72,7 +78,9 @@ def test_processes_that_stay_are_neither_cancelled_nor_swept(monkeypatch: pytest
     clock, jobs = FakeClock(), FakeJobs()
     jobs.play("work", JobState(JobStatus.RUNNING))
     plan = build_plan(builders.inputs())
-    run = make_run(plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, touched=True)
+    run = make_run(
+        plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=RecordedJournal(), clock=clock, touched=True
+    )
     Work().advance(run)
     with monkeypatch.context() as patched:
         patched.setattr(FakeJobs, "stop", lambda self, name: JobState(JobStatus.RUNNING))

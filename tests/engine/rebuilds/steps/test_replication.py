@@ -9,7 +9,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import CONNECT_SECONDS, f
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 CONNECTING = builders.link(io_running="Connecting", last_io_error="Access denied for user 'repl'")
@@ -19,7 +19,7 @@ CHECK_SECONDS = 2.0
 @pytest.fixture
 def run() -> Run:
     plan, database = build_plan(builders.inputs()), FakeDatabase()
-    return make_run(plan, FakeJobs(), source=database, target=database, journal=Told(), clock=FakeClock())
+    return make_run(plan, FakeJobs(), source=database, target=database, journal=RecordedJournal(), clock=FakeClock())
 
 
 def look(run: Run, times: int) -> None:

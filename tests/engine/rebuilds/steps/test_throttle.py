@@ -1,4 +1,4 @@
-"""What a running stream tells its target's host of the rate, and when the servers are looked at."""
+"""Set the rate of a running stream on its target's host, and the times of the server checks."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,7 +12,7 @@ from dbops.engine.rebuilds.steps.source.throttle import CHECK_SECONDS, begin_hel
 from dbops.engine.tuning.stream_rate import LOOKS
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 MIB = 1024**2
@@ -42,8 +42,8 @@ class Slow(FakeDatabase):
         return [{"1": 1}]
 
 
-def running(seconds: float = 0.0, limit_ms: float = 0.0) -> tuple[Run, Jobs, Told]:
-    clock, jobs, journal = FakeClock(), Jobs(), Told()
+def running(seconds: float = 0.0, limit_ms: float = 0.0) -> tuple[Run, Jobs, RecordedJournal]:
+    clock, jobs, journal = FakeClock(), Jobs(), RecordedJournal()
     source = Slow(clock, seconds)
     run = make_run(
         build_plan(builders.inputs()), jobs, source=source, target=FakeDatabase(), journal=journal, clock=clock

@@ -13,7 +13,7 @@ from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.source.access import have_guard, rearm
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended
 
 SOURCE, PRIMARY = "10.0.0.12", "10.0.0.11"
@@ -39,7 +39,7 @@ class World:
     run: Run
     jobs: FakeJobs
     target: FakeDatabase
-    journal: Told
+    journal: RecordedJournal
 
     @property
     def pauses(self) -> int:
@@ -53,7 +53,7 @@ class World:
 @pytest.fixture
 def world() -> World:
     plan = replace(build_plan(builders.inputs()), uses_gtid=False)
-    jobs, source, target, journal, clock = FakeJobs(), FakeDatabase(), FakeDatabase(), Told(), FakeClock()
+    jobs, source, target, journal, clock = FakeJobs(), FakeDatabase(), FakeDatabase(), RecordedJournal(), FakeClock()
     jobs.expect("echo paused", CommandResult(0, "paused\n", ""))
     jobs.expect("beat\n", CommandResult(0, "guard=1\ngiven_back=\npaused=1\n", ""))
     source.expect("SHOW (ALL )?SLAVE", [link_row(PRIMARY, 500)])
