@@ -119,7 +119,7 @@
         scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
         axes: [timeAxis(), axisOf(chart)],
         series: [{}, ...series],
-        hooks: { setCursor: [(drawn) => tell(chart, drawn.cursor.idx)] },
+        hooks: { setCursor: [(drawn) => showFigures(chart, drawn.cursor.idx)] },
       },
       dataOf(chart),
       chart.plot,
@@ -128,7 +128,7 @@
   const dataOf = (chart) => [points.at, ...chart.lines.map((line) => points[line.dataset.line])];
 
   // Under the pointer: that moment; otherwise the range of all.
-  function tell(chart, index) {
+  function showFigures(chart, index) {
     const isAt = index !== null && index !== undefined && index < points.at.length;
     chart.lines.forEach((line) => {
       const values = points[line.dataset.line];
@@ -145,10 +145,10 @@
     chart.empty.hidden = known.length > 0;
     const text = known.length ? known.map((pair) => pair.join(" ")).join("; ") : chart.empty.textContent;
     chart.plot.setAttribute("aria-label", `${chart.title} over time: ${text}`);
-    if (!known.length) return tell(chart, null);
+    if (!known.length) return showFigures(chart, null);
     if (chart.drawn) chart.drawn.setData(dataOf(chart));
     else draw(chart);
-    return tell(chart, chart.drawn.cursor.idx);
+    return showFigures(chart, chart.drawn.cursor.idx);
   }
   const showAll = () => charts.forEach(show);
 

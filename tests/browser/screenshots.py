@@ -3,7 +3,7 @@ taken of two real clusters while a replica is rebuilt for real.
 
 script/screenshots                          docs/images/*.png again, 1280 x 800 pixels, light
 script/screenshots --of sample              those of the sample alone: a minute, no lab
-script/screenshots --every-size var/looks   and each page whole in every width, light and dark, into a folder of its own: for looking at
+script/screenshots --every-size var/pages   and each page whole in every width, light and dark, into a folder of its own: for looking at
 """
 
 import argparse

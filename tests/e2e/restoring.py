@@ -16,7 +16,7 @@ from lab.flavors.base import Account
 from tests.networks import free_port
 from tests.stack import Stack, wait_for
 
-from .looks import TABLES
+from .host_state import TABLES
 
 
 def shell(command: str) -> str:

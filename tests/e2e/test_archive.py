@@ -11,7 +11,7 @@ import pytest
 from tests.said import names, numbers
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import is_replicating, one, processes_of, same_data_at_one_gtid
+from .host_state import is_replicating, one, processes_of, same_data_at_one_gtid
 from .test_managed_backup import SOURCE, back_up, make_schedule
 
 pytestmark = pytest.mark.services

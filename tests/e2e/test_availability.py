@@ -9,7 +9,7 @@ import pytest
 
 from tests.stack import Stack, wait_for
 
-from .looks import one
+from .host_state import one
 from .test_observed_backups import begun, client_options, last, slow_reader
 
 pytestmark = pytest.mark.services

@@ -15,7 +15,7 @@ import pytest
 from lab.unpacked import why_no_mysql
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import checksums, last_rebuild, one, processes_of, when_step
+from .host_state import checksums, last_rebuild, one, processes_of, when_step
 
 TARGET, DONOR = "replica-1", "backup-1"
 

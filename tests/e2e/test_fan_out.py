@@ -16,7 +16,7 @@ from tests.slow_process import braked
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import ask_to_cancel
-from .looks import is_replicating, one, processes_of, same_data_at_one_gtid
+from .host_state import is_replicating, one, processes_of, same_data_at_one_gtid
 
 pytestmark = pytest.mark.services
 

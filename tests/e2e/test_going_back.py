@@ -13,7 +13,7 @@ from tests.slow_process import braked, worker_of
 from tests.stack import Stack, wait_for
 
 from .cancelling import at_step, cancelled_in
-from .looks import is_replicating, one, same_data_at_one_gtid
+from .host_state import is_replicating, one, same_data_at_one_gtid
 
 pytestmark = pytest.mark.services
 

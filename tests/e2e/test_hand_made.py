@@ -8,7 +8,7 @@ import pytest
 from lab.hosts import LabHost
 from tests.stack import Stack, wait_for
 
-from .looks import is_replicating, one
+from .host_state import is_replicating, one
 
 pytestmark = pytest.mark.services
 TARGET = "replica-1"

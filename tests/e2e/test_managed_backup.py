@@ -17,7 +17,7 @@ import pytest
 
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import checksums, is_replicating, processes_of
+from .host_state import checksums, is_replicating, processes_of
 from .restoring import from_dump, from_physical, restored_server
 
 pytestmark = pytest.mark.services

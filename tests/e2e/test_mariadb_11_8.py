@@ -13,7 +13,7 @@ from lab.unpacked import MARIADB_11_8
 from tests.said import names
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import is_replicating, last_rebuild, one, processes_of, same_data_at_one_gtid, source_is_given_back
+from .host_state import is_replicating, last_rebuild, one, processes_of, same_data_at_one_gtid, source_is_given_back
 from .settings import own_settings, relaxed_and_put_back, values_of
 from .test_managed_backup import SOURCE, back_up, make_schedule
 from .test_restore_tests import prove

@@ -7,7 +7,7 @@ import pytest
 from lab.unpacked import why_no_mysql
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import last_rebuild, one, processes_of
+from .host_state import last_rebuild, one, processes_of
 from .settings import own_settings, relaxed_and_put_back, values_of
 from .test_clone import replicates, same_data
 from .test_managed_backup import SOURCE, back_up, make_schedule

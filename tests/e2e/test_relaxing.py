@@ -15,7 +15,7 @@ from tests.faults.injectors.hosts import kill_server
 from tests.stack import Stack, wait_for
 
 from .cancelling import ask_to_cancel
-from .looks import TABLES, is_replicating, last_rebuild, one, same_data_at_one_gtid, source_is_given_back
+from .host_state import TABLES, is_replicating, last_rebuild, one, same_data_at_one_gtid, source_is_given_back
 
 pytestmark = pytest.mark.services
 

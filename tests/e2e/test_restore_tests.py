@@ -16,7 +16,7 @@ import pytest
 from tests.said import numbers
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import is_replicating, one
+from .host_state import is_replicating, one
 from .test_managed_backup import SOURCE, back_up, backups_of, make_schedule, run_of
 
 pytestmark = pytest.mark.services

@@ -14,7 +14,7 @@ import pytest
 from tests.said import names
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import is_replicating
+from .host_state import is_replicating
 from .test_managed_backup import SOURCE, back_up, make_schedule, run_of
 from .test_restore_tests import (
     begin,

@@ -14,7 +14,7 @@ from tests.slow_process import worker_of
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import ask_to_cancel
-from .looks import is_replicating, processes_of, same_data_at_one_gtid
+from .host_state import is_replicating, processes_of, same_data_at_one_gtid
 
 pytestmark = pytest.mark.services
 TARGET, SOURCE, MIB = "replica-1", "backup-1", 1024**2

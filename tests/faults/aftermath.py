@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.e2e.looks import is_replicating, one, processes_of, same_data_at_one_gtid, standing
+from tests.e2e.host_state import host_states, is_replicating, one, processes_of, same_data_at_one_gtid
 from tests.faults.matrix import Expected
 from tests.faults.moments import FINAL
 from tests.faults.outcomes import reattached_seconds
@@ -37,7 +37,7 @@ class Violation:
 def look(scene: Scene) -> list[Violation]:
     """Return everything that does not hold, worst first; nothing is skipped because of an earlier one."""
     expected = scene.fault.expect(scene)
-    looks: list[tuple[str, Callable[[Scene, Expected], None]]] = [
+    checks: list[tuple[str, Callable[[Scene, Expected], None]]] = [
         ("source-stopped", source_replicates),
         ("wrong-machine", others_are_untouched),
         ("wrong-machine", target_is_where_it_says),
@@ -47,12 +47,12 @@ def look(scene: Scene) -> list[Violation]:
         ("stuck", no_claim_is_left),
         ("sent-again", work_was_done_once),
         ("unexpected", ended_as_expected),
-        ("unexpected", fault_looks),
+        ("unexpected", fault_checks),
         ("unexpected", a_failure_is_explained),
         ("false-success", success_is_true),
     ]
     found = []
-    for kind, check in looks:
+    for kind, check in checks:
         try:
             check(scene, expected)
         except Exception as error:
@@ -65,7 +65,7 @@ def source_replicates(scene: Scene, _: Expected) -> None:
 
 
 def others_are_untouched(scene: Scene, expected: Expected) -> None:
-    now = standing(scene.stack)
+    now = host_states(scene.stack)
     for name in {PRIMARY, SOURCE} - expected.touched:
         before = scene.before[name]
         # the run's own journal stays on the source, and nowhere else
@@ -77,7 +77,7 @@ def others_are_untouched(scene: Scene, expected: Expected) -> None:
 
 def target_is_where_it_says(scene: Scene, _: Expected) -> None:
     """The outcome's words against the disk."""
-    rebuild, now = scene.rebuild(), standing(scene.stack)[TARGET]
+    rebuild, now = scene.rebuild(), host_states(scene.stack)[TARGET]
     before, outcome = scene.before[TARGET], rebuild["outcome"]
     assert outcome, "the outcome is empty"
     if not json.loads(rebuild["checkpoint"]).get("touched"):
@@ -152,7 +152,7 @@ def ended_as_expected(scene: Scene, expected: Expected) -> None:
     assert "bug" not in code.split("."), f"a bug: {rebuild['error']}"
 
 
-def fault_looks(scene: Scene, _: Expected) -> None:
+def fault_checks(scene: Scene, _: Expected) -> None:
     scene.fault.after(scene)
 
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from tests.e2e.looks import one
+from tests.e2e.host_state import one
 from tests.faults import aftermath
 from tests.faults.conftest import Stage
 from tests.faults.kinds.control import NoFault

@@ -41,7 +41,7 @@ class RunPage:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """Return the plan of the run; empty before dbops has looked at the host."""
+        """Return the plan of the run; empty before dbops has planned it."""
         plan: dict[str, Any] = self.run.checkpoint.get("plan") or {}
         return plan
 
