@@ -22,7 +22,7 @@ else:
 #: no connection or a lost one: client errors 2xxx, server shutdown, killed, closed as idle
 LOST = {1053, 1080, 1152, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055, 4031}
 #: the TCP connection failed; if only the greeting or an answer is missing, the error code is another one
-NO_CONNECTION, LOST_MEANWHILE = 2003, 2013
+NO_CONNECTION, LOST_CONNECTION = 2003, 2013
 #: wrong password, host not allowed, account without a usable login
 DENIED = {1045, 1129, 1130, 1698, 1862, 3118, 4151}
 
@@ -183,7 +183,7 @@ class _Connection(_Base):
         try:
             super()._request_authentication()  # type: ignore[misc]
         except OSError as error:
-            raise pymysql.OperationalError(LOST_MEANWHILE, f"after the server's greeting: {error}") from None
+            raise pymysql.OperationalError(LOST_CONNECTION, f"after the server's greeting: {error}") from None
 
 
 def _tls_context(address: MysqlAddress) -> ssl.SSLContext | None:

@@ -21,7 +21,7 @@ from dbops.security.permissions import GROUPS, group_of, make_groups, require_su
 NOTHING = "Nothing was changed."
 
 
-def standing_of(user: User) -> str:
+def access_of(user: User) -> str:
     """Return the displayed state of an account in one word: a request from an outdated page is refused."""
     return f"{group_of(user) or 'none'}/{int(user.is_superuser)}/{int(user.is_active)}"
 
@@ -59,7 +59,7 @@ def change_account(*, actor: User, user: User, group: str, superuser: bool, seen
     """Change the group of an account, and whether it is a superuser.
 
     Args:
-        seen: ``standing_of`` at the time of the page.
+        seen: ``access_of`` at the time of the page.
 
     Raises:
         Refused: ``access.denied``, ``account.invalid``, ``account.stale`` (changed since), ``account.last_superuser``.
@@ -161,7 +161,7 @@ def _lock(user: User, operation: str, seen: str | None = None) -> User:
     """Return the row, locked together with every superuser's: of two that demote each other the second is refused."""
     rows = {row.pk: row for row in _superusers().select_for_update()}
     row = rows.get(user.pk) or User.objects.select_for_update().get(pk=user.pk)
-    if seen is not None and standing_of(row) != seen:
+    if seen is not None and access_of(row) != seen:
         found = "another user changed it after you opened the page"
         raise Refused("account.stale", operation, cause=found)
     return row

@@ -192,7 +192,7 @@
   }
   const shown = () => stream.querySelector("[data-live-root]");
   // A rebuild that has ended needs no more requests.
-  const isGoingOn = () => Boolean(shown()?.querySelector("[hx-get]"));
+  const isActive = () => Boolean(shown()?.querySelector("[hx-get]"));
   function heard() {
     liveAt = current = Date.now();
     failing.clear();
@@ -203,7 +203,7 @@
     const root = shown();
     if (!root) return;
     document.title = root.dataset.title;
-    if (badge && !isGoingOn()) badge.hidden = true;
+    if (badge && !isActive()) badge.hidden = true;
     if (said && said !== root.dataset.say) announcement.textContent = root.dataset.say;
     said = root.dataset.say;
   }
@@ -238,7 +238,7 @@
     announce();
   });
   document.addEventListener("htmx:afterRequest", (event) => {
-    if (event.detail.successful && !connected && isGoingOn()) live("polling", "No live connection: asking every 5 s");
+    if (event.detail.successful && !connected && isActive()) live("polling", "No live connection: asking every 5 s");
   });
   announce();
 })();

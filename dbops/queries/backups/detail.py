@@ -32,7 +32,7 @@ class RunPage:
         return self.is_managed and not self.is_final and self.run.cancel_requested_at is None
 
     @property
-    def may_say_over(self) -> bool:
+    def may_mark_ended(self) -> bool:
         return not self.is_managed and not self.is_final
 
     @property

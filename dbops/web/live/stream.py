@@ -88,7 +88,7 @@ class Hub:
 
     async def current_bars(self) -> tuple[str, str]:
         """Return the key and the text of every page's bars: rendered once per interval and process, not for each connection."""
-        if not bars.standing.is_fresh and not self.bars_asked.locked():
+        if not bars.current.is_fresh and not self.bars_asked.locked():
             async with self.bars_asked:
                 try:
                     self.bars = await _in_database(bars.rendered)

@@ -89,7 +89,7 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
         began = time.monotonic()
         said = shell.run(load("inspect_host"), *names, *PROGRAMS, timeout_seconds=10)
     took = time.monotonic() - began
-    report.command(host.name, "look_host: user, programs, work directory, authorized_keys; it changes nothing")
+    report.command(host.name, "inspect_host: user, programs, work directory, authorized_keys; it changes nothing")
     found = pairs(said.stdout)
     if found.get("done") != "1":
         text = f"status {said.exit_status}: {said.stderr.strip()[-300:] or said.stdout.strip()[-300:] or 'no words'}"

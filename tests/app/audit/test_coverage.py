@@ -87,7 +87,7 @@ VERBS = {
     "maintenance.mark_maintenance": "maintenance.marked",
     "maintenance.unmark_maintenance": "maintenance.unmarked",
     "audit_archive.archive_entries": "audit.archived",
-    "account_admin.standing_of": READS + " a row",
+    "account_admin.access_of": READS + " a row",
     "account_admin.add_account": "account.created",
     "account_admin.change_account": "account.changed",
     "account_admin.set_password": "account.password_set",

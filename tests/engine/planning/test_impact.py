@@ -98,7 +98,7 @@ def test_redundancy_counts_the_others() -> None:
     found = of(snapshot(), replica_2="lagging").redundancy
     assert found.replicas == ("backup-1", "replica-1", "replica-2")
     assert found.healthy == ("backup-1", "replica-1")
-    assert found.meanwhile == ("backup-1",)
+    assert found.healthy_during == ("backup-1",)
     assert not found.is_lost
     assert of(snapshot(), replica_2="stopped", backup_1="lagging").redundancy.is_lost
 
