@@ -117,7 +117,7 @@ class Stack:
             "DBOPS_PROBE_INTERVAL_SECONDS": "6",
             "DBOPS_WORKER_CONCURRENCY": "3",
             "DBOPS_VERIFY_STEADY_SECONDS": "2",
-            # what a test wants proven it asks for
+            # a test starts the restore tests that it needs
             "DBOPS_RESTORE_TEST_INTERVAL_SECONDS": "0",
             "DBOPS_LINK_TEST_INTERVAL_SECONDS": "0",
         }

@@ -91,9 +91,9 @@ def test_row_with_a_unit_shows_it() -> None:
 
 
 def test_unmeasured_row_has_a_note_and_no_values() -> None:
-    rows = rows_without("fan-out", "no fan-out here")
+    rows = rows_without("shared-read", "no shared read here")
     assert [row.values for row in rows] == [(), ()]
-    assert all("fan-out" in row.note for row in rows)
+    assert all("shared read" in row.note for row in rows)
     assert all(cells(row)[2:5] == ["–", "–", "0"] for row in rows)
 
 
@@ -135,7 +135,7 @@ def test_table_has_median_and_spread() -> None:
 SAMPLES = {
     **{
         name: [0.1, 0.1]
-        for name in ("fingerprint", "open", "swap-datadir", "release", "set-ownership", "start", "repoint")
+        for name in ("preflight", "open-access", "swap-datadir", "release", "set-ownership", "start", "repoint")
     },
     "stream": [10.0, 12.0],
     "rebuild until attached": [20.0, 20.0],

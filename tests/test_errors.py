@@ -205,7 +205,7 @@ def test_error_scan_reads_every_raise() -> None:
 def test_error_scan_finds_known_codes() -> None:
     """A constant, a helper's parameter, a class of its own, the catalogue, the evidence, and the script on the host."""
     known = {("mysql.error", "host"), ("plan.stale", "operator"), ("fleet.file", "operator"), ("bug", "dbops")}
-    known |= {("stream.disk_full", "host"), ("stream.unproven", "host"), ("host.fenced", "operator")}
+    known |= {("stream.disk_full", "host"), ("stream.unverified", "host"), ("host.fenced", "operator")}
     known |= {("flavor.unsupported", "operator"), ("rebuild.cancelled", "none")}
     assert known - CODES == set()
 

@@ -126,7 +126,7 @@ def begin_step(lease: RebuildLease, name: str) -> None:
     announce_later(lease.rebuild.pk)
 
 
-def prove(lease: RebuildLease) -> None:
+def check_lease(lease: RebuildLease) -> None:
     """Check that the lease is still ours. Raises ``LeaseLost``."""
     if not mine(lease).exists():
         raise LeaseLost

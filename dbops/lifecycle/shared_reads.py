@@ -11,7 +11,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from dbops.database.errors import locked
-from dbops.engine.rebuilds.shared_read import BRANCHES
+from dbops.engine.rebuilds.shared_read import FOLLOWERS
 from dbops.engine.states import Status, StepState
 from dbops.lifecycle.events import announce_later, log_event
 from dbops.models import Hold, Rebuild, RebuildStep
@@ -23,38 +23,38 @@ class _Late(Exception):
     """The leader's list of followers is final."""
 
 
-def join(rebuild: Rebuild, reader: Rebuild, by: str) -> bool:
+def join(rebuild: Rebuild, leader: Rebuild, by: str) -> bool:
     """Let a queued rebuild follow another one's read. Return whether both could.
 
     A leader cannot become a follower, and a follower cannot have followers: the updates check this. A running leader can be
     joined until its list of followers is final; the scheduler handles a join at that very moment.
     """
-    if rebuild.pk == reader.pk:
+    if rebuild.pk == leader.pk:
         return False
     may_read = Q(status=Status.QUEUED) | Q(status=Status.RUNNING, pending_status="")
     try:
         with transaction.atomic():
-            _lock(rebuild.pk, reader.pk)
+            _lock(rebuild.pk, leader.pk)
             # both rows are written, so that of two rebuilds that join each other at the same time the second finds the first
             # one's change
-            if not locked(Rebuild, reader.pk).filter(may_read, leader=None).update(revision=F("revision") + 1):
+            if not locked(Rebuild, leader.pk).filter(may_read, leader=None).update(revision=F("revision") + 1):
                 return False
             waits = RebuildStep.objects.filter(
-                rebuild=reader, name="pause", state__in=(StepState.DONE, StepState.SKIPPED)
+                rebuild=leader, name="pause", state__in=(StepState.DONE, StepState.SKIPPED)
             )
-            if waits.exists() or BRANCHES in Rebuild.objects.values_list("checkpoint", flat=True).get(pk=reader.pk):
+            if waits.exists() or FOLLOWERS in Rebuild.objects.values_list("checkpoint", flat=True).get(pk=leader.pk):
                 raise _Late
             alone = locked(Rebuild, rebuild.pk).filter(status=Status.QUEUED, leader=None)
-            if not alone.update(leader=reader, waiting_for="", revision=F("revision") + 1):
+            if not alone.update(leader=leader, waiting_for="", revision=F("revision") + 1):
                 raise _Late
             # checked after its row was written: a concurrent join writes that row too, and has either committed or comes later
-            if _branches(rebuild).exists():
+            if _followers(rebuild).exists():
                 raise _Late
-            log_event(rebuild, f"Joined by {by} to rebuild {reader.pk}: one read of {reader.source.name} for both.")
-            log_event(reader, f"Rebuild {rebuild.pk} ({rebuild.target.name}) was joined to this one by {by}.")
+            log_event(rebuild, f"Joined by {by} to rebuild {leader.pk}: one read of {leader.source.name} for both.")
+            log_event(leader, f"Rebuild {rebuild.pk} ({rebuild.target.name}) was joined to this one by {by}.")
     except _Late:
         return False
-    for row in (rebuild, reader):
+    for row in (rebuild, leader):
         announce_later(row.pk)
     return True
 
@@ -81,7 +81,7 @@ def leave(rebuild: Rebuild, text: str) -> bool:
 
 def lock_with_followers(rebuild: Rebuild) -> None:
     """Lock a rebuild and its followers, if any."""
-    waiting = list(_branches(rebuild).filter(status=Status.QUEUED).values_list("pk", flat=True))
+    waiting = list(_followers(rebuild).filter(status=Status.QUEUED).values_list("pk", flat=True))
     if waiting:
         _lock(rebuild.pk, *waiting)
 
@@ -94,20 +94,20 @@ def _lock(*rebuilds: int) -> None:
 
 def promote_follower(rebuild: Rebuild) -> None:
     """Make the first follower the leader after the leader ended before its start. In the caller's transaction."""
-    waiting = list(_branches(rebuild).filter(status=Status.QUEUED).order_by("pk"))
+    waiting = list(_followers(rebuild).filter(status=Status.QUEUED).order_by("pk"))
     for number, follower in enumerate(waiting):
-        reader = None if number == 0 else waiting[0]
-        branch_of = locked(Rebuild, follower.pk).filter(status=Status.QUEUED)
+        leader = None if number == 0 else waiting[0]
+        queued = locked(Rebuild, follower.pk).filter(status=Status.QUEUED)
         # a follower starts with its leader: the cancellation does not start anything earlier
         wishes: dict[str, Any] = {}
-        if reader is None:
+        if leader is None:
             moments = [moment for moment in (follower.not_before, rebuild.not_before) if moment]
             wishes = {
                 "not_before": max(moments, default=None),
                 "start_after_run": follower.start_after_run_id or rebuild.start_after_run_id,
             }
-        if branch_of.update(leader=reader, waiting_for="", revision=F("revision") + 1, **wishes):
-            who = "this one reads" if reader is None else f"rebuild {reader.pk} reads"
+        if queued.update(leader=leader, waiting_for="", revision=F("revision") + 1, **wishes):
+            who = "this one reads" if leader is None else f"rebuild {leader.pk} reads"
             log_event(follower, f"Rebuild {rebuild.pk}, which was to read the source, has ended: {who} instead.")
             announce_later(follower.pk)
 
@@ -126,5 +126,5 @@ def pass_on_source(rebuild: Rebuild) -> None:
             return
 
 
-def _branches(rebuild: Rebuild) -> QuerySet[Rebuild]:
+def _followers(rebuild: Rebuild) -> QuerySet[Rebuild]:
     return Rebuild.objects.filter(leader=rebuild.pk)

@@ -51,14 +51,14 @@ def claims_of(row: Rebuild | BackupRun) -> list[tuple[Instance, str]]:
     return [*claims, (row.target, "target")]
 
 
-def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str:
+def start(row: Rebuild | BackupRun, unmet_conditions: Callable[[], str] = lambda: "") -> str:
     """Take the holds of a queued rebuild or backup run and start it. Return ``""``, or what it waits for.
 
     The row comes first, so that a concurrent start waits; then the holds, always in the same order, so that two starts with the
     same two instances cannot deadlock.
 
     Args:
-        gate: returns unmet conditions besides holds, or ``""``. Called in the transaction of the start, after the holds are
+        unmet_conditions: returns the unmet conditions besides holds, or ``""``. Called in the transaction of the start, after the holds are
             taken: the decision may be some seconds old.
     """
     now = timezone.now()
@@ -80,7 +80,7 @@ def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str
             Hold.objects.bulk_create(
                 Hold(instance=instance, purpose=purpose, taken_at=now, **owner) for instance, purpose in claims
             )
-            if reason := gate() or _reader_is_away(row):
+            if reason := unmet_conditions() or _leader_is_away(row):
                 raise _ConditionUnmet(reason)
             log_event(row, _started(row, now))
             audit_move(row, "started", **_audited_start(row))
@@ -94,14 +94,14 @@ def start(row: Rebuild | BackupRun, gate: Callable[[], str] = lambda: "") -> str
         return _wait_for_holds(row)
     except NotQueued:
         if isinstance(row, Rebuild) and _waits_for_approval(row):
-            return wait(row, gate() or "another operator must approve it")
+            return wait(row, unmet_conditions() or "another operator must approve it")
         return "it is no longer queued"
     revision_update(row)
     return ""
 
 
 def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupRun]:
-    """Return the row if it may start. The gate reports a missing approval in words; this check also works without a gate."""
+    """Return the row if it may start. The start conditions report a missing approval in words; this check works without them."""
     if isinstance(row, Rebuild):
         # its role decides its holds: it may have joined a shared read since the row was read
         queued = locked(Rebuild, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None, leader=row.leader_id)
@@ -109,7 +109,7 @@ def _startable(row: Rebuild | BackupRun) -> QuerySet[Rebuild] | QuerySet[BackupR
     return locked(BackupRun, row.pk).filter(status=Status.QUEUED, cancel_requested_at=None)
 
 
-def _reader_is_away(row: Rebuild | BackupRun) -> str:
+def _leader_is_away(row: Rebuild | BackupRun) -> str:
     """Return a reason to wait if the leader of this follower is not running: no rebuild would hold the source."""
     if not isinstance(row, Rebuild) or row.leader_id is None:
         return ""

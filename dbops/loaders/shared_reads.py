@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from dbops.engine.rebuilds.shared_read import (
-    BRANCHES,
+    FOLLOWERS,
     SharedReadMember,
     SharedReadPhase,
     phase_of_follower,
@@ -17,17 +17,17 @@ class RowSharedReadMembers:
     """The other members of a rebuild's shared read (``engine.rebuilds.shared_read.SharedReadMembers``)."""
 
     def __init__(self, rebuild: Rebuild) -> None:
-        self._pk, self._reader = rebuild.pk, rebuild.leader_id
+        self._pk, self._leader = rebuild.pk, rebuild.leader_id
 
-    def reader(self) -> SharedReadMember | None:
-        return leaders([self._reader])[self._reader] if self._reader else None
+    def leader(self) -> SharedReadMember | None:
+        return leaders([self._leader])[self._leader] if self._leader else None
 
     def followers(self) -> Sequence[SharedReadMember]:
         """Return the members, with two queries, or one if there are none."""
         rows = Rebuild.objects.filter(leader=self._pk).defer("plan", "checkpoint").order_by("pk")
         found = list(rows.select_related("target").prefetch_related("steps"))
         return [
-            _companion(row, phase_of_follower(Status(row.status), row.pending_status, _steps(row)))
+            _member(row, phase_of_follower(Status(row.status), row.pending_status, _steps(row)))
             for row in found
             if not (
                 row.status != Status.QUEUED and row.started_at is None
@@ -40,15 +40,15 @@ def leaders(keys: Iterable[int]) -> dict[int, SharedReadMember]:
     rows = Rebuild.objects.filter(pk__in=set(keys)).defer("plan").select_related("target").prefetch_related("steps")
     found = {}
     for row in rows:
-        settled = row.checkpoint.get(BRANCHES)
+        settled = row.checkpoint.get(FOLLOWERS)
         if settled is None and _steps(row).get("pause") in STEP_FINAL:
             settled = ()  # started before shared reads existed
         phase = phase_of_leader(Status(row.status), row.pending_status, _steps(row), row.checkpoint)
-        found[row.pk] = _companion(row, phase, None if settled is None else tuple(settled))
+        found[row.pk] = _member(row, phase, None if settled is None else tuple(settled))
     return found
 
 
-def _companion(row: Rebuild, phase: SharedReadPhase, followers: tuple[str, ...] | None = None) -> SharedReadMember:
+def _member(row: Rebuild, phase: SharedReadPhase, followers: tuple[str, ...] | None = None) -> SharedReadMember:
     return SharedReadMember(number=row.pk, uid=row.uid, target=row.target.name, phase=phase, followers=followers)
 
 

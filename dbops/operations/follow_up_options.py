@@ -10,7 +10,7 @@ from dbops.engine.rebuilds.follow_ups import (
     EndedRebuild,
     FollowUpOption,
     again_option,
-    half_copy_of,
+    incomplete_copy_of,
     resume_option,
     rollback_option,
 )
@@ -60,7 +60,7 @@ def initial_checkpoint(rebuild: Rebuild, plan: Plan, operation: str) -> dict[str
             operation,
             cause=option.reason,
         )
-    return half_copy_of(ended(rebuild), plan.target)
+    return incomplete_copy_of(ended(rebuild), plan.target)
 
 
 def ended(rebuild: Rebuild) -> EndedRebuild:

@@ -55,31 +55,31 @@ def tools_of(source: Instance) -> tuple[str, ...]:
     return tuple(facts.host.tools) if facts and facts.host else ()
 
 
-def may_join(plan: Plan, reader: Rebuild, operation: str) -> None:
+def may_join(plan: Plan, leader: Rebuild, operation: str) -> None:
     """Refuse unless a leader's read can serve a plan (``join.not_possible``)."""
-    if problem := why_not_shared(plan, from_record(Plan, reader.plan), tools_of(reader.source), shareable()):
+    if problem := why_not_shared(plan, from_record(Plan, leader.plan), tools_of(leader.source), shareable()):
         raise refused(operation, problem)
 
 
-def join_read(*, actor: User, rebuild: Rebuild, reader: Rebuild) -> None:
+def join_read(*, actor: User, rebuild: Rebuild, leader: Rebuild) -> None:
     """Let a queued rebuild follow another one, which is queued or has just begun.
 
     Raises:
         Refused: ``access.denied``, or it cannot join (``join.not_possible``).
     """
-    operation = f"Joining rebuild {rebuild.pk} to rebuild {reader.pk}"
+    operation = f"Joining rebuild {rebuild.pk} to rebuild {leader.pk}"
     require_operator(actor, operation)
-    may_join(from_record(Plan, rebuild.plan), reader, operation)
+    may_join(from_record(Plan, rebuild.plan), leader, operation)
     name = actor.get_username()
     try:
         with transaction.atomic():
-            joined = shared_reads.join(rebuild, reader, name)
+            joined = shared_reads.join(rebuild, leader, name)
             if joined:
                 append(
                     actor=name,
                     action="rebuild.joined",
                     subject=rebuild.target.name,
-                    detail={"rebuild": rebuild.pk, "leader": reader.pk, "source": rebuild.source.name},
+                    detail={"rebuild": rebuild.pk, "leader": leader.pk, "source": rebuild.source.name},
                 )
                 nudge()
     except OperationalError as error:
@@ -101,7 +101,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     """
     operation = f"Removing rebuild {rebuild.pk} from its shared read"
     require_operator(actor, operation)
-    name, reader = actor.get_username(), rebuild.leader_id
+    name, leader = actor.get_username(), rebuild.leader_id
     with transaction.atomic():
         left = shared_reads.leave(
             rebuild, f"Left the shared read, by {name}. The rebuild waits for the source on its own."
@@ -111,7 +111,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
                 actor=name,
                 action="rebuild.left",
                 subject=rebuild.target.name,
-                detail={"rebuild": rebuild.pk, "leader": reader},
+                detail={"rebuild": rebuild.pk, "leader": leader},
             )
             nudge()
     rebuild.refresh_from_db()

@@ -16,7 +16,7 @@ from dbops.lifecycle import backup_runs
 from dbops.loaders.plan_inputs import restore_tests_of_runs
 from dbops.models import BackupRun, TopologyDifference
 from dbops.worker.journal import BackupJournal
-from dbops.worker.wiring import build_site, jobs_of
+from dbops.worker.wiring import build_context, jobs_of
 
 
 class BackupFiles:
@@ -34,10 +34,10 @@ class BackupFiles:
             if "plan" not in dead.checkpoint or dead.pk == self.run.pk:
                 continue
             plan = from_record(BackupPlan, dead.checkpoint["plan"])
-            site = build_site(dead, plan, dict(dead.checkpoint), self.journal, self.stack)
-            site.jobs = jobs_of(self.run, dead.uid, self.stack)
+            context = build_context(dead, plan, dict(dead.checkpoint), self.journal, self.stack)
+            context.jobs = jobs_of(self.run, dead.uid, self.stack)
             try:
-                clean_up(site, is_final_kept=is_final_kept)
+                clean_up(context, is_final_kept=is_final_kept)
             except Unreachable:
                 raise
             except DbopsError as error:
@@ -51,7 +51,7 @@ class BackupFiles:
                 backup_runs.mark_removed(dead, f"Backup run {self.run.pk} removed the leftovers on the host.")
                 self.journal.say(f"Removed the leftovers of backup run {dead.pk}.")
 
-    def remove_superfluous(self, site: BackupContext) -> None:
+    def remove_superfluous(self, context: BackupContext) -> None:
         """Remove files that this backup replaces, after it was recorded and flagged: it may be of an emptied server.
 
         Problems do not affect the new backup: the next run removes the rest.
@@ -64,7 +64,7 @@ class BackupFiles:
             self.remove_leftovers(is_final_kept=False)
         except Unreachable as error:
             self.journal.say(f"Could not remove the leftovers of failed backups: {error}", level=Level.WARNING)
-        self._remove_older(site)
+        self._remove_older(context)
 
     def _why_all_is_kept(self) -> str:
         """Return why this backup may be of the wrong data; empty if there is no sign."""
@@ -80,7 +80,7 @@ class BackupFiles:
         )
         return "the server or its data may have been replaced" if changed.exists() else ""
 
-    def _remove_older(self, site: BackupContext) -> None:
+    def _remove_older(self, context: BackupContext) -> None:
         """Apply the schedule's retention."""
         run, schedule, now = self.run, self.run.schedule, timezone.now()
         if schedule is None:
@@ -105,7 +105,7 @@ class BackupFiles:
                 )
                 continue
             try:
-                end = remove(site, [old.path])[old.path]
+                end = remove(context, [old.path])[old.path]
             except DbopsError as error:
                 self.journal.say(f"Could not remove older backups: {error}", level=Level.WARNING)
                 return

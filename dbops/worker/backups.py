@@ -21,7 +21,7 @@ from dbops.worker import prober
 from dbops.worker.backup_files import BackupFiles
 from dbops.worker.driver import Driver
 from dbops.worker.journal import BackupJournal
-from dbops.worker.wiring import build_site, jobs_of, secrets_of
+from dbops.worker.wiring import build_context, jobs_of, secrets_of
 
 
 def tick(run_id: int) -> bool:
@@ -42,13 +42,13 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
         self.checkpoint = dict(self.row.checkpoint)
         self.journal = BackupJournal(lease, secrets_of(self.row.instance.cluster), self.checkpoint)
         self.files = BackupFiles(self.row, self.journal, stack)
-        self.site: BackupContext | None = None
+        self.context: BackupContext | None = None
 
     def is_ending(self) -> bool:
         return "pending_status" in self.checkpoint
 
     def step(self) -> PublishedBackup | None:
-        return advance(self._site())
+        return advance(self._context())
 
     def record(self, result: PublishedBackup | None) -> None:
         if result is None:
@@ -64,25 +64,25 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
         backup_runs.finish(self.lease, RunStatus.SUCCEEDED, f"Published as {result.path}.", self.journal.take())
         self.has_ended = True
         try:
-            self.files.remove_superfluous(self._site())
+            self.files.remove_superfluous(self._context())
         finally:
             backup_runs.write_late_update(self.row, self.journal.take())
 
     # --- the plan -------------------------------------------------------------------------------------------------
-    def _site(self) -> BackupContext:
+    def _context(self) -> BackupContext:
         """Return the connection to the host and its plan, which is made once from a new probe."""
-        if self.site is not None:
-            return self.site
+        if self.context is not None:
+            return self.context
         if "plan" not in self.checkpoint:
             self.files.remove_leftovers(is_final_kept=True)
             plan = self._plan()
             self.checkpoint["plan"] = to_record(plan)
             self.journal.note(path=plan.partial_path)
         plan = from_record(BackupPlan, self.checkpoint["plan"])
-        site = build_site(self.row, plan, self.checkpoint, self.journal, self.stack)
-        self.raise_fence(site.jobs)
-        self.site = site
-        return site
+        context = build_context(self.row, plan, self.checkpoint, self.journal, self.stack)
+        self.raise_fence(context.jobs)
+        self.context = context
+        return context
 
     def _plan(self) -> BackupPlan:
         run, instance, schedule = self.row, self.row.instance, self.row.schedule
@@ -153,7 +153,7 @@ class BackupDriver(Driver[BackupRun, PublishedBackup | None]):
 
     def _clean_up(self) -> bool:
         try:
-            clean_up(self._site())
+            clean_up(self._context())
         except Unreachable:
             raise
         except DbopsError as error:

@@ -100,7 +100,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
             rebuild_driver.begin_step(self.lease, step.name)
             self.begun = step.name
         elif not self.journal.is_due:  # otherwise the next write checks the lease
-            rebuild_driver.prove(self.lease)
+            rebuild_driver.check_lease(self.lease)
 
     def begin_ending(self, error: DbopsError | None) -> float | None:
         """End the step's processes on the hosts, and only then begin the ending: holds must not be released earlier.

@@ -45,13 +45,13 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
         self.checkpoint = dict(self.row.checkpoint)
         self.journal = RestoreTestJournal(lease, secrets_of(self.row.source.cluster), self.checkpoint)
         self.hosts = Hosts(self.row, stack)
-        self.site: RestoreTestContext | None = None
+        self.context: RestoreTestContext | None = None
 
     def is_ending(self) -> bool:
         return "pending_status" in self.checkpoint
 
     def step(self) -> RestoreTestResult | None:
-        return advance(self._site())
+        return advance(self._context())
 
     def record(self, result: RestoreTestResult | None) -> None:
         if result is not None:
@@ -60,10 +60,10 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
             self._end_as(RunStatus.SUCCEEDED)
 
     # --- the plan -------------------------------------------------------------------------------------------------
-    def _site(self) -> RestoreTestContext:
+    def _context(self) -> RestoreTestContext:
         """Return the connection to the host and its plan, which is made once from a new probe."""
-        if self.site is not None:
-            return self.site
+        if self.context is not None:
+            return self.context
         if "plan" not in self.checkpoint:
             self._remove_leftovers()
             plan = self.hosts.plan()
@@ -73,7 +73,7 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
             for reason in plan.reasons:
                 self.journal.say(reason)
         plan = from_record(RestoreTestPlan, self.checkpoint["plan"])
-        site = RestoreTestContext(
+        context = RestoreTestContext(
             plan,
             self.hosts.jobs(self.row.uid),
             SystemClock(),
@@ -84,10 +84,10 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
             self.hosts.way_to_file(self.row, plan),
             settings.UNREACHABLE_TIMEOUT_SECONDS,
         )
-        reading = [site.way.way.source.jobs] if site.way and not self.is_ending() else []
-        self.raise_fence(site.jobs, *reading)
-        self.site = site
-        return site
+        reading = [context.way.way.source.jobs] if context.way and not self.is_ending() else []
+        self.raise_fence(context.jobs, *reading)
+        self.context = context
+        return context
 
     def _remove_leftovers(self) -> None:
         """Remove the leftovers of restore tests on this host. An unreachable host with files is asked once."""
@@ -146,7 +146,7 @@ class RestoreTestDriver(Driver[RestoreTest, RestoreTestResult | None]):
         pending_status, is_gone, has_leftovers = self.checkpoint["pending_status"], True, False
         try:
             if "plan" in self.checkpoint:
-                is_gone = clean_up(self._site())
+                is_gone = clean_up(self._context())
         except Unreachable:
             raise
         except DbopsError as error:

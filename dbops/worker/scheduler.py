@@ -37,7 +37,8 @@ def start_what_can() -> list[int]:
     _expire(now)
     queued = _queued_rebuilds()
     followers = _followers(queued)
-    _release(followers)  # before the gates are read: a follower that waits for the source on its own has its own gates
+    # before the conditions are read: a follower that waits for the source on its own has its own conditions
+    _release(followers)
     jobs = [*_rebuild_jobs(queued, followers, now), *_backup_jobs()]
     backup_runs.flag_late(now)
     if not jobs:
@@ -122,16 +123,16 @@ def _release(followers: _Followers) -> None:
 
 
 def _rebuild_jobs(queued: Sequence[tuple[Any, ...]], followers: _Followers, now: datetime) -> Iterable[QueuedJob]:
-    # The gates are read after the rows: a rebuild queued between the two has its gates read, or its row is not.
-    gates = _gates(now) if queued else {}
+    # The conditions are read after the rows: a rebuild queued between the two has its conditions read, or its row is not.
+    unmet = _unmet_conditions(now) if queued else {}
     for pk, reason in followers.waits.items():
         if reason:
-            gates[pk] = f"{gates[pk]}; {reason}" if pk in gates else reason
+            unmet[pk] = f"{unmet[pk]}; {reason}" if pk in unmet else reason
     kind = JobKind.REBUILD
     for pk, source, target, method, priority, logged, since, _ in queued:
         # A rebuild that does not read its source has no position in the source's queue.
         claims = (source, target) if method_named(method).reads_source and pk not in followers.waits else (target,)
-        yield QueuedJob(kind, pk, line_order(priority, since, pk), claims, gates.get(pk, ""), logged)
+        yield QueuedJob(kind, pk, line_order(priority, since, pk), claims, unmet.get(pk, ""), logged)
 
 
 def _backup_jobs() -> Iterable[QueuedJob]:
@@ -143,7 +144,7 @@ def _backup_jobs() -> Iterable[QueuedJob]:
         yield QueuedJob(kind, pk, line_order(0, since, pk), (instance,), "", logged)
 
 
-def _gates(now: datetime) -> dict[int, str]:
+def _unmet_conditions(now: datetime) -> dict[int, str]:
     """Return the unmet conditions of queued rebuilds besides holds: requested start times, and ``start_conditions``. Eight queries
     at most.
     """
@@ -154,13 +155,13 @@ def _gates(now: datetime) -> dict[int, str]:
         .order_by()
         .values_list("pk", "start_after_run_id")
     )
-    gates = {pk: f"backup run {run}" for pk, run in after}
+    unmet = {pk: f"backup run {run}" for pk, run in after}
     for pk, moment in rows.filter(not_before__gt=now, leader=None).values_list("pk", "not_before"):
         reason = f"not before {moment:%Y-%m-%d %H:%M} UTC"
-        gates[pk] = f"{reason}, and {gates[pk]}" if pk in gates else reason
+        unmet[pk] = f"{reason}, and {unmet[pk]}" if pk in unmet else reason
     for pk, reason in unmet_conditions(now).items():
-        gates[pk] = f"{gates[pk]}; {reason}" if pk in gates else reason
-    return gates
+        unmet[pk] = f"{unmet[pk]}; {reason}" if pk in unmet else reason
+    return unmet
 
 
 def _expire(now: datetime) -> None:
@@ -170,20 +171,20 @@ def _expire(now: datetime) -> None:
 
 def _start(job: QueuedJob) -> bool:
     row: Rebuild | BackupRun | None
-    gate: Callable[[], str] = str  # a backup waits only for its hold
+    unmet: Callable[[], str] = str  # a backup waits only for its hold
     if job.kind is JobKind.REBUILD:
         rebuilds = Rebuild.objects.select_related("source", "target", "start_after_run").defer("plan", "checkpoint")
         row = rebuilds.filter(pk=job.pk).first()
-        gate = partial(_gate, job.pk)
+        unmet = partial(_unmet_conditions_of, job.pk)
     else:
         row = BackupRun.objects.select_related("instance", "schedule").filter(pk=job.pk).first()
-    reason = starts.start(row, gate) if row else "the job is gone"
+    reason = starts.start(row, unmet) if row else "the job is gone"
     if reason:
         log.debug("%s %s waits: %s", job.kind, job.pk, reason)
     return not reason
 
 
-def _gate(rebuild_id: int) -> str:
+def _unmet_conditions_of(rebuild_id: int) -> str:
     """Check the conditions during the start: maintenance or an external backup may have begun since the pass began."""
     return unmet_conditions(timezone.now(), rebuild_id).get(rebuild_id, "")
 

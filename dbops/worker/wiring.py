@@ -83,14 +83,14 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitSta
             stall_prepare_seconds=settings.STALL_PREPARE_SECONDS,
             stall_catch_up_seconds=settings.STALL_CATCH_UP_SECONDS,
             auto_throttle_latency_ms=settings.AUTO_THROTTLE_LATENCY_MS,
-            fan_out_wait_seconds=settings.SHARED_READ_WAIT_SECONDS,
-            fan_out_stall_seconds=settings.SHARED_READ_STALL_SECONDS,
-            fan_out_buffer_bytes=settings.SHARED_READ_BUFFER_BYTES,
+            shared_read_wait_seconds=settings.SHARED_READ_WAIT_SECONDS,
+            shared_read_stall_seconds=settings.SHARED_READ_STALL_SECONDS,
+            shared_read_buffer_bytes=settings.SHARED_READ_BUFFER_BYTES,
         ),
     )
 
 
-def build_site(
+def build_context(
     run: BackupRun, plan: BackupPlan, checkpoint: dict[str, Any], journal: RunJournal, stack: ExitStack
 ) -> BackupContext:
     """Build the connection to the host of a backup run."""

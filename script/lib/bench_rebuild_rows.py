@@ -247,7 +247,7 @@ def measure(bench: TableBench, rounds: int, wanted: set[str]) -> Samples:
 
 def around_note(samples: Samples) -> str:
     """Return the medians of the seconds outside of the copy, by part."""
-    names = ("fingerprint", "open", "swap-datadir", "release", "set-ownership", "start", "repoint")
+    names = ("preflight", "open-access", "swap-datadir", "release", "set-ownership", "start", "repoint")
     return "medians: " + ", ".join(f"{name} {median(samples[name]):.2f} s" for name in names)
 
 

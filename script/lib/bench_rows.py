@@ -66,9 +66,9 @@ GOALS: dict[str, tuple[tuple[str, Goal], ...]] = {
         ("memory of its largest process", Goal(150, unit=" MB")),
     ),
     "clone": (("dump and restore / clone, MySQL, until attached", Goal(15, at_least=True)),),
-    "fan-out": (
-        ("fan-out to three targets / one target, each link at the same rate", Goal(1.15)),
-        ("fan-out to three targets / three in a row", Goal(0.40)),
+    "shared-read": (
+        ("shared read to three targets / one target, each link at the same rate", Goal(1.15)),
+        ("shared read to three targets / three in a row", Goal(0.40)),
     ),
     "prepare": (("prepare, ours / the tool's default", Goal(0.7)),),
     "catch-up": (("catch-up, relaxed settings / durable ones", Goal(0.7)),),

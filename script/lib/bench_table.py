@@ -14,7 +14,7 @@ from pathlib import Path
 import pymysql
 
 from lab.errors import LabError
-from script.lib import bench_catch_up, bench_ciphers, bench_clone, bench_fan_out, bench_prepare, bench_rebuild_rows
+from script.lib import bench_catch_up, bench_ciphers, bench_clone, bench_prepare, bench_rebuild_rows, bench_shared_read
 from script.lib.bench_ground import headline, say
 from script.lib.bench_rows import GOALS, Group, document, pairs, row_of, rows_without
 from script.lib.stage import ROOT
@@ -49,10 +49,12 @@ def clone(options: argparse.Namespace, wanted: set[str]) -> Group:
     return Group("Clone", (row,), samples, f"{', '.join(facts)}.")
 
 
-def fan_out(options: argparse.Namespace, wanted: set[str]) -> Group:
-    samples = bench_fan_out.measure(options.fan_out_size, options.rounds)
-    against_one, in_a_row = (pairs(samples["fan-out"], samples[name]) for name in ("one", "in a row"))
-    return Group("Fan-out", (row_of("fan-out", against_one), row_of("fan-out", in_a_row, number=1)), samples)
+def shared_read(options: argparse.Namespace, wanted: set[str]) -> Group:
+    samples = bench_shared_read.measure(options.shared_read_size, options.rounds)
+    against_one, in_a_row = (pairs(samples["shared read"], samples[name]) for name in ("one", "in a row"))
+    return Group(
+        "Shared read", (row_of("shared-read", against_one), row_of("shared-read", in_a_row, number=1)), samples
+    )
 
 
 def prepare(options: argparse.Namespace, wanted: set[str]) -> Group:
@@ -74,7 +76,7 @@ PARTS = (
     Part("Rebuild by stream", bench_rebuild_rows.KEYS, rebuild),
     Part("Where SSH is the narrow place", bench_ciphers.KEYS, ciphers),
     Part("Clone", ("clone",), clone),
-    Part("Fan-out", ("fan-out",), fan_out),
+    Part("Shared read", ("shared-read",), shared_read),
     Part("Prepare", ("prepare",), prepare),
     Part("Catch-up", ("catch-up",), catch_up),
 )
@@ -103,7 +105,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="rounds of all but the dumps (default 3)")
     parser.add_argument("--only", metavar="ROW,ROW", default="", help="measure only these rows and write no page")
     parser.add_argument("--clone-size", default="2G", help="data of the MySQL lab (default 2G)")
-    parser.add_argument("--fan-out-size", default="512M", help="data of the fan-out's lab (default 512M)")
+    parser.add_argument("--shared-read-size", default="512M", help="data of the shared read's lab (default 512M)")
     parser.add_argument("--redo", default="1G", help="redo to prepare, and size of its data (default 1G)")
     parser.add_argument(
         "--page", type=Path, default=PAGE, help="output file of a full run (default docs/reference/benchmarks.md)"

@@ -13,7 +13,7 @@ BENCHES = {
     "prepare": ("bench_prepare", "--prepare of one backup: the tool's default against ours"),
     "catch-up": ("bench_catch_up", "how fast a replica applies with relaxed settings"),
     "clone": ("bench_clone", "a MySQL replica by clone against dump and restore"),
-    "fan-out": ("bench_fan_out", "three replicas from one read of the source, against one and three in a row"),
+    "shared-read": ("bench_shared_read", "three replicas from one read of the source, against one and three in a row"),
     "scheduler": ("bench_scheduler", "a decision over a long queue"),
     "live": ("bench_live", "a web process with many open streams"),
     "fleet": ("bench_fleet", "the pages of a thousand clusters"),

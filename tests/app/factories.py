@@ -39,18 +39,18 @@ from dbops.security.permissions import OPERATOR, VIEWER, make_groups
 GIB = 1024**3
 HOST_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIKyvBwdLEBYzocN6JYomZUYfs2Btec82Z1MVuIfQKnsV"
 STEPS = (
-    ("fingerprint", "Check both machines once more"),
-    ("open_source", "Open the source and arm the guard"),
-    ("swap_datadir", "Stop the target and move its data aside"),
+    ("preflight", "Check both machines once more"),
+    ("open-access", "Open the source and arm the guard"),
+    ("swap-datadir", "Stop the target and move its data aside"),
     ("stream", "Stream the backup into the data directory"),
     ("release", "Release the source"),
     ("prepare", "Prepare the data"),
     ("set-ownership", "Give the data to the server's user"),
     ("start", "Start the server"),
-    ("catch_up", "Catch up with the source"),
+    ("catch-up", "Catch up with the source"),
     ("repoint", "Replicate from the primary"),
     ("verify", "Verify that it stays in step"),
-    ("clean_up", "Clean up"),
+    ("clean-up", "Clean up"),
 )
 
 

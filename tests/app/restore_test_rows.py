@@ -1,4 +1,4 @@
-"""Rows of backups that can be proven, and of proofs that have ended."""
+"""Rows of backups that can be restore-tested, and of restore tests that have ended."""
 
 from datetime import timedelta
 from typing import Any

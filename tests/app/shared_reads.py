@@ -1,4 +1,4 @@
-"""A shared read whose branch can be dropped: what its tests begin with."""
+"""A shared read whose follower can be dropped: what its tests begin with."""
 
 import uuid
 from dataclasses import replace
@@ -17,7 +17,7 @@ from dbops.worker import scheduler
 from tests.app import rows
 
 MADE = "64769:99"
-#: What a branch remembers whose data directory was emptied, and into which half a copy came.
+#: The checkpoint of a follower whose data directory was emptied and now has an incomplete copy.
 TOUCHED = {
     "touched": True,
     "new_identity": MADE,
@@ -46,11 +46,11 @@ class Read:
             for one in plan_group([self.fleet["replica-1"], self.target], self.source)
             if one.plan
         ]
-        self.reader, self.follower = request_group(
+        self.leader, self.follower = request_group(
             actor=olga, source=self.source, confirmed=confirmed, reason="the rack burned", request_key=str(uuid.uuid4())
         )
-        Rebuild.objects.filter(pk__in=(self.reader.pk, self.follower.pk)).update(approval="")
-        assert scheduler.start_what_can() == [self.reader.pk]
+        Rebuild.objects.filter(pk__in=(self.leader.pk, self.follower.pk)).update(approval="")
+        assert scheduler.start_what_can() == [self.leader.pk]
         assert scheduler.start_what_can() == [self.follower.pk]
 
     def see_source(self, **changes: Any) -> None:
@@ -87,7 +87,7 @@ class Read:
         return fresh(row)
 
     def drop(self, code: str = "shared.dropped", **values: Any) -> Rebuild:
-        """The branch fails as its target is dropped, and both are read again."""
+        """The follower fails as its target is dropped, and both are read again."""
         given = {"pending_status": Status.FAILED, "error": {"code": code}, "checkpoint": TOUCHED} | values
         self.end(self.follower, Status.FAILED, **given)
         self.see_target()

@@ -93,10 +93,10 @@ def test_waiting_rebuild_joins_and_leaves(two: Stack, people: dict[str, Visitor]
         two.manage("rebuild", name, "--reason", REASON, "--start", later)
     first, second = (row["id"] for row in two.rows("SELECT id FROM dbops_rebuild WHERE status = 'queued' ORDER BY id"))
     try:
-        look(people, f"/rebuilds/{second}/group/", f"[name=reader][value='{first}']", tmp_path)
+        look(people, f"/rebuilds/{second}/group/", f"[name=leader][value='{first}']", tmp_path)
         page = people["desk"].open(f"/rebuilds/{second}/")
         page.locator("#join-link").click()
-        page.locator(f"[name=reader][value='{first}']").click()
+        page.locator(f"[name=leader][value='{first}']").click()
         page.wait_for_url(f"**/rebuilds/{second}/")
         expect(page.locator("#shared-read")).to_contain_text(f"rebuild {first}")
         look(people, f"/rebuilds/{first}/group/", "#shared-read", tmp_path)

@@ -48,21 +48,21 @@ def line(names: list[str]) -> list[int]:
     return found
 
 
-def join(rebuild_id: int, reader_id: int) -> str:
+def join(rebuild_id: int, leader_id: int) -> str:
     """Return the code of the refusal, ``""`` where it has joined."""
     rows_of = Rebuild.objects.select_related("target", "source")
     user = User.objects.get(username="olga")
     try:
-        join_read(actor=user, rebuild=rows_of.get(pk=rebuild_id), reader=rows_of.get(pk=reader_id))
+        join_read(actor=user, rebuild=rows_of.get(pk=rebuild_id), leader=rows_of.get(pk=leader_id))
     except Refused as error:
         return error.code
     return ""
 
 
-def share(verb: str, rebuild_id: int, reader_id: int = 0) -> str:
+def share(verb: str, rebuild_id: int, leader_id: int = 0) -> str:
     """Join, start, or cancel: of one race each process does another."""
     if verb == "join":
-        return join(rebuild_id, reader_id)
+        return join(rebuild_id, leader_id)
     rebuild = Rebuild.objects.select_related("source", "target").get(pk=rebuild_id)
     if verb == "start":
         return starts.start(rebuild)

@@ -19,19 +19,19 @@ def hand(racers: list[Racer]) -> Any:
 
 
 def assert_it_fits_together(seen: dict[str, Any], targets: dict[int, str]) -> None:
-    """Followers have no followers; a waiting follower has an active leader; a leader holds the source."""
-    leader = {int(pk): reader for pk, reader in seen["leader"].items()}
+    """Check that followers have no followers, that a queued follower has an active leader, and that one member holds the source."""
+    leaders = {int(pk): leader for pk, leader in seen["leader"].items()}
     status = {int(pk): word for pk, word in seen["status"].items()}
-    for pk, reader in leader.items():
-        if reader is None:
+    for pk, leader in leaders.items():
+        if leader is None:
             continue
-        assert leader[reader] is None, f"{pk} waits for {reader}, which waits for {leader[reader]}"
-        assert status[pk] != "queued" or status[reader] in ("queued", "running"), f"{pk} waits for one that has ended"
+        assert leaders[leader] is None, f"{pk} waits for {leader}, which waits for {leaders[leader]}"
+        assert status[pk] != "queued" or status[leader] in ("queued", "running"), f"{pk} waits for one that has ended"
     expected = Counter[tuple[str, int]]()
     for pk, word in status.items():
         if word == "running":
             expected[targets[pk], pk] += 1
-            if leader[pk] is None:
+            if leaders[pk] is None:
                 expected["backup", pk] += 1
     assert Counter((name, pk) for name, pk in seen["holds"]) == expected
     assert sum(name == "backup" for name, _ in seen["holds"]) <= 1
@@ -66,8 +66,8 @@ def test_ring_of_joins_leaves_no_waiting_cycle(racers: list[Racer], hand: Racer)
 
 def test_join_during_start_takes_matching_locks(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
-        (reader, follower), targets = queued(hand, 2)
-        orders = [("join", follower, reader), ("start", reader), ("start", follower), ("join", follower, reader)] * 2
+        (leader, follower), targets = queued(hand, 2)
+        orders = [("join", follower, leader), ("start", leader), ("start", follower), ("join", follower, leader)] * 2
         answers = race(racers, "share", each=orders)
         seen = hand.do("look_at_reads")
         assert_it_fits_together(seen, targets)
@@ -78,22 +78,22 @@ def test_join_during_start_takes_matching_locks(racers: list[Racer], hand: Racer
 
 def test_join_during_cancel_waits_for_nothing(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
-        (reader, follower, third), targets = queued(hand, 3)
+        (leader, follower, third), targets = queued(hand, 3)
         orders = [
-            ("join", follower, reader),
-            ("cancel", reader),
-            ("join", third, reader),
-            ("join", follower, reader),
+            ("join", follower, leader),
+            ("cancel", leader),
+            ("join", third, leader),
+            ("join", follower, leader),
         ] * 2
         race(racers, "share", each=orders)
         seen = hand.do("look_at_reads")
-        assert seen["status"][str(reader)] == "cancelled"
+        assert seen["status"][str(leader)] == "cancelled"
         assert_it_fits_together(seen, targets)
 
 
 def test_join_during_start_and_cancel_is_not_left_behind(racers: list[Racer], hand: Racer) -> None:
     for _ in range(ROUNDS):
-        (reader, follower), targets = queued(hand, 2)
-        orders = [("join", follower, reader), ("start", reader), ("cancel", reader), ("start", follower)] * 2
+        (leader, follower), targets = queued(hand, 2)
+        orders = [("join", follower, leader), ("start", leader), ("cancel", leader), ("start", follower)] * 2
         race(racers, "share", each=orders)
         assert_it_fits_together(hand.do("look_at_reads"), targets)

@@ -16,7 +16,7 @@ from tests.stack import Stack, running_stack, wait_for
 from .host_state import is_replicating, last_rebuild, one, processes_of, same_data_at_one_gtid, source_is_given_back
 from .settings import own_settings, relaxed_and_put_back, values_of
 from .test_managed_backup import SOURCE, back_up, make_schedule
-from .test_restore_tests import prove
+from .test_restore_tests import run_restore_test
 
 pytestmark = [
     pytest.mark.services,
@@ -126,7 +126,7 @@ def test_replica_is_rebuilt_from_a_dump(stack: Stack) -> None:
 def test_backup_passes_its_restore_test(stack: Stack) -> None:
     status, result = back_up(stack, "files")
     assert status == 0, result
-    status, result = prove(stack, result["backup_run"])
+    status, result = run_restore_test(stack, result["backup_run"])
     assert (status, result["status"]) == (0, "succeeded"), result
 
 

@@ -319,7 +319,7 @@ def test_missing_source_fails_before_any_destruction(stack: Stack) -> None:
     assert "ssh.unreachable" in result["error"]["cause"]
     assert names(result["outcome"], TARGET)
     states = {step["name"]: step["state"] for step in result["steps"]}
-    assert (states["fingerprint"], states["swap-datadir"], states["clean-up"]) == ("failed", "skipped", "done")
+    assert (states["preflight"], states["swap-datadir"], states["clean-up"]) == ("failed", "skipped", "done")
     source.sshd.start()
     assert host_states(stack) == before
     assert stack.rows("SELECT * FROM dbops_hold") == []

@@ -1,4 +1,4 @@
-"""Proofs of backups, for real: restored beside running servers that notice nothing, and gone again however they end."""
+"""Restore tests, for real: restored beside running servers that notice nothing, and gone again however they end."""
 
 import hashlib
 import json
@@ -52,7 +52,7 @@ def untouched(stack: Stack) -> Iterator[None]:
 
 
 def servers(stack: Stack) -> set[int]:
-    """Return the processes of every server of this lab, those of proofs included."""
+    """Return the processes of every server of this lab, those of restore tests included."""
     return {
         pid for pid, words in command_lines() if "mariadbd" in words[0] and str(stack.lab.folder) in " ".join(words)
     }
@@ -78,14 +78,14 @@ def left(stack: Stack) -> list[str]:
     ]
 
 
-def prove(stack: Stack, run: int) -> tuple[int, dict[str, Any]]:
+def run_restore_test(stack: Stack, run: int) -> tuple[int, dict[str, Any]]:
     done = stack.manage("backup", "--restore-test", str(run), "--watch", "--json", check=False, timeout=240)
     assert done.stdout, f"{done.stderr}{stack.tail('worker')}"
     return done.returncode, json.loads(done.stdout.splitlines()[-1])
 
 
 def begin(stack: Stack, run: int, step: str) -> dict[str, Any]:
-    """Ask for a proof and wait until it is in a step."""
+    """Start a restore test and wait until it is in a step."""
     pk = int(
         json.loads(stack.manage("backup", "--restore-test", str(run), "--json").stdout.splitlines()[-1])["restore_test"]
     )
@@ -99,7 +99,7 @@ def restore_test_of(stack: Stack, pk: int) -> dict[str, Any]:
 
 def wait_for_end(stack: Stack, pk: int, seconds: float = 90) -> dict[str, Any]:
     final = ("succeeded", "failed", "cancelled")
-    wait_for(f"the end of proof {pk}", lambda: restore_test_of(stack, pk)["status"] in final, seconds)
+    wait_for(f"the end of restore test {pk}", lambda: restore_test_of(stack, pk)["status"] in final, seconds)
     return restore_test_of(stack, pk)
 
 
@@ -135,7 +135,7 @@ def rows_of(stack: Stack, schema: str, name: str) -> int:
 
 @pytest.mark.runs("MariaDB 10.11", "restore test")
 def test_good_backup_passes_with_the_rows_of_its_source(stack: Stack, run: int) -> None:
-    status, result = prove(stack, run)
+    status, result = run_restore_test(stack, run)
     assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
     steps = {step["name"]: step for step in result["steps"]}
     assert list(steps) == ["check", "unpack", "prepare", "start", "tables", "rows", "stop", "remove"]
@@ -157,7 +157,7 @@ def test_damaged_file_fails_with_its_code(stack: Stack, run: int) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF
     with changed(file, bytes(content)):
-        status, result = prove(stack, run)
+        status, result = run_restore_test(stack, run)
     assert (status, result["status"], result["error"]["code"]) == (1, "failed", "restore_test.damaged"), result
     assert result["steps"][-1]["name"] == "remove"
     assert [step["name"] for step in result["steps"] if step["state"] == "failed"] == ["unpack"]
@@ -187,7 +187,7 @@ def test_copy_with_external_files_is_never_started(stack: Stack, run: int, tmp_p
         "mbstream -c shop/far.isl | zstd -c", shell=True, cwd=tmp_path, capture_output=True, check=True
     )
     with published_instead(stack, run, done.stdout):
-        status, result = prove(stack, run)
+        status, result = run_restore_test(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.outside"), result
     assert "shop/far.isl" in result["error"]["cause"]
     assert [step["name"] for step in result["steps"]] == ["check", "unpack", "remove"]
@@ -196,7 +196,7 @@ def test_copy_with_external_files_is_never_started(stack: Stack, run: int, tmp_p
 def test_file_that_is_no_backup_fails_to_unpack(stack: Stack, run: int) -> None:
     done = subprocess.run(["zstd", "-c"], input=os.urandom(200_000), capture_output=True, check=True)
     with published_instead(stack, run, done.stdout):
-        status, result = prove(stack, run)
+        status, result = run_restore_test(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.unpack"), result
 
 
@@ -206,7 +206,7 @@ def test_missing_space_is_refused_before_any_write(stack: Stack, run: int) -> No
     checkpoint["plan"]["data_bytes"] = 10**18
     stack.write("UPDATE dbops_backuprun SET checkpoint = ? WHERE id = ?", json.dumps(checkpoint), run)
     try:
-        status, result = prove(stack, run)
+        status, result = run_restore_test(stack, run)
     finally:
         checkpoint["plan"]["data_bytes"] = size
         stack.write("UPDATE dbops_backuprun SET checkpoint = ? WHERE id = ?", json.dumps(checkpoint), run)

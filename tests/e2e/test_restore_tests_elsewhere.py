@@ -1,4 +1,4 @@
-"""Proofs on a chosen host, for real: the backup is fetched from the host that has it, and nothing is left on either."""
+"""Restore tests on a chosen host, for real: the backup is fetched from the host that has it, and nothing is left on either."""
 
 import json
 import os
@@ -20,9 +20,9 @@ from .test_restore_tests import (
     begin,
     changed,
     command_lines,
-    prove,
     restore_test_of,
     rows_of,
+    run_restore_test,
     servers,
     slow_prepare,
     wait_for_end,
@@ -62,7 +62,7 @@ def nothing_is_left(stack: Stack) -> Iterator[None]:
 
 
 def left(stack: Stack) -> list[str]:
-    """Return what there is still of any proof: scratch directories, keys, forced commands, processes."""
+    """Return what there is still of any restore test: scratch directories, keys, forced commands, processes."""
     uids = [row["uid"] for row in stack.rows("SELECT uid FROM dbops_restoretest")]
     found = [f"/tmp/dbops-restore-test-{uid}" for uid in uids if Path(f"/tmp/dbops-restore-test-{uid}").exists()]
     for name in (SOURCE, CHOSEN):
@@ -106,7 +106,7 @@ def sender_of(stack: Stack, run: int) -> int | None:
 
 @pytest.mark.runs("MariaDB 10.11", "restore test")
 def test_backup_is_fetched_and_tested_on_the_chosen_host(stack: Stack, run: int) -> None:
-    status, result = prove(stack, run)
+    status, result = run_restore_test(stack, run)
     assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
     assert {step["state"] for step in result["steps"]} == {"done"}
     restore_test = restore_test_of(stack, result["restore_test"])
@@ -126,14 +126,14 @@ def test_damaged_file_and_lost_link_have_different_codes(stack: Stack, run: int)
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF
     with changed(file, bytes(content)):
-        status, result = prove(stack, run)
+        status, result = run_restore_test(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.damaged"), result
 
 
 def test_record_of_another_file_is_refused(stack: Stack, run: int) -> None:
     record = Path(run_of(stack, run)["path"] + ".json")
     with changed(record, record.read_bytes().replace(b'"sha256": "', b'"sha256": "00')):
-        status, result = prove(stack, run)
+        status, result = run_restore_test(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.refused"), result
     assert names(result["error"]["cause"], run_of(stack, run)["path"])
 
@@ -189,7 +189,7 @@ def test_killed_transport_is_a_lost_link(stack: Stack, run: int) -> None:
 
 
 def test_silent_holder_is_retried_at_the_end(stack: Stack, run: int) -> None:
-    """What was copied goes at once; the proof stays open until the key is known to be gone."""
+    """What was copied goes at once; the restore test stays open until the key is known to be gone."""
     sshd = stack.lab.host(SOURCE).sshd
     with slow_prepare(stack, CHOSEN) as go:
         restore_test = begin(stack, run, "prepare")
@@ -212,7 +212,7 @@ def test_missing_space_is_refused_before_any_write(stack: Stack, run: int) -> No
     try:
         stack.stop("worker")
         stack.start("worker")
-        status, result = prove(stack, run)
+        status, result = run_restore_test(stack, run)
     finally:
         del stack.environment["DBOPS_RESTORE_TEST_DIRECTORY"]
         stack.stop("worker")

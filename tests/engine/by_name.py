@@ -48,8 +48,8 @@ def plan_follow_up(plan: Plan, option: follow_ups.FollowUpOption, *primary: Any)
     return follow_ups.plan_follow_up(plan, option, FOLLOW_UPS[option.method].steps, *primary)
 
 
-def why_not_shared(plan: Plan, reader: Plan, tools: Iterable[str]) -> str:
-    return shared_read.why_not_shared(plan, reader, list(tools), shareable())
+def why_not_shared(plan: Plan, leader: Plan, tools: Iterable[str]) -> str:
+    return shared_read.why_not_shared(plan, leader, list(tools), shareable())
 
 
 def conflict_of(method: str, work: Activity) -> Conflict | None:

@@ -67,7 +67,7 @@ class Removal(StrEnum):
     KEPT = "kept"
 
 
-def advance(site: BackupContext) -> PublishedBackup | None:
+def advance(context: BackupContext) -> PublishedBackup | None:
     """Advance the backup for about a second. Return the published backup, or ``None`` if it is not finished.
 
     Raises:
@@ -75,36 +75,37 @@ def advance(site: BackupContext) -> PublishedBackup | None:
         Refused, RemoteFailure: the run has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    site.job.begin(
-        site.journal, lambda: site.journal.say(f"Command on the host of {site.plan.instance}: {site.plan.command}")
+    context.job.begin(
+        context.journal,
+        lambda: context.journal.say(f"Command on the host of {context.plan.instance}: {context.plan.command}"),
     )
-    state = site.job.follow(lambda: _start(site))
+    state = context.job.follow(lambda: _start(context))
     if state.status is JobStatus.ABSENT:
         return None
     if state.status is JobStatus.RUNNING:
-        _report_progress(site, state)
-        site.job.watch(state, site.stall, site.warn)
-        site.journal.check()
+        _report_progress(context, state)
+        context.job.watch(state, context.stall, context.warn)
+        context.journal.check()
         return None
-    whole = judge_backup(site.plan, state, _files(site, state))
-    return _publish(site, state, whole)
+    whole = judge_backup(context.plan, state, _files(context, state))
+    return _publish(context, state, whole)
 
 
-def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
+def clean_up(context: BackupContext, *, is_final_kept: bool = False) -> None:
     """Stop the job and remove its files.
 
     Idempotent. Raises like ``Jobs``, and ``Unreachable`` while the job can't be stopped.
 
     Args:
-        site: the failed or stopped run.
+        context: the failed or stopped run.
         is_final_kept: keep the file with the final name: it may be the only backup.
     """
-    if not site.checkpoint.get("asked"):
+    if not context.checkpoint.get("asked"):
         return
-    site.job.stop()
-    kept = {path for path, end in remove(site, [site.plan.partial_path]).items() if end is Removal.KEPT}
-    if site.checkpoint.get("final") and not is_final_kept and not _withdraw(site):
-        kept.add(site.plan.path)
+    context.job.stop()
+    kept = {path for path, end in remove(context, [context.plan.partial_path]).items() if end is Removal.KEPT}
+    if context.checkpoint.get("final") and not is_final_kept and not _withdraw(context):
+        kept.add(context.plan.path)
     if kept:
         raise RemoteFailure(
             "backup.not_removed",
@@ -113,18 +114,18 @@ def clean_up(site: BackupContext, *, is_final_kept: bool = False) -> None:
         )
 
 
-def remove(site: BackupContext, paths: list[str]) -> dict[str, Removal]:
+def remove(context: BackupContext, paths: list[str]) -> dict[str, Removal]:
     """Remove files with their records. Return the result for each. Raises like ``Jobs``."""
-    result = site.jobs.act(IN_BASH, load("common", "remove_backups"), *paths)
+    result = context.jobs.act(IN_BASH, load("common", "remove_backups"), *paths)
     said = {path: word for word, _, path in (line.partition(" ") for line in result.stdout.splitlines())}
     words = {"removed": Removal.REMOVED, "absent": Removal.ABSENT}
     return {path: words.get(said.get(path, ""), Removal.KEPT) for path in paths}
 
 
-def _withdraw(site: BackupContext) -> bool:
+def _withdraw(context: BackupContext) -> bool:
     """Remove the file with the final name if it is of this run. Return whether no file of the run is left."""
-    plan, final = site.plan, site.checkpoint["final"]
-    result = site.jobs.act(
+    plan, final = context.plan, context.checkpoint["final"]
+    result = context.jobs.act(
         IN_BASH,
         load("common", "withdraw_backup"),
         plan.directory,
@@ -136,14 +137,14 @@ def _withdraw(site: BackupContext) -> bool:
     if result.exit_status is None:
         raise Unreachable("ssh.lost", "Removing a failed backup", cause="the connection ended before the answer")
     if result.stdout.strip() == "another":
-        site.journal.say(f"{plan.path} belongs to another run and was kept.", level=Level.WARNING)
+        context.journal.say(f"{plan.path} belongs to another run and was kept.", level=Level.WARNING)
     return result.exit_status == 0
 
 
-def _start(site: BackupContext) -> None:
-    plan = site.plan
-    site.checkpoint.setdefault("began", site.clock.now())
-    site.jobs.start(
+def _start(context: BackupContext) -> None:
+    plan = context.plan
+    context.checkpoint.setdefault("began", context.clock.now())
+    context.jobs.start(
         JOB,
         load("common", "pipes", "back_up"),
         plan.machine,
@@ -162,32 +163,32 @@ def _start(site: BackupContext) -> None:
         str(len(plan.options)),
         *plan.options,
         *plan.compressor,
-        secrets={CREDENTIALS: site.credentials},
+        secrets={CREDENTIALS: context.credentials},
     )
 
 
-def _report_progress(site: BackupContext, state: JobState) -> None:
+def _report_progress(context: BackupContext, state: JobState) -> None:
     """Return the progress: bytes written by the compressor, and a share by the last run's size or the bytes read."""
-    now = site.clock.now()
+    now = context.clock.now()
     written, read = state.counters.get("compress.write_bytes"), state.counters.get("compress.read_bytes")
     if written is not None and read is not None:
-        by_size = site.plan.expected_bytes is not None or site.plan.method is BackupMethod.DUMP
-        done, total = (written, site.plan.expected_bytes) if by_size else (read, site.plan.data_bytes)
-        samples = site.checkpoint["samples"] = add_sample(site.checkpoint.get("samples", []), at=now, count=done)
+        by_size = context.plan.expected_bytes is not None or context.plan.method is BackupMethod.DUMP
+        done, total = (written, context.plan.expected_bytes) if by_size else (read, context.plan.data_bytes)
+        samples = context.checkpoint["samples"] = add_sample(context.checkpoint.get("samples", []), at=now, count=done)
         known = copy_progress(
-            samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - site.checkpoint.get("began", now)
+            samples, received_bytes=done, total_bytes=total, elapsed_seconds=now - context.checkpoint.get("began", now)
         )
-        site.journal.progress(**{**known, "bytes": written, "read_bytes": read})
+        context.journal.progress(**{**known, "bytes": written, "read_bytes": read})
 
 
-def _files(site: BackupContext, state: JobState) -> str:
+def _files(context: BackupContext, state: JobState) -> str:
     if state.status is JobStatus.VANISHED or not state.stages:
         return ""
-    return site.jobs.read(JOB, "files", limit=1024**2).decode("utf-8", "replace")
+    return context.jobs.read(JOB, "files", limit=1024**2).decode("utf-8", "replace")
 
 
-def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> PublishedBackup:
-    plan = site.plan
+def _publish(context: BackupContext, state: JobState, whole: VerifiedBackup) -> PublishedBackup:
+    plan = context.plan
     record = {
         **record_of(plan),
         "bytes": whole.bytes,
@@ -200,11 +201,11 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         "started_at": _iso(state.started_at),
         "ended_at": _iso(state.ended_at),
     }
-    site.checkpoint["publishing"] = True
-    site.checkpoint["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
-    site.journal.flush()  # a driver that takes over must know that the final name may be in use
+    context.checkpoint["publishing"] = True
+    context.checkpoint["final"] = {"bytes": whole.bytes, "sha256": whole.sha256}
+    context.journal.flush()  # a driver that takes over must know that the final name may be in use
     text = json.dumps(record, indent=2, sort_keys=True) + "\n"
-    result = site.jobs.act(
+    result = context.jobs.act(
         IN_BASH,
         load("common", "publish_backup"),
         plan.directory,
@@ -220,7 +221,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
         raise Unreachable("ssh.lost", "Publishing the backup", cause="the connection ended before the answer")
     if result.exit_status == REFUSED_STATUS:
         # the file with that name belongs to another run: do not search for ours there
-        del site.checkpoint["final"]
+        del context.checkpoint["final"]
     if result.exit_status != 0:
         said = f"{result.stdout}{result.stderr}".strip()[-400:]
         raise RemoteFailure(
@@ -229,7 +230,7 @@ def _publish(site: BackupContext, state: JobState, whole: VerifiedBackup) -> Pub
             cause=said or f"status {result.exit_status}",
         )
     for line in whole.warnings:
-        site.journal.say(f"The dump program wrote: {line[:300]}", level=Level.WARNING)
+        context.journal.say(f"The dump program wrote: {line[:300]}", level=Level.WARNING)
     return PublishedBackup(plan.path, whole.bytes, record)
 
 

@@ -182,7 +182,7 @@ _STREAM = (
         "Read the tool's message, fix the problem and rebuild again.",
     ),
     host(
-        "stream.unproven",
+        "stream.unverified",
         "The source has no record of the backup, so the copy can't be verified.",
         _NOT_TRUSTED,
         "Check free space in the source's work directory and what ends processes on the source. Then rebuild again.",

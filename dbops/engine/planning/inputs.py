@@ -197,7 +197,7 @@ def archive_for(
     Args:
         archives: of any instances and methods.
         source: name of the instance.
-        proofs: by run, the last conclusive restore test.
+        restore_tests: by run, the last conclusive restore test.
     """
     kind = method.reads.backup
     return newest(archives, instance=source, method=kind, restore_tests=restore_tests) if kind else None

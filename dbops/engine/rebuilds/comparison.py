@@ -8,9 +8,9 @@ from dbops.engine.states import StepState
 
 #: What each step confirms when it is done.
 EVIDENCE_OF_STEPS = {
-    "fingerprint": "The live machines matched the plan.",
+    "preflight": "The live machines matched the plan.",
     "resume-check": "The live machines and the copy matched the failed rebuild.",
-    "open": "The SSH connection from target to source worked, and the guard on the source was armed.",
+    "open-access": "The SSH connection from target to source worked, and the guard on the source was armed.",
     "swap-datadir": "The target's directory and server process were checked again before its data was moved.",
     "stream": "The copy was complete: every process ended with 0, and source and target have the same backup.",
     "prepare": "The copy was prepared completely.",

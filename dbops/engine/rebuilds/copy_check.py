@@ -89,7 +89,7 @@ def _lost_status(evidence: CopyEvidence) -> tuple[str, str] | None:
     if evidence.source_status is not None or evidence.unpack_status != 0 or not _says_completed(evidence):
         return None
     return (
-        "stream.unproven",
+        "stream.unverified",
         f"the backup tool on the source said that it completed, but its exit status is lost ({_statuses(evidence)})",
     )
 
@@ -156,7 +156,7 @@ def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str] | None:
     for kind in ("info", "checkpoints"):
         sent, arrived = first_of(flavor, kind, evidence.source_files), first_of(flavor, kind, evidence.target_files)
         if sent is None:
-            return "stream.unproven", f"the source kept no {flavor.metadata_files[kind][0]} to compare with"
+            return "stream.unverified", f"the source kept no {flavor.metadata_files[kind][0]} to compare with"
         if not _agree(flavor, kind, sent, arrived or ""):
             return "stream.other_run", f"{flavor.metadata_files[kind][0]} differs between source and target"
     return None

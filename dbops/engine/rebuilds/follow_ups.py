@@ -27,7 +27,7 @@ REMEMBERED = (
     "relaxed",
     "undurable",
     "worthless",
-    "half_copy",
+    "incomplete_copy",
 )
 #: Steps that a resume never skips: each detects on its own that nothing is left to do.
 ALWAYS = {"resume-check", "start", "verify", "clean-up"}
@@ -80,11 +80,12 @@ def rollback_option(ended: EndedRebuild) -> FollowUpOption:
         return answer("verified", "The new copy was verified and is in use.")
     if checkpoint.get("rolled_back") or checkpoint.get("old_identity"):
         return answer("in_place", "The old data is already in place.")
-    if "half_copy" in checkpoint:
-        older = checkpoint["half_copy"]
+    if "incomplete_copy" in checkpoint:
+        older = checkpoint["incomplete_copy"]
         where = f" The old data is at {older}: move it back manually." if older else ""
         return answer(
-            "half_copy_aside", f"The data that was moved aside is an incomplete copy of the rebuild before.{where}"
+            "incomplete_copy_aside",
+            f"The data that was moved aside is an incomplete copy of the rebuild before.{where}",
         )
     if not (checkpoint.get("aside_path") and checkpoint.get("aside_identity")):
         return answer(
@@ -111,13 +112,13 @@ def resume_option(ended: EndedRebuild) -> FollowUpOption:
     if not checkpoint.get("touched"):
         return answer("untouched", "Nothing was changed on the target.")
     if not (checkpoint.get("checkpoints") or checkpoint.get("loaded")) or not checkpoint.get("new_identity"):
-        return answer("half_copy", "The copy is incomplete and can't be resumed. Plan a new rebuild.")
+        return answer("incomplete_copy", "The copy is incomplete and can't be resumed. Plan a new rebuild.")
     if checkpoint.get("worthless"):
         return answer("worthless", f"The copy is unusable: {checkpoint['worthless']}. Plan a new rebuild.")
     done = steps_done(ended)
     if "prepare" not in done and checkpoint.get("prepare.begun"):
         return answer(
-            "half_prepared",
+            "incomplete_prepare",
             "Prepare started but did not finish, and the backup tools do not guarantee that it can be repeated. "
             "Plan a new rebuild.",
         )
@@ -138,11 +139,11 @@ def again_option(ended: EndedRebuild) -> FollowUpOption:
     )
 
 
-def half_copy_of(ended: EndedRebuild, target: PlannedInstance) -> dict[str, str]:
-    """Return what rebuilding again needs to know of the partial copy of the first rebuild; empty if that is unknown.
+def incomplete_copy_of(ended: EndedRebuild, target: PlannedInstance) -> dict[str, str]:
+    """Return what rebuilding again needs to know of the incomplete copy of the first rebuild; empty if that is unknown.
 
-    The target's host compares ``half_copy_tree`` with the data directory before it changes anything. ``half_copy`` is the path of the old
-    data: the partial copy that the second rebuild moves aside is no data to roll back to.
+    The target's host compares ``incomplete_copy_tree`` with the data directory before it changes anything. ``incomplete_copy`` is the
+    path of the old data: the incomplete copy that the second rebuild moves aside is no data to roll back to.
 
     Args:
         ended: the first rebuild.
@@ -151,12 +152,19 @@ def half_copy_of(ended: EndedRebuild, target: PlannedInstance) -> dict[str, str]
     checkpoint = ended.checkpoint
     if target.is_answering:
         return {}
-    if not checkpoint.get("touched"):  # it never started: it knows the partial copy from the rebuild before
-        return {key: checkpoint[key] for key in ("half_copy", "half_copy_tree") if checkpoint.get("half_copy_tree")}
+    if not checkpoint.get("touched"):  # it never started: it knows the incomplete copy from the rebuild before
+        return {
+            key: checkpoint[key]
+            for key in ("incomplete_copy", "incomplete_copy_tree")
+            if checkpoint.get("incomplete_copy_tree")
+        }
     tree = checkpoint.get("left_tree")
     if not tree or checkpoint.get("refused") or checkpoint.get("new_identity") != target.datadir_identity:
         return {}
-    return {"half_copy": checkpoint.get("half_copy", checkpoint.get("aside_path", "")), "half_copy_tree": tree}
+    return {
+        "incomplete_copy": checkpoint.get("incomplete_copy", checkpoint.get("aside_path", "")),
+        "incomplete_copy_tree": tree,
+    }
 
 
 def steps_done(ended: EndedRebuild) -> set[str]:

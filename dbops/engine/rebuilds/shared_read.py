@@ -12,9 +12,9 @@ from typing import Any, Protocol
 from dbops.engine.states import FINAL, Status, StepState
 
 #: The checkpoint key of the leader's followers, by their uid. Once it is set, no rebuild can join.
-BRANCHES = "fan_out.branches"
+FOLLOWERS = "shared_read.followers"
 #: The checkpoint key that the leader sets when the sending has begun.
-BEGUN = "fan_out.begun"
+BEGUN = "shared_read.begun"
 
 
 class SharedReadPhase(StrEnum):
@@ -57,7 +57,7 @@ class SharedReadMember:
 class SharedReadMembers(Protocol):
     """The other members of a rebuild's shared read, loaded on each call."""
 
-    def reader(self) -> SharedReadMember | None:
+    def leader(self) -> SharedReadMember | None:
         """Return the leader of this rebuild, ``None`` if it reads the source itself."""
         ...
 
@@ -69,7 +69,7 @@ class SharedReadMembers(Protocol):
 class _Alone:
     """A rebuild without a shared read."""
 
-    def reader(self) -> SharedReadMember | None:
+    def leader(self) -> SharedReadMember | None:
         return None
 
     def followers(self) -> Sequence[SharedReadMember]:

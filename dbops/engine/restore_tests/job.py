@@ -114,7 +114,7 @@ class RestoreTestContext:
         return Unreachable("restore_test.not_ended", f"Stopping the restore test of {self.plan.path}", cause=found)
 
 
-def advance(site: RestoreTestContext) -> RestoreTestResult | None:
+def advance(context: RestoreTestContext) -> RestoreTestResult | None:
     """Advance the restore test for about a second. Return its result, or ``None`` if it is not finished.
 
     Raises:
@@ -123,23 +123,25 @@ def advance(site: RestoreTestContext) -> RestoreTestResult | None:
         Cancelled: by the journal.
     """
     scripts = ("common", "pipes", "restore_test_scratch", "run_restore_test")
-    site.job.begin(site.journal, site.open_way)
-    state = site.job.follow(lambda: site.jobs.start(JOB, load(*scripts), *site.plan.arguments()))
+    context.job.begin(context.journal, context.open_way)
+    state = context.job.follow(lambda: context.jobs.start(JOB, load(*scripts), *context.plan.arguments()))
     if state.status is JobStatus.ABSENT:
         return None
-    site.checkpoint["steps"] = read_steps(state.tails.get("steps", ""))
+    context.checkpoint["steps"] = read_steps(state.tails.get("steps", ""))
     if state.status is JobStatus.RUNNING:
-        site.job.watch(state, site.stall, site.warn)
-        site.journal.check()
+        context.job.watch(state, context.stall, context.warn)
+        context.journal.check()
         return None
     is_good = state.status is JobStatus.ENDED and state.exit_status == 0
-    counts = site.jobs.read(JOB, "counts", limit=COUNTS_BYTES) if is_good else b""
+    counts = context.jobs.read(JOB, "counts", limit=COUNTS_BYTES) if is_good else b""
     is_whole = len(counts) < COUNTS_BYTES  # missing tables are unknown if the list was cut
-    expected = site.expected() if is_good and is_whole else ExpectedContents()
-    return judge_restore_test(site.plan.source, site.plan.path, state, counts.decode("utf-8", "replace"), expected)
+    expected = context.expected() if is_good and is_whole else ExpectedContents()
+    return judge_restore_test(
+        context.plan.source, context.plan.path, state, counts.decode("utf-8", "replace"), expected
+    )
 
 
-def clean_up(site: RestoreTestContext) -> bool:
+def clean_up(context: RestoreTestContext) -> bool:
     """Stop the job and remove its files through a removal job, which can take long. Idempotent.
 
     Return whether the removal has finished; ``False``: call again.
@@ -148,34 +150,34 @@ def clean_up(site: RestoreTestContext) -> bool:
         Unreachable: like ``Jobs``, and while the job can't be stopped.
         RemoteFailure: files are left (``restore_test.not_removed``).
     """
-    if not site.checkpoint.get("asked"):
-        return _must_be_closed(site)
-    if not site.checkpoint.get("stopped"):
-        site.job.stop()
-        site.checkpoint["stopped"] = True
-    trouble = _trouble_in_closing(site)
-    is_gone = remove(site.jobs, site.plan, REMOVAL)
+    if not context.checkpoint.get("asked"):
+        return _must_be_closed(context)
+    if not context.checkpoint.get("stopped"):
+        context.job.stop()
+        context.checkpoint["stopped"] = True
+    trouble = _trouble_in_closing(context)
+    is_gone = remove(context.jobs, context.plan, REMOVAL)
     if is_gone and trouble:
         raise trouble
     return is_gone
 
 
-def _must_be_closed(site: RestoreTestContext) -> bool:
-    if trouble := _trouble_in_closing(site):
+def _must_be_closed(context: RestoreTestContext) -> bool:
+    if trouble := _trouble_in_closing(context):
         raise trouble
     return True
 
 
-def _trouble_in_closing(site: RestoreTestContext) -> DbopsError | None:
+def _trouble_in_closing(context: RestoreTestContext) -> DbopsError | None:
     """Close the access to the file, if open. An unreachable host there does not withhold the result."""
-    if site.way is None or not site.checkpoint.get("opened") or site.checkpoint.get("closed"):
+    if context.way is None or not context.checkpoint.get("opened") or context.checkpoint.get("closed"):
         return None
-    since = site.checkpoint.setdefault("closing_since", site.clock.now())
-    trouble = _close(site.way)
-    site.checkpoint["closed"] = trouble is None
-    if trouble is None or (isinstance(trouble, Unreachable) and site.clock.now() - since < site.silent_seconds):
+    since = context.checkpoint.setdefault("closing_since", context.clock.now())
+    trouble = _close(context.way)
+    context.checkpoint["closed"] = trouble is None
+    if trouble is None or (isinstance(trouble, Unreachable) and context.clock.now() - since < context.silent_seconds):
         return trouble
-    return _stays_open(site.plan, trouble)
+    return _stays_open(context.plan, trouble)
 
 
 def _stays_open(plan: RestoreTestPlan, trouble: DbopsError) -> RemoteFailure:

@@ -142,9 +142,9 @@ def expected_start(snapshot: ClusterSnapshot, job: ActiveJob) -> ExpectedStart:
     """
     if job.needs_approval:
         return ExpectedStart(NOT_APPROVED)
-    reader = snapshot.queued(job.leader) if job.leader else None
-    if reader is not None and reader.leader is None:
-        return expected_start(snapshot, reader)
+    leader = snapshot.queued(job.leader) if job.leader else None
+    if leader is not None and leader.leader is None:
+        return expected_start(snapshot, leader)
     mine = order_of(job)
     ahead = (job for job in snapshot.jobs if job.started_at or (order_of(job) < mine and not job.needs_approval))
     used = reservations_of(replace(snapshot, jobs=tuple(ahead)))

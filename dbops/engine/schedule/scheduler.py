@@ -3,8 +3,8 @@
 Each instance has a queue. A job starts when it is first in the queues of all instances that it claims. So jobs start in queue order, no job
 waits forever for two instances that are free by turns, and a job that waits for a busy source does not delay jobs on a free one.
 A queue is ordered by priority, then by the moment since which a job is ready to start. Backup runs have priority 0: a rebuild of
-higher priority overtakes a waiting backup; no running job is ended for it. A job with a gate (a start time or the end of a backup
-run that a person chose) is in no queue until then, so that tonight's rebuild delays no job of today.
+higher priority overtakes a waiting backup; no running job is ended for it. A job with an unmet condition (a chosen start time or end
+of a backup run, or a start condition) is in no queue until then, so that tonight's rebuild delays no job of today.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -27,7 +27,7 @@ class QueuedJob(NamedTuple):
     """A queued job. It is small because each decision creates up to ten thousand of them.
 
     ``order`` is the result of ``line_order``. ``claims`` are the instances that it holds while it runs: a rebuild's source, if
-    it reads one, and last its target. ``gate`` names the start condition that a person chose; empty: the job may start at its turn.
+    it reads one, and last its target. ``unmet_conditions`` names what it waits for besides holds; empty: the job may start at its turn.
     ``logged`` is the reason for waiting that its history already contains.
     """
 
@@ -35,7 +35,7 @@ class QueuedJob(NamedTuple):
     pk: int
     order: tuple[Any, ...]
     claims: tuple[int, ...]
-    gate: str = ""
+    unmet_conditions: str = ""
     logged: str = ""
 
     @property

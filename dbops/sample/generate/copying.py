@@ -15,8 +15,8 @@ from dbops.sample.generate.clusters import MIB, SampleCluster
 
 #: Events of completed steps.
 DONE_LINES = {
-    "fingerprint": "{target} matches the plan: data directory, server process and server id.",
-    "open": "{target_host} reaches {source_host} over SSH.",
+    "preflight": "{target} matches the plan: data directory, server process and server id.",
+    "open-access": "{target_host} reaches {source_host} over SSH.",
     "swap-datadir": "{target} is stopped. Its old data is at {aside}.",
     "stream": "The copy is complete: backup {backup}, up to LSN {lsn}.",
     "release": "{source} is released: the run's key and credentials are removed.",

@@ -45,15 +45,15 @@ def join(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 
 
 def _join(request: HttpRequest, rebuild_id: int) -> str:
-    asked = request.POST.get("reader", "")
-    rebuild, reader = (
+    asked = request.POST.get("leader", "")
+    rebuild, leader = (
         queries.find(rebuild_id),
         queries.find(int(asked)) if asked.isdecimal() and len(asked) < 10 else None,
     )
-    if rebuild is None or reader is None:
+    if rebuild is None or leader is None:
         raise Http404("There is no such rebuild.")
-    join_read(actor=user_of(request), rebuild=rebuild, reader=reader)
-    return f"Rebuild {rebuild.pk} now follows rebuild {reader.pk}."
+    join_read(actor=user_of(request), rebuild=rebuild, leader=leader)
+    return f"Rebuild {rebuild.pk} now follows rebuild {leader.pk}."
 
 
 def _leave(request: HttpRequest, rebuild_id: int) -> str:

@@ -250,7 +250,7 @@ def test_commands_are_in_the_audit_log_when_their_step_or_rebuild_ends() -> None
     for key in "ab":
         rebuild_driver.heartbeat(lease, RebuildUpdate(started_commands={key: command(rebuild, key)}), None)
     news = [RebuildUpdate(finished_commands={key: (0, "", timezone.now())}) for key in "ab"]
-    rebuild_driver.end_step(lease, "fingerprint", StepState.DONE, {}, news[0], {})
+    rebuild_driver.end_step(lease, "preflight", StepState.DONE, {}, news[0], {})
     rebuild_driver.end_badly(
         lease, "stream", Status.FAILED, {}, news[1], {}, last_step="clean-up", error={"code": "x"}, text="It broke."
     )

@@ -49,14 +49,14 @@ CASES = {
     "write address twice": ('["db.shop.example:3306"]', "[a, a]", 12, "clusters[0].write_addresses", ""),
     "command of a relative path": ("start: /srv", "start: srv", 27, "clusters[0].instances[1].service.start", ""),
     "command that cannot be split": ("--now", "'now", 27, "clusters[0].instances[1].service.start", ""),
-    "host of proofs": (
+    "unknown restore test host": (
         "  - name: shop\n",
         "  - name: shop\n    restore_test_host: db-99\n",
         12,
         "clusters[0].restore_test_host",
         "'db-99'",
     ),
-    "unused restore test host": (
+    "restore test host that is not in the inventory": (
         "clusters:\n  - name: shop\n",
         "  - name: db-3\n    ssh: {address: 192.0.2.3, user: dbops, key_file: KEYFILE}\n"
         "clusters:\n  - name: shop\n    restore_test_host: db-3\n",

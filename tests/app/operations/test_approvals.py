@@ -80,7 +80,7 @@ def test_rebuild_waits_for_approval_and_starts_after_it(waiting: Rebuild, sue: U
 
 
 def test_start_stops_at_the_approval_gate_without_the_scheduler(waiting: Rebuild) -> None:
-    assert "olga" in starts.start(waiting, lambda: scheduler._gate(waiting.pk))
+    assert "olga" in starts.start(waiting, lambda: scheduler._unmet_conditions_of(waiting.pk))
     waiting.refresh_from_db()
     assert waiting.status == "queued"
 

@@ -33,9 +33,9 @@ def read(olga: User) -> Read:
 
 @pytest.fixture
 def dropped(read: Read) -> Rebuild:
-    """A branch that was dropped with half a copy; the other one has succeeded."""
-    read.copied(read.reader)
-    read.end(read.reader)
+    """A follower that was dropped with an incomplete copy; the other one has succeeded."""
+    read.copied(read.leader)
+    read.end(read.leader)
     plan = {**fresh(read.follower).plan, "keep_old_data": True}
     return read.drop(plan=plan, stream_rate=5 * MIB)
 
@@ -69,7 +69,7 @@ def test_dropped_follower_is_never_queued_by_a_task(read: Read, dropped: Rebuild
     for _ in range(3):
         assert scheduler.start_what_can() == []
         tasks.reconcile()
-    assert set(Rebuild.objects.values_list("pk", flat=True)) == {read.reader.pk, dropped.pk}
+    assert set(Rebuild.objects.values_list("pk", flat=True)) == {read.leader.pk, dropped.pk}
     assert not [name for name in tasks.app.conf.beat_schedule if "drop" in name or "resume" in name]
 
 
@@ -130,7 +130,7 @@ def test_again_confirmation_follows_the_failed_rebuild(operator: Client, olga: U
     again = Rebuild.objects.get(follows=dropped)
     assert (again.status, again.requested_by, again.leader) == (Status.QUEUED, olga, None)
     assert (again.method, again.source, again.stream_rate) == (dropped.method, dropped.source, 5 * MIB)
-    assert again.checkpoint == {"half_copy": TOUCHED["aside_path"], "half_copy_tree": TOUCHED["left_tree"]}
+    assert again.checkpoint == {"incomplete_copy": TOUCHED["aside_path"], "incomplete_copy_tree": TOUCHED["left_tree"]}
     entry = AuditEntry.objects.get(action="rebuild.requested", detail__rebuild=again.pk)
     assert (entry.actor, entry.detail["follows"]) == ("olga", dropped.pk)
     old, new = (operator.get(f"/rebuilds/{pk}/").content.decode() for pk in (dropped.pk, again.pk))
@@ -274,8 +274,8 @@ def test_again_command_accepts_another_reason(dropped: Rebuild, capsys: pytest.C
 
 
 def test_again_is_refused_after_success(read: Read, capsys: pytest.CaptureFixture[str]) -> None:
-    read.copied(read.reader)
-    read.end(read.reader)
+    read.copied(read.leader)
+    read.end(read.leader)
     read.end(read.follower)
     read.see_target(runs=True)
     status, said = run(capsys, "--again")

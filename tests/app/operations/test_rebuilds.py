@@ -53,7 +53,7 @@ def test_request_rebuild_creates_rebuild_steps_event_and_audit_entry() -> None:
     rebuild = ask(fleet, olga)
     assert rebuild.status == "queued"
     assert rebuild.plan["aside_path"].endswith(rebuild.uid)
-    assert [step.name for step in rebuild.steps.all()][0::12] == ["fingerprint", "clean-up"]
+    assert [step.name for step in rebuild.steps.all()][0::12] == ["preflight", "clean-up"]
     assert names(rebuild.events.get().text, "olga", rebuild.reason)
     entry = AuditEntry.objects.get()
     assert (entry.actor, entry.action, entry.subject, entry.reason) == (
@@ -221,7 +221,7 @@ def test_driver_cannot_write_after_losing_its_lease(settings: Any) -> None:
     for act in (
         lambda: rebuild_driver.heartbeat(slow, RebuildUpdate(), {}),
         lambda: rebuild_driver.begin_step(slow, "stream"),
-        lambda: rebuild_driver.prove(slow),
+        lambda: rebuild_driver.check_lease(slow),
         lambda: rebuild_driver.finish(slow, Status.FAILED, "late"),
         lambda: leases.mark_unreachable(slow, "late"),
     ):

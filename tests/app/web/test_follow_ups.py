@@ -213,7 +213,7 @@ def test_request_is_refused_without_the_csrf_token(olga: Any, failed: Rebuild, m
 def test_page_has_no_form_when_the_follow_up_is_not_possible(operator: Client, trio: Any) -> None:
     rebuild = failed_in("stream", trio, checkpoint={key: MEMORY[key] for key in MEMORY if key != "checkpoints"})
     text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/resume/"))
-    assert unavailable(text) == {"resume": "half_copy"}
+    assert unavailable(text) == {"resume": "incomplete_copy"}
     assert "typed_name" not in text
     answer = operator.post(f"/rebuilds/{rebuild.pk}/resume/", typed())
     assert (answer.status_code, "rebuild.no_follow_up" in text_of(answer)) == (409, True)
@@ -234,7 +234,7 @@ def test_page_shows_why_a_follow_up_is_not_offered(viewer: Client, operator: Cli
     checkpoint = {**MEMORY, "aside_path": "", "aside_identity": "", "prepare.begun": True}
     rebuild = failed_in("prepare", trio, checkpoint=checkpoint)
     answer = viewer.get(f"/rebuilds/{rebuild.pk}/")
-    assert unavailable(text_of(answer)) == {"rollback": "no_old_data", "resume": "half_prepared"}
+    assert unavailable(text_of(answer)) == {"rollback": "no_old_data", "resume": "incomplete_prepare"}
     for option in (answer.context["follow_ups"][name] for name in ("rollback", "resume")):
         assert escape(option.reason) in part(text_of(answer), f'data-unavailable="{option.method}"', "</p>")
     actions = text_of(operator.get(f"/rebuilds/{rebuild.pk}/actions/"))
@@ -243,7 +243,7 @@ def test_page_shows_why_a_follow_up_is_not_offered(viewer: Client, operator: Cli
 
 
 def test_page_shows_one_reason_when_nothing_was_changed(viewer: Client, trio: Any) -> None:
-    rebuild = failed_in("fingerprint", trio, checkpoint={})
+    rebuild = failed_in("preflight", trio, checkpoint={})
     text = text_of(viewer.get(f"/rebuilds/{rebuild.pk}/"))
     assert unavailable(text) == {"both": "untouched"}
 

@@ -52,7 +52,7 @@ class TestImpact:
             past = make_rebuild(target=trio[2], source=trio[1], status=Status.SUCCEEDED, finished_at=ended)
             past.steps.filter(name="release").update(state="done", started_at=ended - HOUR, finished_at=ended)
             past.steps.filter(name="stream").update(state="done", started_at=ended - HOUR, finished_at=ended)
-            past.steps.filter(name="swap_datadir").update(
+            past.steps.filter(name="swap-datadir").update(
                 name="pause", state="done", started_at=ended - HOUR, finished_at=ended
             )
         impact, section = self.seen(operator)

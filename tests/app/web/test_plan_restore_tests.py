@@ -1,4 +1,4 @@
-"""A rebuild from a finished backup, where proofs say something of the backups that there are: rows, page, click and start."""
+"""A rebuild from a finished backup, whose plan shows the restore tests of the backups: rows, page, click and start."""
 
 import re
 from collections.abc import Callable
@@ -84,7 +84,7 @@ def test_page_names_the_newer_backup_that_is_not_read(
         assert escape(one.seen) in part(page, f'data-finding="{one.code}"', "</li>")
 
 
-def test_backup_is_read_again_after_a_later_proof_that_succeeds(
+def test_backup_is_read_again_after_a_later_restore_test_that_succeeds(
     fleet: dict[str, Instance], old: BackupRun, new: BackupRun
 ) -> None:
     bad(new)
@@ -92,7 +92,7 @@ def test_backup_is_read_again_after_a_later_proof_that_succeeds(
     assert read_by(planned(fleet)) == new.pk
 
 
-def test_only_the_last_proof_that_judged_a_backup_counts(fleet: dict[str, Instance], new: BackupRun) -> None:
+def test_only_the_last_restore_test_that_judged_a_backup_counts(fleet: dict[str, Instance], new: BackupRun) -> None:
     cluster = fleet["backup-1"].cluster_id
     ended_restore_test(new, RunStatus.CANCELLED)
     ended_restore_test(new, RunStatus.RUNNING, finished_at=None)
@@ -123,7 +123,7 @@ def test_plan_is_refused_when_every_backup_is_bad(
     assert not Rebuild.objects.exists()
 
 
-def test_request_is_refused_when_a_proof_fails_after_the_page_was_shown(
+def test_request_is_refused_when_a_restore_test_fails_after_the_page_was_shown(
     operator: Client, fleet: dict[str, Instance], old: BackupRun, new: BackupRun
 ) -> None:
     shown = planned(fleet)
@@ -133,7 +133,7 @@ def test_request_is_refused_when_a_proof_fails_after_the_page_was_shown(
 
 
 def names(difference: str, run: BackupRun) -> bool:
-    """Tell whether a difference names a backup run and what its proof found."""
+    """Tell whether a difference names a backup run and what its restore test found."""
     return str(run.pk) in re.findall(r"\d+", difference) and BAD["code"] in difference
 
 
@@ -144,7 +144,7 @@ def seen_now(fleet: dict[str, Instance], monkeypatch: pytest.MonkeyPatch) -> Cal
     return lambda before: prober.replan(fleet["replica-1"], fleet["backup-1"], before)
 
 
-def test_live_check_finds_a_proof_that_failed_after_the_request(
+def test_live_check_finds_a_restore_test_that_failed_after_the_request(
     fleet: dict[str, Instance], old: BackupRun, new: BackupRun, seen_now: Callable[[Plan], Plan]
 ) -> None:
     frozen = planned(fleet)
@@ -161,7 +161,7 @@ def test_live_check_finds_a_proof_that_failed_after_the_request(
     assert differences(frozen, seen_now(frozen)) == []
 
 
-def test_retry_check_finds_a_failed_proof_when_the_file_is_gone(
+def test_retry_check_finds_a_failed_restore_test_when_the_file_is_gone(
     fleet: dict[str, Instance], old: BackupRun, new: BackupRun, seen_now: Callable[[Plan], Plan]
 ) -> None:
     frozen = planned(fleet)

@@ -1,4 +1,4 @@
-"""What pages say of proofs, and who may ask for one there."""
+"""Restore tests on pages, and who may start one there."""
 
 import re
 from datetime import timedelta
@@ -31,7 +31,9 @@ def state(run: BackupRun) -> RestoreState:
     return one.state
 
 
-def test_state_of_a_restore_follows_its_last_proof_and_its_age(played: Played, run: BackupRun, settings: Any) -> None:
+def test_state_of_a_restore_follows_its_last_restore_test_and_its_age(
+    played: Played, run: BackupRun, settings: Any
+) -> None:
     assert state(run) == RestoreState.NEVER
     restore_test = ended_restore_test(run, RunStatus.SUCCEEDED)
     assert state(run) == RestoreState.TESTED
@@ -49,7 +51,7 @@ def test_state_of_a_restore_follows_its_last_proof_and_its_age(played: Played, r
 @pytest.mark.parametrize(
     "code", ["restore_test.transport", "restore_test.no_host", "restore_test.vanished", "ssh.unreachable"]
 )
-def test_state_ignores_a_proof_that_did_not_judge_its_backup(played: Played, run: BackupRun, code: str) -> None:
+def test_state_ignores_a_restore_test_that_did_not_judge_its_backup(played: Played, run: BackupRun, code: str) -> None:
     ended_restore_test(run, RunStatus.FAILED, error={"code": code})
     assert state(run) == RestoreState.NEVER
     good = ended_restore_test(run, RunStatus.SUCCEEDED)
@@ -76,7 +78,7 @@ def look(db: None) -> Any:
     return of
 
 
-def test_operator_starts_and_stops_a_proof_from_the_page(played: Played, run: BackupRun, look: Any) -> None:
+def test_operator_starts_and_stops_a_restore_test_from_the_page(played: Played, run: BackupRun, look: Any) -> None:
     client, page = look("olga"), f"/backups/runs/{run.pk}/"
     assert f'action="{page}restore-test/"' in client.get(page).content.decode()
     assert client.get(f"{page}restore-test/").status_code == 405
@@ -85,7 +87,7 @@ def test_operator_starts_and_stops_a_proof_from_the_page(played: Played, run: Ba
     restore_test = RestoreTest.objects.get()
     text = client.get(page).content.decode()
     assert f'action="{page}restore-test/"' not in text
-    assert f'hx-get="{page}' in text  # it follows the proof
+    assert f'hx-get="{page}' in text  # it follows the restore test
     stop = f"/backups/restore-tests/{restore_test.pk}/stop/"
     assert stop in text
     assert 'name="reason"' in client.get(stop).content.decode()
@@ -96,7 +98,7 @@ def test_operator_starts_and_stops_a_proof_from_the_page(played: Played, run: Ba
     assert client.get("/backups/restore-tests/999/stop/").status_code == 404
 
 
-def test_viewer_sees_a_proof_and_cannot_start_or_stop_one(
+def test_viewer_sees_a_restore_test_and_cannot_start_or_stop_one(
     played: Played, run: BackupRun, viewer: Client, stranger: Client
 ) -> None:
     restore_test = ended_restore_test(

@@ -1,4 +1,4 @@
-"""Which backups are queued to be proven, and which proof may begin."""
+"""Which backups get a queued restore test, and which restore test may begin."""
 
 from datetime import timedelta
 from typing import Any

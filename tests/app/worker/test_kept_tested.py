@@ -1,4 +1,4 @@
-"""The newest backup that was proven stays until a newer one of its schedule is. The host is played, the rows are real."""
+"""The newest restore-tested backup stays until a newer one of its schedule is. The host is played, the rows are real."""
 
 from datetime import timedelta
 

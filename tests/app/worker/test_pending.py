@@ -65,7 +65,7 @@ WAITING: dict[str, tuple[str, Callable[[Trio], Any]]] = {
     "queued rebuild": ("queued rebuild", lambda trio: rebuild(trio, Status.QUEUED)),
     "not before": ("queued rebuild", lambda trio: rebuild(trio, Status.QUEUED, not_before=in_seconds(900))),
     "queued run": ("queued backup run", lambda trio: make_run(schedule(trio))),
-    "queued proof": ("queued proof", lambda trio: restore_test(trio, RunStatus.QUEUED)),
+    "queued restore test": ("queued restore test", lambda trio: restore_test(trio, RunStatus.QUEUED)),
     "due rebuild": ("rebuild", lambda trio: rebuild(trio, Status.RUNNING, next_tick_at=in_seconds(-1))),
     "lost rebuild": ("rebuild", lambda trio: rebuild(trio, Status.LOST, next_tick_at=in_seconds(-1))),
     "dead driver": (
@@ -75,7 +75,10 @@ WAITING: dict[str, tuple[str, Callable[[Trio], Any]]] = {
         ),
     ),
     "due run": ("backup run", lambda trio: make_run(schedule(trio), RunStatus.RUNNING)),
-    "due proof": ("restore_test", lambda trio: restore_test(trio, RunStatus.RUNNING, next_tick_at=in_seconds(-1))),
+    "due restore test": (
+        "restore test",
+        lambda trio: restore_test(trio, RunStatus.RUNNING, next_tick_at=in_seconds(-1)),
+    ),
     **{
         f"sweep after {status}": ("sweep", lambda trio, end=status: rebuild(trio, end, sweep_due_at=in_seconds(-1)))
         for status in sorted(FINAL)

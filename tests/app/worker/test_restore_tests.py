@@ -50,11 +50,11 @@ def host(played: Played, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 @pytest.fixture
 def fetched(host: Any, run: BackupRun) -> Host:
-    """Return a host of the same cluster, chosen for its proofs."""
+    """Return a host of the same cluster, chosen for its restore tests."""
     cluster = run.instance.cluster
-    chosen = make_host("prover-1")
+    chosen = make_host("tester-1")
     make_instance("replica-9", cluster=cluster, host=chosen, facts=run.instance.state.facts())
-    Cluster.objects.filter(pk=cluster.pk).update(restore_test_host="prover-1")
+    Cluster.objects.filter(pk=cluster.pk).update(restore_test_host="tester-1")
     run.instance.cluster.refresh_from_db()
     return chosen
 
@@ -258,7 +258,7 @@ def test_unexpected_error_fails_the_restore_test_as_bug(
 
 def test_stalled_restore_test_is_ended(host: Any, run: BackupRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def stalled(_: Any) -> None:
-        raise RemoteFailure("restore_test.stalled", "Proving the backup")
+        raise RemoteFailure("restore_test.stalled", "Running the restore test")
 
     restore_test = begun(run)
     play(host, running())

@@ -1,4 +1,4 @@
-"""Rebuilds and backups in the same lines, over real rows: reasons in bulk, gates, and a number of queries that stays."""
+"""Rebuilds and backups in the same lines, over real rows: reasons in bulk, start conditions, and a number of queries that stays."""
 
 from datetime import timedelta
 from typing import Any

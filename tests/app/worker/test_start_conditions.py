@@ -31,7 +31,7 @@ def closed() -> dict[int, str]:
     return unmet_conditions(timezone.now())
 
 
-def test_gates_are_open_when_nothing_runs(queued: Rebuild, django_assert_num_queries: Any) -> None:
+def test_unmet_conditions_are_empty_when_nothing_runs(queued: Rebuild, django_assert_num_queries: Any) -> None:
     with django_assert_num_queries(4):
         assert closed() == {}
 
@@ -48,7 +48,7 @@ def test_gate_is_closed_by_an_external_run_on_source_or_target(
     assert names(why, trio[of].name, run.pk)
 
 
-def test_gates_omit_a_managed_run(trio: tuple[Instance, ...], queued: Rebuild) -> None:
+def test_unmet_conditions_omit_a_managed_run(trio: tuple[Instance, ...], queued: Rebuild) -> None:
     make_run(trio[1])
     assert closed() == {}
 
@@ -88,7 +88,9 @@ def test_maintenance_does_not_block_a_rollback(trio: tuple[Instance, ...], queue
     assert closed() == {}
 
 
-def test_gates_take_a_fixed_number_of_queries(trio: tuple[Instance, ...], django_assert_num_queries: Any) -> None:
+def test_unmet_conditions_take_a_fixed_number_of_queries(
+    trio: tuple[Instance, ...], django_assert_num_queries: Any
+) -> None:
     for name in ("a", "b", "c"):
         _, backup, replica = make_trio(name)
         make_rebuild(target=replica, source=backup, status=Status.QUEUED)

@@ -33,7 +33,7 @@ LIFE = RebuildIntervals(
     finished_at=at(120),
     pauses=True,
     steps=(
-        StepInterval("open", at(60), at(61)),
+        StepInterval("open-access", at(60), at(61)),
         StepInterval("pause", at(62), at(63)),
         StepInterval("stream", at(63), at(90)),
         StepInterval("release", at(90), at(91)),

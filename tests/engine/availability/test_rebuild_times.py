@@ -1,4 +1,4 @@
-"""Times to rebuild and the age of proofs."""
+"""Times to rebuild and the age of restore tests."""
 
 from datetime import UTC, datetime, timedelta
 

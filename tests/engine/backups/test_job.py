@@ -37,7 +37,7 @@ class RecordedJournal:
     def check(self) -> None: ...
 
 
-def site(host: FakeHost | None = None, *, token: int = 1, checkpoint: dict[str, Any] | None = None) -> BackupContext:
+def context(host: FakeHost | None = None, *, token: int = 1, checkpoint: dict[str, Any] | None = None) -> BackupContext:
     jobs = FakeJobs(host, token=token, run_id="0123456789abcdef")
     jobs.expect("# Rename a complete backup", "published\n")
     return BackupContext(
@@ -66,7 +66,7 @@ def finished(one: BackupContext) -> None:
 
 
 def test_job_publishes_a_complete_run_once() -> None:
-    one = site()
+    one = context()
     jobs_of(one).play("backup", running(), running())
     assert drive(one, 3) is None
     finished(one)
@@ -81,10 +81,10 @@ def test_job_publishes_a_complete_run_once() -> None:
 
 
 def test_job_is_found_by_another_driver_and_not_restarted() -> None:
-    one = site()
+    one = context()
     jobs_of(one).play("backup", running(), running(), running())
     drive(one, 2)
-    other = site(jobs_of(one).host, token=2, checkpoint=dict(one.checkpoint))
+    other = context(jobs_of(one).host, token=2, checkpoint=dict(one.checkpoint))
     assert drive(other, 2) is None
     finished(other)
     assert drive(other) is not None
@@ -92,16 +92,16 @@ def test_job_is_found_by_another_driver_and_not_restarted() -> None:
 
 
 def test_job_is_found_when_the_driver_died_before_saving() -> None:
-    one = site()
+    one = context()
     jobs_of(one).play("backup", running(), running(), running())
     drive(one, 2)
-    other = site(jobs_of(one).host, token=2)
+    other = context(jobs_of(one).host, token=2)
     drive(other, 2)
     assert jobs_of(other).started == ["backup"]
 
 
 def test_job_start_fails_on_a_silent_host_before_any_request() -> None:
-    one = site()
+    one = context()
     jobs_of(one).host.down = Unreachable("ssh.unreachable", "Asking")
     with pytest.raises(Unreachable):
         advance(one)
@@ -110,16 +110,16 @@ def test_job_start_fails_on_a_silent_host_before_any_request() -> None:
 
 
 def test_publishing_again_after_a_crash_is_the_same() -> None:
-    one = site()
+    one = context()
     jobs_of(one).play("backup", running(), running())
     drive(one, 2)
     finished(one)
     first = drive(one)
-    assert drive(site(jobs_of(one).host, token=2, checkpoint=dict(one.checkpoint))) == first
+    assert drive(context(jobs_of(one).host, token=2, checkpoint=dict(one.checkpoint))) == first
 
 
 def test_publication_is_repeated_when_its_answer_is_lost() -> None:
-    one = site()
+    one = context()
     jobs_of(one).play("backup", running(), running())
     jobs_of(one).expect("# Rename a complete backup", CommandResult(None, "", ""), "published\n")
     drive(one, 2)
@@ -130,7 +130,7 @@ def test_publication_is_repeated_when_its_answer_is_lost() -> None:
 
 
 def test_publication_fails_without_a_final_name() -> None:
-    one = site()
+    one = context()
     jobs_of(one).play("backup", running(), running())
     jobs_of(one).expect("# Rename a complete backup", CommandResult(70, "FAILED: it exists\n", ""))
     drive(one, 2)
@@ -148,7 +148,7 @@ def test_publication_fails_without_a_final_name() -> None:
 
 
 def test_another_file_under_the_final_name_is_never_touched() -> None:
-    one = site()
+    one = context()
     jobs_of(one).play("backup", running(), running())
     jobs_of(one).expect("# Rename a complete backup", CommandResult(65, "REFUSED: it is another file\n", ""))
     jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
@@ -162,7 +162,7 @@ def test_another_file_under_the_final_name_is_never_touched() -> None:
 
 
 def test_job_fails_and_removes_its_partial_file_when_the_host_restarted() -> None:
-    one = site()
+    one = context()
     jobs_of(one).play("backup", running(), vanished())
     jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
     with pytest.raises(RemoteFailure) as caught:
@@ -173,7 +173,7 @@ def test_job_fails_and_removes_its_partial_file_when_the_host_restarted() -> Non
 
 
 def test_clean_up_fails_when_a_file_cannot_be_removed() -> None:
-    one = site()
+    one = context()
     jobs_of(one).play("backup", running(), running())
     drive(one, 2)
     jobs_of(one).expect(REMOVES, CommandResult(1, f"kept {one.plan.partial_path}\n", ""))
@@ -184,7 +184,7 @@ def test_clean_up_fails_when_a_file_cannot_be_removed() -> None:
 
 
 def test_clean_up_keeps_the_file_until_the_job_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = site()
+    one = context()
     jobs_of(one).play("backup", running(), running())
     jobs_of(one).expect(REMOVES, f"removed {one.plan.partial_path}\n")
     drive(one, 2)
@@ -198,7 +198,7 @@ def test_clean_up_keeps_the_file_until_the_job_is_gone(monkeypatch: pytest.Monke
 
 
 def test_progress_compares_bytes_read_with_the_data() -> None:
-    one = site()
+    one = context()
     total = one.plan.data_bytes or 0
     counters = {"compress.read_bytes": total // 4, "compress.write_bytes": 1000}
     jobs_of(one).play("backup", running(), running(counters=counters))
@@ -208,7 +208,7 @@ def test_progress_compares_bytes_read_with_the_data() -> None:
 
 
 def test_job_logs_a_stall_and_then_fails() -> None:
-    one = site()
+    one = context()
     one.stall = StallLimits(60, 600)
     jobs_of(one).play("backup", running())
     drive(one, 2)

@@ -1,4 +1,4 @@
-"""Which finished backup is read when proofs were made of some, and what the plan says of it."""
+"""Which finished backup is read when some have a restore test, and what the plan says of it."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -23,7 +23,7 @@ OLD, NEW = archive(7, taken_at=NOW - timedelta(hours=34)), archive(8)
 
 
 def restore_test(run: int, code: str = "", *, found: str = "bad lines of CHECK TABLE: 2") -> RestoreTestEnd:
-    """Return a proof that succeeded where there is no code."""
+    """Return a restore test, which succeeded if there is no code."""
     return RestoreTestEnd(run, not code, NOW - timedelta(hours=2), code, found if code else "")
 
 
@@ -42,8 +42,8 @@ def finding(plan: Plan, code: str) -> tuple[Severity, str]:
     ("restore_tests", "read"),
     [
         pytest.param([], 8, id="nothing is known"),
-        pytest.param([restore_test(8)], 8, id="the newest is proven"),
-        pytest.param([restore_test(7)], 8, id="an older one is proven, and nothing speaks against the newest"),
+        pytest.param([restore_test(8)], 8, id="the newest is tested"),
+        pytest.param([restore_test(7)], 8, id="an older one is tested, and nothing speaks against the newest"),
         pytest.param([restore_test(8, "restore_test.damaged")], 7, id="the newest is bad"),
         pytest.param([restore_test(7, "restore_test.tables")], 8, id="the older one is bad"),
         pytest.param([restore_test(8, "restore_test.start")], 7, id="the newest is in doubt"),

@@ -1,4 +1,4 @@
-"""Metadata files: names, contents, and the proof that two of them are of one run."""
+"""Metadata files: names, contents, and the check that two of them are of one run."""
 
 from dataclasses import replace
 from pathlib import Path

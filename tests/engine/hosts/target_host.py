@@ -1,4 +1,4 @@
-"""A host on which the script of the take-over runs for real: directories, processes and a client program that answers for them.
+"""A host on which the data directory swap runs for real: directories, processes and a client program that answers for them.
 
 The directories and processes are real (``mariadbd`` here is a copy of ``sleep``), so that what the script looks at in
 ``/proc`` and in the file system is what it looks at on a host. Only SQL is played: the client program reads the file that
@@ -57,7 +57,7 @@ esac
 
 
 @dataclass(frozen=True)
-class TakeOver:
+class SwapArguments:
     """The arguments of the script, as in the plan: paths as they are on the host that the plan saw."""
 
     datadir: str
@@ -127,7 +127,7 @@ class TargetHost:
         """Return the content of the directory at ``path``, in the form of the scripts."""
         return self._run(load("common") + '\ntree_of "$1"', [str(self.place(path))]).stdout.strip()
 
-    def swap_datadir(self, told: TakeOver, script: str = SCRIPT) -> Ended:
+    def swap_datadir(self, told: SwapArguments, script: str = SCRIPT) -> Ended:
         """Run the script: the one place that knows its arguments."""
         (self.root / "pids").write_text("".join(f"{process.pid}\n" for process in self.processes.values()))
         datadir = str(self.place(told.datadir))

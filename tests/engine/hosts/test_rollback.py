@@ -101,7 +101,7 @@ def is_whole(host: Host, moves: int, script: str = SCRIPT) -> bool:
     """Go back, be ended after so many moves, go back again. Tell whether nothing was mixed, lost or offered for more."""
     first = host.rolled_back(moves, script)
     if host.look()["new"] and host.files(host.datadir) != COPY:
-        return False  # half a copy with its mark: a retry would start a server on it
+        return False  # an incomplete copy with its mark: a retry would start a server on it
     if first != 0 and host.rolled_back(1000, script) != 0:
         return False
     return host.files(host.datadir) == OLD and host.files(host.failed) == COPY and not host.aside.exists()

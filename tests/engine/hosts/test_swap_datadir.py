@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dbops.engine.hosts.scripts import load
 
-from .target_host import REFUSED, SCRIPT, Ended, TakeOver, TargetHost, target_host, this_machine
+from .target_host import REFUSED, SCRIPT, Ended, SwapArguments, TargetHost, target_host, this_machine
 
 DATADIR, ELSEWHERE = "/var/lib/mysql", "/srv/mysql-2"
 
@@ -71,7 +71,7 @@ class World:
         return not (self.behind == "stranger" and same)
 
 
-def build(host: TargetHost, world: World) -> TakeOver:
+def build(host: TargetHost, world: World) -> SwapArguments:
     """Make the host as the plan saw it, take the plan, then make it what it is in this world."""
     host.add_directory("meant", DATADIR)
     (host.place(DATADIR) / "app").mkdir()
@@ -97,7 +97,7 @@ def build(host: TargetHost, world: World) -> TakeOver:
         if world.flavor == "mysql":
             said["server_uuid"] = "uuid-13" if is_meant or world.stranger_has_the_same_uuid else "uuid-14"
         host.answer(**said)
-    return TakeOver(
+    return SwapArguments(
         datadir=DATADIR,
         identity=identity,
         is_answering=world.plan_saw_running,
@@ -173,7 +173,7 @@ WORLDS = {
     "a clone of the machine": replace(RIGHT, is_a_clone_of_the_machine=True),
     "a clone of the machine, its server dead": replace(STOPPED, is_a_clone_of_the_machine=True),
     "as a failed rebuild left it": LEFT,
-    "as a failed rebuild left it, half a copy is removed": replace(LEFT, keeps_old_data=False),
+    "as a failed rebuild left it, an incomplete copy is removed": replace(LEFT, keeps_old_data=False),
     **{f"left by a failed rebuild, then {work}": replace(LEFT, work_since=work, keeps_old_data=False) for work in WORK},
     "another directory has its name": replace(STOPPED, at_path="stranger"),
     "another directory and its server": replace(RIGHT, at_path="stranger"),
@@ -311,7 +311,7 @@ ONLY_FOR_THE_SENTENCE = (
     "The server no longer answers: $live_uuid",
 )
 ONLY_FOR_THE_SENTENCE += ("The server no longer answers: $replicas",)
-#: Checks that no directory below a temporary one can meet; ``tests/e2e/test_take_over.py`` has it.
+#: Checks that no directory below a temporary one can meet; ``tests/e2e/test_swap_datadir.py`` has it.
 ELSEWHERE_TESTED = ("is not a data directory",)
 
 

@@ -118,7 +118,8 @@ def test_estimate_of_catch_up_grows_with_the_age_of_the_backup() -> None:
     one = replace(one, taken_at=rolled.began - timedelta(seconds=6000))
     known = {"archive": history_of([one])}
     assert known["archive"].seconds_per_age == (pytest.approx(0.1),)
-    before = 400.0 + 40.0 + 40.0 + 4 * 10.0  # stream, prepare, own; fingerprint, open, take-over, start
+    # stream, prepare, set-ownership; preflight, open-access, swap-datadir, start
+    before = 400.0 + 40.0 + 40.0 + 4 * 10.0
     for age in (DAY, 7 * DAY):
         found = of(replace(world(archive(taken_at=NOW - age)), histories=known), "archive")
         assert found.catch_up_seconds == pytest.approx(0.1 * (age.total_seconds() + before))

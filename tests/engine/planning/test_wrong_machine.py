@@ -1,7 +1,7 @@
 """Whatever happens to a fleet under a plan, nothing but the confirmed plan's target is stopped or moved.
 
 A plan is confirmed in one world; then things happen; then the live machines are compared with the plan; then more happens;
-then the script of the take-over runs, for real, on a host that is made like the machine that SSH ends at. The oracle asks
+then the data directory swap runs, for real, on a host that is made like the machine that SSH ends at. The oracle asks
 the model of the world alone, which knows whose data each directory holds.
 """
 
@@ -16,7 +16,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.preflight import live_check
 from tests.engine.by_name import build_plan
-from tests.engine.hosts.target_host import SCRIPT, Ended, TakeOver, target_host
+from tests.engine.hosts.target_host import SCRIPT, Ended, SwapArguments, target_host
 
 from .fleet_world import EDITS, EVENTS, NAMES, SOURCE, TARGET, Directory, Machine, Server, World
 
@@ -133,7 +133,7 @@ def run_script(world: World, machine: Machine, plan: Plan, script: str) -> Ended
             host.answer(**what_it_says(world, server, str(host.place(server.says_datadir))))
         at_path = machine.directories.get(target.datadir)
         is_same = (at_path.identity if at_path else "") == target.datadir_identity
-        told = TakeOver(
+        told = SwapArguments(
             datadir=target.datadir,
             identity=host.identity(target.datadir) if is_same else target.datadir_identity,
             is_answering=target.is_answering,

@@ -78,7 +78,7 @@ def test_clone_plan_pauses_nothing_and_needs_no_backup_tool() -> None:
     plan = build_plan(world(), "clone")
     assert refused(plan) == set()
     assert (plan.pause_source, plan.pause_reason) == (False, METHODS["clone"].no_pause)
-    assert [step.name for step in plan.steps][1:4] == ["open", "swap-datadir", "stream"]
+    assert [step.name for step in plan.steps][1:4] == ["open-access", "swap-datadir", "stream"]
     commands = "\n".join(command.text for step in plan.steps for command in step.commands)
     assert CLONES in commands
     assert LEAVES in commands

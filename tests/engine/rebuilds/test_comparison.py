@@ -21,7 +21,7 @@ def test_comparison_has_an_expectation_only_when_every_step_was_predicted() -> N
     assert comparison().expected_seconds is None
 
 
-def test_only_a_step_that_is_done_has_proven_something() -> None:
+def test_only_a_done_step_has_evidence() -> None:
     found = comparison(step("stream"), step("verify", StepState.FAILED), step("set-ownership"))
     assert found.evidence == (EVIDENCE_OF_STEPS["stream"],)
 

@@ -79,7 +79,7 @@ LIES = {
         {"target_files": changed("xtrabackup_info", "22:54:37", "21:54:37")},
         "stream.other_run",
     ),
-    "the source kept nothing to compare with": ({"source_files": {}}, "stream.unproven"),
+    "the source kept nothing to compare with": ({"source_files": {}}, "stream.unverified"),
     "another server's data directory": (
         {"source_log": "[00] option 'datadir' has different values:\n" + WHOLE.source_log},
         "backup.other_datadir",
@@ -166,7 +166,7 @@ def test_judge_copy_refuses_a_missing_exit_status(transport_status: int) -> None
     evidence = replace(WHOLE, source_status=None, transport_status=transport_status)
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, evidence)
-    assert raised.value.code == "stream.unproven"
+    assert raised.value.code == "stream.unverified"
 
 
 def test_judge_copy_names_a_full_disk_before_a_missing_exit_status() -> None:
@@ -175,7 +175,7 @@ def test_judge_copy_names_a_full_disk_before_a_missing_exit_status() -> None:
     )
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, evidence)
-    assert raised.value.code != "stream.unproven"
+    assert raised.value.code != "stream.unverified"
 
 
 def test_files_come_back_as_they_were_sent() -> None:

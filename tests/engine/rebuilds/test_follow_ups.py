@@ -10,7 +10,7 @@ from dbops.engine.rebuilds.follow_ups import (
     AFTER_THE_COPY,
     EndedRebuild,
     again_option,
-    half_copy_of,
+    incomplete_copy_of,
     remembered,
     resume_option,
     rollback_option,
@@ -68,7 +68,7 @@ def test_retry_resumes_at_the_first_unfinished_step(step: str) -> None:
 
 
 def test_half_a_copy_is_not_gone_on_with() -> None:
-    assert resume_option(ended("stream", MOVED)).code == "half_copy"
+    assert resume_option(ended("stream", MOVED)).code == "incomplete_copy"
     assert not resume_option(ended("stream", MOVED)).is_possible
 
 
@@ -122,10 +122,18 @@ LEFT = replace(build_plan(inputs()).target, datadir_identity="1:2", is_answering
 @pytest.mark.parametrize(
     ("checkpoint", "changes", "known"),
     [
-        ({**MOVED, "left_tree": TREE}, {}, {"half_copy": "/data.dbops-old-run", "half_copy_tree": TREE}),
-        ({**MOVED, "left_tree": TREE, "half_copy": "/first"}, {}, {"half_copy": "/first", "half_copy_tree": TREE}),
-        ({**MOVED, "left_tree": TREE, "aside_path": ""}, {}, {"half_copy": "", "half_copy_tree": TREE}),
-        ({"half_copy": "", "half_copy_tree": TREE}, {}, {"half_copy": "", "half_copy_tree": TREE}),
+        ({**MOVED, "left_tree": TREE}, {}, {"incomplete_copy": "/data.dbops-old-run", "incomplete_copy_tree": TREE}),
+        (
+            {**MOVED, "left_tree": TREE, "incomplete_copy": "/first"},
+            {},
+            {"incomplete_copy": "/first", "incomplete_copy_tree": TREE},
+        ),
+        ({**MOVED, "left_tree": TREE, "aside_path": ""}, {}, {"incomplete_copy": "", "incomplete_copy_tree": TREE}),
+        (
+            {"incomplete_copy": "", "incomplete_copy_tree": TREE},
+            {},
+            {"incomplete_copy": "", "incomplete_copy_tree": TREE},
+        ),
         (MOVED, {}, {}),
         ({**MOVED, "left_tree": TREE}, {"is_answering": True}, {}),
         ({**MOVED, "left_tree": TREE}, {"datadir_identity": "1:3"}, {}),
@@ -133,7 +141,7 @@ LEFT = replace(build_plan(inputs()).target, datadir_identity="1:2", is_answering
         ({}, {}, {}),
     ],
 )
-def test_half_copy_of_is_known_when_the_target_is_unchanged(
+def test_incomplete_copy_of_is_known_when_the_target_is_unchanged(
     checkpoint: dict[str, Any], changes: dict[str, Any], known: dict[str, str]
 ) -> None:
-    assert half_copy_of(ended("stream", checkpoint), replace(LEFT, **changes)) == known
+    assert incomplete_copy_of(ended("stream", checkpoint), replace(LEFT, **changes)) == known

@@ -1,4 +1,4 @@
-"""What ends of proofs say of a backup: which of several counts, and which say nothing."""
+"""What ended restore tests say of a backup: which of several counts, and which say nothing."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +12,7 @@ NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def counted(*codes: str) -> str | None:
-    """Return the code of what counts after proofs of one run that ended with these, the oldest first; an empty code is a good one."""
+    """Return the code that counts after restore tests of one run ended with ``codes``, oldest first; an empty code is a success."""
     ends = [RestoreTestEnd(7, not code, NOW + timedelta(hours=hour), code) for hour, code in enumerate(codes)]
     found = last_conclusive(ends).get(7)
     return found.code if found else None
@@ -21,7 +21,7 @@ def counted(*codes: str) -> str | None:
 @pytest.mark.parametrize(
     ("codes", "counts"),
     [
-        pytest.param([], None, id="never proven"),
+        pytest.param([], None, id="never tested"),
         pytest.param(["restore_test.damaged", ""], "", id="a later success replaces an earlier failure"),
         pytest.param(["", "restore_test.tables"], "restore_test.tables", id="a file may go bad later"),
         pytest.param(

@@ -1,4 +1,4 @@
-"""Proofs of backups: the plan, its limits, what the end of the job means, and which are due."""
+"""Restore tests: the plan, its limits, what the end of the job means, and which are due."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

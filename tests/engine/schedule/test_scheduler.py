@@ -72,11 +72,11 @@ def test_decide_never_ends_a_running_job() -> None:
     assert (decision.starts, decision.reasons) == ((), {(R, 1): hold_reason("i1", B, 3, "backup")})
 
 
-def test_decide_ignores_a_job_that_waits_at_a_gate() -> None:
-    waits = rebuild(1, 1, 11, priority=9, gate="gate 22:00")
+def test_decide_ignores_a_job_with_an_unmet_condition() -> None:
+    waits = rebuild(1, 1, 11, priority=9, unmet_conditions="not before 22:00")
     decision = decide([waits, rebuild(2, 1, 12)], {}, name_of)
     assert [job.pk for job in decision.starts] == [2]
-    assert decision.reasons == {(R, 1): "gate 22:00"}
+    assert decision.reasons == {(R, 1): "not before 22:00"}
 
 
 def test_decide_reserves_the_free_instance_for_a_waiting_job() -> None:
@@ -113,8 +113,10 @@ jobs_of_a_fleet = st.lists(
 @given(jobs_of_a_fleet, st.sets(st.integers(1, 14)))
 def test_decide_never_starts_on_a_lock_and_explains_every_wait(queue: list[Any], held: set[int]) -> None:
     jobs = [
-        backup(pk, source) if is_backup else rebuild(pk, source, target, priority, gate="a gate" if gated else "")
-        for pk, (is_backup, source, target, priority, gated) in enumerate(queue)
+        backup(pk, source)
+        if is_backup
+        else rebuild(pk, source, target, priority, unmet_conditions="not before 22:00" if is_waiting else "")
+        for pk, (is_backup, source, target, priority, is_waiting) in enumerate(queue)
     ]
     decision = decide(jobs, dict.fromkeys(held, "somebody"), name_of)
     claimed = [instance for job in decision.starts for instance in job.claims]
@@ -122,13 +124,13 @@ def test_decide_never_starts_on_a_lock_and_explains_every_wait(queue: list[Any],
     assert not held & set(claimed)
     assert {job.key for job in decision.starts} | set(decision.reasons) == {job.key for job in jobs}
     assert all(decision.reasons.values())
-    free = [job for job in jobs if not job.gate and not held & set(job.claims)]
+    free = [job for job in jobs if not job.unmet_conditions and not held & set(job.claims)]
     assert bool(decision.starts) == any(_is_first(job, jobs) for job in free)
 
 
 def _is_first(job: QueuedJob, jobs: list[QueuedJob]) -> bool:
     mine = set(job.claims)
-    rivals = [other for other in jobs if not other.gate and mine & set(other.claims)]
+    rivals = [other for other in jobs if not other.unmet_conditions and mine & set(other.claims)]
     return min(rivals, key=lambda other: other.order) is job
 
 

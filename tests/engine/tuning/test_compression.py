@@ -155,7 +155,7 @@ BY_TOOL, IN_PIPE, PLAIN = "compressed by the backup tool", "compressed by zstd i
 
 
 @pytest.mark.parametrize(
-    ("plan", "reader"),
+    ("plan", "leader"),
     [
         (plan_with(unpacker="8.4.0-5"), plan_with(unpacker="8.4.0-4")),
         (plan_with(unpacker="8.4.0-1"), plan_with(unpacker="8.4.0-2")),
@@ -163,11 +163,11 @@ BY_TOOL, IN_PIPE, PLAIN = "compressed by the backup tool", "compressed by zstd i
     ],
     ids=[BY_TOOL, IN_PIPE, PLAIN],
 )
-def test_shared_read_expands_the_same_compression_on_each_target(plan: Plan, reader: Plan) -> None:
+def test_shared_read_expands_the_same_compression_on_each_target(plan: Plan, leader: Plan) -> None:
     flavor = flavor_for("8.4.10")
-    assert why_not_shared(plan, reader, ["python3"]) == ""
-    assert sent_command(plan, flavor, "RUN") == sent_command(reader, flavor, "RUN")
-    for one in (plan, reader):
+    assert why_not_shared(plan, leader, ["python3"]) == ""
+    assert sent_command(plan, flavor, "RUN") == sent_command(leader, flavor, "RUN")
+    for one in (plan, leader):
         assert ("--decompress" in unpack_command(one, flavor)) == (
             "--compress=zstd" in sent_command(one, flavor, "RUN")
         )

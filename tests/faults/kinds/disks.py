@@ -82,7 +82,7 @@ class WorkFull(Disk):
 @register
 class SourceWorkFull(WorkFull):
     name = "source-work-disk-full"
-    title = "the disk of the work directory on the source is full: no log, no proof"
+    title = "the disk of the work directory on the source is full: no log, no evidence"
     name_of_host = SOURCE
 
 

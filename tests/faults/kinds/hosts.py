@@ -56,7 +56,7 @@ class SourceSshdRestarted(TargetSshdRestarted):
 
     name = "source-sshd-restarted"
     title = "the source's sshd and all its sessions end, and it is back after 5 s"
-    steps = ("open", "swap-datadir", "stream", "release")
+    steps = ("open-access", "swap-datadir", "stream", "release")
     name_of_host = SOURCE
 
     def expect(self, scene: Scene) -> Expected:

@@ -90,7 +90,7 @@ class LinkReset(LinkCutAtAByte):
 
 @register
 class LinkDirty(Link):
-    """SSH proves every packet: nothing of it may reach the unpacking tool."""
+    """SSH verifies every packet: nothing of it may reach the unpacking tool."""
 
     name = "link-dirty"
     title = "16 stray bytes arrive after 20 MiB"

@@ -122,7 +122,7 @@ class StatusLost(Tool):
     name = "tool-status-lost"
     title = "the whole stream arrives, but the tool's exit status is lost"
     order = "its status is lost"
-    codes = ("stream.unproven",)
+    codes = ("stream.unverified",)
     statuses: ClassVar[dict[str, object]] = {"source backup": None, "unpack": 0}
 
 

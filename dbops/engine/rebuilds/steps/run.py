@@ -185,9 +185,9 @@ class RunThresholds:
     auto_throttle_latency_ms: float = 0.0
     #: shared read: how long to wait for targets that stop their server, when to drop one that receives nothing,
     #: and how far one may be behind another
-    fan_out_wait_seconds: float = 900.0
-    fan_out_stall_seconds: float = 120.0
-    fan_out_buffer_bytes: int = 64 * 1024**2
+    shared_read_wait_seconds: float = 900.0
+    shared_read_stall_seconds: float = 120.0
+    shared_read_buffer_bytes: int = 64 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The outcome text about the data location, from a real inspection after a take-over."""
+"""The outcome text about the data location, from a real inspection after a data directory swap."""
 
 import subprocess
 from pathlib import Path
@@ -48,7 +48,7 @@ def test_describe_service_omits_the_start_command_when_a_stop_was_sent(was_told:
 def test_describe_service_names_old_data_after_half_a_copy(older: str | None) -> None:
     seen = Seen({})
     if older is not None:
-        seen.checkpoint["half_copy"] = older
+        seen.checkpoint["incomplete_copy"] = older
     text = describe_service(seen)  # type: ignore[arg-type]
     assert ("/data.dbops-old-1" in text) is (older == "/data.dbops-old-1"), text
     assert (text != describe_service(Seen({}))) is bool(older), text  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""What a rebuild saves about its take-over: a refusal at the first try only."""
+"""What a rebuild saves about its data directory swap: a refusal at the first try only."""
 
 import pytest
 

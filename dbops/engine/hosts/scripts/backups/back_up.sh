@@ -11,7 +11,7 @@ machine=$1 datadir=$2 identity=$3 server_id=$4 socket=$5 directory=$6 partial=$7
 shift 9
 read -r -a clients <<<"$1"
 read -r -a tools <<<"$2"
-read -r -a proofs <<<"$3"
+read -r -a evidence <<<"$3"
 mount=$4 words=$5
 shift 5
 options=("${@:1:words}")
@@ -110,7 +110,7 @@ done
     [ ! -f last.part ] || printf 'end %s\n' "$(tail -n 1 last.part | tail -c 400 | base64 -w0)"
     [ ! -f first.part ] || printf 'position %s\n' "$(cat first.part last.part | positions | head -c 8192 | base64 -w0)"
     printf 'log %s\n' "$(tail -c 65536 log.tool | base64 -w0)"
-    for name in "${proofs[@]}"; do
+    for name in "${evidence[@]}"; do
         [ ! -f "lsn/$name" ] || printf '%s %s\n' "$name" "$(head -c 262144 -- "lsn/$name" | base64 -w0)"
     done
 } >log.files

@@ -9,7 +9,7 @@ scratch_of() { echo "$1/.dbops-restore-test-$2"; }
 sockets_of() { echo "/tmp/dbops-restore-test-$1"; }
 
 # Print the server processes of restore test $1, identified by their unique socket.
-servers_of_proof() {
+servers_of_test() {
     local process name word
     word=--socket=$(sockets_of "$1")/s
     for process in /proc/[0-9]*; do
@@ -27,7 +27,7 @@ remove_scratch() {
     must_be_restore_test "$2"
     scratch=$(scratch_of "$1" "$2") sockets=$(sockets_of "$2")
     for _ in $(seq 50); do
-        pids=$(servers_of_proof "$2")
+        pids=$(servers_of_test "$2")
         [ -n "$pids" ] || break
         # shellcheck disable=SC2086  # numbers
         kill -KILL $pids 2>/dev/null

@@ -10,9 +10,9 @@ case ${1-} in
 esac
 exec 9>serve.lock
 flock -n 9 || { echo "dbops: this run's backup is already being sent" >&2 && exit 75; }
-if [ -e fan_out ]; then # shared read: another process runs the backup and sends it to all targets
-    mapfile -t from <fan_out
-    exec python3 fan_out.py take "${from[@]}"
+if [ -e shared_read ]; then # shared read: another process runs the backup and sends it to all targets
+    mapfile -t from <shared_read
+    exec python3 shared_read.py take "${from[@]}"
 fi
 [ ! -e backup.pid ] || { echo "dbops: this run has already sent its backup" >&2 && exit 75; }
 mkdir -p target lsn

@@ -1,7 +1,7 @@
 """Read one backup on the source and send it to several targets. Runs on the source host with Python 3.6, without other modules.
 
-    fan_out.py send STALL_SECONDS WAIT_SECONDS BUFFER_BYTES NAME...    in the leader's run directory
-    fan_out.py take DIRECTORY NAME                                     the forced command of each target
+    shared_read.py send STALL_SECONDS WAIT_SECONDS BUFFER_BYTES NAME...    in the leader's run directory
+    shared_read.py take DIRECTORY NAME                                     the forced command of each target
 
 Each taker passes its standard output to the sender, which writes the backup into it, and waits for the end. One buffer holds
 the bytes that the slowest target still needs; a target can be BUFFER_BYTES behind. A target that disconnects, or accepts no
@@ -9,7 +9,7 @@ byte for STALL_SECONDS, is dropped, and the others continue. Without targets, th
 
 The bytes are not interpreted: if the command of ``backup.argv`` compresses, that happens once, and each target decompresses.
 
-``tee`` is unsuitable: one stalled target stops all (and a branch with a shared, non-blocking output makes tee fail).
+``tee`` is unsuitable: one stalled target stops all (and a target with a shared, non-blocking output makes tee fail).
 """
 
 import array
@@ -27,7 +27,7 @@ from collections import deque
 CHUNK_BYTES = 1 << 18
 PIPE_BYTES = 1 << 20
 SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ of Linux; Python has the constant since 3.10
-SOCKET = "fan_out.sock"
+SOCKET = "shared_read.sock"
 #: Prefix of files with names that will not connect.
 GONE = "gone."
 LOOK_SECONDS = 0.5
@@ -63,7 +63,7 @@ class Buffer:
             self.chunks.popleft()
 
 
-class Follower:
+class Member:
     """One target: its position, and the two connections to it."""
 
     def __init__(self, name: str, directory: str, control: socket.socket, out: int) -> None:
@@ -94,8 +94,8 @@ class Follower:
 class Sender:
     """The backup tool's output and its targets."""
 
-    def __init__(self, tool: int, branches: "list[Follower]", stall_seconds: float, buffer_bytes: int) -> None:
-        self.tool, self.branches = tool, branches
+    def __init__(self, tool: int, members: "list[Member]", stall_seconds: float, buffer_bytes: int) -> None:
+        self.tool, self.members = tool, members
         self.stall_seconds, self.buffer_bytes = stall_seconds, buffer_bytes
         self.buffer, self.is_over = Buffer(), False
         self.selector = selectors.DefaultSelector()
@@ -103,25 +103,25 @@ class Sender:
 
     def run(self) -> None:
         """Send until all output is taken or no target is left."""
-        for branch in self.branches:
-            self.selector.register(branch.control, selectors.EVENT_READ, branch)
-        while self.branches and not (self.is_over and self.slowest() == self.buffer.end):
+        for member in self.members:
+            self.selector.register(member.control, selectors.EVENT_READ, member)
+        while self.members and not (self.is_over and self.slowest() == self.buffer.end):
             self.choose()
             for key, _ in self.selector.select(LOOK_SECONDS):
                 self.serve(key)
             self.drop_stalled()
 
     def slowest(self) -> int:
-        return min((branch.place for branch in self.branches), default=self.buffer.end)
+        return min((member.place for member in self.members), default=self.buffer.end)
 
     def choose(self) -> None:
         """Read while the buffer has space, and write to targets that are behind; do not poll the others."""
         has_room = self.buffer.end - self.slowest() < self.buffer_bytes
         self.watch(self.tool, selectors.EVENT_READ, None, wanted=has_room and not self.is_over)
-        for branch in self.branches:
-            self.watch(branch.out, selectors.EVENT_WRITE, branch, wanted=branch.place < self.buffer.end)
+        for member in self.members:
+            self.watch(member.out, selectors.EVENT_WRITE, member, wanted=member.place < self.buffer.end)
 
-    def watch(self, descriptor: int, event: int, data: "Follower | None", *, wanted: bool) -> None:
+    def watch(self, descriptor: int, event: int, data: "Member | None", *, wanted: bool) -> None:
         if wanted and descriptor not in self.watched:
             self.selector.register(descriptor, event, data)
             self.watched.add(descriptor)
@@ -132,9 +132,9 @@ class Sender:
     def serve(self, key: selectors.SelectorKey) -> None:
         if key.data is None:
             self.read()
-        elif key.data in self.branches and key.fileobj is key.data.control:
+        elif key.data in self.members and key.fileobj is key.data.control:
             self.drop(key.data, "its connection has ended")
-        elif key.data in self.branches:
+        elif key.data in self.members:
             self.write(key.data)
 
     def read(self) -> None:
@@ -142,32 +142,32 @@ class Sender:
         if not chunk:
             self.is_over = True
             return
-        for branch in self.branches:
-            if branch.place == self.buffer.end:  # a target that waited for us has not stalled
-                branch.moved_at = time.monotonic()
+        for member in self.members:
+            if member.place == self.buffer.end:  # a target that waited for us has not stalled
+                member.moved_at = time.monotonic()
         self.buffer.add(chunk)
-        for branch in list(self.branches):
-            self.write(branch)
+        for member in list(self.members):
+            self.write(member)
 
-    def write(self, branch: Follower) -> None:
+    def write(self, member: Member) -> None:
         try:
-            branch.take(self.buffer)
+            member.take(self.buffer)
         except OSError as error:
-            self.drop(branch, f"its connection broke: {error.strerror}")
+            self.drop(member, f"its connection broke: {error.strerror}")
         self.buffer.forget_before(self.slowest())
 
     def drop_stalled(self) -> None:
-        for branch in list(self.branches):
-            silent = time.monotonic() - branch.moved_at
-            if branch.place < self.buffer.end and silent > self.stall_seconds:
-                self.drop(branch, f"it took no byte for {silent:.0f} s")
+        for member in list(self.members):
+            silent = time.monotonic() - member.moved_at
+            if member.place < self.buffer.end and silent > self.stall_seconds:
+                self.drop(member, f"it took no byte for {silent:.0f} s")
 
-    def drop(self, branch: Follower, why: str) -> None:
-        self.branches.remove(branch)
-        self.watch(branch.out, selectors.EVENT_WRITE, branch, wanted=False)
-        self.selector.unregister(branch.control)
-        say(f"{branch.name} is dropped after {branch.place} bytes: {why}")
-        branch.end(f"dropped after {branch.place} bytes: {why}")
+    def drop(self, member: Member, why: str) -> None:
+        self.members.remove(member)
+        self.watch(member.out, selectors.EVENT_WRITE, member, wanted=False)
+        self.selector.unregister(member.control)
+        say(f"{member.name} is dropped after {member.place} bytes: {why}")
+        member.end(f"dropped after {member.place} bytes: {why}")
 
 
 def say(text: str) -> None:
@@ -185,12 +185,12 @@ def widen(descriptor: int) -> None:
         pass
 
 
-def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[Follower]":
+def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[Member]":
     """Return the ``names`` that connect within ``seconds``. Do not wait for targets that the dashboard has dropped."""
-    branches = []  # type: list[Follower]
+    members = []  # type: list[Member]
     until = time.monotonic() + seconds
     while True:
-        missing = names - {branch.name for branch in branches}
+        missing = names - {member.name for member in members}
         left = until - time.monotonic()
         if left <= 0 or all(os.path.exists(GONE + name) for name in missing):
             break
@@ -199,16 +199,16 @@ def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[
             control, _ = listener.accept()
         except OSError:  # socket.timeout is not a TimeoutError before Python 3.10
             continue
-        branch = admit(control, names, {branch.name for branch in branches})
-        if branch:
-            branches.append(branch)
+        member = admit(control, names, {member.name for member in members})
+        if member:
+            members.append(member)
     for name in sorted(missing):
         say(f"{name} is dropped after 0 bytes: it did not come")
-    return branches
+    return members
 
 
-def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Follower | None":
-    """Return the branch that has just connected, ``None`` if it is not expected."""
+def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Member | None":
+    """Return the member that has just connected, ``None`` if it is not expected."""
     control.settimeout(5)
     try:
         said, ancillary, _, _ = control.recvmsg(4096, socket.CMSG_SPACE(4))
@@ -227,7 +227,7 @@ def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Foll
         control.close()
         return None
     say(f"{name} is here.")
-    return Follower(name, directory, control, out)
+    return Member(name, directory, control, out)
 
 
 def start_tool() -> "subprocess.Popen[bytes]":
@@ -271,20 +271,20 @@ def status_of(tool: "subprocess.Popen[bytes]") -> int:
     return 128 - code if code < 0 else code
 
 
-def hand_over_evidence(branches: "list[Follower]", status: int) -> None:
+def hand_over_evidence(members: "list[Member]", status: int) -> None:
     """Copy the check files to each target's directory, because the leader's is emptied when its own copy is done."""
     here = os.getcwd()
-    for branch in branches:
+    for member in members:
         try:
-            hand_over_to(branch, here, status)
+            hand_over_to(member, here, status)
         except OSError as error:  # without its check files this target fails; the others have theirs
-            say(f"{branch.name} has no check files of its copy: {error}")
+            say(f"{member.name} has no check files of its copy: {error}")
 
 
-def hand_over_to(branch: Follower, here: str, status: int) -> None:
-    if os.path.realpath(branch.directory) != os.path.realpath(here):
+def hand_over_to(member: Member, here: str, status: int) -> None:
+    if os.path.realpath(member.directory) != os.path.realpath(here):
         for name in EVIDENCE:
-            path = os.path.join(branch.directory, name)
+            path = os.path.join(member.directory, name)
             if os.path.islink(path):
                 os.unlink(path)
             if os.path.isdir(name):
@@ -292,7 +292,7 @@ def hand_over_to(branch: Follower, here: str, status: int) -> None:
                 shutil.copytree(name, path)
             elif os.path.exists(name):
                 shutil.copyfile(name, path)
-        replace(os.path.join(branch.directory, "backup.status"), str(status))
+        replace(os.path.join(member.directory, "backup.status"), str(status))
 
 
 def send(stall_seconds: int, wait_seconds: int, buffer_bytes: int, names: "list[str]") -> int:
@@ -307,27 +307,27 @@ def send(stall_seconds: int, wait_seconds: int, buffer_bytes: int, names: "list[
     listener.bind(SOCKET)
     listener.listen(len(names))
     try:
-        branches = gather(listener, set(names), wait_seconds)
+        members = gather(listener, set(names), wait_seconds)
     finally:
         listener.close()
         os.unlink(SOCKET)
-    if not branches:
+    if not members:
         say("No target came.")
         return NOT_READY
     tool = start_tool()
     assert tool.stdout is not None  # noqa: S101 - a pipe was requested
     widen(tool.stdout.fileno())
-    sender = Sender(tool.stdout.fileno(), branches, stall_seconds, buffer_bytes)
+    sender = Sender(tool.stdout.fileno(), members, stall_seconds, buffer_bytes)
     sender.run()
-    if not sender.branches:
+    if not sender.members:
         end_tool(tool)
     status = status_of(tool)
     replace("backup.status", str(status))
-    hand_over_evidence(sender.branches, status)
-    for branch in sender.branches:
-        branch.end(f"status {status}")
-    say(f"The backup has ended with status {status}; {len(sender.branches)} of {len(names)} targets have it.")
-    return 0 if sender.branches and not status else 1
+    hand_over_evidence(sender.members, status)
+    for member in sender.members:
+        member.end(f"status {status}")
+    say(f"The backup has ended with status {status}; {len(sender.members)} of {len(names)} targets have it.")
+    return 0 if sender.members and not status else 1
 
 
 def take(directory: str, name: str) -> int:

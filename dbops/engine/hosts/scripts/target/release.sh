@@ -37,8 +37,8 @@ backup_pid() { living_pid backup.pid; }
 beat() {
     touch heartbeat
     # shared read: the leader can end while followers still receive, and its guard watches for all
-    local reader
-    if { read -r reader <fan_out; } 2>/dev/null; then touch -c -- "$reader/heartbeat"; fi
+    local leader
+    if { read -r leader <shared_read; } 2>/dev/null; then touch -c -- "$leader/heartbeat"; fi
     echo "guard=$(living_pid guard.pid || true)"
     echo "given_back=$(cat given_back 2>/dev/null)"
     echo "paused=$([ ! -e paused ] || echo 1)"

@@ -40,7 +40,7 @@ OPERATION = "Opening the source for the clone"
 class OpenDonor(Step):
     """Create the plugin and this run's account on the source, and test both from the target before anything is destroyed."""
 
-    name = "open"
+    name = "open-access"
     title = "Open the source for the clone"
     is_destructive = False
 

@@ -18,7 +18,7 @@ from dbops.engine.hosts.scripts import load, load_python
 from dbops.engine.ports import JobStatus
 from dbops.engine.rebuilds.copy_check import CopyEvidence, receiver_has_failed
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.rebuilds.shared_read import BEGUN, BRANCHES, SharedReadMember, SharedReadPhase
+from dbops.engine.rebuilds.shared_read import BEGUN, FOLLOWERS, SharedReadMember, SharedReadPhase
 from dbops.engine.rebuilds.steps.commands import sent_command
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
 from dbops.engine.rebuilds.steps.run import Run
@@ -26,7 +26,7 @@ from dbops.engine.rebuilds.steps.source.access import keep_open
 from dbops.engine.rebuilds.steps.source.release import close_source
 from dbops.engine.states import Level
 
-SEND_JOB = "fan-out"
+SEND_JOB = "shared-read"
 #: How long the leader waits for a queued follower: the scheduler starts it within seconds, unless something else delays it.
 QUEUED_PATIENCE_SECONDS = 30.0
 #: How long the sender waits for the targets, with the source paused; each connects as soon as its driver sees that the sending begins.
@@ -37,12 +37,12 @@ ASK_SECONDS = 1.0
 
 def is_follower(run: Run) -> bool:
     """Return whether another rebuild reads the source for this one."""
-    return run.shared_read_members.reader() is not None
+    return run.shared_read_members.leader() is not None
 
 
 def is_leader(run: Run) -> bool:
     """Return whether this rebuild reads for followers: fixed before the source is paused."""
-    return bool(run.checkpoint.get(BRANCHES))
+    return bool(run.checkpoint.get(FOLLOWERS))
 
 
 def may_swap_datadir(run: Run) -> bool:
@@ -51,30 +51,30 @@ def may_swap_datadir(run: Run) -> bool:
     Raises:
         RemoteFailure: the leader has ended (``shared.no_read``), or has begun without this one (``shared.missed``).
     """
-    reader = run.shared_read_members.reader()
-    if reader is None or run.checkpoint.get("touched"):
+    leader = run.shared_read_members.leader()
+    if leader is None or run.checkpoint.get("touched"):
         return True
-    _must_be_read_for(run, reader)
-    if "fan_out.told" not in run.checkpoint:
-        run.checkpoint["fan_out.told"] = True
-        run.journal.say(f"Leader: {reader}. Waiting until its target is ready.")
-    return reader.phase is not SharedReadPhase.QUEUED and reader.phase is not SharedReadPhase.COMING
+    _must_be_read_for(run, leader)
+    if "shared_read.told" not in run.checkpoint:
+        run.checkpoint["shared_read.told"] = True
+        run.journal.say(f"Leader: {leader}. Waiting until its target is ready.")
+    return leader.phase is not SharedReadPhase.QUEUED and leader.phase is not SharedReadPhase.COMING
 
 
 def settle(run: Run) -> bool:
     """Wait until every follower is ready or gone, then fix the followers. Return whether they are fixed."""
-    if BRANCHES in run.checkpoint or is_follower(run):
+    if FOLLOWERS in run.checkpoint or is_follower(run):
         return True
     followers = run.shared_read_members.followers()
-    waited = run.clock.now() - run.checkpoint.setdefault("fan_out.since", run.clock.now())
+    waited = run.clock.now() - run.checkpoint.setdefault("shared_read.since", run.clock.now())
     if any(one.phase is SharedReadPhase.QUEUED for one in followers) and waited < QUEUED_PATIENCE_SECONDS:
         return False
     coming = [one for one in followers if one.phase is SharedReadPhase.COMING]
-    if coming and waited < run.settings.fan_out_wait_seconds:
+    if coming and waited < run.settings.shared_read_wait_seconds:
         run.journal.progress(note=f"waiting for {', '.join(map(str, coming))}")
         return False
     ready = [one for one in followers if one.phase is SharedReadPhase.READY]
-    run.checkpoint[BRANCHES] = {
+    run.checkpoint[FOLLOWERS] = {
         one.uid: one.target for one in ready
     }  # also if there is none: from now on no rebuild can join
     run.journal.check()
@@ -100,60 +100,60 @@ def may_stream(run: Run) -> bool:
         RemoteFailure: the leader has ended (``shared.no_read``), or reads without this one (``shared.missed``).
         Unreachable: the source does not answer; and as ``Run.start_job``.
     """
-    if run.checkpoint.get("fan_out.may_stream"):
+    if run.checkpoint.get("shared_read.may_stream"):
         return True
-    reader = run.shared_read_members.reader()
-    if reader is None:
+    leader = run.shared_read_members.leader()
+    if leader is None:
         if is_leader(run):
             _begin_to_send(run)
-    elif not _is_read_by(run, reader):
+    elif not _is_read_by(run, leader):
         return False
     else:
-        _take_from(run, reader.uid)
-    run.checkpoint["fan_out.may_stream"] = True
+        _take_from(run, leader.uid)
+    run.checkpoint["shared_read.may_stream"] = True
     return True
 
 
-def _is_read_by(run: Run, reader: SharedReadMember) -> bool:
-    _must_be_read_for(run, reader)
-    run.journal.progress(note=f"waiting for {reader} to read")
-    return reader.phase is SharedReadPhase.READING
+def _is_read_by(run: Run, leader: SharedReadMember) -> bool:
+    _must_be_read_for(run, leader)
+    run.journal.progress(note=f"waiting for {leader} to read")
+    return leader.phase is SharedReadPhase.READING
 
 
-def _must_be_read_for(run: Run, reader: SharedReadMember) -> None:
+def _must_be_read_for(run: Run, leader: SharedReadMember) -> None:
     """Raise ``shared.missed`` if the read began without this one, whatever its result, and else ``shared.no_read``."""
-    if reader.followers is not None and run.run_id not in reader.followers:
-        raise _missed(run, reader)
-    if reader.phase is SharedReadPhase.GONE:
-        raise _no_read(run, reader)
+    if leader.followers is not None and run.run_id not in leader.followers:
+        raise _missed(run, leader)
+    if leader.phase is SharedReadPhase.GONE:
+        raise _no_read(run, leader)
 
 
 def _begin_to_send(run: Run) -> None:
-    """Start the sender, which waits for this target and its branches before it starts the backup."""
-    names = [run.run_id, *run.checkpoint[BRANCHES]]
+    """Start the sender, which waits for this target and its followers before it starts the backup."""
+    names = [run.run_id, *run.checkpoint[FOLLOWERS]]
     _take_from(run, run.run_id)
     run.start_job(
         run.source,
         SEND_JOB,
         f"send one backup to {len(names)} targets",
-        'cd -- "$DBOPS_RUN_DIR" && exec python3 fan_out.py send "$@"',
-        str(round(run.settings.fan_out_stall_seconds)),
+        'cd -- "$DBOPS_RUN_DIR" && exec python3 shared_read.py send "$@"',
+        str(round(run.settings.shared_read_stall_seconds)),
         str(CONNECT_SECONDS),
-        str(run.settings.fan_out_buffer_bytes),
+        str(run.settings.shared_read_buffer_bytes),
         *names,
-        lock="fan-out",
+        lock="shared-read",
     )
-    run.checkpoint[BEGUN], run.checkpoint["fan_out.begun_at"] = True, run.clock.now()
+    run.checkpoint[BEGUN], run.checkpoint["shared_read.begun_at"] = True, run.clock.now()
     run.journal.check()
 
 
-def _take_from(run: Run, reader: str) -> None:
+def _take_from(run: Run, leader: str) -> None:
     """Let this run's forced command take its bytes from the sender of another run, or of this one."""
-    directory = posixpath.join(posixpath.dirname(run.source.jobs.run_directory), reader)
+    directory = posixpath.join(posixpath.dirname(run.source.jobs.run_directory), leader)
     run.act(
         run.source,
         "stream.take",
-        f"receive the shared read of rebuild {reader}",
+        f"receive the shared read of rebuild {leader}",
         load("attach_to_sender"),
         directory,
         run.run_id,
@@ -163,13 +163,13 @@ def _take_from(run: Run, reader: str) -> None:
 
 def is_still_sent(run: Run) -> bool:
     """Return whether this run's backup is still sent to a target: until it ends, the source stays open. Raises ``Unreachable``."""
-    if not run.checkpoint.get(BEGUN) or run.checkpoint.get("fan_out.over"):
+    if not run.checkpoint.get(BEGUN) or run.checkpoint.get("shared_read.over"):
         return False
     state = run.source.jobs.follow(SEND_JOB, tail_lines=200)
     _tell_of_sender(run, state.tails.get("out", ""))
     if state.status is not JobStatus.RUNNING:
         run.journal.finished(SEND_JOB, state.exit_status, state.tails.get("out", ""))
-        run.checkpoint["fan_out.over"] = True
+        run.checkpoint["shared_read.over"] = True
         return False
     keep_open(run)
     return True
@@ -183,7 +183,7 @@ def give_back(run: Run) -> bool:
         if any(one.phase is not SharedReadPhase.GONE for one in followers):
             return False
         run.source.jobs.stop(SEND_JOB)  # no target is left; the backup itself is ended below
-        run.checkpoint["fan_out.over"] = True
+        run.checkpoint["shared_read.over"] = True
     close_source(run)
     return True
 
@@ -198,29 +198,29 @@ def follow_sender(run: Run) -> None:
 
 def _may_be_awaited(run: Run) -> bool:
     """Return whether the sender may still wait for a target."""
-    return bool(run.clock.now() < run.checkpoint.get("fan_out.begun_at", 0.0) + CONNECT_SECONDS)
+    return bool(run.clock.now() < run.checkpoint.get("shared_read.begun_at", 0.0) + CONNECT_SECONDS)
 
 
 def _begin_without(run: Run, uids: Iterable[str]) -> None:
     """Let the sender begin without the ended targets: the source is paused while it waits. No effect on connected targets."""
-    told = run.checkpoint.get("fan_out.gone", [])
-    new = [uid for uid in uids if uid not in told and (uid == run.run_id or uid in run.checkpoint[BRANCHES])]
+    told = run.checkpoint.get("shared_read.gone", [])
+    new = [uid for uid in uids if uid not in told and (uid == run.run_id or uid in run.checkpoint[FOLLOWERS])]
     for uid in new if _may_be_awaited(run) else ():
         if (
             run.source.jobs.act(IN_BASH, load("drop_target"), uid).exit_status == 0
         ):  # else the next check sends it again
-            told = run.checkpoint["fan_out.gone"] = [*told, uid]
+            told = run.checkpoint["shared_read.gone"] = [*told, uid]
 
 
 def _tell_of_sender(run: Run, said: str) -> None:
     lines = said.splitlines()
-    targets = {run.run_id: run.plan.target.name, **run.checkpoint.get(BRANCHES, {})}
-    for line in lines[run.checkpoint.get("fan_out.lines", 0) :]:
+    targets = {run.run_id: run.plan.target.name, **run.checkpoint.get(FOLLOWERS, {})}
+    for line in lines[run.checkpoint.get("shared_read.lines", 0) :]:
         uid, found, rest = line.partition(" is dropped after ")
         if found:
             text = f"{targets.get(uid, uid)}{found}{rest}. The others continue."
             run.journal.say(text, level=Level.WARNING, host=run.source.party.host)
-    run.checkpoint["fan_out.lines"] = len(lines)
+    run.checkpoint["shared_read.lines"] = len(lines)
 
 
 def refuse_dropped(run: Run, evidence: CopyEvidence) -> None:
@@ -242,12 +242,12 @@ def refuse_dropped(run: Run, evidence: CopyEvidence) -> None:
         )
 
 
-def _no_read(run: Run, reader: SharedReadMember) -> RemoteFailure:
-    return _left_behind(run, "shared.no_read", f"{reader} ended before it sent data to this target")
+def _no_read(run: Run, leader: SharedReadMember) -> RemoteFailure:
+    return _left_behind(run, "shared.no_read", f"{leader} ended before it sent data to this target")
 
 
-def _missed(run: Run, reader: SharedReadMember) -> RemoteFailure:
-    return _left_behind(run, "shared.missed", f"{reader} started without this target, which was not ready in time")
+def _missed(run: Run, leader: SharedReadMember) -> RemoteFailure:
+    return _left_behind(run, "shared.missed", f"{leader} started without this target, which was not ready in time")
 
 
 def _left_behind(run: Run, code: str, found: str) -> RemoteFailure:
@@ -259,27 +259,27 @@ def _left_behind(run: Run, code: str, found: str) -> RemoteFailure:
     )
 
 
-def why_not_shared(plan: Plan, reader: Plan, tools: Collection[str], shareable: Collection[str]) -> str:
+def why_not_shared(plan: Plan, leader: Plan, tools: Collection[str], shareable: Collection[str]) -> str:
     """Return why one read of the source cannot serve both plans, ``""`` if it can.
 
     Args:
         plan: of the follower.
-        reader: of the leader.
+        leader: of the leader.
         tools: programs that the source's host has.
         shareable: methods that support a shared read.
     """
-    if plan.method != reader.method or plan.method not in shareable:
+    if plan.method != leader.method or plan.method not in shareable:
         return "only methods that stream from a running server can share a read"
-    if plan.source.name != reader.source.name:
-        return f"this one reads {plan.source.name}, the other {reader.source.name}"
-    if not (plan.uses_gtid and reader.uses_gtid):
+    if plan.source.name != leader.source.name:
+        return f"this one reads {plan.source.name}, the other {leader.source.name}"
+    if not (plan.uses_gtid and leader.uses_gtid):
         return "without GTID, each replica needs its own pause of the source"
     if "python3" not in tools:
         return f"the host of {plan.source.name} has no python3, which a shared read needs"
-    if _compressed(plan) != _compressed(reader):
-        return f"the streams differ: this one is {_compressed(plan)}, the other is {_compressed(reader)}"
+    if _compressed(plan) != _compressed(leader):
+        return f"the streams differ: this one is {_compressed(plan)}, the other is {_compressed(leader)}"
     flavor = flavor_for(plan.source.version, plan.flavor)
-    if sent_command(plan, flavor, "RUN") != sent_command(reader, flavor, "RUN"):
+    if sent_command(plan, flavor, "RUN") != sent_command(leader, flavor, "RUN"):
         return "the two plans read the source with different options"
     return ""
 

@@ -37,7 +37,7 @@ class SwapDatadir(JobStep):
 
     def start(self, run: Run) -> JobState:
         target, plan, admin = run.plan.target, run.plan, run.accounts.admin
-        if "half_copy" in run.checkpoint and not run.checkpoint.get("half_copy_tree"):
+        if "incomplete_copy" in run.checkpoint and not run.checkpoint.get("incomplete_copy_tree"):
             raise Refused(
                 "resume.changed",
                 f"Resuming the rebuild of {target.name}",
@@ -62,7 +62,7 @@ class SwapDatadir(JobStep):
             plan.programs["target.client"],
             run.run_id,
             target.machine,
-            run.checkpoint.get("half_copy_tree", ""),
+            run.checkpoint.get("incomplete_copy_tree", ""),
             *split_command(target.stop_command),
             secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
         )
@@ -85,4 +85,4 @@ class SwapDatadir(JobStep):
         run.checkpoint["aside_path"] = run.plan.aside_path if found.get("aside_identity") else ""
         target = run.plan.target
         run.journal.say(f"{target.name} is stopped. {old_data(run)}", host=target.host)
-        return done(exit_statuses={"take over": 0})
+        return done(exit_statuses={"swap": 0})

@@ -21,7 +21,7 @@ from dbops.engine.rebuilds.steps.start.relaxed_durability import (
 
 #: How long a replica may take to catch up with the primary first and to stay caught up; more if the required time is long.
 VERIFY_SECONDS = 1800.0
-VERIFY_GATES = 10
+STEADY_PERIODS = 10
 
 
 class Verify(Step):
@@ -55,7 +55,7 @@ class Verify(Step):
             if wait := end_relaxation(run, database):
                 run.checkpoint.pop("verify.steady_since", None)
                 return wait
-        return _gate(run)
+        return _keeps_up(run)
 
 
 def _is_close(run: Run, link: ReplicationFacts | None) -> bool:
@@ -70,28 +70,28 @@ def _is_close(run: Run, link: ReplicationFacts | None) -> bool:
 
 def _behind(run: Run, link: ReplicationFacts | None, operation: str) -> StepOutcome:
     run.checkpoint.pop("verify.steady_since", None)
-    limit, gate = run.settings.catch_up_lag_seconds, run.settings.verify_steady_seconds
-    if run.clock.now() - run.checkpoint["verify.began"] > max(VERIFY_SECONDS, VERIFY_GATES * gate):
+    limit, steady_seconds = run.settings.catch_up_lag_seconds, run.settings.verify_steady_seconds
+    if run.clock.now() - run.checkpoint["verify.began"] > max(VERIFY_SECONDS, STEADY_PERIODS * steady_seconds):
         raise RemoteFailure(
             "verify.lag",
             operation,
             cause=f"its lag does not stay below {limit:.0f} s",
         )
     lag = f"{link.lag_seconds:.0f} s" if link and link.lag_seconds is not None else "unknown"
-    run.journal.progress(note=f"lag {lag}; healthy when below {limit:.0f} s for {gate:.0f} s")
+    run.journal.progress(note=f"lag {lag}; healthy when below {limit:.0f} s for {steady_seconds:.0f} s")
     return again(0.4)
 
 
-def _gate(run: Run) -> StepOutcome:
+def _keeps_up(run: Run) -> StepOutcome:
     """Return whether the target has been caught up for long enough."""
-    target, primary, gate = run.plan.target, run.plan.primary, run.settings.verify_steady_seconds
+    target, primary, steady_seconds = run.plan.target, run.plan.primary, run.settings.verify_steady_seconds
     now = run.clock.now()
     steady = now - run.checkpoint.setdefault("verify.steady_since", now)
-    if steady < gate:
+    if steady < steady_seconds:
         limit = run.settings.catch_up_lag_seconds
-        note = f"lag below {limit:.0f} s for {steady:.0f} of {gate:.0f} s"
-        run.journal.progress(note=note, eta_seconds=gate - steady)
-        return again(min(0.4, gate - steady))
+        note = f"lag below {limit:.0f} s for {steady:.0f} of {steady_seconds:.0f} s"
+        run.journal.progress(note=note, eta_seconds=steady_seconds - steady)
+        return again(min(0.4, steady_seconds - steady))
     run.journal.say(f"{target.name} replicates from {primary.name} and keeps up.", host=target.host)
     run.checkpoint["verified"] = True
     return done()

@@ -47,8 +47,8 @@ def describe_data_location(run: Run) -> str:
     if found is None:
         return f"{target.name} could not be checked again. {old_data(run)}"
     runs = found.get("pids", "").strip()
-    if "half_copy" in run.checkpoint and not (found.get("new") or found.get("aside")):
-        older = run.checkpoint["half_copy"]
+    if "incomplete_copy" in run.checkpoint and not (found.get("new") or found.get("aside")):
+        older = run.checkpoint["incomplete_copy"]
         where = f" The old data is at {older}." if older else ""
         return f"An incomplete copy of the rebuild before is at {target.datadir}. Do not start a server on it.{where}"
     aside = old_data_is_aside(run)
@@ -81,6 +81,6 @@ def describe_service(run: Run) -> str:
     """Return the outcome of a successful rebuild."""
     target, aside = run.plan.target, run.checkpoint.get("aside_path", "")
     kept = f" The old data is kept at {aside}." if aside else ""
-    if older := run.checkpoint.get("half_copy"):
+    if older := run.checkpoint.get("incomplete_copy"):
         kept = f" The old data of an earlier rebuild is still at {older}. Remove it when it is no longer needed.{kept}"
     return f"{target.name} serves, replicates from {run.plan.primary.name} and has caught up.{kept}"

@@ -33,7 +33,7 @@ def differences(before: Plan, now: Plan) -> list[str]:
 class PreflightCheck(Step):
     """Probe target, source and primary now, and refuse if they differ from the plan."""
 
-    name = "fingerprint"
+    name = "preflight"
     title = "Check that the live instances match the plan"
     is_destructive = False
 
@@ -58,7 +58,7 @@ class PreflightCheck(Step):
 class OpenAccess(Step):
     """Install this run's key, a forced command on the source and the guard that releases the source, and test the connection."""
 
-    name = "open"
+    name = "open-access"
     title = "Open access from the target to the source"
     is_destructive = False
 

@@ -18,7 +18,7 @@ def remember_replication(run: Run) -> None:
     With a finished backup nothing changes on its server, which may be down. In a shared read, the leader remembers it.
     Raises as ``Database.query``.
     """
-    is_ours = run.plan.archive is None and run.shared_read_members.reader() is None
+    is_ours = run.plan.archive is None and run.shared_read_members.leader() is None
     if "source_found" not in run.checkpoint and is_ours:
         run.checkpoint["source_found"] = read_replication(run)
 
@@ -37,7 +37,7 @@ def compare_replication(run: Run) -> bool:
 
     Raises as ``Database.query``.
     """
-    if run.checkpoint.get(BEGUN) and not run.checkpoint.get("fan_out.over"):
+    if run.checkpoint.get(BEGUN) and not run.checkpoint.get("shared_read.over"):
         return False  # it is still read for others, and may be paused for that
     found = run.checkpoint.get("source_found")
     if found is None or "source_differs" in run.checkpoint:

@@ -1,4 +1,4 @@
-"""script/bench fan-out: compare three replicas from one shared read with one rebuild and with three in a row.
+"""script/bench shared-read: compare three replicas from one shared read with one rebuild and with three in a row.
 
 A program before each target's unpacking tool limits its link to the same rate: the kernel has no netem here, and unlimited links
 on one machine share one disk and two cores. Compared are stream steps: from the leader's start to the last target's end.
@@ -36,7 +36,7 @@ while chunk := os.read(0, 1 << 16):
 FINAL = ("succeeded", "failed", "cancelled", "expired")
 
 
-class FanOutBench(Bench):
+class SharedReadBench(Bench):
     """Three replicas behind links with the same rate."""
 
     @contextmanager
@@ -108,24 +108,24 @@ class FanOutBench(Bench):
 
 
 def measure(size: str, rounds: int, rate: int = RATE) -> Samples:
-    """Return the seconds of each round under ``one``, ``in a row`` and ``fan-out``. Raises ``Failed``."""
-    samples: Samples = {"one": [], "in a row": [], "fan-out": []}
-    with stage(size, "127.0.57", make=FanOutBench, replicas=len(TARGETS)) as bench, bench.limited(rate):
+    """Return the seconds of each round under ``one``, ``in a row`` and ``shared read``. Raises ``Failed``."""
+    samples: Samples = {"one": [], "in a row": [], "shared read": []}
+    with stage(size, "127.0.57", make=SharedReadBench, replicas=len(TARGETS)) as bench, bench.limited(rate):
         for number in range(rounds):
-            say(f"fan-out, round {number + 1} of {rounds}")
+            say(f"shared read, round {number + 1} of {rounds}")
             together_first = number % 2 == 1
             if together_first:
-                samples["fan-out"].append(bench.together())
+                samples["shared read"].append(bench.together())
             each = [bench.alone(name) for name in TARGETS]
             if not together_first:
-                samples["fan-out"].append(bench.together())
+                samples["shared read"].append(bench.together())
             samples["one"].append(each[0])
             samples["in a row"].append(sum(each))
     return samples
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="script/bench fan-out", description=__doc__)
+    parser = argparse.ArgumentParser(prog="script/bench shared-read", description=__doc__)
     parser.add_argument("--size", default="512M", help="data of the lab (default 512M)")
     parser.add_argument("--rounds", type=int, default=3, help="default 3")
     parser.add_argument("--rate", type=int, default=RATE >> 20, help="MiB per second of each link (default 40)")
@@ -140,10 +140,12 @@ def main(arguments: list[str]) -> int:
         say(f"Failed: {error}")
         return 1
     lines = [
-        f"fan-out / {name}: {', '.join(f'{ratio:.2f}' for ratio in pairs(samples['fan-out'], samples[name]))}"
+        f"shared read / {name}: {', '.join(f'{ratio:.2f}' for ratio in pairs(samples['shared read'], samples[name]))}"
         for name in ("one", "in a row")
     ]
-    report("fan-out", arguments, [f"{options.size}, {options.rate} MiB/s a link"], [*table(samples), "", *lines], None)
+    report(
+        "shared-read", arguments, [f"{options.size}, {options.rate} MiB/s a link"], [*table(samples), "", *lines], None
+    )
     return 0
 
 

@@ -18,7 +18,7 @@ from tests.stack import wait_for
 
 MEGABYTES = 24
 BUFFER = 1 << 20
-#: What a target leaves in the pipe on its way: of the sender, of the reader's own.
+#: What a target leaves in the pipe on its way: of the sender, of the leader's own.
 IN_PIPES = 4 << 20
 
 
@@ -27,27 +27,27 @@ class Source:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.processes = folder, []
-        self.reader = self._directory("reader")
+        self.leader = self._directory("leader")
 
     def _directory(self, name: str) -> Path:
         directory = self.folder / name
         directory.mkdir()
-        (directory / "fan_out.py").write_text(load_python("shared_read_sender"))
+        (directory / "shared_read.py").write_text(load_python("shared_read_sender"))
         return directory
 
     def tool(self, *command: str) -> None:
-        (self.reader / "backup.argv").write_bytes(b"".join(word.encode() + b"\0" for word in command))
+        (self.leader / "backup.argv").write_bytes(b"".join(word.encode() + b"\0" for word in command))
 
     def send(self, *names: str, stall: int = 2, wait: int = 20) -> "subprocess.Popen[str]":
-        words = [sys.executable, "fan_out.py", "send", str(stall), str(wait), str(BUFFER), *names]
-        sender = subprocess.Popen(words, cwd=self.reader, stdout=subprocess.PIPE, text=True)
+        words = [sys.executable, "shared_read.py", "send", str(stall), str(wait), str(BUFFER), *names]
+        sender = subprocess.Popen(words, cwd=self.leader, stdout=subprocess.PIPE, text=True)
         self.processes.append(sender)
-        wait_for("the sender listens", (self.reader / "fan_out.sock").exists, 60)
+        wait_for("the sender listens", (self.leader / "shared_read.sock").exists, 60)
         return sender
 
     def take(self, name: str, out: int = subprocess.PIPE) -> "subprocess.Popen[bytes]":
-        directory = self.reader if name == "reader" else self._directory(name)
-        words = [sys.executable, "fan_out.py", "take", str(self.reader), name]
+        directory = self.leader if name == "leader" else self._directory(name)
+        words = [sys.executable, "shared_read.py", "take", str(self.leader), name]
         taker = subprocess.Popen(words, cwd=directory, stdout=out, stderr=subprocess.PIPE)
         self.processes.append(taker)
         return taker
@@ -73,7 +73,7 @@ def source(tmp_path: Path) -> Iterator[Source]:
         'echo "completed OK!" >&2; mkdir -p "$2/lsn"; echo 1 >"$2/lsn/info"; cat "$1"',
         "x",
         str(data),
-        str(made.reader),
+        str(made.leader),
     )
     try:
         yield made
@@ -97,12 +97,12 @@ def digests(*takers: "subprocess.Popen[bytes]") -> list[str]:
 
 
 def test_every_target_gets_every_byte_and_the_status(source: Source) -> None:
-    sender = source.send("reader", "b", "c")
-    takers = [source.take(name) for name in ("reader", "b", "c")]
+    sender = source.send("leader", "b", "c")
+    takers = [source.take(name) for name in ("leader", "b", "c")]
     assert digests(*takers) == [wanted(source)] * 3
     assert [taker.wait(10) for taker in takers] == [0, 0, 0]
     assert sender.wait(10) == 0
-    for name in ("reader", "b", "c"):
+    for name in ("leader", "b", "c"):
         assert (source.folder / name / "backup.log").read_text() == "completed OK!\n"
         assert (source.folder / name / "backup.status").read_text() == "0\n"
         assert (source.folder / name / "lsn" / "info").read_text() == "1\n"
@@ -110,8 +110,8 @@ def test_every_target_gets_every_byte_and_the_status(source: Source) -> None:
 
 
 def test_stalled_target_is_dropped_and_others_finish(source: Source) -> None:
-    sender = source.send("reader", "b")
-    stalled, other = source.take("b"), source.take("reader")  # the first is never read
+    sender = source.send("leader", "b")
+    stalled, other = source.take("b"), source.take("leader")  # the first is never read
     assert digests(other) == [wanted(source)]
     assert (other.wait(10), stalled.wait(10), sender.wait(10)) == (0, 74, 0)
     assert stalled.stderr is not None
@@ -120,8 +120,8 @@ def test_stalled_target_is_dropped_and_others_finish(source: Source) -> None:
 
 
 def test_disconnected_target_is_dropped_and_others_finish(source: Source) -> None:
-    source.send("reader", "b")
-    broken, other = source.take("b"), source.take("reader")
+    source.send("leader", "b")
+    broken, other = source.take("b"), source.take("leader")
     assert broken.stdout is not None
     broken.stdout.read(1 << 16)
     broken.stdout.close()
@@ -131,8 +131,8 @@ def test_disconnected_target_is_dropped_and_others_finish(source: Source) -> Non
 
 
 def test_killed_taker_is_dropped_and_others_finish(source: Source) -> None:
-    source.send("reader", "b")
-    killed, other = source.take("b"), source.take("reader")
+    source.send("leader", "b")
+    killed, other = source.take("b"), source.take("leader")
     assert killed.stdout is not None
     killed.stdout.read(1 << 16)
     killed.kill()
@@ -142,8 +142,8 @@ def test_killed_taker_is_dropped_and_others_finish(source: Source) -> None:
 
 def test_status_of_the_tool_reaches_every_target(source: Source) -> None:
     source.tool("bash", "-c", "echo begun; echo broken >&2; exit 3")
-    sender = source.send("reader", "b")
-    takers = [source.take("reader"), source.take("b")]
+    sender = source.send("leader", "b")
+    takers = [source.take("leader"), source.take("b")]
     digests(*takers)
     assert [taker.wait(10) for taker in takers] == [3, 3]
     assert sender.wait(10) == 1
@@ -152,8 +152,8 @@ def test_status_of_the_tool_reaches_every_target(source: Source) -> None:
 
 
 def test_sender_begins_without_a_late_target(source: Source) -> None:
-    sender = source.send("reader", "late", wait=1)
-    other = source.take("reader")
+    sender = source.send("leader", "late", wait=1)
+    other = source.take("leader")
     assert digests(other) == [wanted(source)]
     assert sender.stdout is not None
     assert re.search(r"^late\b.* 0 bytes", sender.stdout.read(), re.MULTILINE)
@@ -165,43 +165,43 @@ def test_sender_begins_without_a_late_target(source: Source) -> None:
 
 def test_sender_skips_a_target_marked_as_gone(source: Source) -> None:
     """The source is paused during the read."""
-    source.send("reader", "b", "c", wait=3600)
-    takers = [source.take("reader"), source.take("b")]
-    (source.reader / "gone.c").touch()
+    source.send("leader", "b", "c", wait=3600)
+    takers = [source.take("leader"), source.take("b")]
+    (source.leader / "gone.c").touch()
     assert digests(*takers) == [wanted(source)] * 2
 
 
 def test_sender_serves_a_target_marked_as_gone_after_it_came(source: Source) -> None:
-    sender = source.send("reader", "b", wait=3600)
+    sender = source.send("leader", "b", wait=3600)
     first = source.take("b")
     assert sender.stdout is not None
     assert sender.stdout.readline().startswith("b ")
-    (source.reader / "gone.b").touch()
-    assert digests(first, source.take("reader")) == [wanted(source)] * 2
+    (source.leader / "gone.b").touch()
+    assert digests(first, source.take("leader")) == [wanted(source)] * 2
 
 
 def test_sender_ends_at_once_when_all_targets_are_gone(source: Source) -> None:
-    sender = source.send("reader", "b", wait=3600)
-    for name in ("reader", "b"):
-        (source.reader / f"gone.{name}").touch()
+    sender = source.send("leader", "b", wait=3600)
+    for name in ("leader", "b"):
+        (source.leader / f"gone.{name}").touch()
     assert sender.wait(20) == 75
-    assert not (source.reader / "backup.pid").exists()
+    assert not (source.leader / "backup.pid").exists()
 
 
 def test_unexpected_target_gets_no_data(source: Source) -> None:
-    source.send("reader")
+    source.send("leader")
     stranger = source.take("stranger")
     assert (digest_of(stranger), stranger.wait(10)) == (hashlib.sha256(b"").hexdigest(), 74)
-    assert digests(source.take("reader")) == [wanted(source)]
+    assert digests(source.take("leader")) == [wanted(source)]
 
 
 def test_tool_is_killed_without_targets_even_if_it_ignores_sigterm(source: Source) -> None:
     source.tool("bash", "-c", 'trap "" TERM PIPE; while :; do echo x 2>/dev/null; sleep 0.01; done')
-    sender = source.send("reader")
-    taker = source.take("reader")
+    sender = source.send("leader")
+    taker = source.take("leader")
     assert taker.stdout is not None
     taker.stdout.read(2)
-    pid = int((source.reader / "backup.pid").read_text().split()[0])
+    pid = int((source.leader / "backup.pid").read_text().split()[0])
     taker.send_signal(signal.SIGKILL)
     assert sender.wait(20) == 1
     assert not os.path.exists(f"/proc/{pid}")
@@ -209,8 +209,8 @@ def test_tool_is_killed_without_targets_even_if_it_ignores_sigterm(source: Sourc
 
 def test_sender_buffers_a_bounded_amount_for_a_slow_target(source: Source) -> None:
     """Memory of the source's host: a fast target waits for a slow one, and nothing piles up."""
-    sender = source.send("reader", "b", stall=30)
-    slow, fast = source.take("b"), source.take("reader")
+    sender = source.send("leader", "b", stall=30)
+    slow, fast = source.take("b"), source.take("leader")
     reader = subprocess.Popen(["bash", "-c", "cat | wc -c"], stdin=fast.stdout, stdout=subprocess.PIPE)
     time.sleep(1.5)
     resident = next(
@@ -224,12 +224,12 @@ def test_sender_buffers_a_bounded_amount_for_a_slow_target(source: Source) -> No
 
 
 def test_second_sender_of_a_run_sends_nothing(source: Source) -> None:
-    source.send("reader")
-    taker = source.take("reader")
+    source.send("leader")
+    taker = source.take("leader")
     assert digests(taker) == [wanted(source)]
     again = subprocess.run(
-        [sys.executable, "fan_out.py", "send", "2", "1", str(BUFFER), "reader"],
-        cwd=source.reader,
+        [sys.executable, "shared_read.py", "send", "2", "1", str(BUFFER), "leader"],
+        cwd=source.leader,
         capture_output=True,
         text=True,
         check=False,
@@ -257,12 +257,12 @@ def expanded(*takers: "subprocess.Popen[bytes]") -> list[tuple[str, int]]:
 
 def test_stream_is_compressed_once_and_expanded_by_each_target(source: Source) -> None:
     compress(source, 'echo "completed OK!" >&2; cat "$1"')
-    sender = source.send("reader", "b", "c")
-    takers = [source.take(name) for name in ("reader", "b", "c")]
+    sender = source.send("leader", "b", "c")
+    takers = [source.take(name) for name in ("leader", "b", "c")]
     assert expanded(*takers) == [(wanted(source), 0)] * 3
     assert [taker.wait(10) for taker in takers] == [0, 0, 0]
     assert sender.wait(10) == 0
-    for name in ("reader", "b", "c"):
+    for name in ("leader", "b", "c"):
         assert (source.folder / name / "backup.log").read_text() == "completed OK!\n"
         assert (source.folder / name / "backup.status").read_text() == "0\n"
 
@@ -270,12 +270,12 @@ def test_stream_is_compressed_once_and_expanded_by_each_target(source: Source) -
 def test_failed_tool_fails_every_target_despite_the_compressor(source: Source) -> None:
     """What the compressor sends has a proper end then: its status alone would say that all is well."""
     compress(source, 'head -c 3000000 "$1"; echo broken >&2; exit 3')
-    sender = source.send("reader", "b")
-    takers = [source.take("reader"), source.take("b")]
+    sender = source.send("leader", "b")
+    takers = [source.take("leader"), source.take("b")]
     assert [status for _, status in expanded(*takers)] == [0, 0]
     assert [taker.wait(10) for taker in takers] == [3, 3]
     assert sender.wait(10) == 1
-    assert [(source.folder / name / "backup.status").read_text() for name in ("reader", "b")] == ["3\n"] * 2
+    assert [(source.folder / name / "backup.status").read_text() for name in ("leader", "b")] == ["3\n"] * 2
 
 
 @pytest.mark.parametrize(
@@ -287,21 +287,21 @@ def test_failed_compressor_fails_every_target(source: Source, compressor: str, s
     broken.write_text(f"#!/bin/bash\nzstd -q -1 -c | head -c 2000000\ncat >/dev/null\n{compressor}\n")
     broken.chmod(0o700)
     compress(source, 'cat "$1"; echo "completed OK!" >&2; exit 0', zstd=str(broken))
-    sender = source.send("reader", "b")
-    takers = [source.take("reader"), source.take("b")]
+    sender = source.send("leader", "b")
+    takers = [source.take("leader"), source.take("b")]
     assert all(code != 0 and digest != wanted(source) for digest, code in expanded(*takers))
     assert [taker.wait(10) for taker in takers] == [status] * 2
     assert sender.wait(10) == 1
-    assert [(source.folder / name / "backup.status").read_text() for name in ("reader", "b")] == [f"{status}\n"] * 2
+    assert [(source.folder / name / "backup.status").read_text() for name in ("leader", "b")] == [f"{status}\n"] * 2
 
 
 def test_tool_and_compressor_are_killed_without_targets(source: Source) -> None:
     compress(source, 'trap "" INT TERM PIPE; while :; do head -c 1000000 "$1" 2>/dev/null; sleep 0.01; done')
-    sender = source.send("reader")
-    taker = source.take("reader")
+    sender = source.send("leader")
+    taker = source.take("leader")
     assert taker.stdout is not None
     taker.stdout.read(2)
-    group = int((source.reader / "backup.pid").read_text().split()[0])
+    group = int((source.leader / "backup.pid").read_text().split()[0])
     taker.send_signal(signal.SIGKILL)
     assert sender.wait(20) == 1
     wait_for("all of the group is gone", lambda: not lives(group), 10)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.rebuilds.shared_read import BRANCHES
+from dbops.engine.rebuilds.shared_read import FOLLOWERS
 from tests.slow_process import braked
 from tests.stack import Stack, running_stack, wait_for
 
@@ -71,7 +71,7 @@ def events(stack: Stack, key: int) -> str:
 def followers(stack: Stack, key: int) -> set[str]:
     """Return the targets for which this rebuild read."""
     [row] = rebuilds(stack, [key])
-    return set(json.loads(row["checkpoint"])[BRANCHES].values())
+    return set(json.loads(row["checkpoint"])[FOLLOWERS].values())
 
 
 def pauses(stack: Stack, key: int) -> int:
@@ -208,7 +208,7 @@ def test_stalled_follower_is_dropped_and_rebuilt_again(three: Stack) -> None:
     assert json.loads(rebuilds(three, keys)[1]["error"])["code"] == "shared.dropped"
     again = rebuild_again(three, keys[1], "replica-2")
     assert again["status"] == "succeeded", again["error"]
-    assert json.loads(again["checkpoint"])["half_copy_tree"], "the half copy was identified"
+    assert json.loads(again["checkpoint"])["incomplete_copy_tree"], "the incomplete copy was identified"
     nothing_is_left(three, [*keys, again["id"]])
     same_data_at_one_gtid(three, "replica-2")
 
@@ -221,7 +221,7 @@ def test_stalled_leader_is_dropped_and_rebuilt_again(three: Stack) -> None:
     same_data_at_one_gtid(three, "replica-1")
 
 
-def test_file_added_to_a_half_copy_is_detected(three: Stack) -> None:
+def test_file_added_to_a_incomplete_copy_is_detected(three: Stack) -> None:
     """The directory is the same one, with its mark, and no server runs: only its content differs."""
     keys = drop(three, 1)
     note = three.lab.host("replica-2").data_dir / "ibdata1.restored"
@@ -290,7 +290,7 @@ def test_killed_sender_lets_the_source_replicate_again(three: Stack) -> None:
         [pid] = [
             int(line.partition(":")[0])
             for line in processes_of(rebuilds(three, keys)[0]["uid"])
-            if "fan_out.py send" in line
+            if "shared_read.py send" in line
         ]
         os.kill(pid, signal.SIGKILL)
         statuses = wait_for_the_end(three, keys)

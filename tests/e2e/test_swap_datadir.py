@@ -97,7 +97,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_take_over_refuses_every_difference_and_touches_nothing(stack: Stack, job_dir: Path, case: str) -> None:
+def test_swap_datadir_refuses_every_difference_and_touches_nothing(stack: Stack, job_dir: Path, case: str) -> None:
     name, changes, text = CASES[case]
     if case == "a socket of another server":
         changes = {"socket": str(stack.lab.host("backup-1").socket)}
@@ -108,7 +108,7 @@ def test_take_over_refuses_every_difference_and_touches_nothing(stack: Stack, jo
     assert is_untouched(stack, job_dir, name, pid)
 
 
-def test_take_over_refuses_a_server_with_replicas(stack: Stack, job_dir: Path) -> None:
+def test_swap_datadir_refuses_a_server_with_replicas(stack: Stack, job_dir: Path) -> None:
     """The primary, made read-only: nothing but its replicas tells that it is one."""
     pid = stack.lab.host("primary-1").server_pid()
     one(stack, "primary-1", "SET GLOBAL read_only = 1")
@@ -122,7 +122,7 @@ def test_take_over_refuses_a_server_with_replicas(stack: Stack, job_dir: Path) -
     assert is_replicating(stack, "backup-1")
 
 
-def test_take_over_moves_nothing_when_the_stop_fails(stack: Stack, job_dir: Path) -> None:
+def test_swap_datadir_moves_nothing_when_the_stop_fails(stack: Stack, job_dir: Path) -> None:
     pid = stack.lab.host("replica-1").server_pid()
     done = swap_datadir(stack, job_dir, "replica-1", stop="/bin/false")
     assert done.returncode == 70
@@ -130,7 +130,7 @@ def test_take_over_moves_nothing_when_the_stop_fails(stack: Stack, job_dir: Path
     assert is_untouched(stack, job_dir, "replica-1", pid)
 
 
-def test_take_over_refuses_a_system_directory(stack: Stack, job_dir: Path) -> None:
+def test_swap_datadir_refuses_a_system_directory(stack: Stack, job_dir: Path) -> None:
     status = Path("/usr").stat()
     done = swap_datadir(
         stack, job_dir, "replica-1", datadir="/usr", identity=f"{status.st_dev}:{status.st_ino}", running="0"

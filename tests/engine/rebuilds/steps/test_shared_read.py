@@ -1,4 +1,4 @@
-"""Waits among rebuilds of a shared read. For the sender see tests/drivers/test_fan_out.py."""
+"""Waits among rebuilds of a shared read. For the sender see tests/drivers/test_shared_read_sender.py."""
 
 from dataclasses import dataclass, field
 
@@ -10,7 +10,7 @@ from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.copy_check import CopyEvidence
 from dbops.engine.rebuilds.shared_read import (
     BEGUN,
-    BRANCHES,
+    FOLLOWERS,
     SharedReadMember,
     SharedReadPhase,
     phase_of_follower,
@@ -26,12 +26,12 @@ from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 @dataclass
 class Shared:
-    """Companions that a test sets."""
+    """Members that a test sets."""
 
     read_by: SharedReadMember | None = None
     others: list[SharedReadMember] = field(default_factory=list)
 
-    def reader(self) -> SharedReadMember | None:
+    def leader(self) -> SharedReadMember | None:
         return self.read_by
 
     def followers(self) -> list[SharedReadMember]:
@@ -53,7 +53,7 @@ def run_with(shared: Shared, **checkpoint: object):  # type: ignore[no-untyped-d
 def test_settle_is_immediate_when_the_leader_is_alone() -> None:
     run = run_with(Shared())
     assert shared_read.settle(run)
-    assert run.checkpoint[BRANCHES] == {}
+    assert run.checkpoint[FOLLOWERS] == {}
     assert not shared_read.is_leader(run)
 
 
@@ -66,7 +66,7 @@ def test_settle_waits_for_a_stopping_follower_and_not_for_an_ended_one() -> None
     assert shared_read.is_leader(run)
     shared.others = [other(SharedReadPhase.GONE)]
     assert shared_read.settle(run), "what was settled stays"
-    assert run.checkpoint[BRANCHES] == {"b" * 16: "replica-2"}
+    assert run.checkpoint[FOLLOWERS] == {"b" * 16: "replica-2"}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_settle_times_out(phase: SharedReadPhase, patience: float) -> None:
     assert not shared_read.settle(run)
     run.clock.sleep(2)
     assert shared_read.settle(run)
-    assert run.checkpoint[BRANCHES] == {}
+    assert run.checkpoint[FOLLOWERS] == {}
 
 
 def test_follower_waits_with_its_swap_for_the_leader() -> None:
@@ -92,7 +92,7 @@ def test_follower_waits_with_its_swap_for_the_leader() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reader", "code"),
+    ("leader", "code"),
     [
         (other(SharedReadPhase.GONE), "shared.no_read"),
         (other(SharedReadPhase.READING, ()), "shared.missed"),
@@ -100,8 +100,8 @@ def test_follower_waits_with_its_swap_for_the_leader() -> None:
         (other(SharedReadPhase.READY, ("c" * 16,)), "shared.missed"),
     ],
 )
-def test_dropped_follower_changes_nothing(reader: SharedReadMember, code: str) -> None:
-    run = run_with(Shared(reader))
+def test_dropped_follower_changes_nothing(leader: SharedReadMember, code: str) -> None:
+    run = run_with(Shared(leader))
     with pytest.raises(RemoteFailure) as raised:
         shared_read.may_swap_datadir(run)
     assert raised.value.code == code
@@ -125,9 +125,9 @@ STEPS = {"swap-datadir": StepState.PENDING, "stream": StepState.PENDING}
         ("queued", "", {}, {}, SharedReadPhase.QUEUED),
         ("running", "", {}, {}, SharedReadPhase.COMING),
         ("running", "", {"swap-datadir": StepState.DONE}, {}, SharedReadPhase.READY),
-        ("running", "", {"swap-datadir": StepState.DONE}, {BRANCHES: {}}, SharedReadPhase.READY),
-        ("running", "", {"swap-datadir": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, SharedReadPhase.READING),
-        ("running", "failed", {"swap-datadir": StepState.DONE}, {BRANCHES: {}, BEGUN: True}, SharedReadPhase.READING),
+        ("running", "", {"swap-datadir": StepState.DONE}, {FOLLOWERS: {}}, SharedReadPhase.READY),
+        ("running", "", {"swap-datadir": StepState.DONE}, {FOLLOWERS: {}, BEGUN: True}, SharedReadPhase.READING),
+        ("running", "failed", {"swap-datadir": StepState.DONE}, {FOLLOWERS: {}, BEGUN: True}, SharedReadPhase.READING),
         ("running", "failed", {}, {}, SharedReadPhase.GONE),
         ("running", "", {"stream": StepState.DONE}, {BEGUN: True}, SharedReadPhase.GONE),
         ("failed", "failed", {}, {BEGUN: True}, SharedReadPhase.GONE),
@@ -177,10 +177,10 @@ def test_refuse_dropped_passes_when_the_target_has_its_own_error(unpack_status: 
 
 def sending(shared: Shared, **checkpoint: object):  # type: ignore[no-untyped-def]
     """A leader with the follower replica-2, whose sender began ten seconds ago."""
-    run = run_with(shared, **{BRANCHES: {"b" * 16: "replica-2"}, BEGUN: True, **checkpoint})
+    run = run_with(shared, **{FOLLOWERS: {"b" * 16: "replica-2"}, BEGUN: True, **checkpoint})
     run.source.jobs.play(shared_read.SEND_JOB, JobState(JobStatus.RUNNING))
     run.source.jobs.start(shared_read.SEND_JOB, "send")
-    run.checkpoint.setdefault("fan_out.begun_at", run.clock.now())
+    run.checkpoint.setdefault("shared_read.begun_at", run.clock.now())
     run.clock.sleep(10)
     return run
 
