@@ -30,7 +30,7 @@ SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ of Linux; Python has the constant since 3.1
 SOCKET = "shared_read.sock"
 #: Prefix of files with names that will not connect.
 GONE = "gone."
-LOOK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 LISTENS_WITHIN_SECONDS = 20
 #: Exit status of a dropped taker, which the target sees as the status of its ssh. 75 is "not ready".
 DROPPED, NOT_READY = 74, 75
@@ -107,7 +107,7 @@ class Sender:
             self.selector.register(member.control, selectors.EVENT_READ, member)
         while self.members and not (self.is_over and self.slowest() == self.buffer.end):
             self.choose()
-            for key, _ in self.selector.select(LOOK_SECONDS):
+            for key, _ in self.selector.select(CHECK_SECONDS):
                 self.serve(key)
             self.drop_stalled()
 
@@ -194,7 +194,7 @@ def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[
         left = until - time.monotonic()
         if left <= 0 or all(os.path.exists(GONE + name) for name in missing):
             break
-        listener.settimeout(min(LOOK_SECONDS, max(0.05, left)))
+        listener.settimeout(min(CHECK_SECONDS, max(0.05, left)))
         try:
             control, _ = listener.accept()
         except OSError:  # socket.timeout is not a TimeoutError before Python 3.10
