@@ -221,7 +221,7 @@ def test_stalled_leader_is_dropped_and_rebuilt_again(three: Stack) -> None:
     same_data_at_one_gtid(three, "replica-1")
 
 
-def test_file_added_to_a_incomplete_copy_is_detected(three: Stack) -> None:
+def test_file_added_to_an_incomplete_copy_is_detected(three: Stack) -> None:
     """The directory is the same one, with its mark, and no server runs: only its content differs."""
     keys = drop(three, 1)
     note = three.lab.host("replica-2").data_dir / "ibdata1.restored"
