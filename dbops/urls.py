@@ -34,9 +34,9 @@ register_converter(availability_report.MonthConverter, "month")
 
 urlpatterns = [
     path("", fleet.fleet, name="fleet"),
-    path("default-view/", fleet.start_view, name="default-view"),
+    path("default-view/", fleet.default_view, name="default-view"),
     path("clusters/<str:name>/", fleet.cluster, name="cluster"),
-    path("clusters/<str:name>/rebuild-group/", rebuild_group.several, name="rebuild-group"),
+    path("clusters/<str:name>/rebuild-group/", rebuild_group.group, name="rebuild-group"),
     path("instances/<str:name>/rebuild/", plan.plan, name="rebuild-plan"),
     path("instances/<str:name>/lineage/", exported("lineage")(lineage.lineage), name="lineage"),
     path("rebuilds/", rebuilds.rebuilds, name="rebuilds"),
@@ -47,9 +47,9 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/actions/", rebuilds.actions, name="rebuild-actions"),
     path("rebuilds/<int:rebuild_id>/cancel/", rebuilds.cancel, name="rebuild-cancel"),
     path("rebuilds/<int:rebuild_id>/approval/", approvals.approval, name="rebuild-approval"),
-    path("rebuilds/<int:rebuild_id>/group/", shared_reads.join, name="rebuild-shared-read"),
+    path("rebuilds/<int:rebuild_id>/group/", shared_reads.shared_read, name="rebuild-shared-read"),
     path("rebuilds/<int:rebuild_id>/rate-limit/", rate_limit.rate, name="rebuild-rate-limit"),
-    path("rebuilds/<int:rebuild_id>/queue-position/", rebuilds.place, name="rebuild-queue-position"),
+    path("rebuilds/<int:rebuild_id>/queue-position/", rebuilds.queue_position, name="rebuild-queue-position"),
     path("rebuilds/<int:rebuild_id>/force-fail/", rebuilds.force_fail, name="rebuild-force-fail"),
     path("rebuilds/<int:rebuild_id>/<method:method>/", follow_ups.follow_up, name="follow-up"),
     path("rebuilds/<int:rebuild_id>/commands/", rebuilds.commands, name="rebuild-commands"),

@@ -611,7 +611,7 @@ class Migration(migrations.Migration):
                     "user",
                     models.OneToOneField(
                         on_delete=django.db.models.deletion.CASCADE,
-                        related_name="start_view",
+                        related_name="default_view",
                         to=settings.AUTH_USER_MODEL,
                     ),
                 ),

@@ -121,18 +121,18 @@
   let current = Date.now();
   let liveAt = 0;
   function showStale() {
-    const why = failing.values().next().value;
-    if (why) {
-      stale.dataset.is = why;
+    const problem = failing.values().next().value;
+    if (problem) {
+      stale.dataset.problem = problem;
       const since = new Date(current).toLocaleTimeString([], { hour12: false }) + " (this computer's clock)";
       if (stale.hidden) stale.querySelector("[data-since]").textContent = since;
       stale.querySelector("[data-for]").textContent = duration(Math.max(0, Math.round((Date.now() - current) / 1000)));
     }
-    stale.hidden = !why;
+    stale.hidden = !problem;
   }
   setInterval(showStale, 1000);
-  function fail(event, why) {
-    failing.set(event.detail.pathInfo.requestPath.split("?")[0], why);
+  function fail(event, problem) {
+    failing.set(event.detail.pathInfo.requestPath.split("?")[0], problem);
     showStale();
   }
   // A part that is requested on an event, not every few seconds, is requested again: its content is old.
@@ -143,7 +143,7 @@
     if (elt.matches("[hx-trigger~=again]")) missed.set(pathInfo.requestPath, elt);
   }
   function answered(path) {
-    for (const [key, why] of failing) if (key === path || why === "silent") failing.delete(key);
+    for (const [key, problem] of failing) if (key === path || problem === "silent") failing.delete(key);
     if (!failing.size) current = Date.now();
     showStale();
     askAgain();

@@ -71,7 +71,7 @@
   function axisOf(chart) {
     const written = (value) => (value === 0 ? "0" : chart.isLag ? duration(value).replace(/ 00 (s|min)$/, "") : rate(value).replace(" MiB/s", ""));
     return {
-      stroke: token("--off"),
+      stroke: token("--muted"),
       font: "11px system-ui, sans-serif",
       grid: { stroke: token("--line"), width: 1 },
       ticks: { show: false },
@@ -84,7 +84,7 @@
   }
   function timeAxis() {
     return {
-      stroke: token("--off"),
+      stroke: token("--muted"),
       font: "11px system-ui, sans-serif",
       grid: { show: false },
       ticks: { stroke: token("--line"), width: 1, size: 4 },

@@ -138,7 +138,7 @@
   const stepOf = (line) => line.querySelector(".log-step").textContent;
   function markStep(line) {
     const before = line.previousElementSibling;
-    line.classList.toggle("starts-step", !before || stepOf(before) !== stepOf(line));
+    line.classList.toggle("begins-step", !before || stepOf(before) !== stepOf(line));
   }
   async function grow(isOlder) {
     if (isAsking || !list.firstElementChild) return;

@@ -4,7 +4,7 @@
   if (!window.dbopsLog) return;
   const { box, list, part, idOf, note, ask, firstVisible, reach, mark } = window.dbopsLog;
   const MOST_HIGHLIGHTS = 5000;
-  const input = part("find");
+  const input = part("search");
   let current = null;
   let found = nothingFound();
 
@@ -57,7 +57,7 @@
   function showFound() {
     const count = found.events.length;
     const all = `${count.toLocaleString("en")}${found.isCut ? "+" : ""}`;
-    part("found").textContent = !found.text ? "" : count ? `${(found.at + 1).toLocaleString("en")} of ${all}` : "No match";
+    part("match-count").textContent = !found.text ? "" : count ? `${(found.at + 1).toLocaleString("en")} of ${all}` : "No match";
     part("previous").disabled = part("next").disabled = !count;
     if (!count) {
       current = null;

@@ -30,7 +30,7 @@
   }
 
   // --- the notification: only requested by a click ------------------------------------------------------------------------
-  const box = document.getElementById("tell-me");
+  const box = document.getElementById("notify-toggle");
   const button = box?.querySelector("button");
   const answer = box?.querySelector("[role=status]");
   let isWanted = false;

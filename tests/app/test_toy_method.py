@@ -156,7 +156,7 @@ def test_page_plans_it_and_a_request_queues_it(operator: Client, monkeypatch: py
     assert [instance.name for instance, _ in starts.claims_of(rebuild)] == ["replica-1"]
     page = operator.get(f"/rebuilds/{rebuild.pk}/")
     assert page.status_code == 200
-    assert b"rate-link" not in page.content
+    assert b"rate-limit-link" not in page.content
 
 
 @pytest.mark.django_db

@@ -18,7 +18,7 @@ REASON = "Disk replaced, ticket OPS-4711"
 
 def figure(page: Page, name: str) -> Locator:
     """Return one number of the step that runs, at the top of a rebuild's page."""
-    return page.locator(".now-figures > div", has=page.get_by_text(name, exact=True)).locator("dd")
+    return page.locator(".current-step-figures > div", has=page.get_by_text(name, exact=True)).locator("dd")
 
 
 def status(page: Page) -> Locator:
@@ -27,7 +27,7 @@ def status(page: Page) -> Locator:
 
 def wait_for_stream(page: Page) -> None:
     """Wait until the copy runs; fail with the outcome of a rebuild that ends instead."""
-    title, outcome = page.locator(".now-title", has_text="Stream the backup"), page.locator(".outcome")
+    title, outcome = page.locator(".current-step-title", has_text="Stream the backup"), page.locator(".outcome")
     expect(title.or_(outcome)).to_be_visible(timeout=60_000)
     if outcome.count():
         raise AssertionError(f"it ended before the stream:\n{page.locator('#stream').inner_text()}")

@@ -25,7 +25,7 @@ def test_ssh_test_keeps_typed_input(olga: Visitor) -> None:
     page = olga.open(f"/inventory/host/{TARGET}/")
     page.get_by_label("SSH user").fill("somebody-else")
     page.get_by_role("button", name="Test SSH").dblclick()
-    said = page.locator("#said-ssh")
+    said = page.locator("#test-result-ssh")
     expect(state(said)).to_have_text("passed")
     expect(said).to_contain_text("Work directory")
     expect(page.get_by_label("SSH user")).to_have_value("somebody-else")
@@ -40,7 +40,7 @@ def test_ssh_test_keeps_typed_input(olga: Visitor) -> None:
 def test_mysql_test_shows_both_accounts(olga: Visitor) -> None:
     page = olga.open(f"/inventory/instance/{SOURCE}/")
     page.get_by_role("button", name="Test MySQL").click()
-    said = page.locator("#said-mysql")
+    said = page.locator("#test-result-mysql")
     expect(state(said)).to_have_text("passed")
     expect(said).to_contain_text(re.compile(r"Dashboard's account:.*logged in"))
     expect(said).to_contain_text(re.compile(r"Backup account:.*allowed"))
@@ -52,7 +52,7 @@ def test_stream_test_shows_a_rate_and_leaves_nothing(olga: Visitor, stack: Stack
     page.get_by_label(f"Source that sends to {TARGET}").select_option(SOURCE)
     with nothing_changes(stack):
         page.get_by_role("button", name="Test stream").click()
-        said = page.locator("#said-stream")
+        said = page.locator("#test-result-stream")
         expect(state(said)).to_have_text("passed")
         expect(said).to_contain_text(re.compile(r"\d+ MiB/s"))
         expect(said).to_contain_text("aes128-gcm@openssh.com")

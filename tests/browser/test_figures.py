@@ -44,7 +44,7 @@ def test_charts_icon_title_and_notification_of_a_rebuild(stack: Stack, olga: Vis
     with slow_rebuild(stack, olga) as brake:
         wait_for_stream(page)
         page.get_by_role("button", name="Notify me at the end").click()
-        expect(page.locator("#tell-me")).to_contain_text("This browser will notify you")
+        expect(page.locator("#notify-toggle")).to_contain_text("This browser will notify you")
 
         copied = page.locator("[data-line=rate] [data-summary]")
         expect(copied).to_have_text(re.compile(r"^min \S+, median \S+, max \S+ MiB/s$"))

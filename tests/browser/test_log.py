@@ -104,7 +104,7 @@ def test_log_stops_following_when_scrolled_up(logged: tuple[Stack, str], reader:
 
 def test_log_search_finds_unloaded_lines(logged: tuple[Stack, str], reader: Visitor) -> None:
     page = reader.open(logged[1])
-    find, found = page.locator("#log-find"), page.locator("#log-found")
+    find, found = page.locator("#log-search"), page.locator("#log-match-count")
     page.locator("#log").press("/")
     page.keyboard.type("ORDERS#P#P42.")
     count = len([number for number in range(1, LINES + 1) if number % 97 == 42 and number != 77777])
@@ -155,8 +155,8 @@ def test_log_link_works_on_a_phone(logged: tuple[Stack, str], reader: Visitor) -
     reader.page.set_viewport_size({"width": 360, "height": 780})
     page = reader.open(f"{logged[1]}#event-55555")
     wait_for("line 55555 in the log's frame", lambda: is_seen(page, 55555))
-    page.locator("#log-find").fill("[055790]")
-    expect(page.locator("#log-found")).to_have_text("1 of 1")
+    page.locator("#log-search").fill("[055790]")
+    expect(page.locator("#log-match-count")).to_have_text("1 of 1")
     wait_for("line 55790 in the log's frame", lambda: is_seen(page, 55790), 30)
     page.wait_for_timeout(500)
     assert is_seen(page, 55790)

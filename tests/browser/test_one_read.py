@@ -65,13 +65,13 @@ def wait_for_the_end(stack: Stack) -> list[str]:
 
 def test_group_is_chosen_confirmed_and_rebuilt(two: Stack, people: dict[str, Visitor], tmp_path: Path) -> None:
     asked = f"{SEVERAL}?source=backup-1&target=replica-1&target=replica-2"
-    look(people, SEVERAL, ".several-choice", tmp_path)
+    look(people, SEVERAL, ".group-form", tmp_path)
     look(people, asked, "#confirm", tmp_path)
     page: Page = people["desk"].open("/clusters/test/")
-    page.locator("#several-link").click()
+    page.locator("#group-link").click()
     for name in TARGETS:
         page.get_by_label(name).check()
-    page.locator(".several-choice button[type=submit]").click()
+    page.locator(".group-form button[type=submit]").click()
     for name in TARGETS:
         expect(page.get_by_role("heading", name=name, exact=True)).to_be_visible()
         page.locator(f"#typed-{name}").fill(name)
@@ -95,7 +95,7 @@ def test_waiting_rebuild_joins_and_leaves(two: Stack, people: dict[str, Visitor]
     try:
         look(people, f"/rebuilds/{second}/group/", f"[name=leader][value='{first}']", tmp_path)
         page = people["desk"].open(f"/rebuilds/{second}/")
-        page.locator("#join-link").click()
+        page.locator("#shared-read-link").click()
         page.locator(f"[name=leader][value='{first}']").click()
         page.wait_for_url(f"**/rebuilds/{second}/")
         expect(page.locator("#shared-read")).to_contain_text(f"rebuild {first}")

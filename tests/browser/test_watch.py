@@ -54,7 +54,7 @@ def test_plan_shows_destruction_and_refuses_a_wrong_name(stack: Stack, olga: Vis
 def test_viewer_reads_the_plan_and_cannot_confirm(stack: Stack, victor: Visitor) -> None:
     before = rebuilds(stack)
     page = victor.open(f"/instances/{TARGET}/rebuild/")
-    expect(page.locator("#stops")).to_contain_text("operator")
+    expect(page.locator("#blocking-reasons")).to_contain_text("operator")
     button = page.get_by_role("button", name=f"Wipe {TARGET}")
     expect(button).to_be_disabled()
     # What the page forbids, the server forbids as well.

@@ -28,8 +28,8 @@ WIDTHS = (360, 1280, 1920)
 
 def shapes(page: Page, css: str, title: str) -> Locator:
     """Return what is drawn with a class and with these words at the pointer."""
-    drawn = page.locator("svg.line rect", has_text=re.compile(title)).and_(page.locator(css))
-    return drawn.or_(page.locator("svg.line > svg", has_text=re.compile(title)).locator(css))
+    drawn = page.locator("svg.timeline-chart rect", has_text=re.compile(title)).and_(page.locator(css))
+    return drawn.or_(page.locator("svg.timeline-chart > svg", has_text=re.compile(title)).locator(css))
 
 
 def heard(page: Page) -> str:

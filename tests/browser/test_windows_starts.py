@@ -25,7 +25,7 @@ def history(stack: Stack) -> None:
 
 
 def way(page: Page, title: str) -> Locator:
-    return page.locator(".starts > li").filter(has=page.get_by_text(title, exact=True))
+    return page.locator(".start-options > li").filter(has=page.get_by_text(title, exact=True))
 
 
 def finish(item: Locator) -> Locator:
@@ -64,7 +64,7 @@ def test_start_after_a_backup_waits_and_leaves_nothing_when_cancelled(
     before = state_of_target(stack)
     with held_backup(stack) as (run, brake):
         page = olga.open(PLAN)
-        expect(page.locator(".verdict")).to_contain_text("Blocked")
+        expect(page.locator(".eligibility")).to_contain_text("Blocked")
         name = f"backup run {run} ({HELD})"
         after, stopping = f"When {name} ends", f"Stop {name}, rebuild, then back up again"
         expect(way(page, "Now")).to_have_count(0)

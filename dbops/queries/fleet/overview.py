@@ -7,12 +7,14 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from django.core.paginator import Page, Paginator
+from django.db.models import OuterRef, Subquery
 
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.schedule.backup_windows import BackupWindow
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import can_start
-from dbops.engine.states import Role, Status
+from dbops.engine.states import Role, RunStatus, Status
+from dbops.models import BackupRun, Instance
 from dbops.queries.fleet.agenda import Agenda, agendas
 from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
 from dbops.queries.restore_tests import RestoreStatus, restores
@@ -34,15 +36,23 @@ class Show(StrEnum):
     RUNNING = "running"
 
 
+class LastBackup(NamedTuple):
+    """The end of a cluster's newest successful backup, by dbops or external."""
+
+    instance: str
+    at: datetime
+
+
 @dataclass(frozen=True, slots=True)
 class FleetRow:
-    """One cluster in the list. ``window`` is the next due backup, or ``None``.
+    """One cluster in the list. ``window`` is the next due backup, ``last_backup`` the newest successful one, or ``None``.
 
     ``restores`` has the restore test state of each source, the worst first.
     """
 
     agenda: Agenda
     window: BackupWindow | None
+    last_backup: LastBackup | None = None
     restores: tuple[RestoreStatus, ...] = ()
 
     @property
@@ -81,7 +91,7 @@ def strip_of(now: datetime) -> Interval:
 
 
 def fleet(now: datetime, *, text: str = "", show: Show = Show.ALL, number: str | int = 1) -> FleetPage:
-    """Return one page of the fleet. Eighteen queries at most, however large it is.
+    """Return one page of the fleet. Nineteen queries at most, however large it is.
 
     Args:
         text: looked for in the names of clusters and instances.
@@ -90,9 +100,11 @@ def fleet(now: datetime, *, text: str = "", show: Show = Show.ALL, number: str |
     everything = [_judged(cluster) for cluster in clusters_now(now)]
     known = restores(now)
     page = Paginator(_wanted(everything, text, show), CLUSTERS_ON_A_PAGE).get_page(number)
+    shown = list(page.object_list)
+    backups = _last_backups(cluster.pk for cluster in shown)
     return FleetPage(
         page=page,
-        rows=tuple(_row(agenda, known) for agenda in agendas(list(page.object_list), strip_of(now), now)),
+        rows=tuple(_row(agenda, known, backups) for agenda in agendas(shown, strip_of(now), now)),
         counts={mark: sum(mark in one.marks for one in everything) for mark in Show},
         text=text,
         show=show,
@@ -110,9 +122,22 @@ def _wanted(everything: Iterable["_Judged"], text: str, show: Show) -> list[Clus
     return [one.cluster for one in sorted(wanted, key=lambda one: (-one.trouble, one.cluster.name))]
 
 
-def _row(agenda: Agenda, known: Mapping[int, list[RestoreStatus]]) -> FleetRow:
+def _row(agenda: Agenda, known: Mapping[int, list[RestoreStatus]], backups: Mapping[int, LastBackup]) -> FleetRow:
+    cluster = agenda.cluster.pk
     window = min(agenda.snapshot.windows, key=lambda window: window.starts_at, default=None)
-    return FleetRow(agenda, window, tuple(known.get(agenda.cluster.pk, ())))
+    return FleetRow(agenda, window, backups.get(cluster), tuple(known.get(cluster, ())))
+
+
+def _last_backups(clusters: Iterable[int]) -> dict[int, LastBackup]:
+    """Return the newest successful backup of each cluster that has one. One query: a look into an index for each instance."""
+    good = BackupRun.objects.filter(instance=OuterRef("pk"), status=RunStatus.SUCCEEDED, started_at__isnull=False)
+    newest = Subquery(good.exclude(finished_at=None).order_by("-started_at").values("finished_at")[:1])
+    rows = Instance.objects.filter(cluster__in=list(clusters)).order_by().annotate(backup_at=newest)
+    found: dict[int, LastBackup] = {}
+    for cluster, name, at in rows.exclude(backup_at=None).values_list("cluster_id", "name", "backup_at"):
+        if cluster not in found or at > found[cluster].at:
+            found[cluster] = LastBackup(name, at)
+    return found
 
 
 class _Judged(NamedTuple):

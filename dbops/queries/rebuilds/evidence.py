@@ -46,7 +46,7 @@ class Evidence:
     head: ChainHead
     request: AuditEntry | None
     is_plan_as_requested: bool | None
-    audit_entries: tuple[AuditEntry, ...]
+    entries: tuple[AuditEntry, ...]
     steps: tuple[RebuildStep, ...]
     commands: tuple[ExecutedCommand, ...]
     content: dict[str, Any]
@@ -79,7 +79,7 @@ def evidence_of(rebuild: Rebuild, *, made_by: str, now: datetime) -> Evidence:
         head=head,
         request=request,
         is_plan_as_requested=digest(rebuild.plan) == wanted if wanted else None,
-        audit_entries=tuple(entry for entry in entries if entry.action != COMMAND),
+        entries=tuple(entry for entry in entries if entry.action != COMMAND),
         steps=steps,
         commands=commands,
         content={

@@ -9,6 +9,7 @@ from django.db.models.lookups import Contains
 
 from dbops.engine.states import Level
 from dbops.models import Rebuild, RebuildEvent
+from dbops.queries.rebuilds.step_titles import STEP_TITLE
 
 LINES_SHOWN = 500
 MATCHES_SHOWN = 10_000
@@ -39,7 +40,7 @@ ALL = LogFilter()
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """Some lines of a log, oldest first. ``has_older`` and ``has_newer``: the log has more lines before or after them."""
+    """Some lines of a log, oldest first, with ``step_title``. ``has_older`` and ``has_newer``: the log has more lines around them."""
 
     events: tuple[RebuildEvent, ...]
     has_older: bool = False
@@ -122,5 +123,5 @@ def _rows(rebuild_id: int, wanted: LogFilter) -> QuerySet[RebuildEvent]:
 
 
 def _cut(rows: QuerySet[RebuildEvent], shown: int) -> tuple[list[RebuildEvent], bool]:
-    found = list(rows[: shown + 1])
+    found: list[RebuildEvent] = [*rows.annotate(step_title=STEP_TITLE)[: shown + 1]]
     return found[:shown], len(found) > shown

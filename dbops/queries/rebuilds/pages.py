@@ -15,6 +15,7 @@ from dbops.loaders.cluster_snapshots import snapshot_of
 from dbops.models import ExecutedCommand, Hold, Rebuild, RebuildStep
 from dbops.models.rebuilds import WANTS_TO_START
 from dbops.queries.rebuilds.overlaps import Overlap, overlapping_backups
+from dbops.queries.rebuilds.step_titles import STEP_TITLE
 from dbops.queries.rebuilds.stream_ends import StreamEnd, ends_of
 
 REBUILDS_ON_A_PAGE = 30
@@ -54,7 +55,7 @@ class StepRow:
 class RebuildPage:
     """Everything on a rebuild's page except its log. ``revision`` and ``last_event`` identify this moment.
 
-    ``ends`` are the two sides of a failed stream; ``followers`` are rebuilds that resumed or rolled back from this one.
+    ``stream_ends`` are the two sides of a failed stream; ``followers`` are rebuilds that resumed or rolled back from this one.
     ``shared`` are all rebuilds of a shared read, the leader first. ``expected_start`` is set while queued; ``overlaps`` are
     external backups on the held instances.
     """
@@ -65,7 +66,7 @@ class RebuildPage:
     plan: Plan | None
     steps: tuple[StepRow, ...]
     holds: tuple[Hold, ...]
-    ends: tuple[StreamEnd, ...] = ()
+    stream_ends: tuple[StreamEnd, ...] = ()
     followers: tuple[Rebuild, ...] = ()
     expected_start: backup_windows.TimeEstimate | None = None
     overlaps: tuple[Overlap, ...] = ()
@@ -135,7 +136,7 @@ def page(rebuild: Rebuild) -> RebuildPage:
         steps=tuple(_step_row(step) for step in steps),
         holds=holds,
         overlaps=overlapping_backups(rebuild, holds),
-        ends=ends_of(plan, steps),
+        stream_ends=ends_of(plan, steps),
         expected_start=expected_start_of(rebuild),
         shared=shared_read(rebuild) if rebuild.leader_id or getattr(rebuild, "has_branches", False) else (),
         followers=tuple(rebuild.followed_by.only("method", "status").order_by("pk")) if ended_badly else (),
@@ -170,7 +171,7 @@ def _step_row(step: RebuildStep) -> StepRow:
 
 def commands(rebuild_id: int, shown: int | None = COMMANDS_SHOWN) -> tuple[list[ExecutedCommand], int]:
     """Return the newest commands, newest last (all if ``shown`` is ``None``), and their number. Two queries."""
-    rows = ExecutedCommand.objects.filter(rebuild=rebuild_id)
+    rows = ExecutedCommand.objects.filter(rebuild=rebuild_id).annotate(step_title=STEP_TITLE)
     newest = rows.order_by("-pk") if shown is None else rows.order_by("-pk")[:shown]
     return list(reversed(newest)), rows.count()
 

@@ -29,11 +29,11 @@ DOES = {
 
 @dataclass(frozen=True, slots=True)
 class QueueEntry:
-    """One job in the queue of an instance. ``place`` is 0 for a running job; ``starts`` is ``None`` if not computed."""
+    """One job in the queue of an instance. ``position`` is 0 for a running job; ``starts`` is ``None`` if not computed."""
 
     job: ActiveJob
     does: str
-    place: int
+    position: int
     ends: TimeEstimate | None = None
     starts: TimeEstimate | None = None
     why: str = ""
@@ -54,7 +54,7 @@ class QueuePage:
     """The queues of one page of clusters."""
 
     page: Page[ClusterNow]
-    lines: tuple[InstanceQueue, ...]
+    queues: tuple[InstanceQueue, ...]
 
 
 def queue(now: datetime, number: str | int = 1) -> QueuePage:
@@ -64,15 +64,15 @@ def queue(now: datetime, number: str | int = 1) -> QueuePage:
     page = Paginator(busy, CLUSTERS_ON_A_PAGE).get_page(number)
     found = agendas(list(page.object_list), strip_of(now), now)
     rebuilds = _rebuilds(job for agenda in found for job in agenda.snapshot.jobs)
-    return QueuePage(page, tuple(line for agenda in found for line in _lines(agenda.snapshot, rebuilds)))
+    return QueuePage(page, tuple(one for agenda in found for one in _queues(agenda.snapshot, rebuilds)))
 
 
 def queues_of(agenda: Agenda) -> list[InstanceQueue]:
     """Return the queues of a cluster's used instances. One query if there are rebuilds, else none."""
-    return _lines(agenda.snapshot, _rebuilds(agenda.snapshot.jobs))
+    return _queues(agenda.snapshot, _rebuilds(agenda.snapshot.jobs))
 
 
-def _lines(snapshot: ClusterSnapshot, rebuilds: Mapping[int, Rebuild]) -> list[InstanceQueue]:
+def _queues(snapshot: ClusterSnapshot, rebuilds: Mapping[int, Rebuild]) -> list[InstanceQueue]:
     found: dict[str, list[QueueEntry]] = defaultdict(list)
     used = reservations_of(snapshot)
     for stay in used:
@@ -86,9 +86,9 @@ def _lines(snapshot: ClusterSnapshot, rebuilds: Mapping[int, Rebuild]) -> list[I
         if job.name not in asked:
             asked[job.name] = _start(snapshot, job) if len(asked) < ASKED else (None, "")
         starts, why = asked[job.name]
-        place = 1 + sum(item.place > 0 for item in found[stay.instance])
+        position = 1 + sum(item.position > 0 for item in found[stay.instance])
         found[stay.instance].append(
-            QueueEntry(job, DOES[stay.use], place, starts=starts, why=why, rebuild=rebuilds.get(job.rebuild or 0))
+            QueueEntry(job, DOES[stay.use], position, starts=starts, why=why, rebuild=rebuilds.get(job.rebuild or 0))
         )
     return [InstanceQueue(snapshot.cluster, name, tuple(found[name])) for name in sorted(found)]
 

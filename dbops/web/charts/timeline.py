@@ -63,7 +63,7 @@ class Drawing:
 def svg(drawing: Drawing) -> SafeString:
     """Return the SVG element. Built here because a page has hundreds of shapes, and a template is slow for each."""
     spoken = _text(read_out(drawing))
-    parts = [f'<svg class="line" width="100%" height="{drawing.height}" role="img" aria-label="{spoken}">']
+    parts = [f'<svg class="timeline-chart" width="100%" height="{drawing.height}" role="img" aria-label="{spoken}">']
     parts += map(_element, drawing.shapes)
     for hour in drawing.hours:
         parts.append(f'<line class="hour-line" x1="{hour.x}" x2="{hour.x}" y1="0" y2="{drawing.baseline}"></line>')
@@ -147,7 +147,7 @@ def hours(line: Timeline) -> SafeString:
         f'<text class="hour-label" x="{hour.x}" y="9" text-anchor="{hour.anchor}">{_text(hour.label)}</text>'
         for hour in found
     )
-    return mark_safe(f'<svg class="line" width="100%" height="11" aria-hidden="true">{texts}</svg>')  # noqa: S308 - escaped
+    return mark_safe(f'<svg class="timeline-chart" width="100%" height="11" aria-hidden="true">{texts}</svg>')  # noqa: S308 - escaped
 
 
 def day_row(line: Timeline, *, name: str) -> Drawing:

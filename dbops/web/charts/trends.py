@@ -206,7 +206,7 @@ def _point(run: PastRun, figure: Figure, found: Scale, within: Interval) -> str:
     state = f'aria-label="{title}"' if mark else 'tabindex="-1" aria-hidden="true"'
     return (
         f'<a href="{reverse("backup-run", args=[run.run])}" {state} class="trend-point">'
-        f'<svg x="{percent(left)}" y="{y}" class="mark"><title>{title}</title><circle class="mark-room" r="8"></circle>'
+        f'<svg x="{percent(left)}" y="{y}" class="mark"><title>{title}</title><circle class="mark-hit-area" r="8"></circle>'
         f"{_path(mark)}</svg></a>"
     )
 

@@ -42,18 +42,24 @@ SHOWS = {
 def fleet(request: HttpRequest) -> HttpResponse:
     """Show one row for each cluster, those with problems first; a poll gets the table alone."""
     is_poll = bool(request.headers.get("HX-Request"))
-    kept = "" if is_poll else default_view_of(user_of(request))
-    if kept and not request.GET:
-        return redirect(f"{request.path}?{kept}")
+    saved = "" if is_poll else default_view_of(user_of(request))
+    if saved and not request.GET:
+        return redirect(f"{request.path}?{saved}")
     text, show = filters(request.GET)
     found = overview.fleet(timezone.now(), text=text, show=show, number=request.GET.get("page", "1"))
-    context = {"fleet": found, "page": found.page, "shows": SHOWS, "kept": kept, "is_kept": _is_kept(kept, text, show)}
+    context = {
+        "fleet": found,
+        "page": found.page,
+        "shows": SHOWS,
+        "default_view": saved,
+        "is_default_view": _is_default_view(saved, text, show),
+    }
     return render(request, "fleet/_clusters.html" if is_poll else "fleet/list.html", context)
 
 
 @require_POST
 @viewer_page
-def start_view(request: HttpRequest) -> HttpResponse:
+def default_view(request: HttpRequest) -> HttpResponse:
     """Save the submitted filters as the user's default view; without filters, reset it."""
     text, show = filters(request.POST)
     chosen = {"show": show.value if show is not Show.ALL else "", "text": text[:TEXT_CHARACTERS]}
@@ -69,8 +75,8 @@ def filters(sent: QueryDict) -> tuple[str, Show]:
     return sent.get("text", "").strip().replace("\0", ""), Show(asked) if asked in set(Show) else Show.ALL
 
 
-def _is_kept(kept: str, text: str, show: Show) -> bool:
-    return filters(QueryDict(kept)) == (text, show)
+def _is_default_view(saved: str, text: str, show: Show) -> bool:
+    return filters(QueryDict(saved)) == (text, show)
 
 
 @require_GET
@@ -98,7 +104,7 @@ def show_cluster(
         "drawings": instance_rows(agenda.timeline, [member.name for member in agenda.cluster.members]),
         "drawing": topology.drawing(page),
         "differences": topology.differences(page.cluster.pk),
-        "lines": queues_of(agenda),
+        "queues": queues_of(agenda),
         "week": () if is_poll else calendar.week_ahead(agenda, now, timezone.get_current_timezone()),
         "schedules": () if is_poll else schedules.of_cluster(page.cluster.pk),
         "maintenances": () if is_poll else calendar.maintenances(page.cluster, now),

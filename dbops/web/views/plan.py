@@ -89,7 +89,7 @@ class MethodChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class Stop:
+class BlockingReason:
     """One reason why the form cannot be submitted now."""
 
     code: str
@@ -261,7 +261,7 @@ def _show(
     start = offered.chosen(asked.start)
     changes = differences(asked.seen, shown(found, start)) if found else ()
     bad_field = FIELDS.get(refused.code, "") if refused else ""
-    why_start_stops = start_stops(offered, start, asked.start)
+    start_reasons = start_blocking_reasons(offered, start, asked.start)
     context = {
         "target": target,
         "row": row,
@@ -287,10 +287,10 @@ def _show(
         "bad_moment": bad_moment,
         "expires_hours": asked.typed.get("expires_hours") or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
-        "stops": stops(request, found, row) + again_stops(asked.again) + why_start_stops,
+        "blocking_reasons": blocking_reasons(request, found, row) + again_blocking_reasons(asked.again) + start_reasons,
         # A clear case does not need the other options.
         "starts_open": bool(
-            bad_moment or why_start_stops or offered.eligibility.answer != "now" or (start and start.is_deferred)
+            bad_moment or start_reasons or offered.eligibility.answer != "now" or (start and start.is_deferred)
         ),
         "again": asked.again,
         "has_rate": "rate" in asked.typed and can_be_held(asked.method),
@@ -342,7 +342,9 @@ def _start_choice(
     return StartChoice(choice, address, start is choice)
 
 
-def start_stops(offered: StartOptions, start: start_option_keys.StartOption | None, asked: str) -> list[Stop]:
+def start_blocking_reasons(
+    offered: StartOptions, start: start_option_keys.StartOption | None, asked: str
+) -> list[BlockingReason]:
     """Return why the chosen start option is unavailable, without reasons that the plan's checks already give.
 
     If the requested option is gone, a person must choose again: no other option replaces it.
@@ -351,33 +353,37 @@ def start_stops(offered: StartOptions, start: start_option_keys.StartOption | No
         return []
     if asked not in ("", start.key, start_option_keys.StartMode.SOON):
         gone = "The selected start option is no longer available. Choose again."
-        return [Stop("start_gone", gone)]
+        return [BlockingReason("start_gone", gone)]
     if start.is_possible:
         return []
     blocking = [
         item for item in offered.eligibility.blockers if item.kind in (BlockerKind.MAINTENANCE, BlockerKind.TOPOLOGY)
     ]
     if blocking and not start.not_before:
-        return [Stop(f"blocker.{item.kind.name.lower()}", f"{item.text} {item.reason}") for item in blocking]
-    return [Stop("start", f"{start.title}: {start.reason}")] if start.is_deferred and start.reason else []
+        return [BlockingReason(f"blocker.{item.kind.name.lower()}", f"{item.text} {item.reason}") for item in blocking]
+    return [BlockingReason("start", f"{start.title}: {start.reason}")] if start.is_deferred and start.reason else []
 
 
-def again_stops(again: Rebuild | None) -> list[Stop]:
+def again_blocking_reasons(again: Rebuild | None) -> list[BlockingReason]:
     """Return why a rebuild cannot be repeated. A plan without it may still be possible."""
     if again is None or (option := follow_up_options(again)["again"]).is_possible:
         return []
-    return [Stop(f"again.{option.code}", option.reason)]
+    return [BlockingReason(f"again.{option.code}", option.reason)]
 
 
-def stops(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[Stop]:
+def blocking_reasons(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[BlockingReason]:
     """Return why the form cannot be submitted now."""
     reasons = []
     if not request.may_operate:  # type: ignore[attr-defined]
-        reasons.append(Stop("access", "You have read access. Only operators can start a rebuild."))
+        reasons.append(BlockingReason("access", "You have read access. Only operators can start a rebuild."))
     if row.rebuild:
-        reasons.append(Stop("busy", f"Rebuild {row.rebuild.pk} of {row.instance.name} is {row.rebuild.status}."))
+        reasons.append(
+            BlockingReason("busy", f"Rebuild {row.rebuild.pk} of {row.instance.name} is {row.rebuild.status}.")
+        )
     if found and found.refusals:
-        reasons += [Stop(f"finding.{one.code}", f"Check failed: {one.title}. {one.seen}") for one in found.refusals]
+        reasons += [
+            BlockingReason(f"finding.{one.code}", f"Check failed: {one.title}. {one.seen}") for one in found.refusals
+        ]
     return reasons
 
 

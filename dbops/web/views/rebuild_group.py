@@ -42,7 +42,7 @@ class Target:
 @require_http_methods(["GET", "POST"])
 @never_cache
 @operator_page
-def several(request: HttpRequest, name: str) -> HttpResponse:
+def group(request: HttpRequest, name: str) -> HttpResponse:
     """Show the plans of the chosen targets; request all rebuilds on POST."""
     cluster = get_object_or_404(Cluster, name=name)
     given = request.POST if request.method == "POST" else request.GET

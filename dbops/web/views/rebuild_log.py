@@ -34,7 +34,7 @@ def log(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         "log": _lines(request, rebuild_id, wanted),
         "asked": _key(request, "around"),
         "is_paged": True,
-        "kept": _kept(request),
+        "filter_query": _filter_query(request),
         **fragments.log_tools(found, wanted),
     }
     return render(request, "rebuilds/log.html", context)
@@ -107,12 +107,12 @@ def _wanted(request: HttpRequest) -> LogFilter:
     return LogFilter(host=host, level=level if level in rebuild_log.LEVELS else "", text=words)
 
 
-def _kept(request: HttpRequest) -> str:
+def _filter_query(request: HttpRequest) -> str:
     """Return the URL parameters that links to other pages keep: all except the position in the log."""
-    kept = request.GET.copy()
+    asked = request.GET.copy()
     for name in ("before", "after", "around"):
-        kept.pop(name, None)
-    return f"&{kept.urlencode()}" if kept else ""
+        asked.pop(name, None)
+    return f"&{asked.urlencode()}" if asked else ""
 
 
 def _find(rebuild_id: int) -> Rebuild:

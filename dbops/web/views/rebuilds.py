@@ -132,7 +132,7 @@ def force_fail(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @never_cache
 @operator_page
-def place(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+def queue_position(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Show the queue position of a rebuild; move it to the front or set its priority."""
     found = _find(rebuild_id)
     refused, status = None, 200
@@ -148,7 +148,7 @@ def place(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         else:
             messages.success(request, f"Rebuild {rebuild_id} now has priority {found.priority}.")
             return redirect("rebuild", rebuild_id=rebuild_id)
-    context = {"rebuild": found, "refused": refused, "line": queries.queue_of(found), "priorities": PRIORITIES}
+    context = {"rebuild": found, "refused": refused, "queue": queries.queue_of(found), "priorities": PRIORITIES}
     return render(request, "rebuilds/queue_position.html", context, status=status)
 
 

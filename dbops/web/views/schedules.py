@@ -54,7 +54,7 @@ def edit(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @operator_page
-def switch(request: HttpRequest, name: str) -> HttpResponse:
+def toggle(request: HttpRequest, name: str) -> HttpResponse:
     """Switch a schedule on or off."""
     row = get_object_or_404(BackupSchedule, name=name)
     is_enabled = request.POST.get("to") == "on"

@@ -18,7 +18,7 @@ from dbops.web.decorators import operator_page, user_of
 @require_http_methods(["GET", "POST"])
 @never_cache
 @operator_page
-def join(request: HttpRequest, rebuild_id: int) -> HttpResponse:
+def shared_read(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Show the queued rebuilds of the same source; let this one follow another, or leave it."""
     found = queries.find(rebuild_id)
     if found is None:
@@ -26,11 +26,11 @@ def join(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     refused, status = None, 200
     if request.method == "POST":
         try:
-            said = _leave(request, rebuild_id) if "leave" in request.POST else _join(request, rebuild_id)
+            done = _leave(request, rebuild_id) if "leave" in request.POST else _join(request, rebuild_id)
         except Refused as error:
             refused, status = error, 409
         else:
-            messages.success(request, said)
+            messages.success(request, done)
             return redirect("rebuild", rebuild_id=rebuild_id)
         found = queries.find(rebuild_id) or found
     is_waiting = found.status == Status.QUEUED
@@ -45,10 +45,10 @@ def join(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 
 
 def _join(request: HttpRequest, rebuild_id: int) -> str:
-    asked = request.POST.get("leader", "")
+    number = request.POST.get("leader", "")
     rebuild, leader = (
         queries.find(rebuild_id),
-        queries.find(int(asked)) if asked.isdecimal() and len(asked) < 10 else None,
+        queries.find(int(number)) if number.isdecimal() and len(number) < 10 else None,
     )
     if rebuild is None or leader is None:
         raise Http404("There is no such rebuild.")

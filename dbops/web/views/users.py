@@ -23,9 +23,9 @@ from dbops.web.forms.accounts import AddForm, ChangeForm, PasswordForm
 @require_GET
 @never_cache
 @superuser_page
-def people(request: HttpRequest) -> HttpResponse:
+def users(request: HttpRequest) -> HttpResponse:
     """List the accounts."""
-    return render(request, "admin/people.html", {"people": queries.accounts()})
+    return render(request, "admin/users.html", {"accounts": queries.accounts()})
 
 
 @sensitive_post_parameters()
@@ -40,13 +40,13 @@ def add(request: HttpRequest) -> HttpResponse:
         if _did(form, lambda: verbs.add_account(actor=user_of(request), **given)):
             messages.success(request, f"Account {given['name']} added.")
             return redirect("users")
-    return render(request, "admin/person_add.html", {"form": form}, status=422 if form.errors else 200)
+    return render(request, "admin/user_add.html", {"form": form}, status=422 if form.errors else 200)
 
 
 @require_http_methods(["GET", "POST"])
 @never_cache
 @superuser_page
-def person(request: HttpRequest, user_id: int) -> HttpResponse:
+def user(request: HttpRequest, user_id: int) -> HttpResponse:
     """Show one account; change its group on POST."""
     user = _user(user_id)
     form = ChangeForm(user, request.POST if request.method == "POST" else None)
@@ -55,7 +55,7 @@ def person(request: HttpRequest, user_id: int) -> HttpResponse:
         if _did(form, lambda: verbs.change_account(actor=user_of(request), user=user, **given)):
             messages.success(request, f"Account {user.get_username()} saved.")
             return redirect("users")
-    return _person(request, user, form)
+    return _user_page(request, user, form)
 
 
 @sensitive_post_parameters()
@@ -72,7 +72,7 @@ def password(request: HttpRequest, user_id: int) -> HttpResponse:
             update_session_auth_hash(request, _user(user_id))
         messages.success(request, f"Password of {user.get_username()} set.")
         return redirect("users")
-    return _person(request, user, password_form=form)
+    return _user_page(request, user, password_form=form)
 
 
 @require_POST
@@ -106,18 +106,18 @@ def _did(form: forms.Form, act: Callable[[], object]) -> bool:
     return True
 
 
-def _person(
+def _user_page(
     request: HttpRequest, user: User, form: ChangeForm | None = None, password_form: PasswordForm | None = None
 ) -> HttpResponse:
     is_wrong = bool((form and form.errors) or (password_form and password_form.errors))
     context = {
-        "person": user,
+        "account": user,
         "form": form or ChangeForm(user),
         "password_form": password_form or PasswordForm(user),
         "seen": verbs.access_of(user),
         "is_self": user.pk == user_of(request).pk,
     }
-    return render(request, "admin/person.html", context, status=422 if is_wrong else 200)
+    return render(request, "admin/user.html", context, status=422 if is_wrong else 200)
 
 
 def _user(user_id: int) -> User:

@@ -34,7 +34,7 @@ def page(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "cluster": row,
         "found": found,
-        "said": describe_change(found.outcome.change, found.schedules),
+        "change_text": describe_change(found.outcome.change, found.schedules),
         "best": best[:NAMED],
         "without_machine": next((one for one in best if not one.outcome.change.adds_source), None),
         "hours": HOURS,

@@ -102,7 +102,7 @@ def test_again_page_has_the_choices_of_the_failed_rebuild(operator: Client, drop
     assert page.status_code == 200
     assert (seen["plan"].source.name, seen["method"], seen["keep"]) == ("backup-1", "xbstream", True)
     assert seen["typed"] == {"reason": f"Rebuild {dropped.pk} again: the rack burned", "rate": "5"}
-    assert (seen["stops"], seen["has_rate"]) == ([], True)
+    assert (seen["blocking_reasons"], seen["has_rate"]) == ([], True)
     text = page.content.decode()
     assert f'name="again" value="{dropped.pk}"' in text
     assert f'value="Rebuild {dropped.pk} again: the rack burned"' in text
@@ -182,7 +182,7 @@ def test_again_is_not_offered_in_other_states(operator: Client, read: Read, stat
     Rebuild.objects.update(target_slot=None, status=Status.SUCCEEDED)
     rebuild = make_rebuild(target=read.target, source=read.source, status=status)
     assert LINK not in operator.get(f"/rebuilds/{rebuild.pk}/actions/").content.decode()
-    assert operator.get(address(rebuild)).context["stops"] != []
+    assert operator.get(address(rebuild)).context["blocking_reasons"] != []
 
 
 @pytest.mark.parametrize("why", ["worked since", "primary"])

@@ -15,7 +15,7 @@ from tests.app import rows
 from tests.said import names
 
 pytestmark = pytest.mark.django_db
-STOPS = 'id="stops"'
+STOPS = 'id="blocking-reasons"'
 
 
 @pytest.fixture(autouse=True)

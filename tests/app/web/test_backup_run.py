@@ -145,8 +145,8 @@ def test_external_run_is_ended_by_an_operator_and_resumes_when_seen(operator: Cl
     instance = make_trio()[1]
     external_runs.observe(instance, observed.facts(1, observed.dump()))
     run = BackupRun.objects.get()
-    assert 'id="over-link"' in operator.get(url(run)).content.decode()
-    assert 'id="over-link"' not in viewer.get(url(run)).content.decode()
+    assert 'id="mark-ended-link"' in operator.get(url(run)).content.decode()
+    assert 'id="mark-ended-link"' not in viewer.get(url(run)).content.decode()
     assert 'name="reason"' in operator.get(url(run, "mark-ended/")).content.decode()
     assert viewer.post(url(run, "mark-ended/"), {"reason": WHY}).status_code == 403
     assert operator.post(url(run, "mark-ended/"), {"reason": ""}).status_code == 409

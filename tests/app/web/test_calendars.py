@@ -39,7 +39,7 @@ def test_calendar_draws_a_week_with_its_blocked_hours_as_text(viewer: Client) ->
         make_run(backup, schedule=row, started_at=today - timedelta(days=days, hours=1), seconds=7 * 3600)
     answer = viewer.get(f"/clusters/shop/calendar/?from={today - timedelta(days=2):%Y-%m-%d}")
     page = answer.content.decode()
-    assert page.count('class="line"') == 7
+    assert page.count('class="timeline-chart"') == 7
     assert " style=" not in page, "the page's policy forbids inline style"
     _, drawing = answer.context["days"][0]
     assert re.findall(r"\d\d:\d\d", drawing.summary) == ["00:00", "06:00", "23:00", "24:00"]
@@ -75,7 +75,7 @@ def test_calendar_links_weeks_and_ignores_bad_parameters(viewer: Client) -> None
     for text in ("x", "9999-12-31", "0001-01-01"):
         page = viewer.get(f"/clusters/shop/calendar/?from={text}")
         assert page.context["calendar"].is_now
-        assert 'class="line-row today"' in page.content.decode()
+        assert 'class="timeline-row today"' in page.content.decode()
 
 
 def test_calendar_escapes_hostile_names(viewer: Client) -> None:
@@ -98,8 +98,8 @@ def test_queue_page_shows_position_reason_and_end(operator: Client, viewer: Clie
     ends = timezone.localtime(now + timedelta(hours=3))
     for address in ("/queue/", "/clusters/shop/"):
         answer = operator.get(address)
-        (line,) = [line for line in answer.context["lines"] if line.instance == "backup-1"]
-        assert [(item.place, item.job.run, item.job.rebuild, item.does) for item in line.jobs] == [
+        (line,) = [line for line in answer.context["queues"] if line.instance == "backup-1"]
+        assert [(item.position, item.job.run, item.job.rebuild, item.does) for item in line.jobs] == [
             (0, run.pk, None, DOES[InstanceUse.PHYSICAL]),
             (1, None, rebuild.pk, DOES[InstanceUse.READ]),
         ]
@@ -109,7 +109,7 @@ def test_queue_page_shows_position_reason_and_end(operator: Client, viewer: Clie
         assert abs(starts.p50 - ends) < timedelta(minutes=1)
         page = answer.content.decode()
         assert "backup-1-nightly" in page.partition(f'href="/backups/runs/{run.pk}/"')[2].partition("</tr>")[0]
-        waiting = page.partition(f'class="in-text" href="/rebuilds/{rebuild.pk}/"')[2].partition("</tr>")[0]
+        waiting = page.partition(f'class="inline-link" href="/rebuilds/{rebuild.pk}/"')[2].partition("</tr>")[0]
         assert f"{timezone.localtime(starts.p50):%H:%M}" in waiting
     assert f"/rebuilds/{rebuild.pk}/cancel/" in operator.get("/queue/").content.decode()
     assert f"/rebuilds/{rebuild.pk}/cancel/" not in viewer.get("/queue/").content.decode()
@@ -125,13 +125,13 @@ def test_queue_page_orders_by_priority_then_age() -> None:
     agenda = queries.agenda_of(primary.cluster, timezone.now())
     [line] = [line for line in queues_of(agenda) if line.instance == "backup-1"]
     assert [item.job.rebuild for item in line.jobs] == [urgent.pk, first.pk]
-    assert [item.place for item in line.jobs] == [1, 2]
+    assert [item.position for item in line.jobs] == [1, 2]
 
 
 def test_queue_page_without_jobs_has_no_table(viewer: Client) -> None:
     make_trio()
     answer = viewer.get("/queue/")
-    assert (answer.status_code, answer.context["lines"]) == (200, ())
+    assert (answer.status_code, answer.context["queues"]) == (200, ())
     assert "<table" not in answer.content.decode()
 
 
@@ -257,7 +257,7 @@ def test_queue_includes_a_waiting_backup() -> None:
     [line] = [
         line for line in queues_of(queries.agenda_of(primary.cluster, timezone.now())) if line.instance == "backup-1"
     ]
-    assert [(item.job.rebuild, item.job.run, item.place) for item in line.jobs] == [
+    assert [(item.job.rebuild, item.job.run, item.position) for item in line.jobs] == [
         (rebuild.pk, None, 0),
         (None, run.pk, 1),
     ]

@@ -112,10 +112,10 @@ def test_refusal_page_keeps_typed_text_without_secrets(viewer: Client) -> None:
     assert answer.status_code == 409
     text = shown(answer)
     assert answer.context["error"]["code"] == "schedule.gone"
-    error, _, typed = text.partition("typed-card")
+    error, _, typed = text.partition("submitted-card")
     assert "&lt;script&gt;" in error
     assert "&lt;script&gt;" in typed
-    assert "typed-card" not in shown(viewer.get("/refuses/"))
+    assert "submitted-card" not in shown(viewer.get("/refuses/"))
 
 
 def test_not_found_page_keeps_typed_text(operator: Client) -> None:
@@ -126,7 +126,7 @@ def test_not_found_page_keeps_typed_text(operator: Client) -> None:
     assert "999" in answer.context["reason"]
     assert answer.context["reason"] in text
     assert "data-unchanged" in text
-    assert HUNG in text.partition("typed-card")[2]
+    assert HUNG in text.partition("submitted-card")[2]
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_csrf_failure_has_a_page(olga: Any, caplog: pytest.LogCaptureFixture) ->
     assert answer.status_code == 403
     text = shown(answer)
     assert "403_csrf.html" in templates(answer)
-    assert "&lt;script&gt;" in text.partition("typed-card")[2]
+    assert "&lt;script&gt;" in text.partition("submitted-card")[2]
     (line,) = [record for record in caplog.records if record.name == "dbops.web.views.errors"]
     assert "/inventory/import/" in line.getMessage()
 

@@ -76,8 +76,8 @@ def of_page(client: Client, rebuild: Rebuild) -> Any:
 
 
 def of_lines(client: Client, address: str) -> dict[int, Any]:
-    lines = client.get(address).context["lines"]
-    return {item.job.rebuild: item.starts for line in lines for item in line.jobs if item.place and item.job.rebuild}
+    lines = client.get(address).context["queues"]
+    return {item.job.rebuild: item.starts for line in lines for item in line.jobs if item.position and item.job.rebuild}
 
 
 def of_command(rebuild: Rebuild) -> dict[str, str | None]:
@@ -131,8 +131,8 @@ def test_queue_order_equals_the_order_of_the_scheduler(scene: Scene) -> None:
 
 
 def test_queue_position_is_the_same_on_both_pages(operator: Client, scene: Scene) -> None:
-    lines = {line.instance: line for line in operator.get("/queue/").context["lines"]}
-    shown = [item.job.rebuild for item in lines["backup-1"].jobs if item.place and item.job.rebuild]
-    place = operator.get(f"/rebuilds/{scene.first.pk}/queue-position/").context["line"]
+    lines = {line.instance: line for line in operator.get("/queue/").context["queues"]}
+    shown = [item.job.rebuild for item in lines["backup-1"].jobs if item.position and item.job.rebuild]
+    place = operator.get(f"/rebuilds/{scene.first.pk}/queue-position/").context["queue"]
     assert shown == [item.pk for item in place if item.pk in shown]
-    assert [item.place for item in lines["backup-1"].jobs if item.place] == list(range(1, len(shown) + 2))
+    assert [item.position for item in lines["backup-1"].jobs if item.position] == list(range(1, len(shown) + 2))

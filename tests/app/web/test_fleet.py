@@ -32,9 +32,11 @@ from tests.app.factories import (
     set_facts,
 )
 
+from .marks import marks
+
 pytestmark = pytest.mark.django_db
-#: Two of them are the session's and the user's.
-FLEET_PAGE_QUERIES = 29
+#: Two of them are the session's and the user's, one reads the last backups of the clusters on the page.
+FLEET_PAGE_QUERIES = 30
 
 
 def names(**wanted: object) -> list[str]:
@@ -324,9 +326,24 @@ def test_fleet_page_takes_fixed_queries_at_any_size(operator: Client, olga: User
         make_big_fleet(clusters=clusters, now=timezone.now(), user=olga, seed=clusters)
         with CaptureQueriesContext(connection) as captured:
             text = operator.get("/").content.decode()
-        assert 'class="line"' in text
+        assert 'class="timeline-chart"' in text
         counts.append(len(captured))
     assert counts[0] == counts[1] == FLEET_PAGE_QUERIES
+
+
+def test_fleet_page_shows_the_newest_successful_backup_of_each_cluster(viewer: Client) -> None:
+    now = timezone.now()
+    _, backup, replica = make_trio()
+    make_trio("legacy")
+    make_run(backup, started_at=now - timedelta(hours=30), seconds=3600)
+    make_run(replica, started_at=now - timedelta(hours=9), seconds=3600, status="succeeded", origin="managed")
+    make_run(backup, started_at=now - timedelta(hours=5), seconds=3600, status="failed")
+    make_run(backup, started_at=now - timedelta(hours=4), seconds=3600, status="ended")
+    make_run(backup, started_at=now - timedelta(hours=1))
+    page = viewer.get("/")
+    shown = {row.agenda.cluster.name: row.last_backup for row in page.context["fleet"].rows}
+    assert shown == {"shop": ("replica-1", now - timedelta(hours=8)), "legacy": None}
+    assert marks(page.content.decode(), "last-backup") == ["replica-1"]
 
 
 def test_cluster_history_shows_duration_and_slowest_step(viewer: Client) -> None:
@@ -366,7 +383,7 @@ def test_cluster_poll_omits_the_week(viewer: Client) -> None:
     make_schedule(backup, cron="30 2 * * *")
     page = viewer.get("/clusters/shop/")
     week = page.content.decode().split('id="week-title"')[1].split("</section>")[0]
-    assert week.count('class="line-row"') == 7
+    assert week.count('class="timeline-row"') == 7
     assert [len(day.timeline.windows) for day in page.context["week"]].count(1) >= 6
     with CaptureQueriesContext(connection) as captured:
         poll = viewer.get("/clusters/shop/", headers={"HX-Request": "true"}).content.decode()

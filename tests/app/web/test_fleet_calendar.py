@@ -50,7 +50,7 @@ def test_fleet_calendar_row_has_windows_runs_rebuilds_and_maintenance(viewer: Cl
     make_rebuild(target=replica, source=backup, status=Status.SUCCEEDED)
     Maintenance.objects.create(cluster=primary.cluster, starts_at=now, reason="switch replaced", created_by="olga")
     page = viewer.get("/calendar/?span=week&from=" + f"{now - timedelta(days=1):%Y-%m-%d}").content.decode()
-    assert page.count('class="line"') == 2
+    assert page.count('class="timeline-chart"') == 2
     for kind in ("bar-backup", "bar-window", "bar-rebuild", "bar-maintenance", "band-free", "band-blocked"):
         assert kind in page.partition("</ul>")[2], kind
     assert f"/backups/runs/{run.pk}/" in page.partition('id="as-list"')[2]
@@ -113,9 +113,9 @@ def test_fleet_calendar_filters_blocked_clusters() -> None:
 def test_fleet_calendar_has_25_rows_a_page(viewer: Client) -> None:
     for number in range(26):
         make_trio(f"c{number:02}")
-    assert viewer.get("/calendar/").content.decode().count('class="line"') == 25
+    assert viewer.get("/calendar/").content.decode().count('class="timeline-chart"') == 25
     page = viewer.get("/calendar/?page=2&span=week").content.decode()
-    assert page.count('class="line"') == 1
+    assert page.count('class="timeline-chart"') == 1
     assert "page=1" in page
     assert "span=week" in page.partition('class="pages"')[2]
 

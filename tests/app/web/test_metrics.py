@@ -169,7 +169,7 @@ def test_summary_compares_with_the_last_rebuilds_and_with_dumps(viewer: Client, 
     assert re.findall(r'href="/rebuilds/(\d+)/"', card) == [str(other.pk)]
     assert str(failed.pk) not in re.findall(r'href="/rebuilds/(\d+)/"', card)
     assert "58 MiB/s" in card
-    assert 'class="summary-own"' in card
+    assert 'class="summary-current"' in card
     assert (summary.dumps.seconds, marks(card, "dumps")) == (16 * 3600, ["1"])
     assert "<strong>16 h 00 min</strong>" in card
     assert summary.evidence == (EVIDENCE_OF_STEPS["stream"],)
@@ -182,7 +182,7 @@ def test_summary_of_a_failed_rebuild_shows_the_last_ones_without_itself(viewer: 
     summary, card = summary_of(viewer, failed)
     assert [one.number for one in summary.others] == [other.pk]
     assert re.findall(r'href="/rebuilds/(\d+)/"', card) == [str(other.pk)]
-    assert 'class="summary-own"' not in card
+    assert 'class="summary-current"' not in card
     assert marks(card, "figure") == []
 
 

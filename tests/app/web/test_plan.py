@@ -116,17 +116,17 @@ def test_form_is_disabled_when_a_check_refuses(operator: Client, planned: Callab
     planned(findings=(make_finding(Severity.REFUSAL, code="target.space", title="Room", seen="310 GiB free"),))
     text = operator.get(ADDRESS).content.decode()
     assert "<fieldset disabled>" in text
-    stops = part(text, 'id="stops"', "</div>")
-    assert marks(stops, "stop") == ["finding.target.space"]
-    assert "Room" in stops
-    assert "310 GiB free" in stops
+    reasons = part(text, 'id="blocking-reasons"', "</div>")
+    assert marks(reasons, "blocking") == ["finding.target.space"]
+    assert "Room" in reasons
+    assert "310 GiB free" in reasons
 
 
 def test_form_is_disabled_for_a_viewer(viewer: Client, planned: Callable[..., Plan]) -> None:
     planned()
     text = viewer.get(ADDRESS).content.decode()
     assert "<fieldset disabled>" in text
-    assert marks(part(text, 'id="stops"', "</div>"), "stop") == ["access"]
+    assert marks(part(text, 'id="blocking-reasons"', "</div>"), "blocking") == ["access"]
 
 
 def test_request_of_a_viewer_is_refused(viewer: Client, planned: Callable[..., Plan]) -> None:
@@ -143,9 +143,9 @@ def test_form_is_disabled_when_the_target_is_being_rebuilt(
     rebuild = make_rebuild(target=trio[2], source=trio[1])
     text = operator.get(ADDRESS).content.decode()
     assert "<fieldset disabled>" in text
-    stops = part(text, 'id="stops"', "</div>")
-    assert "busy" in marks(stops, "stop")
-    assert f'href="/rebuilds/{rebuild.pk}/"' in stops
+    reasons = part(text, 'id="blocking-reasons"', "</div>")
+    assert "busy" in marks(reasons, "blocking")
+    assert f'href="/rebuilds/{rebuild.pk}/"' in reasons
 
 
 def test_plan_page_takes_source_and_old_data_from_the_address(operator: Client, planned: Callable[..., Plan]) -> None:

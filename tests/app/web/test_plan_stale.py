@@ -62,7 +62,7 @@ def test_page_shows_the_differences_and_a_form_for_the_new_plan(operator: Client
     assert found[shown_bytes(given), 1000 * GIB] is False
     for shown in ("64769:1835010", "64769:99", "10.11.19", "10.11.20", "1.45 TiB", "1000 GiB"):
         assert shown in table
-    assert table.count('class="by-itself"') == list(found.values()).count(False) > 0
+    assert table.count('class="expected-change"') == list(found.values()).count(False) > 0
     assert f'value="{html.escape("disk <i>7</i>")}"' in text
     again = given | dict(re.findall(HIDDEN, text))
     assert again["fingerprint"] != given["fingerprint"]

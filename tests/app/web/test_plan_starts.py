@@ -137,7 +137,7 @@ def test_request_to_wait_is_refused_when_the_run_has_ended(operator: Client, run
     assert answer.status_code == 409
     text = answer.content.decode()
     assert marks(text, "error") == ["plan.start_stale"]
-    assert "start_gone" in marks(text, "stop")
+    assert "start_gone" in marks(text, "blocking")
     assert 'name="start" value="now"' in text
     assert not Rebuild.objects.exists()
 
@@ -211,8 +211,8 @@ def test_maintenance_disables_the_form_and_refuses_the_request(operator: Client,
     )
     text = operator.get(ADDRESS).content.decode()
     assert "<fieldset disabled>" in text
-    stops = part(text, 'id="stops"', "</div>")
-    assert marks(stops, "stop") == ["blocker.maintenance"]
+    stops = part(text, 'id="blocking-reasons"', "</div>")
+    assert marks(stops, "blocking") == ["blocker.maintenance"]
     assert "shop" in stops
     assert "disks" in stops
     answer = operator.post(ADDRESS, filled(page))
@@ -320,7 +320,7 @@ def test_form_is_disabled_when_the_named_time_has_passed(operator: Client, trio:
     text = answer.content.decode()
     start = answer.context["start"]
     assert (start.way, start.is_possible) == (StartMode.AT, False)
-    assert escape(start.reason) in part(part(text, 'id="stops"', "</div>"), 'data-stop="start"', "</li>")
+    assert escape(start.reason) in part(part(text, 'id="blocking-reasons"', "</div>"), 'data-blocking="start"', "</li>")
     assert "<fieldset disabled" in text
     assert 'name="start" value="now"' not in text
     # as does anything else that is offered no more
@@ -339,7 +339,7 @@ def queued(trio: tuple[Instance, Instance, Instance], number: int, **values: Any
 def test_place_page_shows_the_queue_in_order_and_moves_a_rebuild_to_the_front(operator: Client, trio: Any) -> None:
     first, second, third = queued(trio, 2), queued(trio, 3, priority=2), queued(trio, 4)
     text = operator.get(f"/rebuilds/{third.pk}/queue-position/").content.decode()
-    line = re.findall(r'href="/rebuilds/(\d+)/"', part(text, 'class="line"', "</ol>"))
+    line = re.findall(r'href="/rebuilds/(\d+)/"', part(text, 'class="job-list"', "</ol>"))
     assert line == [str(rebuild.pk) for rebuild in (second, first, third)]
     assert operator.post(f"/rebuilds/{third.pk}/queue-position/", {"first": "1"}).status_code == 302
     third.refresh_from_db()
@@ -383,11 +383,11 @@ def test_place_is_refused_when_the_rebuild_runs(operator: Client, trio: Any) -> 
     answer = operator.post(f"/rebuilds/{rebuild.pk}/queue-position/", {"first": "1"})
     assert answer.status_code == 409
     assert "rebuild.not_queued" in answer.content.decode()
-    assert "place-link" not in operator.get(f"/rebuilds/{rebuild.pk}/").content.decode()
+    assert "queue-position-link" not in operator.get(f"/rebuilds/{rebuild.pk}/").content.decode()
 
 
 def test_viewer_cannot_change_the_place(viewer: Client, trio: Any) -> None:
     rebuild = queued(trio, 2)
     assert viewer.post(f"/rebuilds/{rebuild.pk}/queue-position/", {"first": "1"}).status_code == 403
-    assert "place-link" not in viewer.get(f"/rebuilds/{rebuild.pk}/").content.decode()
+    assert "queue-position-link" not in viewer.get(f"/rebuilds/{rebuild.pk}/").content.decode()
     assert uuid.UUID(rebuild.request_key)

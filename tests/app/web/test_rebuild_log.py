@@ -15,6 +15,7 @@ from dbops.engine.states import Level
 from dbops.models import Rebuild, RebuildEvent
 from dbops.queries.rebuilds import log as rebuild_log
 from dbops.queries.rebuilds.log import LogFilter
+from dbops.web.live import fragments
 from tests.app.factories import make_event, make_rebuild, make_trio
 from tests.hostile import PIECES
 
@@ -145,6 +146,24 @@ def test_log_escapes_hostile_text(viewer: Client, rebuild: Rebuild, text: str) -
     if "red" in text:
         words = re.findall(r'class="log-words">(.*?)</span>', page, re.DOTALL)[-1]
         assert html.unescape(words) == "red"
+
+
+def test_log_and_commands_show_the_titles_of_steps(viewer: Client, rebuild: Rebuild) -> None:
+    step = rebuild.steps.order_by("position")[0]
+    rebuild.steps.filter(pk=step.pk).update(title="Open <access>")
+    for name in (step.name, "", "of_no_row"):
+        make_event(rebuild, "line", step=name)
+    rebuild.commands.create(key="one", step=step.name, place="host", text="true", started_at=timezone.now())
+    for part in ("", "lines/"):
+        page = ask(viewer, rebuild, part=part).content.decode()
+        assert re.findall(r'class="log-step" title="(.*?)">(.*?)<', page) == [
+            ("Open &lt;access&gt;", "Open &lt;access&gt;"),
+            ("", ""),
+            ("of no row", "of no row"),
+        ]
+    (line,) = fragments.lines_after(rebuild.pk, rebuild.events.order_by("pk")[1].pk)[0]
+    assert 'title="of no row"' in line.html
+    assert "Open &lt;access&gt;</span>" in viewer.get(f"/rebuilds/{rebuild.pk}/commands/").content.decode()
 
 
 def test_news_are_cut_to_the_lines_that_are_shown(rebuild: Rebuild, keys: list[int]) -> None:

@@ -41,7 +41,7 @@ def failed(db: None) -> Rebuild:
 
 def sides(client: Client, rebuild: Rebuild) -> tuple[str, str]:
     text = client.get(f"/rebuilds/{rebuild.pk}/").content.decode()
-    found = re.findall(r'<section class="end".*?</section>', text, re.DOTALL)
+    found = re.findall(r'<section class="stream-end".*?</section>', text, re.DOTALL)
     assert len(found) == 2
     return found[0], found[1]
 
@@ -65,7 +65,7 @@ def test_error_is_shown_above_both_ends(viewer: Client, failed: Rebuild) -> None
         error={"code": "stream.killed", "who": "host", "operation": "Copying", "next_step": "next-part"}
     )
     text = viewer.get(f"/rebuilds/{failed.pk}/").content.decode()
-    assert text.index("next-part") < text.index('id="ends-title"') < text.index('id="steps-title"')
+    assert text.index("next-part") < text.index('id="stream-ends-title"') < text.index('id="steps-title"')
     assert text.count("(42)") == 1, "the same lines are not shown twice"
 
 
@@ -77,7 +77,7 @@ def test_page_has_no_ends_without_a_failed_stream(
     viewer: Client, failed: Rebuild, state: StepState, result: dict[str, Any]
 ) -> None:
     RebuildStep.objects.filter(rebuild=failed, name="stream").update(state=state, result=result)
-    assert 'id="ends-title"' not in viewer.get(f"/rebuilds/{failed.pk}/").content.decode()
+    assert 'id="stream-ends-title"' not in viewer.get(f"/rebuilds/{failed.pk}/").content.decode()
 
 
 def test_ends_of_a_stalled_stream_show_what_was_read(viewer: Client, failed: Rebuild) -> None:
@@ -96,7 +96,7 @@ def test_ends_take_one_query(failed: Rebuild, django_assert_num_queries: DjangoA
     rebuild = queries.find(failed.pk)
     assert rebuild
     with django_assert_num_queries(4):  # steps, holds, commands, followers
-        assert len(queries.page(rebuild).ends) == 2
+        assert len(queries.page(rebuild).stream_ends) == 2
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def test_page_compares_the_requested_change_with_the_history(two: Client) -> Non
     [row] = [one for one in found["gaps"] if one["gap"] == Gap.NOT_REBUILDABLE]
     assert (row["seconds"], row["seconds_with_the_change"]) == (7 * 3600, 7 * 3 * 3600)
     answer = ask(two, MOVED)
-    assert all(part in answer.context["said"] for part in ("backup-1-nightly", "02:00", "04:00"))
+    assert all(part in answer.context["change_text"] for part in ("backup-1-nightly", "02:00", "04:00"))
     assert marks(text_of(answer), "removed") == ["-200"]
     assert marks(text_of(ask(two, "&source=1")), "removed") == ["100"]
 
@@ -108,7 +108,7 @@ def test_csv_has_all_that_the_page_shows(two: Client) -> None:
     assert rows[0]["from"].endswith("+00:00")
     [gap] = [row for row in rows if row["part"] == "gap" and row["what"] == Gap.NOT_REBUILDABLE]
     asked = ask(two, MOVED)
-    assert gap["change"] == asked.context["said"]
+    assert gap["change"] == asked.context["change_text"]
     assert (float(gap["seconds"]), float(gap["seconds with the change"])) == (7 * 3600, 7 * 3 * 3600)
     assert float(gap["removed percent"]) == -200
     proposals = {row["change"]: float(row["removed percent"]) for row in rows if row["part"] == "proposal"}
@@ -130,7 +130,7 @@ def test_page_offers_a_physical_backup_when_one_was_measured(two: Client) -> Non
     assert answer.context["found"].physical.p50_seconds == 3600
     change = answer.context["found"].outcome.change
     assert (change.schedule, change.by, change.takes) == ("backup-1-nightly", timedelta(), HOUR)
-    assert "backup-1-nightly" in answer.context["said"]
+    assert "backup-1-nightly" in answer.context["change_text"]
     page = text_of(answer)
     assert 'name="as"' in page
     assert "1 h 00 min" in page.partition('value="physical"')[2].partition("</option>")[0]
@@ -159,7 +159,7 @@ def test_page_compares_methods_and_counts_only_complete_backups(two: Client) -> 
 )
 def test_page_ignores_a_query_that_it_cannot_read(two: Client, query: str) -> None:
     answer = ask(two, query)
-    assert answer.context["said"] == ""
+    assert answer.context["change_text"] == ""
     assert answer.context["found"].outcome.change == WhatIfChange()
     assert marks(text_of(answer), "removed") == []
 

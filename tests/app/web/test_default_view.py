@@ -18,7 +18,7 @@ class TestStartView:
         kept = viewer.post("/default-view/", sent)
         assert kept["Location"] == "/?show=trouble&text=sh%C3%B6p+%26+co"
         assert viewer.get("/")["Location"] == kept["Location"]
-        assert "data-kept" in viewer.get(kept["Location"]).content.decode()
+        assert "data-default-view" in viewer.get(kept["Location"]).content.decode()
         assert viewer.get("/?show=all").status_code == 200
         assert operator.get("/").status_code == 200
         # what polls is not sent elsewhere
