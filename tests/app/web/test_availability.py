@@ -159,7 +159,7 @@ def test_csv_cells_are_never_formulas(text: str) -> None:
 def test_availability_page_counts_time_before_the_first_probe_as_not_observed(viewer: Client, lost: Any) -> None:
     text = words(viewer, f"{PAGE}?days=90&gap=not_observed")
     assert "50 d 0 h" in text
-    assert 'data-cause="not_looked"' in text
+    assert 'data-cause="not_probed"' in text
 
 
 @pytest.mark.parametrize("query", ["days=x", "days=9999", "gap=x", "gap=", "page=-1", "page=x", "days=7&gap=%00"])
