@@ -17,7 +17,7 @@ from dbops.engine.states import Status, StepState
 from dbops.lifecycle import rebuild_driver, rebuild_requests, starts
 from dbops.lifecycle import shared_reads as lifecycle_shared_reads
 from dbops.loaders.shared_reads import RowSharedReadMembers
-from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildStep
+from dbops.models import AuditEntry, Hold, Instance, Rebuild
 from dbops.operations import shared_reads
 from dbops.worker import scheduler
 from tests.app.factories import (
@@ -306,7 +306,7 @@ def test_members_are_read_again_at_each_call(line: Line, olga: User) -> None:
     step(follower, "stream", StepState.RUNNING)
     assert [one.phase for one in asked.followers()] == [SharedReadPhase.READY]
     assert (seen().phase, seen().followers) == (SharedReadPhase.COMING, None)
-    RebuildStep.objects.create(rebuild=leader, position=20, name="swap-datadir", title="", state=StepState.DONE)
+    step(leader, "swap-datadir", StepState.DONE)
     assert seen().phase is SharedReadPhase.READY
     settled = {FOLLOWERS: {fresh(follower).uid: "replica-2"}, BEGUN: True}
     Rebuild.objects.filter(pk=leader.pk).update(checkpoint=settled)
