@@ -22,8 +22,8 @@ from dbops.engine.planning.method_comparison import MethodComparison, compare
 from dbops.engine.planning.plan_diff import ShownPlan
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.schedule import start_option_keys
 from dbops.engine.schedule.blocker import BlockerKind
+from dbops.engine.schedule.start_option_keys import StartMode, StartOption, moment_key, moment_of
 from dbops.engine.states import Role
 from dbops.engine.tuning.stream_rate import MIB
 from dbops.models import Instance, Rebuild
@@ -58,7 +58,7 @@ class ConfirmForm(forms.Form):
     fingerprint = forms.CharField(max_length=64)
     request_key = forms.UUIDField()
     keep_old_data = forms.BooleanField(required=False)
-    start = forms.CharField(max_length=120, required=False, empty_value=start_option_keys.StartMode.SOON.value)
+    start = forms.CharField(max_length=120, required=False, empty_value=StartMode.SOON.value)
     expires_hours = forms.IntegerField(min_value=EXPIRES_HOURS[0], max_value=EXPIRES_HOURS[-1], required=False)
     rate = forms.FloatField(required=False)
 
@@ -100,7 +100,7 @@ class BlockingReason:
 class StartChoice:
     """One start option, with the URL of its plan."""
 
-    choice: start_option_keys.StartOption
+    choice: StartOption
     url: str
     is_chosen: bool
 
@@ -137,9 +137,7 @@ def plan(request: HttpRequest, name: str) -> HttpResponse:
         return _show(request, target, asked)
     named = MomentForm(request.GET)
     if named.is_valid():
-        return _show(
-            request, target, replace(asked, start=start_option_keys.moment_key(named.cleaned_data["start_at"]))
-        )
+        return _show(request, target, replace(asked, start=moment_key(named.cleaned_data["start_at"])))
     return _show(request, target, asked, bad_moment=" ".join(str(item) for item in named.errors["start_at"]))
 
 
@@ -283,7 +281,7 @@ def _show(
         "keep": asked.keep,
         "eligibility": offered.eligibility,
         "start": start,
-        "named_moment": start_option_keys.moment_of(asked.start),
+        "named_moment": moment_of(asked.start),
         "bad_moment": bad_moment,
         "expires_hours": asked.typed.get("expires_hours") or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
@@ -306,8 +304,8 @@ def _other_plans(
     chosen: str,
     sources: list[Instance],
     compared: tuple[MethodComparison, ...],
-    options: Iterable[start_option_keys.StartOption],
-    start: start_option_keys.StartOption | None,
+    options: Iterable[StartOption],
+    start: StartOption | None,
 ) -> dict[str, Any]:
     """Return every choice on the page, each with the URL of its plan."""
 
@@ -333,25 +331,21 @@ def _other_plans(
     }
 
 
-def _start_choice(
-    choice: start_option_keys.StartOption, url: Callable[..., str], start: start_option_keys.StartOption | None
-) -> StartChoice:
+def _start_choice(choice: StartOption, url: Callable[..., str], start: StartOption | None) -> StartChoice:
     """Return a start option with its URL. Another source is another plan with its own start options."""
-    is_elsewhere = choice.way is start_option_keys.StartMode.ELSEWHERE
+    is_elsewhere = choice.way is StartMode.ELSEWHERE
     address = url(source=choice.source, start="") if is_elsewhere else url(start=choice.key)
     return StartChoice(choice, address, start is choice)
 
 
-def start_blocking_reasons(
-    offered: StartOptions, start: start_option_keys.StartOption | None, asked: str
-) -> list[BlockingReason]:
+def start_blocking_reasons(offered: StartOptions, start: StartOption | None, asked: str) -> list[BlockingReason]:
     """Return why the chosen start option is unavailable, without reasons that the plan's checks already give.
 
     If the requested option is gone, a person must choose again: no other option replaces it.
     """
     if start is None:
         return []
-    if asked not in ("", start.key, start_option_keys.StartMode.SOON):
+    if asked not in ("", start.key, StartMode.SOON):
         gone = "The selected start option is no longer available. Choose again."
         return [BlockingReason("start_gone", gone)]
     if start.is_possible:
