@@ -100,9 +100,9 @@ def as_table(rows: list[HostStatus], load_pid: int | None, load_line: str) -> st
             row.name,
             row.address,
             "down" if row.sshd_pid is None else f"pid {row.sshd_pid}",
-            server_words(row),
-            replication_words(row),
-            lag_words(row),
+            server_text(row),
+            replication_text(row),
+            lag_text(row),
             f"{row.data_bytes // MIB} MiB",
             row.gtid or "",
         )
@@ -110,18 +110,18 @@ def as_table(rows: list[HostStatus], load_pid: int | None, load_line: str) -> st
     ]
     widths = [max(len(line[column]) for line in table) for column in range(len(table[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
-    lines += [f"{row.name}: {error_words(row)}" for row in rows if error_words(row)]
+    lines += [f"{row.name}: {error_text(row)}" for row in rows if error_text(row)]
     load = f"write load: runs as process {load_pid}" if load_pid else "write load: off"
     return "\n".join([*lines, f"{load}  {load_line}".rstrip()])
 
 
-def server_words(row: HostStatus) -> str:
+def server_text(row: HostStatus) -> str:
     if row.server_pid is None:
         return "down"
     return f"pid {row.server_pid}" if row.answers else f"pid {row.server_pid}, no answer"
 
 
-def replication_words(row: HostStatus) -> str:
+def replication_text(row: HostStatus) -> str:
     if row.replication is None:
         return "" if row.role == "primary" or not row.answers else "not set up"
     if row.replication.works:
@@ -130,10 +130,10 @@ def replication_words(row: HostStatus) -> str:
     return f"broken (IO {io}, SQL {sql})"
 
 
-def error_words(row: HostStatus) -> str:
+def error_text(row: HostStatus) -> str:
     return row.error or (row.replication.error if row.replication else "")
 
 
-def lag_words(row: HostStatus) -> str:
+def lag_text(row: HostStatus) -> str:
     lag = row.replication.lag_seconds if row.replication else None
     return "" if lag is None else f"{lag} s"

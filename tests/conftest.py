@@ -59,4 +59,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    ran.tell(terminalreporter, config)
+    ran.print_runs(terminalreporter, config)

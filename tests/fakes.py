@@ -17,7 +17,7 @@ OK = CommandResult(0, "", "")
 
 
 class FakeClock(Clock):
-    """Time that passes only by sleeping. ``on_sleep`` may change the world meanwhile."""
+    """Time that passes only by sleeping. ``on_sleep`` may change the world."""
 
     def __init__(self, start: float = 1_800_000_000.0) -> None:
         self.time = start
@@ -98,7 +98,7 @@ class FakeShell(Shell):
 
 
 def _run_here(ran: Ran, timeout_seconds: float) -> CommandResult:
-    # sshd gives its sessions signals as they are by default; whoever runs these tests may ignore some
+    # sshd gives its sessions default signals; the shell that runs these tests may ignore some
     command = ["env", "--default-signal", "sh", "-c", ran.script, "dbops", *ran.arguments]
     try:
         done = subprocess.run(command, input=ran.stdin, capture_output=True, timeout=timeout_seconds, check=False)
@@ -109,7 +109,7 @@ def _run_here(ran: Ran, timeout_seconds: float) -> CommandResult:
 
 
 def running(**parts: Any) -> JobState:
-    """Return the state of a job that goes on."""
+    """Return the state of a running job."""
     return JobState(JobStatus.RUNNING, started_at=0.0, **parts)
 
 
@@ -125,7 +125,7 @@ def vanished(**parts: Any) -> JobState:
 
 @dataclass
 class StartedJob:
-    """A job as it was started, and where it stands."""
+    """A job as it was started, and its state."""
 
     name: str
     script: str
@@ -167,7 +167,7 @@ class FakeJobs(Jobs):
     """Jobs that go as a test says.
 
     ``play("stream.1", running(), running(), ended(1))`` gives the states that ``start`` and each ``follow`` then see in
-    turn; the last stays. Names are matched whole, as regular expressions. A job that nobody scripted runs when it is
+    turn; the last stays. Names are matched whole, as regular expressions. A job without a script runs when it is
     started and has ended well when it is followed.
     """
 

@@ -23,7 +23,7 @@ Streams = tuple[int, int, int]
 
 
 class Forked:
-    """One command of a loaded process. It is that process's child: its end is told over the connection."""
+    """One command of a loaded process. It is that process's child: its end is reported over the connection."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._answers = connection.makefile("r")
@@ -163,7 +163,7 @@ class Server:
                     if order := self._accept():
                         return order
                 else:
-                    self._tell_end(key.fd)
+                    self._report_end(key.fd)
 
     def _accept(self) -> tuple[list[str], list[int]] | None:
         connection, _ = self._listener.accept()
@@ -190,7 +190,7 @@ class Server:
             os.close(end)
             other.close()
 
-    def _tell_end(self, end: int) -> None:
+    def _report_end(self, end: int) -> None:
         self._waiting.unregister(end)
         os.close(end)
         pid, connection = self._children.pop(end)
@@ -199,7 +199,7 @@ class Server:
             try:
                 connection.sendall(f"{status}\n".encode())
             except BrokenPipeError:
-                pass  # nobody waits for it any more
+                pass  # the client has gone
 
     def _end_all(self) -> None:
         for pid, _ in self._children.values():

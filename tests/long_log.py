@@ -39,7 +39,7 @@ def dashboard_with_log(count: int = LINES) -> Iterator[tuple[Stack, str]]:
     """Give a dashboard that runs and the path of its rebuild's page. Line N of the log has the key N."""
     with tempfile.TemporaryDirectory(prefix="dbops-test-", dir=run_folder.parent()) as folder:
         stack = Stack(Path(folder), cast(Any, None))
-        # Nobody listens there: the web process asks the table every three seconds.
+        # No Redis runs there: the web process asks the table every three seconds.
         stack.environment["DBOPS_REDIS_URL"] = "redis://127.0.0.1:1/0"
         try:
             stack.migrate()

@@ -1,7 +1,7 @@
 """Which server is rebuilt in which way, and how that is known: ``docs/reference/versions.md``, written from the tests' own markers.
 
-``@pytest.mark.runs(server, way)`` stands at a test that does it for real on that server, ``@pytest.mark.recorded(server, way)`` at one that
-holds what dbops does against recorded output of that server's tool. Where no test says anything, the plan's own checks are asked
+``@pytest.mark.runs(server, way)`` marks a test that does it for real on that server, ``@pytest.mark.recorded(server, way)`` one that
+compares with recorded output of that server's tool. Where no test says anything, the plan's own checks are asked
 whether they refuse it. ``script/matrix`` writes the file; ``tests/test_matrix.py`` fails where it is not what the markers say.
 """
 
@@ -58,7 +58,7 @@ RUN, RECORDED, UNTRIED = "**run here**", "by recorded output", "not tried"
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What one marker says. ``test`` is the file that it stands in."""
+    """What one marker says. ``test`` is its file."""
 
     kind: str
     server: str

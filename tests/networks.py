@@ -11,7 +11,7 @@ _reserved: list[socket.socket] = []
 
 
 def free_network() -> str:
-    """Reserve a loopback network that nobody uses for the rest of this process, and return its first three numbers."""
+    """Reserve an unused loopback network for the rest of this process, and return its first three numbers."""
     for step in range(COUNT):
         network = f"127.0.{FIRST + (os.getpid() * 3 + step * 11) % COUNT}"
         # Between the look at its ports and the start of its hosts another suite could find it free as well.

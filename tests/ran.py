@@ -1,4 +1,4 @@
-"""What ran on what: the rebuilds and backups of a test run, by server, method and end, read from each dashboard and told at its end."""
+"""What ran on what: the rebuilds and backups of a test run, by server, method and end, read from each dashboard and listed at its end."""
 
 import json
 import os
@@ -27,9 +27,9 @@ KINDS = {
     "restore test of": "SELECT r.method, p.status, i.name FROM dbops_restoretest p JOIN dbops_backuprun r ON r.id = p.run_id"
     " JOIN dbops_instance i ON i.id = r.instance_id",
 }
-#: The property of a test under which its markers reach the process that tells.
+#: The property of a test under which its markers reach the process that prints.
 CLAIM = "matrix"
-#: What stands in the list where a way of docs/reference/versions.md was gone; a relaxed setting leaves no row of its own.
+#: The names in the list of the ways of docs/reference/versions.md; a relaxed setting leaves no row of its own.
 SEEN_AS = {
     "backup": "backup, physical",
     "restore test": "restore test of physical",
@@ -39,21 +39,21 @@ SEEN_AS = {
 
 
 def note(stack: "Stack") -> None:
-    """Note what a dashboard made before it is removed. One whose tables are gone has nothing to tell."""
+    """Note what a dashboard made before it is removed. One whose tables are gone has nothing to list."""
     if not (place := os.environ.get(PLACE)):
         return
     with Path(place).open("a", encoding="utf-8") as file:
         try:
             found = list(_made_by(stack))
         except Exception as error:  # what ends a stack is not to fail for a list, but the list says so
-            found = [("server not known", "what it made", f"could not be read ({type(error).__name__})")]
+            found = [("unknown server", "what it made", f"could not be read ({type(error).__name__})")]
         file.writelines(json.dumps(line) + "\n" for line in found)
 
 
 def _made_by(stack: "Stack") -> Iterator[tuple[str, str, str]]:
     servers = {name: _server(stack.facts(name)) for name in [host.name for host in stack.lab.hosts]}
-    # A target that did not come up tells no version; all servers of a lab are of one.
-    known = next((server for server in servers.values() if server), "server not known")
+    # A target that did not come up reports no version; all servers of a lab are of one.
+    known = next((server for server in servers.values() if server), "unknown server")
     for kind, sql in KINDS.items():
         for row in stack.rows(sql):
             yield servers.get(row["name"]) or known, f"{kind} {row['method']}", row["status"]
@@ -93,15 +93,15 @@ def unseen(claims: set[tuple[str, str]], ended: set[tuple[str, str, str]]) -> li
         claims: server and way, of passed tests.
         ended: server, what and end, as they were noted.
     """
-    told = []
+    found = []
     for server, way in sorted(claims):
         what = SEEN_AS.get(way, f"rebuild by {way}")
         if not any(line[0] == server and line[1].startswith(what) and line[2] == "succeeded" for line in ended):
-            told.append(f"docs/reference/versions.md says run, and it was not seen: {server}, {way}")
-    return told
+            found.append(f"docs/reference/versions.md says run, and it was not seen: {server}, {way}")
+    return found
 
 
-def tell(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+def print_runs(reporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Write the list, and what was skipped and why."""
     if not (place := config.stash.get(BEGAN, None)):
         return

@@ -277,7 +277,7 @@ class Stack:
             raise AssertionError(f"{error}\n{known}\n{self.tail('worker')}\n{self.tail('beat')}") from None
 
     def probe_now(self, *names: str) -> None:
-        """Make probes due now, of all instances where none is named, and tell the worker: nobody has to wait for beat."""
+        """Make probes due now, of all instances where none is named, and message the worker: no wait for beat."""
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
         for name in names or [host.name for host in self.lab.hosts]:
             self.write(

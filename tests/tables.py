@@ -12,7 +12,7 @@ from psycopg.types.string import TextLoader
 
 
 def rows(url: str, sql: str, *parameters: Any) -> list[dict[str, Any]]:
-    """Return what a SELECT finds. ``?`` stands for a parameter; JSON comes as text."""
+    """Return what a SELECT finds. ``?`` is a parameter; JSON comes as text."""
     with _cursor(url) as (cursor, translate):
         cursor.execute(translate(sql), parameters)
         names = [column[0] for column in cursor.description]

@@ -57,7 +57,7 @@ def test_ratios_are_made_within_a_round() -> None:
 
 
 @pytest.mark.parametrize(
-    ("goal", "value", "met", "words"),
+    ("goal", "value", "met", "text"),
     [
         (Goal(1.03), 1.03, True, "at most 1.03"),
         (Goal(1.03), 1.04, False, "at most 1.03"),
@@ -66,8 +66,8 @@ def test_ratios_are_made_within_a_round() -> None:
         (Goal(3, unit=" s"), 2.0, True, "at most 3 s"),
     ],
 )
-def test_goal_limits_one_side(goal: Goal, value: float, met: bool, words: str) -> None:
-    assert (goal.is_met(value), goal.words()) == (met, words)
+def test_goal_limits_one_side(goal: Goal, value: float, met: bool, text: str) -> None:
+    assert (goal.is_met(value), goal.describe()) == (met, text)
 
 
 def cells(row: Row) -> list[str]:

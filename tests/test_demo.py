@@ -21,7 +21,7 @@ class NobodyStops:
 
 @pytest.fixture
 def stage(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stage:
-    """Nothing is started or removed: what would be is noted as it was asked for."""
+    """Start and remove nothing; record what was requested."""
     monkeypatch.setattr("script.lib.stage.SAMPLE_FOLDER", tmp_path)
     found = Stage(NobodyStops(), lambda _: None, 18_000)  # type: ignore[arg-type]
     monkeypatch.setattr(Process, "start", lambda self: None)
@@ -46,7 +46,7 @@ def test_demo_waits_for_both_addresses(stage: Stage, monkeypatch: pytest.MonkeyP
 
 def test_sample_process_that_ends_is_reported(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     def ended(process: Process) -> None:
-        raise Failed(f"{process.name} ended by itself")
+        raise Failed(f"{process.name} ended unexpectedly")
 
     stage.start_sample({})
     monkeypatch.setattr(stage, "_web_answers", lambda address: False)

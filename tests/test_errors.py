@@ -124,7 +124,7 @@ def handed_through(raised: Raised) -> Iterator[ast.expr | None]:
 
 
 def returned_first(path: str, *functions: str) -> set[str]:
-    """Text constants that stand first in the tuples that these functions return."""
+    """Return the first text constants of the tuples that these functions return."""
     tree = ast.parse((ROOT / path).read_text())
     return {
         node.value.elts[0].value

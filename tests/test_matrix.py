@@ -73,7 +73,7 @@ def test_unseen_lists_claims_that_no_run_confirmed() -> None:
         ("MariaDB 10.11", "restore test of physical", "succeeded"),
         ("MySQL 9.7", "rebuild by clone", "failed"),
     }
-    told = ran.unseen(claims, ended)
-    assert [line.rpartition(": ")[2] for line in told] == ["MySQL 9.7, catch-up", "MySQL 9.7, clone"]
+    found = ran.unseen(claims, ended)
+    assert [line.rpartition(": ")[2] for line in found] == ["MySQL 9.7, catch-up", "MySQL 9.7, clone"]
     ended.add(("MySQL 9.7", "rebuild by clone", "succeeded"))
     assert ran.unseen(claims, ended) == []

@@ -233,26 +233,26 @@ def _replicas(
 
     The latter have a client host but no port.
     """
-    told: list[tuple[Address, int]] = []
+    reported: list[tuple[Address, int]] = []
     silent: list[Silent] = []
     for row in hosts or ():
         lower = {name.lower(): value for name, value in row.items()}
         server_id, port = int(lower["server_id"]), int(lower.get("port") or 0)
         said = str(lower.get("host") or "")
         if said and port:
-            told.append(((seen_from(host, said), port), server_id))
+            reported.append(((seen_from(host, said), port), server_id))
         else:
             silent.append(Silent(said, port or None, server_id))
     dumps = [_client(str(row["Host"] or "")) for row in processes or () if _is_dump(row)]
     # Connections are indistinguishable: a replica is missing only if there are more connections than reported replicas.
-    unnamed = len(dumps) - len(told) - len(silent)
-    known = {address[0] for address, _ in told}
+    unnamed = len(dumps) - len(reported) - len(silent)
+    known = {address[0] for address, _ in reported}
     rest = [seen_from(host, client) for client in dumps if seen_from(host, client) not in known]
     if unnamed > 0:
         silent += [Silent(client) for client in (rest or [seen_from(host, client) for client in dumps])[:unnamed]]
     elif len(rest) == len(silent) == 1:
         silent = [replace(silent[0], host=rest[0])]  # one of each: they are the same
-    return tuple(told), tuple(silent)
+    return tuple(reported), tuple(silent)
 
 
 def _is_dump(row: Mapping[str, Any]) -> bool:
@@ -277,10 +277,10 @@ def _joined(walk: _Walk) -> Iterable[Node]:
     """Assign each connection the key of its node; leave out silent replicas found on another path."""
     found_ids: dict[str, set[int]] = {}
     joined: list[Node] = []
-    told = _told_by_sources(walk)
+    reported = _reported_by_sources(walk)
     for reading in walk.readings.values():
         if not reading.node.is_read:
-            joined.append(replace(reading.node, links=told.get(reading.node.key)))
+            joined.append(replace(reading.node, links=reported.get(reading.node.key)))
             continue
         links = tuple(
             replace(link, source=walk.keys.get(place, address_key(*place))) for place, link in reading.sources
@@ -301,15 +301,18 @@ def _joined(walk: _Walk) -> Iterable[Node]:
         yield replace(node, silent=_without_named(silent, len(there), node.attached or 0))
 
 
-def _told_by_sources(walk: _Walk) -> dict[str, tuple[ReplicationLink, ...]]:
+def _reported_by_sources(walk: _Walk) -> dict[str, tuple[ReplicationLink, ...]]:
     """Return connections, reported by their sources, of addresses that could not be read: these are attached."""
-    told: dict[str, tuple[ReplicationLink, ...]] = {}
+    reported: dict[str, tuple[ReplicationLink, ...]] = {}
     for reading in walk.readings.values():
         host, port = reading.node.addresses[0]
         for place, _ in reading.replicas:
             if key := walk.keys.get(place):
-                told[key] = (*told.get(key, ()), ReplicationLink("", host, port, reading.node.key, is_running=True))
-    return told
+                reported[key] = (
+                    *reported.get(key, ()),
+                    ReplicationLink("", host, port, reading.node.key, is_running=True),
+                )
+    return reported
 
 
 def _is_lost(walk: _Walk, place: Address, server_id: int) -> bool:

@@ -96,49 +96,53 @@ class HostJobs(Jobs):
         return base64.b64decode("".join(lines[1:]))
 
     def act(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 20.0) -> CommandResult:
-        doing = "Running a command on the host"
+        operation = "Running a command on the host"
         result = self._run("act", script, *arguments, stdin=stdin, timeout_seconds=timeout_seconds)
         before, marker, stdout = result.stdout.partition(f"{MARKER}act\n")
         if not marker:
-            self._answer(doing, result)
-            self._unexpected(doing, result)
+            self._answer(operation, result)
+            self._unexpected(operation, result)
         return CommandResult(result.exit_status, stdout, result.stderr)
 
     # --- one call -------------------------------------------------------------------------------------------------
     def _run(self, verb: str, *arguments: str, stdin: bytes, timeout_seconds: float) -> CommandResult:
         return self.shell.run(LAUNCHER, verb, *self._place, *arguments, stdin=stdin, timeout_seconds=timeout_seconds)
 
-    def _state(self, doing: str, verb: str, *arguments: str, stdin: bytes = b"", wait_seconds: float = 0.0) -> JobState:
-        return parse_state(self._ask(doing, verb, *arguments, stdin=stdin, wait_seconds=wait_seconds))
+    def _state(
+        self, operation: str, verb: str, *arguments: str, stdin: bytes = b"", wait_seconds: float = 0.0
+    ) -> JobState:
+        return parse_state(self._ask(operation, verb, *arguments, stdin=stdin, wait_seconds=wait_seconds))
 
-    def _ask(self, doing: str, verb: str, *arguments: str, stdin: bytes = b"", wait_seconds: float = 0.0) -> list[str]:
+    def _ask(
+        self, operation: str, verb: str, *arguments: str, stdin: bytes = b"", wait_seconds: float = 0.0
+    ) -> list[str]:
         result = self._run(verb, *arguments, stdin=stdin, timeout_seconds=wait_seconds + ANSWER_SECONDS)
-        return self._answer(doing, result)
+        return self._answer(operation, result)
 
-    def _answer(self, doing: str, result: CommandResult) -> list[str]:
+    def _answer(self, operation: str, result: CommandResult) -> list[str]:
         """Return the answer's lines from the first marker, without the last; a login shell can print text before it."""
         lines = result.stdout.splitlines()
         first = next((number for number, line in enumerate(lines) if line.startswith(MARKER)), None)
         if first is not None and lines[first].startswith(f"{MARKER}error "):
             _, code, text = lines[first].split(" ", 2)
             if code in PASSING:
-                raise Unreachable(code, doing, cause=text)
+                raise Unreachable(code, operation, cause=text)
             kind = Refused if code in REFUSALS else RemoteFailure
-            raise kind(code, doing, cause=text)
+            raise kind(code, operation, cause=text)
         if first is None or lines[-1] != f"{MARKER}end":
-            self._unexpected(doing, result)
+            self._unexpected(operation, result)
         return lines[first:-1]
 
-    def _unexpected(self, doing: str, result: CommandResult) -> NoReturn:
+    def _unexpected(self, operation: str, result: CommandResult) -> NoReturn:
         if result.exit_status is None:
             raise Unreachable(
                 "ssh.lost",
-                doing,
+                operation,
                 cause="the connection closed before the answer was complete",
             )
         raise RemoteFailure(
             "host.unexpected_answer",
-            doing,
+            operation,
             cause=f"exit status {result.exit_status}: {(result.stderr or result.stdout).strip()[-400:]}",
         )
 

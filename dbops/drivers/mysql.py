@@ -22,7 +22,7 @@ else:
 #: no connection or a lost one: client errors 2xxx, server shutdown, killed, closed as idle
 LOST = {1053, 1080, 1152, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055, 4031}
 #: the TCP connection failed; if only the greeting or an answer is missing, the error code is another one
-NO_CONNECTION, LOST_MEANWHILE = 2003, 2013
+NO_CONNECTION, LOST_CONNECTION = 2003, 2013
 #: wrong password, host not allowed, account without a usable login
 DENIED = {1045, 1129, 1130, 1698, 1862, 3118, 4151}
 
@@ -150,7 +150,7 @@ class MysqlDatabase(Database):
             return failure
         return RemoteFailure(
             "mysql.error",
-            f"Running {_words(sql)} on {place}",
+            f"Running {_shortened(sql)} on {place}",
             cause=_clean(error, (self.address.password, *parameters)),
         )
 
@@ -183,7 +183,7 @@ class _Connection(_Base):
         try:
             super()._request_authentication()  # type: ignore[misc]
         except OSError as error:
-            raise pymysql.OperationalError(LOST_MEANWHILE, f"after the server's greeting: {error}") from None
+            raise pymysql.OperationalError(LOST_CONNECTION, f"after the server's greeting: {error}") from None
 
 
 def _tls_context(address: MysqlAddress) -> ssl.SSLContext | None:
@@ -205,7 +205,7 @@ def _number(error: Exception) -> int | None:
     return error.args[0] if error.args and isinstance(error.args[0], int) else None
 
 
-def _words(sql: str) -> str:
+def _shortened(sql: str) -> str:
     """Return the start of a statement up to the first quote, because secrets can follow."""
     return " ".join(re.split(r"['\"]", sql, maxsplit=1)[0].split())[:60]
 

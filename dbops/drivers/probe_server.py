@@ -59,7 +59,7 @@ def read_server(
     status = _named(database, "STATUS", flavor.read_status())
     replication = _replication(database, flavor, status)
     fields: dict[str, Any] = {"replication": replication, **flavor.server_facts_from(variables, status, replication)}
-    fields["redo_lsn"] = fields.get("redo_lsn") or _lsn_in_words(database)
+    fields["redo_lsn"] = fields.get("redo_lsn") or _lsn_from_status(database)
     fields["redo_bytes_per_second"] = redo_rate(fields["redo_lsn"], now, previous)
     fields["replicas"] = tuple(_attached(row) for row in database.query(flavor.show_replicas))
     processes = database.query("SHOW FULL PROCESSLIST")
@@ -114,10 +114,10 @@ def backup_connections(
     for row in rows:
         number, user, client = int(row["Id"]), str(row["User"] or ""), str(row["Host"] or "")
         statement = str(row.get("Info") or "")
-        if told := tool_of_statement(statement):
+        if match := tool_of_statement(statement):
             since = now - timedelta(seconds=max(0, int(row.get("Time") or 0)))
             earlier = before.get((number, user, client))
-            tool, method = told
+            tool, method = match
             found.append(
                 BackupConnection(
                     number=number,
@@ -203,7 +203,7 @@ def _purged(database: Database, flavor: Flavor) -> str | None:
     return without_space(str(rows[0]["gtid"])) if rows and rows[0]["gtid"] is not None else None
 
 
-def _lsn_in_words(database: Database) -> int:
+def _lsn_from_status(database: Database) -> int:
     """Read the number from ``SHOW ENGINE``: before MySQL 8.0.30 no status variable has it."""
     rows = database.query("SHOW ENGINE INNODB STATUS")
     found = LSN.search(str(rows[0]["Status"])) if rows else None

@@ -138,18 +138,18 @@ class SshShell(Shell):
         return transport
 
     def _check_host_key(self, found: HostKey) -> None:
-        doing = f"Checking the host key of {self.address.address}:{self.address.port}"
+        operation = f"Checking the host key of {self.address.address}:{self.address.port}"
         if not self.address.host_key:
             raise NoAccess(
                 "ssh.host_key_unknown",
-                doing,
+                operation,
                 cause=f"{found.type} {found.fingerprint}",
             )
         pinned = parse_host_key(self.address.host_key)
         if (pinned.type, pinned.base64) != (found.type, found.base64):
             raise NoAccess(
                 "ssh.host_key_changed",
-                doing,
+                operation,
                 cause=f"{found.type} {found.fingerprint} where {pinned.type} {pinned.fingerprint} was accepted",
             )
 

@@ -1,4 +1,4 @@
-"""Errors, split by who must act: the operator, the host, nobody (cancelled), or us.
+"""Errors, split by who must act: the operator, the host, no one (cancelled), or us.
 
 Each carries a stable code (an entry of ``dbops.engine.catalogue``), the operation, its cause, the current state and the next step.
 """
@@ -31,7 +31,7 @@ class DbopsError(Exception):
         self.state = state or (entry.state if entry else "")
         self.next_step = next_step or (entry.next_step if entry else "")
         #: Plain data for the audit log: codes and fingerprints, nothing that anybody typed.
-        self.told: dict[str, Any] = {}
+        self.audit_detail: dict[str, Any] = {}
 
     def __str__(self) -> str:
         parts = [f"{self.operation}" + (f": {self.cause}" if self.cause else ".")]

@@ -87,7 +87,7 @@ def store(
     names += _set_due(row, changes)
     row.full_clean(exclude=NOT_CHECKED)
     row.save(update_fields=names)
-    _look_again(row, changes)
+    _probe_again(row, changes)
     _count_again(row, changes)
     return row, Item(kind, row.name, CHANGED, changes)
 
@@ -117,7 +117,7 @@ def _count_again(row: Row, changes: Mapping[str, Any]) -> None:
         Cluster.objects.filter(restore_test_host=changes["name"]["before"]).update(restore_test_host=row.name)
 
 
-def _look_again(row: Row, changes: Mapping[str, Any]) -> None:
+def _probe_again(row: Row, changes: Mapping[str, Any]) -> None:
     """Make the next probe due if its inputs changed; delete facts that can belong to another server."""
     if isinstance(row, BackupSchedule):
         return

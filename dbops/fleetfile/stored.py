@@ -43,7 +43,7 @@ class StoredInventory:
     restore_tests: dict[int, int] = field(default_factory=dict)
     restore_tests_of: dict[int, int] = field(default_factory=dict)
 
-    def datadirs_beside(self, instance: Instance) -> dict[str, str]:
+    def datadirs_on_host_of(self, instance: Instance) -> dict[str, str]:
         """Return the data directories by instance name of a host, including the instance itself."""
         return {row.name: row.datadir for row in self.instances.values() if row.host_id == instance.host_id}
 

@@ -243,7 +243,7 @@ def force_fail(run: BackupRun, by: str) -> bool:
 
 
 def kept_runs(schedule: BackupSchedule) -> list[BackupRun]:
-    """Return the runs of a schedule with published files that are not known to be removed, newest first."""
+    """Return the runs of a schedule with published files and no recorded removal, newest first."""
     rows = BackupRun.objects.filter(schedule=schedule, origin=RunOrigin.MANAGED, status=RunStatus.SUCCEEDED)
     return list(rows.filter(removed_at=None).exclude(path="").order_by("-started_at", "-pk"))
 

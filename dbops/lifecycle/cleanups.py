@@ -85,11 +85,11 @@ def claim_sweep(rebuild_id: int) -> Rebuild | None:
     return rebuild if mine.update(sweep_due_at=now + timedelta(seconds=wait)) else None
 
 
-def write_sweep(rebuild: Rebuild, news: RebuildUpdate) -> None:
+def write_sweep(rebuild: Rebuild, update: RebuildUpdate) -> None:
     """Write the events and commands of a sweep."""
     with transaction.atomic():
         Rebuild.objects.filter(pk=rebuild.pk).update(revision=F("revision") + 1)
-        audit_commands(rebuild, write_update(rebuild, news))
+        audit_commands(rebuild, write_update(rebuild, update))
     announce_later(rebuild.pk)
 
 

@@ -36,8 +36,8 @@ def log_events(model: type[Rebuild] | type[BackupRun], lines: Mapping[int, str])
 
 
 def last_line(row: Rebuild | BackupRun | RestoreTest) -> str | None:
-    told = row.run if isinstance(row, RestoreTest) else row
-    return told.events.order_by("-pk").values_list("text", flat=True).first()
+    owner = row.run if isinstance(row, RestoreTest) else row
+    return owner.events.order_by("-pk").values_list("text", flat=True).first()
 
 
 def revision_update(row: Rebuild | BackupRun | RestoreTest) -> None:

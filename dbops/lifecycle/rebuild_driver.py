@@ -49,44 +49,44 @@ def take_lease(rebuild_id: int) -> RebuildLease | None:
     return leases.take(Rebuild, rebuild_id, "target__host", "target__cluster", "source__host", "requested_by")
 
 
-def heartbeat(lease: RebuildLease, news: RebuildUpdate, checkpoint: dict[str, Any] | None) -> bool:
-    """Write news, check the lease and extend it. Return whether a cancellation is requested.
+def heartbeat(lease: RebuildLease, update: RebuildUpdate, checkpoint: dict[str, Any] | None) -> bool:
+    """Write the update, check the lease and extend it. Return whether a cancellation is requested.
 
     ``checkpoint`` is ``None`` if unchanged.
 
     Raises:
-        LeaseLost: the lease is no longer ours; ``news`` was not written.
+        LeaseLost: the lease is no longer ours; ``update`` was not written.
     """
     with transaction.atomic():
-        changes: dict[str, Any] = {"revision": F("revision") + 1} if news else {}
+        changes: dict[str, Any] = {"revision": F("revision") + 1} if update else {}
         if checkpoint is not None:
             changes["checkpoint"] = checkpoint
         if not extend(lease, **changes):
             raise LeaseLost
-        ended = write_update(lease.rebuild, news)
+        ended = write_update(lease.rebuild, update)
         cancel = Rebuild.objects.filter(pk=lease.rebuild.pk, cancel_requested_at__isnull=False).exists()
         audit_commands(lease.rebuild, ended)
-    if news:
+    if update:
         announce_later(lease.rebuild.pk)
     return cancel
 
 
-def write_update(rebuild: Rebuild, news: RebuildUpdate) -> list[str]:
+def write_update(rebuild: Rebuild, update: RebuildUpdate) -> list[str]:
     """Write events, commands and progress, within the caller's transaction. Return the keys of the commands that ended.
 
     The caller ends its transaction with ``audit_commands`` of these.
     """
-    RebuildEvent.objects.bulk_create(news.events)
-    ExecutedCommand.objects.bulk_create(news.started_commands.values(), ignore_conflicts=True)
+    RebuildEvent.objects.bulk_create(update.events)
+    ExecutedCommand.objects.bulk_create(update.started_commands.values(), ignore_conflicts=True)
     ended = [
         key
-        for key, (exit_status, output, at) in news.finished_commands.items()
+        for key, (exit_status, output, at) in update.finished_commands.items()
         if ExecutedCommand.objects.filter(rebuild=rebuild, key=key, finished_at=None).update(
             exit_status=exit_status, output=output, finished_at=at
         )
     ]
-    if news.progress:
-        name, known = news.progress
+    if update.progress:
+        name, known = update.progress
         RebuildStep.objects.filter(rebuild=rebuild, name=name).update(progress=known)
     return ended
 
@@ -137,12 +137,12 @@ def end_step(
     name: str,
     state: StepState,
     result: dict[str, Any],
-    news: RebuildUpdate,
+    update: RebuildUpdate,
     checkpoint: dict[str, Any],
 ) -> None:
-    """End a step with its result and its last news. Raises ``LeaseLost``."""
+    """End a step with its result and its last update. Raises ``LeaseLost``."""
     with transaction.atomic():
-        ended = _end_step(lease, name, state, result, news, checkpoint)
+        ended = _end_step(lease, name, state, result, update, checkpoint)
         audit_commands(lease.rebuild, ended)
     announce_later(lease.rebuild.pk)
 
@@ -152,12 +152,12 @@ def _end_step(
     name: str,
     state: StepState,
     result: dict[str, Any],
-    news: RebuildUpdate,
+    update: RebuildUpdate,
     checkpoint: dict[str, Any],
 ) -> list[str]:
     if not mine(lease).update(checkpoint=checkpoint, revision=F("revision") + 1):
         raise LeaseLost
-    ended = write_update(lease.rebuild, news)
+    ended = write_update(lease.rebuild, update)
     lease.rebuild.steps.filter(name=name).exclude(state__in=STEP_FINAL).update(
         state=state, finished_at=timezone.now(), result=result
     )
@@ -169,7 +169,7 @@ def end_badly(
     name: str,
     status: Status,
     result: dict[str, Any],
-    news: RebuildUpdate,
+    update: RebuildUpdate,
     checkpoint: dict[str, Any],
     *,
     last_step: str,
@@ -183,7 +183,7 @@ def end_badly(
     """
     state = StepState.CANCELLED if status is Status.CANCELLED else StepState.FAILED
     with transaction.atomic():
-        ended = _end_step(lease, name, state, result, news, checkpoint)
+        ended = _end_step(lease, name, state, result, update, checkpoint)
         changes = {"pending_status": status, "error": error}
         if not mine(lease).filter(pending_status="").update(revision=F("revision") + 1, **changes):
             raise LeaseLost
@@ -229,7 +229,7 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             raise LeaseLost
         pass_on_source(lease.rebuild)
         Hold.objects.filter(rebuild=lease.rebuild).delete()
-        _look_soon(lease.rebuild)
+        _probe_soon(lease.rebuild)
         log_event(
             lease.rebuild,
             f"The rebuild has {_ended(status)}. {outcome}",
@@ -242,20 +242,20 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             subject=lease.rebuild.target.name,
             instance=lease.rebuild.target.name,
             cluster=lease.rebuild.target.cluster.name,
-            detail=_told_at_the_end(lease.rebuild, outcome),
+            detail=_audit_detail(lease.rebuild, outcome),
         )
     announce_later(lease.rebuild.pk)
 
 
-def _look_soon(rebuild: Rebuild) -> None:
+def _probe_soon(rebuild: Rebuild) -> None:
     """Schedule a probe of both instances now: the target's facts are older than its new data, and a plan from them is refused."""
     instances = (rebuild.target_id, rebuild.source_id)
     InstanceState.objects.filter(instance__in=instances).update(probe_due_at=timezone.now())
 
 
-def _told_at_the_end(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
+def _audit_detail(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
     """Return the details of an end for the audit log: source, target, method and requester."""
-    told = {
+    detail = {
         "rebuild": rebuild.pk,
         "source": rebuild.source.name,
         "method": rebuild.method,
@@ -263,7 +263,7 @@ def _told_at_the_end(rebuild: Rebuild, outcome: str) -> dict[str, Any]:
         "bytes": rebuild.checkpoint.get("stream.bytes"),
         "requested_by": rebuild.requested_by.get_username() if rebuild.requested_by else "",
     }
-    return {"outcome": outcome, "error": rebuild.error, **told}
+    return {"outcome": outcome, "error": rebuild.error, **detail}
 
 
 def _ended(status: Status) -> str:

@@ -29,14 +29,14 @@ class RequestedStart:
     """The requested start of a rebuild: not before a time, or after the end of a backup run.
 
     ``requeue_schedule`` is the schedule whose run was stopped for the rebuild. ``expires_at`` is the default if it is ``None``;
-    ``words`` appear in the first event.
+    ``description`` is text for the first event.
     """
 
     not_before: datetime | None = None
     start_after_run: BackupRun | None = None
     requeue_schedule: BackupSchedule | None = None
     expires_at: datetime | None = None
-    words: str = ""
+    description: str = ""
 
 
 AT_ONCE = RequestedStart()
@@ -95,7 +95,10 @@ def queue(
     except IntegrityError as error:
         raise _busy(target) from error
     _write_steps(rebuild, plan, skips)
-    log_event(rebuild, f"Requested by {actor.get_username()}: {reason}{f' ({begin.words})' if begin.words else ''}")
+    log_event(
+        rebuild,
+        f"Requested by {actor.get_username()}: {reason}{f' ({begin.description})' if begin.description else ''}",
+    )
     return rebuild
 
 

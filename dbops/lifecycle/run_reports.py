@@ -52,7 +52,7 @@ class RunReport:
     schedule_id: int | None = None
 
 
-def report_run(instance: Instance, told: RunReport, now: datetime) -> BackupRun:
+def report_run(instance: Instance, report: RunReport, now: datetime) -> BackupRun:
     """Record a report in its run. Return the run.
 
     Raises:
@@ -60,22 +60,22 @@ def report_run(instance: Instance, told: RunReport, now: datetime) -> BackupRun:
     """
     try:
         with locked(instance):
-            return _take(instance, told, now)
+            return _take(instance, report, now)
     except IntegrityError as error:
-        raise _key_taken(told.key) from error
+        raise _key_taken(report.key) from error
 
 
-def _take(instance: Instance, told: RunReport, now: datetime) -> BackupRun:
-    known = BackupRun.objects.filter(report_key=told.key).select_related("schedule").first()
+def _take(instance: Instance, report: RunReport, now: datetime) -> BackupRun:
+    known = BackupRun.objects.filter(report_key=report.key).select_related("schedule").first()
     if known and known.instance_id != instance.pk:
-        raise _key_taken(told.key)
-    if known and (known.status in SAID_ALL or told.kind == ReportKind.START):
+        raise _key_taken(report.key)
+    if known and (known.status in SAID_ALL or report.kind == ReportKind.START):
         return known
-    run = record_sighting(instance, _sighting(told, now), _evidence(told), schedule_id=told.schedule_id)
-    if told.kind == ReportKind.END:
-        _end(run, told, now)
+    run = record_sighting(instance, _sighting(report, now), _evidence(report), schedule_id=report.schedule_id)
+    if report.kind == ReportKind.END:
+        _end(run, report, now)
     else:
-        _goes_on(run, told, now)
+        _continue(run, report, now)
     return run
 
 
@@ -87,51 +87,51 @@ def _key_taken(key: str) -> Refused:
     )
 
 
-def _sighting(told: RunReport, now: datetime) -> Sighting:
-    is_over = told.kind == ReportKind.END
-    until = (told.ended_at or now) if is_over else now
+def _sighting(report: RunReport, now: datetime) -> Sighting:
+    is_over = report.kind == ReportKind.END
+    until = (report.ended_at or now) if is_over else now
     return Sighting(
         origin=RunOrigin.REPORTED,
-        method=told.method,
-        started_at=min(told.started_at or until, until),
+        method=report.method,
+        started_at=min(report.started_at or until, until),
         until=until,
         is_over=is_over,
-        start_is_unknown=told.started_at is None and is_over,
-        where=told.where,
-        pid=told.pid,
-        report_key=told.key,
+        start_is_unknown=report.started_at is None and is_over,
+        where=report.where,
+        pid=report.pid,
+        report_key=report.key,
     )
 
 
-def _evidence(told: RunReport) -> dict[str, Any]:
-    return {"reporter_host": redact(told.host), "reported_command": redact(told.command)}
+def _evidence(report: RunReport) -> dict[str, Any]:
+    return {"reporter_host": redact(report.host), "reported_command": redact(report.command)}
 
 
-def _goes_on(run: BackupRun, told: RunReport, now: datetime) -> None:
+def _continue(run: BackupRun, report: RunReport, now: datetime) -> None:
     values: dict[str, Any] = {"last_seen_at": now}
     if run.status not in RUN_ACTIVE or run.status == RunStatus.LOST:
         values |= {"status": RunStatus.RUNNING, "finished_at": None, "outcome": ""}
-    if told.kind == ReportKind.HEARTBEAT:
+    if report.kind == ReportKind.HEARTBEAT:
         values["heartbeat_at"] = now
-    if told.bytes is not None:
-        values["progress"] = {**run.progress, "bytes": told.bytes}
-    if told.path:
-        values["path"] = redact(told.path)
+    if report.bytes is not None:
+        values["progress"] = {**run.progress, "bytes": report.bytes}
+    if report.path:
+        values["path"] = redact(report.path)
     change(run, **values)
 
 
-def _end(run: BackupRun, told: RunReport, now: datetime) -> None:
-    status = told.exit_status
+def _end(run: BackupRun, report: RunReport, now: datetime) -> None:
+    status = report.exit_status
     succeeded = status == 0
     words = "The command succeeded." if succeeded else f"The command failed with exit status {status}."
     change(
         run,
         status=RunStatus.SUCCEEDED if succeeded else RunStatus.FAILED,
-        finished_at=max(told.ended_at or now, run.started_at or now) if told.ended_at else now,
+        finished_at=max(report.ended_at or now, run.started_at or now) if report.ended_at else now,
         last_seen_at=now,
         exit_status=status,
-        bytes_written=told.bytes if told.bytes is not None else run.bytes_written,
-        path=redact(told.path) or run.path,
+        bytes_written=report.bytes if report.bytes is not None else run.bytes_written,
+        path=redact(report.path) or run.path,
         outcome=words,
     )
     log_run_event(run, words, level=Level.INFO if succeeded else Level.ERROR)

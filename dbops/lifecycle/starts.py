@@ -178,10 +178,10 @@ def write_waits(model: type[Rebuild] | type[BackupRun], changes: Mapping[int, tu
             rows: QuerySet[Any] = model._default_manager.filter(pk__in=batch).order_by("pk").select_for_update()
             found = rows.values_list("pk", "status", "waiting_for", "revision")
             queued = [row for row in found if row[1] == Status.QUEUED]
-            news = {pk: revision + 1 for pk, _, told, revision in queued if told == batch[pk][0]}
-            _write_batch(model, {pk: batch[pk][1] for pk in news})
+            revisions = {pk: revision + 1 for pk, _, logged, revision in queued if logged == batch[pk][0]}
+            _write_batch(model, {pk: batch[pk][1] for pk in revisions})
             if model is Rebuild:
-                announce_many_later(news.items())
+                announce_many_later(revisions.items())
 
 
 def _write_batch(model: type[Rebuild] | type[BackupRun], reasons: Mapping[int, str]) -> None:

@@ -31,12 +31,12 @@ def note_differences(cluster_ids: Collection[int]) -> None:
     written = set(_rows(cluster_ids).values_list("cluster_id", flat=True))
     written |= {cluster_id for cluster_id, _ in _rebuilt(cluster_ids)}
     for cluster_id, cluster in _clusters(cluster_ids).items():
-        if cluster_id in written or _has_news(cluster):
+        if cluster_id in written or _has_changes(cluster):
             with transaction.atomic():
                 _note_one(cluster_id)
 
 
-def _has_news(cluster: engine.KnownCluster) -> bool:
+def _has_changes(cluster: engine.KnownCluster) -> bool:
     is_new = any(
         cluster.is_read(member) and (not member.known_as or (member.files and not member.known_files))
         for member in cluster.members
@@ -51,7 +51,7 @@ def _note_one(cluster_id: int) -> None:
     cluster = _clusters([cluster_id]).get(cluster_id)
     if cluster is not None:
         for item in _write(cluster_id, compare(cluster), timezone.now()):
-            _tell_of_replaced(item)
+            _audit_replaced(item)
 
 
 def _rows(cluster_ids: Collection[int]) -> QuerySet[TopologyDifference]:
@@ -100,14 +100,14 @@ def _begin(cluster_id: int, item: Judgement) -> None:
 
 def _see_again(row: TopologyDifference, item: Judgement, now: datetime) -> bool:
     """Confirm a difference once every server involved was probed after the first sighting. Return whether it was confirmed now."""
-    news = {"last_seen_at": max(item.rests_on), "detail": item.detail, "matters": item.matters}
-    is_news = row.confirmed_at is None and min(item.rests_on) > row.first_seen_at
-    if is_news:
-        news["confirmed_at"] = now
-    return bool(TopologyDifference.objects.filter(pk=row.pk, gone_at=None).update(**news)) and is_news
+    changes = {"last_seen_at": max(item.rests_on), "detail": item.detail, "matters": item.matters}
+    is_confirmed = row.confirmed_at is None and min(item.rests_on) > row.first_seen_at
+    if is_confirmed:
+        changes["confirmed_at"] = now
+    return bool(TopologyDifference.objects.filter(pk=row.pk, gone_at=None).update(**changes)) and is_confirmed
 
 
-def _tell_of_replaced(item: Judgement) -> None:
+def _audit_replaced(item: Judgement) -> None:
     """Record in the audit log that data was not made by a job of dbops."""
     if item.code in REPLACED:
         append(
@@ -199,8 +199,8 @@ def _learn_identities(cluster_id: int) -> None:
 
 
 def _learn(instance_id: int, identity: str, files: str, at: datetime) -> None:
-    news = {"identity": identity, "files": files, "noted_at": at}
-    ServerIdentity.objects.update_or_create(instance_id=instance_id, defaults=news)
+    changes = {"identity": identity, "files": files, "noted_at": at}
+    ServerIdentity.objects.update_or_create(instance_id=instance_id, defaults=changes)
     InstanceState.objects.filter(instance=instance_id).exclude(gtid_lost="").update(gtid_lost="")
 
 
@@ -221,8 +221,8 @@ def accept_replaced(instance: Instance, row: TopologyDifference) -> None:
     if row.code == "history_lost":
         InstanceState.objects.filter(instance=instance, gtid_lost__startswith=row.about).update(gtid_lost="")
     else:
-        news = {"files" if row.code == "data_replaced" else "identity": row.about, "noted_at": timezone.now()}
-        ServerIdentity.objects.update_or_create(instance=instance, defaults=news)
+        changes = {"files" if row.code == "data_replaced" else "identity": row.about, "noted_at": timezone.now()}
+        ServerIdentity.objects.update_or_create(instance=instance, defaults=changes)
 
 
 def rename_differences(instance: Instance, before: str) -> None:

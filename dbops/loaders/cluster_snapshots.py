@@ -114,7 +114,7 @@ def snapshots(
     }
 
 
-def going_on(
+def active_work(
     only: Collection[int] | None = None, *, now: datetime
 ) -> tuple[Mapping[int, list[ActiveJob]], Mapping[int, list[MaintenanceWindow]]]:
     """Return running and queued jobs without durations, and maintenance, by cluster. Four queries.

@@ -33,9 +33,9 @@ def why_in_use(hosts: Iterable[Host], *, besides: int | None = None) -> str:
     return ""
 
 
-def refuse_in_use(doing: str, why: str) -> NoReturn:
+def refuse_in_use(operation: str, why: str) -> NoReturn:
     raise Refused(
         "test.busy",
-        doing,
+        operation,
         cause=f"{why}: a test would share its bandwidth and measure too little",
     )

@@ -1,4 +1,4 @@
-"""Notify web processes of a rebuild's news. Only a hint: the table has the news, and pages also poll."""
+"""Notify web processes of a rebuild's changes. Only a hint: the table has the changes, and pages also poll."""
 
 import logging
 from collections.abc import Iterable

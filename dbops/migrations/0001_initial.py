@@ -707,7 +707,7 @@ class Migration(migrations.Migration):
                             ("running", "running"),
                             ("passed", "passed"),
                             ("failed", "failed"),
-                            ("unknown", "not known"),
+                            ("unknown", "unknown"),
                         ],
                         db_index=True,
                         max_length=10,

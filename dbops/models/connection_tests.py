@@ -25,7 +25,7 @@ class ConnectionTest(models.Model):
         RUNNING = "running", "running"
         PASSED = "passed", "passed"
         FAILED = "failed", "failed"
-        UNKNOWN = "unknown", "not known"
+        UNKNOWN = "unknown", "unknown"
 
     kind = models.CharField(max_length=10, choices=Kinds.choices)
     uid = models.CharField(max_length=32, unique=True)

@@ -21,7 +21,7 @@ from dbops.security.permissions import GROUPS, group_of, make_groups, require_su
 NOTHING = "Nothing was changed."
 
 
-def standing_of(user: User) -> str:
+def access_of(user: User) -> str:
     """Return the displayed state of an account in one word: a request from an outdated page is refused."""
     return f"{group_of(user) or 'none'}/{int(user.is_superuser)}/{int(user.is_active)}"
 
@@ -33,8 +33,8 @@ def add_account(*, actor: User, name: str, group: str, password: str, superuser:
         Refused: ``access.denied``; name, group or password is invalid (``account.invalid``); the name is taken
             (``account.exists``).
     """
-    doing = f"Adding the account {name!r}"
-    require_superuser(actor, doing)
+    operation = f"Adding the account {name!r}"
+    require_superuser(actor, operation)
     user = User(username=name, is_superuser=superuser)
     check_account(user, name, group, password)
     user.set_password(password)
@@ -51,7 +51,7 @@ def add_account(*, actor: User, name: str, group: str, password: str, superuser:
             )
     except IntegrityError as error:
         found = "an account with this name exists"
-        raise Refused("account.exists", doing, cause=found) from error
+        raise Refused("account.exists", operation, cause=found) from error
     return user
 
 
@@ -59,21 +59,21 @@ def change_account(*, actor: User, user: User, group: str, superuser: bool, seen
     """Change the group of an account, and whether it is a superuser.
 
     Args:
-        seen: ``standing_of`` at the time of the page.
+        seen: ``access_of`` at the time of the page.
 
     Raises:
         Refused: ``access.denied``, ``account.invalid``, ``account.stale`` (changed since), ``account.last_superuser``.
     """
-    doing = f"Changing the account {user.get_username()!r}"
-    require_superuser(actor, doing)
+    operation = f"Changing the account {user.get_username()!r}"
+    require_superuser(actor, operation)
     with transaction.atomic():
         make_groups()
-        row = _lock(user, doing, seen)
+        row = _lock(user, operation, seen)
         if group not in GROUPS:
-            _refuse_group(doing, group)
+            _refuse_group(operation, group)
         before = group_of(row)
         if row.is_superuser and not superuser:
-            _refuse_last(row, doing)
+            _refuse_last(row, operation)
         changed = {"group": f"{before or '(none)'} → {group}"} if before != group else {}
         if row.is_superuser != superuser:
             changed["superuser"] = f"{'yes' if row.is_superuser else 'no'} → {'yes' if superuser else 'no'}"
@@ -91,11 +91,11 @@ def set_password(*, actor: User, user: User, password: str) -> User:
     Raises:
         Refused: ``access.denied``, ``account.invalid``.
     """
-    doing = f"Setting the password of {user.get_username()!r}"
-    require_superuser(actor, doing)
-    check_password(user, password, doing)
+    operation = f"Setting the password of {user.get_username()!r}"
+    require_superuser(actor, operation)
+    check_password(user, password, operation)
     with transaction.atomic():
-        row = _lock(user, doing)
+        row = _lock(user, operation)
         row.set_password(password)
         row.save(update_fields=["password"])
         append(actor=actor.get_username(), action="account.password_set", subject=row.get_username())
@@ -108,14 +108,14 @@ def deactivate(*, actor: User, user: User, seen: str) -> None:
     Raises:
         Refused: ``access.denied``, ``account.self`` (own account), ``account.stale``, ``account.last_superuser``.
     """
-    doing = f"Deactivating the account {user.get_username()!r}"
-    require_superuser(actor, doing)
+    operation = f"Deactivating the account {user.get_username()!r}"
+    require_superuser(actor, operation)
     if actor.pk == user.pk:
-        raise Refused("account.self", doing, cause="it is your own account")
+        raise Refused("account.self", operation, cause="it is your own account")
     with transaction.atomic():
-        row = _lock(user, doing, seen)
+        row = _lock(user, operation, seen)
         if row.is_superuser:
-            _refuse_last(row, doing)
+            _refuse_last(row, operation)
         User.objects.filter(pk=row.pk).update(is_active=False)
         ended = _end_sessions(row)
         append(
@@ -132,10 +132,10 @@ def reactivate(*, actor: User, user: User, seen: str) -> None:
     Raises:
         Refused: ``access.denied``, ``account.stale``.
     """
-    doing = f"Reactivating the account {user.get_username()!r}"
-    require_superuser(actor, doing)
+    operation = f"Reactivating the account {user.get_username()!r}"
+    require_superuser(actor, operation)
     with transaction.atomic():
-        row = _lock(user, doing, seen)
+        row = _lock(user, operation, seen)
         User.objects.filter(pk=row.pk).update(is_active=True)
         append(actor=actor.get_username(), action="account.reactivated", subject=row.get_username())
 
@@ -157,13 +157,13 @@ def default_view_of(user: User) -> str:
     return DefaultView.objects.filter(user=user).values_list("query", flat=True).first() or ""
 
 
-def _lock(user: User, doing: str, seen: str | None = None) -> User:
+def _lock(user: User, operation: str, seen: str | None = None) -> User:
     """Return the row, locked together with every superuser's: of two that demote each other the second is refused."""
     rows = {row.pk: row for row in _superusers().select_for_update()}
     row = rows.get(user.pk) or User.objects.select_for_update().get(pk=user.pk)
-    if seen is not None and standing_of(row) != seen:
+    if seen is not None and access_of(row) != seen:
         found = "another user changed it after you opened the page"
-        raise Refused("account.stale", doing, cause=found)
+        raise Refused("account.stale", operation, cause=found)
     return row
 
 
@@ -171,15 +171,15 @@ def _superusers() -> QuerySet[User]:
     return User.objects.filter(is_superuser=True, is_active=True).order_by("pk")
 
 
-def _refuse_last(row: User, doing: str) -> None:
+def _refuse_last(row: User, operation: str) -> None:
     if row.is_active and not User.objects.filter(is_superuser=True, is_active=True).exclude(pk=row.pk).exists():
         found = f"{row.get_username()} is the last active superuser"
-        raise Refused("account.last_superuser", doing, cause=found)
+        raise Refused("account.last_superuser", operation, cause=found)
 
 
-def _refuse_group(doing: str, group: str) -> NoReturn:
+def _refuse_group(operation: str, group: str) -> NoReturn:
     found = f"group: {group!r} is neither {' nor '.join(GROUPS)}"
-    raise Refused("account.invalid", doing, cause=found)
+    raise Refused("account.invalid", operation, cause=found)
 
 
 def _end_sessions(user: User) -> int:

@@ -100,9 +100,9 @@ def check_account(user: User, name: str, group: str, password: str) -> None:
     _refuse(f"Saving the account {name!r}", [*problems, *_password_problems(user, password)])
 
 
-def check_password(user: User, password: str, doing: str) -> None:
+def check_password(user: User, password: str, operation: str) -> None:
     """Raise ``Refused`` (``account.invalid``) unless the password is valid."""
-    _refuse(doing, _password_problems(user, password))
+    _refuse(operation, _password_problems(user, password))
 
 
 def _password_problems(user: User, password: str) -> list[str]:
@@ -113,10 +113,10 @@ def _password_problems(user: User, password: str) -> list[str]:
     return []
 
 
-def _refuse(doing: str, problems: list[str]) -> None:
+def _refuse(operation: str, problems: list[str]) -> None:
     if problems:
         raise Refused(
             "account.invalid",
-            doing,
+            operation,
             cause=" ".join(problems),
         )

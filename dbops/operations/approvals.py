@@ -12,7 +12,7 @@ from dbops.models import Rebuild
 from dbops.operations.audit import refusals_recorded, says_why
 from dbops.security.permissions import operators, require_operator
 
-DOING = {
+OPERATION = {
     Approval.APPROVED: "Approving rebuild {}",
     Approval.DECLINED: "Declining rebuild {}",
     Approval.OVERRIDDEN: "Starting rebuild {} without approval",
@@ -49,7 +49,7 @@ def override_approval(*, actor: User, rebuild: Rebuild, reason: str) -> None:
 
 
 def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> None:
-    doing, name = DOING[decision].format(rebuild.pk), actor.get_username()
+    operation, name = OPERATION[decision].format(rebuild.pk), actor.get_username()
     with refusals_recorded(
         actor=name,
         action="approval.refused",
@@ -59,12 +59,12 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
         rebuild=rebuild.pk,
         wanted=decision.value,
     ):
-        require_operator(actor, doing)
+        require_operator(actor, operation)
         if decision is not Approval.OVERRIDDEN and rebuild.requested_by_id == actor.pk:
             found = "this is your own request"
-            raise Refused.unchanged("approval.own", doing, found)
+            raise Refused.unchanged("approval.own", operation, found)
         if decision is not Approval.APPROVED and not says_why(reason):
-            raise Refused.unchanged("rebuild.reason", doing, "no reason was given")
+            raise Refused.unchanged("rebuild.reason", operation, "no reason was given")
         with transaction.atomic():
             decided = approvals.decide(rebuild, decision, name, reason)
             if decided and decision is not Approval.DECLINED:
@@ -74,7 +74,7 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
         rebuild.refresh_from_db()
         if not decided:
             said = f", {rebuild.approval} by {rebuild.approval_by}" if rebuild.approval_by else ""
-            raise Refused.unchanged("approval.not_waiting", doing, f"it is {rebuild.status}{said}")
+            raise Refused.unchanged("approval.not_waiting", operation, f"it is {rebuild.status}{said}")
 
 
 def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str) -> None:

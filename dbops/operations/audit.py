@@ -37,7 +37,7 @@ def refusals_recorded(
             subject=subject,
             reason=reason,
             instance=instance,
-            detail={"code": error.code, **detail, **error.told},
+            detail={"code": error.code, **detail, **error.audit_detail},
         )
         raise
 

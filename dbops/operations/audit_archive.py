@@ -18,7 +18,7 @@ from dbops.models import AuditEntry, AuditSegment, AuditText
 #: More recent entries stay in the log.
 MIN_AGE = timedelta(days=90)
 BATCH = 2000
-DOING = "Archiving audit entries"
+OPERATION = "Archiving audit entries"
 
 
 def archive_entries(*, actor: str, before: datetime, folder: Path) -> AuditSegment:
@@ -134,4 +134,4 @@ def _remove(actor: str, anchor: ChainHead, head: ChainHead, path: Path, file_has
 
 
 def _refused(code: str, found: str) -> Refused:
-    return Refused(code, DOING, cause=found)
+    return Refused(code, OPERATION, cause=found)

@@ -58,7 +58,7 @@ def take_report(*, token: AccessToken, key: str, kind: str, said: Mapping[str, A
     if kind == ReportKind.END and status is None:
         raise _invalid("the report of an end has no exit_status")
     host = _text(said, "host")
-    told = RunReport(
+    report = RunReport(
         key=key,
         kind=ReportKind(kind),
         method=method,
@@ -73,7 +73,7 @@ def take_report(*, token: AccessToken, key: str, kind: str, said: Mapping[str, A
         exit_status=status,
         schedule_id=schedule.pk if schedule else None,
     )
-    return run_reports.report_run(instance, told, now)
+    return run_reports.report_run(instance, report, now)
 
 
 def may_start(*, token: AccessToken, instance: str, schedule: str = "") -> Leave:

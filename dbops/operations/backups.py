@@ -22,11 +22,11 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
         Refused: ``access.denied``, the schedule is external (``backup.external``), or a run of it is queued or running
             (``backup.active``).
     """
-    doing = f"Running backup schedule {schedule.name}"
-    require_operator(actor, doing)
+    operation = f"Running backup schedule {schedule.name}"
+    require_operator(actor, operation)
     if schedule.run_by != RunBy.DBOPS:
         found = "an external cron job runs this schedule"
-        raise Refused.unchanged("backup.external", doing, found)
+        raise Refused.unchanged("backup.external", operation, found)
     name = actor.get_username()
     with transaction.atomic():
         locked = backup_runs.lock_schedule(schedule.pk)
@@ -37,7 +37,7 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
                 if active
                 else "the schedule was removed"
             )
-            raise Refused.unchanged("backup.active", doing, found)
+            raise Refused.unchanged("backup.active", operation, found)
         run = backup_runs.queue(locked, f"Requested by {name}{f': {reason}' if reason else '.'}", actor=actor)
         assert run is not None  # noqa: S101 - only due times are unique
         _record(actor, "backup.requested", run, reason, schedule=schedule.name)
@@ -54,10 +54,10 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
         Refused: ``access.denied``, no reason (``backup.reason``), the run is external (``backup.not_ours``), or it has
             ended (``backup.ended``).
     """
-    doing = f"Stopping backup run {run.pk}"
-    require_operator(actor, doing)
-    _must_be_ours(run, doing)
-    _must_have_reason(reason, doing)
+    operation = f"Stopping backup run {run.pk}"
+    require_operator(actor, operation)
+    _must_be_ours(run, operation)
+    _must_have_reason(reason, operation)
     name = actor.get_username()
     with transaction.atomic():
         text = f"Cancelled by {name} before it started: {reason.strip()}"
@@ -67,7 +67,7 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
             nudge()
     run.refresh_from_db()
     if not asked and run.status in RUN_FINAL:
-        raise Refused.unchanged("backup.ended", doing, f"the run has ended ({run.status})")
+        raise Refused.unchanged("backup.ended", operation, f"the run has ended ({run.status})")
 
 
 def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
@@ -76,9 +76,9 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     Raises:
         Refused: ``access.denied``, no reason (``backup.reason``), or the run is not lost (``backup.not_lost``).
     """
-    doing = f"Marking backup run {run.pk} as failed"
-    require_operator(actor, doing)
-    _must_have_reason(reason, doing)
+    operation = f"Marking backup run {run.pk} as failed"
+    require_operator(actor, operation)
+    _must_have_reason(reason, operation)
     name = actor.get_username()
     with transaction.atomic():
         ended = backup_runs.force_fail(run, name)
@@ -87,7 +87,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     if not ended:
         run.refresh_from_db()
         found = f"the run is {run.status}, not lost"
-        raise Refused.unchanged("backup.not_lost", doing, found)
+        raise Refused.unchanged("backup.not_lost", operation, found)
 
 
 def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
@@ -97,12 +97,12 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
         Refused: ``access.denied``, no reason (``backup.reason``), dbops manages the run (``backup.ours``), or it has ended
             (``backup.ended``).
     """
-    doing = f"Marking backup run {run.pk} as ended"
-    require_operator(actor, doing)
+    operation = f"Marking backup run {run.pk} as ended"
+    require_operator(actor, operation)
     if run.origin == RunOrigin.MANAGED:
         found = "dbops manages this run and detects its end"
-        raise Refused.unchanged("backup.ours", doing, found)
-    _must_have_reason(reason, doing)
+        raise Refused.unchanged("backup.ours", operation, found)
+    _must_have_reason(reason, operation)
     name = actor.get_username()
     with transaction.atomic():
         ended = external_runs.mark_ended(run, name)
@@ -110,7 +110,7 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
             _record(actor, "backup.marked_ended", run, reason)
             nudge()
     if not ended:
-        raise Refused.unchanged("backup.ended", doing, f"the run has ended ({run.status})")
+        raise Refused.unchanged("backup.ended", operation, f"the run has ended ({run.status})")
 
 
 def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> RestoreTest:
@@ -119,14 +119,14 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
     Raises:
         Refused: ``access.denied``, or the run has no file of a physical backup made by dbops (``restore_test.no_backup``).
     """
-    doing = f"Testing the restore of backup run {run.pk}"
-    require_operator(actor, doing)
+    operation = f"Testing the restore of backup run {run.pk}"
+    require_operator(actor, operation)
     name = actor.get_username()
     with transaction.atomic():
         # Locked against retention, which marks the row after it removes the file.
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
         if why := live.why_not_testable:
-            raise Refused.unchanged("restore_test.no_backup", doing, why)
+            raise Refused.unchanged("restore_test.no_backup", operation, why)
         restore_test = restore_tests.queue(live, f"Requested by {name}{f': {reason}' if reason else '.'}", by=name)
         if restore_test is not None:
             _record(actor, "restore_test.requested", live, reason, restore_test=restore_test.pk)
@@ -143,9 +143,9 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
     Raises:
         Refused: ``access.denied``, no reason (``backup.reason``), or it has ended or is stopping (``restore_test.ended``).
     """
-    doing = f"Stopping restore test {restore_test.pk}"
-    require_operator(actor, doing)
-    _must_have_reason(reason, doing)
+    operation = f"Stopping restore test {restore_test.pk}"
+    require_operator(actor, operation)
+    _must_have_reason(reason, operation)
     name = actor.get_username()
     with transaction.atomic():
         asked = restore_tests.stop(restore_test, name)
@@ -153,18 +153,18 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
             _record(actor, "restore_test.stop_requested", restore_test.run, reason, restore_test=restore_test.pk)
             nudge()
     if not asked:
-        raise Refused.unchanged("restore_test.ended", doing, "the restore test has ended or is stopping")
+        raise Refused.unchanged("restore_test.ended", operation, "the restore test has ended or is stopping")
 
 
-def _must_be_ours(run: BackupRun, doing: str) -> None:
+def _must_be_ours(run: BackupRun, operation: str) -> None:
     if run.origin != RunOrigin.MANAGED:
         found = "this is an external backup"
-        raise Refused.unchanged("backup.not_ours", doing, found)
+        raise Refused.unchanged("backup.not_ours", operation, found)
 
 
-def _must_have_reason(reason: str, doing: str) -> None:
+def _must_have_reason(reason: str, operation: str) -> None:
     if not says_why(reason):
-        raise Refused.unchanged("backup.reason", doing, "no reason was given")
+        raise Refused.unchanged("backup.reason", operation, "no reason was given")
 
 
 def _record(actor: User, action: str, run: BackupRun, reason: str, **detail: Any) -> None:

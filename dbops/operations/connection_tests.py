@@ -39,19 +39,19 @@ def request_stream(*, actor: User, source: Host, target: Host) -> ConnectionTest
         Refused: ``access.denied``; one host twice (``test.same_host``); a rebuild, a backup or another test of the stream uses
             one of them (``test.busy``).
     """
-    doing = f"Testing the stream from {source.name} to {target.name}"
-    require_operator(actor, doing)
+    operation = f"Testing the stream from {source.name} to {target.name}"
+    require_operator(actor, operation)
     if source.pk == target.pk:
         raise Refused(
             "test.same_host",
-            doing,
+            operation,
             cause="source and target are one host",
         )
     slot = f"stream:{source.pk}:{target.pk}"
     if running := ConnectionTest.objects.filter(slot=slot).first():
         return running
     if why := why_in_use((source, target)):
-        refuse_in_use(doing, why)
+        refuse_in_use(operation, why)
     return _ask(actor, Kinds.STREAM, slot, host=target, source_host=source)
 
 

@@ -114,18 +114,18 @@ def accept_host_key(*, actor: User, host: Host, host_key: str, replace: bool = F
     Raises:
         Refused: ``access.denied``; the text is no host key (``ssh.bad_host_key``); another key is pinned (``fleet.host_key``).
     """
-    doing = f"Accepting the host key of {host.name}"
-    require_operator(actor, doing)
+    operation = f"Accepting the host key of {host.name}"
+    require_operator(actor, operation)
     line = sshkeys.host_key_line(host_key)
     with transaction.atomic():
         row = Host.objects.select_for_update().get(pk=host.pk)
         pinned = sshkeys.fingerprint_or_empty(row.host_key)
         if row.host_key and row.host_key != line and not replace:
             found = f"another key is pinned: {pinned}, accepted by {row.host_key_accepted_by or 'an unknown user'}"
-            raise Refused("fleet.host_key", doing, cause=found)
+            raise Refused("fleet.host_key", operation, cause=found)
         if shown is not None and shown != pinned:
             found = f"the pinned key is {pinned or 'gone'} by now, not what the page showed"
-            raise Refused("fleet.host_key", doing, cause=found)
+            raise Refused("fleet.host_key", operation, cause=found)
         _, item = store(row, Host, {"host_key": line}, actor=actor.get_username())
         if item.outcome != UNCHANGED:
             keys = item.changes["host_key"]
@@ -140,14 +140,14 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
         Refused: ``access.denied``; something refers to it (``fleet.in_use``).
     """
     kind, name = type(row).__name__.lower(), row.name
-    doing = f"Removing the {kind} {name}"
-    require_operator(actor, doing)
+    operation = f"Removing the {kind} {name}"
+    require_operator(actor, operation)
     if isinstance(row, Host) and (
         chosen := Cluster.objects.filter(restore_test_host=name).values_list("name", flat=True).first()
     ):
         raise Refused(
             "fleet.in_use",
-            doing,
+            operation,
             cause=f"cluster {chosen} uses it for restore tests",
             next_step="Choose another host for these restore tests first.",
         )
@@ -163,21 +163,21 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
         )
         raise Refused(
             "fleet.in_use",
-            doing,
+            operation,
             cause="needed by " + ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else ""),
         ) from error
 
 
 def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, Any]) -> Row:
     name = row.name if row else values.get("name", "")
-    doing = f"Saving the {model.__name__.lower()} {name}"
-    require_operator(actor, doing)
+    operation = f"Saving the {model.__name__.lower()} {name}"
+    require_operator(actor, operation)
     try:
         with transaction.atomic():
             rows = stored.load(lock=True)
             current = model.objects.get(pk=row.pk) if row else None
             if reason := rows.why_frozen(current, stored.differences(current, model, values) if current else ()):
-                raise Refused("fleet.busy", doing, cause=reason)
+                raise Refused("fleet.busy", operation, cause=reason)
             written, item = store(current, model, values, actor=actor.get_username())
             record_item(actor.get_username(), item, via="browser")
     except (ValidationError, IntegrityError, model.DoesNotExist) as error:
@@ -186,5 +186,5 @@ def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, A
             if isinstance(error, ValidationError)
             else "it was changed or taken by someone else"
         )
-        raise Refused("fleet.invalid", doing, cause=found) from error
+        raise Refused("fleet.invalid", operation, cause=found) from error
     return written

@@ -18,19 +18,19 @@ from dbops.loaders.members import member_of
 from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import refusals_recorded
-from dbops.operations.offers import ended, offers
+from dbops.operations.follow_up_options import ended, follow_up_options
 from dbops.operations.rebuilds import check_confirmation, write_once
 from dbops.security.permissions import require_operator
 
-DOING = {ROLLBACK: "Rolling back {}", RESUME: "Resuming the copy of {}"}
+OPERATION = {ROLLBACK: "Rolling back {}", RESUME: "Resuming the copy of {}"}
 
 
-def follow_up_plan(rebuild: Rebuild, offer: FollowUpOption) -> Plan:
+def follow_up_plan(rebuild: Rebuild, option: FollowUpOption) -> Plan:
     """Return the plan of a follow-up, with the current primary of the inventory. Reads tables only."""
     rows = Instance.objects.select_related("host", "cluster", "state")
     primary = rows.filter(cluster=rebuild.target.cluster_id, role=Role.PRIMARY).first()
-    steps, party = FOLLOW_UPS[offer.method].steps, member_of(primary).party() if primary else None
-    return plan_follow_up(from_record(Plan, rebuild.plan), offer, steps, party)
+    steps, party = FOLLOW_UPS[option.method].steps, member_of(primary).party() if primary else None
+    return plan_follow_up(from_record(Plan, rebuild.plan), option, steps, party)
 
 
 def request_follow_up(
@@ -51,7 +51,7 @@ def request_follow_up(
             (``rebuild.no_follow_up``).
     """
     target = rebuild.target
-    doing = DOING[method].format(target.name)
+    operation = OPERATION[method].format(target.name)
     with refusals_recorded(
         actor=actor.get_username(),
         action="rebuild.refused",
@@ -60,25 +60,25 @@ def request_follow_up(
         follows=rebuild.pk,
         method=method,
     ):
-        require_operator(actor, doing)
+        require_operator(actor, operation)
         if existing := Rebuild.objects.filter(request_key=request_key).first():
             return existing
-        check_confirmation(doing, target, typed_name, reason)
+        check_confirmation(operation, target, typed_name, reason)
         return write_once(request_key, lambda: _write(actor, rebuild, method, reason.strip(), request_key))
 
 
 def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key: str) -> Rebuild:
     target = rebuild.target
     with transaction.atomic():
-        offer = offers(rebuild)[method]
-        if not offer.is_possible:
+        option = follow_up_options(rebuild)[method]
+        if not option.is_possible:
             raise Refused(
                 "rebuild.no_follow_up",
-                DOING[method].format(target.name),
-                cause=offer.reason,
+                OPERATION[method].format(target.name),
+                cause=option.reason,
             )
         following = rebuild_requests.queue(
-            plan=follow_up_plan(rebuild, offer),
+            plan=follow_up_plan(rebuild, option),
             uid=secrets.token_hex(8),
             request_key=request_key,
             actor=actor,
@@ -87,7 +87,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
             source=rebuild.source,
             follows=rebuild,
             checkpoint=remembered(ended(rebuild)),
-            skips=offer.skips,
+            skips=option.skips,
         )
         append(
             actor=actor.get_username(),
@@ -98,7 +98,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
                 "rebuild": following.pk,
                 "follows": rebuild.pk,
                 "plan_sha256": digest(following.plan),
-                "why": offer.reason,
+                "why": option.reason,
             },
         )
         nudge()

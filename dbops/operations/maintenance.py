@@ -27,8 +27,8 @@ def begin_maintenance(
     Raises:
         Refused: ``access.denied``, ``maintenance.invalid``.
     """
-    doing = f"Announcing maintenance of {cluster.name}"
-    require_operator(actor, doing)
+    operation = f"Announcing maintenance of {cluster.name}"
+    require_operator(actor, operation)
     now = timezone.now()
     problems: dict[str, str] = {}
     if not says_why(reason):
@@ -37,7 +37,7 @@ def begin_maintenance(
         problems["starts_in_past"] = "the start is in the past"
     if ends_at is not None and ends_at <= max(starts_at, now):
         problems["ends_before_start"] = "the end is in the past or before the start"
-    _refuse(problems, doing)
+    _refuse(problems, operation)
     name = actor.get_username()
     with transaction.atomic():
         row = Maintenance.objects.create(
@@ -64,13 +64,13 @@ def end_maintenance(*, actor: User, maintenance: Maintenance) -> None:
         Refused: ``access.denied``, or the maintenance has ended (``maintenance.ended``).
     """
     cluster = maintenance.cluster
-    doing = f"Ending maintenance of {cluster.name}"
-    require_operator(actor, doing)
+    operation = f"Ending maintenance of {cluster.name}"
+    require_operator(actor, operation)
     now = timezone.now()
     with transaction.atomic():
         row = Maintenance.objects.select_for_update().filter(pk=maintenance.pk).first()
         if row is None or (row.ends_at is not None and row.ends_at <= now):
-            raise Refused("maintenance.ended", doing, cause="the maintenance has ended")
+            raise Refused("maintenance.ended", operation, cause="the maintenance has ended")
         has_begun = row.starts_at < now
         if has_begun:
             row.ends_at = now
@@ -93,8 +93,8 @@ def mark_maintenance(
     Raises:
         Refused: ``access.denied``, ``maintenance.invalid``.
     """
-    doing = f"Marking past maintenance of {cluster.name} as planned"
-    require_operator(actor, doing)
+    operation = f"Marking past maintenance of {cluster.name} as planned"
+    require_operator(actor, operation)
     now = timezone.now()
     problems: dict[str, str] = {}
     if not says_why(reason):
@@ -105,7 +105,7 @@ def mark_maintenance(
         problems["too_long"] = f"the maintenance is longer than {LONGEST_MARK.days} days"
     if ends_at > now:
         problems["ends_in_future"] = "the end is in the future; announce future maintenance on the cluster page"
-    _refuse(problems, doing)
+    _refuse(problems, operation)
     name = actor.get_username()
     with transaction.atomic():
         row = Maintenance.objects.create(
@@ -122,15 +122,15 @@ def unmark_maintenance(*, actor: User, maintenance: Maintenance) -> None:
     Raises:
         Refused: ``access.denied``, or the mark was removed (``maintenance.ended``).
     """
-    doing = f"Removing a maintenance mark of {maintenance.cluster.name}"
-    require_operator(actor, doing)
+    operation = f"Removing a maintenance mark of {maintenance.cluster.name}"
+    require_operator(actor, operation)
     now = timezone.now()
     with transaction.atomic():
         row = Maintenance.objects.select_for_update().filter(pk=maintenance.pk, marked_at__isnull=False).first()
         if row is None:
             raise Refused(
                 "maintenance.ended",
-                doing,
+                operation,
                 cause="the mark was removed",
             )
         recount([row.cluster_id], row.starts_at, now)
@@ -151,13 +151,13 @@ def _record_mark(name: str, action: str, row: Maintenance) -> None:
     )
 
 
-def _refuse(problems: dict[str, str], doing: str) -> None:
+def _refuse(problems: dict[str, str], operation: str) -> None:
     """Raise a refusal if there are problems (texts by code)."""
     if problems:
         refused = Refused(
             "maintenance.invalid",
-            doing,
+            operation,
             cause="; ".join(problems.values()),
         )
-        refused.told = {"problems": list(problems)}
+        refused.audit_detail = {"problems": list(problems)}
         raise refused

@@ -29,12 +29,12 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
         Refused: ``access.denied``; the rate is invalid, or so low that the source's redo log would be overwritten
             (``rebuild.rate``); the stream has ended, or there is none (``rebuild.no_stream``).
     """
-    doing = f"Setting the rate limit of rebuild {rebuild.pk}"
-    require_operator(actor, doing)
+    operation = f"Setting the rate limit of rebuild {rebuild.pk}"
+    require_operator(actor, operation)
     if not can_be_held(rebuild.method):
-        raise Refused.unchanged("rebuild.no_stream", doing, f"the method {rebuild.method} has no stream")
+        raise Refused.unchanged("rebuild.no_stream", operation, f"the method {rebuild.method} has no stream")
     if rate is not None:
-        check_rate(doing, from_record(Plan, rebuild.plan), rebuild.source, rate)
+        check_rate(operation, from_record(Plan, rebuild.plan), rebuild.source, rate)
     name, before = actor.get_username(), rebuild.stream_rate
     text = f"Rate limit set to {rate / MIB:.1f} MiB/s by {name}." if rate else f"Rate limit removed by {name}."
     with transaction.atomic():
@@ -49,7 +49,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
             nudge()
     rebuild.refresh_from_db()
     if not is_set:
-        raise Refused.unchanged("rebuild.no_stream", doing, "its stream has ended")
+        raise Refused.unchanged("rebuild.no_stream", operation, "its stream has ended")
 
 
 def can_be_held(method: str) -> bool:
@@ -57,7 +57,7 @@ def can_be_held(method: str) -> bool:
     return method_named(method).streams
 
 
-def check_rate(doing: str, plan: Plan, source: Instance, rate: int) -> None:
+def check_rate(operation: str, plan: Plan, source: Instance, rate: int) -> None:
     """Refuse a rate outside the bounds of a plan (``rebuild.rate``)."""
     slowest = slowest_rate(plan, source.pk)
     if slowest <= rate <= FASTEST:
@@ -67,5 +67,5 @@ def check_rate(doing: str, plan: Plan, source: Instance, rate: int) -> None:
     )
     found = f"{rate / MIB:.2f} MiB/s was entered; below {slowest / MIB:.2f} MiB/s {why}"
     raise Refused.unchanged(
-        "rebuild.rate", doing, found, next_step=f"Enter {slowest / MIB:.2f} MiB/s or more, or remove the limit."
+        "rebuild.rate", operation, found, next_step=f"Enter {slowest / MIB:.2f} MiB/s or more, or remove the limit."
     )

@@ -100,7 +100,7 @@ def request_group(
 
 
 def _check(actor: User, source: Instance, one: ConfirmedTarget, reason: str) -> None:
-    doing = f"Requesting a rebuild of {one.target.name}"
+    operation = f"Requesting a rebuild of {one.target.name}"
     with refusals_recorded(
         actor=actor.get_username(),
         action="rebuild.refused",
@@ -109,6 +109,6 @@ def _check(actor: User, source: Instance, one: ConfirmedTarget, reason: str) -> 
         source=source.name,
         fingerprint=one.fingerprint,
     ):
-        require_operator(actor, doing)
-        check_confirmation(doing, one.target, one.typed_name, reason)
-        check_plan(doing, plan_rebuild(target=one.target, source=source), one.fingerprint)
+        require_operator(actor, operation)
+        check_confirmation(operation, one.target, one.typed_name, reason)
+        check_plan(operation, plan_rebuild(target=one.target, source=source), one.fingerprint)

@@ -25,7 +25,7 @@ from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Cluster, Instance, Rebuild
 from dbops.operations.audit import refusals_recorded, says_why
 from dbops.operations.backups import stop_run
-from dbops.operations.offers import known_by_next
+from dbops.operations.follow_up_options import initial_checkpoint
 from dbops.operations.rate_limit import set_stream_rate
 from dbops.operations.shared_reads import may_join, refused
 from dbops.operations.start_options import audited, choose
@@ -111,7 +111,7 @@ def request_rebuild(
         Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``plan.refused``, ``plan.stale``, ``rebuild.busy``,
             ``join.not_possible``, ``rebuild.no_follow_up``, ``rebuild.rate``, or as ``plan_rebuild`` and ``starts.choose``.
     """
-    doing = f"Requesting a rebuild of {target.name}"
+    operation = f"Requesting a rebuild of {target.name}"
     with refusals_recorded(
         actor=actor.get_username(),
         action="rebuild.refused",
@@ -120,10 +120,10 @@ def request_rebuild(
         source=source.name,
         fingerprint=fingerprint,
     ):
-        require_operator(actor, doing)
+        require_operator(actor, operation)
         if existing := Rebuild.objects.filter(request_key=request_key).first():
             return existing
-        check_confirmation(doing, target, typed_name, reason)
+        check_confirmation(operation, target, typed_name, reason)
         wish = _RebuildRequest(target, source, method, keep_old_data, start, expires_hours, joins, repeats, rate)
         return write_once(request_key, lambda: _write(actor, wish, reason.strip(), fingerprint, request_key))
 
@@ -170,16 +170,16 @@ class _RebuildRequest:
 
 def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, request_key: str) -> Rebuild:
     target, source = wish.target, wish.source
-    doing = f"Requesting a rebuild of {target.name}"
+    operation = f"Requesting a rebuild of {target.name}"
     with transaction.atomic():
-        check_plan(doing, wish.plan(), fingerprint)
+        check_plan(operation, wish.plan(), fingerprint)
         choice, begin = choose(
             target=target, source=source, method=wish.method, key=wish.start, expires_hours=wish.expires_hours
         )
         needs_approval = Cluster.objects.values_list("needs_approval", flat=True).get(pk=target.cluster_id)
         uid = secrets.token_hex(8)
         frozen = wish.plan(uid)
-        known = known_by_next(wish.repeats, frozen, doing) if wish.repeats else {}
+        known = initial_checkpoint(wish.repeats, frozen, operation) if wish.repeats else {}
         rebuild = rebuild_requests.queue(
             plan=frozen,
             uid=uid,
@@ -197,9 +197,9 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
         if wish.repeats is not None:
             shared["follows"] = wish.repeats.pk
         if wish.joins is not None:
-            may_join(frozen, wish.joins, doing)
+            may_join(frozen, wish.joins, operation)
             if not shared_reads.join(rebuild, wish.joins, actor.get_username()):
-                raise refused(doing, f"rebuild {wish.joins.pk} already reads or has finished reading")
+                raise refused(operation, f"rebuild {wish.joins.pk} already reads or has finished reading")
         if choice.stops_run:
             stop_run(BackupRun.objects.get(pk=choice.stops_run), actor, f"for rebuild {rebuild.pk}: {reason}")
         append(
@@ -227,26 +227,26 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
     return rebuild
 
 
-def check_confirmation(doing: str, target: Instance, typed_name: str, reason: str) -> None:
+def check_confirmation(operation: str, target: Instance, typed_name: str, reason: str) -> None:
     """Refuse unless the person typed the target's name and a reason (``rebuild.name``, ``rebuild.reason``)."""
     if typed_name != target.name:
         found = f"the entered name is {typed_name!r}, the target is {target.name!r}"
-        raise Refused.unchanged("rebuild.name", doing, found)
+        raise Refused.unchanged("rebuild.name", operation, found)
     if not says_why(reason):
-        raise Refused.unchanged("rebuild.reason", doing, "no reason was given")
+        raise Refused.unchanged("rebuild.reason", operation, "no reason was given")
 
 
-def check_plan(doing: str, plan: Plan, fingerprint: str) -> None:
+def check_plan(operation: str, plan: Plan, fingerprint: str) -> None:
     """Refuse unless a plan is possible and matches the plan that the person saw (``plan.refused``, ``plan.stale``)."""
     if plan.refusals:
         seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
-        refused = Refused.unchanged("plan.refused", doing, seen)
-        refused.told = {"findings": [finding.code for finding in plan.refusals]}
+        refused = Refused.unchanged("plan.refused", operation, seen)
+        refused.audit_detail = {"findings": [finding.code for finding in plan.refusals]}
         raise refused
     if plan.fingerprint != fingerprint:
         found = "the plan changed after it was shown"
-        stale = Refused.unchanged("plan.stale", doing, found)
-        stale.told = {"fingerprint_now": plan.fingerprint}
+        stale = Refused.unchanged("plan.stale", operation, found)
+        stale.audit_detail = {"fingerprint_now": plan.fingerprint}
         raise stale
 
 
@@ -256,8 +256,8 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it has ended (``rebuild.ended``).
     """
-    doing = f"Cancelling rebuild {rebuild.pk}"
-    require_operator(actor, doing)
+    operation = f"Cancelling rebuild {rebuild.pk}"
+    require_operator(actor, operation)
     with transaction.atomic():
         name = actor.get_username()
         text = f"Cancelled by {name} before it started."
@@ -274,7 +274,7 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
             nudge()
     rebuild.refresh_from_db()
     if not asked and rebuild.is_final:
-        raise Refused.unchanged("rebuild.ended", doing, f"it has ended: {rebuild.status}")
+        raise Refused.unchanged("rebuild.ended", operation, f"it has ended: {rebuild.status}")
 
 
 def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
@@ -284,14 +284,14 @@ def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
         Refused: ``access.denied``, the number is out of bounds (``rebuild.priority``), or it is not queued
             (``rebuild.not_queued``).
     """
-    doing = f"Changing the priority of rebuild {rebuild.pk}"
-    require_operator(actor, doing)
+    operation = f"Changing the priority of rebuild {rebuild.pk}"
+    require_operator(actor, operation)
     if priority not in PRIORITIES:
         found = f"priority {priority} is out of range"
         raise Refused.unchanged(
-            "rebuild.priority", doing, found, next_step=f"Enter {PRIORITIES[0]} to {PRIORITIES[-1]}."
+            "rebuild.priority", operation, found, next_step=f"Enter {PRIORITIES[0]} to {PRIORITIES[-1]}."
         )
-    _move(actor, rebuild, priority, doing, "Priority changed from {1} to {0} by {2}.")
+    _move(actor, rebuild, priority, operation, "Priority changed from {1} to {0} by {2}.")
 
 
 def move_first(*, actor: User, rebuild: Rebuild) -> None:
@@ -300,8 +300,8 @@ def move_first(*, actor: User, rebuild: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it is not queued (``rebuild.not_queued``).
     """
-    doing = f"Moving rebuild {rebuild.pk} to the front of the queue"
-    require_operator(actor, doing)
+    operation = f"Moving rebuild {rebuild.pk} to the front of the queue"
+    require_operator(actor, operation)
     with transaction.atomic():
         instances = (rebuild.source_id, rebuild.target_id)
         others = Rebuild.objects.filter(status=Status.QUEUED).exclude(pk=rebuild.pk)
@@ -310,10 +310,10 @@ def move_first(*, actor: User, rebuild: Rebuild) -> None:
         if BackupRun.objects.filter(status=RunStatus.QUEUED, instance__in=instances).exists():
             before.append(0)  # the priority of every backup run
         priority = max([rebuild.priority, *(found + 1 for found in before if found is not None)])
-        _move(actor, rebuild, priority, doing, "Moved to the front of the queue by {2} (priority {0}, was {1}).")
+        _move(actor, rebuild, priority, operation, "Moved to the front of the queue by {2} (priority {0}, was {1}).")
 
 
-def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -> None:
+def _move(actor: User, rebuild: Rebuild, priority: int, operation: str, text: str) -> None:
     name, before = actor.get_username(), rebuild.priority
     with transaction.atomic():
         moved = rebuild_requests.reprioritize(rebuild, priority, text.format(priority, before, name))
@@ -328,7 +328,7 @@ def _move(actor: User, rebuild: Rebuild, priority: int, doing: str, text: str) -
     rebuild.refresh_from_db()
     if not moved:
         found = f"the rebuild is {rebuild.status}"
-        raise Refused.unchanged("rebuild.not_queued", doing, found)
+        raise Refused.unchanged("rebuild.not_queued", operation, found)
 
 
 def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
@@ -337,10 +337,10 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     Raises:
         Refused: ``access.denied``, no reason (``rebuild.reason``), or it is not lost (``rebuild.not_lost``).
     """
-    doing = f"Force-failing rebuild {rebuild.pk}"
-    require_operator(actor, doing)
+    operation = f"Force-failing rebuild {rebuild.pk}"
+    require_operator(actor, operation)
     if not says_why(reason):
-        raise Refused.unchanged("rebuild.reason", doing, "no reason was given")
+        raise Refused.unchanged("rebuild.reason", operation, "no reason was given")
     name = actor.get_username()
     with transaction.atomic():
         ended = cleanups.force_fail(rebuild, name)
@@ -355,4 +355,4 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     if not ended:
         rebuild.refresh_from_db()
         found = f"the rebuild is {rebuild.status}, not lost"
-        raise Refused.unchanged("rebuild.not_lost", doing, found)
+        raise Refused.unchanged("rebuild.not_lost", operation, found)

@@ -28,19 +28,19 @@ def save_schedule(*, actor: User, schedule: BackupSchedule | None, values: Mappi
         Refused: ``access.denied``, ``schedule.invalid``, or the schedule was removed (``schedule.gone``).
     """
     name = schedule.name if schedule else values.get("name", "")
-    doing = f"Saving backup schedule {name}"
-    require_operator(actor, doing)
+    operation = f"Saving backup schedule {name}"
+    require_operator(actor, operation)
     try:
         with transaction.atomic():
             # The inventory's lock: the instance can't move to another host during the save.
             fleet = stored.load(lock=True)
-            current = _lock(schedule, doing) if schedule else None
-            _check(doing, current, {**_fields(current), **values}, fleet)
+            current = _lock(schedule, operation) if schedule else None
+            _check(operation, current, {**_fields(current), **values}, fleet)
             written, item = store(current, BackupSchedule, values, actor=actor.get_username())
             record_item(actor.get_username(), item, via="browser")
     except (ValidationError, IntegrityError) as error:
         found = " ".join(error.messages) if isinstance(error, ValidationError) else "the name is taken"
-        raise Refused.unchanged("schedule.invalid", doing, found) from error
+        raise Refused.unchanged("schedule.invalid", operation, found) from error
     return written
 
 
@@ -60,24 +60,24 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
         Refused: ``access.denied``, ``schedule.gone``; a run of the schedule, or a rebuild that queues one at its end, is active
             (``schedule.busy``).
     """
-    doing = f"Removing backup schedule {schedule.name}"
-    require_operator(actor, doing)
+    operation = f"Removing backup schedule {schedule.name}"
+    require_operator(actor, operation)
     with transaction.atomic():
-        row = _lock(schedule, doing)
+        row = _lock(schedule, operation)
         run = BackupRun.objects.filter(schedule=row, status__in=RUN_ACTIVE).first()
         rebuild = Rebuild.objects.filter(requeue_schedule=row, status__in=ACTIVE).only("pk").first()
         if run or rebuild:
             found = f"{run} of this schedule is {run.status}" if run else f"{rebuild} queues a run of it at its end"
-            raise Refused.unchanged("schedule.busy", doing, found)
+            raise Refused.unchanged("schedule.busy", operation, found)
         instance = row.instance.name
         row.delete()
         append(actor=actor.get_username(), action="schedule.removed", subject=row.name, instance=instance)
 
 
-def _lock(schedule: BackupSchedule, doing: str) -> BackupSchedule:
+def _lock(schedule: BackupSchedule, operation: str) -> BackupSchedule:
     row = BackupSchedule.objects.select_for_update().filter(pk=schedule.pk).first()
     if row is None:
-        raise Refused.unchanged("schedule.gone", doing, "the schedule was removed")
+        raise Refused.unchanged("schedule.gone", operation, "the schedule was removed")
     return row
 
 
@@ -86,15 +86,15 @@ def _fields(row: BackupSchedule | None) -> dict[str, Any]:
     return {name: getattr(row, name) for name in names} if row else {}
 
 
-def _check(doing: str, row: BackupSchedule | None, values: dict[str, Any], fleet: stored.StoredInventory) -> None:
+def _check(operation: str, row: BackupSchedule | None, values: dict[str, Any], fleet: stored.StoredInventory) -> None:
     if row and (values["instance"] != row.instance or values.get("name", row.name) != row.name):
         raise Refused.unchanged(
             "schedule.invalid",
-            doing,
+            operation,
             "the instance and name of a schedule can’t change, because runs and reports refer to them",
         )
     problems = [problem for name, value in values.items() if (problem := rules.own_problem(name, value))]
-    datadirs = fleet.datadirs_beside(values["instance"]) if values.get("instance") else {}
+    datadirs = fleet.datadirs_on_host_of(values["instance"]) if values.get("instance") else {}
     problems += [text for _, text in schedule_problems(values, datadirs)]
     if problems:
-        raise Refused.unchanged("schedule.invalid", doing, "; ".join(dict.fromkeys(problems)))
+        raise Refused.unchanged("schedule.invalid", operation, "; ".join(dict.fromkeys(problems)))

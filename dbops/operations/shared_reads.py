@@ -55,10 +55,10 @@ def tools_of(source: Instance) -> tuple[str, ...]:
     return tuple(facts.host.tools) if facts and facts.host else ()
 
 
-def may_join(plan: Plan, leader: Rebuild, doing: str) -> None:
+def may_join(plan: Plan, leader: Rebuild, operation: str) -> None:
     """Refuse unless a leader's read can serve a plan (``join.not_possible``)."""
     if problem := why_not_shared(plan, from_record(Plan, leader.plan), tools_of(leader.source), shareable()):
-        raise refused(doing, problem)
+        raise refused(operation, problem)
 
 
 def join_read(*, actor: User, rebuild: Rebuild, leader: Rebuild) -> None:
@@ -67,9 +67,9 @@ def join_read(*, actor: User, rebuild: Rebuild, leader: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it cannot join (``join.not_possible``).
     """
-    doing = f"Joining rebuild {rebuild.pk} to rebuild {leader.pk}"
-    require_operator(actor, doing)
-    may_join(from_record(Plan, rebuild.plan), leader, doing)
+    operation = f"Joining rebuild {rebuild.pk} to rebuild {leader.pk}"
+    require_operator(actor, operation)
+    may_join(from_record(Plan, rebuild.plan), leader, operation)
     name = actor.get_username()
     try:
         with transaction.atomic():
@@ -88,7 +88,9 @@ def join_read(*, actor: User, rebuild: Rebuild, leader: Rebuild) -> None:
         joined = False
     rebuild.refresh_from_db()
     if not joined:
-        raise refused(doing, "this rebuild is not queued, the other already reads, or one of them is in another group")
+        raise refused(
+            operation, "this rebuild is not queued, the other already reads, or one of them is in another group"
+        )
 
 
 def leave_read(*, actor: User, rebuild: Rebuild) -> None:
@@ -97,8 +99,8 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it is no follower, or is no longer queued (``join.not_joined``).
     """
-    doing = f"Removing rebuild {rebuild.pk} from its shared read"
-    require_operator(actor, doing)
+    operation = f"Removing rebuild {rebuild.pk} from its shared read"
+    require_operator(actor, operation)
     name, leader = actor.get_username(), rebuild.leader_id
     with transaction.atomic():
         left = shared_reads.leave(
@@ -116,15 +118,15 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     if not left:
         raise Refused(
             "join.not_joined",
-            doing,
+            operation,
             cause="it is not part of a shared read, or no longer waits",
         )
 
 
-def refused(doing: str, found: str) -> Refused:
+def refused(operation: str, found: str) -> Refused:
     """Return the refusal to join (``join.not_possible``)."""
     return Refused(
         "join.not_possible",
-        doing,
+        operation,
         cause=found,
     )

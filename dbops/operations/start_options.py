@@ -34,15 +34,15 @@ class StartOptions:
     ``snapshot`` is the cluster snapshot that they were computed from.
     """
 
-    verdict: Eligibility
-    choices: tuple[StartOption, ...]
+    eligibility: Eligibility
+    options: tuple[StartOption, ...]
     snapshot: ClusterSnapshot
     prediction: Prediction
 
     def chosen(self, key: str) -> StartOption | None:
         """Return the option with that key, possible or not; the first of all if there is none."""
-        named = next((choice for choice in self.choices if choice.key == key), None)
-        return named or chosen_option(self.choices, key) or next(iter(self.choices), None)
+        named = next((choice for choice in self.options if choice.key == key), None)
+        return named or chosen_option(self.options, key) or next(iter(self.options), None)
 
 
 def offered_start_options(
@@ -57,8 +57,8 @@ def offered_start_options(
         snapshot = _as_seen_by(method, snapshot, target, source)
     name = source.name if source else None
     return StartOptions(
-        verdict=eligibility_of(snapshot, target=target.name, source=name, method=METHODS[method]),
-        choices=start_options(
+        eligibility=eligibility_of(snapshot, target=target.name, source=name, method=METHODS[method]),
+        options=start_options(
             snapshot,
             target=target.name,
             source=name,
@@ -119,16 +119,16 @@ def choose(
         Refused: something blocks every start (``plan.blocked``, ``rebuild.busy``), the option has changed
             (``plan.start_stale``), or the hours are out of bounds (``plan.expiry``).
     """
-    doing = f"Choosing when to rebuild {target.name}"
+    operation = f"Choosing when to rebuild {target.name}"
     if expires_hours is not None and expires_hours not in EXPIRES_HOURS:
         found = f"{expires_hours} hours is out of range"
         raise Refused.unchanged(
-            "plan.expiry", doing, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
+            "plan.expiry", operation, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
         )
     offered = offered_start_options(target, source, method=method, key=key)
-    choice = chosen_option(offered.choices, key)
+    choice = chosen_option(offered.options, key)
     if choice is None or choice.way is StartMode.ELSEWHERE:
-        raise _why_not(doing, offered, key)
+        raise _why_not(operation, offered, key)
     return choice, _stored(choice, expires_hours)
 
 
@@ -143,17 +143,17 @@ def audited(choice: StartOption, begin: RequestedStart) -> dict[str, Any]:
     }
 
 
-def _why_not(doing: str, offered: StartOptions, key: str) -> Refused:
-    blocking = [item for item in offered.verdict.blockers if item.effect is Effect.BLOCKS]
+def _why_not(operation: str, offered: StartOptions, key: str) -> Refused:
+    blocking = [item for item in offered.eligibility.blockers if item.effect is Effect.BLOCKS]
     if any(item.work is Activity.TARGET_REPLACED for item in blocking):
         found = "another rebuild of this instance is queued or running"
-        return Refused.unchanged("rebuild.busy", doing, found)
+        return Refused.unchanged("rebuild.busy", operation, found)
     if blocking:
         found = " ".join(f"{item.text} {item.reason}" for item in blocking)
         next_step = " ".join(item.clears for item in blocking)
-        return Refused.unchanged("plan.blocked", doing, found, next_step)
-    why = next((choice.reason for choice in offered.choices if choice.key == key), "this option is no longer offered")
-    return Refused.unchanged("plan.start_stale", doing, why)
+        return Refused.unchanged("plan.blocked", operation, found, next_step)
+    why = next((choice.reason for choice in offered.options if choice.key == key), "this option is no longer offered")
+    return Refused.unchanged("plan.start_stale", operation, why)
 
 
 def _stored(choice: StartOption, expires_hours: int | None) -> RequestedStart:
@@ -170,15 +170,15 @@ def _stored(choice: StartOption, expires_hours: int | None) -> RequestedStart:
         start_after_run=run,
         requeue_schedule=schedule,
         expires_at=expires_at,
-        words=_in_words(choice, expires_at, is_chosen=choice.is_deferred or expires_hours is not None),
+        description=_description(choice, expires_at, is_chosen=choice.is_deferred or expires_hours is not None),
     )
 
 
-def _in_words(choice: StartOption, expires_at: datetime, *, is_chosen: bool) -> str:
+def _description(choice: StartOption, expires_at: datetime, *, is_chosen: bool) -> str:
     """Return the chosen start as text for the history; empty without a choice."""
     if not is_chosen:
         return ""
-    words = {
+    start = {
         StartMode.AFTER_WINDOW: f"Start after a backup: not before {_clock(choice.not_before)}.",
         StartMode.AT: f"Start at a chosen time: not before {_clock(choice.not_before)}.",
         StartMode.AFTER_MAINTENANCE: f"Start after the maintenance: not before {_clock(choice.not_before)}.",
@@ -186,7 +186,7 @@ def _in_words(choice: StartOption, expires_at: datetime, *, is_chosen: bool) -> 
         StartMode.AFTER_RUN: f"Start when backup run {choice.start_after_run} ends.",
         StartMode.STOP_RUN: f"Backup run {choice.stops_run} is stopped for this rebuild; {choice.requeue_schedule} runs again afterwards.",
     }.get(choice.way, "Start as soon as possible.")
-    return f"{words} Expires {_clock(expires_at)}."
+    return f"{start} Expires {_clock(expires_at)}."
 
 
 def _clock(moment: datetime | None) -> str:

@@ -79,37 +79,37 @@ def accept_roles(*, actor: User, row: TopologyDifference, typed_name: str, reaso
         Refused: ``access.denied``, ``topology.name``, ``topology.reason``, ``topology.stale`` (it is gone, accepted, or the inventory
             was changed since), ``topology.roles`` (the difference is not about roles), ``fleet.busy`` (a rebuild uses an instance).
     """
-    doing = f"Accepting that {row.subject} is the primary of {row.cluster.name}"
-    _check(actor, doing, reason)
+    operation = f"Accepting that {row.subject} is the primary of {row.cluster.name}"
+    _check(actor, operation, reason)
     if row.code not in CHANGES_ROLES:
-        _refuse("topology.roles", doing, f"{row.code} is no change of the primary")
+        _refuse("topology.roles", operation, f"{row.code} is no change of the primary")
     if typed_name != row.subject:
         found = f"the name typed is {typed_name!r}, the new primary is {row.subject!r}"
-        _refuse("topology.name", doing, found)
+        _refuse("topology.name", operation, found)
     try:
         with transaction.atomic():
-            _change_roles(actor.get_username(), row, reason.strip(), doing)
+            _change_roles(actor.get_username(), row, reason.strip(), operation)
     except ValidationError as error:
         raise Refused(
             "fleet.invalid",
-            doing,
+            operation,
             cause=" ".join(error.messages),
             next_step="Correct the instances first.",
         ) from error
 
 
-def _change_roles(by: str, row: TopologyDifference, reason: str, doing: str) -> None:
+def _change_roles(by: str, row: TopologyDifference, reason: str, operation: str) -> None:
     rows = stored.load(lock=True)
     members = [item for item in rows.instances.values() if item.cluster_id == row.cluster_id]
     old = next((item for item in members if item.role == Role.PRIMARY), None)
     new = rows.instances.get(row.subject)
     if new is None or new.cluster_id != row.cluster_id or row.about != (old.name if old else ""):
-        _refuse("topology.stale", doing, "the inventory has changed since the difference was detected")
+        _refuse("topology.stale", operation, "the inventory has changed since the difference was detected")
     for item in [*([old] if old else []), new]:
         if why := rows.why_frozen(item, ("role",)):
-            raise Refused("fleet.busy", doing, cause=why)
+            raise Refused("fleet.busy", operation, cause=why)
     if not topology_differences.accept_difference(row, by=by, how="roles", reason=reason):
-        _refuse("topology.stale", doing, "it is gone, or another user accepted it")
+        _refuse("topology.stale", operation, "it is gone, or another user accepted it")
     # A cluster has one primary at every moment: the role is freed before it is assigned.
     if old is not None:
         store(old, Instance, {"role": Role.REPLICA.value}, actor=by)
@@ -133,12 +133,12 @@ def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> 
     Raises:
         Refused: ``access.denied``, ``topology.reason``, ``topology.stale`` (gone, or accepted).
     """
-    doing = f"Accepting a difference of {row.cluster.name} as intended"
-    _check(actor, doing, reason)
+    operation = f"Accepting a difference of {row.cluster.name} as intended"
+    _check(actor, operation, reason)
     by = actor.get_username()
     with transaction.atomic():
         if not topology_differences.accept_difference(row, by=by, how="intended", reason=reason.strip()):
-            _refuse("topology.stale", doing, "it is gone, or another user accepted it")
+            _refuse("topology.stale", operation, "it is gone, or another user accepted it")
         if row.code in REPLACED and (
             instance := Instance.objects.filter(name=row.subject, cluster=row.cluster).first()
         ):
@@ -160,11 +160,11 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
     Raises:
         Refused: ``access.denied``, ``topology.stale`` (it is gone, or not accepted).
     """
-    doing = f"Opening a difference of {row.cluster.name} again"
-    require_operator(actor, doing)
+    operation = f"Opening a difference of {row.cluster.name} again"
+    require_operator(actor, operation)
     with transaction.atomic():
         if not topology_differences.withdraw_acceptance(row):
-            _refuse("topology.stale", doing, "it is gone, or not accepted")
+            _refuse("topology.stale", operation, "it is gone, or not accepted")
         append(
             actor=actor.get_username(),
             action="topology.acceptance_withdrawn",
@@ -174,11 +174,11 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
         )
 
 
-def _check(actor: User, doing: str, reason: str) -> None:
-    require_operator(actor, doing)
+def _check(actor: User, operation: str, reason: str) -> None:
+    require_operator(actor, operation)
     if not says_why(reason):
-        _refuse("topology.reason", doing, "no reason was given")
+        _refuse("topology.reason", operation, "no reason was given")
 
 
-def _refuse(code: str, doing: str, found: str) -> NoReturn:
-    raise Refused(code, doing, cause=found)
+def _refuse(code: str, operation: str, found: str) -> NoReturn:
+    raise Refused(code, operation, cause=found)

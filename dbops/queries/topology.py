@@ -320,7 +320,7 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
             key = f"silent {node.key} {number}"
             drawn[key] = replace(
                 _outside(key, silent.host or f"server id {silent.server_id}", "Replica without a reported address"),
-                lines=(silent.in_words,),
+                lines=(silent.description,),
                 arrows=(ReplicationRow(member.name, "attached", None),),
             )
             upward[key] = [node.key]

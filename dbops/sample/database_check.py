@@ -14,7 +14,7 @@ from dbops.models import AuditName, Cluster
 
 ACTION = "sample.generated"
 FRESH_SECONDS = 5.0
-DOING = "Reading this database"
+OPERATION = "Reading this database"
 
 
 def is_sample() -> bool:
@@ -37,7 +37,7 @@ def database_mismatch() -> Refused | None:
         way_out = "set DBOPS_SAMPLE=1"
     return Refused(
         "sample.wrong_database",
-        DOING,
+        OPERATION,
         cause=found,
         next_step=f"Correct DBOPS_DATABASE_URL or DBOPS_STATE_DIR, or {way_out}, for each process. Then start all processes again.",
     )

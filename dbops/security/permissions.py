@@ -44,14 +44,14 @@ def operators() -> list[tuple[int, str]]:
     return list(found.values_list("pk", "username"))
 
 
-def require_operator(user: AbstractBaseUser | AnonymousUser, doing: str) -> None:
+def require_operator(user: AbstractBaseUser | AnonymousUser, operation: str) -> None:
     """Raise ``Refused`` (``access.denied``) unless the user is an operator; in the sample, always (``sample.read_only``)."""
     if settings.SAMPLE:
-        raise sample_refusal(doing)
+        raise sample_refusal(operation)
     if not may_operate(user):
         raise Refused(
             "access.denied",
-            doing,
+            operation,
             cause=f"{user} is not an operator",
             next_step="Ask a superuser to add you to the group 'operator'.",
         )
@@ -62,24 +62,24 @@ def may_administer(user: AbstractBaseUser | AnonymousUser) -> bool:
     return isinstance(user, User) and user.is_active and user.is_superuser
 
 
-def require_superuser(user: AbstractBaseUser | AnonymousUser, doing: str) -> None:
+def require_superuser(user: AbstractBaseUser | AnonymousUser, operation: str) -> None:
     """Raise ``Refused`` (``access.denied``) unless the user is a superuser; in the sample, always (``sample.read_only``)."""
     if settings.SAMPLE:
-        raise sample_refusal(doing)
+        raise sample_refusal(operation)
     if not may_administer(user):
         raise Refused(
             "access.denied",
-            doing,
+            operation,
             cause=f"{user} is not a superuser",
             next_step="Ask a superuser to do this.",
         )
 
 
-def sample_refusal(doing: str) -> Refused:
+def sample_refusal(operation: str) -> Refused:
     """Return the refusal of changes and host access in the sample."""
     return Refused(
         "sample.read_only",
-        doing,
+        operation,
         cause="this is the sample, with generated history and no real servers",
     )
 

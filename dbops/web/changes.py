@@ -33,10 +33,10 @@ def proposal(outcome: WhatIfOutcome, schedules: Iterable[BackupSchedule], days: 
         fields["as"] = "physical"
     if change.adds_source:
         fields["source"] = "1"
-    return ChangeSuggestion(in_words(change, schedules), outcome, urlencode(fields))
+    return ChangeSuggestion(describe_change(change, schedules), outcome, urlencode(fields))
 
 
-def in_words(change: WhatIfChange, schedules: Iterable[BackupSchedule]) -> str:
+def describe_change(change: WhatIfChange, schedules: Iterable[BackupSchedule]) -> str:
     """Return a change as text; empty for no change."""
     schedule = next((one for one in schedules if one.name == change.schedule), None)
     done = []

@@ -15,40 +15,40 @@ R = TypeVar("R", bound=HttpResponseBase)
 
 
 def viewer_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
-    """Allow viewers and operators, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
+    """Allow viewers and operators, others get 403. Sets ``request.may_operate`` and ``may_view`` for the template."""
 
     @wraps(view)
     def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
         request.may_operate = may_operate(request.user)  # type: ignore[attr-defined]
         if not (request.may_operate or may_view(request.user)):  # type: ignore[attr-defined]
             raise PermissionDenied("Your account is in neither of the groups 'viewer' and 'operator'.")
-        request.may_look = True  # type: ignore[attr-defined]
+        request.may_view = True  # type: ignore[attr-defined]
         return view(request, *args, **kwargs)
 
     return inner
 
 
 def operator_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
-    """Allow operators, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
+    """Allow operators, others get 403. Sets ``request.may_operate`` and ``may_view`` for the template."""
 
     @wraps(view)
     def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if not may_operate(request.user):
             raise PermissionDenied("Only operators may do this. Ask an administrator for the group 'operator'.")
-        request.may_operate = request.may_look = True  # type: ignore[attr-defined]
+        request.may_operate = request.may_view = True  # type: ignore[attr-defined]
         return view(request, *args, **kwargs)
 
     return inner
 
 
 def superuser_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
-    """Allow superusers, others get 403. Sets ``request.may_operate`` and ``may_look`` for the template."""
+    """Allow superusers, others get 403. Sets ``request.may_operate`` and ``may_view`` for the template."""
 
     @wraps(view)
     def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if not may_administer(request.user):
-            raise PermissionDenied("Only superusers look after people's accounts. Ask one of them.")
-        request.may_operate = request.may_look = True  # type: ignore[attr-defined]
+            raise PermissionDenied("Only superusers manage accounts. Ask one of them.")
+        request.may_operate = request.may_view = True  # type: ignore[attr-defined]
         return view(request, *args, **kwargs)
 
     return inner

@@ -37,7 +37,7 @@ def run_discovery(discovery_id: int, bounds: Bounds = BOUNDS) -> bool:
         found = discover((row.address, row.port), lambda host, port: _open(row, listed, host, port), bounds)
         _end(row.pk, Discovery.Statuses.DONE, result=without_nul(to_record(found)))
     except BaseException as error:
-        _end(row.pk, Discovery.Statuses.FAILED, error=_in_words("a fault in dbops itself", type(error).__name__))
+        _end(row.pk, Discovery.Statuses.FAILED, error=_error("a fault in dbops itself", type(error).__name__))
         raise
     return True
 
@@ -76,7 +76,7 @@ def _end(pk: int, status: str, **values: object) -> bool:
     return bool(rows.update(status=status, finished_at=timezone.now(), password="", **values))
 
 
-def _in_words(found: str, detail: str = "") -> dict[str, str]:
+def _error(found: str, detail: str = "") -> dict[str, str]:
     return {"cause": f"{found} ({detail})" if detail else found}
 
 
@@ -86,6 +86,6 @@ def discoveries_due() -> list[int]:
     lost = Q(status=Discovery.Statuses.RUNNING, started_at__lt=now - timedelta(seconds=RUNS_AT_MOST_SECONDS))
     lost |= Q(status=Discovery.Statuses.QUEUED, requested_at__lt=now - timedelta(seconds=WAITS_AT_MOST_SECONDS))
     for pk in Discovery.objects.filter(lost).values_list("pk", flat=True):
-        if _end(pk, Discovery.Statuses.FAILED, error=_in_words("its worker was stopped, or none took it up in time")):
+        if _end(pk, Discovery.Statuses.FAILED, error=_error("its worker was stopped, or none took it up in time")):
             log.warning("discovery %s was ended: no worker was at it", pk)
     return list(Discovery.objects.filter(status=Discovery.Statuses.QUEUED).values_list("pk", flat=True))

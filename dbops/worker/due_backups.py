@@ -68,7 +68,7 @@ def _queue_one(pk: int, now: datetime) -> BackupRun | None:
 
 
 def _later(schedule: BackupSchedule, now: datetime) -> list[datetime]:
-    assert schedule.next_due_at is not None  # noqa: S101 - the caller has looked
+    assert schedule.next_due_at is not None  # noqa: S101 - the caller has checked
     try:
         following = due_times(schedule.cron, schedule.time_zone, schedule.next_due_at)
         return list(takewhile(lambda moment: moment <= now, following))

@@ -143,10 +143,10 @@ def _reading(before: InstanceState, facts: InstanceFacts) -> dict[str, datetime 
     if facts.host is None:
         return {}
     gap = longest_gap(settings.PROBE_INTERVAL_SECONDS)
-    goes_on = before.host_read_at is not None and facts.observed_at - before.host_read_at <= gap
+    continues = before.host_read_at is not None and facts.observed_at - before.host_read_at <= gap
     return {
         "host_read_at": facts.observed_at,
-        "host_read_since": before.host_read_since if goes_on else facts.observed_at,
+        "host_read_since": before.host_read_since if continues else facts.observed_at,
     }
 
 

@@ -129,19 +129,19 @@ def _rebuild_jobs(queued: Sequence[tuple[Any, ...]], followers: _Followers, now:
         if reason:
             unmet[pk] = f"{unmet[pk]}; {reason}" if pk in unmet else reason
     kind = JobKind.REBUILD
-    for pk, source, target, method, priority, told, since, _ in queued:
+    for pk, source, target, method, priority, logged, since, _ in queued:
         # A rebuild that does not read its source has no position in the source's queue.
         claims = (source, target) if method_named(method).reads_source and pk not in followers.waits else (target,)
-        yield QueuedJob(kind, pk, line_order(priority, since, pk), claims, unmet.get(pk, ""), told)
+        yield QueuedJob(kind, pk, line_order(priority, since, pk), claims, unmet.get(pk, ""), logged)
 
 
 def _backup_jobs() -> Iterable[QueuedJob]:
     rows = BackupRun.objects.filter(status=RunStatus.QUEUED, origin=RunOrigin.MANAGED).order_by()
     kind = JobKind.BACKUP
-    for pk, instance, told, since in rows.values_list(
+    for pk, instance, logged, since in rows.values_list(
         "pk", "instance_id", "waiting_for", Cast("queued_at", CharField())
     ):
-        yield QueuedJob(kind, pk, line_order(0, since, pk), (instance,), "", told)
+        yield QueuedJob(kind, pk, line_order(0, since, pk), (instance,), "", logged)
 
 
 def _unmet_conditions(now: datetime) -> dict[int, str]:
@@ -157,10 +157,10 @@ def _unmet_conditions(now: datetime) -> dict[int, str]:
     )
     unmet = {pk: f"backup run {run}" for pk, run in after}
     for pk, moment in rows.filter(not_before__gt=now, leader=None).values_list("pk", "not_before"):
-        told = f"not before {moment:%Y-%m-%d %H:%M} UTC"
-        unmet[pk] = f"{told}, and {unmet[pk]}" if pk in unmet else told
-    for pk, told in unmet_conditions(now).items():
-        unmet[pk] = f"{unmet[pk]}; {told}" if pk in unmet else told
+        reason = f"not before {moment:%Y-%m-%d %H:%M} UTC"
+        unmet[pk] = f"{reason}, and {unmet[pk]}" if pk in unmet else reason
+    for pk, reason in unmet_conditions(now).items():
+        unmet[pk] = f"{unmet[pk]}; {reason}" if pk in unmet else reason
     return unmet
 
 
@@ -190,9 +190,9 @@ def _unmet_conditions_of(rebuild_id: int) -> str:
 
 
 def _write_waits(jobs: Iterable[QueuedJob], reasons: Mapping[Key, str]) -> None:
-    told = {job.key: job.told for job in jobs if job.key in reasons} if reasons else {}
+    logged = {job.key: job.logged for job in jobs if job.key in reasons} if reasons else {}
     models: dict[JobKind, type[Rebuild] | type[BackupRun]] = {JobKind.REBUILD: Rebuild, JobKind.BACKUP: BackupRun}
     for kind, model in models.items():
-        changes = {key[1]: (told[key], reason) for key, reason in reasons.items() if key[0] is kind}
+        changes = {key[1]: (logged[key], reason) for key, reason in reasons.items() if key[0] is kind}
         if changes:
             starts.write_waits(model, changes)

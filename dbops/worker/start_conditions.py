@@ -71,4 +71,4 @@ def _close_for_clusters(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]
 
 
 def _stops(method: str, work: Activity) -> bool:
-    return not method_named(method).may_start_beside(work)
+    return not method_named(method).may_start_alongside(work)

@@ -95,7 +95,7 @@ class Bench:
                 plan = json.loads(self.manage("rebuild", REPLICA, "--method", method, "--plan", "--json"))
             except (Failed, ValueError):
                 return False
-            return bool(plan["is_possible"]) and plan["verdict"]["answer"] == "now"
+            return bool(plan["is_possible"]) and plan["eligibility"]["answer"] == "now"
 
         supervisor.wait_until(possible, f"a plan by {method} that can start now", 120, self.processes, self.stop)
 

@@ -84,7 +84,7 @@ class Programs(threading.Thread):
         self.now: dict[tuple[str, str, str], int] = {}
 
     def __enter__(self) -> "Programs":
-        self.before = self._look()
+        self.before = self._ticks()
         self.start()
         return self
 
@@ -94,7 +94,7 @@ class Programs(threading.Thread):
 
     def run(self) -> None:
         while not self.over.wait(INTERVAL_SECONDS):
-            self.now |= self._look()
+            self.now |= self._ticks()
 
     def seconds(self) -> dict[str, float]:
         """Return processor seconds by program name, for the observed programs."""
@@ -103,7 +103,7 @@ class Programs(threading.Thread):
             found[key[0]] = found.get(key[0], 0.0) + (ticks - self.before.get(key, 0)) / TICKS
         return found
 
-    def _look(self) -> dict[tuple[str, str, str], int]:
+    def _ticks(self) -> dict[tuple[str, str, str], int]:
         """Return the ticks of each process by name, process number and start time."""
         found = {}
         for stat in self.proc.glob("[0-9]*/stat"):

@@ -22,7 +22,7 @@ except ImportError:  # installed with the test dependencies
     sync_playwright = None  # type: ignore[assignment]
 
 CHROMIUM = Path("/usr/bin/chromium-headless-shell")
-LOOKS = {
+MEASURES = {
     "bytes of the document": "performance.getEntriesByType('navigation')[0].decodedBodySize",
     "elements": "document.getElementsByTagName('*').length",
     "first byte ms": "performance.getEntriesByType('navigation')[0].responseStart",
@@ -86,11 +86,11 @@ def in_a_browser(folder: Path, variables: dict[str, str], session: str) -> dict[
             for _ in range(5):
                 page.goto(url, wait_until="load")
                 page.wait_for_timeout(200)
-                rounds.append({name: float(page.evaluate(look) or 0) for name, look in LOOKS.items()})
+                rounds.append({name: float(page.evaluate(script) or 0) for name, script in MEASURES.items()})
             browser.close()
     finally:
         web.stop(10.0)
-    return {name: sorted(item[name] for item in rounds)[len(rounds) // 2] for name in LOOKS}
+    return {name: sorted(item[name] for item in rounds)[len(rounds) // 2] for name in MEASURES}
 
 
 def main(arguments: list[str]) -> int:

@@ -137,7 +137,9 @@ class Web:
         return int(struct.unpack("q", self.counter.read_bytes())[0])
 
 
-async def look(port: int, cookie: str, rebuild: int, arrived: list[tuple[str, float]], ready: asyncio.Event) -> None:
+async def watch_page(
+    port: int, cookie: str, rebuild: int, arrived: list[tuple[str, float]], ready: asyncio.Event
+) -> None:
     """Act as one open page: record the arrival time of each marked line."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
     try:
@@ -188,7 +190,7 @@ async def open_pages(
     pages, waits = [], []
     for number in range(viewers):
         ready = asyncio.Event()
-        pages.append(asyncio.create_task(look(port, cookie, rebuilds[number % len(rebuilds)], arrived, ready)))
+        pages.append(asyncio.create_task(watch_page(port, cookie, rebuilds[number % len(rebuilds)], arrived, ready)))
         waits.append(ready.wait())
         if number % 50 == 49:
             await asyncio.sleep(0.2)
@@ -245,7 +247,7 @@ def main(arguments: list[str]) -> int:
         except Failed as error:
             print(f"Failed: {error}")
             return 1
-    tell(found, seconds, options, arguments)
+    print_table(found, seconds, options, arguments)
     return 0
 
 
@@ -292,7 +294,7 @@ def on_stage(folder: Path, options: argparse.Namespace) -> tuple[list[Figures], 
         redis.stop(10.0)
 
 
-def tell(found: list[Figures], seconds: float, options: argparse.Namespace, arguments: list[str]) -> None:
+def print_table(found: list[Figures], seconds: float, options: argparse.Namespace, arguments: list[str]) -> None:
     print(f"\n{headline('live', arguments, f'load {os.getloadavg()[0]:.1f}')}")
     for few, many in zip(found[::2], found[1::2], strict=True):
         print(

@@ -219,7 +219,7 @@ def commands_of(options: argparse.Namespace, choice: PrepareOptions) -> dict[str
     return found | {size: command(f"--use-memory={parse_size(size)}") for size in options.memory}
 
 
-def told(samples: Samples, choice: PrepareOptions) -> list[str]:
+def page(samples: Samples, choice: PrepareOptions) -> list[str]:
     head = ["| ratio | median (min to max) |", "|---|---|"]
     ratios = (ratio(samples, name) for name in samples if name != DEFAULT)
     return [*(f"* {reason}" for reason in choice.reasons), "", *table(samples), "", *head, *ratios]
@@ -251,7 +251,7 @@ def main(arguments: list[str]) -> int:
             for name, found in samples.items()
         }
         record = {"redo_bytes": redo, "memory_bytes": choice.memory_bytes, "options": choice.options, "samples": runs}
-    report("prepare", arguments, [f"{redo / MIB:.0f} MiB of redo"], told(samples, choice), record)
+    report("prepare", arguments, [f"{redo / MIB:.0f} MiB of redo"], page(samples, choice), record)
     return 0
 
 

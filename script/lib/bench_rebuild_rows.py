@@ -321,7 +321,7 @@ def _backup_rows(samples: Samples) -> list[Row]:
 
 def _idle_note(samples: Samples) -> str:
     idle = median(samples.get("worker with nothing to follow, % of a core", [0.0]))
-    return f"with nothing to follow it takes {idle:.1f} % already: the scheduler looks every two seconds"
+    return f"with nothing to follow it takes {idle:.1f} % already: the scheduler runs every two seconds"
 
 
 def group(size: str, rounds: int, wanted: set[str]) -> Group:

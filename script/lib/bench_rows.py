@@ -18,7 +18,7 @@ class Goal:
     def is_met(self, value: float) -> bool:
         return value >= self.value if self.at_least else value <= self.value
 
-    def words(self) -> str:
+    def describe(self) -> str:
         return f"{'at least' if self.at_least else 'at most'} {self.value:g}{self.unit}"
 
 
@@ -42,14 +42,12 @@ class Row:
 
     def line(self) -> str:
         if not self.values:
-            return f"| {self.title} | {self.goal.words()} | – | – | 0 | not measured |"
+            return f"| {self.title} | {self.goal.describe()} | – | – | 0 | not measured |"
         middle = median(self.values)
         places = 1 if middle >= 10 else 2
         shown, low, high = (f"{value:.{places}f}" for value in (middle, min(self.values), max(self.values)))
         unit, reached = self.goal.unit, "yes" if self.goal.is_met(middle) else "**no**"
-        return (
-            f"| {self.title} | {self.goal.words()} | {shown}{unit} | {low} to {high} | {len(self.values)} | {reached} |"
-        )
+        return f"| {self.title} | {self.goal.describe()} | {shown}{unit} | {low} to {high} | {len(self.values)} | {reached} |"
 
 
 #: By key: the compared operations and the bound.

@@ -60,8 +60,8 @@ class SharedReadBench(Bench):
                 shim.unlink()
 
     def ask(self, target: str, *words: str) -> int:
-        told = self.manage("rebuild", target, "--reason", "benchmark", "--json", *words)
-        return int(json.loads(told.splitlines()[-1])["rebuild"])
+        output = self.manage("rebuild", target, "--reason", "benchmark", "--json", *words)
+        return int(json.loads(output.splitlines()[-1])["rebuild"])
 
     def stream_seconds(self, *keys: int) -> float:
         """Wait until all have succeeded; return the seconds from the start of the first stream to the end of the last."""
@@ -101,8 +101,8 @@ class SharedReadBench(Bench):
         keys = [first, *(self.ask(name, "--with", TARGETS[0]) for name in TARGETS[1:])]
         self.rows("UPDATE dbops_rebuild SET not_before = NULL WHERE id = ?", first)
         seconds = self.stream_seconds(*keys)
-        told = self.rows("SELECT count(*) FROM dbops_rebuild WHERE leader_id = ?", first)
-        if told[0][0] != len(TARGETS) - 1:
+        followers = self.rows("SELECT count(*) FROM dbops_rebuild WHERE leader_id = ?", first)
+        if followers[0][0] != len(TARGETS) - 1:
             raise Failed("not all rebuilds joined the leader")
         return seconds
 

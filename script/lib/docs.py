@@ -1,6 +1,6 @@
 """Write the parts of ``docs/`` that come from the code.
 
-Each entry of ``PARTS`` names a page, a part of the page, and the function that writes the part. The part lies between
+Each entry of ``PARTS`` names a page, a part of the page, and the function that writes the part. The part is between
 ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->``; the rest of the page is written by hand.
 """
 

@@ -138,7 +138,7 @@ def all_probed_since(moment: datetime, names: set[str]) -> bool:
 
 def follow_rebuild(stage: Stage) -> dict[str, Any]:
     """Run `manage.py rebuild` and return its last object. Retry if the plan changed."""
-    began, told = time.monotonic(), ""
+    began, refusal = time.monotonic(), ""
     while True:
         status, output = stage.manage(
             *("rebuild", REPLICA, "--reason", "demo", "--follow", "--json"),
@@ -148,9 +148,9 @@ def follow_rebuild(stage: Stage) -> dict[str, Any]:
         result = last_object(output)
         if status != REFUSED or time.monotonic() - began > REFUSED_SECONDS:
             return result
-        if why(result) != told:
-            told = why(result)
-            stage.say(f"           refused for now: {told}")
+        if why(result) != refusal:
+            refusal = why(result)
+            stage.say(f"           refused for now: {refusal}")
         pause_until = time.monotonic() + ASK_AGAIN_SECONDS
         while time.monotonic() < pause_until:
             stage.check()
@@ -180,8 +180,8 @@ def show_event(stage: Stage, line: str, began: float) -> None:
 def why(result: dict[str, Any]) -> str:
     """Return a result's reason: the error's text, else the outcome."""
     error = result.get("error") or {}
-    told = " ".join(str(error[part]) for part in ("operation", "cause", "state", "next_step") if error.get(part))
-    return told or str(result.get("outcome") or "unknown reason")
+    refusal = " ".join(str(error[part]) for part in ("operation", "cause", "state", "next_step") if error.get(part))
+    return refusal or str(result.get("outcome") or "unknown reason")
 
 
 def show_steps(stage: Stage, rebuild: dict[str, Any]) -> None:

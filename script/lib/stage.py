@@ -56,7 +56,7 @@ class Stage:
             "DBOPS_REDIS_URL": f"redis://127.0.0.1:{self.redis_port}/0",
             "DBOPS_ALLOWED_HOSTS": "localhost,127.0.0.1",
             "DBOPS_PROBE_INTERVAL_SECONDS": "5",
-            "DBOPS_VERIFY_STEADY_SECONDS": "2",  # nobody's reads are at stake
+            "DBOPS_VERIFY_STEADY_SECONDS": "2",  # no user reads from these servers
         }
 
     @property

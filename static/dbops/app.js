@@ -199,7 +199,7 @@
     showStale();
     askAgain();
   }
-  function tell() {
+  function announce() {
     const root = shown();
     if (!root) return;
     document.title = root.dataset.title;
@@ -212,7 +212,7 @@
   document.addEventListener("htmx:sseMessage", (event) => {
     heard();
     reopen(event.target);
-    tell();
+    announce();
   });
   document.addEventListener("htmx:sseOpen", () => {
     connected = true;
@@ -235,10 +235,10 @@
     if (revision && shown() && Number(revision) < Number(shown().dataset.revision)) event.detail.shouldSwap = false;
   });
   document.addEventListener("htmx:afterSettle", () => {
-    tell();
+    announce();
   });
   document.addEventListener("htmx:afterRequest", (event) => {
     if (event.detail.successful && !connected && isActive()) live("polling", "No live connection: asking every 5 s");
   });
-  tell();
+  announce();
 })();

@@ -52,7 +52,7 @@
 
   // --- one chart ------------------------------------------------------------------------------------------------------
   const token = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const look = (line) => getComputedStyle(line.querySelector(".spark"));
+  const styleOf = (line) => getComputedStyle(line.querySelector(".spark"));
 
   function build(section) {
     const lines = [...section.querySelectorAll("[data-line]")];
@@ -99,10 +99,10 @@
   }
   function draw(chart) {
     const series = chart.lines.map((line) => {
-      const dash = look(line).strokeDasharray;
+      const dash = styleOf(line).strokeDasharray;
       return {
         label: line.dataset.line,
-        stroke: look(line).stroke,
+        stroke: styleOf(line).stroke,
         width: 1.5,
         dash: dash && dash !== "none" ? dash.split(/[ ,]+/).map(parseFloat) : undefined,
         points: { size: 4 },
@@ -119,7 +119,7 @@
         scales: { y: { range: (_, low, high) => [0, high > 0 ? high * 1.08 : 1] } },
         axes: [timeAxis(), axisOf(chart)],
         series: [{}, ...series],
-        hooks: { setCursor: [(drawn) => tell(chart, drawn.cursor.idx)] },
+        hooks: { setCursor: [(drawn) => showFigures(chart, drawn.cursor.idx)] },
       },
       dataOf(chart),
       chart.plot,
@@ -128,14 +128,14 @@
   const dataOf = (chart) => [points.at, ...chart.lines.map((line) => points[line.dataset.line])];
 
   // Under the pointer: that moment; otherwise the range of all.
-  function tell(chart, index) {
+  function showFigures(chart, index) {
     const isAt = index !== null && index !== undefined && index < points.at.length;
     chart.lines.forEach((line) => {
       const values = points[line.dataset.line];
       const all = spread(values, chart.say);
       line.hidden = !all;
-      const here = isAt ? `${values[index] === null ? "not known" : chart.say(values[index])} at ${toTheSecond.format(points.at[index] * 1000)}` : all;
-      const words = line.querySelector("[data-words]");
+      const here = isAt ? `${values[index] === null ? "unknown" : chart.say(values[index])} at ${toTheSecond.format(points.at[index] * 1000)}` : all;
+      const words = line.querySelector("[data-summary]");
       if (words.textContent !== here) words.textContent = here;
     });
   }
@@ -145,21 +145,21 @@
     chart.empty.hidden = known.length > 0;
     const text = known.length ? known.map((pair) => pair.join(" ")).join("; ") : chart.empty.textContent;
     chart.plot.setAttribute("aria-label", `${chart.title} over time: ${text}`);
-    if (!known.length) return tell(chart, null);
+    if (!known.length) return showFigures(chart, null);
     if (chart.drawn) chart.drawn.setData(dataOf(chart));
     else draw(chart);
-    return tell(chart, chart.drawn.cursor.idx);
+    return showFigures(chart, chart.drawn.cursor.idx);
   }
   const showAll = () => charts.forEach(show);
 
-  // --- points: from the page's news, or requested -----------------------------------------------------------------------
+  // --- points: from the page, or requested -----------------------------------------------------------------------------------
   const last = () => (points.number.length ? points.number[points.number.length - 1] : -1);
 
-  function take(news) {
+  function take(samples) {
     let added = false;
-    news.number.forEach((number, index) => {
+    samples.number.forEach((number, index) => {
       if (number <= last()) return;
-      COLUMNS.forEach((name) => points[name].push(news[name][index]));
+      COLUMNS.forEach((name) => points[name].push(samples[name][index]));
       added = true;
     });
     return added;
@@ -173,17 +173,17 @@
     asking = true;
     if (wait > 0) await new Promise((resolve) => setTimeout(resolve, wait));
     askedAt = performance.now();
-    const anew = !isWhole || points.number.length > MOST_POINTS;
+    const whole = !isWhole || points.number.length > MOST_POINTS;
     try {
-      const answer = await fetch(card.dataset.samples + (anew ? "" : `?after=${last()}`), { headers: { Accept: "application/json" } });
+      const answer = await fetch(card.dataset.samples + (whole ? "" : `?after=${last()}`), { headers: { Accept: "application/json" } });
       if (answer.status === 200) {
-        const news = await answer.json();
-        if (anew) COLUMNS.forEach((name) => (points[name].length = 0));
-        take(news);
+        const samples = await answer.json();
+        if (whole) COLUMNS.forEach((name) => (points[name].length = 0));
+        take(samples);
       }
       isWhole = isWhole || answer.ok;
     } catch {
-      // The page itself shows that it cannot be updated; the next news requests again.
+      // The page itself shows that it cannot be updated; the next update requests them again.
     }
     asking = false;
     showAll();
@@ -191,12 +191,12 @@
   function onNews() {
     const root = document.querySelector("[data-live-root]");
     if (!root?.dataset.points) return;
-    const news = JSON.parse(root.dataset.points);
-    const newest = news.number.length ? news.number[news.number.length - 1] : -1;
+    const samples = JSON.parse(root.dataset.points);
+    const newest = samples.number.length ? samples.number[samples.number.length - 1] : -1;
     if (isWhole && newest <= last()) return;
-    // If the oldest news is newer than the last shown point, some between were missed: asleep, or offline.
-    if (!isWhole || points.number.length > MOST_POINTS || news.number[0] > last() + 1) ask();
-    else if (take(news)) showAll();
+    // If the oldest sample is newer than the last shown point, some between were missed: asleep, or offline.
+    if (!isWhole || points.number.length > MOST_POINTS || samples.number[0] > last() + 1) ask();
+    else if (take(samples)) showAll();
   }
 
   card.querySelectorAll("[data-chart]").forEach((section) => charts.push(build(section)));

@@ -42,19 +42,19 @@
   button?.addEventListener("click", async () => {
     isWanted = (await Notification.requestPermission()) === "granted";
     button.hidden = true;
-    answer.textContent = isWanted ? "This browser will tell you, as long as this page is open." : "This browser does not allow it.";
+    answer.textContent = isWanted ? "This browser will notify you, as long as this page is open." : "This browser does not allow it.";
   });
   function notify(root) {
     isWanted = false;
     try {
-      const told = new Notification(root.dataset.title, { body: root.dataset.say, icon: link.href, tag: location.pathname });
-      told.addEventListener("click", () => window.focus());
+      const notification = new Notification(root.dataset.title, { body: root.dataset.say, icon: link.href, tag: location.pathname });
+      notification.addEventListener("click", () => window.focus());
     } catch {
       // Some mobile browsers allow notifications only from service workers; title and icon show the result as well.
     }
   }
 
-  function tell() {
+  function showStatus() {
     const root = shown();
     if (!root) return;
     const { status, percent } = root.dataset;
@@ -64,8 +64,8 @@
     if (isWanted) notify(root);
     if (box) box.hidden = true;
   }
-  document.addEventListener("htmx:sseMessage", tell);
-  document.addEventListener("htmx:afterSettle", tell);
+  document.addEventListener("htmx:sseMessage", showStatus);
+  document.addEventListener("htmx:afterSettle", showStatus);
   offer();
-  tell();
+  showStatus();
 })();

@@ -25,7 +25,7 @@ def _quick_and_without_collected_files(settings: Any) -> None:
 
 @pytest.fixture(autouse=True)
 def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What pages tell of workers, beat and Redis is asked for by its own tests alone, and whose the database is."""
+    """Hide the bars about workers, beat, Redis and the database: they have tests of their own."""
     monkeypatch.setattr(ProcessStatus, "is_fresh", True)
     monkeypatch.setattr(SampleGuard, "is_fresh", True)
     monkeypatch.setattr(sample_guard, "found", None)
@@ -33,7 +33,7 @@ def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No message is sent to a worker, and no page that is open is told."""
+    """Send no message to a worker or to an open page."""
     monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce_many", lambda *_: None)

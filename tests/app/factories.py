@@ -324,7 +324,7 @@ def make_plan(*, target: Instance, source: Instance, primary: Instance | None = 
         "aside_path": f"{target.datadir}.dbops-old-RUN",
         "keep_old_data": False,
         "pause_source": False,
-        "pause_reason": "GTID positions and InnoDB alone: replication on the source goes on.",
+        "pause_reason": "GTID positions and InnoDB alone: replication on the source continues.",
         "cipher": "aes128-gcm@openssh.com",
         "parallel": 4,
         "prepare_memory_bytes": 8 * GIB,

@@ -12,7 +12,7 @@ from tests.app.backup_rows import make_run
 from tests.engine.backups import samples
 from tests.fakes import FakeHost, FakeJobs
 
-#: Bytes of a backup that nobody takes for that of an empty server.
+#: Bytes of a backup: clearly not of an empty server.
 USUAL = 1_000_000
 
 

@@ -66,7 +66,7 @@ TOY = Method(
     },
     reads=CopySource.PHYSICAL_BACKUP,
     short="by hand",
-    no_pause="Nobody touches the source.",
+    no_pause="The source is unchanged.",
 )
 
 

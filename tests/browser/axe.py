@@ -1,4 +1,4 @@
-"""axe-core on a page as it stands."""
+"""Run axe-core on a page."""
 
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page

@@ -68,7 +68,7 @@ class Visitor:
         return [request for request in self.requests if re.search(pattern, request.url)]
 
     def documents(self) -> int:
-        """Return how many whole pages were asked for."""
+        """Return how many whole pages were requested."""
         return sum(request.is_navigation_request() for request in self.requests)
 
 

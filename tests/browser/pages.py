@@ -26,7 +26,7 @@ def status(page: Page) -> Locator:
 
 
 def wait_for_stream(page: Page) -> None:
-    """Wait until the copy runs; a rebuild that ends instead is told with what it says of itself."""
+    """Wait until the copy runs; fail with the outcome of a rebuild that ends instead."""
     title, outcome = page.locator(".current-step-title", has_text="Stream the backup"), page.locator(".outcome")
     expect(title.or_(outcome)).to_be_visible(timeout=60_000)
     if outcome.count():
@@ -49,7 +49,7 @@ def step_states(page: Page) -> list[tuple[str, str]]:
 
 
 def open_plan(visitor: Visitor) -> Page:
-    """Go from the fleet to the plan of the broken replica by the links that stand there."""
+    """Go from the fleet to the plan of the broken replica by the links on the pages."""
     page = visitor.open("/")
     page.locator("#cluster-test").click()
     page.locator(f"#plan-{TARGET}").click()

@@ -1,9 +1,9 @@
 """script/screenshots: the pictures of README and docs. What lives on history is taken of the sample fleet and marked as such; what runs is
 taken of two real clusters while a replica is rebuilt for real.
 
-script/screenshots                          docs/images/*.png anew, 1280 x 800 pixels, light
+script/screenshots                          docs/images/*.png again, 1280 x 800 pixels, light
 script/screenshots --of sample              those of the sample alone: a minute, no lab
-script/screenshots --every-size var/looks   and each page whole in every width, light and dark, into a folder of its own: for looking at
+script/screenshots --every-size var/pages   and each page whole in every width, light and dark, into a folder of its own: for looking at
 """
 
 import argparse
@@ -38,7 +38,7 @@ SCHEMES = ("light", "dark")
 CLUSTER, OTHER_CLUSTER = "shop", "billing"
 #: So much of the time the stream may work, so that there is something to see of it.
 SHARE = 0.12
-#: The nightly backup is due so much later: a window stands in the drawings.
+#: Time until the nightly backup is due: a window appears in the drawings.
 DUE_IN = timedelta(hours=3)
 ENOUGH_DONE = r"^[3-9]\d\.\d %$"
 #: What README and docs show; the other pages are taken to be looked at alone.

@@ -4,7 +4,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.e2e.looks import nothing_changes, processes_of
+from tests.e2e.host_state import nothing_changes, processes_of
 from tests.stack import Stack, wait_for
 
 from .chromium import Visitor

@@ -13,13 +13,13 @@ from .chromium import Visitor
 from .pages import LITTLE, figure, let_some_through, slow_rebuild, status, wait_for_stream
 
 pytestmark = [pytest.mark.services, pytest.mark.browser]
-#: A stream that was lost is opened anew after seconds, and the page asks every five seconds meanwhile; the rest is a busy machine's.
+#: A lost stream is reopened after seconds, and the page polls every five seconds until then; the rest is for a busy machine.
 BACK_MILLISECONDS = 60_000
 TROUBLE = r"ERR_|Failed to load resource|htmx|\[object Event\]"
 
 
-def goes_on(page: Page, brake: Brake) -> None:
-    """Wait until the page is live again and its numbers move; the copy stands still but for this."""
+def is_live_again(page: Page, brake: Brake) -> None:
+    """Wait until the page is live again and its numbers move; the copy is paused outside this wait."""
     expect(page.locator("#stale")).to_be_hidden(timeout=BACK_MILLISECONDS)
     expect(page.locator("#live-state")).to_have_text("Live", timeout=BACK_MILLISECONDS)
     before = figure(page, "Copied").inner_text()
@@ -69,7 +69,7 @@ def test_live_page_recovers_after_each_outage(stack: Stack, olga: Visitor) -> No
                 away()
             finally:
                 back()
-            goes_on(page, brake)
+            is_live_again(page, brake)
         expect(page.locator("#bars")).not_to_contain_text("Redis is unreachable", timeout=BACK_MILLISECONDS)
         # It ends while the laptop has no line: what the page has to ask for at the end it can only ask for afterwards.
         expect(page.locator("#cancel-link")).to_be_visible()

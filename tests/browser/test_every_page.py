@@ -81,7 +81,7 @@ ELSEWHERE = {
     "discovery-add",
     "connection-test",
     "user-deactivate",
-    "login",  # below: nobody is logged in
+    "login",  # below: without a login
 }
 #: Addresses that answer with no page of their own: parts of pages, streams, files, forms that lead elsewhere, machines.
 NO_PAGES = {
@@ -125,8 +125,8 @@ def addresses(stack: Stack, windows: Windows) -> dict[str, str]:
     """Each page's address by its name, on a stack where a rebuild and a backup have ended."""
     if not stack.rows("SELECT id FROM dbops_rebuild WHERE status = 'succeeded'"):
         stack.wait_for_possible_plan("replica-1")
-        status, told = stack.rebuild("replica-1")
-        assert status == 0, told[-1]
+        status, found = stack.rebuild("replica-1")
+        assert status == 0, found[-1]
     stack.manage(
         "account", "create", ADMINISTRATOR, "--group", "operator", "--superuser", "--password-stdin", stdin=PASSWORD
     )

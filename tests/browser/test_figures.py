@@ -44,9 +44,9 @@ def test_charts_icon_title_and_notification_of_a_rebuild(stack: Stack, olga: Vis
     with slow_rebuild(stack, olga) as brake:
         wait_for_stream(page)
         page.get_by_role("button", name="Notify me at the end").click()
-        expect(page.locator("#notify-toggle")).to_contain_text("This browser will tell you")
+        expect(page.locator("#notify-toggle")).to_contain_text("This browser will notify you")
 
-        copied = page.locator("[data-line=rate] [data-words]")
+        copied = page.locator("[data-line=rate] [data-summary]")
         expect(copied).to_have_text(re.compile(r"^min \S+, median \S+, max \S+ MiB/s$"))
         expect(page.locator("[data-chart=rate] canvas")).to_be_visible()
         expect(page.get_by_role("img", name="Copy rate in MiB/s over time: copied min")).to_be_visible()
@@ -55,7 +55,7 @@ def test_charts_icon_title_and_notification_of_a_rebuild(stack: Stack, olga: Vis
         before = icon(page)
         wait_for("the ring to fill", lambda: icon(page) != before)
 
-        # New points come with the page's news: whoever looks asks for the history once.
+        # New points come with the page's updates: each viewer requests the history once.
         words = copied.inner_text()
         expect(copied).not_to_have_text(words)
         assert len(olga.requested("/samples/")) <= 2

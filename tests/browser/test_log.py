@@ -49,7 +49,7 @@ def shown(page: Page) -> list[int]:
 
 
 def is_seen(page: Page, key: int) -> bool:
-    """Whether a line stands inside the log's own frame."""
+    """Whether a line is inside the log's own frame."""
     seen: bool = page.evaluate(
         """(key) => {
           const box = document.getElementById("log").getBoundingClientRect();

@@ -52,7 +52,7 @@ class SixWindows:
         return self._acting
 
     def see(self, walk: Walk, expected: Expected) -> None:
-        """Walk there in each window, the acting one last: that is expected of the page, and nothing lies beside the window.
+        """Walk there in each window, the acting one last: check the page in each, and that nothing is outside the window.
 
         axe looks at the next two of them.
         """
@@ -227,7 +227,7 @@ def test_manager_reads_a_week(stack: Stack, visit: Open, windows: Windows) -> No
         visitor.page.get_by_role("button", name="Filter").click()
 
     def open_what_is_unknown(visitor: Visitor) -> None:
-        # the lab was first looked at minutes ago: before that nobody knows
+        # the lab was first probed minutes ago: before that everything is unknown
         choose_a_week(visitor)
         link = "main a[href^='/availability/test/'][href*='days=7'][href*='not_observed']"
         visitor.page.locator(link).click()

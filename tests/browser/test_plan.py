@@ -14,7 +14,7 @@ MOST_STOPS = 200
 
 
 def tab_to(page: Page, selector: str) -> None:
-    """Go on with the Tab key until that has the focus."""
+    """Press the Tab key until that element has the focus."""
     for _ in range(MOST_STOPS):
         page.keyboard.press("Tab")
         if page.locator(selector).evaluate("element => element === document.activeElement"):

@@ -40,7 +40,7 @@ def succeeded(stack: Stack) -> int:
 
 @pytest.fixture
 def waiting(stack: Stack, succeeded: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """A rebuild that olga has asked for and that waits until somebody else approves it; one that succeeded was before it."""
+    """A rebuild that olga requested and that waits for approval; one that succeeded was before it."""
     stack.manage("account", "create", SECOND, "--group", "operator", "--password-stdin", stdin=PASSWORD)
     folder = tmp_path_factory.mktemp("fleet")
     switch_approval(stack, folder, on=True)
@@ -56,7 +56,7 @@ def waiting(stack: Stack, succeeded: int, tmp_path_factory: pytest.TempPathFacto
 
 
 def evidence(visitor: Visitor, rebuild: int, folder: Path) -> Page:
-    """Take the evidence of a rebuild away and open the file, as whoever gets it does."""
+    """Download the evidence of a rebuild and open the file, as an auditor does."""
     answer = visitor.page.request.get(f"{visitor.url}/rebuilds/{rebuild}/evidence/")
     assert answer.status == 200
     file = folder / f"evidence-{rebuild}.html"
@@ -87,7 +87,7 @@ def test_approval_pages_pass_axe(visit: Open, waiting: int, width: int, scheme: 
     look("rebuild", sue.open(f"/rebuilds/{waiting}/"))
     page = sue.open(address)
     expect(page.get_by_text(REASON)).to_be_visible()
-    look("somebody else's", page)
+    look("another person's", page)
     page.locator("[name=decision][value=decline]").click()
     expect(page.locator(".error-card")).to_contain_text("rebuild.reason")
     sue.forgive("409")

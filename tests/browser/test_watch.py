@@ -66,14 +66,14 @@ def test_viewer_reads_the_plan_and_cannot_confirm(stack: Stack, victor: Visitor)
 
 
 def see_it_run(page: Page) -> None:
-    """The numbers of the stream stand at the top, they move, and the log grows."""
+    """The numbers of the stream are at the top, they move, and the log grows."""
     wait_for_stream(page)
     expect(status(page)).to_have_text("running")
     expect(figure(page, "Done")).to_have_text(re.compile(r"^\d+\.\d %$"), use_inner_text=True)
     expect(figure(page, "Now")).to_have_text(re.compile(r"^\d+(\.\d)? MiB/s$"), use_inner_text=True)
     expect(figure(page, "Time left")).to_have_text(re.compile(r"^\d+ (s|min)"), use_inner_text=True)
     for name in ("Done", "Now", "Time left", "Copied"):
-        # none while the part it stands in is being replaced
+        # none while its part is being replaced
         box = wait_for(f"{name} to be seen", figure(page, name).bounding_box)
         assert box["y"] + box["height"] < 800, f"{name} is seen only after scrolling"
     copied = figure(page, "Copied").inner_text()
@@ -83,7 +83,7 @@ def see_it_run(page: Page) -> None:
 
 
 def same(one: Page, other: Page) -> bool:
-    """Whether two pages show the same moment; the stream stands still meanwhile."""
+    """Whether two pages show the same moment; the stream is paused for it."""
     return all(
         look(one) == look(other)
         for look in (
@@ -96,7 +96,7 @@ def same(one: Page, other: Page) -> bool:
 
 def test_rebuild_is_followed_live_without_a_reload(stack: Stack, olga: Visitor, visit: Open) -> None:
     page = olga.page
-    # Whatever the page learns, it learns from its event stream: a poll is told that there is nothing new.
+    # Whatever the page learns, it learns from its event stream: a poll is answered without content.
     olga.context.route("**/poll/**", lambda route: route.fulfill(status=204))
     with slow_rebuild(stack, olga) as brake:
         page.evaluate("window.isSameDocument = true")
@@ -104,7 +104,7 @@ def test_rebuild_is_followed_live_without_a_reload(stack: Stack, olga: Visitor, 
         expect(page.locator("#live-state")).to_have_text("Live")
         see_it_run(page)
 
-        # A busy machine takes its time for one more window: the small copy must not end meanwhile.
+        # A busy machine takes its time for one more window: the small copy must not end before.
         share, brake.share = brake.share, 0
         victor = visit(VIEWER, VIEWER_PASSWORD)
         victor.open(page.url.removeprefix(stack.url))

@@ -39,7 +39,7 @@ def heard(page: Page) -> str:
 
 @pytest.fixture(scope="module")
 def ran_lately(stack: Stack, windows: Windows) -> None:
-    """Let the backup be the last that ran: of what has run the last few are told, and other tests leave their rebuilds."""
+    """Make the backup the last run: the text names only the last few, and other tests leave their rebuilds."""
     stack.manage("backup", COPIES, "--watch")
 
 
@@ -58,7 +58,7 @@ def test_timeline_separates_states_without_color(victor: Visitor, windows: Windo
     assert max(box["width"] for box in boxes if box) > 10, "two hours are seen"
     told = heard(page)
     for words in (ran, planned, rf"blocked [^;\n]*{NIGHTLY}"):
-        assert re.search(words, told), f"{words} is not told:\n{told}"
+        assert re.search(words, told), f"{words} is missing:\n{told}"
     # Hatched, and the pattern is there: a fill that leads nowhere draws nothing.
     assert "#hatch" in blocked.evaluate("shape => getComputedStyle(shape).fill")
     expect(page.locator("pattern#hatch")).to_have_count(1)
@@ -125,7 +125,7 @@ MISSED = "() => window.toReach.filter((one) => !window.reached.has(one)).map((on
 
 
 def without_news(route: Route) -> None:
-    """Answer polls that nothing is new: what is asked about is the page as it stands."""
+    """Answer polls without content: the test checks the page as it is."""
     if route.request.headers.get("hx-request"):
         route.fulfill(status=204)
     else:

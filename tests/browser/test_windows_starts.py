@@ -18,7 +18,7 @@ TIME = re.compile(r"\b\d\d:\d\d\b")
 
 @pytest.fixture(scope="module", autouse=True)
 def history(stack: Stack) -> None:
-    """One rebuild that has succeeded: without one nobody can say how long the next takes."""
+    """One rebuild that has succeeded: without one the duration of the next is unknown."""
     if not stack.rows("SELECT 1 FROM dbops_rebuild WHERE status = 'succeeded'"):
         stack.wait_for_possible_plan(TARGET)
         stack.rebuild(TARGET)

@@ -15,9 +15,9 @@ def mistakes(folder: Path) -> list[str]:
     """Return what the checker has to say of the HTML files in a folder."""
     words = ["java", "-jar", str(CHECKER), "--format", "json", "--errors-only", *map(str, folder.glob("*.html"))]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)
-    told = json.loads(done.stderr)["messages"]
+    found = json.loads(done.stderr)["messages"]
     return [
         f"{Path(item['url']).name}:{item.get('lastLine')}: {item['message']}"
-        for item in told
+        for item in found
         if not item["message"].startswith(FOREIGN)
     ]

@@ -22,7 +22,7 @@ TOKEN = "a-token_of-43-characters-and-no-shell-wor"
 
 
 class Dashboard(ThreadingHTTPServer):
-    """Takes down what is sent, and answers as it is told to."""
+    """Record each request, and answer as the test sets."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, str, dict[str, Any]]] = []
@@ -90,7 +90,7 @@ def words_for(shell: list[str], url: str, token_file: Path, *words: str) -> list
 
 
 def as_in_a_terminal() -> None:
-    """Whoever runs these tests in the background, or behind ``nohup``, has had signals ignored in them, and so in what they start."""
+    """Tests in the background, or behind ``nohup``, run with ignored signals, and so do their children."""
     for number in (signal.SIGINT, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
 
@@ -199,7 +199,7 @@ def test_client_runs_the_backup_without_the_dashboard(
 
 
 def test_client_leaves_nothing_open(shell: list[str], token_file: Path, tmp_path: Path) -> None:
-    """What goes on in the background must not hold the caller's pipe or lock: `run` waits for the end of both outputs."""
+    """Background reports must not hold the caller's pipe or lock: `run` waits for the end of both outputs."""
     with socket.socket() as deaf, (tmp_path / "lock").open("w") as lock:
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()

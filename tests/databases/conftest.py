@@ -19,7 +19,7 @@ NUMBERS = count(1)
 
 @pytest.fixture(scope="session")
 def servers() -> Iterator[Callable[[str], Server]]:
-    """Give the server of a kind, started when it is first asked for."""
+    """Return the server of a kind, started at its first use."""
     running: dict[str, Server] = {}
     with ExitStack() as stack:
 

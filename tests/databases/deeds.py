@@ -45,7 +45,7 @@ leases_kept: dict[int, Lease] = {}
 
 
 def empty() -> None:
-    """Begin anew."""
+    """Empty the tables."""
     leases_kept.clear()
     for model in (Hold, Rebuild, BackupRun, BackupSchedule, InstanceState, Instance, Host, Cluster):
         model.objects.all().delete()
@@ -54,7 +54,7 @@ def empty() -> None:
 
 
 def instances(names: list[str]) -> None:
-    """Make instances that nobody probes, and olga."""
+    """Create instances without probes, and olga."""
     empty()
     cluster = factories.make_cluster()
     for name in names:
@@ -82,7 +82,7 @@ def queue(pairs: list[tuple[str, str, int]]) -> list[int]:
 
 
 def ask_for_approval(pair: tuple[str, str, int]) -> int:
-    """Queue a rebuild of olga's that waits for somebody else."""
+    """Queue a rebuild of olga's that waits for approval."""
     [pk] = queue([pair])
     Rebuild.objects.filter(pk=pk).update(approval=Approval.WAITING)
     return pk
@@ -262,7 +262,7 @@ def look_again() -> dict[str, Any]:
 
 
 def hang_in(deed: str, arguments: list[Any], about: str) -> None:
-    """Do something and stand still where it tells of it: every row is written and the transaction is open."""
+    """Run an operation and stop at its announcement: every row is written and the transaction is open."""
 
     def stand_still(*_: Any, **__: Any) -> None:
         Path(about).touch()
@@ -274,7 +274,7 @@ def hang_in(deed: str, arguments: list[Any], about: str) -> None:
 
 
 class Counting(Step):
-    """A step that takes five looks of a fifth of a second, tells of each, and remembers how far it is."""
+    """A step of five checks of a fifth of a second: it logs each and remembers how far it is."""
 
     title = "a step of the test"
 

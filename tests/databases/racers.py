@@ -26,13 +26,13 @@ class Racer:
 
     def __init__(self, code: Loaded) -> None:
         given, orders = os.pipe()
-        answers, told = os.pipe()
+        answers, found = os.pipe()
         self._orders, self._answers = os.fdopen(orders, "w"), os.fdopen(answers)
         try:
-            self.process = code.start(("tests.databases.racer",), (given, told, code.log.fileno()))
+            self.process = code.start(("tests.databases.racer",), (given, found, code.log.fileno()))
         finally:
             os.close(given)
-            os.close(told)
+            os.close(found)
 
     def order(self, deed: str, *arguments: Any, at: float = 0.0) -> None:
         self._orders.write(json.dumps({"deed": deed, "arguments": arguments, "at": at}) + "\n")
@@ -62,7 +62,7 @@ class Racer:
         try:
             self._orders.close()
         except BrokenPipeError:
-            pass  # an order that nobody reads any more
+            pass  # the reader has gone
 
 
 def race(racers: list[Racer], deed: str, *arguments: Any, each: list[tuple[Any, ...]] | None = None) -> list[Any]:

@@ -42,7 +42,7 @@ def test_app_tests_pass_on_every_database(kind: str, servers: Callable[[str], Se
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
 
 
-@pytest.mark.skipif("mariadb" not in wanted_kinds(), reason="MariaDB is not asked for")
+@pytest.mark.skipif("mariadb" not in wanted_kinds(), reason="MariaDB is not requested")
 @pytest.mark.parametrize("collation", ["utf8mb4_general_ci", "latin1_bin"])
 def test_migrate_refuses_a_case_insensitive_collation(servers: Callable[[str], Server], collation: str) -> None:
     server = servers("mariadb")

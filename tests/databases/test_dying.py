@@ -59,7 +59,7 @@ def test_stopped_transaction_is_not_waited_for(
     racers: list[Racer], server: Server, url: str, state_folder: Path
 ) -> None:
     if server.kind == "sqlite":
-        pytest.skip("SQLite has nobody who could end another process's transaction: docs/how-to/install.md says so")
+        pytest.skip("SQLite can't end another process's transaction: docs/how-to/install.md says so")
     hand = racers[0]
     hand.do("instances", ["backup", "replica"])
     (pk,) = hand.do("queue", [("backup", "replica", 0)])

@@ -59,8 +59,8 @@ def test_reason_follows_the_lock_and_is_logged_once(racers: list[Racer]) -> None
         *(True, True, False)
     ]
     assert reasons[2] == ""
-    told = [text for pk, text in hand.do("look")["events"] if pk == ids[2]]
-    assert [sum(reason in text for text in told) for reason in reasons[:2]] == [1, 1]
+    found = [text for pk, text in hand.do("look")["events"] if pk == ids[2]]
+    assert [sum(reason in text for text in found) for reason in reasons[:2]] == [1, 1]
 
 
 def test_rebuild_that_needs_two_instances_gets_them_in_turn(racers: list[Racer]) -> None:

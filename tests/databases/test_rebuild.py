@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.looks import rebuild_and, same_data_at_one_gtid, source_is_given_back
+from tests.e2e.host_state import rebuild_and, same_data_at_one_gtid, source_is_given_back
 from tests.networks import free_network
 from tests.servers import Server, wanted_kinds
 from tests.stack import Stack, running_stack

@@ -80,7 +80,7 @@ class World:
         return discover((host, port), self.open, Bounds(**bounds))
 
 
-def told(number: int, host: str, port: int = 3306) -> dict[str, Any]:
+def reported(number: int, host: str, port: int = 3306) -> dict[str, Any]:
     return {"Server_id": number, "Host": host, "Port": port}
 
 
@@ -97,11 +97,11 @@ def test_discovery_walks_up_to_the_primary_and_down_to_replicas() -> None:
         world = World(
             {
                 ("p", 3306): Server(
-                    1, flavor=flavor, hosts=[told(2, "b"), told(3, "r")], processes=[dump("b:1"), dump("r:1")]
+                    1, flavor=flavor, hosts=[reported(2, "b"), reported(3, "r")], processes=[dump("b:1"), dump("r:1")]
                 ),
                 ("b", 3306): Server(2, flavor=flavor, sources=[("p", 3306)]),
                 ("r", 3306): Server(
-                    3, flavor=flavor, sources=[("p", 3306)], hosts=[told(4, "c")], processes=[dump("c:1")]
+                    3, flavor=flavor, sources=[("p", 3306)], hosts=[reported(4, "c")], processes=[dump("c:1")]
                 ),
                 ("c", 3306): Server(4, flavor=flavor, sources=[("r", 3306)]),
             }
@@ -116,7 +116,7 @@ def test_discovery_walks_up_to_the_primary_and_down_to_replicas() -> None:
 
 
 def test_discovery_merges_two_addresses_of_one_server() -> None:
-    primary = Server(1, hosts=[told(2, "r")], processes=[dump("r:1")])
+    primary = Server(1, hosts=[reported(2, "r")], processes=[dump("r:1")])
     world = World({("p", 3306): primary, ("vip", 3306): primary, ("r", 3306): Server(2, sources=[("vip", 3306)])})
     found = world.discover("p")
     assert [node.addresses for node in found.nodes] == [(("p", 3306), ("vip", 3306)), (("r", 3306),)]
@@ -128,7 +128,7 @@ def test_discovery_merges_two_addresses_of_one_server() -> None:
 def test_discovery_keeps_two_servers_with_one_uuid() -> None:
     world = World(
         {
-            ("p", 3306): Server(1, flavor="mysql", server_uuid="same", hosts=[told(2, "r")]),
+            ("p", 3306): Server(1, flavor="mysql", server_uuid="same", hosts=[reported(2, "r")]),
             ("r", 3306): Server(2, flavor="mysql", server_uuid="same", sources=[("p", 3306)]),
         }
     )
@@ -139,7 +139,7 @@ def test_discovery_resolves_localhost_to_the_reporting_server() -> None:
     world = World(
         {
             ("box", 3307): Server(2, port="3307", sources=[("127.0.0.1", 3306)]),
-            ("box", 3306): Server(1, hosts=[told(2, "localhost", 3307)], processes=[dump("localhost:41")]),
+            ("box", 3306): Server(1, hosts=[reported(2, "localhost", 3307)], processes=[dump("localhost:41")]),
         }
     )
     found = world.discover("box", 3307)
@@ -159,7 +159,7 @@ def test_discovery_finds_a_replica_without_report_host() -> None:
     world = World({("p", 3306): primary, ("r", 3306): Server(2, sources=[("p", 3306)])})
     from_above = world.discover("p")
     assert from_above.nodes[0].silent == (Silent("r", 3306, 2),)
-    assert names(from_above.nodes[0].silent[0].in_words, 2, "r", 3306)
+    assert names(from_above.nodes[0].silent[0].description, 2, "r", 3306)
     from_below = world.discover("r")
     assert len(from_below.nodes) == 2
     assert not any(node.silent for node in from_below.nodes)
@@ -167,7 +167,7 @@ def test_discovery_finds_a_replica_without_report_host() -> None:
 
 def test_discovery_places_a_refused_replica_below_its_source() -> None:
     denied = RemoteFailure("mysql.access_denied", "Logging in", cause="1045: Access denied")
-    world = World({("p", 3306): Server(1, hosts=[told(2, "r")]), ("r", 3306): Server(2, error=denied)})
+    world = World({("p", 3306): Server(1, hosts=[reported(2, "r")]), ("r", 3306): Server(2, error=denied)})
     found = world.discover("p")
     replica = by_address(found)["r:3306"]
     assert replica.problem is not None
@@ -179,8 +179,8 @@ def test_discovery_places_a_refused_replica_below_its_source() -> None:
 def test_discovery_ends_in_a_ring() -> None:
     world = World(
         {
-            ("a", 3306): Server(1, sources=[("b", 3306)], hosts=[told(2, "b")]),
-            ("b", 3306): Server(2, sources=[("a", 3306)], hosts=[told(1, "a")]),
+            ("a", 3306): Server(1, sources=[("b", 3306)], hosts=[reported(2, "b")]),
+            ("b", 3306): Server(2, sources=[("a", 3306)], hosts=[reported(1, "a")]),
         }
     )
     assert len(world.discover("a").nodes) == 2
@@ -195,7 +195,7 @@ def test_discovery_reports_a_refused_statement_and_reads_the_rest() -> None:
 
 
 def test_discovery_has_limits_and_lists_omissions() -> None:
-    hosts = [told(number, f"r{number}") for number in range(2, 30)]
+    hosts = [reported(number, f"r{number}") for number in range(2, 30)]
     servers = {("p", 3306): Server(1, hosts=hosts)}
     servers |= {(f"r{number}", 3306): Server(number, sources=[("p", 3306)]) for number in range(2, 30)}
     found = World(servers).discover("p", servers=5)

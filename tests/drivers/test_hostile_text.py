@@ -98,12 +98,12 @@ def test_script_arguments_are_only_text(given_words: list[str], name: str) -> No
 def test_job_arguments_and_secrets_are_only_text(given_words: list[str], name: str) -> None:
     with empty_folder() as folder:
         jobs = over(FakeShell(runs_here=True), folder / name)
-        script = f"{ECHO} >log.told; cp secret.cnf log.secret; pwd >log.where"
+        script = f"{ECHO} >log.arguments; cp secret.cnf log.secret; pwd >log.where"
         jobs.start("says", script, *given_words, secrets={"secret.cnf": given_words[0]})
         while (state := jobs.follow("says", wait_seconds=5)).status is JobStatus.RUNNING:
             pass
         assert state.exit_status == 0
-        assert split(jobs.read("says", "told")) == given_words
+        assert split(jobs.read("says", "arguments")) == given_words
         assert jobs.read("says", "secret").decode() == given_words[0]
         assert no_canary(folder, Path.cwd())
 

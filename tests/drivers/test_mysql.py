@@ -155,7 +155,7 @@ class TestServer:
 
 @pytest.mark.services
 class TestEncryption:
-    """PyMySQL takes TLS where a server offers it; asked for, it is a condition."""
+    """PyMySQL uses TLS if the server offers it; required TLS is a condition."""
 
     def cipher(self, database: MysqlDatabase) -> str:
         [row] = database.query("SHOW SESSION STATUS LIKE 'Ssl_cipher'")

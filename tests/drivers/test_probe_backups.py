@@ -126,9 +126,9 @@ class TestSchedules:
         (host / "etc/systemd/system/other.service").write_text("[Service]\nExecStart=/bin/true\n")
         (host / "etc/systemd/system/other.timer").write_text("[Timer]\nOnCalendar=hourly\n")
         found = ask(FakeShell(runs_here=True), host, measure=True).schedules or ()
-        told = [(item.kind, item.timing, item.time_zone, item.user, item.tool, item.method) for item in found]
+        shown = [(item.kind, item.timing, item.time_zone, item.user, item.tool, item.method) for item in found]
         dump, physical, zone = BackupMethod.DUMP, BackupMethod.PHYSICAL, "Europe/Berlin"
-        assert told == [
+        assert shown == [
             ("cron", "0 2 * * *", zone, "root", "mysqldump", dump),
             ("cron", "@daily", zone, "backup", "mariadb-backup", physical),
             ("cron", "30 3 * * 1-5", "UTC", "dba", "mydumper", dump),

@@ -111,7 +111,7 @@ def test_every_target_gets_every_byte_and_the_status(source: Source) -> None:
 
 def test_stalled_target_is_dropped_and_others_finish(source: Source) -> None:
     sender = source.send("leader", "b")
-    stalled, other = source.take("b"), source.take("leader")  # nobody reads what the first is given
+    stalled, other = source.take("b"), source.take("leader")  # the first is never read
     assert digests(other) == [wanted(source)]
     assert (other.wait(10), stalled.wait(10), sender.wait(10)) == (0, 74, 0)
     assert stalled.stderr is not None
@@ -164,7 +164,7 @@ def test_sender_begins_without_a_late_target(source: Source) -> None:
 
 
 def test_sender_skips_a_target_marked_as_gone(source: Source) -> None:
-    """The source is paused meanwhile."""
+    """The source is paused during the read."""
     source.send("leader", "b", "c", wait=3600)
     takers = [source.take("leader"), source.take("b")]
     (source.leader / "gone.c").touch()

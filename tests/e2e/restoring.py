@@ -16,7 +16,7 @@ from lab.flavors.base import Account
 from tests.networks import free_port
 from tests.stack import Stack, wait_for
 
-from .looks import TABLES
+from .host_state import TABLES
 
 
 def shell(command: str) -> str:
@@ -71,7 +71,7 @@ class Restored:
             return list(cursor.fetchall())
 
     def follow_primary(self, stack: Stack, position: str) -> None:
-        """Replicate from the primary, from the position that stands beside the backup, up to where the primary is now."""
+        """Replicate from the primary, from the position beside the backup, up to the primary's current position."""
         primary, account = stack.lab.primary, stack.lab.accounts["replication"]
         with stack.lab.connect(primary.name) as connection, connection.cursor() as cursor:
             cursor.execute("SELECT @@gtid_binlog_pos AS goal")

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from tests.stack import Stack
 
-from .looks import last_rebuild, one
+from .host_state import last_rebuild, one
 
 
 @contextmanager

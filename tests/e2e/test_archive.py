@@ -11,7 +11,7 @@ import pytest
 from tests.said import names, numbers
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import is_replicating, one, processes_of, same_data_at_one_gtid
+from .host_state import is_replicating, one, processes_of, same_data_at_one_gtid
 from .test_managed_backup import SOURCE, back_up, make_schedule
 
 pytestmark = pytest.mark.services
@@ -26,7 +26,7 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
-def told_of_the_run(rebuild: dict[str, Any], lines: list[dict[str, Any]]) -> bool:
+def logs_of_the_run(rebuild: dict[str, Any], lines: list[dict[str, Any]]) -> bool:
     """Whether the step that copies said which backup run arrived whole."""
     run = json.loads(rebuild["plan"])["archive"]["run"]
     return any(line.get("step") == "stream" and run in numbers(line.get("text", "")) for line in lines)
@@ -52,7 +52,7 @@ def test_replica_is_rebuilt_from_an_archive_without_its_server(stack: Stack) -> 
         assert status == 0
         [rebuild] = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")
         assert rebuild["method"] == "archive"
-        assert told_of_the_run(rebuild, lines)
+        assert logs_of_the_run(rebuild, lines)
         assert is_replicating(stack, TARGET)
         assert processes_of(rebuild["uid"]) == []
         keys = source.folder / "authorized_keys"
@@ -108,7 +108,7 @@ def test_replica_is_rebuilt_from_a_dump(stack: Stack) -> None:
     status, lines = stack.rebuild(TARGET, "--method", "dump")
     assert status == 0
     [rebuild] = stack.rows("SELECT * FROM dbops_rebuild ORDER BY id DESC LIMIT 1")
-    assert told_of_the_run(rebuild, lines)
+    assert logs_of_the_run(rebuild, lines)
     assert stack.lab.host(TARGET).data_dir.stat().st_ino != before
     assert is_replicating(stack, TARGET)
     assert list(Path("/tmp").glob("dbops-load.*")) == []

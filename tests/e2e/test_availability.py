@@ -1,4 +1,4 @@
-"""A real outage, a real backup of somebody else and a real rebuild are the gaps that the hosts' own clocks saw."""
+"""A real outage, a real external backup and a real rebuild are the gaps that the hosts' own clocks saw."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ import pytest
 
 from tests.stack import Stack, wait_for
 
-from .looks import one
+from .host_state import one
 from .test_observed_backups import begun, client_options, last, slow_reader
 
 pytestmark = pytest.mark.services

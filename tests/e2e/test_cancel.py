@@ -1,4 +1,4 @@
-"""Cancel, asked for in each step: a known state on both hosts, the source given back, and the next rebuild works."""
+"""Cancel, requested in each step: a known state on both hosts, the source given back, and the next rebuild works."""
 
 from datetime import datetime
 
@@ -8,7 +8,7 @@ from dbops.engine.methods import METHODS
 from tests.stack import Stack, wait_for
 
 from .cancelling import cancelled_in
-from .looks import is_replicating, processes_of
+from .host_state import is_replicating, processes_of
 
 pytestmark = pytest.mark.services
 

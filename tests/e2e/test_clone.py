@@ -15,7 +15,7 @@ import pytest
 from lab.unpacked import why_no_mysql
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import checksums, last_rebuild, one, processes_of, when_step
+from .host_state import checksums, last_rebuild, one, processes_of, when_step
 
 TARGET, DONOR = "replica-1", "backup-1"
 
@@ -197,7 +197,7 @@ def impatient(stack: Stack) -> Iterator[None]:
 
 @pytest.mark.usefixtures("slowly", "impatient")
 def test_unreachable_donor_fails_the_clone_and_is_swept_later(stack: Stack) -> None:
-    """Where the connection breaks cleanly the target's server gives up at once; else it would wait for five minutes by itself.
+    """Where the connection breaks cleanly the target's server gives up at once; else it would wait for five minutes.
 
     (``clone_donor_timeout_after_network_failure``; seen: ``Connect failed: 2026``, at the first try to come back.)
     """

@@ -16,7 +16,7 @@ from tests.slow_process import braked
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import at_step
-from .looks import is_replicating, processes_of, same_data_at_one_gtid
+from .host_state import is_replicating, processes_of, same_data_at_one_gtid
 
 pytestmark = pytest.mark.services
 TARGET, SOURCE, MIB = "replica-1", "backup-1", 1024**2
@@ -55,7 +55,7 @@ def test_slow_link_rebuild_is_compressed_and_complete(slow: Stack) -> None:
         "SELECT result FROM dbops_rebuildstep WHERE name = 'stream' AND rebuild_id = ?", last(slow)["id"]
     )
     copied = json.loads(step["result"])["bytes"]
-    assert copied > 0.8 * plan["bytes_to_copy"], "what is told is what was unpacked, not what the link carried"
+    assert copied > 0.8 * plan["bytes_to_copy"], "the logged bytes were unpacked, not sent over the link"
     commands = slow.rows(
         "SELECT text FROM dbops_executedcommand WHERE rebuild_id = ? AND step = 'stream'", last(slow)["id"]
     )

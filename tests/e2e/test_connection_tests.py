@@ -11,7 +11,7 @@ from dbops.engine.hosts.stream_test import GUARD_SECONDS
 from dbops.worker.connection_tests.runner import RUNS_AT_MOST_SECONDS
 from tests.stack import OPERATOR, Stack, running_stack, wait_for
 
-from .looks import nothing_changes, processes_of
+from .host_state import nothing_changes, processes_of
 
 pytestmark = pytest.mark.services
 

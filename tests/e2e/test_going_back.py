@@ -13,7 +13,7 @@ from tests.slow_process import braked, worker_of
 from tests.stack import Stack, wait_for
 
 from .cancelling import at_step, cancelled_in
-from .looks import is_replicating, one, same_data_at_one_gtid
+from .host_state import is_replicating, one, same_data_at_one_gtid
 
 pytestmark = pytest.mark.services
 
@@ -43,7 +43,7 @@ def cancel_at_work(stack: Stack, stage: str) -> None:
 
 @contextmanager
 def held_preparation(target: LabHost) -> Iterator[None]:
-    """Let each preparation on this host begin and stand still."""
+    """Stop each preparation on this host at its begin."""
     tools.install(target)
     tools.order(target, "is held", "prepare")
     try:
@@ -133,7 +133,7 @@ def test_rollback_refuses_other_data(stack: Stack) -> None:
 
 
 def test_follow_ups_are_refused_when_the_copy_is_writable(stack: Stack) -> None:
-    """Somebody has made the half-finished replica a primary: neither going back nor going on may touch it."""
+    """The half-finished replica was promoted to a primary: neither roll back nor resume may touch it."""
     cancelled_rebuild(stack, "repoint")
     one(stack, "replica-1", "SET GLOBAL read_only = 0")
     pid = stack.lab.host("replica-1").server_pid()
@@ -149,7 +149,7 @@ def test_follow_ups_are_refused_when_the_copy_is_writable(stack: Stack) -> None:
 
 
 def test_failover_during_the_rebuild_never_repoints_to_the_old_primary(stack: Stack) -> None:
-    """The old primary is read-only by the time the copy would be pointed to it; when the roles are right again, it goes on."""
+    """The old primary is read-only by the time the copy would be pointed to it; when the roles are right again, the rebuild continues."""
     stack.wait_for_possible_plan("replica-1")
     with at_step(stack, "stream", lambda: one(stack, "primary-1", "SET GLOBAL read_only = 1")):
         status, lines = stack.rebuild("replica-1", check=False)

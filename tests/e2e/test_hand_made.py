@@ -1,4 +1,4 @@
-"""A replica that somebody replaced by hand, past dbops: found, told, and explained by the next rebuild."""
+"""A replica that was replaced by hand, without dbops: found, logged, and explained by the next rebuild."""
 
 import re
 import shutil
@@ -8,7 +8,7 @@ import pytest
 from lab.hosts import LabHost
 from tests.stack import Stack, wait_for
 
-from .looks import is_replicating, one
+from .host_state import is_replicating, one
 
 pytestmark = pytest.mark.services
 TARGET = "replica-1"

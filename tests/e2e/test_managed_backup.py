@@ -17,7 +17,7 @@ import pytest
 
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import checksums, is_replicating, processes_of
+from .host_state import checksums, is_replicating, processes_of
 from .restoring import from_dump, from_physical, restored_server
 
 pytestmark = pytest.mark.services
@@ -47,7 +47,7 @@ def backups_of(stack: Stack) -> Path:
 
 
 def make_schedule(stack: Stack, name: str, method: str) -> None:
-    """It is due in half a day: what is backed up here is asked for."""
+    """It is due in half a day: the tests request their backups."""
     far = datetime.now(UTC) + timedelta(hours=12)
     stack.write(
         "INSERT INTO dbops_backupschedule (name, instance_id, method, run_by, cron, time_zone, directory, keep_count,"
@@ -228,9 +228,9 @@ def test_killed_worker_does_not_repeat_the_backup(stack: Stack) -> None:
         stack.start("worker")
         row = wait_for_end(stack, pk)
     assert row["status"] == "succeeded", row
-    told = [event["text"] for event in stack.rows("SELECT text FROM dbops_backupevent WHERE run_id = ?", pk)]
-    assert stack.rows("SELECT 1 FROM dbops_auditentry WHERE action = 'backup.taken_over'"), told
-    assert sum(text.startswith("Command on") for text in told) == 1, told
+    found = [event["text"] for event in stack.rows("SELECT text FROM dbops_backupevent WHERE run_id = ?", pk)]
+    assert stack.rows("SELECT 1 FROM dbops_auditentry WHERE action = 'backup.taken_over'"), found
+    assert sum(text.startswith("Command on") for text in found) == 1, found
     assert int((job_of(stack, uid) / "pid.tool").read_text()) == tool  # the same job: no second one was started
     assert [path.name for path in backups_of(stack).glob(f"*{uid}*")] != []
 

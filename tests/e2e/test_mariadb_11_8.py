@@ -13,7 +13,7 @@ from lab.unpacked import MARIADB_11_8
 from tests.said import names
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import is_replicating, last_rebuild, one, processes_of, same_data_at_one_gtid, source_is_given_back
+from .host_state import is_replicating, last_rebuild, one, processes_of, same_data_at_one_gtid, source_is_given_back
 from .settings import own_settings, relaxed_and_put_back, values_of
 from .test_managed_backup import SOURCE, back_up, make_schedule
 from .test_restore_tests import run_restore_test
@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(bool(MARIADB_11_8.why_not()), reason=MARIADB_11_8.why_not() or "it is here"),
 ]
 TARGET = "replica-1"
-#: Nobody has these by accident. Doublewrite is relaxed too: from 11.0.6 on it can be set at run time (MDEV-33545).
+#: Unusual values. Doublewrite is relaxed too: from 11.0.6 on it can be set at run time (MDEV-33545).
 OWN = {"innodb_flush_log_at_trx_commit": "3", "sync_binlog": "7"}
 
 

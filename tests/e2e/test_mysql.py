@@ -6,7 +6,7 @@ import pytest
 
 from tests.stack import running_stack
 
-from .looks import one
+from .host_state import one
 
 pytestmark = [
     pytest.mark.services,

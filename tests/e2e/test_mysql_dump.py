@@ -7,14 +7,14 @@ import pytest
 from lab.unpacked import why_no_mysql
 from tests.stack import Stack, running_stack, wait_for
 
-from .looks import last_rebuild, one, processes_of
+from .host_state import last_rebuild, one, processes_of
 from .settings import own_settings, relaxed_and_put_back, values_of
 from .test_clone import replicates, same_data
 from .test_managed_backup import SOURCE, back_up, make_schedule
 
 pytestmark = [pytest.mark.services, pytest.mark.skipif(bool(why_no_mysql()), reason=why_no_mysql() or "MySQL is here")]
 TARGET = "replica-1"
-#: Nobody has these by accident.
+#: Unusual values.
 OWN = {"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "7"}
 
 

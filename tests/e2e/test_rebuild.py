@@ -6,7 +6,7 @@ import pytest
 
 from tests.stack import Stack, wait_for
 
-from .looks import is_replicating, one, same_data_at_one_gtid
+from .host_state import is_replicating, one, same_data_at_one_gtid
 
 pytestmark = pytest.mark.services
 

@@ -18,7 +18,8 @@ from tests.said import names
 from tests.slow_process import braked
 from tests.stack import Stack, wait_for
 
-from .looks import (
+from .host_state import (
+    host_states,
     is_replicating,
     last_rebuild,
     nothing_changes,
@@ -26,7 +27,6 @@ from .looks import (
     one,
     rebuild_and,
     source_is_given_back,
-    standing,
     stream_result,
     without_program,
 )
@@ -302,7 +302,7 @@ def test_full_disk_during_the_copy_fails_the_rebuild(stack: Stack) -> None:
 
 def test_missing_source_fails_before_any_destruction(stack: Stack) -> None:
     """Nothing was destroyed yet, so nothing is: the target serves on."""
-    before, source = standing(stack), stack.lab.host(SOURCE)
+    before, source = host_states(stack), stack.lab.host(SOURCE)
     count = stack.rows("SELECT COUNT(*) AS n FROM dbops_rebuild")[0]["n"]
     stack.stop("worker")
     with ThreadPoolExecutor(1) as pool:
@@ -321,7 +321,7 @@ def test_missing_source_fails_before_any_destruction(stack: Stack) -> None:
     states = {step["name"]: step["state"] for step in result["steps"]}
     assert (states["preflight"], states["swap-datadir"], states["clean-up"]) == ("failed", "skipped", "done")
     source.sshd.start()
-    assert standing(stack) == before
+    assert host_states(stack) == before
     assert stack.rows("SELECT * FROM dbops_hold") == []
     assert is_replicating(stack, TARGET)
 

@@ -1,4 +1,4 @@
-"""Settings of a real server that are relaxed while its copy rolls forward, and what a crash meanwhile means."""
+"""Settings of a real server that are relaxed while its copy rolls forward, and the effect of a crash during that time."""
 
 import json
 import signal
@@ -15,11 +15,11 @@ from tests.faults.injectors.hosts import kill_server
 from tests.stack import Stack, wait_for
 
 from .cancelling import ask_to_cancel
-from .looks import TABLES, is_replicating, last_rebuild, one, same_data_at_one_gtid, source_is_given_back
+from .host_state import TABLES, is_replicating, last_rebuild, one, same_data_at_one_gtid, source_is_given_back
 
 pytestmark = pytest.mark.services
 
-#: Values that nobody has by accident, and what they become.
+#: Unusual values, and what they become.
 OWN = {"innodb_flush_log_at_trx_commit": 3, "sync_binlog": 7, "slave_parallel_threads": 1}
 READ = "SELECT " + ", ".join(f"@@GLOBAL.{name} AS {name}" for name in OWN)
 
@@ -71,9 +71,9 @@ def is_started(stack: Stack, known: int) -> bool:
 
 
 def held_tables(stack: Stack) -> Any:
-    """Return a connection that lets nobody write into the tables of the load, ``None`` while the server does not give them.
+    """Return a connection that locks the tables of the load against writes, ``None`` while the server does not grant that.
 
-    Some may be held while a transaction that waits to commit after another one has the rest: nobody ends that but who asks for them.
+    Some may be locked while a transaction that waits to commit after another one has the rest: only the caller can end that.
     """
     try:
         connection = stack.lab.connect("replica-1")
@@ -98,7 +98,7 @@ def while_relaxed(stack: Stack, act: Callable[[], Any]) -> Iterator[None]:
 
     def hold() -> dict[str, int]:
         wait_for("the start of the new server", lambda: is_started(stack, known), 120)
-        # Between its start and the first transaction lies less than a second.
+        # Less than a second is between its start and the first transaction.
         connection = wait_for("the new server", lambda: held_tables(stack), 60, every_seconds=0.01)
         try:
             wait_for("relaxed settings", lambda: "relax.1.slave_parallel_threads" in commands_of(stack), 60)

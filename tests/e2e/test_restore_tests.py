@@ -15,7 +15,7 @@ import pytest
 from tests.said import numbers
 from tests.stack import Stack, wait_for
 
-from .looks import is_replicating, one
+from .host_state import is_replicating, one
 from .test_managed_backup import SOURCE, back_up, backup_stack, backups_of, held_program, run_of
 
 pytestmark = pytest.mark.services
@@ -146,14 +146,14 @@ def test_good_backup_passes_with_the_rows_of_its_source(stack: Stack, run: int) 
     status, result = run_restore_test(stack, run)
     assert (status, result["status"], result["error"]) == (0, "succeeded", {}), result
     steps = {step["name"]: step for step in result["steps"]}
-    assert list(steps) == ["look", "unpack", "prepare", "start", "tables", "rows", "stop", "remove"]
+    assert list(steps) == ["check", "unpack", "prepare", "start", "tables", "rows", "stop", "remove"]
     assert {step["state"] for step in steps.values()} == {"done"}
     assert all(step["seconds"] >= 0 for step in steps.values())
     assert steps["unpack"]["bytes"] > 1_000_000
     restore_test = restore_test_of(stack, result["restore_test"])
     tables = {(schema, name): rows for schema, name, rows in json.loads(restore_test["result"])["tables"]}
     assert tables
-    # nobody has written since
+    # without writes since
     for (schema, name), rows in tables.items():
         assert rows_of(stack, schema, name) == rows, name
     assert result["rows"] == sum(tables.values())
@@ -173,14 +173,14 @@ def test_damaged_file_fails_with_its_code(stack: Stack, run: int) -> None:
 
 @contextmanager
 def published_instead(stack: Stack, run: int, content: bytes) -> Iterator[None]:
-    """Have another file stand there as it would had it been published: with its size and checksum in record and row."""
+    """Put another file there as if it were published: with its size and checksum in record and row."""
     before = run_of(stack, run)
     file = Path(before["path"])
     record = file.with_name(file.name + ".json")
-    told = json.loads(record.read_text())
-    told |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-    evidence = json.loads(before["evidence"]) | {"bytes": told["bytes"], "sha256": told["sha256"]}
-    with changed(file, content), changed(record, (json.dumps(told, indent=2, sort_keys=True) + "\n").encode()):
+    found = json.loads(record.read_text())
+    found |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    evidence = json.loads(before["evidence"]) | {"bytes": found["bytes"], "sha256": found["sha256"]}
+    with changed(file, content), changed(record, (json.dumps(found, indent=2, sort_keys=True) + "\n").encode()):
         stack.write("UPDATE dbops_backuprun SET evidence = ? WHERE id = ?", json.dumps(evidence), run)
         try:
             yield
@@ -198,7 +198,7 @@ def test_copy_with_external_files_is_never_started(stack: Stack, run: int, tmp_p
         status, result = run_restore_test(stack, run)
     assert (status, result["error"]["code"]) == (1, "restore_test.outside"), result
     assert "shop/far.isl" in result["error"]["cause"]
-    assert [step["name"] for step in result["steps"]] == ["look", "unpack", "remove"]
+    assert [step["name"] for step in result["steps"]] == ["check", "unpack", "remove"]
 
 
 def test_file_that_is_no_backup_fails_to_unpack(stack: Stack, run: int) -> None:
@@ -220,7 +220,7 @@ def test_missing_space_is_refused_before_any_write(stack: Stack, run: int) -> No
         stack.write("UPDATE dbops_backuprun SET checkpoint = ? WHERE id = ?", json.dumps(checkpoint), run)
     assert (status, result["error"]["code"]) == (1, "restore_test.space"), result
     assert max(numbers(result["error"]["cause"])) >= 10**18 // 1024**2, "the MiB that are needed"
-    assert [step["name"] for step in result["steps"]] == ["look"]
+    assert [step["name"] for step in result["steps"]] == ["check"]
 
 
 def test_killed_worker_is_replaced_and_the_test_finishes(stack: Stack, run: int) -> None:
@@ -281,7 +281,7 @@ def test_next_backup_is_tested_automatically_after_a_failure(stack: Stack, run: 
     assert status == 0, result
     newest = result["backup_run"]
     [restore_test] = wait_for(
-        "a restore test that nobody requested",
+        "an automatic restore test",
         lambda: stack.rows("SELECT id, requested_by FROM dbops_restoretest WHERE run_id = ?", newest),
         30,
     )

@@ -80,7 +80,7 @@ def transports(restore_test: dict[str, Any]) -> list[int]:
 
 
 def sender_of(stack: Stack, run: int) -> int | None:
-    """Return the process that reads the backup where it lies, ``None`` until the transport has had it started."""
+    """Return the process that reads the backup on its host, ``None`` until the transport has started it."""
     file = run_of(stack, run)["path"]
     return next((pid for pid, words in command_lines() if words[0] == "cat" and words[-2] == file), None)
 
@@ -98,8 +98,8 @@ def test_backup_is_fetched_and_tested_on_the_chosen_host(stack: Stack, run: int)
     assert plan["place"] == str(stack.lab.host(CHOSEN).work_dir)
     for schema, name, rows in json.loads(restore_test["result"])["tables"]:
         assert rows_of(stack, schema, name) == rows, name
-    told = stack.rows("SELECT text FROM dbops_backupevent WHERE run_id = ?", run)
-    assert any(names(row["text"], result["restore_test"], CHOSEN, SOURCE) for row in told), told
+    found = stack.rows("SELECT text FROM dbops_backupevent WHERE run_id = ?", run)
+    assert any(names(row["text"], result["restore_test"], CHOSEN, SOURCE) for row in found), found
 
 
 def test_damaged_file_and_lost_link_have_different_codes(stack: Stack, run: int) -> None:

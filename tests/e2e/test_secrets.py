@@ -18,7 +18,7 @@ from .test_observed_backups import begun, client_options, last, slow_reader
 
 pytestmark = pytest.mark.services
 TARGET, SOURCE = "replica-1", "backup-1"
-#: A password that nobody told dbops: it is known by where it stands.
+#: A password that dbops does not know: it is recognised by its place.
 STRANGE = "Xq7-nobody-told-dbops"
 #: Their answers never end, or end the session.
 NO_PAGES = re.compile(r"/(events|logout|static)/")
@@ -26,7 +26,7 @@ NO_PAGES = re.compile(r"/(events|logout|static)/")
 ENOUGH_OF_A_KIND = 12
 
 
-def told_to_dbops(stack: Stack) -> dict[str, str]:
+def secrets_of_dbops(stack: Stack) -> dict[str, str]:
     found: dict[str, str] = json.loads((stack.lab.folder / "secrets.json").read_text())
     return {name: found[name] for name in ("admin", "replication", "backup")}
 
@@ -36,7 +36,7 @@ def talkative(stack: Stack) -> Iterator[None]:
     """Let the backup tool of both hosts say every password, plainly, in a URL, and as servers and tools quote it."""
     lines = [
         line
-        for value in told_to_dbops(stack).values()
+        for value in secrets_of_dbops(stack).values()
         for line in (
             value,
             f"mysql://dbops:{value}@db:3306/",
@@ -48,9 +48,9 @@ def talkative(stack: Stack) -> Iterator[None]:
     try:
         for host in hosts:
             tools.install(host)
-            tools.tell(host, [*lines, f"IDENTIFIED BY '{STRANGE}'", f"--password={STRANGE}"])
+            tools.set_lines(host, [*lines, f"IDENTIFIED BY '{STRANGE}'", f"--password={STRANGE}"])
             for stage in ("backup", "prepare"):
-                tools.order(host, "tells what it should not", stage)
+                tools.order(host, "prints what it should not", stage)
         yield
     finally:
         for host in hosts:
@@ -140,7 +140,7 @@ def test_passwords_from_hosts_are_never_stored_or_shown(stack: Stack) -> None:
     assert len([where for where in found if where.startswith("page ")]) > 60
     for name in ("worker.log", "web.log", "beat.log"):
         assert str(stack.folder / name) in found
-    secrets = {**told_to_dbops(stack), "strange": STRANGE, "olga's": OPERATOR_PASSWORD, "victor's": VIEWER_PASSWORD}
+    secrets = {**secrets_of_dbops(stack), "strange": STRANGE, "olga's": OPERATOR_PASSWORD, "victor's": VIEWER_PASSWORD}
     secrets |= {path.name: path.read_text().strip() for path in stack.folder.glob("*key*") if path.is_file()}
     leaks = [
         f"{name} is in {where}: {content[max(0, at - 80) : at + 20]!r}"

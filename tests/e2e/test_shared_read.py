@@ -16,7 +16,7 @@ from tests.slow_process import braked
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import ask_to_cancel
-from .looks import is_replicating, one, processes_of, same_data_at_one_gtid
+from .host_state import is_replicating, one, processes_of, same_data_at_one_gtid
 
 pytestmark = pytest.mark.services
 
@@ -84,7 +84,7 @@ def pauses(stack: Stack, key: int) -> int:
 
 
 def copies(stack: Stack, key: int) -> frozenset[str]:
-    """Return the uuid of each backup that the step which copies told of."""
+    """Return the uuid of each backup in the events of the copy step."""
     rows = stack.rows("SELECT text FROM dbops_rebuildevent WHERE rebuild_id = ? AND step = 'stream'", key)
     return frozenset(
         found for row in rows for found in re.findall(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", row["text"])
@@ -98,10 +98,10 @@ def wait_for_the_end(stack: Stack, keys: list[int]) -> list[str]:
     try:
         wait_for("the end of all", ended, 240)
     except AssertionError:
-        told = "\n\n".join(
+        found = "\n\n".join(
             f"{row['id']} {row['status']} {row['error']}\n{events(stack, row['id'])}" for row in rebuilds(stack, keys)
         )
-        raise AssertionError(f"{told}\n{stack.tail('worker')}") from None
+        raise AssertionError(f"{found}\n{stack.tail('worker')}") from None
     return [row["status"] for row in rebuilds(stack, keys)]
 
 
@@ -175,7 +175,7 @@ def test_shared_read_compresses_once_for_three_replicas(narrow: Stack) -> None:
     assert len(copied) == 1, "one backup, so it was compressed once"
     for key, plan in zip(keys, plans, strict=True):
         [step] = narrow.rows("SELECT result FROM dbops_rebuildstep WHERE name = 'stream' AND rebuild_id = ?", key)
-        assert json.loads(step["result"])["bytes"] > 0.8 * plan["bytes_to_copy"], "what is told is what was unpacked"
+        assert json.loads(step["result"])["bytes"] > 0.8 * plan["bytes_to_copy"], "the logged bytes were unpacked"
         commands = narrow.rows("SELECT text FROM dbops_executedcommand WHERE rebuild_id = ? AND step = 'stream'", key)
         assert any("zstd -q -d -c |" in row["text"] for row in commands), "which reads nothing that is not compressed"
 
@@ -222,7 +222,7 @@ def test_stalled_leader_is_dropped_and_rebuilt_again(three: Stack) -> None:
 
 
 def test_file_added_to_an_incomplete_copy_is_detected(three: Stack) -> None:
-    """The directory is the same one, with its mark, and no server runs: only what lies in it tells."""
+    """The directory is the same one, with its mark, and no server runs: only its content differs."""
     keys = drop(three, 1)
     note = three.lab.host("replica-2").data_dir / "ibdata1.restored"
     note.write_text("by hand, at four in the morning")
@@ -239,7 +239,7 @@ def test_file_added_to_an_incomplete_copy_is_detected(three: Stack) -> None:
 def test_throttled_follower_slows_all_and_is_not_dropped(three: Stack) -> None:
     keys = ask_for_three(three)
     three.manage("rebuild", REPLICAS[1], "--rate", "4")
-    wait_for("the limit is told", lambda: "4.0 MiB/s" in events(three, keys[1]), 120)
+    wait_for("the limit is logged", lambda: "4.0 MiB/s" in events(three, keys[1]), 120)
     for key in keys:
         wait_for_bytes(three, key)
 

@@ -14,7 +14,7 @@ from tests import run_folder
 from tests.said import names
 from tests.stack import Stack
 
-from .looks import is_replicating, one
+from .host_state import is_replicating, one
 
 pytestmark = pytest.mark.services
 

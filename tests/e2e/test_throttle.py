@@ -14,7 +14,7 @@ from tests.slow_process import worker_of
 from tests.stack import Stack, running_stack, wait_for
 
 from .cancelling import ask_to_cancel
-from .looks import is_replicating, processes_of, same_data_at_one_gtid
+from .host_state import is_replicating, processes_of, same_data_at_one_gtid
 
 pytestmark = pytest.mark.services
 TARGET, SOURCE, MIB = "replica-1", "backup-1", 1024**2
@@ -27,7 +27,7 @@ def stack() -> Iterator[Stack]:
 
 
 @pytest.fixture(autouse=True)
-def _nothing_goes_on(stack: Stack) -> Iterator[None]:
+def _no_rebuild_runs(stack: Stack) -> Iterator[None]:
     """What a test that failed has left is ended, so that the next one finds the replica free."""
     yield
     for row in stack.rows("SELECT id FROM dbops_rebuild WHERE status IN ('queued', 'running', 'lost')"):
@@ -54,9 +54,9 @@ def held_rate(stack: Stack, key: int, seconds: float = 8.0) -> float:
 
 
 def next_count(stack: Stack, key: int) -> tuple[int, float]:
-    """Return the bytes and the moment in which they are told: what stands there may be some seconds old."""
-    told = copied(stack, key)
-    wait_for("a newer count", lambda: copied(stack, key) != told, 30)
+    """Return the bytes and the time of their measurement, which may be some seconds old."""
+    bytes_before = copied(stack, key)
+    wait_for("a newer count", lambda: copied(stack, key) != bytes_before, 30)
     return copied(stack, key), time.monotonic()
 
 
@@ -81,7 +81,7 @@ def began_held(stack: Stack, mib: int) -> int:
 def test_stream_is_throttled_and_released(stack: Stack) -> None:
     stack.lab.load_start(tps=20)
     key = began_held(stack, 6)
-    wait_for("the limit is told", lambda: "6.0 MiB/s" in told(stack, key, "warning"), 60)
+    wait_for("the limit is logged", lambda: "6.0 MiB/s" in events_of(stack, key, "warning"), 60)
     seen = held_rate(stack, key)
     assert 3 * MIB < seen < 9 * MIB, f"{seen / MIB:.1f} MiB/s"
     assert is_streaming(stack, key)
@@ -95,7 +95,7 @@ def test_stream_is_throttled_and_released(stack: Stack) -> None:
 
 def test_cancelled_throttled_stream_leaves_no_stopped_process(stack: Stack) -> None:
     key = began_held(stack, 2)
-    wait_for("the limit is told", lambda: "2.0 MiB/s" in told(stack, key, "warning"), 60)
+    wait_for("the limit is logged", lambda: "2.0 MiB/s" in events_of(stack, key, "warning"), 60)
     reader = worker_of(stack.lab.host(TARGET), "stream/unpack")
     assert reader is not None
     wait_for("the unpacking is stopped", lambda: "T" in [state_of(reader) for _ in range(100)], 60)
@@ -108,7 +108,7 @@ def test_cancelled_throttled_stream_leaves_no_stopped_process(stack: Stack) -> N
     wait_for("the source replicates", lambda: is_replicating(stack, SOURCE), 30)
 
 
-def told(stack: Stack, key: int, level: str = "%") -> str:
+def events_of(stack: Stack, key: int, level: str = "%") -> str:
     rows = stack.rows("SELECT text FROM dbops_rebuildevent WHERE rebuild_id = ? AND level LIKE ?", key, level)
     return "\n".join(row["text"] for row in rows)
 
@@ -136,7 +136,7 @@ def test_brake_slows_a_stream_while_servers_are_slow(stack: Stack) -> None:
         try:
             wait_for("the brake", lambda: (json.loads(last(stack)["checkpoint"]).get(SHOWN) or 3 * MIB) < 3 * MIB, 40)
         except AssertionError:
-            raise AssertionError(f"{told(stack, key)}\n{last(stack)['checkpoint']}") from None
+            raise AssertionError(f"{events_of(stack, key)}\n{last(stack)['checkpoint']}") from None
         ask_to_cancel(stack, key)
         wait_for("its end", lambda: last(stack)["status"] == "cancelled", 60)
     finally:

@@ -44,8 +44,8 @@ def impact_of(plan: Plan, *args: Any) -> impact.Impact:
     return impact.impact(plan, *args, method=method_named(plan.method))
 
 
-def plan_follow_up(plan: Plan, offer: follow_ups.FollowUpOption, *primary: Any) -> Plan:
-    return follow_ups.plan_follow_up(plan, offer, FOLLOW_UPS[offer.method].steps, *primary)
+def plan_follow_up(plan: Plan, option: follow_ups.FollowUpOption, *primary: Any) -> Plan:
+    return follow_ups.plan_follow_up(plan, option, FOLLOW_UPS[option.method].steps, *primary)
 
 
 def why_not_shared(plan: Plan, leader: Plan, tools: Iterable[str]) -> str:

@@ -13,8 +13,8 @@ from tests.fakes import FakeDatabase, FakeShell
 
 
 @dataclass
-class Told:
-    """A journal that keeps the keys of commands, the lines, and what was told last."""
+class RecordedJournal:
+    """A journal that keeps the keys of commands, the lines, and the last progress."""
 
     step: str = "step"
     commands: list[str] = field(default_factory=list)
@@ -39,7 +39,14 @@ class Told:
 
 
 def make_run(
-    plan: Plan, jobs: Jobs, *, source: Database, target: Database, journal: Told, clock: Clock, **checkpoint: Any
+    plan: Plan,
+    jobs: Jobs,
+    *,
+    source: Database,
+    target: Database,
+    journal: RecordedJournal,
+    clock: Clock,
+    **checkpoint: Any,
 ) -> Run:
     """Return a run whose two hosts share their jobs. ``checkpoint`` is what it remembers."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from tests.e2e.looks import is_replicating, one, processes_of, same_data_at_one_gtid, standing
+from tests.e2e.host_state import host_states, is_replicating, one, processes_of, same_data_at_one_gtid
 from tests.faults.matrix import Expected
 from tests.faults.moments import FINAL
 from tests.faults.outcomes import reattached_seconds
@@ -19,7 +19,7 @@ GIVEN_BACK_SECONDS = 60.0
 REATTACH_SECONDS = 30
 #: stages of one backup, as the source's server counts them: START, FLUSH, BLOCK_DDL, BLOCK_COMMIT, END
 STAGES_OF_ONE_BACKUP = 5
-#: we ended the copy ourselves, and nobody has looked at its ends yet
+#: we ended the copy ourselves, and no driver has checked its ends yet
 ENDED_BY_US = ("host.stalled", "backup.redo_stuck")
 
 
@@ -37,7 +37,7 @@ class Violation:
 def look(scene: Scene) -> list[Violation]:
     """Return everything that does not hold, worst first; nothing is skipped because of an earlier one."""
     expected = scene.fault.expect(scene)
-    looks: list[tuple[str, Callable[[Scene, Expected], None]]] = [
+    checks: list[tuple[str, Callable[[Scene, Expected], None]]] = [
         ("source-stopped", source_replicates),
         ("wrong-machine", others_are_untouched),
         ("wrong-machine", target_is_where_it_says),
@@ -47,12 +47,12 @@ def look(scene: Scene) -> list[Violation]:
         ("stuck", no_claim_is_left),
         ("sent-again", work_was_done_once),
         ("unexpected", ended_as_expected),
-        ("unexpected", fault_looks),
+        ("unexpected", fault_checks),
         ("unexpected", a_failure_is_explained),
         ("false-success", success_is_true),
     ]
     found = []
-    for kind, check in looks:
+    for kind, check in checks:
         try:
             check(scene, expected)
         except Exception as error:
@@ -65,7 +65,7 @@ def source_replicates(scene: Scene, _: Expected) -> None:
 
 
 def others_are_untouched(scene: Scene, expected: Expected) -> None:
-    now = standing(scene.stack)
+    now = host_states(scene.stack)
     for name in {PRIMARY, SOURCE} - expected.touched:
         before = scene.before[name]
         # the run's own journal stays on the source, and nowhere else
@@ -77,7 +77,7 @@ def others_are_untouched(scene: Scene, expected: Expected) -> None:
 
 def target_is_where_it_says(scene: Scene, _: Expected) -> None:
     """The outcome's words against the disk."""
-    rebuild, now = scene.rebuild(), standing(scene.stack)[TARGET]
+    rebuild, now = scene.rebuild(), host_states(scene.stack)[TARGET]
     before, outcome = scene.before[TARGET], rebuild["outcome"]
     assert outcome, "the outcome is empty"
     if not json.loads(rebuild["checkpoint"]).get("touched"):
@@ -87,7 +87,7 @@ def target_is_where_it_says(scene: Scene, _: Expected) -> None:
     if aside in outcome:
         assert aside in now.beside_data, f"there is no {aside}: {now.beside_data}"
     else:
-        assert aside not in now.beside_data, f"the outcome does not tell of {aside}: {outcome}"
+        assert aside not in now.beside_data, f"the outcome does not name {aside}: {outcome}"
 
 
 def nothing_runs_on(scene: Scene, _: Expected) -> None:
@@ -147,12 +147,12 @@ def ended_as_expected(scene: Scene, expected: Expected) -> None:
         assert any(re.search(pattern, text) for text in events), f"no event {pattern!r} in {events}"
     silence = reattached_seconds(scene)
     if expected.reattached:
-        assert silence is not None, f"nobody said that they re-attached: {events}"
+        assert silence is not None, f"no event names a re-attachment: {events}"
         assert silence <= REATTACH_SECONDS, f"re-attached after {silence} s only"
     assert "bug" not in code.split("."), f"a bug: {rebuild['error']}"
 
 
-def fault_looks(scene: Scene, _: Expected) -> None:
+def fault_checks(scene: Scene, _: Expected) -> None:
     scene.fault.after(scene)
 
 

@@ -67,7 +67,7 @@ class Fault:
         raise NotImplementedError
 
     def during(self, scene: "Scene") -> None:
-        """Wait for as long as the fault lasts, and look at what happens meanwhile."""
+        """Wait for as long as the fault lasts, and watch the rebuild during that time."""
 
     def heal(self, scene: "Scene") -> None: ...
 

@@ -19,7 +19,7 @@ STATE = (
 
 
 class Missed(AssertionError):
-    """The step began and ended between two looks, or was never reached: nothing was injected, so nothing is shown."""
+    """The step began and ended between two checks, or was never reached: nothing was injected, so nothing is shown."""
 
 
 def wait_until_running(stack: Stack, rebuild_id: int, step: str, seconds: float = 180.0) -> None:

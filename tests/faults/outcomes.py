@@ -50,7 +50,7 @@ def row_of(scene: Scene, violations: list[str]) -> Row:
 
 
 def reattached_seconds(scene: Scene) -> int | None:
-    """Return the longest silence that the history tells of, ``None`` when no driver had to re-attach."""
+    """Return the longest silence in the history, ``None`` when no driver had to re-attach."""
     said = [re.search(r"[Rr]e-?attached after (\d+) s", text) for text in scene.events()]
     return max((int(match[1]) for match in said if match), default=None)
 

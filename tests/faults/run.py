@@ -37,7 +37,7 @@ def _play_and_look(scene: Scene) -> list[Violation]:
         play(scene)
     except Missed:
         raise
-    except Exception as error:  # the soak goes on, and every row is recorded
+    except Exception as error:  # the soak continues, and every row is recorded
         with suppress(AssertionError):
             scene.wait_final()  # our own error is no reason to judge a rebuild that still runs
         kind = "stuck" if scene.rebuild_id and not scene.is_final else "broken"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lab.hosts import LabHost
-from tests.e2e.looks import Standing, one, standing
+from tests.e2e.host_state import HostState, host_states, one
 from tests.faults.matrix import Fault
 from tests.faults.moments import FINAL, Missed, wait_until_flowing, wait_until_running
 from tests.slow_process import braked
@@ -33,7 +33,7 @@ class Scene:
     uid: str = ""
     injected_at: float = 0.0
     ended_at: float = 0.0
-    before: dict[str, Standing] = field(default_factory=dict)
+    before: dict[str, HostState] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -116,14 +116,14 @@ def set_environment(stack: Stack, process: str, **variables: str) -> None:
 
 
 def get_ready(scene: Scene) -> None:
-    """Put the lab to work, and remember how every host stands."""
+    """Put the lab to work, and remember the state of every host."""
     stack = scene.stack
     if stack.lab.write_load.pid() is None:
         stack.lab.load_start(tps=LOAD_TPS)
     binlog_format(stack, "STATEMENT" if scene.must_pause else "ROW")
     scene.fault.prepare(scene)
     stack.wait_for_facts(TARGET)
-    scene.before = standing(stack)
+    scene.before = host_states(stack)
     scene.counters = counters(scene)
 
 

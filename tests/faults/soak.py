@@ -144,7 +144,7 @@ def main() -> int:
     options = parser.parse_args()
     soak = Soak(options.seed, time.monotonic() + options.minutes * 60)
     print(f"seed {soak.seed}, {options.labs} labs, faults: {', '.join(fault.name for fault in drawable())}", flush=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # told to end, it takes its labs down
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # on SIGTERM it takes its labs down
     with ThreadPoolExecutor(options.labs) as pool:
         labs = [pool.submit(work, soak, number) for number in range(options.labs)]
         try:

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import pytest
 
-from tests.e2e.looks import one
+from tests.e2e.host_state import one
 from tests.faults import aftermath
 from tests.faults.conftest import Stage
 from tests.faults.kinds.control import NoFault
@@ -123,12 +123,12 @@ def counted_less(scene: Scene, name: str) -> Iterator[None]:
 
 Sabotage = Callable[[Scene], AbstractContextManager[None]]
 SABOTAGES: dict[str, tuple[str, Sabotage]] = {
-    "the source's applier stands": (
+    "the source's applier is stopped": (
         "source-stopped",
         lambda scene: statements(scene, SOURCE, "STOP SLAVE SQL_THREAD", "START SLAVE SQL_THREAD"),
     ),
-    "something lies beside the primary's data": ("wrong-machine", lambda scene: directory_beside(scene, PRIMARY)),
-    "something lies beside the source's data": ("wrong-machine", lambda scene: directory_beside(scene, SOURCE)),
+    "a directory is beside the primary's data": ("wrong-machine", lambda scene: directory_beside(scene, PRIMARY)),
+    "a directory is beside the source's data": ("wrong-machine", lambda scene: directory_beside(scene, SOURCE)),
     "the outcome is silent of the old data": ("wrong-machine", lambda scene: directory_beside(scene, TARGET)),
     "a process of the run lives": ("orphan", process_of_the_run),
     "the run's key is let in": ("orphan", key_of_the_run),

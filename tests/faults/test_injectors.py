@@ -24,7 +24,7 @@ PORT = 2299
 
 @contextmanager
 def server(content: bytes, address: str = SERVER) -> Iterator[None]:
-    """Send the content to whoever connects."""
+    """Send the content to each client that connects."""
 
     def serve() -> None:
         while True:

@@ -1,4 +1,4 @@
-"""A test run that is told to end leaves no process and no folder."""
+"""A test run that is terminated leaves no process and no folder."""
 
 import ctypes
 import os

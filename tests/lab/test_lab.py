@@ -310,8 +310,8 @@ def test_break_wipe_leaves_an_empty_data_directory(lab: Lab, capsys: pytest.Capt
     assert list(host.data_dir.iterdir()) == []
     lab.down()
     assert main(["up", "--folder", str(lab.folder)]) == 0  # the broken ones stay down, the others come back
-    told = capsys.readouterr()
-    assert names(told.err, "replica-2")
+    found = capsys.readouterr()
+    assert names(found.err, "replica-2")
     assert status_of(lab, "replica-2").server_pid is None
     assert replicates(lab, "backup-1")
 

@@ -40,7 +40,7 @@ def lab() -> Iterator[Lab]:
 
 @pytest.fixture(autouse=True)
 def _a_worker_that_is_at_hand(monkeypatch: pytest.MonkeyPatch, settings: Any) -> None:
-    """Tasks run as soon as they are sent, with nobody in between; the scheduler stays out of it."""
+    """Tasks run as soon as they are sent, without a broker; the scheduler stays out of it."""
     settings.WHITENOISE_AUTOREFRESH = True
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     monkeypatch.setattr(

@@ -171,7 +171,7 @@ account_facts() { # statements
         if [ -z "$client" ]; then
             error='no mariadb or mysql client program on this host'
         elif [ -z "$socket" ]; then
-            error='the socket of the server is not known'
+            error='the socket of the server is unknown'
         elif error=$(timeout 5 "$client" "--defaults-file=$directory/client.cnf" "--socket=$socket" --batch --silent \
             -e "$statement" 2>&1 >/dev/null); then
             error=

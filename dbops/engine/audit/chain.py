@@ -16,7 +16,7 @@ from typing import Any
 #: The predecessor's hash of the very first entry.
 GENESIS = "0" * 64
 #: How far from its place an entry with a changed number is searched for, and for how many findings.
-FAR, MOST_LOOKED_FOR = 64, 50
+FAR, MOST_FINDINGS = 64, 50
 MOST_FINDINGS = 1000
 
 
@@ -209,7 +209,7 @@ class Verification:
         if hash_of(link) == link.hash:
             return link.sequence
         offsets = [self._shift]
-        if len(self.findings) < MOST_LOOKED_FOR:
+        if len(self.findings) < MOST_FINDINGS:
             offsets += [sign * far for far in range(1, FAR + 1) for sign in (1, -1)]
         return next(
             (link.sequence + offset for offset in offsets if hash_of(link, link.sequence + offset) == link.hash), None

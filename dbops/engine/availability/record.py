@@ -29,7 +29,7 @@ class Cause(StrEnum):
     PRIMARY_ALONE = "no healthy replica"
     MAINTENANCE = "maintenance"
     NO_BACKUP = "no complete backup"
-    NOT_LOOKED = "no probe"
+    NOT_PROBED = "no probe"
 
 
 @dataclass(frozen=True, slots=True)

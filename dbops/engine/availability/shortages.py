@@ -96,22 +96,22 @@ class Judge:
 
     def __init__(self, record: ClusterRecord, method: MethodTraits) -> None:
         self._wanted, self._method = record.wanted, method
-        self._standing: _BaseShortages | None = None
+        self._base_shortages: _BaseShortages | None = None
 
     def of(self, now: ClusterMoment) -> list[Shortage]:
         """Return the gaps of a moment; the caller adds the interval."""
-        if self._standing is None or not self._standing.holds(now):
-            self._standing = _standing(now, self._wanted)
-        standing = self._standing
-        findings = [*standing.found, _paused(now), _not_rebuildable(now, standing.sources, self._method)]
+        if self._base_shortages is None or not self._base_shortages.holds(now):
+            self._base_shortages = _base_shortages(now, self._wanted)
+        base = self._base_shortages
+        findings = [*base.found, _paused(now), _not_rebuildable(now, base.sources, self._method)]
         gaps = [found for found in findings if found and found.gap is not Gap.NOT_OBSERVED]
         if _UNKNOWN in findings or not now.expected:
-            gaps.append(_OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_LOOKED, standing.unseen))
+            gaps.append(_OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_PROBED, base.unseen))
         planned = now.planned[0].reference if gaps and now.planned else ""
         return [Shortage(one.gap, NO_TIME, one.cause, one.reference, one.missing, planned) for one in gaps]
 
 
-def _standing(now: ClusterMoment, wanted: int | None) -> _BaseShortages:
+def _base_shortages(now: ClusterMoment, wanted: int | None) -> _BaseShortages:
     seen = {item.instance: item.state for item in now.seen}
     replicas: States = {name: seen.get(name) for name, role in now.expected if role in REPLICAS}
     backups: States = {name: seen.get(name) for name, role in now.expected if role is Role.BACKUP}
@@ -125,7 +125,7 @@ def _standing(now: ClusterMoment, wanted: int | None) -> _BaseShortages:
 
 
 #: Whether there was a gap depends on an instance without a probe.
-_UNKNOWN = _OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_LOOKED)
+_UNKNOWN = _OpenShortage(Gap.NOT_OBSERVED, Cause.NOT_PROBED)
 
 
 def _short(now: ClusterMoment, replicas: States, wanted: int | None) -> _OpenShortage | None:

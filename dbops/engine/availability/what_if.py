@@ -115,11 +115,11 @@ def _moved(interval: Interval, by: timedelta, period: Interval) -> list[Interval
 def _with_source(record: ClusterRecord) -> ClusterRecord:
     """Add a backup instance that was healthy while the cluster was observed."""
     there = merge(interval for _, _, interval in record.expected)
-    looked = merge(item.interval for item in record.seen)
+    observed = merge(item.interval for item in record.seen)
     return replace(
         record,
         expected=(*record.expected, *((ADDED, Role.BACKUP, interval) for interval in there)),
-        seen=(*record.seen, *(StatePeriod(ADDED, Role.BACKUP, HEALTHY, interval) for interval in looked)),
+        seen=(*record.seen, *(StatePeriod(ADDED, Role.BACKUP, HEALTHY, interval) for interval in observed)),
     )
 
 

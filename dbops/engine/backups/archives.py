@@ -38,7 +38,7 @@ def newest(
     method: BackupMethod,
     restore_tests: Mapping[int, RestoreTestEnd] | None = None,
 ) -> Archive | None:
-    """Return the newest backup of an instance by one method that is not known to be bad.
+    """Return the newest backup of an instance by one method, unless a restore test found it bad.
 
     Args:
         archives: of any instances and methods.

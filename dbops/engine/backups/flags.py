@@ -1,7 +1,7 @@
 """Flag unusual backup runs: late, too long, too small, too large.
 
 The limits: wmfbackups warns at 5 % and calls 15 % critical, against the backup before, for databases that hardly
-change within a day. Here a flag should be worth a look each time, so the limit is 15 % of the median of the last
+change within a day. Here a flag should be worth reading each time, so the limit is 15 % of the median of the last
 runs.
 """
 

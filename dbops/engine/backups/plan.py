@@ -114,15 +114,15 @@ def plan_backup(
         Refused: the server does not answer (``backup.no_server``), the schedule has no directory (``backup.no_directory``), or
             the flavor is unknown (``flavor.unknown``, ``flavor.unsupported``).
     """
-    doing = f"Planning a backup of {asked.instance}"
+    operation = f"Planning a backup of {asked.instance}"
     if not asked.directory.startswith("/"):
         raise Refused(
             "backup.no_directory",
-            doing,
+            operation,
             cause=f"schedule {asked.schedule} has no directory",
         )
     if facts is None or facts.server is None or facts.host is None or facts.datadir is None:
-        raise Refused("backup.no_server", doing, cause=_problem(facts))
+        raise Refused("backup.no_server", operation, cause=_problem(facts))
     server, host = facts.server, facts.host
     flavor = flavor_for(server.version, server.flavor)
     is_dump = asked.method is BackupMethod.DUMP

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True, slots=True)
 class StoredBackup:
-    """A published backup that is not known to be removed. ``path`` is its file on the host.
+    """A published backup without a recorded removal. ``path`` is its file on the host.
 
     ``is_restore_tested``: its last conclusive restore test succeeded.
     """

@@ -54,7 +54,7 @@ class PastRun:
     bytes: float | None = None
 
     @property
-    def words(self) -> tuple[str, ...]:
+    def codes(self) -> tuple[str, ...]:
         """Return the codes of an unusual run: its status first, then its flags."""
         return (*(status.value for status in ODD_ENDS if status == self.status), *self.flags)
 
@@ -63,7 +63,7 @@ class PastRun:
 
     def mark(self, figure: Figure) -> str:
         """Return the code of the run's shape; ``""`` for a normal run."""
-        return next((str(code) for code in _FIRST[figure] if code in self.words), "")
+        return next((str(code) for code in _FIRST[figure] if code in self.codes), "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +92,4 @@ def scale(values: Iterable[float], figure: Figure) -> Scale:
 
 def odd_ones(runs: Sequence[PastRun]) -> list[PastRun]:
     """Return the unusual runs, newest first."""
-    return sorted((run for run in runs if run.words), key=lambda run: run.at, reverse=True)
+    return sorted((run for run in runs if run.codes), key=lambda run: run.at, reverse=True)

@@ -26,11 +26,11 @@ def xtrabackup_compress_problem(tool_version: str | None, unpacker_version: str 
     """
     tool, unpacker = _release(tool_version), _release(unpacker_version)
     if tool is None:
-        return "the version of xtrabackup on the source is not known"
+        return "the version of xtrabackup on the source is unknown"
     if tool < (8, 0, 0, 0):
         return f"xtrabackup {tool_version} on the source has no zstd"
     if unpacker is None:
-        return "the version of xbstream on the target is not known"
+        return "the version of xbstream on the target is unknown"
     for program, version, release, since, why in (
         ("xtrabackup", tool_version, tool, ZSTD_SINCE, "on the source has zstd for use only from {} on"),
         (
@@ -43,7 +43,7 @@ def xtrabackup_compress_problem(tool_version: str | None, unpacker_version: str 
     ):
         first = since.get(release[:2])
         if first is None:
-            return f"of {program} {version} it is not known here whether it does so in one pass"
+            return f"it is unknown whether {program} {version} does so in one pass"
         if release < first:
             return f"{program} {version} {why.format('{}.{}.{}-{}'.format(*first))}"
     return ""

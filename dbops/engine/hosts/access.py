@@ -108,7 +108,7 @@ def remove_run(end: Endpoint) -> None:
     act(end, "Removing the run's directory", 'cd / && rm -rf -- "$DBOPS_RUN_DIR"')
 
 
-def act(end: Endpoint, doing: str, script: str, *arguments: str, stdin: bytes = b"") -> str:
+def act(end: Endpoint, operation: str, script: str, *arguments: str, stdin: bytes = b"") -> str:
     """Run a short script on a host and return its output.
 
     Raises:
@@ -118,6 +118,6 @@ def act(end: Endpoint, doing: str, script: str, *arguments: str, stdin: bytes = 
     if result.exit_status != 0:
         said = f"{result.stdout}{result.stderr}".strip()[-500:]
         raise RemoteFailure(
-            "host.script", f"{doing} on {end.name}", cause=f"status {result.exit_status}: {said or 'no words'}"
+            "host.script", f"{operation} on {end.name}", cause=f"status {result.exit_status}: {said or 'no words'}"
         )
     return result.stdout

@@ -32,27 +32,27 @@ def reason_of(state: JobState) -> str:
     return (given or lines or [""])[-1]
 
 
-def job_must_succeed(state: JobState, doing: str, *, left: Callable[[], str] = str) -> None:
+def job_must_succeed(state: JobState, operation: str, *, left: Callable[[], str] = str) -> None:
     """Raise the error for a finished job's status: ``Refused`` (``host.refused``) or ``RemoteFailure`` (``host.job``)."""
     last = reason_of(state)
     if state.status is JobStatus.VANISHED:
         raise RemoteFailure(
             "host.vanished",
-            doing,
+            operation,
             cause="the process ended without an exit status (killed, or the host restarted)",
             state=left(),
         )
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         raise Refused(
             "host.refused",
-            doing,
+            operation,
             cause=last.removeprefix("REFUSED: "),
             state=left(),
         )
     if state.exit_status != 0:
         raise RemoteFailure(
             "host.job",
-            doing,
+            operation,
             cause=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
             state=left(),
         )
@@ -75,7 +75,7 @@ class RunJournal(Protocol):
 
 
 #: Maximum wait on the host for a job's end, which is noticed at once.
-LOOK_SECONDS = 0.8
+CHECK_SECONDS = 0.8
 TAIL_LINES = 40
 
 
@@ -110,7 +110,7 @@ class DetachedJob:
             self.checkpoint["asked"] = True
             journal.flush()
 
-    def follow(self, start: Callable[[], Any], wait_seconds: float = LOOK_SECONDS) -> JobState:
+    def follow(self, start: Callable[[], Any], wait_seconds: float = CHECK_SECONDS) -> JobState:
         """Return the job's state. A missing job is started; its state is ``ABSENT`` until the next check."""
         state = self.jobs.follow(self.name, wait_seconds=wait_seconds, tail_lines=TAIL_LINES)
         if state.status is JobStatus.ABSENT:
@@ -127,13 +127,13 @@ class DetachedJob:
             signs: of life; empty for the job's counters and logs.
         """
         signs = signs or signs_of(state.counters, state.tails)
-        look = check_stall(self.checkpoint.get(self.watch_key), signs, self.clock.now(), limits)
-        self.checkpoint[self.watch_key] = look.checkpoint
-        if look.is_to_be_told:
+        check = check_stall(self.checkpoint.get(self.watch_key), signs, self.clock.now(), limits)
+        self.checkpoint[self.watch_key] = check.checkpoint
+        if check.needs_notice:
             limit = f"; after {limits.limit_seconds:.0f} s it counts as stalled" if limits.limit_seconds else ""
-            say(f"No progress for {look.silent_seconds:.0f} s: no bytes, no log lines{limit}.")
-        if look.is_stalled:
-            raise self.stalled(f"no byte and no line of a log for {look.silent_seconds:.0f} s")
+            say(f"No progress for {check.silent_seconds:.0f} s: no bytes, no log lines{limit}.")
+        if check.is_stalled:
+            raise self.stalled(f"no byte and no line of a log for {check.silent_seconds:.0f} s")
 
     def stop(self) -> JobState:
         """End the job; can be repeated. Raises errors of ``Jobs``, and ``not_ended`` while it cannot be ended.

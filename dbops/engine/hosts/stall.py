@@ -29,7 +29,7 @@ class StallCheck:
 
     checkpoint: dict[str, Any]
     silent_seconds: float
-    is_to_be_told: bool
+    needs_notice: bool
     is_stalled: bool
 
 
@@ -49,9 +49,9 @@ def check_stall(before: Mapping[str, Any] | None, signs: str, now: float, patien
         patience: of the current phase; it can differ in each check.
     """
     if before is None or before["signs"] != signs:
-        return StallCheck({"signs": signs, "since": now, "told": False}, 0.0, is_to_be_told=False, is_stalled=False)
+        return StallCheck({"signs": signs, "since": now, "noticed": False}, 0.0, needs_notice=False, is_stalled=False)
     silent = now - before["since"]
     stalled = 0 < patience.limit_seconds <= silent
-    tell = silent >= patience.notice_seconds and not before["told"] and not stalled
-    checkpoint = {**before, "told": bool(before["told"] or tell)}
-    return StallCheck(checkpoint, silent, is_to_be_told=tell, is_stalled=stalled)
+    notice = silent >= patience.notice_seconds and not before["noticed"] and not stalled
+    checkpoint = {**before, "noticed": bool(before["noticed"] or notice)}
+    return StallCheck(checkpoint, silent, needs_notice=notice, is_stalled=stalled)

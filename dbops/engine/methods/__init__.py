@@ -36,4 +36,4 @@ def conflict_table() -> dict[Activity, dict[str, Conflict]]:
 
 def blocked_by(work: Activity) -> frozenset[str]:
     """Return the methods that cannot start during an activity."""
-    return frozenset(name for name, method in METHODS.items() if not method.may_start_beside(work))
+    return frozenset(name for name, method in METHODS.items() if not method.may_start_alongside(work))

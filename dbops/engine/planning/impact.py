@@ -41,12 +41,12 @@ class Redundancy:
 
     replicas: tuple[str, ...]
     healthy: tuple[str, ...]
-    meanwhile: tuple[str, ...]
+    healthy_during: tuple[str, ...]
 
     @property
     def is_lost(self) -> bool:
         """Whether no replica remains that could replace the primary."""
-        return not self.meanwhile
+        return not self.healthy_during
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,7 +138,7 @@ def _of_findings(then: Iterable[Finding], now: Iterable[Finding]) -> Iterator[Pl
         if all(finding.severity is Severity.OK for finding in (*old, *new)):
             continue
         counts = _accepted(old) != _accepted(new)
-        yield from _change(f"finding.{code}", f"Check “{title}”", _words(old), _words(new), counts=counts)
+        yield from _change(f"finding.{code}", f"Check “{title}”", _as_text(old), _as_text(new), counts=counts)
 
 
 def _by_code(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
@@ -156,7 +156,7 @@ def _accepted(findings: list[Finding]) -> list[str]:
     return sorted(f"{item.severity}: {item.accepted_as}" for item in findings if item.severity is not Severity.OK)
 
 
-def _words(findings: list[Finding]) -> str | None:
+def _as_text(findings: list[Finding]) -> str | None:
     return " ".join(f"{finding.severity}: {finding.seen}" for finding in findings) or None
 
 

@@ -40,7 +40,7 @@ def build_plan(inputs: PlanInputs, method: Method) -> Plan:
     if not (flavor and asked and source.facts and source.facts.host and target.facts and primary):
         raise _too_little_is_known(inputs, method)
     pause, pause_reason = _pause(asked, method)
-    beside = fits_beside_old_data(inputs)
+    fits = fits_beside_old_data(inputs)
     target_host = target.facts.host or source.facts.host
     preparing = _preparing(inputs, flavor, asked, target_host)
     ciphers = choose_ciphers(source.facts.host, target_host, inputs.link)
@@ -53,10 +53,10 @@ def build_plan(inputs: PlanInputs, method: Method) -> Plan:
         flavor=flavor.name,
         findings=run_checks(inputs, method.checks),
         steps=(),
-        destroys=_destroys(target, beside=beside, keep=inputs.keep_old_data),
-        old_data="aside" if beside else "removed_first",
-        aside_path=_aside_path(target, inputs.run_id) if beside else "",
-        keep_old_data=inputs.keep_old_data and beside,
+        destroys=_destroys(target, fits=fits, keep=inputs.keep_old_data),
+        old_data="aside" if fits else "removed_first",
+        aside_path=_aside_path(target, inputs.run_id) if fits else "",
+        keep_old_data=inputs.keep_old_data and fits,
         pause_source=pause,
         pause_reason=pause_reason,
         cipher=ciphers,
@@ -172,7 +172,7 @@ def _planned(step: Step, draft: Plan, inputs: PlanInputs, age_seconds: float | N
         title=step.title,
         commands=step.commands(draft),
         predicted_seconds=duration.p50_seconds if duration else None,
-        predicted_p90_seconds=duration.p90_seconds if duration and duration.tells_p90 else None,
+        predicted_p90_seconds=duration.p90_seconds if duration and duration.has_p90 else None,
         predicted_runs=duration.runs if duration else 0,
         is_of_others=expected is not None and expected.is_of_others,
     )
@@ -201,14 +201,14 @@ def _aside_path(target: KnownInstance, run_id: str) -> str:
     return f"{path}/.dbops-old-{run_id}" if inside else f"{path}.dbops-old-{run_id}"
 
 
-def _destroys(target: KnownInstance, *, beside: bool, keep: bool) -> tuple[str, ...]:
+def _destroys(target: KnownInstance, *, fits: bool, keep: bool) -> tuple[str, ...]:
     directory = target.facts.datadir if target.facts else None
     if directory is not None and (not directory.exists or directory.is_empty):
         return (f"Nothing: {target.datadir} on {target.host} is {'empty' if directory.exists else 'missing'}.",)
     real = target.party().datadir
     link = f" (a link to {real})" if real != target.datadir.rstrip("/") else ""
     what = f"The data directory {target.datadir}{link} on {target.host}"
-    if not beside:
+    if not fits:
         return (f"{what} is REMOVED BEFORE the copy: not enough space for both.",)
     if keep:
         return (f"{what} is moved aside and kept.",)

@@ -12,7 +12,7 @@ from dbops.engine.flavors.failures import known_failure
 from dbops.engine.hosts.tool_output import first_of
 from dbops.engine.rebuilds.copy_check import CopyEvidence, first_cause
 
-DOING = "Checking that the backup arrived whole"
+OPERATION = "Checking that the backup arrived whole"
 #: The messages of zstd 1.5, mbstream 10.11 and xbstream 8.0 about damaged input.
 DAMAGED = re.compile(r"invalid checksum|wrong chunk magic|corrupt|decoding error|checksum error", re.IGNORECASE)
 
@@ -63,7 +63,7 @@ def judge_fetch(flavor: Flavor, archive: Archive, evidence: FetchEvidence) -> Ch
     problem = _broken(archive, evidence) or first_cause(evidence.copy) or _incomplete(flavor, evidence)
     if problem:
         code, found = problem
-        raise RemoteFailure(code, DOING, cause=found)
+        raise RemoteFailure(code, OPERATION, cause=found)
     return flavor.parse_checkpoints(first_of(flavor, "checkpoints", evidence.copy.target_files) or "")
 
 

@@ -25,7 +25,7 @@ LIBRARY = "mysql_clone.so"
 #: After this time an account that was never dropped can no longer log in.
 ACCOUNT_DAYS = 2
 
-DOING = "Checking that the clone is whole"
+OPERATION = "Checking that the clone is whole"
 BROKEN_OFF = "Check that the source's server is running, and its error log. Then rebuild again."
 #: The cause of a failed clone by error number.
 ADVICE = {
@@ -150,29 +150,29 @@ def judge_clone(evidence: CloneEvidence) -> str:
     found = _SERVER_ERROR.search(evidence.said)
     if found and found[1] != "3707":
         advice = ADVICE.get(found[1], "")
-        said = _words(evidence.said)
+        said = _last_line(evidence.said)
         raise RemoteFailure("clone.failed", "Cloning the source", cause=said, next_step=advice)
     if evidence.statuses.get("clone") != 0:
-        found_text = evidence.last or _words(evidence.said) or "it ended without a word"
+        found_text = evidence.last or _last_line(evidence.said) or "it ended without a word"
         raise RemoteFailure("clone.failed", "Cloning the source", cause=found_text, next_step="Rebuild again.")
     outcome = evidence.outcome
     if outcome.get("state") != "Completed" or outcome.get("error") != "0" or not outcome.get("gtid"):
-        told = ", ".join(f"{key} {value}" for key, value in outcome.items() if value) or evidence.last or "nothing"
+        result = ", ".join(f"{key} {value}" for key, value in outcome.items() if value) or evidence.last or "nothing"
         raise RemoteFailure(
             "clone.incomplete",
-            DOING,
-            cause=f"after its restart the server says: {told}",
+            OPERATION,
+            cause=f"after its restart the server reports: {result}",
         )
     if evidence.statuses.get("server") != 0:
         raise RemoteFailure(
             "clone.server",
-            DOING,
+            OPERATION,
             cause=evidence.last
             or f"the server that took the clone ended with status {evidence.statuses.get('server')}",
         )
     return outcome["gtid"]
 
 
-def _words(said: str) -> str:
+def _last_line(said: str) -> str:
     lines = [line for line in said.splitlines() if line.strip()]
     return lines[-1][:500] if lines else ""

@@ -15,7 +15,7 @@ from dbops.engine.hosts.tool_output import KILLED_STATUSES, OTHER_DATADIR, first
 
 #: ssh's own failure, whatever the result of the command at the other end
 SSH_FAILED_STATUS = 255
-DOING = "Copying the data from the source"
+OPERATION = "Copying the data from the source"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def judge_copy(flavor: Flavor, evidence: CopyEvidence) -> tuple[BackupInfo, Chec
         code, found = problem
         raise RemoteFailure(
             code,
-            DOING,
+            OPERATION,
             cause=found,
         )
     info = flavor.parse_info(first_of(flavor, "info", evidence.target_files) or "")

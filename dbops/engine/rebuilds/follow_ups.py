@@ -127,7 +127,7 @@ def resume_option(ended: EndedRebuild) -> FollowUpOption:
     return answer("possible", f"The copy is complete. Next step: “{first.title}”.", True, skips)
 
 
-def offer_again(ended: EndedRebuild) -> FollowUpOption:
+def again_option(ended: EndedRebuild) -> FollowUpOption:
     """Return whether the same rebuild can be planned again."""
     if ended.status in REPEATABLE:
         return FollowUpOption("again", True, "A new plan with the same choices. Nothing changes until you confirm it.")
@@ -182,7 +182,7 @@ def remembered(ended: EndedRebuild) -> dict[str, Any]:
 
 
 def plan_follow_up(
-    plan: Plan, offer: FollowUpOption, steps: Iterable[Step], primary: PlannedInstance | None = None
+    plan: Plan, option: FollowUpOption, steps: Iterable[Step], primary: PlannedInstance | None = None
 ) -> Plan:
     """Return the plan of a follow-up: the frozen plan of the rebuild before, with other steps.
 
@@ -193,10 +193,10 @@ def plan_follow_up(
     destroys = {
         ROLLBACK: f"The copy at {plan.target.datadir} (not verified), when the old data is in place.",
         RESUME: _removed_by_retry(plan),
-    }[offer.method]
+    }[option.method]
     return replace(
         plan,
-        method=offer.method,
+        method=option.method,
         copied_by=plan.copied_by or plan.method,
         steps=tuple(PlannedStep(step.name, step.title, step.commands(plan), None) for step in steps),
         destroys=(destroys,),

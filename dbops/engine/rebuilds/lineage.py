@@ -60,22 +60,22 @@ class ForeignData:
 
     instance: str
     at: datetime
-    words: str
+    description: str
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
     """One instance's data at a moment.
 
-    ``copied_by`` copied it; ``told_by`` is the rebuild that established it: the same, a resume that completed it, or the one that left it
-    incomplete. ``found`` is the discovery of data that no rebuild made.
+    ``copied_by`` copied it; ``established_by`` is the rebuild that established it: the same, a resume that completed it, or the
+    one that left it incomplete. ``found`` is the discovery of data that no rebuild made.
     """
 
     instance: str
     at: datetime
     known: DataOrigin
     copied_by: CopyEvent | None = None
-    told_by: CopyEvent | None = None
+    established_by: CopyEvent | None = None
     found: ForeignData | None = None
 
 
@@ -115,14 +115,14 @@ def data_of(
         if seen := _first_before(by_hand, before, act.started_at):
             return Generation(instance, at, DataOrigin.REPLACED_BY_HAND, found=seen)
         if act.finished_at is None or act.finished_at > at:
-            return Generation(instance, at, DataOrigin.BEING_REPLACED, told_by=act)
+            return Generation(instance, at, DataOrigin.BEING_REPLACED, established_by=act)
         if act.leaves_the_old_data:
             # Everything since the begin of the rebuild that was rolled back is undone.
             before = _first(act, acts).started_at
         elif act.leaves_its_copy:
             return Generation(instance, at, DataOrigin.COPIED, _first(act, acts), act)
         else:
-            return Generation(instance, at, DataOrigin.LEFT_UNDONE, told_by=act)
+            return Generation(instance, at, DataOrigin.LEFT_UNDONE, established_by=act)
     if seen := _first_before(by_hand, before):
         return Generation(instance, at, DataOrigin.REPLACED_BY_HAND, found=seen)
     return Generation(instance, at, DataOrigin.NEVER_REBUILT)

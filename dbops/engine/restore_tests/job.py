@@ -6,7 +6,7 @@ from typing import Any
 
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure, Unreachable
 from dbops.engine.hosts.access import Endpoint, HostAccess, remove_run
-from dbops.engine.hosts.jobs import IN_BASH, LOOK_SECONDS, DetachedJob, RunJournal
+from dbops.engine.hosts.jobs import CHECK_SECONDS, IN_BASH, DetachedJob, RunJournal
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.ports import Clock, Jobs, JobStatus
@@ -217,7 +217,7 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
 
     Return whether it is done; raises like ``clean_up``. ``name`` is of the removal job.
     """
-    state = jobs.follow(name, wait_seconds=LOOK_SECONDS)
+    state = jobs.follow(name, wait_seconds=CHECK_SECONDS)
     if state.status is JobStatus.ABSENT:
         jobs.start(
             name,

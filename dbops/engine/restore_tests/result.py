@@ -11,7 +11,7 @@ from dbops.engine.ports import JobState, JobStatus
 
 #: The steps in order, with their titles.
 STEPS = {
-    "look": "Check file, space and memory",
+    "check": "Check file, space and memory",
     "unpack": "Decompress and unpack",
     "prepare": "Prepare",
     "start": "Start scratch server",
@@ -110,25 +110,25 @@ def judge_restore_test(
             (``restore_test.refused``); nothing was written.
         RemoteFailure: the backup or the host failed.
     """
-    doing = f"Testing the restore of {path} of {source}"
+    operation = f"Testing the restore of {path} of {source}"
     last = reason_of(state)
     if state.status is JobStatus.VANISHED:
         found = "the job ended without an exit status (killed, or the host restarted)"
-        raise RemoteFailure("restore_test.vanished", doing, cause=found)
+        raise RemoteFailure("restore_test.vanished", operation, cause=found)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
-        _refuse(doing, last.removeprefix("REFUSED: "))
+        _refuse(operation, last.removeprefix("REFUSED: "))
     if state.exit_status != 0:
-        _fail(doing, last.removeprefix("FAILED: "), state.exit_status)
+        _fail(operation, last.removeprefix("FAILED: "), state.exit_status)
     facts = pairs(state.tails.get("facts", ""))
     if not facts.get("checked", "").isdigit():
-        raise RemoteFailure("restore_test.failed", doing, cause="the job succeeded but wrote no results")
+        raise RemoteFailure("restore_test.failed", operation, cause="the job succeeded but wrote no results")
     counts = read_counts(counts_text)
     missing = sorted(expected.older - counts.keys())
     # A renamed table keeps its age (MySQL 8.0 and newer) and has its old name in the backup.
     if len(missing) > len(counts.keys() - expected.now):
         named = ", ".join(f"{schema}.{name}" for schema, name in missing[:NAMED])
         found = f"{len(missing)} tables older than the backup are missing in it: {named}"
-        raise RemoteFailure("restore_test.tables", doing, cause=found)
+        raise RemoteFailure("restore_test.tables", operation, cause=found)
     renamed = [
         f"{schema}.{name} is older than the backup but missing in it; it may have been renamed."
         for schema, name in missing
@@ -137,20 +137,20 @@ def judge_restore_test(
     return RestoreTestResult(int(facts["checked"]), int(facts["rows"]), counts, warnings)
 
 
-def _refuse(doing: str, said: str) -> NoReturn:
+def _refuse(operation: str, said: str) -> NoReturn:
     kind, _, found = said.partition(" ")
     if kind in HOSTS:
-        raise RemoteFailure(f"restore_test.{kind}", doing, cause=found, state=NOT_WRITTEN)
+        raise RemoteFailure(f"restore_test.{kind}", operation, cause=found, state=NOT_WRITTEN)
     code, found = (kind, found) if kind in OPERATORS else ("refused", said)
-    raise Refused(f"restore_test.{code}", doing, cause=found)
+    raise Refused(f"restore_test.{code}", operation, cause=found)
 
 
-def _fail(doing: str, said: str, exit_status: int | None) -> None:
+def _fail(operation: str, said: str, exit_status: int | None) -> None:
     kind, _, found = said.partition(" ")
     if kind in FAILURES:
-        raise RemoteFailure(f"restore_test.{kind}", doing, cause=found)
+        raise RemoteFailure(f"restore_test.{kind}", operation, cause=found)
     found = said or f"exit status {exit_status} without output"
-    raise RemoteFailure("restore_test.failed", doing, cause=found)
+    raise RemoteFailure("restore_test.failed", operation, cause=found)
 
 
 def read_counts(text: str) -> dict[Table, int]:

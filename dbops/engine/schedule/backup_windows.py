@@ -51,7 +51,7 @@ class Duration:
     runs: int
 
     @property
-    def tells_p90(self) -> bool:
+    def has_p90(self) -> bool:
         """Whether there were enough runs for a p90."""
         return self.runs >= LEAST_RUNS
 
@@ -61,7 +61,7 @@ class Duration:
         return Basis.HISTORY if self.runs else Basis.EXPECTATION
 
     @property
-    def words(self) -> str:
+    def reason(self) -> str:
         """The basis of the numbers as text."""
         if self.runs == 0:
             return "from the configured duration"
@@ -72,12 +72,12 @@ class Duration:
 class TimeEstimate:
     """The expected end: likely (``p50``) and late (``p90``). ``None`` means unknown.
 
-    ``words`` give the basis or the reason why there is none, and ``basis`` its kind.
+    ``reason`` is the basis or the reason why there is none, and ``basis`` its kind.
     """
 
     p50: datetime | None
     p90: datetime | None
-    words: str
+    reason: str
     basis: Basis = Basis.UNSTATED
 
     @property
@@ -87,7 +87,7 @@ class TimeEstimate:
 
 @dataclass(frozen=True, slots=True)
 class BackupWindow:
-    """The interval that one due run of a schedule is expected to take. Ends are ``None`` if unknown; ``words`` give the basis."""
+    """The interval that one due run of a schedule is expected to take. Ends are ``None`` if unknown; ``reason`` is the basis."""
 
     instance: str
     schedule: str
@@ -96,7 +96,7 @@ class BackupWindow:
     starts_at: datetime
     ends_p50: datetime | None
     ends_p90: datetime | None
-    words: str = NONE_HAS_ENDED
+    reason: str = NONE_HAS_ENDED
     basis: Basis = Basis.NO_RUN
 
     @property
@@ -131,11 +131,11 @@ class Past:
 class Prediction:
     """Seconds from start to end. ``duration`` is ``None`` if unknown.
 
-    ``words`` give the basis or the reason why there is none, and ``basis`` its kind.
+    ``reason`` is the basis or the reason why there is none, and ``basis`` its kind.
     """
 
     duration: Duration | None
-    words: str
+    reason: str
     basis: Basis = Basis.UNSTATED
 
 
@@ -184,7 +184,7 @@ def window_at(
         starts_at=starts_at,
         ends_p50=starts_at + timedelta(seconds=duration.p50_seconds) if duration else None,
         ends_p90=starts_at + timedelta(seconds=duration.p90_seconds) if duration else None,
-        words=duration.words if duration else NONE_HAS_ENDED,
+        reason=duration.reason if duration else NONE_HAS_ENDED,
         basis=duration.basis if duration else Basis.NO_RUN,
     )
 
@@ -205,7 +205,7 @@ def expected_end(started_at: datetime, duration: Duration | None, now: datetime)
     left_late = duration.p90_seconds - taken
     left = duration.p50_seconds - taken if taken < duration.p50_seconds else left_late / 2
     return TimeEstimate(
-        now + timedelta(seconds=left), now + timedelta(seconds=left_late), duration.words, duration.basis
+        now + timedelta(seconds=left), now + timedelta(seconds=left_late), duration.reason, duration.basis
     )
 
 

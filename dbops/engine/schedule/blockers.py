@@ -181,7 +181,7 @@ def _of_stays(
             _work_of(stay, is_target=is_target),
             method,
             instance=stay.instance,
-            text=_tell(stay),
+            text=_describe(stay),
             since=stay.job.started_at or stay.job.queued_at,
             until=stay.end,
             clears=_who_clears(stay),
@@ -218,7 +218,7 @@ _DEEDS = {
 }
 
 
-def _tell(stay: Reservation) -> str:
+def _describe(stay: Reservation) -> str:
     does, will = _DEEDS[stay.use]
     name = stay.job.name[:1].upper() + stay.job.name[1:]
     if stay.job.needs_approval:

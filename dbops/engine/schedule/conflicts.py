@@ -15,12 +15,12 @@ class Effect(StrEnum):
     """The effect of an activity on a rebuild.
 
     ``blocks``: a request is refused while the activity lasts. ``waits``: the rebuild is queued and starts automatically
-    when the activity ends. ``beside``: the rebuild starts, with a warning.
+    when the activity ends. ``alongside``: the rebuild starts, with a warning.
     """
 
     BLOCKS = "blocks"
     WAITS = "waits"
-    RUNS_ALONGSIDE = "beside"
+    RUNS_ALONGSIDE = "alongside"
 
 
 class Activity(StrEnum):
@@ -96,7 +96,7 @@ class MethodTraits:
         """Whether it reads the source's running server, and so takes a hold on it."""
         return self.reads is CopySource.SERVER
 
-    def may_start_beside(self, work: Activity) -> bool:
+    def may_start_alongside(self, work: Activity) -> bool:
         found = self.conflicts.get(work)
         return found is None or found.effect is Effect.RUNS_ALONGSIDE
 

@@ -207,9 +207,9 @@ def _way_to_free(
     if likely is None or late is None:
         met = (*passed, *passed_late)
         unknown = next((blocker for blocker in met if blocker.until.p50 is None), met[-1])
-        return TimeEstimate(None, None, unknown.until.words, unknown.until.basis), passed
-    words = "when all known blockers have ended"
-    return TimeEstimate(likely, max(likely, late), words, Basis.QUEUE), passed
+        return TimeEstimate(None, None, unknown.until.reason, unknown.until.basis), passed
+    reason = "when all known blockers have ended"
+    return TimeEstimate(likely, max(likely, late), reason, Basis.QUEUE), passed
 
 
 def _first_free(

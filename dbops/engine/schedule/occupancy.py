@@ -83,7 +83,7 @@ def _after(before: TimeEstimate, job: ActiveJob) -> TimeEstimate:
     return TimeEstimate(
         before.p50 + timedelta(seconds=likely),
         before.p90 + timedelta(seconds=late),
-        job.duration.words,
+        job.duration.reason,
         job.duration.basis,
     )
 
@@ -97,6 +97,6 @@ def _later(one: TimeEstimate | None, other: TimeEstimate | None) -> TimeEstimate
     return TimeEstimate(
         max(end.p50 for end in known if end.p50),
         max(end.p90 for end in known if end.p90),
-        known[-1].words,
+        known[-1].reason,
         known[-1].basis,
     )

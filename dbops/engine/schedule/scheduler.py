@@ -28,7 +28,7 @@ class QueuedJob(NamedTuple):
 
     ``order`` is the result of ``line_order``. ``claims`` are the instances that it holds while it runs: a rebuild's source, if
     it reads one, and last its target. ``unmet_conditions`` names what it waits for besides holds; empty: the job may start at its turn.
-    ``told`` is the reason for waiting that its history already contains.
+    ``logged`` is the reason for waiting that its history already contains.
     """
 
     kind: JobKind
@@ -36,7 +36,7 @@ class QueuedJob(NamedTuple):
     order: tuple[Any, ...]
     claims: tuple[int, ...]
     unmet_conditions: str = ""
-    told: str = ""
+    logged: str = ""
 
     @property
     def key(self) -> Key:
@@ -88,16 +88,16 @@ def decide(
     reasons: dict[Key, str] = {}
     begun: set[Key] = set()
 
-    def words(instance: int) -> str:
+    def reason_of(instance: int) -> str:
         """Return the job ahead of all others on an instance, as text; computed once for each instance."""
         item = taken[instance]
         if not isinstance(item, str):
-            say = hold_reason if item.key in begun else reservation_reason
-            taken[instance] = item = say(name_of(instance), item.kind, item.pk, item.purpose(instance))
+            describe = hold_reason if item.key in begun else reservation_reason
+            taken[instance] = item = describe(name_of(instance), item.kind, item.pk, item.purpose(instance))
         return item
 
     for job in sorted(jobs, key=attrgetter("order")):
-        _, _, _, claims, reason, told = job
+        _, _, _, claims, reason, logged = job
         if not reason:
             blocking = [instance for instance in claims if instance in taken]
             for instance in claims:
@@ -108,10 +108,10 @@ def decide(
                     starts.append(job)
                     begun.add(job.key)
                 continue  # the attempt to start it has already recorded why not
-            reason = words(blocking[0]) if len(blocking) == 1 else "; ".join(map(words, blocking))
+            reason = reason_of(blocking[0]) if len(blocking) == 1 else "; ".join(map(reason_of, blocking))
             if len(reason) > limit:
                 reason = reason[:limit]
-        if reason != told:
+        if reason != logged:
             reasons[job.key] = reason
     return Decision(tuple(starts), reasons)
 

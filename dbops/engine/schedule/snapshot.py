@@ -112,7 +112,7 @@ class ClusterSnapshot:
     unseen: tuple[BackupWindow, ...] = ()
     stops: tuple[MaintenanceWindow, ...] = ()
     difference: TopologyMismatch | None = None
-    prediction: Prediction = Prediction(None, "How long it takes is not known.")
+    prediction: Prediction = Prediction(None, "Duration unknown.")
     predictions: dict[str, Prediction] = field(default_factory=dict)
     max_lag_seconds: float = 60.0
 

@@ -93,7 +93,7 @@ class _StartRequest:
     def free_after(self, end: TimeEstimate) -> TimeEstimate:
         """Return when the rebuild can start after an event with this end."""
         if end.p50 is None:
-            return TimeEstimate(None, None, end.words, end.basis)
+            return TimeEstimate(None, None, end.reason, end.basis)
         starts = self.free(end.p50)
         if starts.p90 and end.p90:
             return replace(starts, p90=max(starts.p90, end.p90))
@@ -106,13 +106,13 @@ class _StartRequest:
     def finish(self, starts: TimeEstimate) -> TimeEstimate:
         predicted = self.prediction
         if starts.p50 is None or starts.p90 is None:
-            return TimeEstimate(None, None, starts.words, starts.basis)
+            return TimeEstimate(None, None, starts.reason, starts.basis)
         if predicted.duration is None:
-            return TimeEstimate(None, None, predicted.words, predicted.basis)
+            return TimeEstimate(None, None, predicted.reason, predicted.basis)
         return TimeEstimate(
             starts.p50 + timedelta(seconds=predicted.duration.p50_seconds),
             starts.p90 + timedelta(seconds=predicted.duration.p90_seconds),
-            predicted.words,
+            predicted.reason,
             predicted.basis,
         )
 
@@ -240,7 +240,9 @@ def _at_moment(asked: _StartRequest, moment: datetime) -> StartOption:
     """Return the start at a time that a person entered, or as soon as possible after it. A time in the past is unavailable."""
     starts, refused = asked.free(moment), asked.forbidden(moment)
     if moment > asked.snapshot.now + timedelta(hours=MOMENT_HOURS):
-        text = f"More than {MOMENT_HOURS} hours ahead: backup windows are not known that far. Choose an earlier time."
+        text = (
+            f"More than {MOMENT_HOURS} hours ahead: backup windows are unknown that far ahead. Choose an earlier time."
+        )
         refused = Problem.TOO_FAR, text
     if moment <= asked.snapshot.now:
         refused = Problem.PASSED, "That time has passed. Enter a later time, or choose another option."
@@ -266,13 +268,13 @@ def _too_late(asked: _StartRequest, window: BackupWindow, starts: TimeEstimate, 
     if (blocked := asked.forbidden()) != AVAILABLE:
         return blocked
     if duration is None or start_by is None:
-        return Problem.NO_DURATION, f"No estimate whether the rebuild would end in time. {asked.prediction.words}"
+        return Problem.NO_DURATION, f"No estimate whether the rebuild would end in time. {asked.prediction.reason}"
     if start_by <= asked.snapshot.now:
         spare = spell((window.starts_at - asked.snapshot.now).total_seconds())
         longest = spell(duration.p90_seconds)
         return Problem.TOO_SHORT, f"Too short: {spare} left, p90 duration {longest}."
     if starts.p50 is None:
-        return Problem.NO_START, f"No estimate for the start: {starts.words}."
+        return Problem.NO_START, f"No estimate for the start: {starts.reason}."
     if starts.p50 > start_by:
         return Problem.TOO_LATE, "Too late: the rebuild would not end before the backup (p90)."
     return AVAILABLE

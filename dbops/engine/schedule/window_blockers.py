@@ -67,7 +67,7 @@ def _lasts(window: BackupWindow, at: datetime, *, late: bool) -> bool:
 
 
 def _until(window: BackupWindow) -> TimeEstimate:
-    return TimeEstimate(window.ends_p50, window.ends_p90, window.words, window.basis)
+    return TimeEstimate(window.ends_p50, window.ends_p90, window.reason, window.basis)
 
 
 def _running_then(window: BackupWindow, method: MethodTraits, *, is_target: bool) -> Iterator[Blocker]:

@@ -89,14 +89,14 @@ def leaders(cluster: KnownCluster) -> Iterator[Judgement]:
             continue
         followers = _followers(cluster, member) if _is_top(server) else []
         was = primary.name if primary else ""
-        told = f"{member.name} is writable and {_names(followers)} from {member.name}"
+        detail = f"{member.name} is writable and {_names(followers)} from {member.name}"
         rests_on = (*followers, primary)
         state = _state_of_old(cluster, primary, member, followers)
         there = bool(followers) and (None if state is None else state != "")
-        yield _judge("failover", member, there, f"{told}; {was} {state}.".strip(), about=was, rests_on=rests_on)
+        yield _judge("failover", member, there, f"{detail}; {was} {state}.".strip(), about=was, rests_on=rests_on)
         is_silent = primary is not None and not cluster.is_read(primary)
         both = bool(followers) and (None if is_silent else state == "")
-        yield _judge("two_primaries", member, both, f"{told}; {was} is also writable.", about=was, rests_on=rests_on)
+        yield _judge("two_primaries", member, both, f"{detail}; {was} is also writable.", about=was, rests_on=rests_on)
         alone = _is_top(server) and not followers
         detail = f"{member.name} ({member.role}) is writable (read_only is off) and not replicating."
         yield _judge("writes_alone", member, alone, detail, about=was)
@@ -134,11 +134,11 @@ def rings(cluster: KnownCluster) -> Iterator[Judgement]:
         server = cluster.server(member)
         links = server.replication if server else ()
         arrows[member.name] = {source.name for link in links if (source := cluster.source_of(member, link))}
-    told: set[str] = set()
+    reported: set[str] = set()
     for member in sorted(cluster.members, key=lambda item: (item.role != Role.PRIMARY, item.name)):
         ring = {name for name in _reach(arrows, member.name) if member.name in _reach(arrows, name)}
-        is_first = member.name in ring and not ring & told
-        told |= ring
+        is_first = member.name in ring and not ring & reported
+        reported |= ring
         inside = [item for item in cluster.members if item.name in ring]
         there: bool | None = True if is_first else (None if unread else False)
         names = ", ".join(sorted(ring))
@@ -185,20 +185,20 @@ def _outside(cluster: KnownCluster, member: StoredInstance, server: ServerFacts)
     strange = [link for link in server.replication if cluster.source_of(member, link) is None]
     said = [link for link in strange if link.io_running == "Yes"]
     where = ", ".join(f"{link.source_host}:{link.source_port}" for link in said or strange)
-    told = f"{member.name} replicates from {where}, which is not an instance of this cluster."
+    detail = f"{member.name} replicates from {where}, which is not an instance of this cluster."
     there = True if said else None if strange else False
     unread = [other for other in cluster.members if other is not member and not cluster.is_read(other)]
     if any(cluster.could_be(other, link) for other in unread for link in said):
         there = None
-    return _judge("outside_source", member, there, told, about=where)
+    return _judge("outside_source", member, there, detail, about=where)
 
 
 def _chain(cluster: KnownCluster, member: StoredInstance, server: ServerFacts) -> Judgement:
     found = [cluster.source_of(member, link) for link in server.replication]
     middle = [source for source in found if source and source.role != Role.PRIMARY]
     names = ", ".join(source.name for source in middle)
-    told = f"{member.name} replicates from {names}, not from the primary."
-    return _judge("chain", member, bool(middle), told, about=names)
+    detail = f"{member.name} replicates from {names}, not from the primary."
+    return _judge("chain", member, bool(middle), detail, about=names)
 
 
 def strangers(cluster: KnownCluster) -> Iterator[Judgement]:
@@ -210,9 +210,9 @@ def strangers(cluster: KnownCluster) -> Iterator[Judgement]:
             yield _judge("unknown_replica", member, None)
             continue
         strange = [item for item in server.replicas if cluster.owner_of(item) is None]
-        words = ", ".join(sorted(_stranger(item) for item in strange))
+        names = ", ".join(sorted(_stranger(item) for item in strange))
         there: bool | None = None if strange and never_read else bool(strange)
-        yield _judge("unknown_replica", member, there, f"Attached to {member.name}: {words}.", about=words)
+        yield _judge("unknown_replica", member, there, f"Attached to {member.name}: {names}.", about=names)
 
 
 def _stranger(attached: Attached) -> str:
@@ -234,17 +234,17 @@ def identities(cluster: KnownCluster) -> Iterator[Judgement]:
         yield _judge("identity", member, changed, f"{member.name} was {member.known_as} and is now {now}.", about=now)
         yield _files(member)
         lost = member.lost_gtid
-        told = f"{member.name} lost these transactions: {lost}."
-        yield _judge("history_lost", member, bool(lost), told, about=lost)
+        detail = f"{member.name} lost these transactions: {lost}."
+        yield _judge("history_lost", member, bool(lost), detail, about=lost)
 
 
 def _files(member: StoredInstance) -> Judgement:
     """Judge whether the data is in other files than before; unknown if either is unknown."""
     made_at = member.facts.datadir.made_at if member.facts and member.facts.datadir else None
     since = f" Created at {made_at:%Y-%m-%d %H:%M:%S} UTC." if made_at else ""
-    told = f"The data of {member.name} is in new files that no rebuild by dbops created.{since}"
+    detail = f"The data of {member.name} is in new files that no rebuild by dbops created.{since}"
     changed = None if member.known_files and not member.files else member.files != (member.known_files or member.files)
-    return _judge("data_replaced", member, changed, told, about=member.files)
+    return _judge("data_replaced", member, changed, detail, about=member.files)
 
 
 RULES: tuple[Callable[[KnownCluster], Iterator[Judgement]], ...] = (

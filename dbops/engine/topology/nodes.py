@@ -41,7 +41,7 @@ class Silent:
     server_id: int | None = None
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         known = [f"server id {self.server_id}"] if self.server_id is not None else []
         known += [f"connected from {self.host}"] if self.host else []
         known += [f"reported port {self.port}"] if self.port else []

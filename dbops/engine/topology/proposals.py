@@ -51,11 +51,11 @@ def propose(nodes: Sequence[Node]) -> tuple[ProposedCluster, ...]:
 def _groups(nodes: Sequence[Node]) -> list[list[Node]]:
     """Return the groups of nodes that replication connects, in either direction."""
     by_key = {node.key: node for node in nodes}
-    beside: dict[str, set[str]] = defaultdict(set)
+    neighbours: dict[str, set[str]] = defaultdict(set)
     for node in nodes:
         for source in _sources(node, by_key):
-            beside[node.key].add(source)
-            beside[source].add(node.key)
+            neighbours[node.key].add(source)
+            neighbours[source].add(node.key)
     groups: list[list[Node]] = []
     seen: set[str] = set()
     for node in nodes:
@@ -63,7 +63,7 @@ def _groups(nodes: Sequence[Node]) -> list[list[Node]]:
             continue
         waiting, inside = [node.key], {node.key}
         while waiting:
-            for other in beside[waiting.pop()] - inside:
+            for other in neighbours[waiting.pop()] - inside:
                 inside.add(other)
                 waiting.append(other)
         seen |= inside
@@ -186,7 +186,7 @@ def _of_member(
         if not link.is_running:
             yield f"Replication from {link.address} is stopped{': ' + link.error if link.error else ''}."
     for silent in node.silent:
-        yield f"One of its replicas was not found: {silent.in_words}."
+        yield f"One of its replicas was not found: {silent.description}."
 
 
 def _remarks(

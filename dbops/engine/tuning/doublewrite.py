@@ -49,7 +49,7 @@ class DoublewriteAdvice:
 
 
 def judge_doublewrite(name: str, cluster: Mapping[str, InstanceFacts]) -> DoublewriteAdvice | None:
-    """Return the verdict on one instance, ``None`` if its server was not read.
+    """Return the advice for one instance, ``None`` if its server was not read.
 
     Args:
         name: of the instance.
@@ -66,7 +66,7 @@ def judge_doublewrite(name: str, cluster: Mapping[str, InstanceFacts]) -> Double
 
 def _device(storage: StorageFacts | None, server: ServerFacts) -> Against:
     if storage is None:
-        return ((Objection.STORAGE_UNREAD, "What the data directory lies on was not read."),)
+        return ((Objection.STORAGE_UNREAD, "The storage of the data directory was not read."),)
     if storage.atomic_bytes is None:
         return (
             (
@@ -116,5 +116,5 @@ def _others(name: str, cluster: Mapping[str, InstanceFacts]) -> Against:
     }
     if not others:
         return ()
-    told = ", ".join(f"{other} has {value}" for other, value in others.items())
-    return ((Objection.CLUSTER, f"Its cluster does not agree: {told}."),)
+    values = ", ".join(f"{other} has {value}" for other, value in others.items())
+    return ((Objection.CLUSTER, f"Its cluster does not agree: {values}."),)

@@ -21,11 +21,11 @@ SPINNING = 1
 class StreamSide(Enum):
     """One end of a stream: the name of its threads, owner and kind of the data on the disk, and the reason for the limit."""
 
-    SOURCE = ("copy", "source", "the source's data lies on", ", and threads make it seek", ": one pipe takes no more")
-    TARGET = ("unpacking", "target", "the target's data directory lies on", "", "")
+    SOURCE = ("copy", "source", "the source's data is on", ", and threads make it seek", ": one pipe takes no more")
+    TARGET = ("unpacking", "target", "the target's data directory is on", "", "")
 
-    def __init__(self, work: str, name: str, lies: str, seeks: str, bound: str) -> None:
-        self.work, self.role, self.lies, self.seeks, self.bound = work, name, lies, seeks, bound
+    def __init__(self, work: str, name: str, place: str, seeks: str, bound: str) -> None:
+        self.work, self.role, self.place, self.seeks, self.bound = work, name, place, seeks, bound
 
 
 def choose_threads(host: HostFacts, storage: StorageFacts | None = None) -> int:
@@ -47,7 +47,7 @@ def threads_reason(end: StreamSide, host: HostFacts, storage: StorageFacts | Non
     """Return the reason for the number of threads at this end, as a sentence. Arguments as of ``choose_threads``."""
     threads = f"{choose_threads(host, storage)} {end.work} thread"
     if storage and _turns(storage):
-        return f"{threads}: {storage.device}, which {end.lies}, is a disk that turns{end.seeks}."
+        return f"{threads}: {storage.device}, which {end.place}, is a disk that turns{end.seeks}."
     bounds = f"at least {PARALLEL_MINIMUM}, at most {PARALLEL_MAXIMUM}"
     return f"{threads}s: half of the {end.role}'s {_cores(host)}, {bounds}{end.bound}.{_unsure(storage)}"
 
@@ -60,8 +60,8 @@ def _unsure(storage: StorageFacts | None) -> str:
     if storage is None or storage.turns is not None:
         return ""
     # a network file system has no device on this host
-    name = f"what {storage.filesystem} lies on" if storage.device == "-" else storage.device
-    return f" Whether {name} is a disk that turns is not known: the kernel does not say, or a virtual machine's repeats what it is told."
+    name = f"the device of {storage.filesystem}" if storage.device == "-" else storage.device
+    return f" Whether {name} is a disk that turns is unknown: the kernel does not report it, or a virtual machine hides it."
 
 
 def _cores(host: HostFacts) -> str:

@@ -55,9 +55,9 @@ def cipher_reason(ciphers: str, source: HostFacts, target: HostFacts, link: Meas
     first = ciphers.partition(",")[0]
     if link and first in link.rates:
         others = [f"{name} {_rate(link.rates[name])}" for name in ciphers.split(",")[1:] if name in link.rates]
-        told = f"; {', '.join(others)}" if others else ""
+        slower = f"; {', '.join(others)}" if others else ""
         return (
-            f"{first}: measured between these hosts on {link.measured_at:%Y-%m-%d}, {_rate(link.rates[first])}{told}."
+            f"{first}: measured between these hosts on {link.measured_at:%Y-%m-%d}, {_rate(link.rates[first])}{slower}."
         )
     if source.has_aes and target.has_aes:
         return f"{first}: both processors have AES instructions; the link between these hosts was not measured yet."

@@ -25,8 +25,8 @@ from dbops.management.accounts import actor_named
 from dbops.management.command import DbopsCommand
 from dbops.models import Instance, Rebuild, RebuildStep
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
+from dbops.operations.follow_up_options import choices_of, has_worked
 from dbops.operations.follow_ups import request_follow_up
-from dbops.operations.offers import choices_of, has_worked
 from dbops.operations.rate_limit import can_be_held, set_stream_rate
 from dbops.operations.rebuilds import (
     cancel_rebuild,
@@ -241,7 +241,7 @@ class Command(DbopsCommand):
     def _show_plan(self, plan: Plan, options: StartOptions) -> None:
         if self.as_json:
             record = {**to_record(plan), "fingerprint": plan.fingerprint, "is_possible": plan.is_possible}
-            record |= {"verdict": to_record(options.verdict), "starts": to_record(options.choices)}
+            record |= {"eligibility": to_record(options.eligibility), "options": to_record(options.options)}
             self.stdout.write(json.dumps(record))
             return
         self.stdout.write(
@@ -343,18 +343,18 @@ def _expected_start(rebuild: Rebuild) -> dict[str, Any]:
     if found is None:
         return {}
     p50, p90 = (moment.isoformat() if moment else None for moment in (found.p50, found.p90))
-    return {"expected_start": {"p50": p50, "p90": p90, "basis": found.words}}
+    return {"expected_start": {"p50": p50, "p90": p90, "basis": found.reason}}
 
 
 def start_lines(options: StartOptions) -> Iterator[str]:
     """Yield the eligibility, the blockers and all start options, with times in UTC."""
-    answer = options.verdict
+    answer = options.eligibility
     until = f" {_clock(answer.free)}" if answer.answer == EligibilityState.UNTIL else ""
     yield f"Rebuild status: {answer.answer}{until}"
     for blocker in (*answer.blockers, *answer.warnings):
-        yield f"  {blocker.effect:8} {blocker.text} Until: {_clock(blocker.until)}. To unblock: {blocker.clears}."
+        yield f"  {blocker.effect:9} {blocker.text} Until: {_clock(blocker.until)}. To unblock: {blocker.clears}."
     yield "Start options (--start KEY; another source: --source NAME):"
-    for choice in options.choices:
+    for choice in options.options:
         times = f"starts {_clock(choice.starts)}, finished {_clock(choice.finishes)}"
         yield (
             f"  {choice.key:28} {choice.title}: {times}"
@@ -365,7 +365,7 @@ def start_lines(options: StartOptions) -> Iterator[str]:
 
 def _clock(end: TimeEstimate) -> str:
     if end.p50 is None or end.p90 is None:
-        return f"no estimate ({end.words})"
+        return f"no estimate ({end.reason})"
     likely, late = (f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for moment in (end.p50, end.p90))
     return likely if likely == late else f"{likely} (p90: {late})"
 

@@ -109,7 +109,7 @@ class Setting:
 
 def in_effect() -> list[Setting]:
     """Return every setting of this web process. No query."""
-    return [Setting(name, str(tell()), _origin(name)) for name, tell in SETTINGS.items()]
+    return [Setting(name, str(read()), _origin(name)) for name, read in SETTINGS.items()]
 
 
 def versions() -> dict[str, str]:

@@ -28,7 +28,7 @@ from dbops.models import CountedDays, GapDay
 
 GAPS = {gap.name.lower(): gap for gap in Gap}
 CAUSES = {cause.name.lower(): cause for cause in Cause}
-UNSEEN = SumKey(Gap.NOT_OBSERVED, Cause.NOT_LOOKED, False)
+UNSEEN = SumKey(Gap.NOT_OBSERVED, Cause.NOT_PROBED, False)
 
 
 class _Counted(NamedTuple):

@@ -32,7 +32,7 @@ class RunPage:
         return self.is_managed and not self.is_final and self.run.cancel_requested_at is None
 
     @property
-    def may_say_over(self) -> bool:
+    def may_mark_ended(self) -> bool:
         return not self.is_managed and not self.is_final
 
     @property
@@ -41,7 +41,7 @@ class RunPage:
 
     @property
     def plan(self) -> dict[str, Any]:
-        """Return the plan of the run; empty before dbops has looked at the host."""
+        """Return the plan of the run; empty before dbops has planned it."""
         plan: dict[str, Any] = self.run.checkpoint.get("plan") or {}
         return plan
 

@@ -27,7 +27,7 @@ class Agenda:
 
     cluster: ClusterNow
     snapshot: ClusterSnapshot
-    verdict: Eligibility
+    eligibility: Eligibility
     timeline: Timeline
 
 
@@ -41,8 +41,10 @@ def agendas(clusters: Sequence[ClusterNow], within: Interval, now: datetime) -> 
     found, method = [], METHODS[DEFAULT_METHOD]
     for cluster in clusters:
         snapshot = made[cluster.pk]
-        verdict = eligibility_of(snapshot, method=method)
-        found.append(Agenda(cluster, snapshot, verdict, timeline(snapshot, history[cluster.pk], within, method=method)))
+        eligibility = eligibility_of(snapshot, method=method)
+        found.append(
+            Agenda(cluster, snapshot, eligibility, timeline(snapshot, history[cluster.pk], within, method=method))
+        )
     return found
 
 

@@ -16,7 +16,7 @@ from django.db.models import Case, CharField, Value, When
 from dbops.engine.facts.summary import Summary, judge
 from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceStatus
 from dbops.engine.states import ACTIVE, Role, Status, StepState
-from dbops.loaders.cluster_snapshots import differences, going_on, instance_status
+from dbops.loaders.cluster_snapshots import active_work, differences, instance_status
 from dbops.models import Cluster, Instance, Rebuild, RebuildStep
 
 ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
@@ -84,7 +84,7 @@ def clusters_now(now: datetime, only: Collection[int] | None = None) -> list[Clu
     rows = list(instances.annotate(**marks).order_by().values_list(*INSTANCE_COLUMNS))
     rebuilds = _rebuilds({row[0]: (row[1], row[3]) for row in rows})
     members = _members(rows, rebuilds)
-    jobs, stops = going_on(only, now=now)
+    jobs, stops = active_work(only, now=now)
     unlike = differences()
     return [
         ClusterNow(

@@ -6,7 +6,7 @@ from dbops.models import Instance, InstanceState
 
 
 def doublewrite_of(instance: Instance) -> DoublewriteAdvice | None:
-    """Return the verdict, ``None`` if the server was not read. One query."""
+    """Return the advice, ``None`` if the server was not read. One query."""
     rows = InstanceState.objects.filter(instance__cluster=instance.cluster_id).values_list("instance__name", "record")
     return judge_doublewrite(
         instance.name, {name: from_record(InstanceFacts, record) for name, record in rows if record}

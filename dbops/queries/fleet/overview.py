@@ -141,7 +141,7 @@ def _last_backups(clusters: Iterable[int]) -> dict[int, LastBackup]:
 
 
 class _Judged(NamedTuple):
-    """One cluster, its verdict, and its weight: a greater one comes earlier."""
+    """One cluster, its eligibility, and its weight: a greater one comes earlier."""
 
     cluster: ClusterNow
     marks: frozenset[Show]

@@ -97,10 +97,10 @@ def lineage_of(instance: Instance, now: datetime) -> Lineage:
 def _found(instance: Instance) -> list[ForeignData]:
     """Return data of the cluster that no rebuild made, with a person's comment."""
     rows = TopologyDifference.objects.filter(cluster=instance.cluster_id, code__in=REPLACED, confirmed_at__isnull=False)
-    return [ForeignData(row.subject, row.first_seen_at, _words(row)) for row in rows]
+    return [ForeignData(row.subject, row.first_seen_at, _description(row)) for row in rows]
 
 
-def _words(row: TopologyDifference) -> str:
+def _description(row: TopologyDifference) -> str:
     return f"{row.detail} {row.accepted_by}: {row.reason}" if row.accepted_at else row.detail
 
 

@@ -85,7 +85,7 @@ def around(rebuild_id: int, event_id: int, wanted: LogFilter = ALL, *, shown: in
     return Log((*reversed(older), *newer), has_older=has_older, has_newer=has_newer)
 
 
-def news(rebuild_id: int, event_id: int, *, shown: int = LINES_SHOWN) -> Log:
+def newer_lines(rebuild_id: int, event_id: int, *, shown: int = LINES_SHOWN) -> Log:
     """Return the newest of the lines after one event; ``has_older``: some between were left out. One query.
 
     A rebuild's events are written while its row is locked, so their keys grow in the order in which they become visible.

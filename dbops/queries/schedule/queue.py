@@ -105,7 +105,7 @@ def _start(snapshot: ClusterSnapshot, job: ActiveJob) -> tuple[TimeEstimate, str
     """Return the expected start of a queued job and what it waits for."""
     expected = expected_start(snapshot, job)
     if job.needs_approval:
-        return expected.at, expected.at.words
+        return expected.at, expected.at.reason
     if expected.by:
         return expected.at, expected.by.text
     if job.start_after_run is not None:

@@ -143,7 +143,7 @@ def _of_rebuilds() -> list[SampleAct]:
                 )
             )
         if row.finished_at:
-            told = {
+            detail = {
                 **about,
                 "outcome": row.outcome,
                 "error": row.error,
@@ -153,7 +153,7 @@ def _of_rebuilds() -> list[SampleAct]:
                 "bytes": row.checkpoint.get("stream.bytes"),
                 "requested_by": name,
             }
-            acts.append(SampleAct(row.finished_at, SYSTEM, f"rebuild.{row.status}", target, detail=told))
+            acts.append(SampleAct(row.finished_at, SYSTEM, f"rebuild.{row.status}", target, detail=detail))
     return acts
 
 

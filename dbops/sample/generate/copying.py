@@ -78,14 +78,14 @@ def write_steps(rebuild: Rebuild, plan: Plan, taken: dict[str, float], ending: E
         if is_end:
             row.state, broken = ending.state, True
         if step.name == "stream":
-            _tell_copy(row, plan, ending.share if is_end else 1.0)
+            _write_copy(row, plan, ending.share if is_end else 1.0)
         elif step.name == "prepare":
             row.result = {"exit_statuses": {"prepare": 137 if is_end else 0}, "tails": {}}
     RebuildStep.objects.bulk_create(rows)
     return {row.name: row for row in rows}
 
 
-def _tell_copy(row: RebuildStep, plan: Plan, share: float) -> None:
+def _write_copy(row: RebuildStep, plan: Plan, share: float) -> None:
     assert row.started_at  # noqa: S101 - for the type checker
     assert row.finished_at  # noqa: S101
     total = plan.bytes_to_copy or 0

@@ -20,7 +20,7 @@ APPROVED = "billing"
 
 
 def make_people() -> dict[str, User]:
-    """Create accounts without passwords, so that nobody can log in with them."""
+    """Create accounts without passwords, so that no one can log in with them."""
     make_groups()
     groups = {group.name: group for group in Group.objects.all()}
     people = {}

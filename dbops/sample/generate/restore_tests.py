@@ -12,7 +12,7 @@ from dbops.models import BackupEvent, BackupRun, RestoreTest
 
 EVERY_DAYS = 7
 #: Seconds of the short steps; the others follow the bytes.
-SHORT = {"look": 0.3, "start": 4.2, "stop": 1.8, "remove": 6.5}
+SHORT = {"check": 0.3, "start": 4.2, "stop": 1.8, "remove": 6.5}
 #: Bytes per second of steps that read all data.
 RATES = {"unpack": 310e6, "prepare": 42e6, "tables": 520e6, "rows": 640e6}
 #: The source with a failed last restore test, the step and the error.
@@ -41,8 +41,8 @@ def _run_restore_test(run: BackupRun, at: datetime, *, is_bad: bool) -> None:
     end = at + timedelta(seconds=sum(step["seconds"] for step in steps))
     error: dict[str, Any] = {}
     if is_bad:
-        doing = f"Restore-testing the backup {run.path} of {run.instance.name}"
-        error = RemoteFailure("restore_test.tables", doing, cause=FOUND).as_record()
+        operation = f"Restore-testing the backup {run.path} of {run.instance.name}"
+        error = RemoteFailure("restore_test.tables", operation, cause=FOUND).as_record()
     status = RunStatus.FAILED if is_bad else RunStatus.SUCCEEDED
     restore_test = RestoreTest.objects.create(
         uid=uuid.UUID(int=dice.getrandbits(128)).hex[:16],

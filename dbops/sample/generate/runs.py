@@ -76,8 +76,8 @@ def _run(
         return row
     _time(row, start, seconds, now)
     row.bytes_written = int(size) if row.origin != "observed" else None
-    row.status = RunStatus.FAILED if note == "failed" else _how_it_stands(row)
-    _tell_end(row, cluster, now)
+    row.status = RunStatus.FAILED if note == "failed" else _status_of(row)
+    _write_end(row, cluster, now)
     return row
 
 
@@ -91,13 +91,13 @@ def _time(row: BackupRun, start: datetime, seconds: float, now: datetime) -> Non
     row.last_seen_at = min(end, now)
 
 
-def _how_it_stands(row: BackupRun) -> RunStatus:
+def _status_of(row: BackupRun) -> RunStatus:
     if row.finished_at is None:
         return RunStatus.RUNNING
     return RunStatus.ENDED if row.origin == "observed" else RunStatus.SUCCEEDED
 
 
-def _tell_end(row: BackupRun, cluster: SampleCluster, now: datetime) -> None:
+def _write_end(row: BackupRun, cluster: SampleCluster, now: datetime) -> None:
     """Fill the results of a run: the file and its checksums, or the error."""
     assert row.started_at  # noqa: S101 - for the type checker
     assert row.schedule  # noqa: S101

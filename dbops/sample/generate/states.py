@@ -10,8 +10,8 @@ from dbops.sample.generate.story import (
     LAGGING_MINUTES,
     LAGGING_NOW,
     LATE,
-    NOBODY_LOOKED,
     OUTAGES,
+    UNOBSERVED,
     moment,
 )
 
@@ -46,7 +46,7 @@ def make_periods(
     """Write the periods of each instance, and link the current one."""
     away = [
         Interval(start, start + timedelta(hours=hours))
-        for start, hours in ((moment(now, days, clock), hours) for days, clock, hours in NOBODY_LOOKED)
+        for start, hours in ((moment(now, days, clock), hours) for days, clock, hours in UNOBSERVED)
     ]
     rows = [
         InstancePeriod(
@@ -60,7 +60,7 @@ def make_periods(
             ended_at=None if spell.end == now else spell.end,
         )
         for instance in instances.values()
-        for spell in looked_at(timeline(instance.role, spells.get(instance.name, []), begin, now), away)
+        for spell in observed(timeline(instance.role, spells.get(instance.name, []), begin, now), away)
     ]
     InstancePeriod.objects.bulk_create(sorted(rows, key=lambda row: row.started_at))
     for row in InstancePeriod.objects.filter(ended_at=None):
@@ -82,7 +82,7 @@ def timeline(role: str, spells: list[Spell], begin: datetime, now: datetime) -> 
     return [*found, Spell(at, now, HEALTHY, well)] if at < now else found
 
 
-def looked_at(spells: list[Spell], away: list[Interval]) -> list[Spell]:
+def observed(spells: list[Spell], away: list[Interval]) -> list[Spell]:
     """Return spells without the times without probes."""
     for gap in away:
         spells = [part for spell in spells for part in _without(spell, gap)]

@@ -118,7 +118,7 @@ OUTAGES = (
 LAGGING_NOW, LAG_SECONDS, LAGGING_MINUTES = "search-r2", 1912.0, 47
 
 #: Times when dbops was down, without probes: days ago, time, hours.
-NOBODY_LOOKED = ((38, "06:00", 1.2), (24, "05:10", 3.1))
+UNOBSERVED = ((38, "06:00", 1.2), (24, "05:10", 3.1))
 
 #: Days ago (negative: in the future), time, hours, cluster, person, reason.
 MAINTENANCE = (
@@ -129,7 +129,7 @@ MAINTENANCE = (
     (-3, "22:00", 3.0, "shop", ANNA, "MariaDB 10.11.13 to 10.11.14"),
 )
 #: A current maintenance window, so that one cluster cannot be rebuilt: hours ago, hours.
-GOES_ON = (2, 6.0, "crm", JONAS, "Disks of crm-b1 are replaced, one after the other")
+ACTIVE_MAINTENANCE = (2, 6.0, "crm", JONAS, "Disks of crm-b1 are replaced, one after the other")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Announced:
 
 def maintenance(now: datetime) -> list[Announced]:
     """Return all maintenance windows, including future ones."""
-    hours_ago, hours, cluster, by, why = GOES_ON
+    hours_ago, hours, cluster, by, why = ACTIVE_MAINTENANCE
     begun = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours_ago)
     return [
         *(_announced(moment(now, days, clock), hours, *about) for days, clock, hours, *about in MAINTENANCE),

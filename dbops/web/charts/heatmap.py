@@ -52,15 +52,15 @@ class Heatmap:
 
 
 def heat(found: ClusterForecast) -> Heatmap:
-    return Heatmap(found, *worst_in_words(found), _rows(found))
+    return Heatmap(found, *describe_worst_hour(found), _rows(found))
 
 
 @dataclass(frozen=True, slots=True)
 class Worst:
-    """The worst hour of a week: ``text`` is its duration, ``verdict`` the text beside icon and colour."""
+    """The worst hour of a week: ``text`` is its duration, ``label`` the text beside icon and colour."""
 
     text: str
-    verdict: str
+    label: str
     word: str
     icon: str
     when: str = ""
@@ -73,29 +73,29 @@ def worst_hour(found: ClusterForecast) -> Worst:
         return Worst("Unknown", "", "unknown", "info-circle")
     when = hour_name(hour) if hour.wait_seconds else f"every{' known' if found.unknown else ''} hour"
     if hour.breaks(found.goal_seconds):
-        verdict = Worst("", "over the goal", "failed", "alert-triangle")
+        worst = Worst("", "over the goal", "failed", "alert-triangle")
     elif found.unknown:
-        verdict = Worst(
+        worst = Worst(
             "",
             "other hours unknown" if hour.seconds is not None else "rebuild time unknown",
             "unknown",
             "info-circle",
         )
     else:
-        verdict = Worst("", "within the goal", "healthy", "circle-check")
+        worst = Worst("", "within the goal", "healthy", "circle-check")
     text = duration(hour.seconds) if hour.seconds is not None else f"waits {duration(hour.wait_seconds)}"
-    return replace(verdict, text=text, when=when)
+    return replace(worst, text=text, when=when)
 
 
-def worst_in_words(found: ClusterForecast) -> tuple[str, str]:
+def describe_worst_hour(found: ClusterForecast) -> tuple[str, str]:
     """Return the lead and the rest of the sentence about the worst hour."""
     worst, wait = found.forecast.worst, found.forecast.longest_wait
     if worst and worst.wait_seconds:
-        return f"Worst hour: {hour_name(worst)},", f"{in_words(worst)}."
+        return f"Worst hour: {hour_name(worst)},", f"{describe_hour(worst)}."
     if worst:
-        return "All known hours are equal:", f"{in_words(worst)}."
+        return "All known hours are equal:", f"{describe_hour(worst)}."
     if wait and wait.wait_seconds:
-        return f"Longest wait: {hour_name(wait)},", f"{in_words(wait)}."
+        return f"Longest wait: {hour_name(wait)},", f"{describe_hour(wait)}."
     if wait:
         return "No waiting time in any known hour.", "The rebuild time is unknown."
     return "No estimate for any hour:", f"{found.forecast.hours[0].why}."
@@ -121,7 +121,7 @@ def _field(hour: ForecastHour | None, day: int, on: int, goal: float) -> Heatmap
         return HeatmapCell("–", NONE, f"{DAYS[day]} {on:02d}:00: skipped by the daylight-saving change")
     kind = _kind(hour, goal)
     text = _clock(hour) + MARKS.get(kind, "")
-    return HeatmapCell(text or "?", kind, f"{hour_name(hour)}: {in_words(hour)}")
+    return HeatmapCell(text or "?", kind, f"{hour_name(hour)}: {describe_hour(hour)}")
 
 
 def _kind(hour: ForecastHour, goal: float) -> str:
@@ -142,7 +142,7 @@ def _clock(hour: ForecastHour) -> str:
     return text if hour.seconds is not None else f"{text}+"
 
 
-def in_words(hour: ForecastHour) -> str:
+def describe_hour(hour: ForecastHour) -> str:
     """Return the time to full redundancy and its waiting part."""
     if hour.wait_seconds is None:
         return f"unknown ({hour.why})"

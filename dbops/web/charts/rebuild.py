@@ -19,19 +19,19 @@ class ChartSeries:
 
     key: str
     name: str
-    words: str
+    summary: str
 
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart. ``unit`` is ``MiB/s`` or ``s``; ``empty`` says why there is no line; ``words`` is the spoken text."""
+    """One chart. ``unit`` is ``MiB/s`` or ``s``; ``empty`` says why there is no line; ``summary`` is the spoken text."""
 
     key: str
     title: str
     unit: str
     lines: tuple[ChartSeries, ...]
     drawing: SafeString
-    words: str
+    summary: str
     empty: str
 
 
@@ -94,14 +94,14 @@ def _chart(
     empty: str,
 ) -> Chart:
     spreads = {line: spread(found[line]) for line, _ in named}
-    lines = tuple(ChartSeries(line, name, _words(spreads[line], unit)) for line, name in named)
-    known = [f"{line.name} {line.words}" for line in lines if line.words]
+    lines = tuple(ChartSeries(line, name, _summary(spreads[line], unit)) for line, name in named)
+    known = [f"{line.name} {line.summary}" for line in lines if line.summary]
     top = max((item.high for item in spreads.values() if item), default=0.0)
     drawing = _drawing(found["at"], [(line, found[line]) for line, _ in named], top)
     return Chart(key, title, unit, lines, drawing, "; ".join(known) or empty, "" if known else empty)
 
 
-def _words(known: Spread | None, unit: str) -> str:
+def _summary(known: Spread | None, unit: str) -> str:
     """Return the figures as text: ``min 12, median 90, max 110 MiB/s``. A common unit appears once."""
     if known is None:
         return ""

@@ -49,10 +49,10 @@ class HourLine:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """The content of one SVG. ``name``, ``words`` and the titles of the shapes are its text for screen readers."""
+    """The content of one SVG. ``name``, ``summary`` and the titles of the shapes are its text for screen readers."""
 
     name: str
-    words: str
+    summary: str
     height: int
     shapes: tuple[Shape, ...]
     hours: tuple[HourLine, ...]
@@ -62,8 +62,8 @@ class Drawing:
 
 def svg(drawing: Drawing) -> SafeString:
     """Return the SVG element. Built here because a page has hundreds of shapes, and a template is slow for each."""
-    words = _text(read_out(drawing))
-    parts = [f'<svg class="timeline-chart" width="100%" height="{drawing.height}" role="img" aria-label="{words}">']
+    spoken = _text(read_out(drawing))
+    parts = [f'<svg class="timeline-chart" width="100%" height="{drawing.height}" role="img" aria-label="{spoken}">']
     parts += map(_element, drawing.shapes)
     for hour in drawing.hours:
         parts.append(f'<line class="hour-line" x1="{hour.x}" x2="{hour.x}" y1="0" y2="{drawing.baseline}"></line>')
@@ -78,7 +78,7 @@ def svg(drawing: Drawing) -> SafeString:
 
 def read_out(drawing: Drawing) -> str:
     """Return the text for screen readers: free slots, blocked times, then each bar."""
-    head = f"{drawing.name}: {drawing.words}" if drawing.name else drawing.words
+    head = f"{drawing.name}: {drawing.summary}" if drawing.name else drawing.summary
     blocked = [f"blocked {shape.title.rstrip('.')}" for shape in drawing.shapes if "band-blocked" in shape.css]
     bars = [shape.title for shape in drawing.shapes if "bar-shape" in shape.css]
     return "; ".join([head, *_latest(blocked), *_latest(bars)])
@@ -95,8 +95,8 @@ def _element(shape: Shape) -> str:
     title = f"<title>{_text(shape.title)}</title>"
     place = f'x="{shape.x}" y="{shape.y}" width="{shape.width}" height="{shape.height}"'
     if not shape.label:
-        look = f'fill="{shape.fill}"' if shape.fill else 'rx="2"' if "bar-shape" in shape.css else ""
-        return f'<rect class="{shape.css}" {place} {look}>{title}</rect>'
+        style = f'fill="{shape.fill}"' if shape.fill else 'rx="2"' if "bar-shape" in shape.css else ""
+        return f'<rect class="{shape.css}" {place} {style}>{title}</rect>'
     # An inner svg cuts its text off at its edge.
     box = f'<rect class="{shape.css}" width="100%" height="100%" rx="2"></rect>'
     return f'<svg {place}>{title}{box}<text class="bar-label" x="4" y="12">{_text(shape.label)}</text></svg>'
@@ -201,7 +201,7 @@ def _drawing(
     now = position(line.now, line.within)
     return Drawing(
         name=name,
-        words=words(line),
+        summary=summary(line),
         height=height + (16 if labels else 0),
         shapes=tuple(shapes),
         hours=tuple(_hours(line.within, timezone.get_current_timezone(), every_hours, labels)),
@@ -210,10 +210,10 @@ def _drawing(
     )
 
 
-def words(line: Timeline) -> str:
+def summary(line: Timeline) -> str:
     """Return the free slots as text; of a past day, the blocked times."""
     if line.within.end <= line.now:
-        return _past_words(line)
+        return _past_summary(line)
     slots = line.free_ahead
     if not slots:
         return "no free slot"
@@ -222,7 +222,7 @@ def words(line: Timeline) -> str:
     return f"free {_times(slots, line)}"
 
 
-def _past_words(line: Timeline) -> str:
+def _past_summary(line: Timeline) -> str:
     if not line.bars:
         return "nothing ran"
     blocked = [item for item in merge([one.interval for one in line.blocked]) if item.seconds >= SHORTEST_SECONDS]

@@ -60,11 +60,11 @@ def drawing(trees: Sequence[Drawn]) -> SafeString:
         '{}{}<ul class="visually-hidden" aria-label="Topology">{}</ul>',
         wide,
         narrow,
-        format_html_join("", "<li>{}</li>", ((in_words(server),) for server in servers.values())),
+        format_html_join("", "<li>{}</li>", ((describe_server(server),) for server in servers.values())),
     )
 
 
-def in_words(server: Drawn) -> str:
+def describe_server(server: Drawn) -> str:
     """Return one server with its arrows as a sentence."""
     kind = "not in the inventory" if server.kind == "outside" else f"{server.role or 'role unknown'}, {server.state}"
     arrows = [f"from {arrow.source}: {label(arrow)}" if arrow.source else arrow.text for arrow in server.arrows]
@@ -80,7 +80,7 @@ def label(arrow: ReplicationRow) -> str:
     return f"running · lag {'unknown' if arrow.lag_seconds is None else duration(arrow.lag_seconds)}"
 
 
-def look(arrow: ReplicationRow) -> str:
+def style(arrow: ReplicationRow) -> str:
     """Return the style of an arrow: the state of its threads, or running with lag."""
     is_late = arrow.threads == "running" and (arrow.lag_seconds or 0) > LAG_IS_HIGH_SECONDS
     return "lagging" if is_late else arrow.threads
@@ -123,12 +123,12 @@ def _rows(graph: Graph[str], servers: dict[str, Drawn]) -> _Rows:
 def _svg(css: str, graph: Graph[str], servers: dict[str, Drawn]) -> SafeString:
     rows = _rows(graph, servers)
     places = {node.key: node for node in graph.nodes}
-    looks = {route: _look_of(route, servers[route.target]) for route in graph.routes}
+    styles = {route: _style_of(route, servers[route.target]) for route in graph.routes}
     of_source: dict[str, set[str]] = defaultdict(set)
-    for route, seen in looks.items():
+    for route, seen in styles.items():
         of_source[route.source].add(seen)
     parts = [f'<svg class="topo-graph {css}" width="100%" height="{rows.height}" aria-hidden="true" focusable="false">']
-    for route, seen in looks.items():
+    for route, seen in styles.items():
         points = _points(route, graph, rows, places)
         parts.append(_route(route, points, seen, is_mixed=len(of_source[route.source]) > 1))
     for node in graph.nodes:
@@ -137,10 +137,10 @@ def _svg(css: str, graph: Graph[str], servers: dict[str, Drawn]) -> SafeString:
     return mark_safe("".join([*parts, "</svg>"]))  # noqa: S308 - every text went through format_html, all else is numbers
 
 
-def _look_of(route: Route[str], server: Drawn) -> str:
+def _style_of(route: Route[str], server: Drawn) -> str:
     """Return the worst style of the connections between two servers."""
     arrows = [arrow for arrow, key in zip(server.arrows, server.sources, strict=False) if key == route.source]
-    return min(map(look, arrows), key=WORST_FIRST.index, default="unknown")
+    return min(map(style, arrows), key=WORST_FIRST.index, default="unknown")
 
 
 def _points(
@@ -203,9 +203,9 @@ def _arrow_texts(node: PlacedNode[str], rows: _Rows, server: Drawn) -> SafeStrin
                 first + LABEL * number,
                 percent(width),
                 LABEL,
-                look(arrow),
+                style(arrow),
                 clean(arrow.text),
-                _icon(ICON_OF[look(arrow)], 7, 2),
+                _icon(ICON_OF[style(arrow)], 7, 2),
                 clean(f"{label(arrow)} · {arrow.source}" if len(server.arrows) > 1 else label(arrow)),
             )
             for number, arrow in enumerate(server.arrows)

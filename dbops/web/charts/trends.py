@@ -88,7 +88,7 @@ def card(series: Series, period_days: int) -> Card:
             _trend("Duration", series, Figure.SECONDS, period_days),
             _trend("Size", series, Figure.BYTES, period_days),
         ),
-        marks=tuple(Mark(run, shape(run.words[0]), ", ".join(map(words, run.words))) for run in odd[:NAMED]),
+        marks=tuple(Mark(run, shape(run.codes[0]), ", ".join(map(words, run.codes))) for run in odd[:NAMED]),
         unnamed=max(0, len(odd) - NAMED),
     )
 
@@ -121,7 +121,7 @@ def _trend(title: str, series: Series, figure: Figure, period_days: int) -> Tren
     parts = [*_scale(found, figure), *_dates(series.within, period_days)]
     parts += [_level(css, found.share(value), text) for css, value, text in lines]
     # Unusual runs are drawn above the others.
-    parts += [_point(run, figure, found, series.within) for run in sorted(series.runs, key=lambda run: bool(run.words))]
+    parts += [_point(run, figure, found, series.within) for run in sorted(series.runs, key=lambda run: bool(run.codes))]
     said = f"{title} of {series.key.name or series.key.instance_name}: {_said(known, figure, odd_ones(series.runs))}"
     head = f'<div role="group" aria-label="{escape(said)}"><svg class="trend" width="100%" height="{HEIGHT}">'
     return Trend(title, mark_safe("".join([head, *parts, "</svg></div>"])), "")  # noqa: S308 - names went through escape
@@ -202,7 +202,7 @@ def _point(run: PastRun, figure: Figure, found: Scale, within: Interval) -> str:
     if left is None or (value is None and not mark):
         return ""
     y = _y(found.share(value or 0.0))
-    title = escape(in_words(run))
+    title = escape(describe_run(run))
     state = f'aria-label="{title}"' if mark else 'tabindex="-1" aria-hidden="true"'
     return (
         f'<a href="{reverse("backup-run", args=[run.run])}" {state} class="trend-point">'
@@ -211,7 +211,7 @@ def _point(run: PastRun, figure: Figure, found: Scale, within: Interval) -> str:
     )
 
 
-def in_words(run: PastRun) -> str:
+def describe_run(run: PastRun) -> str:
     """Return a run in one line of text."""
     local = timezone.localtime(run.at)
     figures = [text_of(run.figure(item), item) for item in Figure if run.figure(item) is not None]

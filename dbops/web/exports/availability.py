@@ -16,7 +16,7 @@ from dbops.queries.availability.forecast import ClusterForecast
 from dbops.queries.availability.overview import MICROSECONDS, ClusterGaps, ClusterSums, Sum
 from dbops.queries.availability.what_if import WhatIf, WhatIfRow
 from dbops.queries.restore_tests import RestoreStatus
-from dbops.web.changes import ChangeSuggestion, in_words
+from dbops.web.changes import ChangeSuggestion, describe_change
 from dbops.web.charts.heatmap import DAYS
 from dbops.web.exports.tables import csv_answer, json_answer
 
@@ -166,7 +166,7 @@ def _fields(change: WhatIfChange) -> dict[str, Any]:
 
 def _what_if_rows(found: WhatIf, best: Iterable[ChangeSuggestion]) -> Iterator[tuple[Any, ...]]:
     """Return the page's three tables below each other; ``part`` names the table, and missing columns are empty."""
-    asked = in_words(found.outcome.change, found.schedules)
+    asked = describe_change(found.outcome.change, found.schedules)
     for row in found.rows:
         yield "gap", asked, str(row.before.gap), row.before.seconds, row.after.seconds, _removed(row), ""
     gap, before = str(Gap.NOT_REBUILDABLE), found.blocked_seconds
@@ -188,7 +188,7 @@ def _forecast(ahead: ClusterForecast) -> dict[str, Any]:
         "goal_seconds": ahead.goal_seconds,
         "goal_is_its_own": ahead.has_own_goal,
         "rebuild_p50_seconds": duration.p50_seconds if duration else None,
-        "rests_on": ahead.rebuild.words,
+        "rests_on": ahead.rebuild.reason,
         "worst_hour": _hour(worst, ahead) if worst else None,
         "breaches": ahead.breaches,
         "not_known": ahead.unknown,

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
-from dbops.operations.account_admin import standing_of
+from dbops.operations.account_admin import access_of
 from dbops.security.permissions import GROUPS, group_of
 
 MEANINGS = {"viewer": "viewer: read-only", "operator": "operator: can make changes"}
@@ -86,7 +86,7 @@ class ChangeForm(GroupFields):
     seen = forms.CharField(widget=forms.HiddenInput)
 
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
-        initial = {"group": group_of(user), "superuser": user.is_superuser, "seen": standing_of(user)}
+        initial = {"group": group_of(user), "superuser": user.is_superuser, "seen": access_of(user)}
         super().__init__(*args, initial=initial, **kwargs)
 
 

@@ -92,8 +92,8 @@ class ScheduleForm(InventoryForm):
 
     def clean_together(self, given: dict[str, Any]) -> None:
         instance = given.get("instance")
-        beside = stored.load().datadirs_beside(instance) if isinstance(instance, Instance) else {}
-        for name, text in schedule_problems(given, beside):
+        datadirs = stored.load().datadirs_on_host_of(instance) if isinstance(instance, Instance) else {}
+        for name, text in schedule_problems(given, datadirs):
             self.add_error(name, sentence(text))
 
     def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
@@ -120,7 +120,7 @@ class MaintenanceForm(forms.Form):
 
     def add_refusal(self, error: Refused, text: str) -> None:
         """Show a refusal above the form, with the code of its first problem."""
-        code = (error.told.get("problems") or [error.code])[0]
+        code = (error.audit_detail.get("problems") or [error.code])[0]
         self.add_error(None, ValidationError(text, code=code))
 
     def clean_starts_at(self) -> datetime:

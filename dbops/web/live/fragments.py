@@ -8,7 +8,7 @@ from django.template.loader import render_to_string
 from dbops.engine.rebuilds.follow_ups import REPEATABLE, FollowUpOption
 from dbops.engine.states import Status
 from dbops.models import Rebuild, RebuildEvent
-from dbops.operations.offers import offers
+from dbops.operations.follow_up_options import follow_up_options
 from dbops.queries.rebuilds import log as rebuild_log
 from dbops.queries.rebuilds import metrics
 from dbops.queries.rebuilds import pages as queries
@@ -16,7 +16,7 @@ from dbops.queries.rebuilds.outcome import comparison
 from dbops.web.charts import rebuild as charts
 from dbops.web.templatetags.dbops import clean
 
-__all__ = ["RenderedLine", "Snapshot", "clean", "context", "first_lines", "log_tools", "offered", "snapshot"]
+__all__ = ["RenderedLine", "Snapshot", "clean", "context", "first_lines", "log_tools", "follow_ups_of", "snapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,17 @@ def context(rebuild: Rebuild) -> dict[str, Any]:
         **log_tools(rebuild),
         "commands": rows,
         "command_count": count,
-        "offers": offered(rebuild),
+        "follow_ups": follow_ups_of(rebuild),
     }
 
 
-def offered(rebuild: Rebuild) -> dict[str, FollowUpOption]:
+def follow_ups_of(rebuild: Rebuild) -> dict[str, FollowUpOption]:
     """Return the follow-ups of an unsuccessful rebuild, by names for templates."""
     if rebuild.status not in REPEATABLE:
         return {}
     return {
-        name.replace("-", "_"): offer
-        for name, offer in offers(rebuild).items()
+        name.replace("-", "_"): option
+        for name, option in follow_up_options(rebuild).items()
         if name == "again" or rebuild.status != Status.EXPIRED
     }
 
@@ -82,7 +82,7 @@ def snapshot(rebuild_id: int) -> Snapshot | None:
         "rebuild": rebuild,
         "commands": rows,
         "command_count": count,
-        "offers": offered(rebuild),
+        "follow_ups": follow_ups_of(rebuild),
     }
     return Snapshot(
         revision=rebuild.revision,
@@ -109,7 +109,7 @@ def first_lines(rebuild_id: int) -> tuple[list[RenderedLine], bool]:
 
 def lines_after(rebuild_id: int, event_id: int) -> tuple[list[RenderedLine], bool]:
     """Return the newest of the lines after one event, rendered, and whether some between were left out."""
-    return _rendered(rebuild_log.news(rebuild_id, event_id))
+    return _rendered(rebuild_log.newer_lines(rebuild_id, event_id))
 
 
 def _rendered(log: rebuild_log.Log) -> tuple[list[RenderedLine], bool]:

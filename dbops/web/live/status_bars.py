@@ -74,8 +74,8 @@ def _beat_away() -> RemoteFailure:
     return _away("beat.away", "Triggering due work every two seconds", "Beat has not ticked")
 
 
-def _away(code: str, doing: str, found: str) -> RemoteFailure:
-    return RemoteFailure(code, doing, cause=found, state=f"{CATALOGUE[code].state} {_guard_limits()}")
+def _away(code: str, operation: str, found: str) -> RemoteFailure:
+    return RemoteFailure(code, operation, cause=found, state=f"{CATALOGUE[code].state} {_guard_limits()}")
 
 
 def _guard_limits() -> str:
@@ -144,12 +144,12 @@ def ask_redis() -> bool:
         return False
 
 
-standing = ProcessStatus()
+current = ProcessStatus()
 
 
 def bars(request: HttpRequest) -> dict[str, Any]:
     """Context processor: ``bars`` and their ``bars_key``, evaluated when a template shows them to a user with access."""
-    find = standing.bars if getattr(request, "may_look", False) else list  # web.decorators has checked the access
+    find = current.bars if getattr(request, "may_view", False) else list  # web.decorators has checked the access
     return {"bars": find, "bars_key": lambda: key(find())}
 
 
@@ -160,5 +160,5 @@ def key(found: list[StatusBar]) -> str:
 
 def rendered() -> tuple[str, str]:
     """Return the bars' key and the bars for the live stream, the same for every user."""
-    found = standing.bars()
+    found = current.bars()
     return key(found), render_to_string("includes/_bars.html", {"bars": found, "bars_key": key(found)})

@@ -1,7 +1,7 @@
 """Live updates of rebuild pages: one Server-Sent-Events connection per page, one Redis reader and one renderer for all of them.
 
-A connection begins with a full snapshot from the table. After that the Redis stream announces *that* there is news, and the table
-has the news: it is read and rendered once for each rebuild and process, for any number of viewers. Without viewers no task runs.
+A connection begins with a full snapshot from the table. After that the Redis stream announces *that* something changed, and the table
+has the change: it is read and rendered once for each rebuild and process, for any number of viewers. Without viewers no task runs.
 Without Redis the table's revision is polled every few seconds instead.
 """
 
@@ -59,7 +59,7 @@ class Watched:
     lines: deque[RenderedLine] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     is_cut: bool = False
     is_missing: bool = False
-    news: asyncio.Event = field(default_factory=asyncio.Event)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
     clients: set[asyncio.Event] = field(default_factory=set)
     task: asyncio.Task[None] | None = None
 
@@ -88,7 +88,7 @@ class Hub:
 
     async def current_bars(self) -> tuple[str, str]:
         """Return the key and the text of every page's bars: rendered once per interval and process, not for each connection."""
-        if not bars.standing.is_fresh and not self.bars_asked.locked():
+        if not bars.current.is_fresh and not self.bars_asked.locked():
             async with self.bars_asked:
                 try:
                     self.bars = await _in_database(bars.rendered)
@@ -96,8 +96,8 @@ class Hub:
                     log.exception("rendering the bars")  # retried later; the stream continues
         return self.bars
 
-    async def may_still_look(self, user_id: int) -> bool:
-        """Return whether a user may still look: checked once per interval and process, for all users together."""
+    async def may_still_view(self, user_id: int) -> bool:
+        """Return whether a user may still view rebuilds: checked once per interval and process, for all users together."""
         if time.monotonic() - self.allowed_at > RIGHTS_SECONDS and not self.rights_asked.locked():
             async with self.rights_asked:
                 try:
@@ -105,7 +105,7 @@ class Hub:
                     self.allowed_at = time.monotonic()
                 except Exception:
                     log.exception(
-                        "asking who may look"
+                        "checking who may view rebuilds"
                     )  # retried at the next event; no stream outlives its maximum age
         return user_id in self.allowed
 
@@ -119,7 +119,7 @@ class Hub:
             self.reader = _start(self._read())
         client = asyncio.Event()
         watched.clients.add(client)
-        watched.news.set()
+        watched.changed.set()
         return watched, client
 
     def leave(self, watched: Watched, client: asyncio.Event) -> None:
@@ -134,20 +134,20 @@ class Hub:
             self.reader = None
 
     async def _follow(self, watched: Watched) -> None:
-        """Render a rebuild whenever there is news, at most twice a second."""
+        """Render a rebuild whenever it has changed, at most twice a second."""
         while True:
             try:
-                await asyncio.wait_for(watched.news.wait(), None if self.redis_answers else RECHECK_SECONDS)
+                await asyncio.wait_for(watched.changed.wait(), None if self.redis_answers else RECHECK_SECONDS)
             except TimeoutError:
                 pass
-            watched.news.clear()
+            watched.changed.clear()
             try:
                 changed = await _in_database(_refresh, watched)
             except Exception:
                 # The page polls during that time, and shows that it does.
                 log.exception("rendering rebuild %s", watched.rebuild_id)
                 await asyncio.sleep(RECHECK_SECONDS)
-                watched.news.set()
+                watched.changed.set()
                 continue
             if changed:
                 watched.wake_clients()
@@ -185,11 +185,11 @@ class Hub:
                 position = identity
                 watched = self.watched.get(int(entry.get("rebuild", 0)))
                 if watched and (watched.snapshot is None or watched.snapshot.revision != int(entry.get("revision", 0))):
-                    watched.news.set()
+                    watched.changed.set()
 
     def _wake_all(self) -> None:
         for watched in self.watched.values():
-            watched.news.set()
+            watched.changed.set()
 
 
 def _entries(answer: Any) -> list[tuple[str, dict[str, str]]]:
@@ -206,7 +206,7 @@ def _entries(answer: Any) -> list[tuple[str, dict[str, str]]]:
 
 
 def _refresh(watched: Watched) -> bool:
-    """Update a watched rebuild from the table, in a worker thread. Return whether there was news."""
+    """Update a watched rebuild from the table, in a worker thread. Return whether it had changed."""
     newest = queries.revision(watched.rebuild_id)
     if newest is None:
         watched.is_missing = True
@@ -314,12 +314,12 @@ async def stream(rebuild_id: int, user_id: int) -> AsyncGenerator[str, None]:
             except TimeoutError:
                 # A page without messages for longer polls.
                 yield message("alive", "")
-            if not await home.may_still_look(user_id):
+            if not await home.may_still_view(user_id):
                 return
-            key, told = await home.current_bars()
+            key, text = await home.current_bars()
             if key != sent.bars:
                 sent.bars = key
-                yield message("bars", told)
+                yield message("bars", text)
             client.clear()
             for text in _messages(watched, sent):
                 yield text
@@ -353,7 +353,7 @@ async def events(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
     """Stream a rebuild to one browser with access."""
     user = await request.auser()
     if user.pk is None or not await sync_to_async(may_view)(user):
-        return HttpResponse("You may not look at rebuilds.", status=403, content_type="text/plain")
+        return HttpResponse("You may not view rebuilds.", status=403, content_type="text/plain")
     if await sync_to_async(queries.revision)(rebuild_id) is None:
         return HttpResponse("There is no such rebuild.", status=404, content_type="text/plain")
     # Django closes the request's database connection with the request, here after minutes: a thousand viewers would hold a

@@ -23,14 +23,14 @@ def origin_middleware(get_response: Callable[[HttpRequest], Any]) -> Callable[[H
         async def from_afar(request: HttpRequest) -> HttpResponseBase:
             origin = _origin(request)
             with request_origin(origin):
-                return _told(await answer_later(request), origin)
+                return _with_header(await answer_later(request), origin)
 
         return from_afar
 
     def answer(request: HttpRequest) -> HttpResponseBase:
         origin = _origin(request)
         with request_origin(origin):
-            return _told(get_response(request), origin)
+            return _with_header(get_response(request), origin)
 
     return answer
 
@@ -40,6 +40,6 @@ def _origin(request: HttpRequest) -> RequestOrigin:
     return RequestOrigin(request.META.get("REMOTE_ADDR") or "", uuid.uuid4().hex)
 
 
-def _told(response: HttpResponseBase, origin: RequestOrigin) -> HttpResponseBase:
+def _with_header(response: HttpResponseBase, origin: RequestOrigin) -> HttpResponseBase:
     response.headers[HEADER] = origin.request
     return response

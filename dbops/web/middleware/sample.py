@@ -25,7 +25,7 @@ API = "/api/"
 
 
 class SampleMiddleware(MiddlewareMixin):
-    """Refuse every request that is not known to be harmless, for present and future pages."""
+    """Refuse every request that is not listed as harmless, for present and future pages."""
 
     def process_request(self, request: HttpRequest) -> HttpResponse | None:
         """Answer 503 to every request, including health checks, if setting and database disagree."""
@@ -41,8 +41,8 @@ class SampleMiddleware(MiddlewareMixin):
         return _answer(request, sample_refusal(f"{request.method} {request.path}"), "409.html", status=409)
 
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
-        if settings.SAMPLE and (told := response.headers.get("Content-Disposition")):
-            response.headers["Content-Disposition"] = FILE_NAME.sub('filename="sample-', told)
+        if settings.SAMPLE and (name := response.headers.get("Content-Disposition")):
+            response.headers["Content-Disposition"] = FILE_NAME.sub('filename="sample-', name)
         return response
 
 

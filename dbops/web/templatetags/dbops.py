@@ -345,8 +345,8 @@ def party_lines(plan: Plan) -> list[PartyLine]:
     """Return the identities of both machines. The page marks values that are equal but must differ."""
     target, source = plan.target, plan.source
 
-    def both(label: str, tell: Callable[[PlannedInstance], object], differs_must: bool = False) -> PartyLine:
-        return PartyLine(label, str(tell(target) or "not known"), str(tell(source) or "not known"), differs_must)
+    def both(label: str, read: Callable[[PlannedInstance], object], differs_must: bool = False) -> PartyLine:
+        return PartyLine(label, str(read(target) or "unknown"), str(read(source) or "unknown"), differs_must)
 
     def server(party: PlannedInstance) -> str:
         if plan.archive and party is source:

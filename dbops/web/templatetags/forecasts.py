@@ -3,7 +3,7 @@
 from django import template
 
 from dbops.queries.availability.forecast import ClusterForecast
-from dbops.web.charts.heatmap import Worst, worst_hour, worst_in_words
+from dbops.web.charts.heatmap import Worst, describe_worst_hour, worst_hour
 
 register = template.Library()
 
@@ -15,6 +15,6 @@ def worst(ahead: ClusterForecast) -> Worst:
 
 
 @register.filter
-def in_words(ahead: ClusterForecast) -> str:
+def worst_hour_text(ahead: ClusterForecast) -> str:
     """Return the worst hour as a sentence."""
-    return " ".join(worst_in_words(ahead))
+    return " ".join(describe_worst_hour(ahead))

@@ -8,8 +8,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dbops.engine.errors import Refused
+from dbops.operations.follow_up_options import OPTIONS, follow_up_options
 from dbops.operations.follow_ups import follow_up_plan, request_follow_up
-from dbops.operations.offers import OFFERS, offers
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.decorators import operator_page, user_of
 
@@ -17,7 +17,7 @@ from dbops.web.decorators import operator_page, user_of
 class MethodConverter:
     """URL converter for the names of follow-ups."""
 
-    regex = "|".join(OFFERS)
+    regex = "|".join(OPTIONS)
 
     def to_python(self, value: str) -> str:
         return value
@@ -53,12 +53,12 @@ def follow_up(request: HttpRequest, rebuild_id: int, method: str) -> HttpRespons
             refused, status = error, 409
         else:
             return redirect("rebuild", rebuild_id=following.pk)
-    offer = offers(found)[method]
+    option = follow_up_options(found)[method]
     context = {
         "rebuild": found,
         "method": method,
-        "offer": offer,
-        "plan": follow_up_plan(found, offer),
+        "option": option,
+        "plan": follow_up_plan(found, option),
         "refused": refused,
         "typed": request.POST,
         "bad_field": FIELDS.get(refused.code, "") if refused else "",

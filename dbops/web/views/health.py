@@ -33,7 +33,7 @@ def status(request: HttpRequest) -> HttpResponse:
     No login is required, so that a page can report that its session has ended and keep the user's input. Users without login get
     no details.
     """
-    found = status_bars.standing.bars() if may_view(request.user) else []
+    found = status_bars.current.bars() if may_view(request.user) else []
     is_logged_out = not request.user.is_authenticated
     key = "logged-out" if is_logged_out else status_bars.key(found)
     if request.GET.get("shown", "") == key:

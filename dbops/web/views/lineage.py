@@ -63,13 +63,13 @@ def _content(found: Lineage) -> dict[str, Any]:
 
 
 def _ancestor(one: Ancestor) -> dict[str, Any]:
-    told_by, seen = one.generation.told_by, one.generation.found
+    established_by, seen = one.generation.established_by, one.generation.found
     return {
         "instance": one.generation.instance,
         "at": moment(one.generation.at),
         "known": one.known.value,
-        "told_by_rebuild": told_by.rebuild if told_by else None,
-        "found": {"at": moment(seen.at), "words": seen.words} if seen else None,
+        "established_by_rebuild": established_by.rebuild if established_by else None,
+        "found": {"at": moment(seen.at), "description": seen.description} if seen else None,
         "copy": _copy(one.copy) if one.copy else None,
     }
 

@@ -21,12 +21,12 @@ from dbops.engine.planning.method_comparison import MethodComparison, compare
 from dbops.engine.planning.plan_diff import ShownPlan
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.schedule import start_option_keys as start_ways
 from dbops.engine.schedule.blocker import BlockerKind
+from dbops.engine.schedule.start_option_keys import StartMode, StartOption, moment_key, moment_of
 from dbops.engine.states import Role
 from dbops.engine.tuning.stream_rate import MIB
 from dbops.models import Instance, Rebuild
-from dbops.operations.offers import choices_of, offers
+from dbops.operations.follow_up_options import choices_of, follow_up_options
 from dbops.operations.rate_limit import can_be_held
 from dbops.operations.rebuilds import candidate_sources, plan_inputs_for, request_rebuild
 from dbops.operations.start_options import EXPIRES_HOURS, StartOptions, default_expires_hours, offered_start_options
@@ -57,7 +57,7 @@ class ConfirmForm(forms.Form):
     fingerprint = forms.CharField(max_length=64)
     request_key = forms.UUIDField()
     keep_old_data = forms.BooleanField(required=False)
-    start = forms.CharField(max_length=120, required=False, empty_value=start_ways.StartMode.SOON.value)
+    start = forms.CharField(max_length=120, required=False, empty_value=StartMode.SOON.value)
     expires_hours = forms.IntegerField(min_value=EXPIRES_HOURS[0], max_value=EXPIRES_HOURS[-1], required=False)
     rate = forms.FloatField(required=False)
 
@@ -99,7 +99,7 @@ class BlockingReason:
 class StartChoice:
     """One start option, with the URL of its plan."""
 
-    choice: start_ways.StartOption
+    choice: StartOption
     url: str
     is_chosen: bool
 
@@ -136,7 +136,7 @@ def plan(request: HttpRequest, name: str) -> HttpResponse:
         return _show(request, target, asked)
     named = MomentForm(request.GET)
     if named.is_valid():
-        return _show(request, target, replace(asked, start=start_ways.moment_key(named.cleaned_data["start_at"])))
+        return _show(request, target, replace(asked, start=moment_key(named.cleaned_data["start_at"])))
     return _show(request, target, asked, bad_moment=" ".join(str(item) for item in named.errors["start_at"]))
 
 
@@ -194,26 +194,26 @@ def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
 
 
 def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: ConfirmForm) -> Rebuild:
-    doing, given = f"Requesting a rebuild of {target.name}", form.cleaned_data
-    require_operator(request.user, doing)
+    operation, given = f"Requesting a rebuild of {target.name}", form.cleaned_data
+    require_operator(request.user, operation)
     if "expires_hours" in form.errors:
         found = "the expiry is not a number in range"
         raise Refused.unchanged(
-            "plan.expiry", doing, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
+            "plan.expiry", operation, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
         )
     if "reason" in form.errors:
         found = f"the reason is longer than {TYPED_CHARACTERS} characters or contains characters that cannot be stored"
         raise Refused.unchanged(
-            "rebuild.reason", doing, found, next_step="Enter a shorter reason. The audit log records it."
+            "rebuild.reason", operation, found, next_step="Enter a shorter reason. The audit log records it."
         )
     if "rate" in form.errors:
         found = "the rate limit is not a number"
         raise Refused.unchanged(
-            "rebuild.rate", doing, found, next_step="Enter a number of MiB/s, or leave it empty for no limit."
+            "rebuild.rate", operation, found, next_step="Enter a number of MiB/s, or leave it empty for no limit."
         )
     if asked.source is None or "method" in form.errors or "request_key" not in given or "fingerprint" not in given:
         found = "the form is incomplete: source, fingerprint or request key is missing"
-        raise Refused.unchanged("plan.incomplete", doing, found)
+        raise Refused.unchanged("plan.incomplete", operation, found)
     return request_rebuild(
         actor=user_of(request),
         target=target,
@@ -253,11 +253,11 @@ def _show(
     row = cluster.of(target)
     wanted = asked.source or next(iter(sources), None)
     chosen = found.source.name if found else wanted.name if wanted else ""
-    ways = offered_start_options(target, wanted, method=asked.method, key=asked.start)
-    start = ways.chosen(asked.start)
+    offered = offered_start_options(target, wanted, method=asked.method, key=asked.start)
+    start = offered.chosen(asked.start)
     changes = differences(asked.seen, shown(found, start)) if found else ()
     bad_field = FIELDS.get(refused.code, "") if refused else ""
-    start_reasons = start_blocking_reasons(ways, start, asked.start)
+    start_reasons = start_blocking_reasons(offered, start, asked.start)
     context = {
         "target": target,
         "row": row,
@@ -270,26 +270,28 @@ def _show(
         # The typed name confirmed another plan, so it must be typed again.
         "typed": asked.typed | ({"typed_name": ""} if refused and refused.code == "plan.stale" else {}),
         "findings": found.findings if found else (),
-        "impact": impact(found, ways.snapshot, start, cluster.states, method=METHODS[asked.method]) if found else None,
-        "prediction": ways.prediction,
+        "impact": impact(found, offered.snapshot, start, cluster.states, method=METHODS[asked.method])
+        if found
+        else None,
+        "prediction": offered.prediction,
         "changes": changes,
         "shown": packed(shown(found, start)) if found else "",
         "keep": asked.keep,
-        "verdict": ways.verdict,
+        "eligibility": offered.eligibility,
         "start": start,
-        "named_moment": start_ways.moment_of(asked.start),
+        "named_moment": moment_of(asked.start),
         "bad_moment": bad_moment,
         "expires_hours": asked.typed.get("expires_hours") or default_expires_hours(),
         "expires_bounds": EXPIRES_HOURS,
         "blocking_reasons": blocking_reasons(request, found, row) + again_blocking_reasons(asked.again) + start_reasons,
         # A clear case does not need the other options.
         "starts_open": bool(
-            bad_moment or start_reasons or ways.verdict.answer != "now" or (start and start.is_deferred)
+            bad_moment or start_reasons or offered.eligibility.answer != "now" or (start and start.is_deferred)
         ),
         "again": asked.again,
         "has_rate": "rate" in asked.typed and can_be_held(asked.method),
         "request_key": uuid.uuid4(),
-        **_other_plans(target, asked, chosen, sources, compared, ways.choices, start),
+        **_other_plans(target, asked, chosen, sources, compared, offered.options, start),
     }
     return render(request, "rebuilds/plan.html", context, status=409 if refused else 200)
 
@@ -300,8 +302,8 @@ def _other_plans(
     chosen: str,
     sources: list[Instance],
     compared: tuple[MethodComparison, ...],
-    starts: Iterable[start_ways.StartOption],
-    start: start_ways.StartOption | None,
+    options: Iterable[StartOption],
+    start: StartOption | None,
 ) -> dict[str, Any]:
     """Return every choice on the page, each with the URL of its plan."""
 
@@ -323,34 +325,32 @@ def _other_plans(
         ],
         "keep_url": url(keep=True),
         "aside_url": url(keep=False),
-        "starts": [_start_choice(item, url, start) for item in starts],
+        "start_options": [_start_choice(item, url, start) for item in options],
     }
 
 
-def _start_choice(
-    choice: start_ways.StartOption, url: Callable[..., str], start: start_ways.StartOption | None
-) -> StartChoice:
+def _start_choice(choice: StartOption, url: Callable[..., str], start: StartOption | None) -> StartChoice:
     """Return a start option with its URL. Another source is another plan with its own start options."""
-    is_elsewhere = choice.way is start_ways.StartMode.ELSEWHERE
+    is_elsewhere = choice.way is StartMode.ELSEWHERE
     address = url(source=choice.source, start="") if is_elsewhere else url(start=choice.key)
     return StartChoice(choice, address, start is choice)
 
 
-def start_blocking_reasons(
-    ways: StartOptions, start: start_ways.StartOption | None, asked: str
-) -> list[BlockingReason]:
+def start_blocking_reasons(offered: StartOptions, start: StartOption | None, asked: str) -> list[BlockingReason]:
     """Return why the chosen start option is unavailable, without reasons that the plan's checks already give.
 
     If the requested option is gone, a person must choose again: no other option replaces it.
     """
     if start is None:
         return []
-    if asked not in ("", start.key, start_ways.StartMode.SOON):
+    if asked not in ("", start.key, StartMode.SOON):
         gone = "The selected start option is no longer available. Choose again."
         return [BlockingReason("start_gone", gone)]
     if start.is_possible:
         return []
-    blocking = [item for item in ways.verdict.blockers if item.kind in (BlockerKind.MAINTENANCE, BlockerKind.TOPOLOGY)]
+    blocking = [
+        item for item in offered.eligibility.blockers if item.kind in (BlockerKind.MAINTENANCE, BlockerKind.TOPOLOGY)
+    ]
     if blocking and not start.not_before:
         return [BlockingReason(f"blocker.{item.kind.name.lower()}", f"{item.text} {item.reason}") for item in blocking]
     return [BlockingReason("start", f"{start.title}: {start.reason}")] if start.is_deferred and start.reason else []
@@ -358,9 +358,9 @@ def start_blocking_reasons(
 
 def again_blocking_reasons(again: Rebuild | None) -> list[BlockingReason]:
     """Return why a rebuild cannot be repeated. A plan without it may still be possible."""
-    if again is None or (offer := offers(again)["again"]).is_possible:
+    if again is None or (option := follow_up_options(again)["again"]).is_possible:
         return []
-    return [BlockingReason(f"again.{offer.code}", offer.reason)]
+    return [BlockingReason(f"again.{option.code}", option.reason)]
 
 
 def blocking_reasons(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[BlockingReason]:

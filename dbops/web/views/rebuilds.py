@@ -82,7 +82,7 @@ def rebuild_samples(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 def actions(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Return the actions of this user. Requested again on each change of the status."""
     found = _find(rebuild_id)
-    return render(request, "rebuilds/_actions.html", {"rebuild": found, "offers": fragments.offered(found)})
+    return render(request, "rebuilds/_actions.html", {"rebuild": found, "follow_ups": fragments.follow_ups_of(found)})
 
 
 @require_http_methods(["GET", "POST"])

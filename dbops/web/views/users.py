@@ -114,7 +114,7 @@ def _user_page(
         "account": user,
         "form": form or ChangeForm(user),
         "password_form": password_form or PasswordForm(user),
-        "seen": verbs.standing_of(user),
+        "seen": verbs.access_of(user),
         "is_self": user.pk == user_of(request).pk,
     }
     return render(request, "admin/user.html", context, status=422 if is_wrong else 200)

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 from dbops.models import Cluster
 from dbops.queries.availability.overview import PERIODS
 from dbops.queries.availability.what_if import HOURS, WhatIfRequest, what_if
-from dbops.web.changes import in_words, proposal
+from dbops.web.changes import describe_change, proposal
 from dbops.web.decorators import viewer_page
 from dbops.web.exports.availability import FORMATS, what_if_file
 from dbops.web.views.availability import days_of
@@ -34,7 +34,7 @@ def page(request: HttpRequest, name: str) -> HttpResponse:
     context = {
         "cluster": row,
         "found": found,
-        "change_text": in_words(found.outcome.change, found.schedules),
+        "change_text": describe_change(found.outcome.change, found.schedules),
         "best": best[:NAMED],
         "without_machine": next((one for one in best if not one.outcome.change.adds_source), None),
         "hours": HOURS,

@@ -89,7 +89,7 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
         began = time.monotonic()
         said = shell.run(load("inspect_host"), *names, *PROGRAMS, timeout_seconds=10)
     took = time.monotonic() - began
-    report.command(host.name, "look_host: user, programs, work directory, authorized_keys; it changes nothing")
+    report.command(host.name, "inspect_host: user, programs, work directory, authorized_keys; it changes nothing")
     found = pairs(said.stdout)
     if found.get("done") != "1":
         text = f"status {said.exit_status}: {said.stderr.strip()[-300:] or said.stdout.strip()[-300:] or 'no words'}"
@@ -130,10 +130,10 @@ def _test_mysql(row: ConnectionTest, report: TestReport) -> None:
     began = time.monotonic()
     with closing(open_database(instance, read_timeout_seconds=5.0)) as database:
         found = database.query(sql)[0]
-    told = (
+    description = (
         f"version {found['version']}, host {found['hostname']}, server id {found['server_id']}, as {found['account']}"
     )
-    report.check("Dashboard's account", f"{account} logged in in {time.monotonic() - began:.2f} s: {told}")
+    report.check("Dashboard's account", f"{account} logged in in {time.monotonic() - began:.2f} s: {description}")
     report.command(instance.name, "the statements of a probe; they read alone")
     facts = prober.read(instance)
     if facts.server_problem:

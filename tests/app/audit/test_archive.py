@@ -75,9 +75,9 @@ def test_archive_and_export_together_contain_the_whole_log(tmp_path: Path, capsy
     assert AuditEntry.objects.order_by("sequence").first().sequence == 5  # type: ignore[union-attr]
     assert not AuditText.objects.filter(sequence__lte=4).exists()
     assert findings() == []
-    told = AuditEntry.objects.get(action="audit.archived")
-    assert (told.detail["first"], told.detail["last"], told.detail["file"]) == (1, 4, file.name)
-    assert told.detail["file_hash"] == hashlib.sha256(file.read_bytes()).hexdigest()
+    found = AuditEntry.objects.get(action="audit.archived")
+    assert (found.detail["first"], found.detail["last"], found.detail["file"]) == (1, 4, file.name)
+    assert found.detail["file_hash"] == hashlib.sha256(file.read_bytes()).hexdigest()
 
     call_command("audit", "export")
     whole = tmp_path / "all.jsonl"

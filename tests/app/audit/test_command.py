@@ -41,7 +41,7 @@ def write(count: int = 5) -> None:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """The script as it stands in the document."""
+    """The script from the document."""
     found = tmp_path / "verify.py"
     found.write_text(DOCUMENT.read_text().split("```python\n")[1].split("```")[0])
     assert 25 <= found.read_text().count("\n") <= 35
@@ -93,7 +93,7 @@ def swap(lines: Lines) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tamper", "told"),
+    ("tamper", "finding"),
     [
         (lambda lines: lines[2].update(actor="mallory"), "entry 3: changed"),
         (lambda lines: lines[2].update(hash="0" * 64), "entry 3: changed"),
@@ -104,21 +104,21 @@ def swap(lines: Lines) -> None:
     ],
 )
 def test_outsider_script_finds_each_tampering(
-    script: Path, exported: Lines, tamper: Callable[[Lines], Any], told: str
+    script: Path, exported: Lines, tamper: Callable[[Lines], Any], finding: str
 ) -> None:
     tamper(exported)
     status, text = outsider(script, exported, *str(current_head()).split())
     assert status == 1
-    assert told in text
+    assert finding in text
 
 
 def test_verify_prints_the_head_and_is_in_the_log(capsys: pytest.CaptureFixture[str]) -> None:
     write(3)
     head = str(current_head())
     call_command("audit", "verify")
-    told = capsys.readouterr().out
-    assert findings_of(told) == []
-    assert (numbers(told)[0], head in told) == (3, True)
+    found = capsys.readouterr().out
+    assert findings_of(found) == []
+    assert (numbers(found)[0], head in found) == (3, True)
     entry = AuditEntry.objects.get(action="audit.verified")
     assert (entry.detail["head"], entry.detail["findings"]) == (head, [])
     call_command("audit", "head")

@@ -42,8 +42,8 @@ def test_fleet_import_and_export_work(folder):
     assert AuditEntry.objects.first().actor.endswith(" (manage.py)")
     run("fleet", "export", str(copy))
     assert run("fleet", "export")[0] == copy.read_text()
-    [told] = run("fleet", "import", str(copy))[0].splitlines()
-    assert numbers(told) == [0, 0, 5]
+    [found] = run("fleet", "import", str(copy))[0].splitlines()
+    assert numbers(found) == [0, 0, 5]
 
 
 def test_fleet_command_errors_name_file_line_and_place(folder):

@@ -155,10 +155,10 @@ def test_load_errors_never_show_a_secret(folder):
     text = text.replace(f"key_file: {folder.key_file}\n", f"key_file: {folder.path}/secret\n", 1)
     with pytest.raises(FleetFileErrors) as caught:
         folder.load(text)
-    told = " ".join(str(error) for error in caught.value.errors)
+    found = " ".join(str(error) for error in caught.value.errors)
     assert len(caught.value.errors) == 2
-    assert "first-line-secret" not in told
-    assert "repl-s3cret" not in told
+    assert "first-line-secret" not in found
+    assert "repl-s3cret" not in found
 
 
 def test_browser_import_cannot_read_local_files(folder, monkeypatch):

@@ -35,7 +35,7 @@ def errors(response) -> dict[str, list[str]]:
 
 
 def hint(page: str) -> str:
-    """Return what stands below the field of a host's private key."""
+    """Return the help text of a host's private key."""
     [found] = re.findall(r'id="id_ssh_private_key_helptext">(.*?)</div>', page, re.DOTALL)
     return found
 
@@ -108,7 +108,7 @@ def test_restore_host_without_instances_cannot_be_removed(fleet, operator):
     operator.post(edit_url("cluster", "shop"), shown(operator, edit_url("cluster", "shop")) | {"wanted_replicas": "1"})
     assert (Cluster.objects.get().restore_test_host, Cluster.objects.get().wanted_replicas) == ("db-2", 1)
     operator.post(edit_url("cluster", "shop"), shown(operator, edit_url("cluster", "shop")) | {"restore_test_host": ""})
-    assert b"no instance stands" not in operator.get(edit_url("cluster", "shop")).content
+    assert b"db-2" not in operator.get(edit_url("cluster", "shop")).content
 
 
 def test_restore_host_must_be_probed_and_follows_a_rename(fleet, operator):

@@ -33,7 +33,7 @@ def test_field_problem_never_fails_and_refuses_control_characters(field: tuple[t
 
 @given(st.sampled_from([*ADDRESSES, *LOGINS, *NAMES]), nearly)
 def test_accepted_values_are_one_plain_word(field: tuple[type, str], text: str) -> None:
-    """These stand alone in command lines: not even without quotes may they be more than a word, or be taken for an option."""
+    """Accepted values are arguments of command lines: even without quotes each is one word and no option."""
     if text and not field_problem(*field, text):
         assert not text.startswith("-")
         assert not set(text) & set(" '\"`$;|&<>(){}*?!#~=%")

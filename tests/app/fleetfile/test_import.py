@@ -234,7 +234,7 @@ def test_import_refuses_to_change_an_instance_in_a_rebuild(folder, olga, member)
     assert names(error.partition(".role: ")[2], f"rebuild {rebuild.pk}", "shop-2", "role")
     [found] = errors_of(folder, folder.with_change("{address: 192.0.2.2,", "{address: 192.0.2.7,"))[:1]
     assert names(found, f"rebuild {rebuild.pk}", "ssh_address")
-    # What does not move the machine may be put right meanwhile.
+    # Fields that do not move the machine may change during a rebuild.
     assert folder.load(folder.with_change("/srv/shop/start --now", "/srv/shop/start")).count("changed") == 1
 
 

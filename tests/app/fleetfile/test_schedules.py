@@ -81,7 +81,7 @@ def test_import_keeps_a_schedule_missing_in_the_file(folder, text):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         ('cron: "30 2 * * *"', 'cron: "30 25 * * *"', "26: clusters[0].instances[0].backups[0].cron: '30 25"),
         ("time_zone: Europe/Berlin", "time_zone: Europe/Berlni", "27: clusters[0].instances[0].backups[0].time_zone"),
@@ -95,10 +95,10 @@ def test_import_keeps_a_schedule_missing_in_the_file(folder, text):
         ("            run_by: dbops\n", "", "'run_by' is missing"),
     ],
 )
-def test_schedule_errors_have_their_line(folder, text, old, new, told):
+def test_schedule_errors_have_their_line(folder, text, old, new, expected):
     assert old in text
     found = errors_of(folder, text.replace(old, new, 1))
-    assert any(told in error for error in found), found
+    assert any(expected in error for error in found), found
     assert not BackupSchedule.objects.exists()
 
 

@@ -41,7 +41,7 @@ def facts(minute: float, *processes: BackupProcess, **changes: Any) -> InstanceF
     return replace(known, **changes)
 
 
-def told(kind: str, minute: float, key: str = "key-00001", **changes: Any) -> RunReport:
+def report(kind: str, minute: float, key: str = "key-00001", **changes: Any) -> RunReport:
     values: dict[str, Any] = {"started_at": at(0), "where": Where.UNKNOWN, **changes}
     if kind == "end":
         values = {"exit_status": 0, "ended_at": at(minute), **values}
@@ -148,7 +148,7 @@ class TestObserving:
 
 class TestReporting:
     def report(self, backup: Instance, kind: str, minute: float, **changes: Any) -> BackupRun:
-        return run_reports.report_run(backup, told(kind, minute, **changes), at(minute))
+        return run_reports.report_run(backup, report(kind, minute, **changes), at(minute))
 
     def test_report_creates_updates_and_ends_a_run(self, backup: Instance) -> None:
         self.report(backup, "start", 0)
@@ -223,14 +223,14 @@ class TestFlags:
 
     def test_flags_are_set_while_running_and_at_the_end(self, backup: Instance) -> None:
         self.finished(backup, 6)
-        run_reports.report_run(backup, told("start", 0), at(0))
+        run_reports.report_run(backup, report("start", 0), at(0))
         run_flags.flag_running(at(2))
         run = BackupRun.objects.get(report_key="key-00001")
         assert run.flags == []
         run_flags.flag_running(at(5))
         run.refresh_from_db()
         assert run.flags == ["too_long"]
-        run_reports.report_run(backup, told("end", 6, bytes=1_000_000), at(6))
+        run_reports.report_run(backup, report("end", 6, bytes=1_000_000), at(6))
         run.refresh_from_db()
         assert run.flags == ["too_long", "small"]
 
@@ -246,7 +246,7 @@ class TestRaces:
             try:
                 gate.wait(20)
                 deed()
-            except Exception as error:  # noqa: BLE001 - told below
+            except Exception as error:  # noqa: BLE001 - raised below
                 errors.append(error)
             finally:
                 connection.close()
@@ -263,14 +263,14 @@ class TestRaces:
         for turn in range(5):
             pid, key = 100 + turn, f"key-{turn:05}"
             start = lambda turn=turn, key=key: run_reports.report_run(  # noqa: E731
-                backup, told("start", turn, key, started_at=at(turn)), at(turn)
+                backup, report("start", turn, key, started_at=at(turn)), at(turn)
             )
             probe = lambda turn=turn, pid=pid: external_runs.observe(  # noqa: E731
                 backup, facts(turn + 0.5, dump(pid, turn))
             )
             self.race(start, probe, start, probe, probe, start)
             assert BackupRun.objects.count() == turn + 1
-            run_reports.report_run(backup, told("end", turn + 0.6, key, started_at=at(turn)), at(turn + 0.6))
+            run_reports.report_run(backup, report("end", turn + 0.6, key, started_at=at(turn)), at(turn + 0.6))
         assert set(BackupRun.objects.values_list("status", flat=True)) == {RunStatus.SUCCEEDED}
 
     def test_race_without_the_lock_makes_two_rows(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,7 +292,7 @@ class TestRaces:
         for module in (external_runs, run_reports):
             monkeypatch.setattr(module, "locked", lambda instance: nullcontext())
         self.race(
-            lambda: run_reports.report_run(backup, told("start", 0), at(1)),
+            lambda: run_reports.report_run(backup, report("start", 0), at(1)),
             lambda: external_runs.observe(backup, facts(1, dump())),
         )
         assert BackupRun.objects.count() == 2

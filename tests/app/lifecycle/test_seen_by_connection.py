@@ -67,5 +67,5 @@ def test_last_connection_of_an_own_backup_is_not_external(backup: Instance) -> N
     for minute in (0.9, 1.05):
         external_runs.observe(backup, facts(minute, server=server))
         assert BackupRun.objects.get() == run
-    external_runs.observe(backup, facts(3, server=server))  # it goes on: it is nobody's of ours
+    external_runs.observe(backup, facts(3, server=server))  # it continues, and no run of dbops owns it
     assert BackupRun.objects.filter(origin=RunOrigin.OBSERVED).count() == 1

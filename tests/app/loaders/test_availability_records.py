@@ -42,7 +42,7 @@ def record(cluster_of: Instance, within: Interval = DAY) -> ClusterRecord:
     return records([cluster_of.cluster_id], within, NOW)[cluster_of.cluster_id]
 
 
-def told(found: ClusterRecord, gap: Gap, within: Interval = DAY) -> list[tuple[float, float, Cause, str]]:
+def gaps_of(found: ClusterRecord, gap: Gap, within: Interval = DAY) -> list[tuple[float, float, Cause, str]]:
     return [
         (
             round((NOW - part.interval.start).total_seconds() / 3600, 3),
@@ -69,17 +69,17 @@ def test_record_explains_a_lost_replica_by_backup_and_rebuild(trio: Any) -> None
     RebuildStep.objects.filter(rebuild=rebuild, name="release").update(started_at=ago(5), finished_at=ago(5))
 
     found = record(replica)
-    assert told(found, Gap.SHORT) == [
+    assert gaps_of(found, Gap.SHORT) == [
         (10, 8, Cause.DETECTION, "replica-1"),
         (8, 7, Cause.WINDOW, f"rebuild {rebuild.pk}"),
         (7, 5, Cause.STREAM, f"rebuild {rebuild.pk}"),
         (5, 4, Cause.OTHER_STEPS, f"rebuild {rebuild.pk}"),
     ]
-    assert told(found, Gap.NOT_REBUILDABLE) == [
+    assert gaps_of(found, Gap.NOT_REBUILDABLE) == [
         (9, 7, Cause.BACKUP, f"run {run.pk}"),
         (7, 5, Cause.REBUILD, f"rebuild {rebuild.pk}"),
     ]
-    assert told(found, Gap.NOT_OBSERVED) == []
+    assert gaps_of(found, Gap.NOT_OBSERVED) == []
 
 
 def test_records_leave_the_source_free_when_rolling_back(trio: Any) -> None:
@@ -87,9 +87,9 @@ def test_records_leave_the_source_free_when_rolling_back(trio: Any) -> None:
         seen(instance, "healthy", 30, None)
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.SUCCEEDED)
     Rebuild.objects.filter(pk=rebuild.pk).update(requested_at=ago(8), started_at=ago(7), finished_at=ago(4))
-    assert told(record(trio[2]), Gap.NOT_REBUILDABLE) == [(7, 4, Cause.REBUILD, f"rebuild {rebuild.pk}")]
+    assert gaps_of(record(trio[2]), Gap.NOT_REBUILDABLE) == [(7, 4, Cause.REBUILD, f"rebuild {rebuild.pk}")]
     Rebuild.objects.filter(pk=rebuild.pk).update(method="rollback")
-    assert told(record(trio[2]), Gap.NOT_REBUILDABLE) == []
+    assert gaps_of(record(trio[2]), Gap.NOT_REBUILDABLE) == []
 
 
 def test_records_show_approval_as_cause(trio: Any) -> None:
@@ -99,7 +99,7 @@ def test_records_show_approval_as_cause(trio: Any) -> None:
     seen(replica, "unreachable", 10, None)
     rebuild = make_rebuild(target=replica, source=backup, status=Status.QUEUED, approval=Approval.APPROVED)
     Rebuild.objects.filter(pk=rebuild.pk).update(requested_at=ago(8), approval_at=ago(3))
-    assert told(record(replica), Gap.SHORT) == [
+    assert gaps_of(record(replica), Gap.SHORT) == [
         (10, 8, Cause.DETECTION, "replica-1"),
         (8, 3, Cause.APPROVAL, f"rebuild {rebuild.pk}"),
         (3, 0, Cause.QUEUE, f"rebuild {rebuild.pk}"),
@@ -110,22 +110,24 @@ def test_records_end_at_the_last_probe(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 30, None)
     InstanceState.objects.filter(instance=trio[2]).update(observed_at=ago(3))
-    assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(3, 0, Cause.NOT_LOOKED, "replica-1")]
+    assert gaps_of(record(trio[0]), Gap.NOT_OBSERVED) == [(3, 0, Cause.NOT_PROBED, "replica-1")]
 
 
 def test_record_has_no_gap_until_the_next_probe_is_overdue(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 30, None)
     InstanceState.objects.update(observed_at=NOW - timedelta(seconds=40))
-    assert told(record(trio[0]), Gap.NOT_OBSERVED) == []
+    assert gaps_of(record(trio[0]), Gap.NOT_OBSERVED) == []
     InstanceState.objects.update(observed_at=NOW - timedelta(seconds=90))
-    assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(0.025, 0, Cause.NOT_LOOKED, "backup-1, primary-1, replica-1")]
+    assert gaps_of(record(trio[0]), Gap.NOT_OBSERVED) == [
+        (0.025, 0, Cause.NOT_PROBED, "backup-1, primary-1, replica-1")
+    ]
 
 
 def test_record_is_not_observed_before_the_first_probe(trio: Any) -> None:
     for instance in trio:
         seen(instance, "healthy", 6, None)
-    assert told(record(trio[0]), Gap.NOT_OBSERVED) == [(24, 6, Cause.NOT_LOOKED, "")]
+    assert gaps_of(record(trio[0]), Gap.NOT_OBSERVED) == [(24, 6, Cause.NOT_PROBED, "")]
 
 
 def test_record_counts_a_removed_instance_until_its_removal(trio: Any) -> None:
@@ -134,7 +136,7 @@ def test_record_counts_a_removed_instance_until_its_removal(trio: Any) -> None:
     seen(backup, "healthy", 30, None)
     seen(replica, "stopped", 30, 12)
     replica.delete()
-    assert told(record(primary), Gap.SHORT) == [(24, 12, Cause.DETECTION, "replica-1")]
+    assert gaps_of(record(primary), Gap.SHORT) == [(24, 12, Cause.DETECTION, "replica-1")]
 
 
 def test_records_count_a_new_role_from_its_first_probe(trio: Any) -> None:
@@ -151,7 +153,7 @@ def test_records_count_a_new_role_from_its_first_probe(trio: Any) -> None:
     InstancePeriod.objects.filter(instance=primary, ended_at=None).update(ended_at=ago(8))
     seen(primary, "unreachable", 8, None)
     found = record(primary)
-    assert told(found, Gap.SHORT) == [(8, 0, Cause.DETECTION, "primary-1")], "as a primary it was no missing replica"
+    assert gaps_of(found, Gap.SHORT) == [(8, 0, Cause.DETECTION, "primary-1")], "as a primary it was no missing replica"
 
 
 def test_record_marks_maintenance(trio: Any) -> None:
@@ -161,7 +163,7 @@ def test_record_marks_maintenance(trio: Any) -> None:
         cluster=trio[0].cluster, starts_at=ago(5), ends_at=ago(3), reason="disks", created_by="olga"
     )
     found = record(trio[0])
-    assert told(found, Gap.NOT_REBUILDABLE) == [(5, 3, Cause.MAINTENANCE, f"maintenance {row.pk}")]
+    assert gaps_of(found, Gap.NOT_REBUILDABLE) == [(5, 3, Cause.MAINTENANCE, f"maintenance {row.pk}")]
     assert found.planned[0].reason == "disks"
 
 
@@ -172,7 +174,7 @@ def test_record_explains_a_missing_replica_by_a_failed_rebuild(trio: Any) -> Non
     seen(replica, "unreachable", 90, None)
     rebuild = make_rebuild(target=replica, source=backup, status=Status.FAILED)
     Rebuild.objects.filter(pk=rebuild.pk).update(requested_at=ago(50), started_at=ago(50), finished_at=ago(40))
-    assert told(record(replica), Gap.SHORT) == [(24, 0, Cause.RETRY, f"rebuild {rebuild.pk}")]
+    assert gaps_of(record(replica), Gap.SHORT) == [(24, 0, Cause.RETRY, f"rebuild {rebuild.pk}")]
 
 
 def test_records_end_a_backup_when_its_file_is_removed(trio: Any) -> None:

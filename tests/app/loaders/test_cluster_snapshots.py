@@ -216,7 +216,7 @@ def test_snapshot_predicts_by_own_rebuilds_or_fleet_speed() -> None:
     assert (own.p50_seconds, own.runs) == (4 * 3600, 1)  # twice the bytes, twice the time
     assert other.duration is not None
     assert other.duration.p50_seconds == 4 * 3600
-    assert other.words != snapshot_of(backup.cluster).predicted("backup-1").words
+    assert other.reason != snapshot_of(backup.cluster).predicted("backup-1").reason
 
 
 def test_snapshot_is_blocked_until_maintenance_ends() -> None:

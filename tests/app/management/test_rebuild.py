@@ -53,9 +53,9 @@ def test_plan_command_shows_blockers_and_start_options(trio: tuple[Instance, ...
 def test_plan_command_has_the_same_content_as_json(trio: tuple[Instance, ...]) -> None:
     run = make_run(trio[1])
     record = json.loads(say("--plan", "--json")[0])
-    assert record["verdict"]["answer"] == "unknown"
-    assert record["verdict"]["blockers"][0]["run"] == run.pk
-    keys = [way["key"] for way in record["starts"]]
+    assert record["eligibility"]["answer"] == "unknown"
+    assert record["eligibility"]["blockers"][0]["run"] == run.pk
+    keys = [option["key"] for option in record["options"]]
     assert keys == ["soon", f"after-run:{run.pk}", f"stop-run:{run.pk}"]
 
 
@@ -95,8 +95,8 @@ def test_rebuild_command_changes_the_queue_position(trio: tuple[Instance, ...]) 
     make_rebuild(target=other, source=trio[1], status=Status.QUEUED, priority=4)
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=Status.QUEUED)
     assert numbers(say("--first")[0]) == [rebuild.pk, 5]
-    told = json.loads(say("--priority", "-1", "--json")[0])
-    assert (told["rebuild"], told["priority"]) == (rebuild.pk, -1)
+    found = json.loads(say("--priority", "-1", "--json")[0])
+    assert (found["rebuild"], found["priority"]) == (rebuild.pk, -1)
     assert say("--priority", "99")[1] == 2
     rebuild.refresh_from_db()
     assert rebuild.priority == -1

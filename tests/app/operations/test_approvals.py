@@ -38,7 +38,7 @@ def sue() -> User:
 
 @pytest.fixture
 def waiting(sue: User) -> Rebuild:
-    """A rebuild that olga has asked for and that nobody has approved."""
+    """A rebuild that olga requested and that waits for approval."""
     fleet = rows.make_fleet()
     Cluster.objects.update(needs_approval=True)
     target, source = fleet["replica-1"], fleet["backup-1"]
@@ -98,9 +98,9 @@ def test_declined_rebuild_never_starts(waiting: Rebuild, sue: User) -> None:
     assert refused(decline_rebuild, actor=sue, rebuild=waiting, reason=" ") == "rebuild.reason"
     decline_rebuild(actor=sue, rebuild=waiting, reason="sale")
     assert (waiting.status, waiting.approval, waiting.target_slot_id) == ("cancelled", "declined", None)
-    told = waiting.events.last()
-    assert told is not None
-    assert ("sue" in told.text, "sale" in told.text) == (True, True)
+    found = waiting.events.last()
+    assert found is not None
+    assert ("sue" in found.text, "sale" in found.text) == (True, True)
     entry = last()
     assert (entry.action, entry.actor, entry.outcome, entry.reason) == ("rebuild.declined", "sue", "declined", "sale")
     assert scheduler.start_what_can() == []
@@ -109,7 +109,7 @@ def test_declined_rebuild_never_starts(waiting: Rebuild, sue: User) -> None:
 def test_override_needs_a_reason_and_is_listed(waiting: Rebuild) -> None:
     olga = waiting.requested_by
     assert refused(override_approval, actor=olga, rebuild=waiting, reason="") == "rebuild.reason"
-    override_approval(actor=olga, rebuild=waiting, reason="nobody answers, the last replica is gone")
+    override_approval(actor=olga, rebuild=waiting, reason="no answer, the last replica is gone")
     (entry,) = entries(AuditFilter(view="overrides")).entries
     assert (entry.action, entry.actor, entry.instance, entry.cluster) == (
         *("override.approval", "olga"),
@@ -132,9 +132,9 @@ def test_first_of_two_decisions_counts(waiting: Rebuild, sue: User, first: str) 
         row = Rebuild.objects.get(pk=waiting.pk)
         row.status, row.approval = stale.status, stale.approval
         assert refused(verb, actor=ann, rebuild=row, reason="second") == "approval.not_waiting"
-    told = Rebuild.objects.get()
-    assert told.approval_by == ("" if first == "cancel" else "sue")
-    assert told.status == ("cancelled" if first in ("cancel", "decline") else "queued")
+    found = Rebuild.objects.get()
+    assert found.approval_by == ("" if first == "cancel" else "sue")
+    assert found.status == ("cancelled" if first in ("cancel", "decline") else "queued")
 
 
 def test_unapproved_rebuild_can_be_cancelled_and_expires(waiting: Rebuild) -> None:
@@ -185,7 +185,7 @@ def test_switching_approval_off_is_listed_as_override(waiting: Rebuild, sue: Use
     assert "needs_approval" not in cluster_content(Cluster.objects.get())
     (entry,) = entries(AuditFilter(view="overrides")).entries
     assert (entry.action, entry.cluster) == ("override.approval_switched_off", "shop")
-    assert scheduler.start_what_can() == []  # what waits already goes on waiting
+    assert scheduler.start_what_can() == []  # a queued rebuild keeps waiting
 
 
 def test_approval_is_empty_when_the_cluster_needs_none() -> None:

@@ -17,8 +17,8 @@ from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Status, StepState
 from dbops.lifecycle import rebuild_requests, starts
 from dbops.models import AuditEntry, Hold, Instance, Rebuild
+from dbops.operations.follow_up_options import follow_up_options
 from dbops.operations.follow_ups import request_follow_up
-from dbops.operations.offers import offers
 from tests.app.factories import make_plan, make_rebuild, make_trio
 
 pytestmark = pytest.mark.django_db
@@ -136,8 +136,8 @@ def test_second_follow_up_is_refused(olga: User, failed: Rebuild, method: str) -
 def test_follow_up_is_refused_while_the_target_is_silent(olga: User, failed: Rebuild) -> None:
     failed.sweep_due_at = failed.requested_at
     failed.save(update_fields=["sweep_due_at"])
-    assert {offer.is_possible for offer in offers(failed).values()} == {False}
-    assert {offer.reason for offer in offers(failed).values()} == {refused(olga, failed, "rollback").cause}
+    assert {option.is_possible for option in follow_up_options(failed).values()} == {False}
+    assert {option.reason for option in follow_up_options(failed).values()} == {refused(olga, failed, "rollback").cause}
 
 
 def test_follow_up_of_a_failed_follow_up_is_possible(olga: User, failed: Rebuild) -> None:
@@ -145,7 +145,7 @@ def test_follow_up_of_a_failed_follow_up_is_possible(olga: User, failed: Rebuild
     Rebuild.objects.filter(pk=retry.pk).update(status=Status.FAILED, target_slot=None, started_at=timezone.now())
     retry.steps.filter(name__in=("resume-check", "set-ownership")).update(state=StepState.DONE)
     retry.refresh_from_db()
-    assert not offers(failed)["rollback"].is_possible, "the first one is overtaken"
+    assert not follow_up_options(failed)["rollback"].is_possible, "the first one is overtaken"
     second = ask(olga, retry, "resume")
     assert set(second.steps.filter(state=StepState.SKIPPED).values_list("name", flat=True)) == {
         "prepare",
@@ -159,7 +159,7 @@ def test_follow_up_of_a_failed_follow_up_is_possible(olga: User, failed: Rebuild
 def test_follow_up_that_never_started_blocks_nothing(olga: User, failed: Rebuild, method: str, status: Status) -> None:
     following = ask(olga, failed, method)
     assert rebuild_requests.end_queued(following, status, "test")
-    assert {offer.is_possible for offer in offers(failed).values()} == {True}
+    assert {option.is_possible for option in follow_up_options(failed).values()} == {True}
     out = StringIO()
     option = {"rollback": "--roll-back", "resume": "--resume"}[method]
     call_command("rebuild", "replica-1", option, "--reason", "once more", "--json", stdout=out)

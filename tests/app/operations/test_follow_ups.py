@@ -8,8 +8,8 @@ from django.utils import timezone
 from dbops.engine.states import Status, StepState
 from dbops.lifecycle import cleanups, rebuild_requests
 from dbops.models import Rebuild
+from dbops.operations.follow_up_options import follow_up_options
 from dbops.operations.follow_ups import request_follow_up
-from dbops.operations.offers import offers
 from dbops.worker import scheduler
 from tests.app import rows
 from tests.app.factories import make_rebuild
@@ -24,7 +24,7 @@ COPIED = {
     "checkpoints": {"backup_type": "full-prepared"},
     "position": {},
     "found": {"new": "1"},
-    "looked_at_end": True,
+    "end_checked": True,
 }
 
 
@@ -63,7 +63,9 @@ def follow(rebuild: Rebuild, method: str) -> Rebuild:
 
 
 def possible(rebuild: Rebuild) -> set[str]:
-    return {name for name, offer in offers(Rebuild.objects.get(pk=rebuild.pk)).items() if offer.is_possible}
+    return {
+        name for name, option in follow_up_options(Rebuild.objects.get(pk=rebuild.pk)).items() if option.is_possible
+    }
 
 
 def test_follow_ups_are_possible_until_one_is_used(failed: Rebuild) -> None:
@@ -97,13 +99,13 @@ def test_rollback_is_possible_while_the_source_is_silent(failed: Rebuild) -> Non
 
 def test_follow_ups_are_refused_while_the_target_is_silent(failed: Rebuild) -> None:
     """Its jobs may be at work there."""
-    checkpoint = {key: value for key, value in COPIED.items() if key != "looked_at_end"}
+    checkpoint = {key: value for key, value in COPIED.items() if key != "end_checked"}
     end(failed, sweep_due_at=timezone.now(), checkpoint=checkpoint)
     assert possible(failed) == set()
 
 
 def test_follow_up_ignores_end_facts_of_the_first_rebuild(failed: Rebuild) -> None:
-    assert {"found", "looked_at_end"}.isdisjoint(follow(failed, "rollback").checkpoint)
+    assert {"found", "end_checked"}.isdisjoint(follow(failed, "rollback").checkpoint)
 
 
 def test_force_failed_rebuild_has_no_running_step(failed: Rebuild) -> None:

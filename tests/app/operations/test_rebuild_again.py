@@ -14,7 +14,7 @@ from django.test import Client
 import dbops
 from dbops.engine.states import Role, Status
 from dbops.models import AuditEntry, Instance, Rebuild
-from dbops.operations.offers import choices_of, offers
+from dbops.operations.follow_up_options import choices_of, follow_up_options
 from dbops.operations.rebuilds import cancel_rebuild
 from dbops.worker import scheduler, tasks
 from tests.app.factories import make_rebuild
@@ -193,7 +193,7 @@ def test_again_is_refused_when_overtaken(operator: Client, read: Read, dropped: 
         Instance.objects.filter(pk=dropped.target_id).update(role=Role.PRIMARY)
     else:
         make_rebuild(target=read.target, source=read.source, status=Status.FAILED, checkpoint={"touched": True})
-    assert not offers(fresh(dropped))["again"].is_possible
+    assert not follow_up_options(fresh(dropped))["again"].is_possible
     assert LINK not in operator.get(f"/rebuilds/{dropped.pk}/actions/").content.decode()
     answer = operator.post("/instances/replica-2/rebuild/", given)
     assert answer.status_code == 409
@@ -228,9 +228,9 @@ def test_again_never_rolls_back_half_a_copy(operator: Client, read: Read, droppe
     ended = read.end(
         again, Status.FAILED, pending_status=Status.FAILED, error={"code": "stream.disk_full"}, checkpoint=checkpoint
     )
-    offer = offers(ended)["rollback"]
-    assert not offer.is_possible
-    assert TOUCHED["aside_path"] in offer.reason
+    option = follow_up_options(ended)["rollback"]
+    assert not option.is_possible
+    assert TOUCHED["aside_path"] in option.reason
 
 
 def test_plan_without_again_ignores_the_failed_rebuild(operator: Client, dropped: Rebuild) -> None:

@@ -56,7 +56,7 @@ def test_save_schedule_sets_the_next_due_time(olga: User, backup: Instance) -> N
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "expected"),
     [
         ({"cron": "61 2 * * *"}, "61 2 * * *"),
         ({"cron": "0 0 30 2 *"}, "Bad day-of-month"),
@@ -70,11 +70,11 @@ def test_save_schedule_sets_the_next_due_time(olga: User, backup: Instance) -> N
         ({"name": "a b"}, "letters"),
     ],
 )
-def test_save_schedule_refuses_invalid_values(olga: User, backup: Instance, changes: dict, told: str) -> None:
+def test_save_schedule_refuses_invalid_values(olga: User, backup: Instance, changes: dict, expected: str) -> None:
     with pytest.raises(Refused) as caught:
         save_schedule(actor=olga, schedule=None, values=values(backup, **changes))
     assert caught.value.code == "schedule.invalid"
-    assert told in caught.value.cause
+    assert expected in caught.value.cause
     assert not BackupSchedule.objects.exists()
 
 
@@ -83,7 +83,7 @@ def test_save_schedule_resets_next_due_only_for_a_new_time(olga: User, backup: I
     passed = datetime(2026, 1, 1, tzinfo=UTC)
     BackupSchedule.objects.update(next_due_at=passed)
     row = save_schedule(actor=olga, schedule=row, values={"keep_count": 3})
-    assert BackupSchedule.objects.get().next_due_at == passed, "a due time that nobody acted on must not be lost"
+    assert BackupSchedule.objects.get().next_due_at == passed, "a due time without a run must not be lost"
     save_schedule(actor=olga, schedule=row, values={"cron": "0 4 * * *"})
     assert BackupSchedule.objects.get().next_due_at > timezone.now()
 
@@ -193,7 +193,7 @@ def test_revoked_token_is_refused_and_keeps_its_name() -> None:
     assert AuditEntry.objects.filter(action="token.revoked").count() == 1
     again = {"actor": "olga", "name": "office-calendar", "purpose": "calendar", "cluster": None}
     assert code_of(make_token, **again) == "token.invalid"
-    assert code_of(revoke_token, actor="olga", name="nobody") == "token.not_found"
+    assert code_of(revoke_token, actor="olga", name="missing") == "token.not_found"
 
 
 def test_token_use_is_stored_once_an_hour() -> None:

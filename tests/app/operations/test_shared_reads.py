@@ -133,7 +133,7 @@ def test_late_follower_waits_for_the_source_alone(line: Line, olga: User) -> Non
     scheduler.start_what_can()
     Rebuild.objects.filter(pk=leader.pk).update(checkpoint={FOLLOWERS: {}})
     scheduler.queued_jobs(timezone.now())
-    assert fresh(follower).leader == leader, "who only reads the queue releases nobody"
+    assert fresh(follower).leader == leader, "reading the queue releases no follower"
     assert scheduler.start_what_can() == []
     left = fresh(follower)
     assert left.leader is None
@@ -176,7 +176,7 @@ def test_follower_gets_its_start_time_back_when_it_leaves(line: Line, olga: User
 
 
 def test_late_follower_respects_its_own_start_time(line: Line, olga: User) -> None:
-    """Its own wishes did not count while another one read for it; they do from the moment at which it waits by itself."""
+    """Its own start conditions did not count while it followed a leader; they do once it waits on its own."""
     leader, follower = line.ask(0), line.ask(1)
     shared_reads.join_read(actor=olga, rebuild=follower, leader=leader)
     scheduler.start_what_can()
@@ -196,7 +196,7 @@ def test_follower_does_not_start_while_its_leader_ends(line: Line, olga: User) -
     finish(leader, Status.FAILED)
     assert names(starts.start(row), f"rebuild {leader.pk}")
     assert not Hold.objects.filter(rebuild=follower).exists()
-    assert scheduler.start_what_can() == [follower.pk], "by itself, with both holds"
+    assert scheduler.start_what_can() == [follower.pk], "on its own, with both holds"
     assert Hold.objects.filter(rebuild=follower).count() == 2
 
 
@@ -334,7 +334,7 @@ def test_join_page_joins_and_leaves(line: Line, operator: Client) -> None:
     assert shared(shown) == [(leader.pk, True), (follower.pk, False)]
     assert f"rebuild {follower.pk}</a> of replica-2 (queued)" in shown
     page = operator.get(f"/rebuilds/{leader.pk}/group/").content.decode()
-    assert ('name="leader"' in page, 'name="leave"' in page) == (False, False), "others have joined it: it joins nobody"
+    assert ('name="leader"' in page, 'name="leave"' in page) == (False, False), "a leader with followers cannot join"
     answer = operator.post(f"/rebuilds/{follower.pk}/group/", {"leave": "1"})
     assert (answer.status_code, fresh(follower).leader_id) == (302, None)
     answer = operator.post(f"/rebuilds/{follower.pk}/group/", {"leave": "1"})

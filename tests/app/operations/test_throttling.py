@@ -58,12 +58,12 @@ def refused(actor: User, rebuild: Rebuild, rate: int | None) -> str:
 def test_set_stream_rate_sets_logs_and_clears(running: Rebuild, olga: User) -> None:
     set_stream_rate(actor=olga, rebuild=running, rate=20 * MIB)
     assert fresh(running).stream_rate == 20 * MIB
-    [told] = running.events.all()
-    assert names(told.text, "20.0 MiB/s", "olga")
+    [found] = running.events.all()
+    assert names(found.text, "20.0 MiB/s", "olga")
     set_stream_rate(actor=olga, rebuild=running, rate=None)
     assert fresh(running).stream_rate is None
-    told = AuditEntry.objects.filter(action="rebuild.rate_changed").order_by("pk")
-    assert [(entry.detail["before"], entry.detail["bytes_per_second"]) for entry in told] == [
+    found = AuditEntry.objects.filter(action="rebuild.rate_changed").order_by("pk")
+    assert [(entry.detail["before"], entry.detail["bytes_per_second"]) for entry in found] == [
         (None, 20 * MIB),
         (20 * MIB, None),
     ]

@@ -125,7 +125,7 @@ def test_comparison_accepts_only_the_same_instance_after_edits() -> None:
 
 @pytest.mark.parametrize("column", ["address", "datadir", "systemd_unit", "role"])
 def test_comparison_refuses_a_row_changed_in_the_database(column: str) -> None:
-    """The control: what the verbs refuse to change while a rebuild waits, the comparison sees by itself."""
+    """The control: the comparison alone detects each change that the operations refuse while a rebuild waits."""
     rebuild = confirmed(rows.operator(), rows.make_fleet(*NAMES), starts=False)
     assert is_let_through(rebuild)
     changed = {"address": "10.0.0.14", "datadir": "/srv/14", "systemd_unit": "mariadb@14", "role": "backup"}

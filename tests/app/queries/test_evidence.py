@@ -49,7 +49,7 @@ def lease_of(rebuild: Rebuild) -> RebuildLease:
 
 @pytest.fixture
 def running() -> Rebuild:
-    """A rebuild whose copy has arrived, with a command; other things happened meanwhile."""
+    """A rebuild whose copy has arrived, with a command; other audit entries are in between."""
     rebuild = rows.started_rebuild()
     append(actor="olga", action="test.other", subject="something else")
     lease = lease_of(rebuild)
@@ -89,21 +89,22 @@ def content_of(html: str) -> Content:
 
 def test_evidence_is_complete_when_the_rebuild_has_ended(viewer: Client, ended: Rebuild) -> None:
     html = html_of(viewer, ended)
-    told = content_of(html)
-    assert (told["request"]["by"], told["request"]["reason"]) == ("olga", "for a test")
+    found = content_of(html)
+    assert (found["request"]["by"], found["request"]["reason"]) == ("olga", "for a test")
     assert (
-        told["request"]["fingerprint_shown"] == AuditEntry.objects.get(action="rebuild.requested").detail["fingerprint"]
+        found["request"]["fingerprint_shown"]
+        == AuditEntry.objects.get(action="rebuild.requested").detail["fingerprint"]
     )
-    assert (told["is_over"], told["end"]["status"]) == (True, "failed")
-    assert told["data"] == {"bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
-    [command] = told["commands"]
+    assert (found["is_over"], found["end"]["status"]) == (True, "failed")
+    assert found["data"] == {"bytes": 123456789, "position": POSITION, "checkpoints": {"to_lsn": 90, "last_lsn": 99}}
+    [command] = found["commands"]
     assert (command["place"], command["exit_status"], command["command"]) == ("db-13", 3, f"/bin/a {HOSTILE}")
-    assert [party["name"] for party in told["machines"]] == ["replica-1", "backup-1", "primary-1"]
-    assert all(party["host_key_fingerprint"] for party in told["machines"])
-    assert told["plan"]["findings"]
-    stream = next(step for step in told["steps"] if step["name"] == "stream")
+    assert [party["name"] for party in found["machines"]] == ["replica-1", "backup-1", "primary-1"]
+    assert all(party["host_key_fingerprint"] for party in found["machines"])
+    assert found["plan"]["findings"]
+    stream = next(step for step in found["steps"] if step["name"] == "stream")
     assert stream["result"] == {"exit_statuses": {"unpack": 0}}
-    actions = [entry["action"] for entry in told["audit"]["entries"]]
+    actions = [entry["action"] for entry in found["audit"]["entries"]]
     assert actions == ["rebuild.requested", "rebuild.started", "command.ended", "rebuild.failed"]
     for shown in ("for a test", "0-12-4242", "last.lsn.{1,3}99", "123456789", "data-fingerprint=.same"):
         assert re.search(shown, html), shown
@@ -136,9 +137,9 @@ def test_evidence_of_a_running_rebuild_is_marked_unended(viewer: Client, running
 
 def test_evidence_contains_a_cancel(viewer: Client, running: Rebuild) -> None:
     cancel_rebuild(actor=running.requested_by, rebuild=running)
-    told = content_of(html_of(viewer, running))
-    assert told["rebuild"]["cancel_requested_by"] == "olga"
-    assert told["audit"]["entries"][-1]["action"] == "rebuild.cancel_requested"
+    found = content_of(html_of(viewer, running))
+    assert found["rebuild"]["cancel_requested_by"] == "olga"
+    assert found["audit"]["entries"][-1]["action"] == "rebuild.cancel_requested"
 
 
 def test_evidence_needs_permission_and_is_linked(
@@ -203,39 +204,39 @@ def test_evidence_verifies_alone_and_with_the_log(tmp_path: Path, exported: tupl
         assert (status, numbers(text)) == (0, [content_of(html)["rebuild"]["number"], 4, 7]), text
 
 
-def entry_of(told: Content, number: int) -> Content:
-    found: Content = told["audit"]["entries"][number]
+def entry_of(shown: Content, number: int) -> Content:
+    found: Content = shown["audit"]["entries"][number]
     return found
 
 
-def swapped(told: Content) -> None:
-    entries = told["audit"]["entries"]
+def swapped(found: Content) -> None:
+    entries = found["audit"]["entries"]
     entries[0], entries[1] = entries[1], entries[0]
 
 
 @pytest.mark.parametrize(
     ("tamper", "said", "alone"),
     [
-        (lambda told: entry_of(told, 0).update(actor="mallory"), "entry {0}: changed", True),
-        (lambda told: entry_of(told, 2)["detail"].update(exit_status=0), "entry {2}: changed", True),
-        (lambda told: entry_of(told, 1).update(hash="0" * 64), "entry {1}: changed", True),
-        (lambda told: told["plan"].update(cipher="none"), "plan", True),
-        (lambda told: told["rebuild"].update(number=4711), "rebuild", True),
+        (lambda shown: entry_of(shown, 0).update(actor="mallory"), "entry {0}: changed", True),
+        (lambda shown: entry_of(shown, 2)["detail"].update(exit_status=0), "entry {2}: changed", True),
+        (lambda shown: entry_of(shown, 1).update(hash="0" * 64), "entry {1}: changed", True),
+        (lambda shown: shown["plan"].update(cipher="none"), "plan", True),
+        (lambda shown: shown["rebuild"].update(number=4711), "rebuild", True),
         (swapped, "{0}", True),
-        (lambda told: told["audit"]["entries"].pop(2), "entry {2}", False),
-        (lambda told: told["audit"]["head"].update(hash="0" * 64), "head", False),
+        (lambda shown: shown["audit"]["entries"].pop(2), "entry {2}", False),
+        (lambda shown: shown["audit"]["head"].update(hash="0" * 64), "head", False),
     ],
 )
 def test_evidence_check_refuses_a_changed_file(
     tmp_path: Path, exported: tuple[str, str], tamper: Callable[[Content], Any], said: str, alone: bool
 ) -> None:
     html, log = exported
-    told = content_of(html)
-    numbers = [entry["sequence"] for entry in told["audit"]["entries"]]
-    tamper(told)
+    shown = content_of(html)
+    numbers = [entry["sequence"] for entry in shown["audit"]["entries"]]
+    tamper(shown)
     changed = re.sub(
         r'(<script id="evidence" type="application/json">).*?(</script>)',
-        lambda found: found[1] + json.dumps(told).replace("<", "\\u003C") + found[2],
+        lambda found: found[1] + json.dumps(shown).replace("<", "\\u003C") + found[2],
         html,
         flags=re.DOTALL,
     )

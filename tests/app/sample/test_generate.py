@@ -109,7 +109,7 @@ def test_sample_always_has_a_blocked_cluster(reader: Client) -> None:
     assert Maintenance.objects.filter(starts_at__lte=now, ends_at__gt=now).count() == 1
     answer = reader.get("/", {"show": "blocked"})
     [row] = [row for row in answer.context["fleet"].rows if row.agenda.cluster.name == "crm"]
-    assert Activity.MAINTENANCE in [blocker.work for blocker in row.agenda.verdict.blockers]
+    assert Activity.MAINTENANCE in [blocker.work for blocker in row.agenda.eligibility.blockers]
 
 
 @pytest.mark.usefixtures("sample")
@@ -120,8 +120,10 @@ def test_sample_audit_log_verifies_and_is_in_order() -> None:
     first, *others = AuditEntry.objects.order_by("sequence")
     assert first.action == "sample.generated"
     assert is_sample()
-    told = [entry.detail["happened_at"] for entry in others if entry.action != "audit.verified" or entry.actor != "eva"]
-    assert told == sorted(told)
+    found = [
+        entry.detail["happened_at"] for entry in others if entry.action != "audit.verified" or entry.actor != "eva"
+    ]
+    assert found == sorted(found)
 
 
 def pages(resolver: Any = None, prefix: str = "/") -> Iterator[tuple[str, str]]:
@@ -133,7 +135,7 @@ def pages(resolver: Any = None, prefix: str = "/") -> Iterator[tuple[str, str]]:
         "instances": "billing-r1",
         "runs": str(run.pk if run else 0),
         "restore_tests": str(restore_test.pk),
-        # numbers of rows go on growing from test to test where a database does not take them back; this one is counted from 1
+        # keys grow from test to test where a database does not reset them; this one counts from 1
         "audit": str(AuditEntry.objects.order_by("-sequence").values_list("sequence", flat=True)[0]),
         "schedules": "billing-dump",
     }
@@ -160,9 +162,9 @@ def test_sample_pages_open_and_are_marked(reader: Client) -> None:
         if answer.headers.get("Content-Type", "").startswith("text/html") and b"<html" in answer.content:
             assert BAR in answer.content.decode(), address
             seen |= {name} if answer.status_code == 200 else set()
-    told = {"fleet", "cluster", "rebuilds", "rebuild", "backup-runs", "backup-run", "backup-history", "availability"}
+    found = {"fleet", "cluster", "rebuilds", "rebuild", "backup-runs", "backup-run", "backup-history", "availability"}
     assert (
-        told | {"cluster-availability", "audit", "audit-entry", "rebuild-plan", "fleet-calendar", "schedules"} <= seen
+        found | {"cluster-availability", "audit", "audit-entry", "rebuild-plan", "fleet-calendar", "schedules"} <= seen
     )
 
 

@@ -169,7 +169,7 @@ def test_plan_is_refused_while_a_relevant_difference_is_open(fleet: dict[str, In
             request_key="one",
         )
     assert found.value.code == "plan.refused"
-    assert "topology.differs" in found.value.told["findings"]
+    assert "topology.differs" in found.value.audit_detail["findings"]
 
 
 def test_harmless_difference_blocks_nothing(fleet: dict[str, Instance]) -> None:
@@ -304,7 +304,7 @@ def test_changed_server_identity_is_found_and_accepted(fleet: dict[str, Instance
     assert ("identity", "replica-1") in blocked(fleet)
     row = TopologyDifference.objects.get(code="identity")
     assert row.about == SEVENTY_SEVEN
-    topology.accept_as_intended(actor=olga, row=row, reason="made anew by hand")
+    topology.accept_as_intended(actor=olga, row=row, reason="restored by hand")
     read("replica-1", server_id=77)
     compare()
     assert differences() == set()

@@ -69,8 +69,8 @@ def test_replaced_data_is_found_logged_once_and_accepted(fleet: dict[str, Instan
     fleet["replica-1"].refresh_from_db()
     [first, *_] = lineage_of(fleet["replica-1"], timezone.now()).ancestors
     assert first.generation.found is not None
-    assert "olga" in first.generation.found.words
-    assert reason in first.generation.found.words
+    assert "olga" in first.generation.found.description
+    assert reason in first.generation.found.description
 
 
 def test_files_of_a_rebuild_are_learned(db: None) -> None:

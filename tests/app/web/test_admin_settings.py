@@ -99,7 +99,7 @@ def test_settings_page_names_missing_migrations(monkeypatch: pytest.MonkeyPatch)
         disk_migrations = {("dbops", "0010_samples"): None, ("dbops", "0011_connection_tests"): None}
 
         def __init__(self, connection: Any) -> None:
-            """It asks nobody."""
+            """It needs no query."""
 
     monkeypatch.setattr(configuration, "MigrationLoader", Behind)
     schema = configuration.versions()["Schema"]

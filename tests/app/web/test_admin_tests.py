@@ -83,12 +83,12 @@ def test_htmx_click_returns_a_polling_fragment(trio: Any, operator: Client) -> N
 
 
 def test_connection_test_refuses_hosts_that_are_gone(trio: Any, operator: Client) -> None:
-    assert operator.post("/admin/connection-tests/ssh/nobody/").status_code == 404
-    answer = operator.post(STREAM, {"source": "nobody", "target": "host-replica-1"})
+    assert operator.post("/admin/connection-tests/ssh/missing/").status_code == 404
+    answer = operator.post(STREAM, {"source": "missing", "target": "host-replica-1"})
     assert answer.status_code == 422
     assert error_codes(answer) == {"source": ["invalid_choice"]}
     assert '<option value="host-replica-1" selected>' in answer.content.decode()
-    fragment = operator.post(STREAM, {"source": "nobody", "target": "host-replica-1"}, headers=HX)
+    fragment = operator.post(STREAM, {"source": "missing", "target": "host-replica-1"}, headers=HX)
     assert error_codes(fragment) == {"source": ["invalid_choice"]}
     assert all(escape(error) in fragment.content.decode() for error in fragment.context["form"].errors["source"])
 

@@ -38,7 +38,7 @@ def admin(root: User) -> Client:
 
 
 def seen(user: User) -> dict[str, str]:
-    return {"seen": account_admin.standing_of(User.objects.get(pk=user.pk))}
+    return {"seen": account_admin.access_of(User.objects.get(pk=user.pk))}
 
 
 def error_codes(answer: Any, form: str = "form") -> dict[str, list[str]]:

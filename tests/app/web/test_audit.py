@@ -52,7 +52,7 @@ def test_audit_page_filters_entries(viewer: Client) -> None:
     text = viewer.get("/audit/?action=rebuild.&actor=Olga&subject=REPLICA").content.decode()
     assert "rebuild.requested" in text
     assert "fleet.imported" not in text
-    nothing = viewer.get("/audit/?actor=nobody")
+    nothing = viewer.get("/audit/?actor=missing")
     assert nothing.context["page"].entries == []
     assert "<tbody>" not in nothing.content.decode()
 

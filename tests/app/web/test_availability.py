@@ -33,7 +33,7 @@ PAGE = "/availability/shop/"
 THURSDAY = 3
 
 
-#: A Wednesday at noon: no outage of these tests lies across the end of a week.
+#: A Wednesday at noon: no outage of these tests crosses the end of a week.
 NOON = datetime(2026, 3, 4, 12, tzinfo=UTC)
 
 
@@ -73,8 +73,8 @@ def test_availability_list_links_to_intervals(viewer: Client, lost: Any) -> None
     assert 'data-cause="detection"' in detail
     assert "replica-1" in detail
     before, _, after = detail.partition("debt-title")
-    told = before + after.partition("</section>")[2]
-    assert told.count("2 h 00 min") == 3, "the sum, its cause and the interval are one number"
+    found = before + after.partition("</section>")[2]
+    assert found.count("2 h 00 min") == 3, "the sum, its cause and the interval are one number"
 
 
 def test_availability_cause_links_to_rebuild_and_run(viewer: Client, lost: Any) -> None:
@@ -117,8 +117,8 @@ def test_availability_csv_equals_the_page(viewer: Client, lost: Any) -> None:
     assert (round(float(short["seconds"])), round(float(short["percent"]), 1)) == (7200, 1.2)
     found = viewer.get("/availability/?days=7&text=shop&format=json").json()
     [cluster] = found["clusters"]
-    told = {one["gap"]: one for one in cluster["gaps"]}[str(Gap.SHORT)]
-    assert [(one["cause"], round(one["seconds"])) for one in told["causes"]] == [(str(Cause.DETECTION), 7200)]
+    shown = {one["gap"]: one for one in cluster["gaps"]}[str(Gap.SHORT)]
+    assert [(one["cause"], round(one["seconds"])) for one in shown["causes"]] == [(str(Cause.DETECTION), 7200)]
 
 
 def test_cluster_intervals_are_exported_as_csv(viewer: Client, lost: Any) -> None:
@@ -141,7 +141,7 @@ def test_csv_cells_are_never_formulas(text: str) -> None:
 def test_availability_page_counts_time_before_the_first_probe_as_not_observed(viewer: Client, lost: Any) -> None:
     text = words(viewer, f"{PAGE}?days=90&gap=not_observed")
     assert "50 d 0 h" in text
-    assert 'data-cause="not_looked"' in text
+    assert 'data-cause="not_probed"' in text
 
 
 @pytest.mark.parametrize("query", ["days=x", "days=9999", "gap=x", "gap=", "page=-1", "page=x", "days=7&gap=%00"])
@@ -267,31 +267,31 @@ def test_forecast_uses_the_goal_of_the_cluster(viewer: Client, lost: Any, settin
         make_run(lost[1], started_at=ago(10 + 24 * day), seconds=3 * 3600, schedule=schedule)
     rebuilt(lost, 30, 90)
     assert 'data-breaches="0"' in section(words(viewer, PAGE), "forecast-title")
-    for told in ("4 h 30 min", "Thursday 02:00", "state-healthy", "circle-check"):
-        assert told in of_list(viewer, "shop")
+    for shown in ("4 h 30 min", "Thursday 02:00", "state-healthy", "circle-check"):
+        assert shown in of_list(viewer, "shop")
     Cluster.objects.update(redundancy_goal_seconds=4 * 3600)
     text = section(words(viewer, PAGE), "forecast-title")
     assert 'data-goal="own"' in text
     assert "4 h 00 min" in text.partition('data-goal="own"')[2].partition("</span>")[0]
     assert 'data-breaches="7"' in text
-    for told in ("4 h 30 min", "Thursday 02:00", "state-failed", "alert-triangle"):
-        assert told in of_list(viewer, "shop")
+    for shown in ("4 h 30 min", "Thursday 02:00", "state-failed", "alert-triangle"):
+        assert shown in of_list(viewer, "shop")
     found = viewer.get(f"{PAGE}?format=json").json()["if_it_broke_now"]
     assert (found["goal_seconds"], found["goal_is_its_own"], found["breaches"]) == (4 * 3600, True, 7)
     lines = viewer.get(f"{PAGE}?of=forecast&format=csv").content.decode("utf-8-sig").split("\r\n")
     assert sum(row["over the goal"] == "yes" for row in csv.DictReader(lines)) == 7
     paper = words(viewer, "/availability/report/2026-03/shop/")
-    for told in ('data-goal="own"', "4 h 00 min", "Thursday 02:00", 'data-breaches="7"'):
-        assert told in paper
+    for shown in ('data-goal="own"', "4 h 00 min", "Thursday 02:00", 'data-breaches="7"'):
+        assert shown in paper
 
 
 def test_availability_list_marks_unknown_forecasts(viewer: Client, lost: Any) -> None:
-    assert "state-" not in of_list(viewer, "shop"), "no verdict"
+    assert "state-" not in of_list(viewer, "shop"), "no label"
     assert " h " not in of_list(viewer, "shop"), "no duration"
     schedule = make_schedule(lost[1], cron="0 2 * * *", time_zone="UTC")
     make_run(lost[1], started_at=ago(10), seconds=3 * 3600, schedule=schedule)
-    for told in ("3 h 00 min", "Thursday 02:00", "state-unknown"):
-        assert told in of_list(viewer, "shop")
+    for found in ("3 h 00 min", "Thursday 02:00", "state-unknown"):
+        assert found in of_list(viewer, "shop")
     Cluster.objects.update(redundancy_goal_seconds=2 * 3600)
     assert "state-failed" in of_list(viewer, "shop"), "the wait alone is over the goal"
 
@@ -314,7 +314,7 @@ def test_past_time_can_be_marked_as_planned(lost: Any, operator: Client) -> None
     assert GapDay.objects.filter(gap="short", is_planned=False).exists()
     before = words(operator, f"{PAGE}?days=7&gap=short")
     assert operator.post(f"{PAGE}maintenance/", MARK).status_code == 302
-    assert not GapDay.objects.filter(day__gte="2026-03-03").exists(), "it is counted anew"
+    assert not GapDay.objects.filter(day__gte="2026-03-03").exists(), "it is recounted"
     count_days(timezone.now())
     planned = GapDay.objects.filter(gap="short", is_planned=True)
     assert [(row.cause, row.microseconds) for row in planned] == [("detection", 3600 * 10**6)]
@@ -322,8 +322,8 @@ def test_past_time_can_be_marked_as_planned(lost: Any, operator: Client) -> None
     assert section(text, "sums-title") == section(before, "sums-title"), "no number changes"
     row = Maintenance.objects.get()
     assert f"maintenance {row.pk}</a>" in section(text, "intervals-title")
-    for told in ("olga", WHY, "data-marked"):
-        assert told in section(text, "planned-title")
+    for found in ("olga", WHY, "data-marked"):
+        assert found in section(text, "planned-title")
     assert operator.post(f"{PAGE}maintenance/{row.pk}/remove/").status_code == 302
     assert not GapDay.objects.filter(day__gte="2026-03-03").exists()
     assert section(words(operator, f"{PAGE}?days=7&gap=short"), "causes-title") == section(before, "causes-title")

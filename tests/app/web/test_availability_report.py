@@ -53,15 +53,17 @@ def test_report_months_follow_the_local_clock() -> None:
 
 
 @pytest.mark.parametrize("counted", [False, True])
-@pytest.mark.parametrize(("month", "told"), [("2026-02", "2 h 00 min"), ("2026-03", "1 h 00 min")])
-def test_report_covers_all_clusters_or_one(viewer: Client, shop: None, month: str, told: str, counted: bool) -> None:
+@pytest.mark.parametrize(("month", "duration"), [("2026-02", "2 h 00 min"), ("2026-03", "1 h 00 min")])
+def test_report_covers_all_clusters_or_one(
+    viewer: Client, shop: None, month: str, duration: str, counted: bool
+) -> None:
     if counted:
         count_days(NOW, seconds=60)
     fleet = words(viewer, f"/availability/report/{month}/")
-    assert told in row(fleet, "short")
-    assert told in row(fleet, "shop")
+    assert duration in row(fleet, "short")
+    assert duration in row(fleet, "shop")
     one = words(viewer, f"/availability/report/{month}/shop/")
-    assert told in row(one, "short")
+    assert duration in row(one, "short")
     assert 'data-cause="detection"' in one
     assert f'datetime="{machine_time(NOW)}"' in one, "when it was computed"
     assert "<script" not in one + fleet

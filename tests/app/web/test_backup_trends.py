@@ -55,7 +55,7 @@ def test_trend_points_are_links_with_shape_and_word(viewer: Client) -> None:
     (card,) = answer.context["cards"]
     marks = {mark.run.run: mark for mark in card.marks}
     assert set(marks) == {odd.pk, missed.pk}
-    assert set(marks[odd.pk].run.words) == {"too_long", "late"}
+    assert set(marks[odd.pk].run.codes) == {"too_long", "late"}
     for run, mark in marks.items():
         assert f'href="/backups/runs/{run}/">{mark.text}</a>' in named
     assert page.partition('class="fold-inner"')[2].count("<tr>") == 8

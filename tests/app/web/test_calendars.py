@@ -31,7 +31,7 @@ def words(client: Client, address: str) -> str:
     return " ".join(strip_tags(client.get(address).content.decode()).split())
 
 
-def test_calendar_draws_a_week_with_its_blocked_hours_in_words(viewer: Client) -> None:
+def test_calendar_draws_a_week_with_its_blocked_hours_as_text(viewer: Client) -> None:
     _, backup, _ = make_trio()
     row = make_schedule(backup, cron="0 23 * * *")
     today = timezone.localtime().replace(hour=0, minute=0, second=0, microsecond=0)
@@ -42,8 +42,8 @@ def test_calendar_draws_a_week_with_its_blocked_hours_in_words(viewer: Client) -
     assert page.count('class="timeline-chart"') == 7
     assert " style=" not in page, "the page's policy forbids inline style"
     _, drawing = answer.context["days"][0]
-    assert re.findall(r"\d\d:\d\d", drawing.words) == ["00:00", "06:00", "23:00", "24:00"]
-    assert drawing.words[1:] in " ".join(strip_tags(page).split())
+    assert re.findall(r"\d\d:\d\d", drawing.summary) == ["00:00", "06:00", "23:00", "24:00"]
+    assert drawing.summary[1:] in " ".join(strip_tags(page).split())
 
 
 def test_week_follows_the_local_clock() -> None:
@@ -290,11 +290,11 @@ def test_expected_start_is_unknown_before_approval(viewer: Client) -> None:
         behind = next(item for item in line.jobs if item.job.run)
         told = words(viewer, "/queue/")
         if expected == "waiting":
-            assert (own.starts and own.starts.p50, own.why) == (None, NOT_APPROVED.words)
-            assert NOT_APPROVED.words in told
-            assert f" {rebuild.pk} " not in behind.why, "it keeps nobody waiting"
+            assert (own.starts and own.starts.p50, own.why) == (None, NOT_APPROVED.reason)
+            assert NOT_APPROVED.reason in told
+            assert f" {rebuild.pk} " not in behind.why, "it blocks no other job"
         else:
-            assert own.why != NOT_APPROVED.words
+            assert own.why != NOT_APPROVED.reason
             assert f" {rebuild.pk} " in behind.why
 
 

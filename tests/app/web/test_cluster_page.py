@@ -31,7 +31,7 @@ def test_cluster_page_leads_with_rebuild_buttons_for_instances_with_problems_fir
     assert [row.instance.name for row in page.context["page"].row.can_be_rebuilt] == ["replica-1", "backup-1"]
     lead = page.content.decode().partition('id="instances-title"')[0]
     assert re.findall(r'id="rebuild-([\w-]+)"', lead) == ["replica-1", "backup-1"]
-    assert f'data-answer="{page.context["agenda"].verdict.answer}"' in lead
+    assert f'data-answer="{page.context["agenda"].eligibility.answer}"' in lead
     assert 'id="rebuild-' not in viewer.get("/clusters/shop/").content.decode()
 
 

@@ -98,9 +98,9 @@ def test_expected_start_is_the_same_everywhere(operator: Client, scene: Scene) -
     assert len(waiting) == 9
     for rebuild in waiting:
         page, command = of_page(operator, rebuild), of_command(rebuild)
-        told = [(queue[rebuild.pk].p50, queue[rebuild.pk].p90), (cluster[rebuild.pk].p50, cluster[rebuild.pk].p90)]
-        told.append(tuple(datetime.fromisoformat(at) if at else None for at in (command["p50"], command["p90"])))
-        for p50, p90 in told:
+        found = [(queue[rebuild.pk].p50, queue[rebuild.pk].p90), (cluster[rebuild.pk].p50, cluster[rebuild.pk].p90)]
+        found.append(tuple(datetime.fromisoformat(at) if at else None for at in (command["p50"], command["p90"])))
+        for p50, p90 in found:
             assert is_same(page.p50, p50), rebuild.target.name
             assert is_same(page.p90, p90), rebuild.target.name
 

@@ -52,7 +52,7 @@ def answer(client: Client) -> Eligibility:
     """Return the fleet page's answer for its one cluster, which the page shows with its reason."""
     page = client.get("/")
     (row,) = page.context["fleet"].rows
-    found: Eligibility = row.agenda.verdict
+    found: Eligibility = row.agenda.eligibility
     cell = page.content.decode().partition(f'data-answer="{found.answer}"')[2].partition("</td>")[0]
     assert cell
     assert ("state-yes" in cell) is (found.answer is EligibilityState.NOW)
@@ -288,7 +288,7 @@ def test_cluster_page_and_fleet_page_agree(operator: Client) -> None:
     make_run(backup, started_at=timezone.now() - timedelta(hours=1))
     of_fleet = answer(operator)
     page = operator.get("/clusters/shop/")
-    of_cluster = page.context["agenda"].verdict
+    of_cluster = page.context["agenda"].eligibility
     assert of_fleet.by is not None
     assert of_fleet.by.kind is BlockerKind.BACKUP_RUNNING
     assert (of_cluster.answer, of_cluster.source, of_cluster.by.text) == (

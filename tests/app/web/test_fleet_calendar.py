@@ -12,12 +12,23 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from dbops.engine.schedule.eligibility import EligibilityState
 from dbops.engine.states import Status
 from dbops.models import Maintenance
 from dbops.queries.schedule import fleet_calendar as queries
 from dbops.queries.schedule.fleet_calendar import CalendarSpan
 from dbops.web.charts.timeline import calendar_row
-from tests.app.factories import make_rebuild, make_run, make_schedule, make_trio, make_unreachable, set_facts
+from tests.app.factories import (
+    make_cluster,
+    make_facts,
+    make_instance,
+    make_rebuild,
+    make_run,
+    make_schedule,
+    make_trio,
+    make_unreachable,
+    set_facts,
+)
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 10, 24, 10, 0, tzinfo=UTC)
@@ -46,6 +57,15 @@ def test_fleet_calendar_row_has_windows_runs_rebuilds_and_maintenance(viewer: Cl
     assert " style=" not in page
 
 
+def test_fleet_calendar_shows_a_cluster_without_a_source(viewer: Client) -> None:
+    make_instance("lonely", cluster=make_cluster("solo"), role="primary", facts=make_facts(read_only=False))
+    answer = viewer.get("/calendar/")
+    [(agenda, _)] = answer.context["rows"]
+    assert agenda.eligibility.answer is EligibilityState.NO_SOURCE
+    row = answer.content.decode().partition('class="line-row"')[2].partition("</div>")[0]
+    assert ("No source" in row, "no estimate" in row) == (True, False)
+
+
 def test_fleet_calendar_follows_the_local_clock() -> None:
     make_trio()
     day = queries.fleet_calendar(NOW, BERLIN, first=date(2026, 10, 25))
@@ -65,7 +85,7 @@ def test_fleet_calendar_words_name_the_days() -> None:
     [agenda] = queries.fleet_calendar(now, BERLIN, span=CalendarSpan.WEEK).rows
     # neither the day that has begun nor the one at the end of the week ahead: both are cut at what is shown
     day, next_day = (now.astimezone(BERLIN) + timedelta(days=number) for number in (2, 3))
-    told = calendar_row(agenda.timeline, name="shop", days=7).words
+    told = calendar_row(agenda.timeline, name="shop", days=7).summary
     times = re.findall(r"[A-Z]\w\w \d\d:\d\d", told)
     assert (f"{day:%a} 03:30", f"{next_day:%a} 02:30") in pairwise(times)
 

@@ -13,7 +13,7 @@ from dbops.engine.methods import FOLLOW_UPS, METHODS
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
 from dbops.engine.states import Role, Status, StepState
 from dbops.models import AuditEntry, Hold, Instance, Rebuild, RebuildStep
-from dbops.operations.offers import OFFERS
+from dbops.operations.follow_up_options import OPTIONS
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.live import fragments
 from tests.app.factories import make_plan, make_rebuild, make_trio
@@ -81,9 +81,9 @@ def text_of(answer: Any) -> str:
     return str(answer.content.decode())
 
 
-def no_offers(page: str) -> dict[str, str]:
+def unavailable(page: str) -> dict[str, str]:
     """Return why a page does not offer a follow-up, by the follow-up."""
-    return dict(zip(marks(page, "no-offer"), marks(page, "reason"), strict=True))
+    return dict(zip(marks(page, "unavailable"), marks(page, "reason"), strict=True))
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -134,9 +134,9 @@ def test_page_shows_what_is_removed(operator: Client, failed: Rebuild) -> None:
 
 def test_retry_page_names_the_steps_that_are_skipped(operator: Client, failed: Rebuild) -> None:
     answer = operator.get(f"/rebuilds/{failed.pk}/resume/")
-    assert answer.context["offer"].skips == ("prepare",)
-    assert FOLLOW_UPS["resume"].step("set-ownership").title in answer.context["offer"].reason
-    assert escape(answer.context["offer"].reason) in text_of(answer)
+    assert answer.context["option"].skips == ("prepare",)
+    assert FOLLOW_UPS["resume"].step("set-ownership").title in answer.context["option"].reason
+    assert escape(answer.context["option"].reason) in text_of(answer)
     assert re.findall(r'data-step="([\w-]+)" data-skipped', text_of(answer)) == ["prepare"]
 
 
@@ -213,7 +213,7 @@ def test_request_is_refused_without_the_csrf_token(olga: Any, failed: Rebuild, m
 def test_page_has_no_form_when_the_follow_up_is_not_possible(operator: Client, trio: Any) -> None:
     rebuild = failed_in("stream", trio, checkpoint={key: MEMORY[key] for key in MEMORY if key != "checkpoints"})
     text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/resume/"))
-    assert no_offers(text) == {"resume": "incomplete_copy"}
+    assert unavailable(text) == {"resume": "incomplete_copy"}
     assert "typed_name" not in text
     answer = operator.post(f"/rebuilds/{rebuild.pk}/resume/", typed())
     assert (answer.status_code, "rebuild.no_follow_up" in text_of(answer)) == (409, True)
@@ -227,16 +227,16 @@ def test_page_offers_follow_ups_to_operators_only(operator: Client, viewer: Clie
     for method in METHOD:
         assert f'href="/rebuilds/{rebuild.pk}/{method}/"' in seen
         assert f'href="/rebuilds/{rebuild.pk}/{method}/"' not in looked
-    assert no_offers(seen) == {}
+    assert unavailable(seen) == {}
 
 
 def test_page_shows_why_a_follow_up_is_not_offered(viewer: Client, operator: Client, trio: Any) -> None:
     checkpoint = {**MEMORY, "aside_path": "", "aside_identity": "", "prepare.begun": True}
     rebuild = failed_in("prepare", trio, checkpoint=checkpoint)
     answer = viewer.get(f"/rebuilds/{rebuild.pk}/")
-    assert no_offers(text_of(answer)) == {"rollback": "no_old_data", "resume": "incomplete_prepare"}
-    for offer in (answer.context["offers"][name] for name in ("rollback", "resume")):
-        assert escape(offer.reason) in part(text_of(answer), f'data-no-offer="{offer.method}"', "</p>")
+    assert unavailable(text_of(answer)) == {"rollback": "no_old_data", "resume": "incomplete_prepare"}
+    for option in (answer.context["follow_ups"][name] for name in ("rollback", "resume")):
+        assert escape(option.reason) in part(text_of(answer), f'data-unavailable="{option.method}"', "</p>")
     actions = text_of(operator.get(f"/rebuilds/{rebuild.pk}/actions/"))
     assert "rollback" not in actions
     assert "resume" not in actions
@@ -245,7 +245,7 @@ def test_page_shows_why_a_follow_up_is_not_offered(viewer: Client, operator: Cli
 def test_page_shows_one_reason_when_nothing_was_changed(viewer: Client, trio: Any) -> None:
     rebuild = failed_in("preflight", trio, checkpoint={})
     text = text_of(viewer.get(f"/rebuilds/{rebuild.pk}/"))
-    assert no_offers(text) == {"both": "untouched"}
+    assert unavailable(text) == {"both": "untouched"}
 
 
 @pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.EXPIRED, Status.RUNNING, Status.LOST, Status.QUEUED])
@@ -253,7 +253,7 @@ def test_page_offers_nothing_after_other_ends(operator: Client, trio: Any, statu
     rebuild = make_rebuild(target=trio[2], source=trio[1], status=status, checkpoint=MEMORY)
     text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/"))
     assert "rollback" not in text
-    assert no_offers(text) == {}
+    assert unavailable(text) == {}
 
 
 @pytest.mark.parametrize(
@@ -271,8 +271,8 @@ def test_page_offers_nothing_when_another_rebuild_followed(
     rebuild = failed_in("set-ownership", trio)
     other = make_rebuild(target=trio[2], source=trio[1], **newer)
     text = text_of(operator.get(f"/rebuilds/{rebuild.pk}/"))
-    assert no_offers(text) == {"both": why}
-    shown = part(text, 'data-no-offer="both"', "</p>")
+    assert unavailable(text) == {"both": why}
+    shown = part(text, 'data-unavailable="both"', "</p>")
     assert f" {other.pk} " in shown
     assert why == "overtaken" or str(newer["status"]) in shown
     for method in METHOD:
@@ -290,7 +290,7 @@ def test_page_offers_follow_ups_when_the_newer_rebuild_changed_nothing(operator:
 def test_page_offers_nothing_when_the_target_became_the_primary(operator: Client, failed: Rebuild) -> None:
     Instance.objects.filter(role=Role.PRIMARY).update(role=Role.REPLICA)
     Instance.objects.filter(pk=failed.target_id).update(role=Role.PRIMARY)
-    assert no_offers(text_of(operator.get(f"/rebuilds/{failed.pk}/"))) == {"both": "primary"}
+    assert unavailable(text_of(operator.get(f"/rebuilds/{failed.pk}/"))) == {"both": "primary"}
     for method in METHOD:
         assert operator.post(f"/rebuilds/{failed.pk}/{method}/", typed()).status_code == 409
 
@@ -360,13 +360,13 @@ def test_offers_take_a_fixed_number_of_queries(
     found = queries.find(rebuild.pk)
     assert found
     with django_assert_max_num_queries(2):
-        assert fragments.offered(found)["resume"].is_possible
+        assert fragments.follow_ups_of(found)["resume"].is_possible
     running = make_rebuild(target=trio[2], source=trio[1])
     with django_assert_max_num_queries(0):
-        assert fragments.offered(running) == {}
+        assert fragments.follow_ups_of(running) == {}
     with django_assert_max_num_queries(11):  # three of them: its newest points, the last rebuilds, the dumps
         assert fragments.snapshot(rebuild.pk)
 
 
 def test_every_follow_up_has_its_page() -> None:
-    assert set(OFFERS) == set(FOLLOW_UPS) == set(METHOD)
+    assert set(OPTIONS) == set(FOLLOW_UPS) == set(METHOD)

@@ -73,7 +73,7 @@ def test_page_follows_the_data_back_to_its_origin(viewer: Client, two: Any) -> N
     assert marks(part(text, 'id="sent"', "</section>"), "copy") == [], "nothing went out from replica-1"
     sent = words(viewer, "/instances/backup-1/lineage/")
     assert marks(part(sent, 'id="sent"', "</section>"), "copy") == ["backup-1/replica-1"]
-    assert viewer.get("/instances/nobody/lineage/").status_code == 404
+    assert viewer.get("/instances/missing/lineage/").status_code == 404
 
 
 def test_lineage_leaves_out_a_rebuild_that_copied_nothing(viewer: Client, two: Any) -> None:
@@ -100,10 +100,14 @@ def test_csv_and_json_have_the_same_copies(viewer: Client, two: Any) -> None:
         ("received", second.pk),
     ]
     assert lines[0]["reason"] == "'=the disk"
-    told = viewer.get(f"{ADDRESS}?format=json").json()
-    assert [one["known"] for one in told["lineage"]] == [DataOrigin.COPIED, DataOrigin.COPIED, DataOrigin.NEVER_REBUILT]
-    assert told["lineage"][0]["copy"] == told["received"][0]
-    assert (told["received"][0]["bytes"], told["sent"]) == (3 * 1024**3, [])
+    found = viewer.get(f"{ADDRESS}?format=json").json()
+    assert [one["known"] for one in found["lineage"]] == [
+        DataOrigin.COPIED,
+        DataOrigin.COPIED,
+        DataOrigin.NEVER_REBUILT,
+    ]
+    assert found["lineage"][0]["copy"] == found["received"][0]
+    assert (found["received"][0]["bytes"], found["sent"]) == (3 * 1024**3, [])
 
 
 def test_card_of_an_instance_shows_the_last_copies(operator: Client, two: Any) -> None:
@@ -147,7 +151,7 @@ def test_page_shows_why_doublewrite_has_to_stay_on(viewer: Client, two: Any) -> 
 
 
 def test_lineage_of_an_archive_follows_the_source_at_the_time_of_the_backup(two: Any) -> None:
-    """Between the backup and the rebuild that read it, the source was copied anew: that copy is not what the backup has."""
+    """Between the backup and the rebuild that read it, the source was copied again: the backup does not have that copy."""
     trio, first, _ = two
     copied(trio[1], trio[0], 5)
     rebuild = copied(trio[2], trio[1], 1, method="archive")

@@ -186,8 +186,8 @@ def test_stream_sends_changed_status_bars(rebuild: Rebuild, monkeypatch: pytest.
     async def check() -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
-        told = [StatusBar(RemoteFailure("worker.away", "x", cause="x"), timezone.now())]
-        monkeypatch.setattr(live.bars, "rendered", lambda: (live.bars.key(told), "<p>away</p>"))
+        found = [StatusBar(RemoteFailure("worker.away", "x", cause="x"), timezone.now())]
+        monkeypatch.setattr(live.bars, "rendered", lambda: (live.bars.key(found), "<p>away</p>"))
         monkeypatch.setattr(ProcessStatus, "is_fresh", False)
         assert "<p>away</p>" in await read_until(stream, "bars")
         assert (await read(stream))[0] == "alive"

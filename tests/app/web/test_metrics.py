@@ -109,13 +109,13 @@ def test_page_draws_charts_and_names_their_values_without_a_script(viewer: Clien
     answer = viewer.get(f"/rebuilds/{running.pk}/")
     text = answer.content.decode()
     shown = {chart.key: chart for chart in answer.context["charts"]}
-    assert re.findall(r"\d+", shown["rate"].words) == ["95"] * 3
-    assert "MiB/s" in shown["rate"].words
-    assert shown["lag"].words.count("1 min 15 s") == 3
+    assert re.findall(r"\d+", shown["rate"].summary) == ["95"] * 3
+    assert "MiB/s" in shown["rate"].summary
+    assert shown["lag"].summary.count("1 min 15 s") == 3
     for chart in shown.values():
         for line in chart.lines:
-            assert line.words in part(text, f'data-line="{line.key}"', "</li>")
-        assert chart.words in part(text, f'aria-labelledby="chart-{chart.key}"', "</section>")
+            assert line.summary in part(text, f'data-line="{line.key}"', "</li>")
+        assert chart.summary in part(text, f'aria-labelledby="chart-{chart.key}"', "</section>")
     assert text.count('class="spark-box"') == 3
     assert "style=" not in text.split('id="charts"')[1].split("</section>")[0]
 

@@ -184,4 +184,4 @@ def test_prediction_of_all_steps_comes_from_other_clusters_for_another_method(vi
     prediction = answer.context["prediction"]
     assert prediction.duration is not None
     assert prediction.duration.runs == 1
-    assert escape(prediction.words) in text_of(answer)
+    assert escape(prediction.reason) in text_of(answer)

@@ -92,7 +92,7 @@ class TestImpact:
             line = part(section, f'data-line="{side}"', "</p>")
             assert re.findall(r'href="/rebuilds/(\d+)/"', line) == [str(rebuild.pk)]
         assert marks(section, "redundancy") == ["1/2/4"]
-        assert impact.redundancy.meanwhile == ("backup-1",)
+        assert impact.redundancy.healthy_during == ("backup-1",)
         shown = section.partition("data-redundancy")[2].partition("</dd>")[0]
         assert "backup-1" in shown
         assert 'class="state state-ok"' in shown

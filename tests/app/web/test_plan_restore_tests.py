@@ -109,14 +109,16 @@ def test_plan_is_refused_when_every_backup_is_bad(
 ) -> None:
     shown = planned(fleet)
     assert (
-        offered_start_options(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").verdict.blockers
+        offered_start_options(
+            target=fleet["replica-1"], source=fleet["backup-1"], method="archive"
+        ).eligibility.blockers
         == ()
     )
     bad(old)
     bad(new)
     assert [finding.code for finding in planned(fleet).refusals] == ["archive.restore_test"]
-    verdict = offered_start_options(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").verdict
-    assert (BlockerKind.NO_COPY, "backup-1") in [(one.kind, one.instance) for one in verdict.blockers]
+    found = offered_start_options(target=fleet["replica-1"], source=fleet["backup-1"], method="archive").eligibility
+    assert (BlockerKind.NO_COPY, "backup-1") in [(one.kind, one.instance) for one in found.blockers]
     assert operator.post(ADDRESS, form(shown, method="archive")).status_code == 409
     assert not Rebuild.objects.exists()
 
@@ -137,7 +139,7 @@ def names(difference: str, run: BackupRun) -> bool:
 
 @pytest.fixture
 def seen_now(fleet: dict[str, Instance], monkeypatch: pytest.MonkeyPatch) -> Callable[[Plan], Plan]:
-    """Return what is planned anew from a frozen plan; the hosts are as they were."""
+    """Return a new plan from a frozen one; the hosts are unchanged."""
     monkeypatch.setattr(prober, "probe_all", lambda wanted, **_: len(wanted))
     return lambda before: prober.replan(fleet["replica-1"], fleet["backup-1"], before)
 

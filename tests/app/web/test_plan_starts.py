@@ -69,9 +69,9 @@ def filled(page: str, **changes: Any) -> dict[str, Any]:
 def test_page_shows_no_finish_when_nothing_is_predicted(operator: Client, trio: Any) -> None:
     answer = operator.get(ADDRESS)
     text = answer.content.decode()
-    assert marks(text, "verdict") == ["now"]
+    assert marks(text, "eligibility") == ["now"]
     assert answer.context["prediction"].duration is None
-    assert answer.context["prediction"].words in part(text, 'data-start="now"', "</li>")
+    assert answer.context["prediction"].reason in part(text, 'data-start="now"', "</li>")
     assert 'name="start" value="now"' in text
     assert marks(text, "finishes") == ["unknown"]
     assert marks(text, "starts") != ["unknown"]
@@ -93,15 +93,15 @@ def test_page_shows_the_predicted_finish(operator: Client, trio: Any) -> None:
 def test_page_names_the_running_backup_its_end_and_how_to_clear_it(operator: Client, running: BackupRun) -> None:
     answer = operator.get(ADDRESS)
     text = answer.content.decode()
-    assert marks(text, "verdict") == ["until"]
-    [blocker] = answer.context["verdict"].blockers
+    assert marks(text, "eligibility") == ["until"]
+    [blocker] = answer.context["eligibility"].blockers
     assert (blocker.kind, blocker.run, blocker.instance) == (BlockerKind.BACKUP_RUNNING, running.pk, "backup-1")
     for named in (str(running.pk), "nightly", "backup-1"):
         assert named in blocker.text
     assert blocker.until.is_known
-    assert "3" in blocker.until.words
+    assert "3" in blocker.until.reason
     shown = part(text, f'data-blocker="{BlockerKind.BACKUP_RUNNING}"', "</li>")
-    for said in (blocker.text, blocker.until.words, blocker.clears):
+    for said in (blocker.text, blocker.until.reason, blocker.clears):
         assert escape(said) in shown
     assert f"stop-run:{running.pk}" in marks(text, "start")
     assert 'name="start" value="soon"' in text
@@ -218,7 +218,7 @@ def test_maintenance_disables_the_form_and_refuses_the_request(operator: Client,
     answer = operator.post(ADDRESS, filled(page))
     assert answer.status_code == 409
     assert answer.context["refused"].code == "plan.blocked"
-    [blocker] = answer.context["verdict"].blockers
+    [blocker] = answer.context["eligibility"].blockers
     assert (blocker.kind, "max" in blocker.clears) == (BlockerKind.MAINTENANCE, True)
     assert "max" in part(answer.content.decode(), 'data-error="plan.blocked"', "</section>")
 
@@ -234,7 +234,7 @@ def test_another_source_links_to_its_own_plan(operator: Client, trio: Any, runni
 def test_no_start_is_possible_when_the_source_is_unreachable(operator: Client, trio: Any) -> None:
     set_facts(trio[1], make_unreachable())
     answer = operator.get(ADDRESS)
-    assert answer.context["no_plan"] or not any(item.choice.is_possible for item in answer.context["starts"])
+    assert answer.context["no_plan"] or not any(item.choice.is_possible for item in answer.context["start_options"])
     assert "<fieldset>" not in answer.content.decode()
 
 
@@ -327,7 +327,7 @@ def test_form_is_disabled_when_the_named_time_has_passed(operator: Client, trio:
     assert "<fieldset disabled" in operator.get(ADDRESS, {"start": "after-run:4711"}).content.decode()
 
 
-# The place in line
+# The queue position
 
 
 def queued(trio: tuple[Instance, Instance, Instance], number: int, **values: Any) -> Rebuild:

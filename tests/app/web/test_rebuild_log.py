@@ -167,10 +167,10 @@ def test_log_and_commands_show_the_titles_of_steps(viewer: Client, rebuild: Rebu
 
 
 def test_news_are_cut_to_the_lines_that_are_shown(rebuild: Rebuild, keys: list[int]) -> None:
-    log = rebuild_log.news(rebuild.pk, keys[10], shown=100)
+    log = rebuild_log.newer_lines(rebuild.pk, keys[10], shown=100)
     assert [event.pk for event in log.events] == keys[-100:]
     assert log.has_older
-    log = rebuild_log.news(rebuild.pk, keys[-3])
+    log = rebuild_log.newer_lines(rebuild.pk, keys[-3])
     assert [event.pk for event in log.events] == keys[-2:]
     assert not log.has_older
 

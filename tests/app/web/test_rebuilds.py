@@ -193,7 +193,7 @@ def test_cancel_of_a_queued_rebuild_ends_it_at_once(operator: Client, running: R
     assert running.status == Status.CANCELLED
     # Nothing was changed: nothing is offered to undo it, and the page does not explain why.
     text = answer.content.decode()
-    assert (marks(text, "no-offer"), "rollback" in text) == ([], False)
+    assert (marks(text, "unavailable"), "rollback" in text) == ([], False)
 
 
 def test_cancel_page_says_when_work_has_begun(operator: Client, running: Rebuild) -> None:

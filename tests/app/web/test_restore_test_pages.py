@@ -133,8 +133,8 @@ def test_fleet_and_availability_pages_show_the_state_of_restores(
     restores_shown = part(page, 'id="restores-title"', "</section>")
     assert "state-failed" in restores_shown
     assert f'href="/backups/runs/{run.pk}/#restore-tests"' in restores_shown
-    told = viewer.get(f"/availability/{name}/?format=json").json()["restores"]
-    assert [(one["state"], one["backup_run"]) for one in told] == [("failed", run.pk)]
+    found = viewer.get(f"/availability/{name}/?format=json").json()["restores"]
+    assert [(one["state"], one["backup_run"]) for one in found] == [("failed", run.pk)]
     month = f"{timezone.now():%Y-%m}"
     for address in (f"/availability/report/{month}/", f"/availability/report/{month}/{name}/"):
         assert marks(viewer.get(address).content.decode(), "restore") == [RestoreState.FAILED]

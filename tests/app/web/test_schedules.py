@@ -74,7 +74,7 @@ def test_schedule_form_shows_errors_and_saves_nothing(operator: Client) -> None:
         ("time_zone", "Mars/Olympus"),
         ("directory", ""),
         ("directory", "/var/lib/mysql/x"),
-        ("instance", "nobody"),
+        ("instance", "missing"),
         ("keep_count", "0"),
     ):
         answer = operator.post("/schedules/add/", form(**{field: value}))
@@ -111,8 +111,8 @@ def test_due_times_are_shown_before_saving(operator: Client) -> None:
 )
 def test_due_times_name_a_near_clock_change(day: str, cron: str, change: list[str], times: list[str]) -> None:
     now = timezone.datetime.fromisoformat(f"{day}T12:00+00:00")
-    told = due_times_of(cron, "Europe/Berlin", now).clock_change
-    assert re.findall(r"\d\d:\d\d(?: CES?T)?", told) == [*change, *times]
+    found = due_times_of(cron, "Europe/Berlin", now).clock_change
+    assert re.findall(r"\d\d:\d\d(?: CES?T)?", found) == [*change, *times]
 
 
 def test_due_times_have_no_clock_change_far_from_one() -> None:

@@ -19,7 +19,7 @@ def ago(seconds: float) -> datetime:
     return NOW - timedelta(seconds=seconds)
 
 
-def told(reported: dict[str, datetime], *, web_since: float = 3600, redis_away: float | None = None) -> list[str]:
+def codes(reported: dict[str, datetime], *, web_since: float = 3600, redis_away: float | None = None) -> list[str]:
     away = None if redis_away is None else ago(redis_away)
     return [bar.error.code for bar in judge(reported, now=NOW, web_since=ago(web_since), redis_away_since=away)]
 
@@ -36,26 +36,26 @@ def told(reported: dict[str, datetime], *, web_since: float = 3600, redis_away: 
     ],
 )
 def test_bars_name_silent_processes(beat: float, worker: float, expected: list[str]) -> None:
-    assert told({"beat": ago(beat), "worker": ago(worker)}) == expected
+    assert codes({"beat": ago(beat), "worker": ago(worker)}) == expected
 
 
 def test_bars_have_a_grace_period_after_installation() -> None:
-    assert told({}, web_since=59) == []
-    assert told({}, web_since=61) == ["beat.away"]
-    assert told({"beat": ago(1)}, web_since=59) == []
-    assert told({"beat": ago(1)}, web_since=61) == ["worker.away"]
+    assert codes({}, web_since=59) == []
+    assert codes({}, web_since=61) == ["beat.away"]
+    assert codes({"beat": ago(1)}, web_since=59) == []
+    assert codes({"beat": ago(1)}, web_since=61) == ["worker.away"]
 
 
 def test_bars_name_only_redis_when_it_is_unreachable() -> None:
-    assert told({"beat": ago(99), "worker": ago(99)}, redis_away=12) == ["redis.away"]
+    assert codes({"beat": ago(99), "worker": ago(99)}, redis_away=12) == ["redis.away"]
 
 
 class Asked:
-    """A standing whose clock, Redis and database the test moves."""
+    """A state of the bars whose clock, Redis and database the test moves."""
 
     def __init__(self) -> None:
         self.time, self.answers, self.reads = 0.0, True, 0
-        self.standing = ProcessStatus(read=self.read, redis_answers=lambda: self.answers, clock=lambda: self.time)
+        self.status = ProcessStatus(read=self.read, redis_answers=lambda: self.answers, clock=lambda: self.time)
 
     def read(self) -> dict[str, datetime]:
         self.reads += 1
@@ -70,20 +70,20 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
 
 def test_bars_query_once_for_many_viewers(asked: Asked) -> None:
     for _ in range(100):
-        asked.standing.bars()
+        asked.status.bars()
     assert asked.reads == 1
     asked.time = 5.1
-    asked.standing.bars()
+    asked.status.bars()
     assert asked.reads == 2
 
 
 def test_redis_bar_begins_at_the_first_failure_and_ends(asked: Asked) -> None:
     asked.answers = False
-    first = asked.standing.bars()
+    first = asked.status.bars()
     asked.time = 6.0
-    assert status_bars.key(asked.standing.bars()) == status_bars.key(first) != ""
+    assert status_bars.key(asked.status.bars()) == status_bars.key(first) != ""
     asked.time, asked.answers = 12.0, True
-    assert asked.standing.bars() == []
+    assert asked.status.bars() == []
 
 
 def test_bars_read_an_unreachable_database_once(asked: Asked) -> None:
@@ -91,10 +91,10 @@ def test_bars_read_an_unreachable_database_once(asked: Asked) -> None:
         asked.reads += 1
         raise OSError("away")
 
-    asked.standing.read = fails
+    asked.status.read = fails
     with pytest.raises(OSError, match="away"):
-        asked.standing.bars()
-    assert asked.standing.bars() == []
+        asked.status.bars()
+    assert asked.status.bars() == []
     assert asked.reads == 1
 
 
@@ -107,7 +107,7 @@ def say(monkeypatch: pytest.MonkeyPatch) -> Iterator[Say]:
 
     def say(*errors: Any) -> None:
         found = [StatusBar(error(), timezone.now() - timedelta(seconds=47)) for error in errors]
-        monkeypatch.setattr(status_bars.standing, "found", found)
+        monkeypatch.setattr(status_bars.current, "found", found)
 
     return say
 
@@ -135,13 +135,13 @@ def test_bars_take_one_query_when_stale(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
     monkeypatch.setattr(ProcessStatus, "is_fresh", False)
-    monkeypatch.setattr(status_bars.standing, "redis_answers", lambda: True)
+    monkeypatch.setattr(status_bars.current, "redis_answers", lambda: True)
     ProcessHeartbeat.objects.create(name="beat", at=timezone.now())
     ProcessHeartbeat.objects.create(name="worker", at=timezone.now() - timedelta(seconds=50))
     with django_assert_num_queries(4):
         text = viewer.get("/status/").content.decode()
     assert "<code>worker.away</code>" in text
-    monkeypatch.setattr(status_bars.standing, "found", [])
+    monkeypatch.setattr(status_bars.current, "found", [])
 
 
 def test_status_poll_answers_204_when_nothing_changed(viewer: Client, say: Say) -> None:

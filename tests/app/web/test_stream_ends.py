@@ -81,7 +81,7 @@ def test_page_has_no_ends_without_a_failed_stream(
 
 
 def test_ends_of_a_stalled_stream_show_what_was_read(viewer: Client, failed: Rebuild) -> None:
-    """One that stalled has no exit statuses, and of the target nobody has read the last lines."""
+    """A stalled stream has no exit statuses, and the target's last lines were not read."""
     RebuildStep.objects.filter(rebuild=failed, name="stream").update(
         result={"exit_statuses": {}, "tails": {"source": "tail-42"}}
     )

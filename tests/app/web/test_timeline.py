@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import BarKind, Timeline, TimelineBar
-from dbops.web.charts.timeline import calendar_row, hours, strip, words
+from dbops.web.charts.timeline import calendar_row, hours, strip, summary
 
 MIDNIGHT = datetime(2026, 3, 4, tzinfo=UTC)
 
@@ -28,15 +28,15 @@ def line(*free: Interval, end: datetime, now: datetime = MIDNIGHT) -> Timeline:
         ((Interval(at(7, 36), at(10, 34)), Interval(at(10, 35), at(24))), ["07:36", "10:34", "10:35", "24:00"]),
     ],
 )
-def test_words_ignore_a_slot_end_within_one_minute(free: tuple[Interval, ...], times: list[str]) -> None:
+def test_summary_ignores_a_slot_end_within_one_minute(free: tuple[Interval, ...], times: list[str]) -> None:
     with timezone.override(UTC):
-        assert re.findall(r"\d\d:\d\d", words(line(*free, end=at(24)))) == times
+        assert re.findall(r"\d\d:\d\d", summary(line(*free, end=at(24)))) == times
 
 
-def test_words_name_the_days_of_several_days() -> None:
+def test_summary_names_the_days_of_several_days() -> None:
     slots = Interval(at(1), at(23, 59, 10)), Interval(at(23, 59, 50), at(30))
     with timezone.override(UTC):
-        assert re.findall(r"[A-Z]\w\w \d\d:\d\d", words(line(*slots, end=at(48)))) == ["Wed 01:00", "Thu 06:00"]
+        assert re.findall(r"[A-Z]\w\w \d\d:\d\d", summary(line(*slots, end=at(48)))) == ["Wed 01:00", "Thu 06:00"]
 
 
 def test_bars_without_end_are_drawn_to_now_and_maintenance_to_the_edge() -> None:

@@ -74,13 +74,13 @@ def test_page_names_the_change_that_removes_most(two: Client) -> None:
     assert 'href="?days=7&amp;schedule=backup-1-nightly&amp;hours=-3"' in page
     found = as_json(two)
     assert found["removed_percent"] == 0
-    told = {
+    shown = {
         (one["schedule"], one["moved_by_hours"], one["as_physical"], one["adds_source"]): one["removed_percent"]
         for one in found["best"]
     }
-    assert told["backup-2-nightly", 3, False, False] == 100
-    assert told["", 0, False, True] == 100
-    assert all(one > 0 for one in told.values())
+    assert shown["backup-2-nightly", 3, False, False] == 100
+    assert shown["", 0, False, True] == 100
+    assert all(one > 0 for one in shown.values())
 
 
 def test_page_compares_the_requested_change_with_the_history(two: Client) -> None:
@@ -131,7 +131,7 @@ def test_page_offers_a_physical_backup_when_one_was_measured(two: Client) -> Non
 
 
 def test_page_compares_methods_and_counts_only_complete_backups(two: Client) -> None:
-    """Dumps of others are not known to be complete: nothing could be rebuilt from them; one that dbops made could."""
+    """An external dump may be incomplete, so no rebuild uses it; a dump by dbops can be used."""
     assert percents(two) == {"dump": 100, "archive": 100, "xbstream": 4}
     answer = ask(two)
     assert marks(text_of(answer), "way") == ["dump", "archive", "xbstream"]
@@ -148,7 +148,7 @@ def test_page_compares_methods_and_counts_only_complete_backups(two: Client) -> 
 
 
 @pytest.mark.parametrize(
-    "query", ["&hours=x", "&hours=99", "&schedule=nobody&hours=3", "&source=9", "&as=x", "&schedule=%00"]
+    "query", ["&hours=x", "&hours=99", "&schedule=missing&hours=3", "&source=9", "&as=x", "&schedule=%00"]
 )
 def test_page_ignores_a_query_that_it_cannot_read(two: Client, query: str) -> None:
     answer = ask(two, query)

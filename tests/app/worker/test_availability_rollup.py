@@ -44,7 +44,7 @@ def judged(key: int, period: Interval, now: datetime = NOW) -> Any:
 
 
 def live(instance: Instance, dice: random.Random) -> None:
-    """Three weeks of one instance: it changes about once a day, and now and then nobody looks."""
+    """Three weeks of one instance: it changes about once a day, with times without probes."""
     start = FIRST + timedelta(hours=dice.uniform(0, 30))
     row = None
     while start < NOW - timedelta(hours=1):
@@ -79,7 +79,7 @@ def history(name: str, dice: random.Random) -> Cluster:
 
 
 def stored() -> list[tuple[Any, ...]]:
-    """What is kept, from the first fact on: before it nobody looked, however early counting began."""
+    """What is kept, from the first fact on: before it there were no probes, however early counting began."""
     rows = GapDay.objects.filter(day__gte=FIRST.date()).order_by("day", "gap", "cause", "is_planned")
     return list(rows.values_list("day", "gap", "cause", "is_planned", "microseconds"))
 
@@ -90,7 +90,7 @@ def test_numbers_are_equal_with_and_without_counted_days(seed: int) -> None:
     clusters = [history(f"c{number}", dice) for number in range(3)]
     keys = [cluster.pk for cluster in clusters]
     Cluster.objects.filter(pk=keys[0]).update(wanted_replicas=1)
-    # Counting stands at another day with each of them.
+    # Counting is at another day with each of them.
     availability_rollup.count_days(ago(dice.uniform(0, 300)))
     CountedDays.objects.filter(cluster=keys[1]).delete()
     GapDay.objects.filter(cluster=keys[1]).delete()
@@ -130,12 +130,12 @@ def test_count_days_keeps_nothing_when_the_past_changes(monkeypatch: Any) -> Non
     cluster = history("shop", random.Random(5))
     real = availability_rollup.records
 
-    def change_meanwhile(*given: Any, **values: Any) -> Any:
+    def change_in_between(*given: Any, **values: Any) -> Any:
         found = real(*given, **values)
         availability_rollups.recount([cluster.pk], ago(48), NOW)
         return found
 
-    monkeypatch.setattr(availability_rollup, "records", change_meanwhile)
+    monkeypatch.setattr(availability_rollup, "records", change_in_between)
     assert availability_rollup.count_days(NOW) == 0
     assert not GapDay.objects.exists()
     monkeypatch.undo()

@@ -72,7 +72,7 @@ def test_force_fail_takes_the_lease_from_a_driver(trio: Any) -> None:
     assert lease
     assert leases.renew(lease), "the control: until then the lease is good"
     cleanups.force_fail(rebuild, "olga")
-    told = RebuildEvent.objects.count()
+    shown = RebuildEvent.objects.count()
     assert not leases.renew(lease)
     event = RebuildEvent(rebuild=rebuild, at=timezone.now(), level=Level.INFO, text="too late")
     for write in (
@@ -87,7 +87,7 @@ def test_force_fail_takes_the_lease_from_a_driver(trio: Any) -> None:
     found = fresh(rebuild)
     assert (found.status, found.next_tick_at, found.checkpoint) == (Status.FAILED, None, {})
     assert (found.lease_owner, found.lease_until) == ("", None)
-    assert RebuildEvent.objects.count() == told
+    assert RebuildEvent.objects.count() == shown
     assert rebuild_driver.take_lease(rebuild.pk) is None
 
 

@@ -57,7 +57,7 @@ def test_start_runs_one_test_on_a_host(played: Played, schedule: BackupSchedule)
     assert due_restore_tests.start_what_can() == []
     second.refresh_from_db()
     assert names(second.waiting_for, first.pk, first.host.name)
-    assert not restore_tests.start(second)  # whoever has not seen it: the database says no
+    assert not restore_tests.start(second)  # a second worker: the database refuses
     second.refresh_from_db()
     assert second.status == "queued"
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture(autouse=True)
-def _nobody_has_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_process_has_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(heartbeats, "_last", {})
 
 
@@ -61,5 +61,5 @@ def test_heartbeat_logs_a_database_error_and_continues(
     monkeypatch.setattr(ProcessHeartbeat.objects, "filter", fails)
     with caplog.at_level(logging.WARNING):
         heartbeats.report("worker")
-    [told] = caplog.records
-    assert (told.levelname, names(told.getMessage(), "worker", "gone")) == ("WARNING", True)
+    [found] = caplog.records
+    assert (found.levelname, names(found.getMessage(), "worker", "gone")) == ("WARNING", True)

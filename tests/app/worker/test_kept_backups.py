@@ -90,8 +90,8 @@ def test_retention_runs_by_count_after_a_success_only(played: Played, schedule: 
     assert played.removed == ["/backups/backup-1-old3.zst", "/backups/backup-1-old2.zst"]
     assert [bool(BackupRun.objects.get(pk=item.pk).removed_at) for item in old] == [False, True, True]
     for item in old[1:]:
-        [told] = run.events.filter(text__contains=item.path)
-        assert names(told.text, item.path, item.pk, schedule.keep_count)
+        [found] = run.events.filter(text__contains=item.path)
+        assert names(found.text, item.path, item.pk, schedule.keep_count)
 
 
 @pytest.mark.parametrize(("size", "is_another"), [(1000, False), (USUAL, True)])

@@ -24,7 +24,7 @@ Trio = tuple[Instance, Instance, Instance]
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return what the scheduler was asked for: empty where ``reconcile`` has not looked."""
+    """Return the calls of the scheduler: none if ``reconcile`` did not run."""
     asked: list[Any] = []
     monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
     monkeypatch.setattr("dbops.messaging.updates.announce", lambda *_: None)

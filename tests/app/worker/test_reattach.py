@@ -8,13 +8,15 @@ from dbops.engine.errors import Unreachable
 from dbops.worker.reattach import UNREAD, learn_from_hosts
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended
 
 
 def make(jobs: FakeJobs) -> Any:
     plan = build_plan(builders.inputs())
-    run = make_run(plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=FakeClock())
+    run = make_run(
+        plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=RecordedJournal(), clock=FakeClock()
+    )
     run.checkpoint[UNREAD] = True
     return run
 

@@ -25,7 +25,7 @@ Answer = StepOutcome | Exception | Callable[[Run], StepOutcome]
 
 
 class Scripted(Step):
-    """A step that answers what it was told to, one answer a call; the last one again and again."""
+    """A step with given answers, one a call; the last one is repeated."""
 
     title = "a scripted step"
 

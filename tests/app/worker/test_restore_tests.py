@@ -23,7 +23,7 @@ from tests.said import names
 
 pytestmark = pytest.mark.django_db
 
-STEPS = "begin look 1.0\nend look 1.5\nbegin unpack 1.5\nend unpack 3.5 4000\n"
+STEPS = "begin check 1.0\nend check 1.5\nbegin unpack 1.5\nend unpack 3.5 4000\n"
 COUNTS = "shop\torders\t10\nshop\tlines\t20\n"
 
 
@@ -105,7 +105,7 @@ def test_good_backup_passes_and_leaves_nothing(host: Any, run: BackupRun) -> Non
     restore_test = begun(run)
     play(host, running(tails={"steps": STEPS}))
     drive(restore_test)
-    assert (restore_test.status, [step["name"] for step in restore_test.steps]) == ("running", ["look", "unpack"])
+    assert (restore_test.status, [step["name"] for step in restore_test.steps]) == ("running", ["check", "unpack"])
     counts(host)
     host.order[0].coming.clear()
     host.order[0].become(good())
@@ -184,7 +184,7 @@ def test_driver_starts_no_second_job_after_a_repeat_or_a_crash(host: Any, run: B
 
 
 def test_restore_test_is_finished_by_another_worker(host: Any, run: BackupRun) -> None:
-    """The result is written before the removal begins: whoever comes goes on with that."""
+    """The result is written before the removal begins: the next driver continues from it."""
     restore_test = begun(run)
     play(host, good(), removal=(running(), running()))
     while host.order[-1:] == [] or host.order[-1].name != "restore-test-remove":

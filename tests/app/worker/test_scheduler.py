@@ -116,13 +116,13 @@ def test_rebuild_queued_during_a_pass_is_not_started_by_it(trio: Any, monkeypatc
     before, moment = scheduler.unmet_conditions, timezone.now() + timedelta(hours=3)
     made: list[Rebuild] = []
 
-    def meanwhile(*now: Any) -> dict[int, str]:
+    def in_between(*now: Any) -> dict[int, str]:
         if not made:
             values = {"status": Status.QUEUED, "not_before": moment}
             made.append(make_rebuild(target=others[0], source=others[1], **values))
         return before(*now)
 
-    monkeypatch.setattr(scheduler, "unmet_conditions", meanwhile)
+    monkeypatch.setattr(scheduler, "unmet_conditions", in_between)
     first = queued(trio)
     assert scheduler.start_what_can() == [first.pk]
     assert fresh(made[0]).status == "queued"

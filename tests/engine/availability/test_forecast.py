@@ -61,8 +61,8 @@ def test_week_ahead_handles_clock_changes(zone: ZoneInfo, now: datetime, hours: 
 
 def test_forecast_waits_for_a_backup_from_two_to_five() -> None:
     found = made(nightly("backup-1", 2, 3))
-    told = {hour: found.of(0, hour) for hour in (1, 2, 3, 4, 5)}
-    assert {hour: one.seconds / HOUR for hour, one in told.items() if one and one.seconds} == {
+    shown = {hour: found.of(0, hour) for hour in (1, 2, 3, 4, 5)}
+    assert {hour: one.seconds / HOUR for hour, one in shown.items() if one and one.seconds} == {
         1: 1,
         2: 4,
         3: 3,
@@ -172,12 +172,12 @@ def test_forecast_never_grows_with_fewer_blockers_or_more_sources(busy: list[Bus
 def test_hour_wait_is_an_upper_bound_of_its_moments(busy: list[Busy], number: int, minute: int) -> None:
     pieces = week_ahead(NOW, UTC)
     moment = pieces[number].interval.start + timedelta(minutes=minute)
-    told = forecast(pieces, ("a",), busy, rebuild_seconds=None).hours[number].wait_seconds
+    found = forecast(pieces, ("a",), busy, rebuild_seconds=None).hours[number].wait_seconds
     of_it = [one for one in busy if one.source in ("", "a")]
     at = moment
     while held := [one for one in of_it if one.start <= at and (one.end is None or at < one.end)]:
         if any(one.end is None for one in held):
-            assert told is None
+            assert found is None
             return
         at = max(one.end for one in held if one.end)
-    assert told is None or (at - moment).total_seconds() <= told
+    assert found is None or (at - moment).total_seconds() <= found

@@ -1,4 +1,4 @@
-"""Periods of what probes saw: they touch where probes follow each other, and leave out the time in which nobody looked."""
+"""Periods of what probes saw: they touch where probes follow each other, and leave out the time without probes."""
 
 from datetime import UTC, datetime, timedelta
 

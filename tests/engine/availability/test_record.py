@@ -1,4 +1,4 @@
-"""Gaps counted by hand, and what must hold of any: causes make up the whole, a period may be cut anywhere, looking harms nobody."""
+"""Gaps counted by hand, and what must hold of any: causes add up, periods may be cut anywhere, and more probes change nothing."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -53,7 +53,7 @@ def record(*given: StatePeriod, **values: object) -> ClusterRecord:
     return ClusterRecord(given, tuple((name, role, WEEK) for name, role in TRIO.items()), **values)  # type: ignore[arg-type]
 
 
-def told(found: list[Shortage], gap: Gap) -> list[tuple[float, float, Cause, str]]:
+def gaps_of(found: list[Shortage], gap: Gap) -> list[tuple[float, float, Cause, str]]:
     return [
         (
             (part.interval.start - T0).total_seconds() / HOUR,
@@ -90,19 +90,19 @@ class TestByHand:
             ),
         )
         found = gaps(given)
-        assert told(found, Gap.SHORT) == [
+        assert gaps_of(found, Gap.SHORT) == [
             (20, 23, Cause.DETECTION, "replica-1"),
             (23, 26, Cause.WINDOW, "rebuild 7"),
             (26, 28, Cause.STREAM, "rebuild 7"),
             (28, 29, Cause.PREPARE, "rebuild 7"),
             (29, 30.5, Cause.CATCH_UP, "rebuild 7"),
         ]
-        assert told(found, Gap.NOT_REBUILDABLE) == [
+        assert gaps_of(found, Gap.NOT_REBUILDABLE) == [
             (22, 26, Cause.BACKUP, "run 4"),
             (26, 28, Cause.REBUILD, "rebuild 7"),
         ]
-        assert told(found, Gap.PAUSED) == [(26, 28, Cause.REBUILD, "rebuild 7")]
-        assert told(found, Gap.NO_CANDIDATE) == []
+        assert gaps_of(found, Gap.PAUSED) == [(26, 28, Cause.REBUILD, "rebuild 7")]
+        assert gaps_of(found, Gap.NO_CANDIDATE) == []
         assert seconds(found, Gap.SHORT) == 10.5 * HOUR
         assert any_gap(found) == [span(20, 30.5)], "what overlaps counts once"
 
@@ -110,8 +110,8 @@ class TestByHand:
         given = record(*well("primary-1", "replica-1"), *seen("backup-1", ("healthy", 0, 5), ("stopped", 5, 168)))
         found = gaps(given)
         for gap in (Gap.NO_SOURCE, Gap.NOT_REBUILDABLE):
-            assert told(found, gap) == [(5, 168, Cause.SOURCE_DOWN, "backup-1")]
-        assert told(found, Gap.SHORT) == [(5, 168, Cause.DETECTION, "backup-1")]
+            assert gaps_of(found, gap) == [(5, 168, Cause.SOURCE_DOWN, "backup-1")]
+        assert gaps_of(found, Gap.SHORT) == [(5, 168, Cause.DETECTION, "backup-1")]
 
     def test_gaps_use_a_replica_as_source_without_a_backup_instance(self) -> None:
         given = record(*well("primary-1", "replica-1"))
@@ -124,12 +124,12 @@ class TestByHand:
             *seen("replica-1", ("stopped", 0, 168)),
             *seen("backup-1", ("healthy", 0, 100), ("lagging", 100, 168)),
         )
-        assert told(gaps(given), Gap.NO_CANDIDATE) == [(100, 168, Cause.DETECTION, "backup-1")]
+        assert gaps_of(gaps(given), Gap.NO_CANDIDATE) == [(100, 168, Cause.DETECTION, "backup-1")]
 
     def test_gaps_report_unprobed_time_as_not_observed(self) -> None:
         given = record(*well("primary-1", "replica-1"), *seen("backup-1", ("healthy", 0, 5), ("healthy", 9, 168)))
         found = gaps(given)
-        assert told(found, Gap.NOT_OBSERVED) == [(5, 9, Cause.NOT_LOOKED, "backup-1")]
+        assert gaps_of(found, Gap.NOT_OBSERVED) == [(5, 9, Cause.NOT_PROBED, "backup-1")]
         assert {part.gap for part in found} == {Gap.NOT_OBSERVED}
         assert any_gap(found) == []
 
@@ -143,7 +143,7 @@ class TestByHand:
         given = replace(
             record(*seen("replica-1", ("healthy", 24, 168))), expected=(("replica-1", Role.REPLICA, span(24, 168)),)
         )
-        assert told(gaps(given), Gap.NOT_OBSERVED) == [(0, 24, Cause.NOT_LOOKED, "")]
+        assert gaps_of(gaps(given), Gap.NOT_OBSERVED) == [(0, 24, Cause.NOT_PROBED, "")]
 
     def test_gaps_count_a_target_from_its_first_probe(self) -> None:
         given = replace(record(), expected=(("replica-1", Role.REPLICA, span(24, 24)),), wanted=2)
@@ -164,7 +164,7 @@ class TestByHand:
             (span(10, 12), "maintenance 3"),
             (span(12, 14), ""),
         ]
-        assert told(found, Gap.NOT_REBUILDABLE) == [(9, 12, Cause.MAINTENANCE, "maintenance 3")]
+        assert gaps_of(found, Gap.NOT_REBUILDABLE) == [(9, 12, Cause.MAINTENANCE, "maintenance 3")]
         assert any_gap(found) == [span(9, 14)]
         assert any_gap(found, planned=False) == [span(12, 14)]
 
@@ -195,7 +195,7 @@ class TestByHand:
                 RebuildPhase(2, "replica-1", "backup-1", Cause.QUEUE, span(20, 21)),
             ),
         )
-        assert [cause for _, _, cause, _ in told(gaps(given), Gap.SHORT)] == [
+        assert [cause for _, _, cause, _ in gaps_of(gaps(given), Gap.SHORT)] == [
             Cause.DETECTION,
             Cause.STREAM,
             Cause.RETRY,
@@ -206,8 +206,8 @@ class TestByHand:
     def test_gaps_need_a_dump_when_the_server_is_busy(self) -> None:
         dump = OccupiedPeriod("backup-1", span(1, 17), Cause.BACKUP, "run 1", READS)
         given = record(*well(*TRIO), occupied=(dump,), backups=(UsableBackup(BackupMethod.DUMP, span(17, 168)),))
-        assert told(gaps(given, method="dump"), Gap.NOT_REBUILDABLE) == [(0, 17, Cause.NO_BACKUP, "")]
-        assert told(gaps(given), Gap.NOT_REBUILDABLE) == [(1, 17, Cause.BACKUP, "run 1")]
+        assert gaps_of(gaps(given, method="dump"), Gap.NOT_REBUILDABLE) == [(0, 17, Cause.NO_BACKUP, "")]
+        assert gaps_of(gaps(given), Gap.NOT_REBUILDABLE) == [(1, 17, Cause.BACKUP, "run 1")]
 
     def test_sixteen_hours_of_dump_a_day_leave_a_third_of_the_week(self) -> None:
         dumps = tuple(

@@ -138,7 +138,7 @@ def test_compare_is_neutral_when_nothing_changes(given_: ClusterRecord) -> None:
     for nothing in (
         WhatIfChange(),
         WhatIfChange("one"),
-        WhatIfChange("nobody's", by=ONE_HOUR, takes=ONE_HOUR),
+        WhatIfChange("missing", by=ONE_HOUR, takes=ONE_HOUR),
         WhatIfChange("one", by=WEEK.end - WEEK.start),
     ):
         found = what_if_compare(given_, nothing, WEEK, method="xbstream")

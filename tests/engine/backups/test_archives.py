@@ -94,7 +94,7 @@ def test_archive_plan_touches_no_source_server() -> None:
 
 
 def test_archive_fingerprint_ignores_the_source_server_state() -> None:
-    """Between the page and the start the source's server may come or go: it is not asked for anything."""
+    """Between the page and the start the source's server may come or go: the rebuild does not use it."""
     up, down = (build_plan(world(archive(), source_answers=answers), "archive") for answers in (True, False))
     assert down.refusals == ()
     assert up.fingerprint == down.fingerprint
@@ -108,7 +108,7 @@ def test_archive_fingerprint_ignores_the_source_server_state() -> None:
         pytest.param(world(archive(gtid="")), "archive.gtid", id="a backup without a position"),
         pytest.param(world(archive(), gtid_enabled=False), "archive.gtid", id="a primary without GTID"),
         pytest.param(world(archive(), purged="0-11-31"), "archive.reach", id="the primary removed what it lacks"),
-        pytest.param(world(archive(), purged=None), "archive.reach", id="nobody knows what the primary removed"),
+        pytest.param(world(archive(), purged=None), "archive.reach", id="unknown what the primary removed"),
         pytest.param(world(archive(version="11.8.6")), "archive.version", id="a newer server's data"),
     ],
 )
@@ -298,7 +298,7 @@ def test_retry_of_a_loaded_dump_skips_preparation() -> None:
         "done_before": ["set-ownership", "prepare"],
     }
     ended = EndedRebuild("uid", Status.FAILED, checkpoint, {"stream": StepState.DONE, "start": StepState.FAILED})
-    offer = resume_option(ended)
-    assert offer.is_possible
-    assert set(offer.skips) == {"set-ownership", "prepare"}
+    option = resume_option(ended)
+    assert option.is_possible
+    assert set(option.skips) == {"set-ownership", "prepare"}
     assert remembered(ended)["loaded"]

@@ -36,7 +36,7 @@ CASES = [
     ("too long", run(seconds=190.0), USUAL, {}, ["too_long"]),
     ("too long for what was expected", run(seconds=190.0), USUAL[:4], {"expected_seconds": 100}, ["too_long"]),
     ("history knows better than a person", run(seconds=150.0), USUAL, {"expected_seconds": 10}, []),
-    ("nobody knows", run(seconds=9999.0), USUAL[:4], {}, []),
+    ("unknown", run(seconds=9999.0), USUAL[:4], {}, []),
     ("in time", run(due_at=NOW - timedelta(seconds=900)), USUAL, {}, []),
     ("late", run(due_at=NOW - timedelta(seconds=901)), USUAL, {}, ["late"]),
     ("still waiting", run(due_at=NOW - timedelta(hours=1), started_at=None, seconds=None), USUAL, {}, ["late"]),

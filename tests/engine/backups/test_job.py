@@ -1,4 +1,4 @@
-"""One job for a run, whoever drives it: started once, found again, published once, and removed where it failed."""
+"""One job for a run, with any driver: started once, found again, published once, and removed where it failed."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ REMOVES = "# Remove backup files"
 REMOVES_OF_FAILED = "# Remove the file that a failed run"
 
 
-class Told:
+class RecordedJournal:
     """A journal that remembers."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ def context(host: FakeHost | None = None, *, token: int = 1, checkpoint: dict[st
     jobs = FakeJobs(host, token=token, run_id="0123456789abcdef")
     jobs.expect("# Rename a complete backup", "published\n")
     return BackupContext(
-        samples.plan(), jobs, FakeClock(), "[client]\n", {} if checkpoint is None else checkpoint, Told()
+        samples.plan(), jobs, FakeClock(), "[client]\n", {} if checkpoint is None else checkpoint, RecordedJournal()
     )
 
 
@@ -106,7 +106,7 @@ def test_job_start_fails_on_a_silent_host_before_any_request() -> None:
     with pytest.raises(Unreachable):
         advance(one)
     assert not one.checkpoint.get("asked")
-    clean_up(one)  # there is nothing to do, so nobody is asked
+    clean_up(one)  # there is nothing to do, so no host is asked
 
 
 def test_publishing_again_after_a_crash_is_the_same() -> None:

@@ -29,7 +29,7 @@ def seen(pid: int = 7, start: float = 0, until: float = 10, **changes: Any) -> S
     return Sighting(OBSERVED, values.pop("method", DUMP), at(start), at(until), **values)
 
 
-def told(key: str = "run-1", start: float = 0, until: float = 10, **changes: Any) -> Sighting:
+def reported(key: str = "run-1", start: float = 0, until: float = 10, **changes: Any) -> Sighting:
     return Sighting(REPORTED, changes.pop("method", DUMP), at(start), at(until), report_key=key, **changes)
 
 
@@ -44,33 +44,33 @@ CASES = [
     (seen(), seen(until=9), True, "the same process again"),
     (seen(8), seen(7), False, "two processes side by side"),
     (seen(), seen(until=5, is_over=True), True, "the same process: it was ended by mistake"),
-    (seen(8, start=6), seen(7, until=5, is_over=True), False, "one after the other, of nobody in common"),
+    (seen(8, start=6), seen(7, until=5, is_over=True), False, "one after the other, without a common parent"),
     (seen(8, start=6, family="boot:5:500"), seen(7, until=5, family="boot:5:500"), True, "the next dump of one script"),
     (seen(8, start=20, family="boot:5:500"), seen(7, until=5, family="boot:5:500"), False, "a shell's dump, much later"),
-    (seen(method=PHYSICAL), told(), False, "another method"),
-    (told(), told(until=5), True, "a report sent twice"),
-    (told("run-2"), told("run-1"), False, "two reports side by side"),
-    (told("run-1", start=5), told("run-1", until=5, is_over=True), True, "a late start after the end"),
-    (seen(), told(pid=7, where=HERE), True, "the process that was reported"),
-    (seen(**PARENT), told(pid=5, where=HERE), True, "a child of what was reported"),
-    (seen(**PARENT), told(pid=6, where=HERE), False, "not of what was reported here"),
-    (told(pid=7, where=HERE), seen(), True, "the report comes second"),
-    (seen(), told(pid=7, where=ELSEWHERE), False, "a number of another machine"),
-    (seen(), told(), True, "a report that says no more than instance and time"),
-    (seen(start=-240, until=10), told(), False, "it began hours before the report's command"),
-    (told(start=3, until=13, is_over=True), seen(start=-240, until=10), False, "a short one beside a long one"),
-    (told(start=0, until=10, is_over=True), seen(start=0.5, until=9.5, is_over=True), True, "an end without a start"),
-    (told(start=10, until=10, is_over=True, start_is_unknown=True), seen(start=0, until=9.5, is_over=True), True, "only an end"),
-    (seen(start=11, until=12), told(until=10, is_over=True), False, "it began after the reported one was over"),
-    (over_net(), told(where=ELSEWHERE), True, "a dump from elsewhere, reported from there"),
-    (over_net(), told(where=HERE), False, "a dump from elsewhere beside a reported one here"),
+    (seen(method=PHYSICAL), reported(), False, "another method"),
+    (reported(), reported(until=5), True, "a report sent twice"),
+    (reported("run-2"), reported("run-1"), False, "two reports side by side"),
+    (reported("run-1", start=5), reported("run-1", until=5, is_over=True), True, "a late start after the end"),
+    (seen(), reported(pid=7, where=HERE), True, "the process that was reported"),
+    (seen(**PARENT), reported(pid=5, where=HERE), True, "a child of what was reported"),
+    (seen(**PARENT), reported(pid=6, where=HERE), False, "not of what was reported here"),
+    (reported(pid=7, where=HERE), seen(), True, "the report comes second"),
+    (seen(), reported(pid=7, where=ELSEWHERE), False, "a number of another machine"),
+    (seen(), reported(), True, "a report that says no more than instance and time"),
+    (seen(start=-240, until=10), reported(), False, "it began hours before the report's command"),
+    (reported(start=3, until=13, is_over=True), seen(start=-240, until=10), False, "a short one beside a long one"),
+    (reported(start=0, until=10, is_over=True), seen(start=0.5, until=9.5, is_over=True), True, "an end without a start"),
+    (reported(start=10, until=10, is_over=True, start_is_unknown=True), seen(start=0, until=9.5, is_over=True), True, "only an end"),
+    (seen(start=11, until=12), reported(until=10, is_over=True), False, "it began after the reported one was over"),
+    (over_net(), reported(where=ELSEWHERE), True, "a dump from elsewhere, reported from there"),
+    (over_net(), reported(where=HERE), False, "a dump from elsewhere beside a reported one here"),
     (over_net(), seen(), False, "a dump from elsewhere beside one here"),
     (over_net(8), over_net(9), False, "two dumps from elsewhere"),
     (over_net(), over_net(until=5), True, "the same connection again"),
     (over_net(start=100, until=110), over_net(until=5, is_over=True), False, "its number was given again"),
     (over_net(where=Where.UNKNOWN), seen(), True, "the server's view of a process that the host does not show now"),
     (seen(), Sighting(MANAGED, DUMP, at(0), at(9)), False, "a foreign one beside our own"),
-    (told(), Sighting(MANAGED, DUMP, at(0), at(9)), False, "nobody reports our own"),
+    (reported(), Sighting(MANAGED, DUMP, at(0), at(9)), False, "a managed run is never reported"),
 ]  # fmt: skip
 
 
@@ -87,13 +87,13 @@ def test_which_run_ignores_a_second_process_of_a_running_script() -> None:
 
 def test_which_run_picks_the_nearest_start() -> None:
     runs = [KnownRun(1, seen(7, start=0)), KnownRun(2, seen(8, start=3))]
-    found = which_run(told(start=3), runs)
+    found = which_run(reported(start=3), runs)
     assert found is not None
     assert found.pk == 2
 
 
 def test_joined_keeps_known_values_and_the_better_origin() -> None:
-    both = joined(seen(**PARENT, family="boot:5:500"), told(start=-1, until=12, is_over=True, pid=5, where=HERE))
+    both = joined(seen(**PARENT, family="boot:5:500"), reported(start=-1, until=12, is_over=True, pid=5, where=HERE))
     assert (both.origin, both.started_at, both.until, both.is_over) == (REPORTED, at(-1), at(12), True)
     assert (both.process, both.report_key, both.pid, both.family) == ("boot:7:700", "run-1", 5, "boot:5:500")
     again = joined(both, seen(until=13))
@@ -101,7 +101,7 @@ def test_joined_keeps_known_values_and_the_better_origin() -> None:
 
 
 def test_joined_keeps_the_seen_start_when_only_an_end_is_reported() -> None:
-    both = joined(seen(start=0), told(start=10, until=10, is_over=True, start_is_unknown=True))
+    both = joined(seen(start=0), reported(start=10, until=10, is_over=True, start_is_unknown=True))
     assert (both.started_at, both.until, both.start_is_unknown) == (at(0), at(10), False)
 
 
@@ -126,8 +126,8 @@ def test_take_in_makes_one_row_for_each_run_in_any_order(runs: list[tuple[int, i
         words += [
             seen(number, start, start + length / 3),
             seen(number, start, start + length / 2),
-            told(f"key-{number}", start, start, pid=number, where=HERE),
-            told(f"key-{number}", start, end, is_over=True, pid=number, where=HERE),
+            reported(f"key-{number}", start, start, pid=number, where=HERE),
+            reported(f"key-{number}", start, end, is_over=True, pid=number, where=HERE),
         ]
     random.shuffle(words)
     rows: list[KnownRun] = []
@@ -144,11 +144,11 @@ def test_take_in_makes_one_row_for_each_run_in_any_order(runs: list[tuple[int, i
 sightings = st.builds(
     lambda kind, number, start, length, over: {
         "seen": lambda: seen(number, start, start + length, is_over=over),
-        "told": lambda: told(f"key-{number}", start, start + length, is_over=over),
+        "reported": lambda: reported(f"key-{number}", start, start + length, is_over=over),
         "net": lambda: over_net(number, start, start + length, is_over=over),
         "physical": lambda: seen(number + 50, start, start + length, method=PHYSICAL),
     }[kind](),
-    st.sampled_from(["seen", "told", "net", "physical"]),
+    st.sampled_from(["seen", "reported", "net", "physical"]),
     st.integers(1, 4),
     minutes,
     st.integers(1, 60),

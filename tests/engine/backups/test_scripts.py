@@ -20,7 +20,7 @@ from . import samples
 COMPLETED = "-- Dump completed on 2026-03-29  1:31:00\n"
 
 DUMP, PHYSICAL = BackupMethod.DUMP, BackupMethod.PHYSICAL
-#: A dump that is longer than what is kept of its two ends, and whose position stands in both.
+#: A dump that is longer than what is kept of its two ends, and whose position is in both.
 DUMPER = r"""#!/bin/bash
 case "$*" in *--version*) echo "mariadb-dump from 10.11.19" ; exit ;; esac
 echo "-- CHANGE MASTER TO MASTER_LOG_FILE='b.000001', MASTER_LOG_POS=743;"
@@ -262,12 +262,12 @@ def test_publish_never_replaces_another_file(place: Place) -> None:
     assert published(place, size=1).returncode == 70
     assert not (place.backups / plan.file).exists()
     other = place.backups / plan.file
-    other.write_text("somebody else's")
+    other.write_text("foreign")
     found = (place.backups / plan.partial).stat()
     answer = publish(place, f"{found.st_dev}:{found.st_ino}", found.st_size)
     assert answer.returncode == 65
     assert withdrawn(place, found.st_size).stdout == "another\n"
-    assert other.read_text() == "somebody else's"
+    assert other.read_text() == "foreign"
 
 
 def test_publish_recognizes_its_file_after_a_remount(place: Place) -> None:

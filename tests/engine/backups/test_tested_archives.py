@@ -58,7 +58,7 @@ def finding(plan: Plan, code: str) -> tuple[Severity, str]:
         pytest.param(
             [restore_test(7, "restore_test.tables"), restore_test(8, "restore_test.tables")],
             8,
-            id="all are bad: told of the newest",
+            id="all are bad: the newest is named",
         ),
     ],
 )
@@ -142,8 +142,8 @@ def test_archive_fingerprint_changes_when_a_test_fails() -> None:
         build_plan(restore_tested(restore_test(8, "restore_test.damaged")), "archive"),
     )
     assert shown.fingerprint != now.fingerprint
-    told = [change for change in changes(ShownPlan(shown), ShownPlan(now)) if change.counts]
-    assert {change.key for change in told} >= {"archive", "finding.archive.passed_over"}
+    found = [change for change in changes(ShownPlan(shown), ShownPlan(now)) if change.counts]
+    assert {change.key for change in found} >= {"archive", "finding.archive.passed_over"}
     assert build_plan(restore_tested(restore_test(8)), "archive").fingerprint == shown.fingerprint, (
         "good news are no reason to ask again"
     )

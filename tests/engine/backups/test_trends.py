@@ -52,4 +52,4 @@ def test_odd_ones_are_named_newest_first() -> None:
         )
     ]
     assert [run.run for run in odd_ones(runs)] == [4, 2, 0]
-    assert odd_ones(runs)[1].words == ("failed", "late")
+    assert odd_ones(runs)[1].codes == ("failed", "late")

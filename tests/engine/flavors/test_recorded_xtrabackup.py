@@ -41,7 +41,7 @@ class Series:
         return self.text(name).splitlines()
 
     def with_header(self, line: str) -> str:
-        """The line as it stands in a log; what has a header or a program's name before it stays."""
+        """The line as in a log; a line with a header or a program's name before it is unchanged."""
         header = self.text("header.txt").rstrip("\n")
         return line if line.startswith(("2", "[", "xtrabackup", "InnoDB")) else header + line
 

@@ -114,10 +114,10 @@ def test_set_position_is_set_in_mariadb_only_when_unknown(start: str, executed: 
 def test_set_position_is_set_in_mysql_only_when_unknown() -> None:
     uuid = "8f84f270-e51e-11f1-9a6c-02fc00000001"
     start = Coordinates("f", 4, f"{uuid}:1-17")
-    told = f"SET GLOBAL gtid_purged = '{uuid}:1-17'"
-    assert flavor_for("5.7.42").set_position(start, "") == ["RESET MASTER", told]
-    assert flavor_for("8.0.46").set_position(start, f"{uuid}:1-3") == ["RESET MASTER", told]
-    assert flavor_for("8.4.10").set_position(start, "") == [RESET_LOGS, told]
+    found = f"SET GLOBAL gtid_purged = '{uuid}:1-17'"
+    assert flavor_for("5.7.42").set_position(start, "") == ["RESET MASTER", found]
+    assert flavor_for("8.0.46").set_position(start, f"{uuid}:1-3") == ["RESET MASTER", found]
+    assert flavor_for("8.4.10").set_position(start, "") == [RESET_LOGS, found]
     assert flavor_for("8.4.10").set_position(start, f"{uuid}:1-17") == []
     assert flavor_for("8.4.10").set_position(start, f"{uuid}:1-20") == []
     assert flavor_for("8.4.10").set_position(Coordinates("f", 4), "") == []

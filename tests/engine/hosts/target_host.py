@@ -2,7 +2,7 @@
 
 The directories and processes are real (``mariadbd`` here is a copy of ``sleep``), so that what the script looks at in
 ``/proc`` and in the file system is what it looks at on a host. Only SQL is played: the client program reads the file that
-stands where the socket would be. Afterwards the host tells which directories were touched and who was stopped.
+is in place of the socket. Afterwards the host reports which directories were touched and which server was stopped.
 """
 
 import getpass
@@ -46,7 +46,7 @@ done
 printf '%s\n' "$answer"
 """
 STOP = """#!/bin/bash
-# $1 how it ends: stops, fails, does nothing, or lets somebody restore a file meanwhile
+# $1 how it ends: stops, fails, does nothing, or restores a file before it ends
 echo asked >"$(dirname "$0")/stopped"
 case $1 in
     stops) while read -r pid; do kill -9 "$pid"; done <"$(dirname "$0")/pids" ;;
@@ -58,7 +58,7 @@ esac
 
 @dataclass(frozen=True)
 class SwapArguments:
-    """What the script is told, in the words of the plan: paths as they are on the host that the plan saw."""
+    """The arguments of the script, as in the plan: paths as they are on the host that the plan saw."""
 
     datadir: str
     identity: str
@@ -99,14 +99,14 @@ class TargetHost:
         return Path(f"{self.root}/host{path}")
 
     def add_directory(self, name: str, path: str) -> None:
-        """Put a data directory at ``path``; its content tells whose it is."""
+        """Put a data directory at ``path``; its content names its owner."""
         directory = self.place(path)
         directory.mkdir(parents=True)
         (directory / "ibdata1").write_text(name)
         self.directories[name] = directory
 
     def add_process(self, name: str, directory: str, program: str = "mariadbd") -> None:
-        """Start a process of a server's name in the named directory, as a server stands in its own."""
+        """Start a process of a server's name in the named directory, as a server runs in its own."""
         self.processes[name] = subprocess.Popen([self.root / program, "600"], cwd=self.directories[directory])
 
     def answer(self, socket: str = SOCKET, **said: Any) -> None:
@@ -124,7 +124,7 @@ class TargetHost:
         return f"{status.st_dev}:{status.st_ino}"
 
     def tree(self, path: str) -> str:
-        """Return what lies in the directory at ``path``, as the scripts tell it."""
+        """Return the content of the directory at ``path``, in the form of the scripts."""
         return self._run(load("common") + '\ntree_of "$1"', [str(self.place(path))]).stdout.strip()
 
     def swap_datadir(self, told: SwapArguments, script: str = SCRIPT) -> Ended:

@@ -29,7 +29,7 @@ def wait_until(what: Callable[[], bool], seconds: float = 10.0) -> bool:
 
 @dataclass
 class Source:
-    """A run directory on the source. ``said`` is what its server was told."""
+    """A run directory on the source. ``said`` are the statements that its server received."""
 
     root: Path
     guards: list["subprocess.Popen[bytes]"] = field(default_factory=list)
@@ -100,8 +100,8 @@ def test_guard_retries_removing_a_locked_key(source: Source) -> None:
 
 
 def pause_while_the_guard_gives_up(source: Source, script: str) -> bool:
-    """Let the guard decide to give the source back, hold it there, pause, and let it go on. Return whether it is left stopped."""
-    # it stands still where it has looked for a pause for the last time
+    """Let the guard decide to give the source back, hold it there, pause, and let it continue. Return whether it is left stopped."""
+    # it waits after its last check for a pause
     held = GUARD.replace('echo "The source is released."', "touch at-its-end; while [ -e hold ]; do sleep 0.05; done")
     assert held != GUARD
     (source.root / "hold").touch()
@@ -125,7 +125,7 @@ def test_weakened_pause_is_detected(source: Source) -> None:
 
 
 def test_pause_times_out_when_the_server_hangs(source: Source) -> None:
-    """The real client program, at a socket where nobody answers: it must not wait longer than the guard does."""
+    """The real client program, at a socket without an answer: it must not wait longer than the guard does."""
     source.guard()
     place = source.root / "silent.sock"
     with socket.socket(socket.AF_UNIX) as silent:

@@ -70,25 +70,25 @@ def test_a_job_that_is_not_there_is_started_and_one_that_runs_is_not() -> None:
 
 
 def test_silence_is_reported_once_and_then_ends_the_job() -> None:
-    job, told = frame(), list[str]()
+    job, found = frame(), list[str]()
     state, limits = JobState(JobStatus.RUNNING, counters={"read_bytes": 1}), StallLimits(60, 300)
     for second in (0, 100, 200):
         job.clock.time = second  # type: ignore[attr-defined]
-        job.watch(state, limits, told.append)
-    assert len(told) == 1
+        job.watch(state, limits, found.append)
+    assert len(found) == 1
     job.clock.time = 300  # type: ignore[attr-defined]
     with pytest.raises(RemoteFailure) as caught:
-        job.watch(state, limits, told.append)
+        job.watch(state, limits, found.append)
     assert caught.value.code == "test.stalled"
 
 
 def test_signs_of_the_caller_replace_the_counters() -> None:
-    job, told = frame(), list[str]()
+    job, found = frame(), list[str]()
     for second in (0, 400):
         job.clock.time = second  # type: ignore[attr-defined]
         state = JobState(JobStatus.RUNNING, counters={"read_bytes": 1})
-        job.watch(state, StallLimits(60, 300), told.append, signs=str(second))
-    assert told == []
+        job.watch(state, StallLimits(60, 300), found.append, signs=str(second))
+    assert found == []
 
 
 def test_a_job_whose_processes_stay_is_not_taken_for_ended(monkeypatch: pytest.MonkeyPatch) -> None:

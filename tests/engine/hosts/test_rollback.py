@@ -91,10 +91,10 @@ class Host:
 
     def look(self) -> dict[str, str]:
         words = ["look", str(self.datadir), str(self.aside), RUN]
-        told = subprocess.run(
+        found = subprocess.run(
             ["bash", "-c", load("common", "inspect_target"), *words], capture_output=True, text=True, check=True
         )
-        return dict(line.split("=", 1) for line in told.stdout.splitlines())
+        return dict(line.split("=", 1) for line in found.stdout.splitlines())
 
 
 def is_whole(host: Host, moves: int, script: str = SCRIPT) -> bool:
@@ -115,7 +115,7 @@ def test_rollback_restores_old_data_after_any_interruption(tmp_path: Path, insid
 
 @pytest.mark.parametrize(("old", "new"), [(' ! -path "$leaving"', ""), ('mv -f -- "$mark_file" "$leaving"', "true")])
 def test_weakened_rollback_is_detected(tmp_path: Path, old: str, new: str) -> None:
-    """The negative control: the mark is moved with the rest, or tells of a whole copy for too long."""
+    """The negative control: the mark is moved with the rest, or marks a whole copy for too long."""
     script = SCRIPT.replace(old, new)
     assert script != SCRIPT
     hosts = []

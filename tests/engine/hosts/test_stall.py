@@ -6,9 +6,9 @@ from dbops.engine.hosts.stall import StallLimits, check_stall, signs_of
 def test_check_stall_never_stalls_while_counters_move() -> None:
     checkpoint = None
     for second in range(0, 100_000, 50):
-        verdict = check_stall(checkpoint, signs_of({"unpack.read_bytes": second}, {}), second, StallLimits(60, 300))
-        assert (verdict.is_stalled, verdict.is_to_be_told) == (False, False)
-        checkpoint = verdict.checkpoint
+        check = check_stall(checkpoint, signs_of({"unpack.read_bytes": second}, {}), second, StallLimits(60, 300))
+        assert (check.is_stalled, check.needs_notice) == (False, False)
+        checkpoint = check.checkpoint
 
 
 def test_check_stall_counts_a_log_line_as_progress() -> None:
@@ -19,12 +19,12 @@ def test_check_stall_counts_a_log_line_as_progress() -> None:
 
 def test_check_stall_logs_once_and_then_stalls() -> None:
     signs = signs_of({"a": 1}, {})
-    verdict, told, ended = check_stall(None, signs, 0, StallLimits(60, 300)), [], []
+    check, noticed, ended = check_stall(None, signs, 0, StallLimits(60, 300)), [], []
     for second in range(10, 400, 10):
-        verdict = check_stall(verdict.checkpoint, signs, second, StallLimits(60, 300))
-        told += [second] if verdict.is_to_be_told else []
-        ended += [second] if verdict.is_stalled else []
-    assert told == [60]
+        check = check_stall(check.checkpoint, signs, second, StallLimits(60, 300))
+        noticed += [second] if check.needs_notice else []
+        ended += [second] if check.is_stalled else []
+    assert noticed == [60]
     assert ended[0] == 300
 
 

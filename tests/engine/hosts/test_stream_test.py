@@ -99,4 +99,4 @@ def test_stream_test_cleans_the_target_when_the_source_is_silent() -> None:
     with pytest.raises(Unreachable):
         pull_zeros(way(source, target), ciphers="aes128-ctr", say=lambda *_: None)
     assert "stop zeros" in target.asked
-    assert "start guard" in source.asked  # before the key is let in: it takes the key away when nobody else does
+    assert "start guard" in source.asked  # before the key is let in: it removes the key in the end

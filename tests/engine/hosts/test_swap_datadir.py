@@ -24,7 +24,7 @@ DATADIR, ELSEWHERE = "/var/lib/mysql", "/srv/mysql-2"
 class World:
     """The target's host when the script runs. Everything is as the plan saw it but for what a test changes.
 
-    ``at_path`` is whose directory lies at the plan's path; ``inside`` which servers stand in it; ``behind`` who answers on
+    ``at_path`` owns the directory at the plan's path; ``inside`` are the servers that run in it; ``behind`` answers on
     the plan's socket. ``meant`` is the instance that the operator chose, ``stranger`` any other.
     """
 
@@ -52,19 +52,19 @@ class World:
         if self.at_path != ("meant" if self.plan_saw_directory else "nothing"):
             return False
         if not self.plan_saw_running:
-            return not self.inside and self.behind == "nobody"
+            return not self.inside and self.behind == "none"
         is_alone = self.inside == ("meant",) and self.behind == "meant"
         return is_alone and not self.takes_writes and not self.replicas
 
     @property
     def is_consistent(self) -> bool:
-        """A server that answers does not leave its directory to another; none stands in one that is not there."""
+        """A server that answers does not leave its directory to another; none runs in a missing one."""
         if self.at_path == "nothing":
             return not self.inside
         return self.at_path != "meant" or self.behind != "meant" or self.inside != ("stranger",)
 
     @property
-    def can_be_told_apart(self) -> bool:
+    def is_distinguishable(self) -> bool:
         """A stranger on the socket that says the same of itself in everything cannot be seen through."""
         same_uuid = self.flavor == "mariadb" or self.stranger_has_the_same_uuid
         same = self.stranger_has_the_same_server_id and same_uuid and self.stranger_says_the_same_datadir
@@ -87,7 +87,7 @@ def build(host: TargetHost, world: World) -> SwapArguments:
         ) != "":
             host.add_process(f"{name}-{number}", directory, "mysqld" if name == "stranger" else "mariadbd")
     is_meant = world.behind == "meant"
-    if world.behind != "nobody":
+    if world.behind != "none":
         said = {
             "server_id": 13 if is_meant or world.stranger_has_the_same_server_id else 14,
             "read_only": 0 if world.takes_writes else 1,
@@ -159,7 +159,7 @@ def is_right(world: World, ended: Ended) -> bool:
 
 
 RIGHT = World()
-STOPPED = World(plan_saw_running=False, inside=(), behind="nobody")
+STOPPED = World(plan_saw_running=False, inside=(), behind="none")
 MISSING = replace(STOPPED, plan_saw_directory=False, at_path="nothing")
 LEFT = replace(STOPPED, was_left_by_a_rebuild=True)
 STRANGE = World(behind="stranger")
@@ -179,13 +179,13 @@ WORLDS = {
     "another directory and its server": replace(RIGHT, at_path="stranger"),
     "the directory is gone": replace(STOPPED, at_path="nothing"),
     "a directory appeared": replace(MISSING, at_path="meant"),
-    "the server was stopped meanwhile": replace(RIGHT, inside=(), behind="nobody"),
-    "the server was started meanwhile": replace(STOPPED, inside=("meant",), behind="meant"),
-    "the server was started meanwhile in another directory": replace(STOPPED, behind="meant"),
-    "the server was started meanwhile, and nobody may log in": replace(STOPPED, inside=("meant",)),
+    "the server was stopped since": replace(RIGHT, inside=(), behind="none"),
+    "the server was started since": replace(STOPPED, inside=("meant",), behind="meant"),
+    "the server was started since in another directory": replace(STOPPED, behind="meant"),
+    "the server was started since, and refuses logins": replace(STOPPED, inside=("meant",)),
     "a second server": replace(RIGHT, inside=("meant", "stranger")),
     "no server there, another one on the socket": replace(RIGHT, inside=(), behind="meant"),
-    "nobody on the socket": replace(RIGHT, behind="nobody"),
+    "no server on the socket": replace(RIGHT, behind="none"),
     "another server on the socket": replace(STRANGE, stranger_says_the_same_datadir=True),
     "another server with the same id": replace(STRANGE, stranger_has_the_same_server_id=True),
     "another server with the same id, its old data is removed": replace(
@@ -213,9 +213,9 @@ def test_swap_touches_only_the_planned_target(name: str) -> None:
         flavor=st.sampled_from(["mariadb", "mysql"]),
         at_path=st.sampled_from(["meant", "meant", "meant", "stranger", "nothing"]),
         inside=st.sampled_from([("meant",), ("meant",), (), ("stranger",), ("meant", "stranger")]),
-        behind=st.sampled_from(["meant", "meant", "stranger", "nobody"]),
+        behind=st.sampled_from(["meant", "meant", "stranger", "none"]),
         replicas=st.sampled_from([0, 0, 0, 1, 100]),
-    ).filter(lambda world: world.can_be_told_apart and world.is_consistent)
+    ).filter(lambda world: world.is_distinguishable and world.is_consistent)
 )
 def test_swap_touches_only_the_planned_target_after_any_event(world: World) -> None:
     ended = end_of(world)
@@ -286,7 +286,7 @@ def test_tree_is_stable_until_the_directory_changes() -> None:
 
 
 def test_tree_ignores_old_data() -> None:
-    """On a mount point older data lies beside the copy, and lost+found is root's: nobody else can read it."""
+    """On a mount point older data is beside the copy, and only root can read lost+found."""
     with target_host() as host:
         host.add_directory("meant", DATADIR)
         datadir = host.place(DATADIR)
@@ -335,7 +335,7 @@ def test_swap_without_one_check_is_detected(number: int) -> None:
     if any(part in text for part in ELSEWHERE_TESTED):
         pytest.skip("tested on a real directory of the system")
     seen = sees(without_check(number))
-    assert bool(seen) != (text in ONLY_FOR_THE_SENTENCE), f"{text!r}: {seen or 'nobody notices that it is gone'}"
+    assert bool(seen) != (text in ONLY_FOR_THE_SENTENCE), f"{text!r}: {seen or 'no world detects that it is gone'}"
 
 
 MUTATIONS: dict[str, tuple[str, str]] = {
@@ -346,7 +346,7 @@ MUTATIONS: dict[str, tuple[str, str]] = {
     "it is enough to be on the socket": ('[ "$(echo "$pids" | wc -w)" = 1 ]', "true"),
     "read_only may be off": ('[ "$live_read_only" = 1 ]', '[ -n "$live_read_only" ]'),
     "one replica may be attached": ('[ "$replicas" = 0 ]', '[ "$replicas" -le 1 ]'),
-    "refusing goes on": ("exit 65", ":"),
+    "refusing continues": ("exit 65", ":"),
 }
 
 

@@ -1,7 +1,7 @@
 """A small truthful model of a fleet: machines, directories, servers, and an inventory that may be wrong about all of them.
 
 ``World.look`` gives what a probe would see through the inventory's addresses; ``World`` itself knows which directory and
-server each name stood for in the beginning. The events are what people and failures do to a fleet.
+server each name meant at the beginning. The events are what people and failures do to a fleet.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,8 @@ class Directory:
 
 @dataclass
 class Server:
-    """A server. ``follows`` is the truth of the server that it replicates from; ``strangers`` are replicas that
-    nobody listed, ``errant`` counts transactions that exist only there."""
+    """A server. ``follows`` is the truth of the server that it replicates from; ``strangers`` are unlisted
+    replicas, ``errant`` counts transactions that exist only there."""
 
     truth: str
     directory: Directory
@@ -183,7 +183,7 @@ class World:
         )
 
     def live_names(self) -> tuple[str, ...]:
-        """Who is probed again just before the work: target, source and whoever is the primary by then."""
+        """Return the instances probed again just before the work: target, source and the primary at that time."""
         primaries = [name for name, member in self.members.items() if member.role == "primary"]
         return tuple(dict.fromkeys((TARGET, SOURCE, *primaries)))
 

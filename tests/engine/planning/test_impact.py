@@ -71,7 +71,7 @@ def test_impact_lists_a_backup_of_the_target() -> None:
 
 
 def test_impact_covers_a_day_when_the_duration_is_unknown() -> None:
-    blind = snapshot(windows=(window(9.0), window(25.0, schedule="late")), prediction=Prediction(None, "not known"))
+    blind = snapshot(windows=(window(9.0), window(25.0, schedule="late")), prediction=Prediction(None, "unknown"))
     found = of(blind)
     assert found.is_blind
     assert [item.window.schedule for item in found.collisions] == ["nightly"]
@@ -98,7 +98,7 @@ def test_redundancy_counts_the_others() -> None:
     found = of(snapshot(), replica_2="lagging").redundancy
     assert found.replicas == ("backup-1", "replica-1", "replica-2")
     assert found.healthy == ("backup-1", "replica-1")
-    assert found.meanwhile == ("backup-1",)
+    assert found.healthy_during == ("backup-1",)
     assert not found.is_lost
     assert of(snapshot(), replica_2="stopped", backup_1="lagging").redundancy.is_lost
 

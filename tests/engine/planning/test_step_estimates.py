@@ -136,7 +136,7 @@ def test_estimate_of_catch_up_is_none_when_the_age_is_unknown() -> None:
     known = StepHistory(seconds={"stream": (5.0,)}, seconds_per_age=(0.1,))
     assert seconds(build_plan(inputs(history=known)))["catch-up"] is None
     retried = past("archive", is_retry=True, taken_at=NOW - 10 * DAY)
-    assert history_of([retried]).seconds_per_age == (), "nobody knows how far it had rolled forward before"
+    assert history_of([retried]).seconds_per_age == (), "unknown how far it had rolled forward before"
     assert "catch-up" not in history_of([retried]).seconds
     assert history_of([past("archive", taken_at=NOW)]).seconds_per_age == (), "data is not younger than its copy"
 

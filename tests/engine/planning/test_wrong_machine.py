@@ -227,7 +227,7 @@ def test_events_never_lead_to_the_wrong_machine(
 @given(before=events(*EVENTS, most=4), between=events(*EVENTS, most=5), flavor=st.sampled_from(["mariadb", "mysql"]))
 @examples(2000)
 def test_comparison_alone_blocks_every_wrong_machine(before: list[Event], between: list[Event], flavor: str) -> None:
-    """The script is the second wall: the first one must hold by itself."""
+    """The script is the second check: the first one must hold alone."""
     story = compared(before, between, flavor)
     assert not wrong_let_through(story), f"{wrong_let_through(story)}; {story.world.happened}"
 

@@ -60,7 +60,7 @@ STORIES: dict[str, tuple[Story, str]] = {
     "its server moved": (([], [on_target("move_datadir")]), "the comparison"),
     "a dead target came up": (([on_target("stop_server")], [on_target("start_server")]), "the comparison"),
     "the target died": (([], [on_target("stop_server")]), "the comparison"),
-    "a server id stands twice": (([("duplicate_server_id", THIRD, TARGET)], []), "the plan"),
+    "a server id is used twice": (([("duplicate_server_id", THIRD, TARGET)], []), "the plan"),
     "the source is another machine": (([], [("reuse_address", SOURCE, THIRD)]), "the comparison"),
     "the source is another machine, and the key accepted": (
         ([], [("reuse_address", SOURCE, THIRD), ("accept_host_key", SOURCE, THIRD)]),

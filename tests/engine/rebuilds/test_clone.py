@@ -164,7 +164,7 @@ def test_version_problem_is_empty_for_matching_versions(donor: str, recipient: s
     assert (version_problem(parse_version(donor), parse_version(recipient)) == "") is fits
 
 
-# Polls of a clone of 9.7.4 that was slowed down by the donor, as its server told them.
+# Polls of a clone of 9.7.4 that was slowed down by the donor, as its server reported them.
 POLLS = (
     "DROP DATA\tIn Progress\t0\t0\nFILE COPY\tNot Started\t0\t0\nPAGE COPY\tNot Started\t0\t0\n",
     "DROP DATA\tCompleted\t0\t0\nFILE COPY\tIn Progress\t734117888\t0\nPAGE COPY\tNot Started\t0\t0\n",
@@ -275,7 +275,7 @@ def test_retry_of_a_clone_is_planned_as_a_clone() -> None:
     steps = {step.name: StepState.DONE for step in plan.steps}
     steps |= {"catch-up": StepState.FAILED, "repoint": StepState.SKIPPED, "verify": StepState.SKIPPED}
     checkpoint = {"touched": True, "loaded": True, "new_identity": "1:2", "done_before": ["set-ownership", "prepare"]}
-    offer = resume_option(EndedRebuild("u", Status.FAILED, checkpoint, steps))
-    assert offer.is_possible
-    follow_up = plan_follow_up(plan, offer)
+    option = resume_option(EndedRebuild("u", Status.FAILED, checkpoint, steps))
+    assert option.is_possible
+    follow_up = plan_follow_up(plan, option)
     assert (follow_up.method, follow_up.copied_by) == ("resume", "clone")

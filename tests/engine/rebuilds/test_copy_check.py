@@ -12,7 +12,7 @@ from dbops.engine.rebuilds.copy_check import CopyEvidence, judge_copy
 
 #: What ssh and a tool wrote, and no rule of the flavor knows.
 MAC = "Corrupted MAC on input"
-UNKNOWN = "something nobody has seen before"
+UNKNOWN = "something never seen before"
 FLAVOR = flavor_for("10.11.19", "mariadb")
 INFO = """uuid = 5dd06d32-e535-11f1-8e2d-02fc00000001
 tool_command = --defaults-file=/run/backup.cnf --backup
@@ -162,7 +162,7 @@ def test_judge_copy_shows_an_unknown_failure_with_both_statuses() -> None:
 
 @pytest.mark.parametrize("transport_status", [0, 255])
 def test_judge_copy_refuses_a_missing_exit_status(transport_status: int) -> None:
-    """Whoever waits for the tool ends ssh with 255 when it is killed, as a broken link does."""
+    """If the tool is killed, ssh ends with 255, as it does when a link breaks."""
     evidence = replace(WHOLE, source_status=None, transport_status=transport_status)
     with pytest.raises(RemoteFailure) as raised:
         judge_copy(FLAVOR, evidence)

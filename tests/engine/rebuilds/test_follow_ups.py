@@ -9,8 +9,8 @@ from dbops.engine.methods import METHODS
 from dbops.engine.rebuilds.follow_ups import (
     AFTER_THE_COPY,
     EndedRebuild,
+    again_option,
     incomplete_copy_of,
-    offer_again,
     remembered,
     resume_option,
     rollback_option,
@@ -47,9 +47,9 @@ def test_rollback_is_possible_until_the_copy_is_verified(step: str) -> None:
     ],
 )
 def test_old_data_that_is_not_aside_does_not_go_back(checkpoint: dict[str, Any], code: str) -> None:
-    offer = rollback_option(ended("stream", checkpoint))
-    assert not offer.is_possible
-    assert offer.code == code
+    option = rollback_option(ended("stream", checkpoint))
+    assert not option.is_possible
+    assert option.code == code
 
 
 @pytest.mark.parametrize("status", [Status.SUCCEEDED, Status.RUNNING, Status.LOST, Status.QUEUED, Status.EXPIRED])
@@ -60,11 +60,11 @@ def test_follow_ups_are_refused_when_nothing_failed(status: Status) -> None:
 
 @pytest.mark.parametrize("step", ["set-ownership", "start", "catch-up", "repoint", "verify"])
 def test_retry_resumes_at_the_first_unfinished_step(step: str) -> None:
-    offer = resume_option(ended(step, {**COPIED, "prepare.begun": True}))
-    assert offer.is_possible
-    assert METHODS["xbstream"].step(step).title in offer.reason
+    option = resume_option(ended(step, {**COPIED, "prepare.begun": True}))
+    assert option.is_possible
+    assert METHODS["xbstream"].step(step).title in option.reason
     before = AFTER_THE_COPY[: AFTER_THE_COPY.index(step)]
-    assert set(offer.skips) == set(before) - {"start", "verify"}
+    assert set(option.skips) == set(before) - {"start", "verify"}
 
 
 def test_half_a_copy_is_not_gone_on_with() -> None:
@@ -100,19 +100,19 @@ def test_retry_after_a_rollback_needs_a_found_copy() -> None:
 
 def test_retry_refuses_a_worthless_copy() -> None:
     checkpoint = {**COPIED, "prepare.begun": True, "worthless": "its host was restarted"}
-    offer = resume_option(ended("catch-up", checkpoint))
-    assert not offer.is_possible
-    assert offer.code == "worthless"
-    assert "its host was restarted" in offer.reason
+    option = resume_option(ended("catch-up", checkpoint))
+    assert not option.is_possible
+    assert option.code == "worthless"
+    assert "its host was restarted" in option.reason
     assert {"relaxed", "undurable"} <= set(
         remembered(ended("catch-up", {**checkpoint, "relaxed": {}, "undurable": {}}))
     )
 
 
 @pytest.mark.parametrize("status", list(Status))
-def test_offer_again_is_possible_after_an_end_without_success(status: Status) -> None:
+def test_again_option_is_possible_after_an_end_without_success(status: Status) -> None:
     expected = status in (Status.FAILED, Status.CANCELLED, Status.EXPIRED)
-    assert offer_again(ended("stream", MOVED, status)).is_possible is expected
+    assert again_option(ended("stream", MOVED, status)).is_possible is expected
 
 
 TREE = "0f" * 32

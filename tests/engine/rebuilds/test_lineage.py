@@ -26,7 +26,7 @@ def act(number: int, target: str, source: str, start: float, **values: Any) -> C
     return CopyEvent(number, target, source, started_at=day(start), **(given | values))
 
 
-def told(instance: str, *acts: CopyEvent, at: float = 100) -> list[tuple[str, DataOrigin, int | None]]:
+def chain(instance: str, *acts: CopyEvent, at: float = 100) -> list[tuple[str, DataOrigin, int | None]]:
     found = lineage(instance, day(at), acts)
     return [(one.instance, one.known, one.copied_by.rebuild if one.copied_by else None) for one in found]
 
@@ -38,18 +38,18 @@ def test_lineage_follows_each_source_at_the_time_of_its_read() -> None:
         act(13, "backup-1", "replica-3", 9),  # after rebuild 12 had read it
         act(14, "replica-2", "replica-1", 20),  # after rebuild 3 had read it
     )
-    assert told("replica-1", *acts) == [
+    assert chain("replica-1", *acts) == [
         ("replica-1", DataOrigin.COPIED, 12),
         ("backup-1", DataOrigin.COPIED, 3),
         ("replica-2", DataOrigin.NEVER_REBUILT, None),
     ]
-    assert told("backup-1", *acts)[0] == ("backup-1", DataOrigin.COPIED, 13)
-    assert told("primary-1", *acts) == [("primary-1", DataOrigin.NEVER_REBUILT, None)]
+    assert chain("backup-1", *acts)[0] == ("backup-1", DataOrigin.COPIED, 13)
+    assert chain("primary-1", *acts) == [("primary-1", DataOrigin.NEVER_REBUILT, None)]
 
 
 def test_two_that_were_copied_from_each_other_end_at_the_first() -> None:
     acts = [act(number, *(("a", "b"), ("b", "a"))[number % 2], number) for number in range(1, 6)]
-    assert [number for _, _, number in told("b", *acts)] == [5, 4, 3, 2, 1, None]
+    assert [number for _, _, number in chain("b", *acts)] == [5, 4, 3, 2, 1, None]
 
 
 def test_lineage_joins_a_retry_with_its_first_copy() -> None:
@@ -60,9 +60,9 @@ def test_lineage_joins_a_retry_with_its_first_copy() -> None:
     )
     [first, *_] = lineage("replica-1", day(9), acts)
     assert first.copied_by is not None
-    assert first.told_by is not None
-    assert (first.copied_by.rebuild, first.told_by.rebuild) == (1, 3)
-    assert told("replica-1", *acts, at=2.5) == [("replica-1", DataOrigin.LEFT_UNDONE, None)]
+    assert first.established_by is not None
+    assert (first.copied_by.rebuild, first.established_by.rebuild) == (1, 3)
+    assert chain("replica-1", *acts, at=2.5) == [("replica-1", DataOrigin.LEFT_UNDONE, None)]
 
 
 def test_putting_back_undoes_all_since_the_rebuild_that_failed() -> None:
@@ -72,12 +72,12 @@ def test_putting_back_undoes_all_since_the_rebuild_that_failed() -> None:
         act(3, "replica-1", "backup-2", 6, method="resume", follows=2, status=Status.FAILED),
         act(4, "replica-1", "backup-2", 7, method="rollback", follows=3),
     )
-    assert told("replica-1", *acts)[0] == ("replica-1", DataOrigin.COPIED, 1)
-    assert told("replica-1", *acts[1:])[0] == ("replica-1", DataOrigin.NEVER_REBUILT, None)
+    assert chain("replica-1", *acts)[0] == ("replica-1", DataOrigin.COPIED, 1)
+    assert chain("replica-1", *acts[1:])[0] == ("replica-1", DataOrigin.NEVER_REBUILT, None)
     undone = act(4, "replica-1", "backup-2", 7, method="rollback", follows=3, status=Status.FAILED)
-    assert told("replica-1", *acts[:3], undone)[0] == ("replica-1", DataOrigin.LEFT_UNDONE, None)
+    assert chain("replica-1", *acts[:3], undone)[0] == ("replica-1", DataOrigin.LEFT_UNDONE, None)
     is_back = act(4, "replica-1", "b", 7, method="rollback", follows=3, status=Status.FAILED, is_rolled_back=True)
-    assert told("replica-1", *acts[:3], is_back)[0] == ("replica-1", DataOrigin.COPIED, 1)
+    assert chain("replica-1", *acts[:3], is_back)[0] == ("replica-1", DataOrigin.COPIED, 1)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_putting_back_undoes_all_since_the_rebuild_that_failed() -> None:
     ],
 )
 def test_lineage_of_failed_rebuilds_is_unknown_or_left_undone(values: dict[str, Any], known: DataOrigin) -> None:
-    assert told("replica-1", act(1, "replica-1", "backup-1", 1, **values))[0][1] == known
+    assert chain("replica-1", act(1, "replica-1", "backup-1", 1, **values))[0][1] == known
 
 
 def test_data_that_no_rebuild_made_ends_the_way_back() -> None:

@@ -11,7 +11,7 @@ from dbops.engine.restore_tests.result import FAILURES
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
-def told(*codes: str) -> str | None:
+def counted(*codes: str) -> str | None:
     """Return the code that counts after restore tests of one run ended with ``codes``, oldest first; an empty code is a success."""
     ends = [RestoreTestEnd(7, not code, NOW + timedelta(hours=hour), code) for hour, code in enumerate(codes)]
     found = last_conclusive(ends).get(7)
@@ -47,7 +47,7 @@ def told(*codes: str) -> str | None:
     ],
 )
 def test_last_conclusive_picks_the_deciding_test(codes: list[str], counts: str | None) -> None:
-    assert told(*codes) == counts
+    assert counted(*codes) == counts
 
 
 def test_last_conclusive_separates_runs() -> None:

@@ -116,7 +116,7 @@ def test_plan_survives_json_and_counts_its_arguments() -> None:
 
 # --- the end of the job -----------------------------------------------------------------------------------------------
 
-STEPS = "begin look 100.0\nend look 100.5 \nbegin unpack 100.5\nend unpack 102.5 4000\nbegin prepare 102.5\n"
+STEPS = "begin check 100.0\nend check 100.5 \nbegin unpack 100.5\nend unpack 102.5 4000\nbegin prepare 102.5\n"
 
 
 def judged(state: JobState, counts: str = "", expected: ExpectedContents | None = None) -> RestoreTestResult:
@@ -135,7 +135,7 @@ def code_of(state: JobState, **words: Any) -> str:
 
 def test_steps_are_read_with_seconds_and_bytes() -> None:
     assert [(step["name"], step["state"], step["seconds"], step["bytes"]) for step in read_steps(STEPS)] == [
-        ("look", "done", 0.5, None),
+        ("check", "done", 0.5, None),
         ("unpack", "done", 2.0, 4000),
         ("prepare", "running", None, None),
     ]

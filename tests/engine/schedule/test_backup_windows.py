@@ -54,7 +54,7 @@ def test_expected_end_is_start_plus_median() -> None:
     end = expected_end(hours(-1), Duration(2 * HOUR, 4 * HOUR, 20), NOW)
     assert (end.p50, end.p90) == (hours(1), hours(3))
     assert end.basis is Basis.HISTORY
-    assert "20" in end.words
+    assert "20" in end.reason
 
 
 def test_expected_end_lies_between_now_and_p90_after_the_median() -> None:
@@ -66,8 +66,8 @@ def test_expected_end_is_unknown_after_p90() -> None:
     end = expected_end(hours(-5), Duration(2 * HOUR, 4 * HOUR, 20), NOW)
     assert (end.p50, end.p90) == (None, None)
     assert end.basis is Basis.OVERDUE
-    assert spell(5 * HOUR) in end.words
-    assert spell(4 * HOUR) in end.words
+    assert spell(5 * HOUR) in end.reason
+    assert spell(4 * HOUR) in end.reason
 
 
 def test_expected_end_is_unknown_without_history() -> None:
@@ -96,7 +96,7 @@ def test_expected_end_is_never_in_the_past(taken: float, p50: float, more: float
         (183600, "2 d 3 h"),
     ],
 )
-def test_seconds_in_words(value: float, text: str) -> None:
+def test_spell_names_seconds(value: float, text: str) -> None:
     assert spell(value) == text
 
 
@@ -104,7 +104,7 @@ def test_predict_scales_own_history_by_size() -> None:
     found = predict([Past(100, 10), Past(300, 30)], [Past(1, 1)], bytes_to_copy=20)
     assert found.duration == Duration(200, 200, 2)
     assert found.basis is Basis.HISTORY
-    assert "2" in found.words
+    assert "2" in found.reason
 
 
 def test_predict_uses_size_and_fleet_speed_without_own_history() -> None:

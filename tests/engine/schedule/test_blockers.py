@@ -69,7 +69,7 @@ CASES: list[tuple[str, dict[str, Any], BlockerKind, Effect, Certainty, float | N
         1.5,
         2,
     ),
-    ("rebuild in line", {"jobs": (queued(),)}, BlockerKind.HELD, Effect.WAITS, Certainty.PREDICTED, 2.5, 3),
+    ("rebuild in the queue", {"jobs": (queued(),)}, BlockerKind.HELD, Effect.WAITS, Certainty.PREDICTED, 2.5, 3),
     (
         "backup of the target",
         {"jobs": (backup("replica-1"),)},
@@ -261,7 +261,7 @@ def test_blockers_include_an_unseen_external_window_as_alongside() -> None:
 
 
 def test_blockers_include_windows_within_a_day_without_prediction() -> None:
-    unknown = Prediction(None, "not known")
+    unknown = Prediction(None, "unknown")
     assert only(snapshot(prediction=unknown, windows=(window(20),))).timing is Timing.DUE_OR_NOT
     assert blockers(snapshot(prediction=unknown, windows=(window(25),)), source="backup-1") == ()
 

@@ -59,7 +59,7 @@ def test_queue_orders_by_priority_before_age() -> None:
 
 
 def test_queue_skips_an_unapproved_rebuild() -> None:
-    """The scheduler passes it: its source is free, and whoever stands behind it in the line is not put off by its hours."""
+    """The scheduler skips it: its source is free, and jobs behind it in the queue do not wait for its start time."""
     unapproved = queued(needs_approval=True, priority=9)
     answer = eligibility_of(snapshot(jobs=(unapproved,)), target="replica-1")
     assert (answer.answer, answer.blockers, answer.warnings) == (EligibilityState.NOW, (), ())
@@ -73,7 +73,7 @@ def test_queue_skips_an_unapproved_rebuild() -> None:
     found = {
         stay.instance: stay for stay in reservations_of(snapshot(jobs=(unapproved, behind))) if stay.job is unapproved
     }
-    assert set(found) == {"backup-1", "replica-2"}, "it stands in the lines of both all the same"
+    assert set(found) == {"backup-1", "replica-2"}, "it is in both queues nevertheless"
     assert {stay.end.p50 for stay in found.values()} == {None}
 
 

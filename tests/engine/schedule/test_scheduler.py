@@ -94,8 +94,8 @@ def test_decide_reserves_for_a_job_that_just_failed_to_start() -> None:
 
 def test_decide_returns_only_new_reasons() -> None:
     held = {1: "i1 is busy"}
-    told = rebuild(1, 1, 11, told="i1 is busy")
-    assert decide([told, rebuild(2, 1, 12)], held, name_of).reasons == {(R, 2): "i1 is busy"}
+    found = rebuild(1, 1, 11, logged="i1 is busy")
+    assert decide([found, rebuild(2, 1, 12)], held, name_of).reasons == {(R, 2): "i1 is busy"}
 
 
 def test_decide_looks_up_names_only_for_reasons() -> None:

@@ -95,7 +95,7 @@ def test_healthy_cluster_has_no_difference() -> None:
             {("two_primaries", "replica-1"), ("chain", "backup-1")},
             id="two primaries",
         ),
-        pytest.param((P, B, NEW), {("writes_alone", "replica-1")}, id="promoted, and nobody follows yet"),
+        pytest.param((P, B, NEW), {("writes_alone", "replica-1")}, id="promoted, without replicas yet"),
         pytest.param(
             (unread("primary-1", answers=False), stored("backup-1", replication=FROM_R), NEW),
             {("chain", "backup-1")},
@@ -145,7 +145,7 @@ def test_healthy_cluster_has_no_difference() -> None:
             (P, B, on_files("ibdata1 7 170", "ibdata1 9 171")), {("data_replaced", "replica-1")}, id="other files"
         ),
         pytest.param((P, B, on_files("ibdata1 7 170", "ibdata1 7 170")), set(), id="the same files"),
-        pytest.param((P, B, on_files("", "ibdata1 9 171")), set(), id="files that nobody knew before"),
+        pytest.param((P, B, on_files("", "ibdata1 9 171")), set(), id="files unknown before"),
         pytest.param(
             (P, B, stored("replica-1", lost_gtid="0-11-40")), {("history_lost", "replica-1")}, id="lost transactions"
         ),

@@ -21,17 +21,17 @@ def walk(followers: Iterable[TreeNode[int]]) -> list[TreeNode[int]]:
 
 
 @given(sources=GRAPHS, tops=st.lists(KEYS, max_size=2))
-def test_every_node_stands_exactly_once_and_every_arrow_is_told(sources: dict[int, list[int]], tops: list[int]) -> None:
+def test_every_node_appears_once_and_every_arrow_is_listed(sources: dict[int, list[int]], tops: list[int]) -> None:
     keys = sorted(sources)
     found = walk(arrange(keys, sources, tops))
     assert sorted(follower.key for follower in found) == keys
     for follower in found:
-        told = {follower.above, *follower.also_from, *follower.closes} - {None}
-        assert told == set(sources[follower.key]) & set(keys)
+        shown = {follower.above, *follower.also_from, *follower.closes} - {None}
+        assert shown == set(sources[follower.key]) & set(keys)
 
 
 @given(sources=GRAPHS)
-def test_who_replicates_from_nobody_here_stands_at_the_top(sources: dict[int, list[int]]) -> None:
+def test_node_without_a_known_source_is_at_the_top(sources: dict[int, list[int]]) -> None:
     roots = {follower.key for follower in arrange(sorted(sources), sources)}
     assert {key for key, above in sources.items() if not set(above) & set(sources)} <= roots
 
@@ -49,7 +49,7 @@ def test_a_long_chain_needs_no_recursion_to_be_arranged() -> None:
     assert root.key == 0
 
 
-def test_a_second_source_is_told_and_not_drawn_twice() -> None:
+def test_second_source_is_listed_and_not_drawn_twice() -> None:
     first, second = arrange(["a", "b", "c"], {"c": ["a", "b"]})
     assert [follower.key for follower in first.below] == ["c"]
     assert second.below == ()

@@ -23,7 +23,7 @@ from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.tuning.transport import MeasuredLink
 from tests.engine import builders
 from tests.engine.by_name import build_plan, why_not_shared
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 MIB = 1024**2
@@ -194,8 +194,8 @@ def test_another_number_of_threads_is_another_way_to_read() -> None:
     assert "different options" in why_not_shared(replace(plan, compress_threads=2), plan, ["python3"])
 
 
-def running(plan: Plan) -> tuple[Run, Told]:
-    journal = Told()
+def running(plan: Plan) -> tuple[Run, RecordedJournal]:
+    journal = RecordedJournal()
     nothing: Any = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": journal, "clock": FakeClock()}
     return make_run(plan, FakeJobs(), **nothing, **{"stream.began": 0.0}), journal
 

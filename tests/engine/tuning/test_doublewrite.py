@@ -13,10 +13,10 @@ def facts_on(storage: StorageFacts | None, setting: str = "ON", number: int = 13
 
 
 def reasons(storage: StorageFacts | None) -> dict[Objection, str]:
-    verdict = judge_doublewrite("replica-1", {"replica-1": facts_on(storage)})
-    assert verdict is not None
-    assert not verdict.may_be_off
-    return dict(zip(verdict.objections, verdict.against, strict=True))
+    advice = judge_doublewrite("replica-1", {"replica-1": facts_on(storage)})
+    assert advice is not None
+    assert not advice.may_be_off
+    return dict(zip(advice.objections, advice.against, strict=True))
 
 
 def test_doublewrite_is_needed_on_an_ordinary_disk() -> None:
@@ -39,11 +39,11 @@ def test_doublewrite_needs_more_than_an_atomic_device() -> None:
 
 def test_doublewrite_names_a_cluster_that_disagrees() -> None:
     storage = StorageFacts("ext4", 4096, "vda", 0)
-    verdict = judge_doublewrite("b", {"a": facts_on(storage, "ON"), "b": facts_on(storage, "OFF")})
-    assert verdict is not None
-    assert verdict.is_off
-    assert verdict.objections[-1] is Objection.CLUSTER
-    assert "a has ON" in verdict.against[-1]
+    advice = judge_doublewrite("b", {"a": facts_on(storage, "ON"), "b": facts_on(storage, "OFF")})
+    assert advice is not None
+    assert advice.is_off
+    assert advice.objections[-1] is Objection.CLUSTER
+    assert "a has ON" in advice.against[-1]
 
 
 def test_doublewrite_is_not_judged_without_facts() -> None:

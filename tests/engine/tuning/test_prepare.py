@@ -15,7 +15,7 @@ from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare
 from dbops.engine.tuning.prepare import PrepareReason, choose, within_what_is_free
 from tests.engine.builders import GIB, datadir, facts, host, inputs, member, server, source_with
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, FakeShell, running
 
 MIB = 1024**2
@@ -42,7 +42,7 @@ def chosen(
         (MYSQL, "8.0.29", 4 * GIB, ("--innodb-read-io-threads=8",)),
         (MYSQL, "8.0.35", 4 * GIB, ("--innodb-read-io-threads=8", "--use-free-memory-pct=60")),
         ("8.4.6", "8.4.0", 4 * GIB, ("--innodb-read-io-threads=8", "--use-free-memory-pct=60")),
-        # a tool whose version is not known is given nothing that an older one would not take
+        # a tool of unknown version gets only options that an older one takes
         (MYSQL, None, 4 * GIB, ("--innodb-read-io-threads=8",)),
     ],
 )
@@ -134,9 +134,9 @@ BEGUN = {
 }
 
 
-def run_with(jobs: FakeJobs, told: Told | None = None, **checkpoint: Any) -> Run:
+def run_with(jobs: FakeJobs, found: RecordedJournal | None = None, **checkpoint: Any) -> Run:
     database = FakeDatabase()
-    journal = told or Told()
+    journal = found or RecordedJournal()
     return make_run(
         PLAN, jobs, source=database, target=database, journal=journal, clock=FakeClock(), **{**BEGUN, **checkpoint}
     )
@@ -177,13 +177,13 @@ def test_free_memory_script_reads_the_host() -> None:
 
 
 def test_prepare_step_reports_reads_writes_and_percent() -> None:
-    told = Told()
+    found = RecordedJournal()
     state = running(
         counters={"prepare.disk_read_bytes": 5, "prepare.disk_write_bytes": 7},
         tails={
             "prepare": "InnoDB: Starting crash recovery from checkpoint LSN=1000\nInnoDB: To recover: LSN 2000/3000; 9 pages"
         },
     )
-    Prepare().follow(run_with(FakeJobs(), told), state)
-    assert (told.figures.disk_read_bytes, told.figures.disk_written_bytes) == (5, 7)
-    assert told.known["percent"] == 50.0
+    Prepare().follow(run_with(FakeJobs(), found), state)
+    assert (found.figures.disk_read_bytes, found.figures.disk_written_bytes) == (5, 7)
+    assert found.known["percent"] == 50.0

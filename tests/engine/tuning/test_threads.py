@@ -81,10 +81,10 @@ def test_plan_has_threads_and_reasons_for_each_end() -> None:
     )
     plan = build_plan(world)
     assert (plan.parallel, plan.unpack_threads) == (1, 4)
-    told = " ".join(plan.stream_reasons)
-    assert f"1 {StreamSide.SOURCE.work}" in told
-    assert "sda" in told
-    assert f"4 {StreamSide.TARGET.work}" in told
+    found = " ".join(plan.stream_reasons)
+    assert f"1 {StreamSide.SOURCE.work}" in found
+    assert "sda" in found
+    assert f"4 {StreamSide.TARGET.work}" in found
     commands = [command.text for step in plan.steps if step.name == "stream" for command in step.commands]
     assert any("--parallel=1" in text for text in commands)
     assert any(text.endswith("-p 4") for text in commands)

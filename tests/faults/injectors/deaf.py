@@ -1,4 +1,4 @@
-"""Stands for a backup tool that hears no signal: it sends chunks for as long as somebody reads them, and then waits,
+"""Act as a backup tool that ignores signals: send chunks for as long as a process reads them, and then wait,
 ten minutes in all: a suite that was killed leaves it behind."""
 
 import signal

@@ -1,4 +1,4 @@
-"""Processes of a lab's hosts that die, hang or are told to end. Only by number, and only after a look at what has that number."""
+"""Kill, stop or terminate processes of a lab's hosts: only by number, and only after a check of the process with that number."""
 
 import os
 import signal

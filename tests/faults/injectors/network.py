@@ -1,9 +1,9 @@
 """Links between two addresses of a lab, cut with iptables.
 
 A lab's hosts have addresses of their own on the loopback device. The target's ssh binds its own address, while the
-dashboard's SSH and SQL come from 127.0.0.1, as do the servers' own replication connections: so three links can be told apart.
+dashboard's SSH and SQL come from 127.0.0.1, as do the servers' own replication connections: so three links can be distinguished.
 
-Packets are dropped and not refused, as by a dead switch: nobody is told.
+Packets are dropped and not refused, as by a dead switch: neither end is notified.
 """
 
 import os
@@ -32,7 +32,7 @@ def stream_link(source: LabHost, target: LabHost) -> list[Rule]:
 
 
 def dashboard_link(host: LabHost) -> list[Rule]:
-    """Everything between the dashboard (and this process) and one host: SSH and SQL; replication of other hosts goes on."""
+    """Everything between the dashboard (and this process) and one host: SSH and SQL; replication of other hosts continues."""
     ssh = _both_ways(DASHBOARD, host.address, host.ssh_port)
     return ssh + _both_ways(DASHBOARD, host.address, host.port, by="others")
 

@@ -1,6 +1,6 @@
 """A TCP proxy that makes a link slow, narrow, short or dirty: a kernel without netem cannot.
 
-It runs in a thread of this process, and stands between the target's ssh and the source's sshd.
+It runs in a thread of this process, and connects the target's ssh to the source's sshd.
 """
 
 import asyncio
@@ -98,7 +98,7 @@ class Proxy:
         connection = writer.get_extra_info("socket")
         if (
             self.conditions.reset and connection is not None
-        ):  # what is unsent is thrown away, and the other end is told so
+        ):  # what is unsent is thrown away, and the other end sees a reset
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         writer.close()
 

@@ -1,4 +1,4 @@
-"""A backup tool that lies: a script of its name that a host's sessions find before the real one.
+"""A backup tool with wrong results: a script of its name that a host's sessions find before the real one.
 
 Without an order it is the real tool. An order is bash that has ``$real``, ``$python`` and ``$here`` (this folder), and the
 tool's words in ``$@``. It disturbs backups, or preparations when it is given for them.
@@ -47,7 +47,7 @@ ORDERS = {
     "a full temporary directory": f'exec "$real" "$@" "--tmpdir=$(dirname "$(dirname "$0")")/{TEMPORARY}"',
     "hears no signal": 'exec "$python" "$here/deaf.py"',
     "runs below a script": '"$real" "$@"; exit $?',
-    "tells what it should not": 'cat "$0.told" >&2; exec "$real" "$@"',
+    "prints what it should not": 'cat "$0.lines" >&2; exec "$real" "$@"',
     # the smallest copy is prepared within a moment: stopped from outside, it would be missed at times
     "is held": 'kill -STOP $$; exec "$real" "$@"',
 }
@@ -71,9 +71,9 @@ def order(host: LabHost, name: str, stage: str = "backup") -> None:
         file.unlink(missing_ok=True)
 
 
-def tell(host: LabHost, lines: Iterable[str]) -> None:
-    """Say what a tool that ``tells what it should not`` tells."""
-    (host.sshd.programs / f"{NAME}.told").write_text("".join(f"{line}\n" for line in lines))
+def set_lines(host: LabHost, lines: Iterable[str]) -> None:
+    """Set what a tool that ``prints what it should not`` prints."""
+    (host.sshd.programs / f"{NAME}.lines").write_text("".join(f"{line}\n" for line in lines))
 
 
 def remove(host: LabHost) -> None:

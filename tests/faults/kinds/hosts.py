@@ -1,4 +1,4 @@
-"""Hosts and processes on them: sshd restarted, power lost, servers, backups and jobs killed, stopped or told to end."""
+"""Hosts and processes on them: sshd restarted, power lost, servers, backups and jobs killed, stopped or terminated."""
 
 import os
 import signal
@@ -146,7 +146,7 @@ class SourceServerKilled(OnHost):
 
 @register
 class TargetServerKilled(OnHost):
-    """Relaxed settings of MariaDB 10.11 let every commit reach the kernel, so the copy is as good as before: it may go on."""
+    """Relaxed settings of MariaDB 10.11 let every commit reach the kernel, so the copy is as good as before and may continue."""
 
     name = "target-server-killed"
     title = "the new server on the target is killed with -9, and started again after 5 s"
@@ -192,7 +192,7 @@ class BackupTerminated(BackupHit):
     """mariadb-backup ignores SIGTERM: nothing happens."""
 
     name = "backup-terminated"
-    title = "the backup is told to end with SIGTERM"
+    title = "the backup receives SIGTERM"
     number = signal.SIGTERM
     status = ("succeeded",)
 
@@ -200,7 +200,7 @@ class BackupTerminated(BackupHit):
 @register
 class BackupInterrupted(BackupHit):
     name = "backup-interrupted"
-    title = "the backup is told to end with SIGINT"
+    title = "the backup receives SIGINT"
     number = signal.SIGINT
 
 

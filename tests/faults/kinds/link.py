@@ -1,4 +1,4 @@
-"""A bad link between source and target: far, narrow, cut at a byte, dirty. A proxy stands between ssh and sshd."""
+"""A bad link between source and target: far, narrow, cut at a byte, dirty. A proxy connects ssh and sshd."""
 
 from contextlib import ExitStack
 from typing import ClassVar
@@ -93,7 +93,7 @@ class LinkDirty(Link):
     """SSH verifies every packet: nothing of it may reach the unpacking tool."""
 
     name = "link-dirty"
-    title = "16 bytes that nobody sent come in after 20 MiB"
+    title = "16 stray bytes arrive after 20 MiB"
     codes = ("transport.lost",)
 
     def conditions(self) -> proxy.Conditions:

@@ -7,14 +7,14 @@ from contextlib import closing
 
 import redis
 
-from tests.e2e.looks import standing
+from tests.e2e.host_state import host_states
 from tests.faults.matrix import Fault, register
 from tests.faults.scene import Scene
 from tests.stack import wait_for
 
 TIMES = 5
-#: sent by the product's own task; nobody reads this queue
-MAKE = "from dbops.worker.tasks import drive_rebuild; drive_rebuild.apply_async(args=(0,), queue='nobody')"
+#: sent by the product's own task; no worker reads this queue
+MAKE = "from dbops.worker.tasks import drive_rebuild; drive_rebuild.apply_async(args=(0,), queue='unread')"
 
 
 @register
@@ -31,7 +31,7 @@ class DeliveredAgain(Fault):
     def prepare(self, scene: Scene) -> None:
         scene.stack.manage("shell", "-c", MAKE)
         with closing(queue_of(scene)) as queue:
-            self.raw = queue.lpop("nobody")
+            self.raw = queue.lpop("unread")
 
     def push(self, scene: Scene, rebuild_id: int, times: int = 1) -> None:
         with closing(queue_of(scene)) as queue:
@@ -48,13 +48,13 @@ class DeliveredAgain(Fault):
 
     def after(self, scene: Scene) -> None:
         """Of a rebuild that has ended, also of an older one, a message does nothing: not in the tables, not on the hosts."""
-        before = (traces(scene), standing(scene.stack))
+        before = (traces(scene), host_states(scene.stack))
         self.push(scene, scene.rebuild_id, TIMES)
         self.push(scene, 1, TIMES)
         with closing(queue_of(scene)) as queue:
             wait_for("the messages to be read", lambda: queue.llen("ticks") == 0, 30)
         time.sleep(2)
-        assert (traces(scene), standing(scene.stack)) == before
+        assert (traces(scene), host_states(scene.stack)) == before
 
 
 def queue_of(scene: Scene) -> "redis.Redis[bytes]":

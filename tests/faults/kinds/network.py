@@ -118,7 +118,7 @@ class ReplicationCut(Cut):
 
 
 class DashboardCut(Cut):
-    """From the dashboard to hosts. Where something may have been changed already, the rebuild goes on afterwards."""
+    """From the dashboard to hosts. Where something may have been changed already, the rebuild continues afterwards."""
 
     steps = TARGET_STEPS
     hosts: ClassVar[tuple[str, ...]]

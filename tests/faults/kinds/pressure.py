@@ -2,7 +2,7 @@
 
 import time
 
-from tests.e2e.looks import one
+from tests.e2e.host_state import one
 from tests.faults.injectors import hosts
 from tests.faults.matrix import Expected, Fault, register
 from tests.faults.scene import PRIMARY, SOURCE, Scene

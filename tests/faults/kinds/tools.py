@@ -28,7 +28,7 @@ class Tool(Fault):
     order: ClassVar[str]
     status: ClassVar[str] = "failed"
     codes: ClassVar[tuple[str, ...]] = ()
-    #: exit statuses that both ends must have told; ``...`` is any other than 0
+    #: exit statuses that both ends must have reported; ``...`` is any other than 0
     statuses: ClassVar[dict[str, object]] = {}
 
     def prepare(self, scene: Scene) -> None:
@@ -48,9 +48,9 @@ class Tool(Fault):
             return
         result = scene.stream_result()
         assert result is not None, "it was not the stream that failed"
-        told = result["exit_statuses"]
+        found = result["exit_statuses"]
         for end, status in self.statuses.items():
-            assert told[end] == status or (status is ... and told[end] not in (0, None)), f"{end}: {told}"
+            assert found[end] == status or (status is ... and found[end] not in (0, None)), f"{end}: {found}"
 
 
 @register
@@ -120,7 +120,7 @@ class NeverCompleted(Tool):
 @register
 class StatusLost(Tool):
     name = "tool-status-lost"
-    title = "the whole stream arrives, but nobody can tell how the tool ended"
+    title = "the whole stream arrives, but the tool's exit status is lost"
     order = "its status is lost"
     codes = ("stream.unverified",)
     statuses: ClassVar[dict[str, object]] = {"source backup": None, "unpack": 0}

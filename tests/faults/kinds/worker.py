@@ -69,7 +69,7 @@ class Deploy(Fault):
 
 @register
 class WorkerStopped(Fault):
-    """A worker that is only slow: stopped beyond its lease, while another takes over; then it goes on."""
+    """A worker that is only slow: stopped beyond its lease, while another takes over; then it continues."""
 
     name = "worker-stopped"
     title = "worker stopped (SIGSTOP) beyond its lease, another takes over, then SIGCONT"
@@ -135,7 +135,7 @@ class WorkerStopped(Fault):
 
 
 def stop_outside_a_write(scene: Scene, group: int) -> None:
-    """Stop a worker while it does not hold SQLite's one write lock: else nobody can write, so nobody can take over until it goes on."""
+    """Stop a worker while it does not hold SQLite's one write lock: else no other worker can write and take over."""
     for _ in range(50):
         os.killpg(group, signal.SIGSTOP)
         with closing(sqlite3.connect(scene.stack.folder / "dbops.sqlite3", timeout=0.3)) as connection:
@@ -163,7 +163,7 @@ def ask_launcher(scene: Scene, fence: int, verb: str, *words: str) -> str:
 
 
 def lets_go(scene: Scene) -> bool:
-    """What the old worker says once it goes on, or is told: its own time limits may end it first."""
+    """Return whether the old worker logged its loss after it continued: its own time limits may end it first."""
     log = (scene.stack.folder / "worker.log").read_text(errors="replace")
     words = (f"rebuild {scene.rebuild_id}: another driver has it", "Hard time limit", "this tick ends early")
     return any(word in log for word in words)

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from typing import ClassVar
 
 from dbops.engine.errors import RemoteFailure, Unreachable
-from dbops.engine.hosts.jobs import LOOK_SECONDS, DetachedJob
+from dbops.engine.hosts.jobs import CHECK_SECONDS, DetachedJob
 from dbops.engine.hosts.stall import StallLimits, signs_of
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
@@ -13,7 +13,7 @@ from dbops.engine.states import Level
 
 #: A job that has run for a while is checked half as often: each check costs the worker some 10 ms (measured), and only its progress and
 #: a cancel appear a second later.
-LASTING_LOOK_SECONDS = 1.8
+LASTING_CHECK_SECONDS = 1.8
 LASTS_AFTER_SECONDS = 20.0
 
 
@@ -84,8 +84,8 @@ class JobStep(Step):
 
     def _patience(self, run: Run) -> float:
         """Return for how many seconds the next check waits for the job's end."""
-        since = run.checkpoint.setdefault(f"{self.name}.looked_since", run.clock.now())
-        return LASTING_LOOK_SECONDS if run.clock.now() - since > LASTS_AFTER_SECONDS else LOOK_SECONDS
+        since = run.checkpoint.setdefault(f"{self.name}.followed_since", run.clock.now())
+        return LASTING_CHECK_SECONDS if run.clock.now() - since > LASTS_AFTER_SECONDS else CHECK_SECONDS
 
     def job(self, run: Run) -> DetachedJob:
         watch_key = f"{self.name}.watch"

@@ -12,7 +12,7 @@ from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine.by_name import build_plan
 from tests.engine.rebuilds.test_clone import POLLS, world
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, running, server_error
 
 #: What servers, tools and scripts say or get: recorded, not worded here.
@@ -68,13 +68,15 @@ def plan() -> Plan:
 def run_of(donor: FakeDatabase, jobs: FakeJobs | None = None, **checkpoint: Any) -> Run:
     jobs = jobs or FakeJobs(run_id="0123456789abcdef")
     given = {"new_identity": "1:2", "donor_tls": True, "donor_plugin_is_ours": True, **checkpoint}
-    return make_run(plan(), jobs, source=donor, target=FakeDatabase(), journal=Told(), clock=FakeClock(), **given)
+    return make_run(
+        plan(), jobs, source=donor, target=FakeDatabase(), journal=RecordedJournal(), clock=FakeClock(), **given
+    )
 
 
 def opened(donor: Donor, jobs: FakeJobs | None = None) -> tuple[Run, FakeJobs]:
     jobs = jobs or FakeJobs(run_id="0123456789abcdef")
     jobs.expect(".*", "")
-    run = make_run(plan(), jobs, source=donor, target=FakeDatabase(), journal=Told(), clock=FakeClock())
+    run = make_run(plan(), jobs, source=donor, target=FakeDatabase(), journal=RecordedJournal(), clock=FakeClock())
     return run, jobs
 
 
@@ -155,7 +157,7 @@ def test_running_clone_keeps_its_password() -> None:
 
 def test_clone_progress_never_decreases() -> None:
     run, seen = run_of(Donor()), []
-    assert isinstance(run.journal, Told)
+    assert isinstance(run.journal, RecordedJournal)
     run.checkpoint["stream.began"] = 0.0
     for poll in POLLS:
         Clone().follow(run, JobState(JobStatus.RUNNING, tails={"progress": poll}))

@@ -29,7 +29,7 @@ def look(run_directory: Path, datadir: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("was_told", [True, False])
 def test_describe_service_omits_the_start_command_when_a_stop_was_sent(was_told: bool) -> None:
-    """A person cancels while the init system stops it: our script is ended, and the init system goes on."""
+    """A person cancels while the init system stops it: our script is ended, and the init system continues."""
     with target_host() as host:
         told = build(host, RIGHT)
         if was_told:

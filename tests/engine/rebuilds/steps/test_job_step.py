@@ -5,14 +5,14 @@ from typing import ClassVar
 import pytest
 
 from dbops.engine.errors import Unreachable
-from dbops.engine.hosts.jobs import LOOK_SECONDS
+from dbops.engine.hosts.jobs import CHECK_SECONDS
 from dbops.engine.ports import JobState, JobStatus
-from dbops.engine.rebuilds.steps.base import LASTING_LOOK_SECONDS, LASTS_AFTER_SECONDS, JobStep
+from dbops.engine.rebuilds.steps.base import LASTING_CHECK_SECONDS, LASTS_AFTER_SECONDS, JobStep
 from dbops.engine.rebuilds.steps.finish.sweep import sweep
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 
@@ -51,18 +51,24 @@ def test_job_step_polls_less_often_with_time_in_any_driver() -> None:
         jobs,
         source=FakeDatabase(),
         target=FakeDatabase(),
-        journal=Told(),
+        journal=RecordedJournal(),
         clock=clock,
     )
     began = clock.now()
     while clock.now() - began <= LASTS_AFTER_SECONDS:
         assert not Work().advance(first).done
-    assert set(jobs.waited) == {LOOK_SECONDS}
+    assert set(jobs.waited) == {CHECK_SECONDS}
     next_driver = make_run(
-        first.plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, **first.checkpoint
+        first.plan,
+        jobs,
+        source=FakeDatabase(),
+        target=FakeDatabase(),
+        journal=RecordedJournal(),
+        clock=clock,
+        **first.checkpoint,
     )
     Work().advance(next_driver)
-    assert jobs.waited[-1] == LASTING_LOOK_SECONDS
+    assert jobs.waited[-1] == LASTING_CHECK_SECONDS
     jobs.job("work").become(JobState(JobStatus.ENDED, 0))
     assert Work().advance(next_driver).done
 
@@ -72,7 +78,9 @@ def test_processes_that_stay_are_neither_cancelled_nor_swept(monkeypatch: pytest
     clock, jobs = FakeClock(), FakeJobs()
     jobs.play("work", JobState(JobStatus.RUNNING))
     plan = build_plan(builders.inputs())
-    run = make_run(plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=Told(), clock=clock, touched=True)
+    run = make_run(
+        plan, jobs, source=FakeDatabase(), target=FakeDatabase(), journal=RecordedJournal(), clock=clock, touched=True
+    )
     Work().advance(run)
     with monkeypatch.context() as patched:
         patched.setattr(FakeJobs, "stop", lambda self, name: JobState(JobStatus.RUNNING))

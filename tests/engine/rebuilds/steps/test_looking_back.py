@@ -11,7 +11,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import SERVER_GONE_SECOND
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 PLAN = build_plan(builders.inputs())
@@ -24,7 +24,7 @@ def run_on(jobs: FakeJobs, target: FakeDatabase | None = None, **checkpoint: Any
         jobs,
         source=FakeDatabase(),
         target=target or FakeDatabase(),
-        journal=Told(),
+        journal=RecordedJournal(),
         clock=FakeClock(),
         **checkpoint,
     )

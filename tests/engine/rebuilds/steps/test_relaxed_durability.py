@@ -19,7 +19,7 @@ from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.start.relaxed_durability import end_relaxation, relax, restore_durability_at_end, watch
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended, server_error
 
 FLUSH, SYNC, DOUBLEWRITE = "innodb_flush_log_at_trx_commit", "sync_binlog", "innodb_doublewrite"
@@ -97,7 +97,7 @@ class World:
     run: Run
     jobs: FakeJobs
     target: FakeDatabase
-    journal: Told
+    journal: RecordedJournal
     variables: dict[str, str]
     boot: str = "boot-1"
     server: str = "77:1000"
@@ -117,7 +117,7 @@ def world() -> World:
 def make_world(version: str = "10.11.19", flavor: str = "mariadb") -> World:
     plan = build_plan(builders.inputs())
     plan = replace(plan, source=replace(plan.source, version=version), flavor=flavor, relaxes=True, appliers=8)
-    jobs, source, target, journal = FakeJobs(), FakeDatabase(), FakeDatabase(), Told()
+    jobs, source, target, journal = FakeJobs(), FakeDatabase(), FakeDatabase(), RecordedJournal()
     variables = {FLUSH: "1", SYNC: "7", MARIADB_APPLIERS: "3", DOUBLEWRITE: "ON"}
     run = make_run(plan, jobs, source=source, target=target, journal=journal, clock=FakeClock())
     world = World(run, jobs, target, journal, variables)
@@ -211,7 +211,7 @@ def test_relax_restarts_a_running_applier(world: World) -> None:
 @pytest.mark.parametrize("statement", ["SET GLOBAL sync", "SET GLOBAL slave", "STOP ALL SLAVES", "START ALL SLAVES"])
 @pytest.mark.parametrize("has_run", [True, False])
 def test_relax_keeps_values_when_a_driver_dies_between_statements(statement: str, has_run: bool, world: World) -> None:
-    """The next one goes on with what was written down before the statement, whether or not that has reached the server."""
+    """The next driver uses the checkpoint from before the statement, whether or not that has reached the server."""
     world.applier = "Yes"
     died: list[str] = []
 

@@ -9,17 +9,17 @@ from dbops.engine.rebuilds.steps.replicate.replication import CONNECT_SECONDS, f
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 CONNECTING = builders.link(io_running="Connecting", last_io_error="Access denied for user 'repl'")
-LOOK_SECONDS = 2.0
+CHECK_SECONDS = 2.0
 
 
 @pytest.fixture
 def run() -> Run:
     plan, database = build_plan(builders.inputs()), FakeDatabase()
-    return make_run(plan, FakeJobs(), source=database, target=database, journal=Told(), clock=FakeClock())
+    return make_run(plan, FakeJobs(), source=database, target=database, journal=RecordedJournal(), clock=FakeClock())
 
 
 def look(run: Run, times: int) -> None:
@@ -29,11 +29,11 @@ def look(run: Run, times: int) -> None:
         run.checkpoint.clear()
         run.checkpoint.update(kept)
         fail_on_error(CONNECTING, "rolling forward", run)
-        run.clock.sleep(LOOK_SECONDS)
+        run.clock.sleep(CHECK_SECONDS)
 
 
 def test_fail_on_error_fails_after_minutes_without_connection(run: Run) -> None:
-    look(run, int(CONNECT_SECONDS / LOOK_SECONDS) + 1)
+    look(run, int(CONNECT_SECONDS / CHECK_SECONDS) + 1)
     with pytest.raises(RemoteFailure) as error:
         look(run, 1)
     assert error.value.code == "replication.error"
@@ -48,7 +48,7 @@ def test_fail_on_error_ignores_time_without_polls(run: Run) -> None:
 
 
 def test_fail_on_error_restarts_its_count_after_a_connection(run: Run) -> None:
-    half = int(CONNECT_SECONDS / LOOK_SECONDS / 2) + 1
+    half = int(CONNECT_SECONDS / CHECK_SECONDS / 2) + 1
     for _ in range(4):
         look(run, half)
         fail_on_error(builders.link(), "rolling forward", run)

@@ -20,7 +20,7 @@ from dbops.engine.rebuilds.steps.copy import shared_read
 from dbops.engine.states import Status, StepState
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 
@@ -44,7 +44,7 @@ def other(phase: SharedReadPhase, followers: tuple[str, ...] | None = None) -> S
 
 def run_with(shared: Shared, **checkpoint: object):  # type: ignore[no-untyped-def]
     plan, jobs = build_plan(builders.inputs()), FakeJobs()
-    nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": Told(), "clock": FakeClock()}
+    nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": RecordedJournal(), "clock": FakeClock()}
     run = make_run(plan, jobs, **nothing, **checkpoint)  # type: ignore[arg-type]
     run.shared_read_members = shared
     return run
@@ -171,12 +171,12 @@ def test_refuse_dropped_uses_the_status_of_the_sender_first(unpack_log: str) -> 
     [(1, "mbstream: Error writing file './a.ibd' (Errcode: 28 \"No space left on device\")\n"), (137, "")],
 )
 def test_refuse_dropped_passes_when_the_target_has_its_own_error(unpack_status: int, unpack_log: str) -> None:
-    """A full disk is not mended by sending once more."""
+    """Sending again does not help against a full disk."""
     shared_read.refuse_dropped(run_with(Shared()), CopyEvidence(0, 74, unpack_status, "", DROPPED, unpack_log))
 
 
 def sending(shared: Shared, **checkpoint: object):  # type: ignore[no-untyped-def]
-    """One who reads for replica-2, and whose sender has begun ten seconds ago."""
+    """A leader with the follower replica-2, whose sender began ten seconds ago."""
     run = run_with(shared, **{FOLLOWERS: {"b" * 16: "replica-2"}, BEGUN: True, **checkpoint})
     run.source.jobs.play(shared_read.SEND_JOB, JobState(JobStatus.RUNNING))
     run.source.jobs.start(shared_read.SEND_JOB, "send")

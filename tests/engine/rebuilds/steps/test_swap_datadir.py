@@ -9,14 +9,14 @@ from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
 from dbops.engine.rebuilds.steps.run import Run
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 REFUSED = JobState(JobStatus.ENDED, REFUSED_STATUS, {}, {}, {"out": "REFUSED: it takes writes now.\n"})
 
 
 def refused(jobs: FakeJobs, **checkpoint: object) -> Run:
-    nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": Told(), "clock": FakeClock()}
+    nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": RecordedJournal(), "clock": FakeClock()}
     run = make_run(build_plan(builders.inputs()), jobs, **nothing, **checkpoint)  # type: ignore[arg-type]
     SwapDatadir().start(run)
     run.checkpoint["swap-datadir.started"] = True

@@ -1,4 +1,4 @@
-"""What a running stream tells its target's host of the rate, and when the servers are looked at."""
+"""Set the rate of a running stream on its target's host, and the times of the server checks."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,25 +8,25 @@ import pytest
 from dbops.engine.errors import Unreachable
 from dbops.engine.ports import CommandResult, JobState, JobStatus
 from dbops.engine.rebuilds.steps.run import Run
-from dbops.engine.rebuilds.steps.source.throttle import LOOK_SECONDS, begin_held, count_link, pass_rate_on
+from dbops.engine.rebuilds.steps.source.throttle import CHECK_SECONDS, begin_held, count_link, pass_rate_on
 from dbops.engine.tuning.stream_rate import LOOKS
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 MIB = 1024**2
 
 
 class Jobs(FakeJobs):
-    """Writes down what the host is told."""
+    """Record the rates that the host receives."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[str] = []
+        self.rates: list[str] = []
 
     def act(self, script: str, *arguments: str, **_: Any) -> CommandResult:
-        self.told.append(arguments[-1])
+        self.rates.append(arguments[-1])
         return CommandResult(0, "", "")
 
 
@@ -42,8 +42,8 @@ class Slow(FakeDatabase):
         return [{"1": 1}]
 
 
-def running(seconds: float = 0.0, limit_ms: float = 0.0) -> tuple[Run, Jobs, Told]:
-    clock, jobs, journal = FakeClock(), Jobs(), Told()
+def running(seconds: float = 0.0, limit_ms: float = 0.0) -> tuple[Run, Jobs, RecordedJournal]:
+    clock, jobs, journal = FakeClock(), Jobs(), RecordedJournal()
     source = Slow(clock, seconds)
     run = make_run(
         build_plan(builders.inputs()), jobs, source=source, target=FakeDatabase(), journal=journal, clock=clock
@@ -57,7 +57,7 @@ def running(seconds: float = 0.0, limit_ms: float = 0.0) -> tuple[Run, Jobs, Tol
 def test_throttle_sends_nothing_without_a_rate() -> None:
     run, jobs, _ = running()
     pass_rate_on(run)
-    assert jobs.told == []
+    assert jobs.rates == []
 
 
 def test_throttle_sends_a_rate_only_when_it_changes() -> None:
@@ -65,20 +65,20 @@ def test_throttle_sends_a_rate_only_when_it_changes() -> None:
     for rate in (20 * MIB, 20 * MIB, 5 * MIB, None, None):
         run.stream_rate = lambda rate=rate: rate
         pass_rate_on(run)
-    assert jobs.told == [str(20 * MIB), str(5 * MIB), ""]
+    assert jobs.rates == [str(20 * MIB), str(5 * MIB), ""]
     assert "MiB/s" not in journal.lines[-1]
 
 
 def looked_at(run: Run, times: int) -> None:
     for _ in range(times):
         pass_rate_on(run)
-        run.clock.sleep(LOOK_SECONDS)
+        run.clock.sleep(CHECK_SECONDS)
 
 
 def test_brake_slows_the_stream_while_a_server_is_slow() -> None:
     run, jobs, journal = running(seconds=0.5, limit_ms=100)
     looked_at(run, LOOKS)
-    assert jobs.told == [str(50 * MIB)]
+    assert jobs.rates == [str(50 * MIB)]
     assert all(word in journal.lines[-1] for word in ("50.0 MiB/s", "auto-throttle"))
 
 
@@ -86,7 +86,7 @@ def test_brake_keeps_a_lower_manual_rate() -> None:
     run, jobs, journal = running(seconds=0.5, limit_ms=100)
     run.stream_rate = lambda: 8 * MIB
     looked_at(run, LOOKS)
-    assert jobs.told == [str(8 * MIB)]
+    assert jobs.rates == [str(8 * MIB)]
     assert "auto-throttle" not in journal.lines[-1]
 
 
@@ -102,7 +102,7 @@ def test_stream_begins_with_the_requested_rate_and_logs_once() -> None:
     run.stream_rate = lambda: 4 * MIB
     assert begin_held(run) == 4 * MIB
     pass_rate_on(run)
-    assert (jobs.told, len(journal.lines)) == ([], 1)
+    assert (jobs.rates, len(journal.lines)) == ([], 1)
     assert "4.0 MiB/s" in journal.lines[0]
 
 
@@ -110,7 +110,7 @@ def test_brake_counts_bytes_on_the_link() -> None:
     run, jobs, _ = running(seconds=0.5, limit_ms=100)
     run.checkpoint["stream.samples"] = [[0.0, 0.0], [10.0, 3000.0 * MIB]]
     looked_at(run, LOOKS)
-    assert jobs.told == [str(50 * MIB)]
+    assert jobs.rates == [str(50 * MIB)]
     count_link(run, JobState(JobStatus.RUNNING, counters={"transport.write_bytes": 1200 * MIB}))
     assert run.checkpoint["stream.link"][-1][1] == 1200.0 * MIB
 
@@ -138,4 +138,4 @@ def test_brake_ignores_an_unreachable_server(seconds: float, took_no_connection:
     away = Silent(run.clock, seconds, took_no_connection=took_no_connection)
     run.primary = replace(run.primary, connect=lambda _: away)
     looked_at(run, 3 * LOOKS)
-    assert bool(jobs.told) is is_slow
+    assert bool(jobs.rates) is is_slow

@@ -14,7 +14,7 @@ from dbops.engine.rebuilds.steps.source.access import have_guard, keep_open, rea
 from dbops.engine.rebuilds.steps.source.release import GUARD, start_guard
 from tests.engine import builders
 from tests.engine.by_name import build_plan
-from tests.engine.runs import Told, make_run
+from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs, ended, running
 
 SOURCE, PRIMARY = "10.0.0.12", "10.0.0.11"
@@ -40,7 +40,7 @@ class World:
     run: Run
     jobs: FakeJobs
     target: FakeDatabase
-    journal: Told
+    journal: RecordedJournal
 
     @property
     def pauses(self) -> int:
@@ -54,7 +54,7 @@ class World:
 @pytest.fixture
 def world() -> World:
     plan = replace(build_plan(builders.inputs()), uses_gtid=False)
-    jobs, source, target, journal, clock = FakeJobs(), FakeDatabase(), FakeDatabase(), Told(), FakeClock()
+    jobs, source, target, journal, clock = FakeJobs(), FakeDatabase(), FakeDatabase(), RecordedJournal(), FakeClock()
     jobs.expect("echo paused", CommandResult(0, "paused\n", ""))
     jobs.expect("beat\n", CommandResult(0, "guard=1\ngiven_back=\npaused=1\n", ""))
     source.expect("SHOW (ALL )?SLAVE", [link_row(PRIMARY, 500)])
@@ -65,7 +65,7 @@ def world() -> World:
 
 
 def repoint_for_an_hour(world: World, pauses: list[float]) -> None:
-    """Try as the runner does; note in ``pauses`` how long the source's applier stood each time."""
+    """Try as the runner does; note in ``pauses`` how long the source's applier was stopped each time."""
     clock, since = world.run.clock, world.run.clock.now()
     while clock.now() < since + 3600:
         before, paused_at = world.resumes, world.run.checkpoint.get("repoint.paused_at", since)
@@ -76,7 +76,7 @@ def repoint_for_an_hour(world: World, pauses: list[float]) -> None:
 
 
 def test_repoint_resumes_the_source_when_the_point_is_never_reached(world: World) -> None:
-    """The source was written to itself, or has rotated its log: the target goes past the point, and nobody sees it there."""
+    """The source was written to itself, or has rotated its log: the target goes past the point without being seen there."""
     world.target.expect("SLAVE", [link_row(SOURCE, 901)])
     pauses: list[float] = []
     with pytest.raises(DbopsError) as failed:

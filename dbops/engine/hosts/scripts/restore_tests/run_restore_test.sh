@@ -47,7 +47,7 @@ is_remote() { [ "${#transport[@]}" -gt 0 ]; }
 read_file() { if is_remote; then exec "${transport[@]}" backup </dev/null; else exec cat <"$path"; fi; }
 words_of() { tail -n 3 -- "$1" 2>/dev/null | tr '\n\t' '  ' | head -c 600; }
 
-step look
+step check
 must_be_restore_test "$id"
 must_be_machine "$machine"
 # (check all programs before the first byte is written)

@@ -30,7 +30,7 @@ SET_PIPE_SIZE = 1031  # F_SETPIPE_SZ of Linux; Python has the constant since 3.1
 SOCKET = "shared_read.sock"
 #: Prefix of files with names that will not connect.
 GONE = "gone."
-LOOK_SECONDS = 0.5
+CHECK_SECONDS = 0.5
 LISTENS_WITHIN_SECONDS = 20
 #: Exit status of a dropped taker, which the target sees as the status of its ssh. 75 is "not ready".
 DROPPED, NOT_READY = 74, 75
@@ -107,7 +107,7 @@ class Sender:
             self.selector.register(member.control, selectors.EVENT_READ, member)
         while self.members and not (self.is_over and self.slowest() == self.buffer.end):
             self.choose()
-            for key, _ in self.selector.select(LOOK_SECONDS):
+            for key, _ in self.selector.select(CHECK_SECONDS):
                 self.serve(key)
             self.drop_stalled()
 
@@ -194,7 +194,7 @@ def gather(listener: socket.socket, names: "set[str]", seconds: float) -> "list[
         left = until - time.monotonic()
         if left <= 0 or all(os.path.exists(GONE + name) for name in missing):
             break
-        listener.settimeout(min(LOOK_SECONDS, max(0.05, left)))
+        listener.settimeout(min(CHECK_SECONDS, max(0.05, left)))
         try:
             control, _ = listener.accept()
         except OSError:  # socket.timeout is not a TimeoutError before Python 3.10
@@ -221,7 +221,7 @@ def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Memb
     if name not in names or name in known:
         os.close(out)
         try:
-            control.sendall(b"dropped: nobody of this name is awaited\n")
+            control.sendall(b"dropped: no target of this name is expected\n")
         except OSError:
             pass
         control.close()
@@ -312,10 +312,10 @@ def send(stall_seconds: int, wait_seconds: int, buffer_bytes: int, names: "list[
         listener.close()
         os.unlink(SOCKET)
     if not members:
-        say("Nobody came.")
+        say("No target came.")
         return NOT_READY
     tool = start_tool()
-    assert tool.stdout is not None  # noqa: S101 - it was asked for
+    assert tool.stdout is not None  # noqa: S101 - a pipe was requested
     widen(tool.stdout.fileno())
     sender = Sender(tool.stdout.fileno(), members, stall_seconds, buffer_bytes)
     sender.run()

@@ -73,9 +73,9 @@ echo "restart" >log.phase
 serve
 ask=("$client" "--defaults-file=$DBOPS_JOB_DIR/admin.cnf" "--socket=$scratch/s" --batch --skip-column-names)
 answers "${ask[@]}"
-told="SELECT CONCAT('state=', IFNULL(STATE, ''), '\\nerror=', IFNULL(ERROR_NO, ''), '\\nmessage=', REPLACE(IFNULL(ERROR_MESSAGE, ''), '\\n', ' '),
+query="SELECT CONCAT('state=', IFNULL(STATE, ''), '\\nerror=', IFNULL(ERROR_NO, ''), '\\nmessage=', REPLACE(IFNULL(ERROR_MESSAGE, ''), '\\n', ' '),
     '\\ngtid=', REPLACE(@@GLOBAL.gtid_executed, '\\n', '')) FROM performance_schema.clone_status ORDER BY ID DESC LIMIT 1"
-"${ask[@]}" --raw -e "$told" >log.outcome 2>log.ask || fail "The server does not report the clone's result: $(tail -n 1 log.ask)"
+"${ask[@]}" --raw -e "$query" >log.outcome 2>log.ask || fail "The server does not report the clone's result: $(tail -n 1 log.ask)"
 "${ask[@]}" -e "$stages" >log.progress 2>/dev/null
 "${ask[@]}" -e "$tidy" >/dev/null 2>log.ask || fail "The donor's settings could not be removed: $(tail -n 1 log.ask)"
 rm -f log.ask

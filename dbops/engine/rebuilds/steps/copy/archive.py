@@ -123,11 +123,11 @@ def read_evidence(run: Run, state: JobState, job: str, *, reader: str) -> FetchE
         job: its name.
         reader: the stage that read the decompressed data.
     """
-    told = pairs(run.source.jobs.act(IN_BASH, "echo status=$(cat backup.status 2>/dev/null)").stdout)
+    found = pairs(run.source.jobs.act(IN_BASH, "echo status=$(cat backup.status 2>/dev/null)").stdout)
     kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)
     return FetchEvidence(
         copy=CopyEvidence(
-            source_status=int(told["status"]) if told.get("status") else None,
+            source_status=int(found["status"]) if found.get("status") else None,
             transport_status=state.stages.get("transport"),
             unpack_status=state.stages.get(reader),
             source_log=kept.get("backup.log", "")[-2000:],
@@ -162,10 +162,10 @@ def keep_result(run: Run, evidence: FetchEvidence, *, reader: str) -> tuple[dict
     return statuses, tails
 
 
-def must_have_begun(run: Run, state: JobState, doing: str) -> None:
+def must_have_begun(run: Run, state: JobState, operation: str) -> None:
     """Raise the cause of a job that ended before its pipe began (``job_must_succeed``)."""
     if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
-        job_must_succeed(state, doing, left=lambda: describe_data_location(run))
+        job_must_succeed(state, operation, left=lambda: describe_data_location(run))
 
 
 def end_sending(run: Run) -> None:

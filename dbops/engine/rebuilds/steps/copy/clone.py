@@ -34,7 +34,7 @@ from dbops.engine.rebuilds.steps.preflight.source_replication import remember_re
 from dbops.engine.rebuilds.steps.replicate.replication import MASKED
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 
-DOING = "Opening the source for the clone"
+OPERATION = "Opening the source for the clone"
 
 
 class OpenDonor(Step):
@@ -67,7 +67,7 @@ class OpenDonor(Step):
             except RemoteFailure as error:
                 raise RemoteFailure(
                     "clone.account",
-                    DOING,
+                    OPERATION,
                     cause=error.cause,
                 ) from error
         self._try_from_target(run, password)
@@ -92,7 +92,7 @@ class OpenDonor(Step):
         """Refuse if binary logging stays on: on a replica the account would be an errant transaction, and reach every copy."""
         if int(database.query("SELECT @@SESSION.sql_log_bin AS logs")[0]["logs"]):
             raise RemoteFailure(
-                "clone.account", DOING, cause="the admin account can't disable binary logging for its session"
+                "clone.account", OPERATION, cause="the admin account can't disable binary logging for its session"
             )
 
     def _try_from_target(self, run: Run, password: str) -> None:

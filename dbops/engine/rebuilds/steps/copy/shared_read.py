@@ -55,8 +55,8 @@ def may_swap_datadir(run: Run) -> bool:
     if leader is None or run.checkpoint.get("touched"):
         return True
     _must_be_read_for(run, leader)
-    if "shared_read.told" not in run.checkpoint:
-        run.checkpoint["shared_read.told"] = True
+    if "shared_read.leader_logged" not in run.checkpoint:
+        run.checkpoint["shared_read.leader_logged"] = True
         run.journal.say(f"Leader: {leader}. Waiting until its target is ready.")
     return leader.phase is not SharedReadPhase.QUEUED and leader.phase is not SharedReadPhase.COMING
 
@@ -78,11 +78,11 @@ def settle(run: Run) -> bool:
         one.uid: one.target for one in ready
     }  # also if there is none: from now on no rebuild can join
     run.journal.check()
-    _tell(run, ready, [one for one in followers if one not in ready])
+    _log_followers(run, ready, [one for one in followers if one not in ready])
     return True
 
 
-def _tell(run: Run, ready: list[SharedReadMember], left: list[SharedReadMember]) -> None:
+def _log_followers(run: Run, ready: list[SharedReadMember], left: list[SharedReadMember]) -> None:
     if ready:
         once = ", compressed once" if run.plan.compress_threads else ""
         run.journal.say(
@@ -166,7 +166,7 @@ def is_still_sent(run: Run) -> bool:
     if not run.checkpoint.get(BEGUN) or run.checkpoint.get("shared_read.over"):
         return False
     state = run.source.jobs.follow(SEND_JOB, tail_lines=200)
-    _tell_of_sender(run, state.tails.get("out", ""))
+    _log_drops(run, state.tails.get("out", ""))
     if state.status is not JobStatus.RUNNING:
         run.journal.finished(SEND_JOB, state.exit_status, state.tails.get("out", ""))
         run.checkpoint["shared_read.over"] = True
@@ -203,16 +203,16 @@ def _may_be_awaited(run: Run) -> bool:
 
 def _begin_without(run: Run, uids: Iterable[str]) -> None:
     """Let the sender begin without the ended targets: the source is paused while it waits. No effect on connected targets."""
-    told = run.checkpoint.get("shared_read.gone", [])
-    new = [uid for uid in uids if uid not in told and (uid == run.run_id or uid in run.checkpoint[FOLLOWERS])]
+    gone = run.checkpoint.get("shared_read.gone", [])
+    new = [uid for uid in uids if uid not in gone and (uid == run.run_id or uid in run.checkpoint[FOLLOWERS])]
     for uid in new if _may_be_awaited(run) else ():
         if (
             run.source.jobs.act(IN_BASH, load("drop_target"), uid).exit_status == 0
         ):  # else the next check sends it again
-            told = run.checkpoint["shared_read.gone"] = [*told, uid]
+            gone = run.checkpoint["shared_read.gone"] = [*gone, uid]
 
 
-def _tell_of_sender(run: Run, said: str) -> None:
+def _log_drops(run: Run, said: str) -> None:
     lines = said.splitlines()
     targets = {run.run_id: run.plan.target.name, **run.checkpoint.get(FOLLOWERS, {})}
     for line in lines[run.checkpoint.get("shared_read.lines", 0) :]:

@@ -147,13 +147,13 @@ class Stream(JobStep):
         offset = run.checkpoint.get("stream.log_offset", 0)
         result = run.source.jobs.act(IN_BASH, load("release", "source_heartbeat"), str(offset))
         head, _, log = result.stdout.partition("\nlog=\n")
-        told = pairs(head)
+        found = pairs(head)
         run.checkpoint["stream.watch_at"] = run.clock.now() + WATCH_SECONDS
-        run.checkpoint["stream.sent"] = bool(told.get("status"))
+        run.checkpoint["stream.sent"] = bool(found.get("status"))
         if run.checkpoint.pop("stream.source_silent", False):
             run.journal.say("The source responds to dbops again.", host=run.source.party.host)
         run.checkpoint["source.beat_at"] = run.clock.now() + BEAT_SECONDS
-        if not told.get("guard") and not told.get("given_back"):
+        if not found.get("guard") and not found.get("given_back"):
             rearm(run, "")
         lines = log.split("\n")
         complete, rest = lines[:-1], lines[-1]
@@ -164,7 +164,7 @@ class Stream(JobStep):
             if parsed.kind in ("milestone", "error", "completed"):
                 level = Level.ERROR if parsed.kind == "error" else Level.INFO
                 run.journal.say(parsed.text, level=level, host=run.source.party.host)
-        return told
+        return found
 
     def _give_up_if_stuck(self, run: Run, lines: list[str]) -> None:
         """End a stuck redo copier: MariaDB's retries at one place until the copy ends, and only then fails, hours later."""
@@ -190,8 +190,8 @@ class Stream(JobStep):
             )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
-        told = self._watch_source(run)
-        evidence = self._evidence(run, state, told)
+        found = self._watch_source(run)
+        evidence = self._evidence(run, state, found)
         run.journal.finished("stream.backup", evidence.source_status, evidence.source_log[-2000:])
         statuses = {
             "source backup": evidence.source_status,
@@ -206,7 +206,7 @@ class Stream(JobStep):
         run.checkpoint["stream.result"] = {"exit_statuses": statuses, "tails": tails}
         if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
             job_must_succeed(state, "Unpacking into the new data directory", left=lambda: describe_data_location(run))
-        self._source_was_ours(run, told)
+        self._source_was_ours(run, found)
         refuse_dropped(run, evidence)
         info, checkpoints = judge_copy(run.flavor, evidence)
         received = state.counters.get(_unpacked(run.plan), run.checkpoint.get("stream.bytes"))
@@ -222,21 +222,21 @@ class Stream(JobStep):
         )
         return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
 
-    def _source_was_ours(self, run: Run, told: dict[str, str]) -> None:
+    def _source_was_ours(self, run: Run, found: dict[str, str]) -> None:
         """Raise the guard's reason if it ended the backup after a silence: it is the first cause, not the broken pipe."""
-        if told.get("given_back") and told.get("status") != "0":
+        if found.get("given_back") and found.get("status") != "0":
             raise RemoteFailure(
                 "source.given_back",
                 f"Copying from {run.source.party.name}",
-                cause=f"its guard ended the backup: {told['given_back']}",
+                cause=f"its guard ended the backup: {found['given_back']}",
                 state="Replication on the source is running. " + describe_data_location(run),
             )
 
-    def _evidence(self, run: Run, state: JobState, told: dict[str, str]) -> CopyEvidence:
+    def _evidence(self, run: Run, state: JobState, found: dict[str, str]) -> CopyEvidence:
         kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source"), *metadata_file_names(run)).stdout)
         arrived = decode_files(run.target.jobs.read(self.name, "files", limit=1024**2).decode())
         return CopyEvidence(
-            source_status=int(told["status"]) if told.get("status") else None,
+            source_status=int(found["status"]) if found.get("status") else None,
             transport_status=state.stages.get("transport"),
             unpack_status=state.stages.get("unpack") or state.stages.get("expand", state.stages.get("unpack")),
             source_log=kept.pop("backup.log", ""),

@@ -78,11 +78,11 @@ class SwapDatadir(JobStep):
         if state.exit_status == REFUSED_STATUS and not run.checkpoint.get("swap-datadir.again"):
             run.checkpoint["refused"] = True  # its script refuses before it changes anything
         job_must_succeed(state, f"Stopping {run.plan.target.name} and moving its data aside")
-        told = pairs(state.tails.get("out", ""))
-        run.checkpoint["new_identity"] = told["identity"]
-        run.checkpoint["left_tree"] = told.get("tree", "")
-        run.checkpoint["aside_identity"] = told.get("aside_identity", "")
-        run.checkpoint["aside_path"] = run.plan.aside_path if told.get("aside_identity") else ""
+        found = pairs(state.tails.get("out", ""))
+        run.checkpoint["new_identity"] = found["identity"]
+        run.checkpoint["left_tree"] = found.get("tree", "")
+        run.checkpoint["aside_identity"] = found.get("aside_identity", "")
+        run.checkpoint["aside_path"] = run.plan.aside_path if found.get("aside_identity") else ""
         target = run.plan.target
         run.journal.say(f"{target.name} is stopped. {old_data(run)}", host=target.host)
         return done(exit_statuses={"swap": 0})

@@ -71,7 +71,7 @@ def inspect_unless_verified(run: Run) -> None:
     """Find the location of all data on the target, for the rebuild's result. Raises as ``inspect_host``."""
     if run.checkpoint.get("touched") and not run.checkpoint.get("verified"):
         inspect_host(run)
-        run.checkpoint["looked_at_end"] = True
+        run.checkpoint["end_checked"] = True
 
 
 def forget_key(run: Run) -> None:

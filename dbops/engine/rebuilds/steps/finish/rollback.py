@@ -96,10 +96,10 @@ class Rollback(JobStep):
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
         job_must_succeed(state, f"Rolling back {run.plan.target.name}")
-        told = pairs(state.tails.get("out", ""))
+        found = pairs(state.tails.get("out", ""))
         run.checkpoint["old_identity"], run.checkpoint["failed_identity"] = (
-            told["identity"],
-            told.get("failed_identity", ""),
+            found["identity"],
+            found.get("failed_identity", ""),
         )
         run.checkpoint["aside_path"] = ""
         run.journal.say(f"The old data is back at {run.plan.target.datadir}.", host=run.plan.target.host)

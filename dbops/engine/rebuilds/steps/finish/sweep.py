@@ -35,7 +35,7 @@ def is_target_known(checkpoint: Mapping[str, Any]) -> bool:
     """Return whether the target was checked after everything there had ended, or needs no check."""
     if not checkpoint.get("touched") or checkpoint.get("verified") or checkpoint.get("rolled_back"):
         return True
-    return bool(checkpoint.get("looked_at_end"))
+    return bool(checkpoint.get("end_checked"))
 
 
 def sweep(run: Run, steps: Iterable[Step]) -> list[DbopsError]:
@@ -50,13 +50,13 @@ def sweep(run: Run, steps: Iterable[Step]) -> list[DbopsError]:
                 step.job(run).stop()
         run.checkpoint["jobs_ended"] = True
 
-    def look_at_the_end(run: Run) -> None:
+    def check_the_end(run: Run) -> None:
         if run.checkpoint.get("jobs_ended"):
             inspect_unless_verified(run)
 
     for part in (
         end_jobs,
-        look_at_the_end,
+        check_the_end,
         restore_durability_at_end,
         give_back,
         close_donor,

@@ -37,21 +37,21 @@ class Verify(Step):
         stop_sync(run)
 
     def advance(self, run: Run) -> StepOutcome:
-        doing, target = f"Verifying {run.plan.target.name}", run.plan.target
+        operation, target = f"Verifying {run.plan.target.name}", run.plan.target
         watch(run)
         with target_database(run) as database:
             row = database.query("SELECT @@server_id AS server_id, @@read_only AS read_only")[0]
             link = read_link(database, run.flavor)
             if restart_for_retry(run, database, link, "verify"):
                 return again(1.0)
-            fail_on_error(link, doing, run)
+            fail_on_error(link, operation, run)
             if int(row["server_id"]) != target.configured_server_id or not int(row["read_only"]):
                 raise RemoteFailure(
-                    "verify.identity", doing, cause=f"server_id {row['server_id']}, read_only {row['read_only']}"
+                    "verify.identity", operation, cause=f"server_id {row['server_id']}, read_only {row['read_only']}"
                 )
             run.checkpoint.setdefault("verify.began", run.clock.now())
             if not _is_close(run, link):
-                return _behind(run, link, doing)
+                return _behind(run, link, operation)
             if wait := end_relaxation(run, database):
                 run.checkpoint.pop("verify.steady_since", None)
                 return wait
@@ -68,13 +68,13 @@ def _is_close(run: Run, link: ReplicationFacts | None) -> bool:
     )
 
 
-def _behind(run: Run, link: ReplicationFacts | None, doing: str) -> StepOutcome:
+def _behind(run: Run, link: ReplicationFacts | None, operation: str) -> StepOutcome:
     run.checkpoint.pop("verify.steady_since", None)
     limit, steady_seconds = run.settings.catch_up_lag_seconds, run.settings.verify_steady_seconds
     if run.clock.now() - run.checkpoint["verify.began"] > max(VERIFY_SECONDS, STEADY_PERIODS * steady_seconds):
         raise RemoteFailure(
             "verify.lag",
-            doing,
+            operation,
             cause=f"its lag does not stay below {limit:.0f} s",
         )
     lag = f"{link.lag_seconds:.0f} s" if link and link.lag_seconds is not None else "unknown"

@@ -66,10 +66,10 @@ def describe_data_location(run: Run) -> str:
     if aside:
         parts.append(f"The old data of {target.name} is at {run.plan.aside_path}.")
     if runs:
-        verdict = (
+        condition = (
             f"is unusable: {run.checkpoint['worthless']}" if run.checkpoint.get("worthless") else "was not verified"
         )
-        parts.append(f"The server runs on the new data at {target.datadir}, which {verdict}.")
+        parts.append(f"The server runs on the new data at {target.datadir}, which {condition}.")
     elif found.get("empty"):
         parts.append(f"{target.datadir} is empty, and the server is stopped.")
     else:

@@ -91,8 +91,8 @@ class OpenAccess(Step):
             since = run.checkpoint.setdefault("open.waits_since", run.clock.now())
             if error.code != "host.busy" or run.clock.now() - since > run.settings.guard_idle_seconds + 60:
                 raise
-            if "open.waits_told" not in run.checkpoint:
-                run.checkpoint["open.waits_told"] = True
+            if "open.wait_logged" not in run.checkpoint:
+                run.checkpoint["open.wait_logged"] = True
                 run.journal.say(
                     "The guard of an earlier rebuild still holds the source and releases it within "
                     f"{run.settings.guard_idle_seconds} s.",

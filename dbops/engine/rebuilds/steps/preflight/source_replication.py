@@ -50,13 +50,13 @@ def compare_replication(run: Run) -> bool:
     run.checkpoint["source_differs"] = ""
     if not is_same:
         run.checkpoint["source_differs"] = (
-            f"{run.source.party.name} does not replicate as before: {_words(found)} before, {_words(now)} now."
+            f"{run.source.party.name} does not replicate as before: {_as_text(found)} before, {_as_text(now)} now."
         )
         run.journal.say(run.checkpoint["source_differs"], level=Level.ERROR, host=run.source.party.host)
     return True
 
 
-def _words(link: dict[str, Any]) -> str:
+def _as_text(link: dict[str, Any]) -> str:
     if not link:
         return "no replication"
     return f"from {link['from']}, receiver {link['io']}, applier {link['sql']}"

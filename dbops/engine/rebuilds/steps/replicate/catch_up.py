@@ -98,16 +98,16 @@ class CatchUp(Step):
     def _watch(self, run: Run, link: ReplicationFacts | None) -> None:
         """Log a standstill, but never fail because of it: applying one large transaction takes hours."""
         signs = stall.signs_of({}, {}, link and (link.relay_source_log_file, link.exec_source_log_pos))
-        verdict = stall.check_stall(
+        check = stall.check_stall(
             run.checkpoint.get("catch-up.watch"),
             signs,
             run.clock.now(),
             stall.StallLimits(run.settings.stall_catch_up_seconds, 0),
         )
-        run.checkpoint["catch-up.watch"] = verdict.checkpoint
-        if verdict.is_to_be_told:
+        run.checkpoint["catch-up.watch"] = check.checkpoint
+        if check.needs_notice:
             run.journal.say(
-                f"No replication progress for {verdict.silent_seconds:.0f} s, perhaps because of a large transaction.",
+                f"No replication progress for {check.silent_seconds:.0f} s, perhaps because of a large transaction.",
                 level=Level.WARNING,
                 host=run.plan.target.host,
             )

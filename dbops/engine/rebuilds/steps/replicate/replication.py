@@ -19,7 +19,7 @@ SERVER_GONE_SECONDS = 60.0
 #: retries once a minute, and a cut of some seconds must not end a rebuild of hours: so it gets two more tries.
 CONNECT_SECONDS = 150.0
 #: A repointed replica connects within some ten milliseconds: the first checks come quickly, later ones less often.
-FIRST_LOOK_SECONDS, LATER_LOOK_SECONDS = 0.05, 0.4
+FIRST_CHECK_SECONDS, LATER_CHECK_SECONDS = 0.05, 0.4
 #: Maximum time between two checks; after more (no live worker, silent host) the replica may have had no chance to connect.
 UNSEEN_SECONDS = 30.0
 
@@ -67,7 +67,7 @@ def read_position(database: Database, flavor: Flavor) -> tuple[str, str]:
     return str(row["executed"] or ""), str(row["logged"] or "")
 
 
-def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
+def fail_on_error(link: ReplicationFacts | None, operation: str, run: Run) -> None:
     """Raise if replication cannot recover on its own: a thread has stopped with an error, or cannot connect for some minutes."""
     error = (link.last_io_error or link.last_sql_error) if link else "no replication is configured"
     stopped = link is None or link.sql_running == "No" or link.io_running == "No"
@@ -79,7 +79,7 @@ def fail_on_error(link: ReplicationFacts | None, doing: str, run: Run) -> None:
     if stopped and error:
         raise RemoteFailure(
             "replication.error",
-            doing,
+            operation,
             cause=error,
         )
 
@@ -130,19 +130,21 @@ def start_if_stopped(run: Run, database: Database, link: ReplicationFacts | None
     return True
 
 
-def must_run(run: Run, database: Database, link: ReplicationFacts | None, key: str, doing: str) -> StepOutcome | None:
+def must_run(
+    run: Run, database: Database, link: ReplicationFacts | None, key: str, operation: str
+) -> StepOutcome | None:
     """Check that the target replicates from its expected source. Return when to check again, ``None`` if it does.
 
     Args:
         key: of the rows of the statements that may be needed.
-        doing: for the error, one sentence.
+        operation: for the error, one sentence.
 
     Raises:
         RemoteFailure: replication cannot recover on its own (``replication.error``).
     """
     if restart_for_retry(run, database, link, key):
         return again(1.0)
-    fail_on_error(link, doing, run)
+    fail_on_error(link, operation, run)
     if start_if_stopped(run, database, link, key):
         return again(0.2)
     return None
@@ -151,7 +153,7 @@ def must_run(run: Run, database: Database, link: ReplicationFacts | None, key: s
 def probe_again(run: Run, key: str) -> StepOutcome:
     """Return when to check a replica again that was repointed under this key: less often, the longer ago that was."""
     seconds = (run.clock.now() - run.checkpoint.get(f"{key}.pointed_at", 0.0)) / 2
-    return again(min(LATER_LOOK_SECONDS, max(FIRST_LOOK_SECONDS, seconds)))
+    return again(min(LATER_CHECK_SECONDS, max(FIRST_CHECK_SECONDS, seconds)))
 
 
 def restart_for_retry(run: Run, database: Database, link: ReplicationFacts | None, key: str) -> bool:

@@ -62,8 +62,8 @@ class Repoint(Step):
                 self._nothing_errant(run, database)
                 run.checkpoint["repoint.compared"] = True
             link = read_link(database, run.flavor)
-            doing = f"Replicating from the primary {run.plan.primary.name}"
-            if wait := must_run(run, database, link, "repoint", doing):
+            operation = f"Replicating from the primary {run.plan.primary.name}"
+            if wait := must_run(run, database, link, "repoint", operation):
                 return wait
             return done() if link and link.is_running else probe_again(run, "repoint")
 

@@ -46,10 +46,10 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
             "source": [own["File"], int(own["Position"])],
             "primary": [link.relay_source_log_file, link.exec_source_log_pos],
         }
-    told = run.act(
+    result = run.act(
         run.source, "repoint.heartbeat", "touch heartbeat", "touch heartbeat; [ ! -e paused ] || echo paused"
     )
-    if "paused" not in told.stdout:  # dbops was silent for too long, and the guard released the source
+    if "paused" not in result.stdout:  # dbops was silent for too long, and the guard released the source
         return _another_attempt(run)
     here = read_link(database, run.flavor)
     point = run.checkpoint["repoint.point"]

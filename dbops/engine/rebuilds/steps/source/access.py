@@ -112,11 +112,11 @@ def keep_open(run: Run, *, at_once: bool = False) -> None:
         return
     run.checkpoint["source.beat_at"] = now + BEAT_SECONDS
     try:
-        told = pairs(run.source.jobs.act(IN_BASH, load("release", "beat_guard")).stdout)
-        given_back = told.get("given_back", "")
+        found = pairs(run.source.jobs.act(IN_BASH, load("release", "beat_guard")).stdout)
+        given_back = found.get("given_back", "")
         # A backup that the guard has ended is not repeated: nothing is left to guard, and the guard's reason is the first cause.
         is_copying = run.checkpoint.get("stream.began") and not run.checkpoint.get("checkpoints")
-        if not told.get("guard") and not (given_back and is_copying):
+        if not found.get("guard") and not (given_back and is_copying):
             rearm(run, given_back)
     except Unreachable:
         run.checkpoint["source.beat_at"] = run.clock.now() + SILENT_SECONDS

@@ -15,10 +15,10 @@ from dbops.engine.rebuilds.steps.run import InstanceHandle, Run, Server
 from dbops.engine.states import Level
 from dbops.engine.tuning.stream_rate import AutoThrottle, throttle
 
-SHOWN, LINK, AUTO_THROTTLE, LOOKED = "stream.rate", "stream.link", "stream.auto_throttle", "stream.auto_throttle_at"
+SHOWN, LINK, AUTO_THROTTLE, CHECKED = "stream.rate", "stream.link", "stream.auto_throttle", "stream.auto_throttle_at"
 MIB = 1024**2
 #: Time between two checks of the servers; each is a login and one statement.
-LOOK_SECONDS = 3.0
+CHECK_SECONDS = 3.0
 #: A server that accepts the login and does not answer within this time counts as slow.
 PATIENCE_SECONDS = 3.0
 
@@ -27,7 +27,7 @@ def begin_held(run: Run) -> int | None:
     """Return the initial rate of the stream, and record it; a restarted job has nothing of the last one's."""
     wished = run.checkpoint[SHOWN] = run.stream_rate()
     if wished:
-        _tell(run, wished, "")
+        _log_rate(run, wished, "")
     return wished
 
 
@@ -47,10 +47,12 @@ def pass_rate_on(run: Run) -> None:
     if run.target.jobs.act(IN_BASH, load("set_rate"), str(wanted or "")).exit_status != 0:
         return  # perhaps the disk is full: no limit applies, nothing is logged, and the next check tries again
     run.checkpoint[SHOWN] = wanted
-    _tell(run, wanted, " by auto-throttle, because the servers answer slowly" if wanted and wanted == throttled else "")
+    _log_rate(
+        run, wanted, " by auto-throttle, because the servers answer slowly" if wanted and wanted == throttled else ""
+    )
 
 
-def _tell(run: Run, rate: int | None, why: str) -> None:
+def _log_rate(run: Run, rate: int | None, why: str) -> None:
     text = f"Rate limit: {rate / MIB:.1f} MiB/s{why}." if rate else "Rate limit: none."
     run.journal.say(text, level=Level.WARNING if rate else Level.INFO, host=run.target.party.host)
 
@@ -62,9 +64,9 @@ def _throttled(run: Run) -> int | None:
         return None
     kept = run.checkpoint.get(AUTO_THROTTLE) or {}
     before = AutoThrottle(**{**kept, "latencies": tuple(kept.get("latencies", ()))})
-    if now < run.checkpoint.get(LOOKED, 0.0) + LOOK_SECONDS:
+    if now < run.checkpoint.get(CHECKED, 0.0) + CHECK_SECONDS:
         return before.rate
-    run.checkpoint[LOOKED] = now
+    run.checkpoint[CHECKED] = now
     read = [_latency_ms(run, side) for side in (run.source, run.primary)]
     latencies = [latency for latency in read if latency is not None]
     if not latencies:

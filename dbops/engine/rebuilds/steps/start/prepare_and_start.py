@@ -82,13 +82,13 @@ class Prepare(JobStep):
         run.journal.progress(**known)
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
-        doing, log = "Preparing the copy", state.tails.get("prepare", "")
+        operation, log = "Preparing the copy", state.tails.get("prepare", "")
         run.checkpoint["prepare.begun"] = state.exit_status != REFUSED_STATUS
-        job_must_succeed(state, doing, left=lambda: describe_data_location(run))
+        job_must_succeed(state, operation, left=lambda: describe_data_location(run))
         if not log.rstrip().endswith("completed OK!"):
             raise RemoteFailure(
                 "prepare.not_completed",
-                doing,
+                operation,
                 cause=f"last line: {log.strip()[-300:]}",
                 state=describe_data_location(run),
             )

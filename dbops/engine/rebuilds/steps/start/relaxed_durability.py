@@ -22,7 +22,7 @@ from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
 from dbops.engine.states import Level
 
 #: How often host and server are checked while their crash would cost the copy.
-LOOK_SECONDS = 5.0
+CHECK_SECONDS = 5.0
 #: The job that waits until everything is on the disk, and how long the clean-up waits for the same.
 SETTLE, SETTLE_AT_END_SECONDS = "settle", 8.0
 #: More appliers than this only wait for each other.
@@ -67,9 +67,9 @@ def relax(run: Run, database: Database) -> None:
         if item.variable not in state["seen"]:
             _relax_one(run, database, state, item)
             state["seen"].append(item.variable)
-    if not state["told"]:
-        _tell(run, state)
-        state["told"] = True
+    if not state["logged"]:
+        _log_relaxed(run, state)
+        state["logged"] = True
 
 
 def watch(run: Run, *, at_once: bool = False) -> None:
@@ -82,9 +82,9 @@ def watch(run: Run, *, at_once: bool = False) -> None:
     if "undurable" not in run.checkpoint and "relaxed" not in run.checkpoint:
         return
     now = run.clock.now()
-    if at_once or now - run.checkpoint.get("relaxed.looked_at", 0.0) >= LOOK_SECONDS:
-        found = _look(run)
-        run.checkpoint["relaxed.looked_at"] = now
+    if at_once or now - run.checkpoint.get("relaxed.checked_at", 0.0) >= CHECK_SECONDS:
+        found = _start_times(run)
+        run.checkpoint["relaxed.checked_at"] = now
         _must_be_worth(run, found)
         _forget_another_server(run, found)
 
@@ -131,13 +131,13 @@ def restore_durability_at_end(run: Run) -> None:
     """Restore every setting on a running server, whatever the rebuild's result. Raises as ``restore_durability``, or ``Unreachable``."""
     if "relaxed" not in run.checkpoint and "undurable" not in run.checkpoint:
         return
-    found = _look(run)
+    found = _start_times(run)
     if not run.checkpoint.get("worthless") and (why := _find_worthless(run, found)):
         run.journal.say(f"The copy is unusable: {why}.", level=Level.ERROR, host=run.plan.target.host)
     _forget_another_server(run, found)
     if "relaxed" in run.checkpoint:
         with closing(run.target.connect(10.0)) as database:
-            _forget_another_server(run, _look_at(run, database))
+            _forget_another_server(run, _start_times_of(run, database))
             restore_durability(run, database)
     _try_to_settle(run)
 
@@ -152,9 +152,9 @@ def _relaxations(plan: Plan) -> tuple[Relaxation, ...]:
 def _state(run: Run, database: Database) -> dict[str, Any] | None:
     """Return the relaxed settings of the current server, initially empty; ``None`` if none may be relaxed."""
     state: dict[str, Any] | None = run.checkpoint.get("relaxed")
-    if state and state["told"]:
+    if state and state["logged"]:
         return state
-    found = _look_at(run, database)
+    found = _start_times_of(run, database)
     _forget_another_server(run, found)
     if not found["server"]:
         return None  # without server facts a crash would go unnoticed, so nothing is relaxed
@@ -163,7 +163,7 @@ def _state(run: Run, database: Database) -> dict[str, Any] | None:
         number = run.checkpoint["relaxed.round"] = run.checkpoint.get("relaxed.round", 0) + 1
         state = run.checkpoint["relaxed"] = {
             **{"server": found["server"], "boot": found["boot"], "round": number},
-            **{"was": {}, "seen": [], "told": False},
+            **{"was": {}, "seen": [], "logged": False},
         }
     return state
 
@@ -218,7 +218,7 @@ def _has_what_it_needs(database: Database, item: Relaxation) -> bool:
     return all(same_value(_read(database, name) or "", value) for name, value in item.needs)
 
 
-def _tell(run: Run, state: dict[str, Any]) -> None:
+def _log_relaxed(run: Run, state: dict[str, Any]) -> None:
     target = run.plan.target
     if not state["was"]:
         run.journal.say(f"No settings of {target.name} to relax.", host=target.host)
@@ -229,7 +229,7 @@ def _tell(run: Run, state: dict[str, Any]) -> None:
     costs = (
         ""
         if not mark
-        else f" If {'server or host goes' if mark['server'] else 'the host goes'} down meanwhile, the copy is worthless."
+        else f" If {'server or host goes' if mark['server'] else 'the host goes'} down before that, the copy is worthless."
     )
     run.journal.say(f"Relaxed until {target.name} has caught up: {changes}.{costs}", host=target.host)
 
@@ -237,17 +237,17 @@ def _tell(run: Run, state: dict[str, Any]) -> None:
 # --- host and server ------------------------------------------------------------------------------------------------------
 
 
-def _look(run: Run) -> dict[str, str]:
+def _start_times(run: Run) -> dict[str, str]:
     """Return the start times of machine (``boot``) and server (``server``, ``""`` if none runs). Raises as ``Jobs.act``."""
     result = run.target.jobs.act(IN_BASH, load("common", "inspect_server"), run.plan.target.datadir)
     found = pairs(result.stdout)
     return {"boot": found.get("boot", ""), "server": found.get("server", "")}
 
 
-def _look_at(run: Run, database: Database) -> dict[str, str]:
+def _start_times_of(run: Run, database: Database) -> dict[str, str]:
     """Return the same for the server behind this connection: it answered before and afterwards, so it is the same server."""
     database.query("SELECT 1 AS here")
-    found = _look(run)
+    found = _start_times(run)
     database.query("SELECT 1 AS here")
     return found
 

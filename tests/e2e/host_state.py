@@ -1,4 +1,4 @@
-"""Looks at the lab's hosts themselves."""
+"""Read and change the state of the lab's hosts."""
 
 import json
 import os
@@ -50,8 +50,8 @@ def processes_of(uid: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """What nobody may have changed on one host: its server, its data directory, who may log in, what runs left there."""
+class HostState:
+    """State of one host that must not change: its server, data directory, logins, and files of runs."""
 
     server_pid: int | None
     data_dir: tuple[int, int]
@@ -60,12 +60,12 @@ class Standing:
     runs: tuple[str, ...]
 
 
-def standing(stack: Stack) -> dict[str, Standing]:
-    """Every host of the lab as it stands now, looked at on the host itself."""
+def host_states(stack: Stack) -> dict[str, HostState]:
+    """Return the state of every host of the lab, read on the host itself."""
     found = {}
     for host in stack.lab.hosts:
         status = host.data_dir.stat()
-        found[host.name] = Standing(
+        found[host.name] = HostState(
             server_pid=host.server_pid(),
             data_dir=(status.st_dev, status.st_ino),
             beside_data=tuple(sorted(path.name for path in host.folder.glob("data*"))),
@@ -78,9 +78,9 @@ def standing(stack: Stack) -> dict[str, Standing]:
 @contextmanager
 def nothing_changes(stack: Stack) -> Iterator[None]:
     """Compare every host, the holds and the rebuilds before and after."""
-    before, rebuilds = standing(stack), stack.rows("SELECT COUNT(*) AS n FROM dbops_rebuild")
+    before, rebuilds = host_states(stack), stack.rows("SELECT COUNT(*) AS n FROM dbops_rebuild")
     yield
-    assert standing(stack) == before
+    assert host_states(stack) == before
     assert stack.rows("SELECT COUNT(*) AS n FROM dbops_rebuild") == rebuilds
     assert stack.rows("SELECT * FROM dbops_hold") == []
     assert is_replicating(stack, "backup-1")

@@ -9,8 +9,8 @@ from dbops.engine.rebuilds.follow_ups import (
     ROLLBACK,
     EndedRebuild,
     FollowUpOption,
+    again_option,
     incomplete_copy_of,
-    offer_again,
     resume_option,
     rollback_option,
 )
@@ -20,7 +20,7 @@ from dbops.engine.states import Role, Status, StepState
 from dbops.models import Instance, Rebuild
 
 #: Follow-ups that use the files that the rebuild left on the target.
-OFFERS = {ROLLBACK: rollback_option, RESUME: resume_option}
+OPTIONS = {ROLLBACK: rollback_option, RESUME: resume_option}
 #: Prefix of a repeated reason: added only once.
 AGAIN = re.compile(r"^(Rebuild \d+ again: )+")
 
@@ -47,18 +47,18 @@ def choices_of(rebuild: Rebuild) -> Choices:
     )
 
 
-def known_by_next(rebuild: Rebuild, plan: Plan, doing: str) -> dict[str, str]:
+def initial_checkpoint(rebuild: Rebuild, plan: Plan, operation: str) -> dict[str, str]:
     """Return the initial checkpoint of the target's next rebuild.
 
     Raises:
         Refused: the rebuild cannot be repeated (``rebuild.no_follow_up``).
     """
-    offer = offers(rebuild)["again"]
-    if not offer.is_possible:
+    option = follow_up_options(rebuild)["again"]
+    if not option.is_possible:
         raise Refused(
             "rebuild.no_follow_up",
-            doing,
-            cause=offer.reason,
+            operation,
+            cause=option.reason,
         )
     return incomplete_copy_of(ended(rebuild), plan.target)
 
@@ -69,13 +69,13 @@ def ended(rebuild: Rebuild) -> EndedRebuild:
     return EndedRebuild(rebuild.uid, Status(rebuild.status), rebuild.checkpoint, states)
 
 
-def offers(rebuild: Rebuild) -> dict[str, FollowUpOption]:
+def follow_up_options(rebuild: Rebuild) -> dict[str, FollowUpOption]:
     """Return the possible follow-ups of an ended rebuild, and reasons against the others. Reads tables only."""
     if overtaken := _overtaken(rebuild):
         code, why = overtaken
-        return {name: FollowUpOption(name, False, why, code=code) for name in (*OFFERS, "again")}
+        return {name: FollowUpOption(name, False, why, code=code) for name in (*OPTIONS, "again")}
     found = ended(rebuild)
-    made = {name: offer(found) for name, offer in OFFERS.items()} | {"again": offer_again(found)}
+    made = {name: make(found) for name, make in OPTIONS.items()} | {"again": again_option(found)}
     if rebuild.sweep_due_at:
         why = "The source has not responded since the rebuild ended: its state is unknown."
         made[RESUME] = FollowUpOption(RESUME, False, why, code="source_silent")
