@@ -20,7 +20,7 @@ LONGEST_WAIT_SECONDS = 2.0
 def drive(task: str, tick: Callable[[int], float | None], row_id: int) -> None:
     """Drive a row for one tick and request the next one.
 
-    Without a broker no worker would hear of the next tick, and after 45 s the guard takes back a paused source. So this
+    Without a broker no worker would get the next tick, and after 45 s the guard takes back a paused source. So this
     worker keeps the row until the broker answers.
 
     Args:
