@@ -2,12 +2,14 @@
 
 import pytest
 
-#: Minutes each. Without a folder's fixtures, or with a dashboard for each module: a process can leave the folder after them.
+#: Minutes each. Only of the first folder of a run, or without a folder's fixtures: no process returns to a dashboard that it has stopped.
 LONG = (
-    "tests/databases/test_app.py",
+    "tests/databases/test_app_on_mariadb.py",
+    "tests/databases/test_app_on_postgresql.py",
+    "tests/faults/test_network.py",
+    "tests/faults/test_guard.py",
     "tests/faults/test_process.py",
     "tests/faults/test_hosts.py",
-    "tests/faults/test_aftermath.py",
 )
 
 

@@ -103,6 +103,8 @@ class Stack:
         self.folder, self.lab = folder, lab
         self.database_url = database_url or f"sqlite:///{folder / DATABASE}"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        #: of workers alone, beside the environment of all processes
+        self.worker_settings: dict[str, str] = {}
         self._loaded: Loaded | None = None
         self._loading = threading.Lock()
         self.web_port, self.redis_port = free_port(), free_port()
@@ -129,10 +131,11 @@ class Stack:
     def start(self, *names: str) -> None:
         """Start processes by name; ``worker-2`` is one more ``worker``."""
         for name in names:
+            kind = name.partition("-")[0]
             with (self.folder / f"{name}.log").open("ab") as log:
                 self.processes[name] = subprocess.Popen(
-                    [ROOT / "script" / "run", name.partition("-")[0]],
-                    env=self.environment,
+                    [ROOT / "script" / "run", kind],
+                    env=self.environment | (self.worker_settings if kind == "worker" else {}),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

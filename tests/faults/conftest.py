@@ -1,4 +1,4 @@
-"""``--full``, the matrix, one dashboard with its lab for each module, and the table at the end."""
+"""``--full``, the matrix, one dashboard with its lab for all modules, and the table at the end."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -32,7 +32,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 class Stage:
-    """The running dashboard and lab of a module. After a violation nothing of them is trusted: new ones are made."""
+    """The running dashboard and lab. After a violation nothing of them is trusted: new ones are made."""
 
     def __init__(self) -> None:
         self._parts = ExitStack()
@@ -49,7 +49,7 @@ class Stage:
         self._parts.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def stage() -> Iterator[Stage]:
     made = Stage()
     try:

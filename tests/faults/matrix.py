@@ -58,6 +58,9 @@ class Fault:
     brake: ClassVar[float | None] = 0.0
     #: whether the source's replication has to be paused for this rebuild
     pauses: ClassVar[bool] = False
+    #: settings of the worker, and those that only shorten what the default run waits for
+    settings: ClassVar[dict[str, str]] = {}
+    short_settings: ClassVar[dict[str, str]] = {}
     #: how long the rebuild may take from the request to its end
     patience_seconds: ClassVar[float] = 180.0
 
@@ -94,10 +97,11 @@ def register(fault: type[Fault]) -> type[Fault]:
 
 
 def cases(faults: Iterable[type[Fault]], *, full: bool) -> list[tuple[type[Fault], str]]:
-    """Return each fault with its telling step, or with every step that it can hit."""
+    """Return each fault with its telling step, or with every step that it can hit; faults of equal settings follow each other."""
+    grouped = sorted(faults, key=lambda fault: sorted((fault.settings | fault.short_settings).items()))
     if full:
-        return [(fault, step) for fault in faults for step in fault.steps]
-    return [(fault, fault.telling) for fault in faults if not fault.only_full]
+        return [(fault, step) for fault in grouped for step in fault.steps]
+    return [(fault, fault.telling) for fault in grouped if not fault.only_full]
 
 
 def of_kinds(*kinds: str) -> list[type[Fault]]:

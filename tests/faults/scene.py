@@ -101,18 +101,14 @@ def binlog_format(stack: Stack, value: str) -> None:
         stack.wait_for_facts(SOURCE)
 
 
-def set_environment(stack: Stack, process: str, **variables: str) -> None:
-    """Restart a process of the dashboard with other settings; ``""`` takes a variable out again."""
-    before = dict(stack.environment)
-    for name, value in variables.items():
-        if value:
-            stack.environment[name] = value
-        else:
-            stack.environment.pop(name, None)
-    if stack.environment != before:
-        if process in stack.processes:
-            stack.stop(process)
-        stack.start(process)
+def give_settings(scene: Scene) -> None:
+    """Restart the worker if its settings are not those of this fault: they stay until another fault needs others."""
+    stack, fault = scene.stack, scene.fault
+    wanted = fault.settings if scene.full else fault.settings | fault.short_settings
+    if stack.worker_settings != wanted:
+        stack.worker_settings = wanted
+        stack.stop("worker")
+        stack.start("worker")
 
 
 def get_ready(scene: Scene) -> None:
@@ -120,6 +116,7 @@ def get_ready(scene: Scene) -> None:
     stack = scene.stack
     if stack.lab.write_load.pid() is None:
         stack.lab.load_start(tps=LOAD_TPS)
+    give_settings(scene)
     binlog_format(stack, "STATEMENT" if scene.must_pause else "ROW")
     scene.fault.prepare(scene)
     stack.wait_for_facts(TARGET)

@@ -8,7 +8,7 @@ from typing import ClassVar
 from tests.faults.injectors import hosts, network, tools
 from tests.faults.kinds.tools import order_of_source
 from tests.faults.matrix import Expected, Fault, register
-from tests.faults.scene import SOURCE, Scene, set_environment
+from tests.faults.scene import SOURCE, Scene
 from tests.faults.watch import applies, seconds_until
 
 #: from the fault to a source that replicates again
@@ -29,18 +29,11 @@ class Paused(Fault):
     codes: ClassVar[tuple[str, ...]] = ()
 
     #: seconds of silence that the guard bears; in the full matrix always the product's own
-    guard_seconds: ClassVar[str] = "20"
+    short_settings: ClassVar[dict[str, str]] = {"DBOPS_GUARD_HEARTBEAT_SECONDS": "20"}
 
     def __init__(self) -> None:
         self.parts = ExitStack()
         self.seconds = 0.0
-
-    def prepare(self, scene: Scene) -> None:
-        if not scene.full:
-            set_environment(scene.stack, "worker", DBOPS_GUARD_HEARTBEAT_SECONDS=self.guard_seconds)
-
-    def tidy(self, scene: Scene) -> None:
-        set_environment(scene.stack, "worker", DBOPS_GUARD_HEARTBEAT_SECONDS="")
 
     def inject(self, scene: Scene) -> None:
         backup = hosts.wait_for_backup(scene.source, scene.uid, after_bytes=self.after_bytes)
@@ -98,7 +91,7 @@ class PausedBackupKilled(Paused):
 class PausedDashboardGone(Paused):
     name = "paused-dashboard-gone"
     title = "worker, beat and web are killed while the source is paused"
-    guard_seconds = ""
+    short_settings: ClassVar[dict[str, str]] = {}
     codes = ("source.given_back",)
 
 
@@ -118,7 +111,7 @@ class PausedSourceAlone(Paused):
 class PausedLinkCut(Paused):
     name = "paused-stream-link-cut"
     title = "the link between the paused source and the target is cut, the dashboard lives"
-    guard_seconds = ""
+    short_settings: ClassVar[dict[str, str]] = {}
     dashboard_gone = False
     codes = ("transport.lost",)
     brake = 0.1  # the tool that unpacks has to see that the stream has ended
@@ -145,12 +138,10 @@ class PausedTool(Paused):
     after_bytes = 0  # a script, and a program that makes up what it sends
 
     def prepare(self, scene: Scene) -> None:
-        super().prepare(scene)
         order_of_source(scene, self.order)
 
     def tidy(self, scene: Scene) -> None:
         tools.order(scene.source, "")
-        super().tidy(scene)
 
 
 @register
@@ -179,7 +170,7 @@ class PausedToolBelowScript(PausedTool):
 class PausedGuardKilled(Paused):
     name = "paused-guard-killed"
     title = "the guard of a paused source is killed with -9, the dashboard lives"
-    guard_seconds = ""
+    short_settings: ClassVar[dict[str, str]] = {}
     dashboard_gone = False
 
     def hit(self, scene: Scene, backup: int) -> None:

@@ -12,7 +12,7 @@ from lab.hosts import LabHost
 from tests.faults.injectors import hosts
 from tests.faults.matrix import ON_TARGET, Expected, Fault, register
 from tests.faults.moments import wait_until_bytes_flow
-from tests.faults.scene import SOURCE, TARGET, Scene, set_environment
+from tests.faults.scene import SOURCE, TARGET, Scene
 
 #: steps that are one detached job on the target
 JOB_STEPS = ("swap-datadir", "stream", "prepare", "set-ownership", "start")
@@ -231,15 +231,10 @@ class BackupStoppedForGood(BackupStopped):
     title = "the backup is held with SIGSTOP and stays so"
     status = ("failed",)
     codes = ("host.stalled",)
-
-    def prepare(self, scene: Scene) -> None:
-        set_environment(scene.stack, "worker", DBOPS_STALL_STREAM_SECONDS="15")
+    settings: ClassVar[dict[str, str]] = {"DBOPS_STALL_STREAM_SECONDS": "15"}
 
     def during(self, scene: Scene) -> None:
         scene.wait_final(120)
-
-    def tidy(self, scene: Scene) -> None:
-        set_environment(scene.stack, "worker", DBOPS_STALL_STREAM_SECONDS="")
 
 
 @register

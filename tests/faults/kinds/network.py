@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from tests.faults.injectors import hosts, network
 from tests.faults.matrix import ON_TARGET, Expected, Fault, register
-from tests.faults.scene import SOURCE, TARGET, Scene, set_environment
+from tests.faults.scene import SOURCE, TARGET, Scene
 from tests.faults.watch import received_bytes
 
 SHORT_SECONDS = 20.0
@@ -153,20 +153,14 @@ class SourceSilentShortly(DashboardCut):
 class Lost(DashboardCut):
     """The cut lasts for longer than a host may be silent."""
 
-    only_lost_after: ClassVar[int] = LOST_AFTER_SECONDS
-
-    def prepare(self, scene: Scene) -> None:
-        set_environment(scene.stack, "worker", DBOPS_LOST_AFTER_SECONDS=str(self.only_lost_after))
+    settings: ClassVar[dict[str, str]] = {"DBOPS_LOST_AFTER_SECONDS": str(LOST_AFTER_SECONDS)}
 
     def during(self, scene: Scene) -> None:
-        scene.wait_for_event(HOLDS_STAY, 60 + self.only_lost_after)
+        scene.wait_for_event(HOLDS_STAY, 60 + LOST_AFTER_SECONDS)
         time.sleep(5)
         assert scene.rebuild()["status"] == "lost"
         holds = scene.stack.rows("SELECT i.name FROM dbops_hold h JOIN dbops_instance i ON i.id = h.instance_id")
         assert {row["name"] for row in holds} == {SOURCE, TARGET}, holds
-
-    def tidy(self, scene: Scene) -> None:
-        set_environment(scene.stack, "worker", DBOPS_LOST_AFTER_SECONDS="")
 
     def expect(self, scene: Scene) -> Expected:
         return Expected(events=(HOLDS_STAY, ANSWERS_AGAIN))

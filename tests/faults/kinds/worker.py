@@ -7,6 +7,7 @@ import subprocess
 import time
 from contextlib import closing
 from pathlib import Path
+from typing import ClassVar
 
 from lab.processes import children
 from tests.faults.matrix import Expected, Fault, register
@@ -75,15 +76,9 @@ class WorkerStopped(Fault):
     title = "worker stopped (SIGSTOP) beyond its lease, another takes over, then SIGCONT"
     patience_seconds = 300.0
     #: so that the default run need not wait for the true lease
-    short_lease = "6"
+    short_settings: ClassVar[dict[str, str]] = {"DBOPS_LEASE_SECONDS": "6"}
     old_owner = ""
     old_token = 0
-
-    def prepare(self, scene: Scene) -> None:
-        if not scene.full:
-            scene.stack.environment["DBOPS_LEASE_SECONDS"] = self.short_lease
-            scene.stack.stop("worker")
-            scene.stack.start("worker")
 
     def inject(self, scene: Scene) -> None:
         stack = scene.stack
@@ -112,9 +107,6 @@ class WorkerStopped(Fault):
         self.heal(scene)
         if "worker-old" in stack.processes:
             stack.stop("worker-old", signal.SIGKILL)
-        if stack.environment.pop("DBOPS_LEASE_SECONDS", None):
-            stack.stop("worker")
-            stack.start("worker")
 
     def expect(self, scene: Scene) -> Expected:
         return Expected(events=(REATTACHED,))
