@@ -81,7 +81,7 @@ def today(
 ) -> AvailabilityPage:
     """Return one page of clusters, with problems first. At most 32 queries more than the fleet page."""
     period = period_of(days, now)
-    found = fleet(now, text=text, show=show, number=number)
+    found = fleet(now, text=text, show=show, number=number, with_backups=False)
     keys = [row.agenda.cluster.pk for row in found.rows]
     rebuilds = newest(Rebuild.objects.filter(status=Status.SUCCEEDED), "target__cluster", keys)
     backups = newest(BackupRun.objects.filter(status=RunStatus.SUCCEEDED), "instance__cluster", keys)

@@ -90,18 +90,21 @@ def strip_of(now: datetime) -> Interval:
     return Interval(start, start + STRIP)
 
 
-def fleet(now: datetime, *, text: str = "", show: Show = Show.ALL, number: str | int = 1) -> FleetPage:
+def fleet(
+    now: datetime, *, text: str = "", show: Show = Show.ALL, number: str | int = 1, with_backups: bool = True
+) -> FleetPage:
     """Return one page of the fleet. Nineteen queries at most, however large it is.
 
     Args:
         text: looked for in the names of clusters and instances.
         show: only matching clusters.
+        with_backups: whether to read the last backup of each cluster.
     """
     everything = [_judged(cluster) for cluster in clusters_now(now)]
     known = restores(now)
     page = Paginator(_wanted(everything, text, show), CLUSTERS_ON_A_PAGE).get_page(number)
     shown = list(page.object_list)
-    backups = _last_backups(cluster.pk for cluster in shown)
+    backups = _last_backups(cluster.pk for cluster in shown) if with_backups else {}
     return FleetPage(
         page=page,
         rows=tuple(_row(agenda, known, backups) for agenda in agendas(shown, strip_of(now), now)),

@@ -62,7 +62,7 @@ def test_fleet_calendar_shows_a_cluster_without_a_source(viewer: Client) -> None
     answer = viewer.get("/calendar/")
     [(agenda, _)] = answer.context["rows"]
     assert agenda.eligibility.answer is EligibilityState.NO_SOURCE
-    row = answer.content.decode().partition('class="line-row"')[2].partition("</div>")[0]
+    row = answer.content.decode().partition('class="timeline-row"')[2].partition("</div>")[0]
     assert ("No source" in row, "no estimate" in row) == (True, False)
 
 
