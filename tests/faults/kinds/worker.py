@@ -148,7 +148,9 @@ def token(scene: Scene) -> int:
 
 def ask_launcher(scene: Scene, fence: int, verb: str, *words: str) -> str:
     """Call the launcher on the target as a driver with this fencing token does."""
-    place = (str(scene.target.work_dir), TARGET, scene.uid, str(fence))
+    owner = scene.target.work_dir / "instances" / TARGET / "owner"
+    dashboard = owner.read_text().split()[1]
+    place = (str(scene.target.work_dir), TARGET, scene.uid, str(fence), dashboard)
     command = ["sh", "-c", LAUNCHER, "sh", verb, *place, *words]
     done = subprocess.run(command, input="end\n", capture_output=True, text=True, check=False, timeout=30)
     return done.stdout
