@@ -17,16 +17,16 @@ LONGEST_OUTAGE_SECONDS = 3600
 LONGEST_WAIT_SECONDS = 2.0
 
 
-def drive(task: str, tick: Callable[[int], float | None], row_id: int) -> None:
+def drive(tick: Callable[[int], float | None], row_id: int, request_next: Callable[[], bool]) -> None:
     """Drive a row for one tick and request the next one.
 
     Without a broker no worker would get the next tick, and after 45 s the guard takes back a paused source. So this
     worker keeps the row until the broker answers.
 
     Args:
-        task: the task that drives the row, for the request.
         tick: drives the row once; returns the seconds until the next tick, or ``None`` when nothing is left to do.
         row_id: its argument.
+        request_next: publishes the next tick; returns whether the broker has it.
     """
     until = time.monotonic() + LONGEST_OUTAGE_SECONDS
     while time.monotonic() < until:
@@ -35,7 +35,7 @@ def drive(task: str, tick: Callable[[int], float | None], row_id: int) -> None:
         if wait is None:
             return
         # A row that waits is sent by the reconciler, which beat wakes over the same broker.
-        if wakeups.publish(task, row_id) if wait == 0 else wakeups.publish("reconcile"):
+        if request_next() if wait == 0 else wakeups.publish("reconcile"):
             return
         time.sleep(min(wait, LONGEST_WAIT_SECONDS))
 

@@ -41,19 +41,19 @@ LIMIT = LONGEST_OUTAGE_SECONDS + settings.CELERY_TASK_TIME_LIMIT
 @app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
 def drive_rebuild(rebuild_id: int) -> None:
     """Drive one rebuild for a while, and request the next tick if there is more work."""
-    drive("drive_rebuild", RebuildDriver.tick, rebuild_id)
+    drive(RebuildDriver.tick, rebuild_id, lambda: wakeups.publish("drive_rebuild", rebuild_id))
 
 
 @app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
 def drive_backup(run_id: int) -> None:
     """Drive one backup run for a while, and request the next tick if there is more work."""
-    drive("drive_backup", BackupDriver.tick, run_id)
+    drive(BackupDriver.tick, run_id, lambda: wakeups.publish("drive_backup", run_id))
 
 
 @app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
 def drive_restore_test(restore_test_id: int) -> None:
     """Drive one restore test for a while, and request the next tick if there is more work."""
-    drive("drive_restore_test", RestoreTestDriver.tick, restore_test_id)
+    drive(RestoreTestDriver.tick, restore_test_id, lambda: wakeups.publish("drive_restore_test", restore_test_id))
 
 
 @app.task

@@ -38,26 +38,26 @@ def answering(*waits: float | None) -> tuple[list[int], Callable[[int], float | 
 
 def test_drive_keeps_the_row_until_the_broker_answers(published: list[str]) -> None:
     ticks, tick = answering(0.0)
-    drive("drive_rebuild", tick, ROW)
+    drive(tick, ROW, lambda: module.wakeups.publish("drive_rebuild", ROW))
     assert (ticks, published) == ([ROW] * 3, ["drive_rebuild"] * 3)
 
 
 def test_drive_keeps_a_waiting_row_too(published: list[str]) -> None:
     ticks, tick = answering(2.0)
-    drive("drive_rebuild", tick, ROW)
+    drive(tick, ROW, lambda: module.wakeups.publish("drive_rebuild", ROW))
     assert (ticks, published) == ([ROW] * 3, ["reconcile"] * 3)
 
 
 def test_drive_ends_with_the_row(published: list[str]) -> None:
     ticks, tick = answering(0.0, None)
-    drive("drive_rebuild", tick, ROW)
+    drive(tick, ROW, lambda: module.wakeups.publish("drive_rebuild", ROW))
     assert (ticks, published) == ([ROW] * 2, ["drive_rebuild"])
 
 
 def test_drive_ends_after_the_longest_outage(published: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LONGEST_OUTAGE_SECONDS", 0)
     ticks, tick = answering(0.0)
-    drive("drive_rebuild", tick, ROW)
+    drive(tick, ROW, lambda: module.wakeups.publish("drive_rebuild", ROW))
     assert ticks == []
 
 
