@@ -65,7 +65,7 @@ def fleet_calendar(request: HttpRequest) -> HttpResponse:
 def queue(request: HttpRequest) -> HttpResponse:
     """Show the running and queued jobs of each instance."""
     found = read_queue(timezone.now(), request.GET.get("page", "1"))
-    template = "calendar/_lines.html" if request.headers.get("HX-Request") else "calendar/queue.html"
+    template = "calendar/_queues.html" if request.headers.get("HX-Request") else "calendar/queue.html"
     return render(request, template, {"page": found.page, "queues": found.queues, "whole_fleet": True})
 
 
