@@ -14,10 +14,14 @@ SHOW_SECONDS = 30.0
 TAKEN_OVER = ("host.fenced", "host.other_dashboard")
 
 
-def learn_from_hosts(run: Run) -> None:
+def learn_from_hosts(run: Run, *, opens_source: bool) -> None:
     """Correct the checkpoint of a rebuild whose last writes the database lost, for example because an older copy was put back.
 
     Without this, such a rebuild would end with "nothing was changed" although its target is stopped and moved.
+
+    Args:
+        run: the rebuild.
+        opens_source: whether its steps start a guard on the source; a rollback has none there.
 
     Raises:
         Unreachable: the target does not answer, so its state is unknown.
@@ -30,7 +34,7 @@ def learn_from_hosts(run: Run) -> None:
             level=Level.WARNING,
             host=run.target.party.host,
         )
-    if not checkpoint.get("source_opened") and run.plan.archive is None and _may_be_open(run.source.jobs):
+    if opens_source and not checkpoint.get("source_opened") and _may_be_open(run.source.jobs):
         checkpoint |= {"source_opened": True, "source_closed": False, "guard_started": True}
     checkpoint.pop(UNREAD, None)
 

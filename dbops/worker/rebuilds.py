@@ -14,6 +14,7 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
+from dbops.engine.rebuilds.steps.preflight.live_check import OpenAccess
 from dbops.engine.rebuilds.steps.run import StepOutcome
 from dbops.engine.rebuilds.steps.source.access import keep_open
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState
@@ -76,7 +77,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
 
     def prepare(self) -> None:
         if self.checkpoint.get(UNREAD):
-            learn_from_hosts(self.run)
+            learn_from_hosts(self.run, opens_source=any(isinstance(step, OpenAccess) for step in self.method.steps))
         self.journal.begin(self.current.name)
         self.journal.cancellable = self.current.is_cancellable and not self.is_cleaning_up()
         self._begin(self.current)
