@@ -90,9 +90,8 @@ def append(
     except IntegrityError:
         with transaction.atomic():
             head = _locked_head()
-            if _highest_number() <= head.sequence:
-                raise
-            return _add(wanted, _record_mismatch(head))
+            is_behind = head.sequence < _highest_number()
+            return _add(wanted, _record_mismatch(head) if is_behind else head)
 
 
 def _add(wanted: ChainEntry, head: ChainHead) -> AuditEntry:
