@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from dbops.drivers.probe_stored import read_stored
 from dbops.engine.backups.tools import LOCAL_NAMES, tool_of_statement
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.backups import BackupConnection
@@ -67,11 +68,15 @@ def read_server(
     fields["clients"] = tuple(clients(processes, our_users))
     known = previous.server.backup_connections if previous and previous.server else None
     fields["backup_connections"] = backup_connections(processes, addresses, now, known or ())
-    if measure or previous is None or previous.server is None:
+    known_data = previous.server.stored if previous and previous.server else None
+    # what stops a plan is read each time, so that a person who has fixed it need not wait
+    if measure or previous is None or previous.server is None or known_data is None or known_data.outside_files:
+        fields["stored"] = read_stored(database, flavor, fields["datadir"])
         fields["innodb_bytes"] = _innodb_bytes(database, flavor)
         fields["foreign_engines"] = _foreign_engines(database)
         fields["gtid_purged"] = _purged(database, flavor) if fields["log_bin"] else None
     else:
+        fields["stored"] = known_data
         fields["innodb_bytes"] = previous.server.innodb_bytes
         fields["foreign_engines"] = previous.server.foreign_engines
         fields["gtid_purged"] = previous.server.gtid_purged

@@ -88,6 +88,8 @@ def settings(stack: Stack, name: str = TARGET) -> dict[str, Any]:
     return {name: row[name] for name in names}
 
 
+@pytest.mark.situation("8a", "TLS is kept and verified")
+@pytest.mark.situation("9", "delay, filters, retry and heartbeat are kept and verified")
 def test_tls_delay_filters_and_retry_are_kept(stack: Stack) -> None:
     ca = stack.lab.folder / "tls" / "ca.pem"
     run_on(stack, TARGET, "STOP SLAVE", "SET GLOBAL replicate_wild_ignore_table = 'staging.%'")
@@ -101,7 +103,7 @@ def test_tls_delay_filters_and_retry_are_kept(stack: Stack) -> None:
         plan = stack.wait_for_possible_plan(TARGET)
         kept = {line["name"]: line["fate"] for line in plan["replication"]["settings"]}
         assert kept["MASTER_SSL"] == kept["MASTER_DELAY"] == kept["IGNORE_DOMAIN_IDS"] == "kept"
-        assert kept["Replicate_Wild_Ignore_Table"] == "kept"
+        assert kept["replicate_wild_ignore_table"] == "kept"
         assert "target.filters" in {item["code"] for item in plan["findings"] if item["severity"] == "warning"}
         _, lines = stack.rebuild(TARGET)
         assert lines[-1]["status"] == "succeeded"
@@ -112,6 +114,7 @@ def test_tls_delay_filters_and_retry_are_kept(stack: Stack) -> None:
         change(stack, f"{PLAIN}, IGNORE_SERVER_IDS = (), MASTER_CONNECT_RETRY = 2")
 
 
+@pytest.mark.situation("8a", "the last known settings are kept while the server is down")
 def test_settings_are_kept_while_the_server_is_down(stack: Stack) -> None:
     change(stack, "MASTER_SSL = 1, MASTER_DELAY = 7")
     before = settings(stack)
@@ -127,6 +130,32 @@ def test_settings_are_kept_while_the_server_is_down(stack: Stack) -> None:
         change(stack, PLAIN)
 
 
+@pytest.mark.situation("8b", "the login is tried before anything is stopped; over TLS it works")
+def test_account_that_requires_tls_is_tried_before_anything_is_stopped(stack: Stack) -> None:
+    account, primary = stack.lab.accounts["replication"].user, stack.lab.primary.name
+    run_on(stack, primary, f"ALTER USER '{account}'@'127.%' REQUIRE SSL")
+    try:
+        stack.wait_for_possible_plan(TARGET)
+        server = stack.lab.host(TARGET).server_pid()
+        _, lines = stack.rebuild(TARGET, check=False)
+        assert lines[-1]["error"]["code"] == "replication.account"
+        assert stack.lab.host(TARGET).server_pid() == server
+        assert not list(stack.lab.host(TARGET).folder.glob("data.dbops-*"))
+        change(stack, "MASTER_SSL = 1")
+        stack.wait_for_possible_plan(TARGET)
+        _, lines = stack.rebuild(TARGET)
+        assert lines[-1]["status"] == "succeeded"
+        assert settings(stack)["Master_SSL_Allowed"] == "Yes"
+        password = stack.lab.accounts["replication"].password
+        assert not stack.rows(
+            "SELECT 1 FROM dbops_executedcommand WHERE text LIKE ? OR output LIKE ?", *[f"%{password}%"] * 2
+        )
+    finally:
+        run_on(stack, primary, f"ALTER USER '{account}'@'127.%' REQUIRE NONE")
+        change(stack, PLAIN)
+
+
+@pytest.mark.situation("10", "a named connection keeps its name and filter; two connections are refused")
 def test_named_connection_is_made_again_with_its_name_and_filter(stack: Stack) -> None:
     account, primary = stack.lab.accounts["replication"], stack.lab.primary
     named = (

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, FoundSchedule
+from dbops.engine.facts.stored_data import StoredData, StoredFiles
 
 T = TypeVar("T")
 
@@ -83,7 +84,7 @@ class DatadirFacts:
     and MyISAM files), without redo, binary and relay logs; ``total_bytes`` is the size of all. Both need a walk through the whole
     tree, so they are read less often than the rest, at ``measured_at``. ``files`` identifies the file that a server creates only
     once (its system table space, else the directory ``mysql``), by inode and time of birth: other files are other data.
-    ``made_at`` is that time, if the file system has it.
+    ``made_at`` is that time, if the file system has it. ``stored`` is ``None`` if it was never read.
     """
 
     path: str
@@ -101,6 +102,7 @@ class DatadirFacts:
     files: str = ""
     made_at: datetime | None = None
     storage: StorageFacts | None = None
+    stored: StoredFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +122,9 @@ class ConfigFacts:
 class ReplicationFacts:
     """One replication connection of this instance, in the terms of the newest servers.
 
-    ``source_server_id`` and ``source_uuid`` are the source's own identity when the connection was made. ``source_user`` is the
-    account. ``options`` and ``filters`` are its settings (``flavors.connection_options``), empty in an older record.
+    ``source_server_id`` and ``source_uuid`` are the source's own identity when the connection was made. ``filters`` are the
+    replication filters that are set, by the status column's name in lower case. ``source_user`` is the account. ``options`` are
+    the connection's settings (``flavors.connection_options``), empty in an older record.
     """
 
     channel: str
@@ -196,7 +199,7 @@ class ServerFacts:
     longer contain: MySQL's set, or MariaDB's position at the beginning of its oldest log; ``None`` if not read. ``doublewrite``
     is ``innodb_doublewrite`` as reported, ``""`` in an older record. ``backup_connections`` are those with statements of a backup
     tool; ``None``: not read (an older record). ``clone`` is ``None`` if the server cannot clone: MariaDB, and MySQL before
-    8.0.18.
+    8.0.18. ``stored`` is ``None`` in an older record.
     """
 
     flavor: str
@@ -233,6 +236,7 @@ class ServerFacts:
     gtid_purged: str | None = None
     doublewrite: str = ""
     clone: CloneFacts | None = None
+    stored: StoredData | None = None
 
 
 @dataclass(frozen=True, slots=True)

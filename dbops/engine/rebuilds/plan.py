@@ -13,7 +13,7 @@ from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.states import Severity
 
 #: Findings whose full text counts. The text of others (connections, lag) changes on its own.
-EXACT_CODES = frozenset({"target.errant"})
+EXACT_CODES = frozenset({"source.memory_tables", "target.errant"})
 
 
 @dataclass(frozen=True, slots=True)
