@@ -103,7 +103,7 @@ def test_tls_delay_filters_and_retry_are_kept(stack: Stack) -> None:
         plan = stack.wait_for_possible_plan(TARGET)
         kept = {line["name"]: line["fate"] for line in plan["replication"]["settings"]}
         assert kept["MASTER_SSL"] == kept["MASTER_DELAY"] == kept["IGNORE_DOMAIN_IDS"] == "kept"
-        assert kept["replicate_wild_ignore_table"] == "kept"
+        assert kept["Replicate_Wild_Ignore_Table"] == "kept"
         assert "target.filters" in {item["code"] for item in plan["findings"] if item["severity"] == "warning"}
         _, lines = stack.rebuild(TARGET)
         assert lines[-1]["status"] == "succeeded"

@@ -144,7 +144,7 @@ def test_memory_tables_are_named_in_the_plan(stack: Stack) -> None:
         caught_up(stack)
 
 
-@pytest.mark.situation("6.11", "warned: a database that is a symbolic link becomes a directory")
+@pytest.mark.situation("link", "warned: a database that is a symbolic link becomes a directory")
 def test_database_that_is_a_link_arrives_as_a_directory(stack: Stack, outside: Path) -> None:
     run(
         stack,

@@ -31,11 +31,18 @@ class Tool:
     """A program on a host: its path and its printed version (``10.11.19``), if any.
 
     ``identity`` is the file's ``device:inode:size:changed`` when its version was read: while it is unchanged, so is the version.
+    ``said`` is the last line that it printed instead of a version, ``""`` if it printed one or was not asked.
     """
 
     path: str
     version: str | None = None
     identity: str = ""
+    said: str = ""
+
+    @property
+    def silence(self) -> str:
+        """Return why the version is unknown."""
+        return f"{self.path} --version: {self.said or 'no output'}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +129,8 @@ class ConfigFacts:
 class ReplicationFacts:
     """One replication connection of this instance, in the terms of the newest servers.
 
-    ``source_server_id`` and ``source_uuid`` are the source's own identity when the connection was made. ``filters`` are the
-    replication filters that are set, by the status column's name in lower case. ``source_user`` is the account. ``options`` are
-    the connection's settings (``flavors.connection_options``), empty in an older record.
+    ``source_server_id`` and ``source_uuid`` are the source's own identity when the connection was made. ``source_user`` is the
+    account. ``options`` and ``filters`` are its settings (``flavors.connection_options``), empty in an older record.
     """
 
     channel: str
@@ -145,6 +151,12 @@ class ReplicationFacts:
     source_user: str = ""
     options: dict[str, str] = field(default_factory=dict)
     filters: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Filters and options that keep data away from this replica."""
+        domains = {name: value for name, value in self.options.items() if name.endswith("_DOMAIN_IDS") and value}
+        return {**self.filters, **domains}
 
     @property
     def is_running(self) -> bool:

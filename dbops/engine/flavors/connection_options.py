@@ -89,15 +89,15 @@ def mysql_options(word: str) -> tuple[Option, ...]:
     )
 
 
-#: Filters of a connection that are set by statements of their own, by their column in lower case; domain ids are options.
+#: Filters of a connection, by their column in both flavors.
 FILTERS = (
-    "replicate_do_db",
-    "replicate_ignore_db",
-    "replicate_do_table",
-    "replicate_ignore_table",
-    "replicate_wild_do_table",
-    "replicate_wild_ignore_table",
-    "replicate_rewrite_db",
+    "Replicate_Do_DB",
+    "Replicate_Ignore_DB",
+    "Replicate_Do_Table",
+    "Replicate_Ignore_Table",
+    "Replicate_Wild_Do_Table",
+    "Replicate_Wild_Ignore_Table",
+    "Replicate_Rewrite_DB",
 )
 
 #: Values that are written as they are: words, and accounts as MySQL prints them.
@@ -123,9 +123,10 @@ def _normal(kind: Kind, value: str) -> str:
     return value.strip()
 
 
-def own_filters(filters: Mapping[str, str]) -> dict[str, str]:
-    """Return the filters without those that are options too."""
-    return {name: filters[name] for name in FILTERS if filters.get(name)}
+def filters_from(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the filters of the row that are set."""
+    values = {name: str(row.get(name) or "") for name in FILTERS}
+    return {name: value for name, value in values.items() if value not in ("", "NULL")}
 
 
 def words_of(options: Mapping[str, str], table: Sequence[Option]) -> list[str]:
@@ -174,7 +175,7 @@ def value_of(suffix: str, options: Mapping[str, str]) -> str:
 def mariadb_filters(channel: str, filters: Mapping[str, str]) -> list[str]:
     """Return statements that set all filters of a stopped connection; a filter that is not named is emptied."""
     place = f"`{channel.replace('`', '``')}`." if channel else ""
-    return [f"SET GLOBAL {place}{name} = {sql_text(filters.get(name, ''))}" for name in FILTERS[:-1]]
+    return [f"SET GLOBAL {place}{name.lower()} = {sql_text(filters.get(name, ''))}" for name in FILTERS[:-1]]
 
 
 def mysql_filters(channel: str, filters: Mapping[str, str]) -> list[str]:
@@ -187,11 +188,11 @@ def mysql_filters(channel: str, filters: Mapping[str, str]) -> list[str]:
 def _filter_list(name: str, value: str) -> str:
     if not value:
         return ""
-    if name == "replicate_rewrite_db":
+    if name == "Replicate_Rewrite_DB":
         pairs = re.findall(r"\(([^,()]*),([^,()]*)\)", value)
         return ", ".join(f"({_identifier(old)}, {_identifier(new)})" for old, new in pairs)
     items = value.split(",")
-    if "wild" in name:
+    if "Wild" in name:
         return ", ".join(sql_text(item) for item in items)
     return ", ".join(".".join(_identifier(part) for part in item.split(".", 1)) for item in items)
 

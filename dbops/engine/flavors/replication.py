@@ -4,20 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbops.engine.facts.instance import ReplicationFacts
-from dbops.engine.flavors.connection_options import Option, options_from
-
-#: Columns of filters that leave data out of a replica. Ignored server ids are of circular topologies, and leave nothing out.
-FILTERS = (
-    "Replicate_Do_DB",
-    "Replicate_Ignore_DB",
-    "Replicate_Do_Table",
-    "Replicate_Ignore_Table",
-    "Replicate_Wild_Do_Table",
-    "Replicate_Wild_Ignore_Table",
-    "Replicate_Rewrite_DB",
-    "Replicate_Do_Domain_Ids",
-    "Replicate_Ignore_Domain_Ids",
-)
+from dbops.engine.flavors.connection_options import Option, filters_from, options_from
 
 
 def replication_from(row: Mapping[str, Any], options: Sequence[Option] = ()) -> ReplicationFacts:
@@ -55,5 +42,5 @@ def replication_from(row: Mapping[str, Any], options: Sequence[Option] = ()) -> 
         source_uuid=text("Source_UUID", "Master_UUID"),
         source_user=text("Source_User", "Master_User"),
         options=options_from(row, options),
-        filters={name.lower(): text(name) for name in FILTERS if text(name)},
+        filters=filters_from(row),
     )

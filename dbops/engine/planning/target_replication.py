@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import Flavor
-from dbops.engine.flavors.connection_options import own_filters, value_of
+from dbops.engine.flavors.connection_options import value_of
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication, KeptSetting
 
@@ -35,7 +35,7 @@ def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> 
     return KeptReplication(
         channel=link.channel,
         options=options,
-        filters=own_filters(link.filters),
+        filters=dict(link.filters),
         settings=tuple(_settings(link, options, inputs, uses_gtid=uses_gtid)),
         is_last_known=inputs.target.server is None,
     )
@@ -55,7 +55,7 @@ def _settings(
     for name, value in options.items():
         if value not in ORDINARY and DEFAULTS.get(name.partition("_")[2]) != value:
             yield KeptSetting(name, value, value, Fate.KEPT)
-    for name, value in own_filters(link.filters).items():
+    for name, value in link.filters.items():
         yield KeptSetting(name, value, value, Fate.KEPT)
 
 

@@ -26,7 +26,7 @@ def test_options_of_a_mariadb_row_are_read() -> None:
         "MASTER_DELAY": "3600",
         "IGNORE_DOMAIN_IDS": "7,8",
     }
-    assert link.filters == {"replicate_do_db": "a"}
+    assert link.filters == {"Replicate_Do_DB": "a"}
     assert link.source_user == "repl"
 
 
@@ -83,9 +83,9 @@ def test_change_names_the_connection_and_empties_what_is_empty() -> None:
 
 
 def test_filters_are_set_in_words_of_the_server() -> None:
-    filters = {"replicate_wild_ignore_table": "a.%,b'c.d%", "replicate_do_table": "x.y"}
+    filters = {"Replicate_Wild_Ignore_Table": "a.%,b'c.d%", "Replicate_Do_Table": "x.y"}
     assert "SET GLOBAL `m`.replicate_wild_ignore_table = 'a.%,b''c.d%'" in mariadb.set_filters("m", filters)
-    [sql] = mysql.set_filters("c", {**filters, "replicate_rewrite_db": "(a,b),(c,d)"})
+    [sql] = mysql.set_filters("c", {**filters, "Replicate_Rewrite_DB": "(a,b),(c,d)"})
     assert "REPLICATE_WILD_IGNORE_TABLE = ('a.%', 'b''c.d%')" in sql
     assert "REPLICATE_DO_TABLE = (`x`.`y`)" in sql
     assert "REPLICATE_REWRITE_DB = ((`a`, `b`), (`c`, `d`))" in sql

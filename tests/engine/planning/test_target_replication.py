@@ -75,7 +75,7 @@ def test_other_settings_make_another_plan() -> None:
 
 
 def test_plan_survives_its_record() -> None:
-    plan = build_plan(with_link(filters={"replicate_do_db": "a"}))
+    plan = build_plan(with_link(filters={"Replicate_Do_DB": "a"}))
     assert from_record(Plan, to_record(plan)).replication == plan.replication
 
 
@@ -108,7 +108,7 @@ def test_filters_are_warned_of() -> None:
     plain = {**TLS, "IGNORE_DOMAIN_IDS": ""}
     assert severities(with_link(), "target.filters") == {Severity.WARNING}
     assert severities(with_link(options=plain), "target.filters") == {Severity.OK}
-    named = with_link(options=plain, filters={"replicate_do_db": "a"})
+    named = with_link(options=plain, filters={"Replicate_Do_DB": "a"})
     assert severities(named, "target.filters") == {Severity.WARNING}
 
 

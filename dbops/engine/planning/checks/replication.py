@@ -3,7 +3,6 @@
 import posixpath
 from collections.abc import Iterator
 
-from dbops.engine.flavors.connection_options import own_filters
 from dbops.engine.planning.checks.findings import ok, refusal, warning
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.target_replication import connections_of, files_of
@@ -64,9 +63,7 @@ def filters_hold_again(inputs: PlanInputs) -> Iterator[Finding]:
     links = connections_of(inputs.target)
     if not links or len(links) > 1:
         return
-    domains = {name: value for name, value in links[0].options.items() if name.endswith("_DOMAIN_IDS") and value}
-    found = {**own_filters(links[0].filters), **domains}
-    if found:
+    if found := links[0].left_out:
         shown = ", ".join(f"{name} = {value}" for name, value in found.items())
         yield warning(
             code,

@@ -4,7 +4,6 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.channels import read_channels
-from dbops.engine.flavors.connection_options import own_filters
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
@@ -43,8 +42,8 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
     links = read_channels(database, run.flavor)
     link = links[0] if links else None
     missing = _missing(kept, link)
-    if not run.checkpoint.get("kept.set") and link and (missing or own_filters(link.filters) != kept.filters):
-        _set(run, database, kept, missing, filters=own_filters(link.filters) != kept.filters)
+    if not run.checkpoint.get("kept.set") and link and (missing or link.filters != kept.filters):
+        _set(run, database, kept, missing, filters=link.filters != kept.filters)
         return again(0.2)
     if wait := must_run(run, database, link, "kept", OPERATION):
         return wait
@@ -90,9 +89,8 @@ def _wrong(run: Run, kept: KeptReplication, links: list[ReplicationFacts], missi
     ]
     if link.channel != kept.channel:
         found.append(f"the connection is named {link.channel!r}, not {kept.channel!r}")
-    filters = own_filters(link.filters)
-    for name in sorted({*kept.filters, *filters}):
-        have, want = filters.get(name), kept.filters.get(name)
+    for name in sorted({*kept.filters, *link.filters}):
+        have, want = link.filters.get(name), kept.filters.get(name)
         if have != want:
             found.append(f"{name} is {have or 'unset'}, not {want or 'unset'}")
     if not is_attached_to(link, run.plan.primary):
