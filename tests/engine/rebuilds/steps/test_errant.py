@@ -44,9 +44,7 @@ def compare(
     change: Callable[[Plan], Plan] = lambda plan: plan,
 ) -> None:
     plan = change(build_plan(builders.inputs()))
-    run: Run = make_run(
-        plan, FakeJobs(), source=source, target=target, journal=RecordedJournal(), clock=FakeClock()
-    )
+    run: Run = make_run(plan, FakeJobs(), source=source, target=target, journal=RecordedJournal(), clock=FakeClock())
     run.primary = Server(plan.primary, lambda _: primary)
     must_have_nothing_errant(run, target, state="as it is")
 

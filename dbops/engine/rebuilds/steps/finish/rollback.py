@@ -115,6 +115,9 @@ class StartOld(StartServer):
     def data(self, run: Run) -> tuple[str, str]:
         return run.checkpoint["old_identity"], ""
 
+    def starts_a_copy(self, run: Run) -> bool:
+        return False
+
     def advance(self, run: Run) -> StepOutcome:
         if run.plan.target.is_answering:
             return super().advance(run)
