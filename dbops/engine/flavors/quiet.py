@@ -1,4 +1,6 @@
-"""How a copy is made quiet before its first start: nothing in its data replicates or runs by itself."""
+"""How a copy is made quiet before its first start: nothing in its data replicates or runs on its own."""
+
+import shlex
 
 from dbops.engine.flavors.base import Flavor
 
@@ -29,6 +31,16 @@ def quiet_words(flavor: Flavor, *, client: str, server: str, defaults_file: str)
     """Return the arguments of ``start.sh`` for a copy that starts for the first time."""
     command = [server, f"--defaults-file={defaults_file}", *quiet_server_options(flavor)]
     return [flavor.name, client, forget_links(flavor), disabled_on(flavor), str(len(command)), *command]
+
+
+def quiet_commands(flavor: Flavor, *, server: str, defaults_file: str) -> list[str]:
+    """Return what makes a copy quiet, for the plan page."""
+    command = shlex.join([server, f"--defaults-file={defaults_file}", *quiet_server_options(flavor)])
+    if flavor.name == "mariadb":
+        disable = "UPDATE mysql.event SET status = 'SLAVESIDE_DISABLED' WHERE status = 'ENABLED'"
+        return [f"{command} --bootstrap   # if events exist: {disable}"]
+    statements = f"{forget_links(flavor)}; ALTER EVENT ... DISABLE ON {disabled_on(flavor)}"
+    return [f"{command}   # once before the start, without network: {statements}"]
 
 
 #: The same for data that has run before.

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Make a copy quiet before its first start: nothing in its data replicates or runs by itself. For start.sh.
+# Make a copy quiet before its first start: nothing in its data replicates or runs on its own. For start.sh.
 # The operator's start command reads the target's own option file, so what is quiet must be so in the data.
 # Needs server_log.sh, and datadir, owner and quiet_server of start.sh.
 # shellcheck disable=SC2154

@@ -30,7 +30,7 @@ mark_server_log() {
 new_server_log() {
     local size word unit=
     size=$(as_owner stat -L -c %s -- "$server_log" 2>/dev/null || echo 0)
-    [ "$size" -ge "$server_log_bytes" ] || server_log_bytes=0 # rotated meanwhile
+    [ "$size" -ge "$server_log_bytes" ] || server_log_bytes=0 # rotated since
     as_owner tail -c "+$((server_log_bytes + 1))" -- "$server_log" 2>/dev/null | tail -c 65536
     case " $* " in *systemctl*)
         for word; do case $word in -* | *systemctl) ;; *) unit=$word ;; esac done

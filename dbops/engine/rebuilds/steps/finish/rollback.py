@@ -115,6 +115,9 @@ class StartOld(StartServer):
     def data(self, run: Run) -> tuple[str, str]:
         return run.checkpoint["old_identity"], ""
 
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return (PlannedCommand(plan.target.name, plan.target.start_command),)
+
     def starts_a_copy(self, run: Run) -> bool:
         return False
 

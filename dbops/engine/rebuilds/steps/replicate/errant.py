@@ -51,7 +51,7 @@ def _with_lists(errant: str, own_list: str, source_list: str, primary: Database,
     """Add what the lists by server show: a position has only the last number of each domain, which hides lower ones.
 
     The copy's binary log begins with its start, so each of its entries must be in the primary's. The source's list can be older than the
-    primary's, which begins anew when the primary is rebuilt: of it only entries count that the primary's logs would contain.
+    primary's, which begins again when the primary is rebuilt: of it only entries count that the primary's logs would contain.
     """
     known = gtid.parse_position(_list(primary, run)), gtid.parse_position(_replicated(primary))
     found = gtid.missing_from_lists(gtid.parse_position(own_list), *known)
