@@ -1,12 +1,17 @@
 """A copy starts quiet: none of its events writes, its links are forgotten, and what only it has is found and blamed rightly."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.quiet import quiet_words
+from dbops.engine.hosts.scripts import load
 from lab.unpacked import why_no_mysql
 from tests.e2e.host_state import is_replicating, last_rebuild, one
 from tests.stack import Stack, running_stack, wait_for
@@ -58,6 +63,7 @@ def events(stack: Stack, name: str) -> dict[str, Any]:
     return one(stack, name, "SELECT STATUS, DEFINER FROM information_schema.EVENTS WHERE EVENT_NAME = 'e'")
 
 
+@pytest.mark.situation("7", "succeeded; no event of the copy writes, and the history names them")
 @pytest.mark.parametrize("strict", ["ON", "OFF"])
 def test_enabled_event_of_the_source_writes_nothing_on_the_copy(stack: Stack, strict: str) -> None:
     clock_on_the_source(stack)
@@ -76,6 +82,7 @@ def test_enabled_event_of_the_source_writes_nothing_on_the_copy(stack: Stack, st
     assert any("clocks.e" in line.get("text", "") for line in lines if line.get("step") == "start")
 
 
+@pytest.mark.situation("errant", "failed: repoint.errant names the transactions and the server that wrote them")
 def test_lower_number_of_another_server_is_found_and_blamed_on_it(stack: Stack) -> None:
     one(stack, SOURCE, "SET GLOBAL gtid_strict_mode = OFF")
     one(stack, SOURCE, "INSERT INTO clocks.ticks VALUES ('of the source alone')")
@@ -94,24 +101,79 @@ def test_lower_number_of_another_server_is_found_and_blamed_on_it(stack: Stack) 
     assert SOURCE in error["cause"]
 
 
-@pytest.mark.skipif(bool(why_no_mysql()), reason=why_no_mysql() or "MySQL is here")
-def test_event_of_a_cloned_source_writes_nothing_on_the_copy() -> None:
-    with running_stack(web=False, flavor="mysql") as stack:
-        one(stack, SOURCE, "SET GLOBAL event_scheduler = OFF")
-        for statement in ("CREATE DATABASE clocks", "CREATE TABLE clocks.ticks (id VARCHAR(40) PRIMARY KEY)"):
-            one(stack, PRIMARY, statement)
-        wait_for("the table", lambda: one(stack, SOURCE, "SHOW TABLES FROM clocks"))
-        clock_on_the_source(stack)
-        for name in (SOURCE, PRIMARY):
-            stack.wait_for_facts(name)
-        stack.wait_for_possible_plan(TARGET, "--method", "clone")
-        _, lines = stack.rebuild(TARGET, "--method", "clone", check=False)
-        assert lines[-1]["status"] == "succeeded", lines[-1]
-        assert one(stack, TARGET, "SELECT COUNT(*) AS n, SLEEP(2.5) FROM clocks.ticks")["n"] == 0
-        row = one(stack, TARGET, "SELECT @@event_scheduler AS scheduler, @@server_uuid AS own, @@gtid_executed AS gtid")
-        assert row["scheduler"] == "ON"
-        assert row["own"] not in row["gtid"]
-        assert one(stack, TARGET, "SELECT COUNT(*) AS n FROM mysql.user WHERE user LIKE 'dbops-%'")["n"] == 0
-        assert events(stack, TARGET)["STATUS"] in ("SLAVESIDE_DISABLED", "REPLICA_SIDE_DISABLED")
-        assert events(stack, TARGET)["DEFINER"] == events(stack, SOURCE)["DEFINER"]
-        assert json.loads(last_rebuild(stack)["checkpoint"])["quieted"]
+@pytest.fixture(scope="module")
+def mysql() -> Iterator[Stack]:
+    if why_no_mysql():
+        pytest.skip(why_no_mysql())
+    with running_stack(web=False, flavor="mysql") as running:
+        yield running
+
+
+@pytest.mark.situation("7", "succeeded; no event of a clone writes")
+def test_event_of_a_cloned_source_writes_nothing_on_the_copy(mysql: Stack) -> None:
+    one(mysql, SOURCE, "SET GLOBAL event_scheduler = OFF")
+    for statement in ("CREATE DATABASE clocks", "CREATE TABLE clocks.ticks (id VARCHAR(40) PRIMARY KEY)"):
+        one(mysql, PRIMARY, statement)
+    wait_for("the table", lambda: one(mysql, SOURCE, "SHOW TABLES FROM clocks"))
+    clock_on_the_source(mysql)
+    for name in (SOURCE, PRIMARY):
+        mysql.wait_for_facts(name)
+    mysql.wait_for_possible_plan(TARGET, "--method", "clone")
+    _, lines = mysql.rebuild(TARGET, "--method", "clone", check=False)
+    assert lines[-1]["status"] == "succeeded", lines[-1]
+    assert one(mysql, TARGET, "SELECT COUNT(*) AS n, SLEEP(2.5) FROM clocks.ticks")["n"] == 0
+    row = one(mysql, TARGET, "SELECT @@event_scheduler AS scheduler, @@server_uuid AS own, @@gtid_executed AS gtid")
+    assert row["scheduler"] == "ON"
+    assert row["own"] not in row["gtid"]
+    assert one(mysql, TARGET, "SELECT COUNT(*) AS n FROM mysql.user WHERE user LIKE 'dbops-%'")["n"] == 0
+    assert events(mysql, TARGET)["STATUS"] in ("SLAVESIDE_DISABLED", "REPLICA_SIDE_DISABLED")
+    assert events(mysql, TARGET)["DEFINER"] == events(mysql, SOURCE)["DEFINER"]
+    assert json.loads(last_rebuild(mysql)["checkpoint"])["quieted"]
+
+
+def start_as_a_copy(stack: Stack, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Start the stopped server of the target as a rebuild does with a copy that has all of its data."""
+    host = stack.lab.host(TARGET)
+    status, owner = host.data_dir.stat(), host.data_dir.owner()
+    mark = host.data_dir / ".dbops-0123456789abcdef"
+    mark.touch()
+    version = one(stack, PRIMARY, "SELECT @@version AS version")["version"]
+    programs = stack.lab.flavor.programs
+    words = quiet_words(
+        flavor_for(version, "mysql"),
+        client=programs["mysql"],
+        server=programs["mysqld"],
+        defaults_file=str(host.config_file),
+    )
+    script = load("common", "server_log", "quiet_copy", "start")
+    identity = f"{status.st_dev}:{status.st_ino}"
+    arguments = [host.data_dir, identity, "0123456789abcdef", owner, host.config_file, *words, host.start_script]
+    folder.mkdir()
+    try:
+        return subprocess.run(
+            ["bash", "-c", script, "dbops", *map(str, arguments)],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        mark.unlink()
+
+
+@pytest.mark.situation("links", "forgotten before the copy starts; nothing is replayed")
+def test_links_in_the_data_are_forgotten_before_the_copy_starts(mysql: Stack, tmp_path: Path) -> None:
+    host = mysql.lab.host(TARGET)
+    assert one(mysql, TARGET, "SHOW REPLICA STATUS")
+    one(mysql, TARGET, "SET PERSIST max_connections = 77")
+    with configured(mysql, TARGET, skip_replica_start="OFF"):
+        assert one(mysql, TARGET, "SHOW REPLICA STATUS")["Replica_SQL_Running"] == "Yes"
+        host.stop_server()
+        done = start_as_a_copy(mysql, tmp_path / "job")
+        assert done.returncode == 0, done
+        assert one(mysql, TARGET, "SHOW REPLICA STATUS") == {}
+        assert one(mysql, TARGET, "SELECT @@max_connections AS n")["n"] != 77
+        before = one(mysql, PRIMARY, "SELECT @@gtid_executed AS gtid")["gtid"]
+        assert one(mysql, TARGET, f"SELECT GTID_SUBTRACT(@@gtid_executed, '{before}') AS errant")["errant"] == ""
+    assert list(Path("/tmp").glob("dbops-quiet.*")) == []

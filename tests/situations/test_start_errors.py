@@ -18,6 +18,7 @@ def break_options(stack: Stack) -> str:
     return before
 
 
+@pytest.mark.situation("start", "failed with the server's own last errors")
 def test_broken_option_is_named_by_the_error_of_a_rebuild_and_of_a_rollback() -> None:
     with running_stack(web=False) as stack:
         file = stack.lab.host(TARGET).config_file
