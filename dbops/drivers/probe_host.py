@@ -25,6 +25,7 @@ VERSIONS = (
     re.compile(r"xtrabackup version (\d+\.\d+\.\d+(?:-\d+)?)"),
     re.compile(r"(\d+\.\d+\.\d+(?:-\d+(?= for))?)"),
 )
+SAID_CHARACTERS = 120
 SECRET_OPTION = re.compile(r"password|passwd|secret|_auth$|_key$")
 
 
@@ -182,7 +183,9 @@ def _tools(records: Mapping[str, str], known: Mapping[str, Tool]) -> dict[str, T
             path, identity, said = value.split("\n", 2)
             before = known.get(name)
             same = not said and before is not None and (before.path, before.identity) == (path, identity)
-            tools[name] = before if before and same else Tool(path, parse_version(said), identity)
+            version = parse_version(said)
+            answer = "" if version else _last_line(said)[:SAID_CHARACTERS]
+            tools[name] = before if before and same else Tool(path, version, identity, answer)
     return tools
 
 
