@@ -22,7 +22,8 @@ keys=$(keys_file "$keys" "$user")
 [ -e "$keys" ] || install -m 0600 -o "$user" /dev/null "$keys"
 # in single quotes, which every login shell supports: printf %q writes $'...' for non-ASCII text
 run="'$(printf '%s' "$PWD/serve" | sed "s/'/'\\\\''/g")'"
-command="$run \"\$SSH_ORIGINAL_COMMAND\""
+# through bash: the work directory can be on a file system without the right to execute (noexec)
+command="bash $run \"\$SSH_ORIGINAL_COMMAND\""
 [ "$through_sudo" != 1 ] || command="sudo -n -- $command"
 expiry=$(date -d "+$lifetime seconds" +%Y%m%d%H%M%S)
 # sshd removes only a backslash before a quote
