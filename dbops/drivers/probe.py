@@ -4,8 +4,9 @@ import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
-from dbops.drivers.probe_host import HostReading, read_host
+from dbops.drivers.probe_host import HostReading, Inspect, read_host
 from dbops.drivers.probe_server import ServerReading, read_server
 from dbops.engine.backups.tools import DEFAULT_PORT
 from dbops.engine.errors import DbopsError
@@ -42,22 +43,25 @@ def probe_instance(
     open_database: Callable[[], Database],
     now: datetime,
     previous: InstanceFacts | None = None,
+    *,
+    is_fresh: bool = False,
 ) -> InstanceFacts:
     """Return the facts of host and server. Does not raise for their errors.
 
     Args:
         now: becomes ``observed_at``.
         previous: the last probe's facts, for slow readings that are still valid, and for rates.
+        is_fresh: read the facts of the data now (engines, tablespaces, links), not the sizes, which take long.
     """
     measure = is_measuring_due(now, previous)
-    server, server_problem = _server(target, open_database, measure, now, previous)
+    server, server_problem = _server(target, open_database, measure or is_fresh, now, previous)
     # A wrapper script does not change when its target does: occasionally read all versions.
     tools = previous.host.tools if previous and previous.host and not measure else {}
-    host, host_problem = _host(target, shell, measure, server, tools)
+    host, host_problem = _host(target, shell, _inspect(measure, is_fresh, previous), server, tools)
     return InstanceFacts(
         observed_at=now,
         host=host.host if host else None,
-        datadir=with_sizes(host.datadir, measure, now, previous) if host else None,
+        datadir=with_sizes(_with_stored(host.datadir, previous), measure, now, previous) if host else None,
         config=host.config if host else None,
         server=server.facts if server else None,
         backup_account=host.statements if host else (),
@@ -65,7 +69,17 @@ def probe_instance(
         found_schedules=_schedules(host, previous),
         host_problem=host_problem,
         server_problem=server_problem,
+        **_replication_seen(server, now, previous),
     )
+
+
+def _replication_seen(server: ServerReading | None, now: datetime, previous: InstanceFacts | None) -> dict[str, Any]:
+    """Keep how the instance last replicated while its server is down: a rebuild restores it."""
+    if server:
+        return {"replication_seen": server.facts.replication, "replication_seen_at": now}
+    if previous is None:
+        return {}
+    return {"replication_seen": previous.replication_seen, "replication_seen_at": previous.replication_seen_at}
 
 
 def is_measuring_due(now: datetime, previous: InstanceFacts | None) -> bool:
@@ -88,6 +102,22 @@ def with_sizes(found: DatadirFacts, measured: bool, now: datetime, previous: Ins
     # reading took too long: keep the old sizes, and retry after the normal interval
     measured_at = now if measured else known.measured_at
     return replace(found, data_bytes=known.data_bytes, total_bytes=known.total_bytes, measured_at=measured_at)
+
+
+def _inspect(measure: bool, is_fresh: bool, previous: InstanceFacts | None) -> Inspect:
+    """Return how much the script reads: what can stop a plan is read each time, so that it starts soon after a person fixed it."""
+    known = previous.datadir.stored if previous and previous.datadir else None
+    if measure:
+        return Inspect.ALL
+    return Inspect.FILES if is_fresh or (known and (known.links or known.keys)) else Inspect.CHEAP
+
+
+def _with_stored(found: DatadirFacts, previous: InstanceFacts | None) -> DatadirFacts:
+    """Keep what was last read of the same directory between two readings."""
+    known = previous.datadir if previous else None
+    if found.stored is not None or known is None or known.identity != found.identity:
+        return found
+    return replace(found, stored=known.stored)
 
 
 def _schedules(host: HostReading | None, previous: InstanceFacts | None) -> tuple[FoundSchedule, ...] | None:
@@ -120,7 +150,7 @@ def _server(
 
 
 def _host(
-    target: ProbeTarget, shell: Shell, measure: bool, server: ServerReading | None, tools: Mapping[str, Tool]
+    target: ProbeTarget, shell: Shell, inspect: Inspect, server: ServerReading | None, tools: Mapping[str, Tool]
 ) -> tuple[HostReading | None, Problem | None]:
     statements: list[str] = []
     credentials = ""
@@ -132,7 +162,8 @@ def _host(
             shell,
             datadir=target.datadir,
             defaults_file=target.defaults_file,
-            measure=measure,
+            inspect=inspect,
+            plugin_dir=server.facts.stored.plugin_dir if server and server.facts.stored else "",
             # a socket path can be relative to the data directory
             socket=posixpath.join(server.facts.datadir, server.facts.socket) if server else "",
             credentials=credentials,

@@ -5,10 +5,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 
 from dbops.drivers.probe_backups import backup_processes, found_schedules
+from dbops.drivers.probe_stored import parse_files
 from dbops.engine.backups.tools import DEFAULT_PORT, LOCAL_NAMES, InstancePlace
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.backups import BackupProcess, FoundSchedule
@@ -25,7 +27,17 @@ VERSIONS = (
     re.compile(r"xtrabackup version (\d+\.\d+\.\d+(?:-\d+)?)"),
     re.compile(r"(\d+\.\d+\.\d+(?:-\d+(?= for))?)"),
 )
-SECRET_OPTION = re.compile(r"password|passwd|secret|_auth$|_key$")
+SECRET_OPTION = re.compile(r"password|passwd|secret|filekey$|_auth$|(?<!ssl)_key$")
+#: Options that add to their earlier values.
+ADDS = {"plugin_load_add", "ignore_db_dirs"}
+
+
+class Inspect(StrEnum):
+    """How much the script reads. ``FILES`` adds links and keys; ``ALL`` also sizes, which walk the whole tree, and crontabs."""
+
+    CHEAP = "0"
+    ALL = "1"
+    FILES = "2"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +57,21 @@ def read_host(
     *,
     datadir: str,
     defaults_file: str,
-    measure: bool,
+    inspect: Inspect,
     socket: str,
     credentials: str,
     statements: list[str],
     address: str = "",
     port: int = DEFAULT_PORT,
     work_dir: str = "",
+    plugin_dir: str = "",
     known: Mapping[str, Tool] = MappingProxyType({}),
 ) -> HostReading:
     """Read the host's facts.
 
     Args:
-        measure: also read the crontabs and the sizes, which walks the whole directory tree.
+        inspect: how much to read.
+        plugin_dir: of the server; ``""`` reads it from the option files, or tries the usual places.
         socket: of the server; ``""`` reads it from the option files.
         credentials: an option file for the account that runs ``statements``.
         address, port: of the server, to recognize its backups.
@@ -74,9 +88,10 @@ def read_host(
         SCRIPT,
         datadir,
         defaults_file,
-        "1" if measure else "0",
+        inspect,
         socket,
         "".join(f"\n{tool.path} {tool.identity}" for tool in known.values() if tool.identity and tool.version) + "\n",
+        plugin_dir,
         *statements,
         stdin=credentials.encode(),
         timeout_seconds=TIMEOUT_SECONDS,
@@ -94,11 +109,15 @@ def read_host(
         datadir=directory,
         config=config,
         backups=backup_processes(records, place=place, work_dir=work_dir, read_at=after),
-        schedules=found_schedules(records) if measure else None,
-        statements=tuple(
-            StatementCheck(statement, _last_line(records.get(f"statement.{number}", "not tried")))
-            for number, statement in enumerate(statements)
-        ),
+        schedules=found_schedules(records) if inspect is Inspect.ALL else None,
+        statements=_statements(records, statements),
+    )
+
+
+def _statements(records: Mapping[str, str], statements: list[str]) -> tuple[StatementCheck, ...]:
+    return tuple(
+        StatementCheck(statement, _last_line(records.get(f"statement.{number}", "not tried")))
+        for number, statement in enumerate(statements)
     )
 
 
@@ -149,11 +168,13 @@ def parse_records(output: str) -> dict[str, str]:
 
 
 def parse_config(printed: str) -> ConfigFacts:
-    """Parse the output of ``my_print_defaults``: the last of equal options wins; ``-`` equals ``_``."""
+    """Parse the output of ``my_print_defaults``: the last of equal options wins, or adds; ``-`` equals ``_``."""
     options: dict[str, str] = {}
     for line in printed.splitlines():
         name, separator, value = line.removeprefix("--").partition("=")
         name = name.replace("-", "_").lower().removeprefix("loose_")
+        if name in ADDS and name in options:
+            value = f"{options[name]};{value}"
         options[name] = "***" if SECRET_OPTION.search(name) else value if separator else "1"
     return ConfigFacts(
         server_id=_number(options.get("server_id")),
@@ -232,6 +253,7 @@ def _datadir(records: Mapping[str, str]) -> DatadirFacts:
         files=records.get("datadir.files", ""),
         made_at=_born(records.get("datadir.files", "")),
         storage=_storage(records.get("datadir.storage", "").split()),
+        stored=parse_files(records),
     )
 
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from dbops.drivers.probe_stored import read_stored
 from dbops.engine.backups.tools import LOCAL_NAMES, tool_of_statement
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.backups import BackupConnection
 from dbops.engine.facts.instance import Attached, Client, CloneFacts, InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
+from dbops.engine.flavors.channels import read_channels
 from dbops.engine.flavors.gtid import without_space
 from dbops.engine.flavors.variables import number_of, text_of, truth_of
 from dbops.engine.ports import Database
@@ -66,11 +68,15 @@ def read_server(
     fields["clients"] = tuple(clients(processes, our_users))
     known = previous.server.backup_connections if previous and previous.server else None
     fields["backup_connections"] = backup_connections(processes, addresses, now, known or ())
-    if measure or previous is None or previous.server is None:
+    known_data = previous.server.stored if previous and previous.server else None
+    # what stops a plan is read each time, so that a person who has fixed it need not wait
+    if measure or previous is None or previous.server is None or known_data is None or known_data.outside_files:
+        fields["stored"] = read_stored(database, flavor, fields["datadir"])
         fields["innodb_bytes"] = _innodb_bytes(database, flavor)
         fields["foreign_engines"] = _foreign_engines(database)
         fields["gtid_purged"] = _purged(database, flavor) if fields["log_bin"] else None
     else:
+        fields["stored"] = known_data
         fields["innodb_bytes"] = previous.server.innodb_bytes
         fields["foreign_engines"] = previous.server.foreign_engines
         fields["gtid_purged"] = previous.server.gtid_purged
@@ -152,7 +158,7 @@ def _named(database: Database, kind: str, names: tuple[str, ...]) -> dict[str, s
 
 def _replication(database: Database, flavor: Flavor, status: Mapping[str, str]) -> tuple[ReplicationFacts, ...]:
     """Assign the appliers' temporary tables to the first connection: the server counts them over all connections."""
-    found = [flavor.parse_replication(row) for row in database.query(flavor.show_replication)]
+    found = read_channels(database, flavor)
     tables = next((status[name] for name in TEMP_TABLES if status.get(name)), "0")
     return (replace(found[0], open_temp_tables=int(tables)), *found[1:]) if found else ()
 

@@ -57,13 +57,17 @@ def _claim(instance: Instance, now: datetime) -> bool:
     return bool(claimed)
 
 
-def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_SECONDS) -> int:
-    """Probe instances at the same time and store the facts. Threads access no table. Return the number of stored probes."""
+def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_SECONDS, is_fresh: bool = False) -> int:
+    """Probe instances at the same time and store the facts. Threads access no table. Return the number of stored probes.
+
+    Args:
+        is_fresh: read also what changes rarely, such as engines and tablespaces.
+    """
     if not instances:
         return 0
     pool = ThreadPoolExecutor(max_workers=min(THREADS, len(instances)), thread_name_prefix="probe")
     try:
-        running = {pool.submit(read, instance): instance for instance in instances}
+        running = {pool.submit(read, instance, is_fresh=is_fresh): instance for instance in instances}
         finished, late = wait(running, timeout=patience_seconds)
         for future in late:
             log.warning("probing %s takes longer than %s s", running[future].name, patience_seconds)
@@ -74,14 +78,19 @@ def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_S
     return len(stored)
 
 
-def read(instance: Instance) -> InstanceFacts:
+def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
     """Read an instance now and store nothing. Its ``host``, ``cluster`` and ``state`` are from the row."""
     cluster, state = instance.cluster, getattr(instance, "state", None)
     previous = state.facts() if state else None
     try:
         shell = open_shell(instance.host)
     except Refused as error:
-        return InstanceFacts(observed_at=timezone.now(), host_problem=Problem(error.code, error.cause))
+        return InstanceFacts(
+            observed_at=timezone.now(),
+            host_problem=Problem(error.code, error.cause),
+            replication_seen=previous.replication_seen if previous else None,
+            replication_seen_at=previous.replication_seen_at if previous else None,
+        )
     try:
         return probe_instance(
             ProbeTarget(
@@ -99,6 +108,7 @@ def read(instance: Instance) -> InstanceFacts:
             lambda: open_database(instance, read_timeout_seconds=5.0),
             timezone.now(),
             previous,
+            is_fresh=is_fresh,
         )
     finally:
         shell.close()
@@ -172,7 +182,7 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
     cluster = target.cluster_id
     live = Instance.objects.select_related("host", "cluster", "state__period").filter(cluster=cluster)
     wanted = [item for item in live if item.pk in (target.pk, source.pk) or item.role == Instance.Roles.PRIMARY]
-    if probe_all(wanted, patience_seconds=LIVE_PATIENCE_SECONDS) != len(wanted):
+    if probe_all(wanted, patience_seconds=LIVE_PATIENCE_SECONDS, is_fresh=True) != len(wanted):
         raise Unreachable(
             "probe.incomplete",
             f"Reading {', '.join(item.name for item in wanted)} now",

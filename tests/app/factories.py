@@ -21,6 +21,7 @@ from dbops.engine.facts.instance import (
     Tool,
     to_record,
 )
+from dbops.engine.facts.stored_data import StoredData, StoredFiles
 from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand, PlannedInstance, PlannedStep
 from dbops.engine.states import FINAL, Severity, Status, StepState
 from dbops.models import (
@@ -205,6 +206,7 @@ def make_datadir_facts(**values: Any) -> DatadirFacts:
         "free_bytes": 2400 * GIB,
         "data_bytes": 1480 * GIB,
         "total_bytes": 1530 * GIB,
+        "stored": StoredFiles(links=()),
     }
     return DatadirFacts(**(given | values))
 
@@ -235,6 +237,7 @@ def make_server_facts(**values: Any) -> ServerFacts:
         "uptime_seconds": 86400 * 31,
         "parallel_workers": 4,
         "innodb_bytes": 1470 * GIB,
+        "stored": StoredData(plugin_dir="/usr/lib/mysql/plugin", has_time_zones=True),
         "clients": (Client("shop", "10.0.1.7", "shop", "Sleep"),),
     }
     return ServerFacts(**(given | values))

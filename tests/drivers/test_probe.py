@@ -13,7 +13,15 @@ import pytest
 
 from dbops.drivers.mysql import MysqlDatabase
 from dbops.drivers.probe import MEASURE_SECONDS, ProbeTarget, probe_instance, with_sizes
-from dbops.drivers.probe_host import HostReading, clock_offset, parse_config, parse_records, parse_version, read_host
+from dbops.drivers.probe_host import (
+    HostReading,
+    Inspect,
+    clock_offset,
+    parse_config,
+    parse_records,
+    parse_version,
+    read_host,
+)
 from dbops.drivers.probe_server import clients, redo_rate
 from dbops.drivers.ssh import SshShell
 from dbops.engine.errors import RemoteFailure
@@ -28,7 +36,7 @@ NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 def ask(shell: Shell, datadir: Path | str, **options: Any) -> HostReading:
     settings: dict[str, Any] = {
         "defaults_file": "",
-        "measure": False,
+        "inspect": Inspect.CHEAP,
         "socket": "",
         "credentials": "",
         "statements": [],
@@ -66,7 +74,7 @@ class TestHost:
         assert "xtrabackup" not in host.tools or host.tools["xtrabackup"].version
 
     def test_datadir_facts_of_a_missing_directory(self, any_shell: Shell, tmp_path: Path) -> None:
-        found = ask(any_shell, tmp_path / "no 'such" / "data", measure=True).datadir
+        found = ask(any_shell, tmp_path / "no 'such" / "data", inspect=Inspect.ALL).datadir
         assert (found.exists, found.identity, found.is_empty) == (False, "", False)
         assert found.free_bytes > 0
         assert found.filesystem
@@ -92,7 +100,7 @@ class TestHost:
         assert (found.filesystem, found.atomic_bytes, found.turns) == ("proc", None, None)
 
     def test_datadir_facts_of_an_empty_directory(self, any_shell: Shell, tmp_path: Path) -> None:
-        found = ask(any_shell, tmp_path, measure=True).datadir
+        found = ask(any_shell, tmp_path, inspect=Inspect.ALL).datadir
         assert (found.exists, found.is_empty, found.is_mount_point) == (True, True, False)
         assert (found.data_bytes, found.total_bytes) == (0, 0)
         assert found.identity == f"{tmp_path.stat().st_dev}:{tmp_path.stat().st_ino}"
@@ -122,7 +130,7 @@ class TestHost:
             "ib_logfile0": 1000,
         }.items():
             (tmp_path / name).write_bytes(b"x" * size)
-        found = ask(any_shell, tmp_path, measure=True).datadir
+        found = ask(any_shell, tmp_path, inspect=Inspect.ALL).datadir
         assert (found.data_bytes, found.total_bytes) == (18, 1118)
         assert ask(any_shell, tmp_path).datadir.total_bytes is None
 
@@ -361,7 +369,7 @@ class TestParts:
         shell = FakeShell(runs_here=True)
         (tmp_path / "a").mkdir()
         (tmp_path / "b").mkdir()
-        old = replace(ask(shell, tmp_path / "a", measure=True).datadir, measured_at=NOW)
+        old = replace(ask(shell, tmp_path / "a", inspect=Inspect.ALL).datadir, measured_at=NOW)
         new = ask(shell, tmp_path / "b").datadir
         previous = InstanceFacts(NOW, datadir=old)
         assert with_sizes(new, False, NOW, previous) == new

@@ -12,6 +12,7 @@ import pytest
 
 from dbops.drivers import probe_host
 from dbops.drivers.probe_backups import address_of, found_schedules, is_below
+from dbops.drivers.probe_host import Inspect
 from dbops.drivers.probe_server import backup_connections, client_host
 from dbops.engine.facts.backups import BackupProcess, Reads
 from dbops.engine.ports import Shell
@@ -125,7 +126,7 @@ class TestSchedules:
         (host / "etc/systemd/system/full.timer").write_text("[Timer]\nOnCalendar=*-*-* 04:00:00\n")
         (host / "etc/systemd/system/other.service").write_text("[Service]\nExecStart=/bin/true\n")
         (host / "etc/systemd/system/other.timer").write_text("[Timer]\nOnCalendar=hourly\n")
-        found = ask(FakeShell(runs_here=True), host, measure=True).schedules or ()
+        found = ask(FakeShell(runs_here=True), host, inspect=Inspect.ALL).schedules or ()
         shown = [(item.kind, item.timing, item.time_zone, item.user, item.tool, item.method) for item in found]
         dump, physical, zone = BackupMethod.DUMP, BackupMethod.PHYSICAL, "Europe/Berlin"
         assert shown == [

@@ -15,6 +15,7 @@ from dbops.engine.facts.instance import (
     StatementCheck,
     Tool,
 )
+from dbops.engine.facts.stored_data import StoredData, StoredFiles
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -77,6 +78,9 @@ def server(number: int, **changes: Any) -> ServerFacts:
         "uptime_seconds": 1000,
         "parallel_workers": 0,
         "innodb_bytes": 10 * GIB,
+        "stored": StoredData(
+            plugin_dir="/usr/lib/mysql/plugin", has_time_zones=True, account_plugins=("mysql_native_password",)
+        ),
         "replication": (link(),),
     }
     return ServerFacts(**{**values, **changes})
@@ -111,6 +115,7 @@ def datadir(number: int, **changes: Any) -> DatadirFacts:
         "data_bytes": 10 * GIB,
         "total_bytes": 12 * GIB,
         "server_pids": (number,),
+        "stored": StoredFiles(links=()),
     }
     return DatadirFacts(**{**values, **changes})
 

@@ -1,10 +1,10 @@
 #!/bin/sh
 # Print facts of a host and one data directory as records "KEY<TAB>VALUE<NUL>". Changes nothing.
 #
-#   probe.sh DATADIR DEFAULTS_FILE MEASURE SOCKET KNOWN [STATEMENT...]
+#   probe.sh DATADIR DEFAULTS_FILE INSPECT SOCKET KNOWN PLUGIN_DIR [STATEMENT...]
 #
-# KNOWN: lines "PATH IDENTITY" of programs with known versions, which are not started again. MEASURE 1 adds sizes, which read the
-# whole directory tree, and crontab lines and timers that run a backup. Standard input: an option file for the backup account,
+# KNOWN: lines "PATH IDENTITY" of programs with known versions, which are not started again. INSPECT 2 adds links, keys and
+# plugins; 1 also sizes, which read the whole directory tree, and crontab lines and timers that run a backup. Standard input: an option file for the backup account,
 # which then runs each STATEMENT over the local socket, to test its rights.
 set -u
 umask 077
@@ -12,8 +12,9 @@ PATH=${PATH:-/usr/bin:/bin}:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/
 LC_ALL=C
 export PATH LC_ALL
 
-datadir=$1 defaults_file=$2 measure=$3 socket=$4 known=$5
-shift 5
+datadir=$1 defaults_file=$2 inspect=$3 socket=$4 known=$5 plugin_dir=$6
+shift 6
+options=
 
 put() { printf '%s\t%s\000' "$1" "$2"; }
 
@@ -90,7 +91,7 @@ config_facts() {
     fi
     # --mysqld: the groups that the server reads; MySQL's program does not support it
     options=$(my_print_defaults "$@" --mysqld 2>/dev/null) ||
-        options=$(my_print_defaults "$@" mysqld server mariadb mariadbd 2>/dev/null) || return 0
+        options=$(my_print_defaults "$@" mysqld server mariadb mariadbd 2>/dev/null) || { options= && return 0; }
     put config "$options"
     [ -n "$socket" ] || socket=$(printf '%s\n' "$options" | sed -n 's/^--socket=//p' | tail -n 1)
 }
@@ -156,7 +157,63 @@ datadir_facts() {
     if content=$(ls -A -- "$real" 2>/dev/null); then put datadir.is_empty "$([ -n "$content" ] || echo 1)"; fi
     put datadir.is_mount_point "$([ "$(stat -c %m -- "$real")" != "$real" ] || echo 1)"
     put datadir.server_pids "$(server_pids)"
-    [ "$measure" != 1 ] || put datadir.sizes "$(sizes)"
+    [ "$inspect" != 1 ] || put datadir.sizes "$(sizes)"
+}
+
+option() { # the last value of an option, given as a pattern with [-_]
+    printf '%s\n' "$options" | sed -n "s/^--\(loose[-_]\)\{0,1\}$1=//p" | tail -n 1
+}
+
+in_datadir() { # a path as the server, which runs in its data directory, reads it
+    case $1 in /*) printf '%s' "$1" ;; *) printf '%s' "$real/$1" ;; esac
+}
+
+hashed() { sha256sum | cut -d' ' -f1; }
+
+plain_keys() { # lines "ID;KEY" of standard input, each in one way of writing
+    sed 's/#.*//' | tr -d ' \t\r' | tr A-F a-f | grep . | sort
+}
+
+key_hash() { # of ids and keys in a key file of file_key_management. Prints no key.
+    file=$(in_datadir "$1")
+    if [ ! -f "$file" ] || [ ! -r "$file" ]; then printf unreadable && return; fi
+    if [ "$(head -c 8 -- "$file" | tr -d '\0')" != Salted__ ]; then
+        head -c 1048576 -- "$file" | plain_keys | hashed
+        return
+    fi
+    secret=$(option 'file[-_]key[-_]management[-_]filekey')
+    case $secret in
+    [Ff][Ii][Ll][Ee]:*) secret=$(head -n 1 -- "$(in_datadir "${secret#?????}")" 2>/dev/null | tr -d '\r') ;;
+    esac
+    # a wrong passphrase gives an error or other bytes
+    keys=$(printf '%s\n' "$secret" | timeout 5 openssl enc -d -aes-256-cbc -md sha1 -pass stdin -in "$file" 2>/dev/null | plain_keys)
+    if [ -n "$keys" ] && ! printf '%s\n' "$keys" | grep -Evaq '^[0-9]+;[0-9a-f]+$'; then
+        printf '%s\n' "$keys" | hashed
+    else
+        printf 'sealed:%s' "$({ cat -- "$file" && printf '%s' "$secret"; } | hashed)"
+    fi
+}
+
+key_facts() { # one hash of the keys that the option files name
+    file=$(option 'file[-_]key[-_]management[-_]filename')
+    [ -z "$file" ] || key_hash "$file"
+}
+
+stored_facts() { # links and .isl files, keys, and plugins. No content of a file that a database user can replace.
+    [ -n "$plugin_dir" ] || plugin_dir=$(option 'plugin[-_]dir')
+    for directory in /usr/lib/mysql/plugin /usr/lib64/mysql/plugin /usr/lib/mariadb/plugin /usr/lib64/mariadb/plugin; do
+        [ -z "$plugin_dir" ] && [ -d "$directory" ] && plugin_dir=$directory
+    done
+    [ ! -d "$plugin_dir" ] || put stored.libraries "$(find "$plugin_dir" -maxdepth 1 -name '*.so' -printf '%f\n' | head -n 500)"
+    put stored.keys "$(key_facts)"
+    server=$(command -v mariadbd || command -v mysqld) || server=
+    put stored.manifest "$(head -c 4096 -- "${server%/*}/mysqld.my" 2>/dev/null | grep -o 'component_[a-z_]*')"
+    [ -d "$real" ] || return 0
+    put stored.links "$({
+        timeout 10 find "$real" -mindepth 1 -maxdepth 2 \( -name '.dbops-old-*' -o -name '.dbops-failed-*' \) -prune -o \
+            -type l -printf '%Y %P\t%l\n' -o -name '*.isl' -printf 'i %P\t\n' 2>/dev/null
+        [ $? -eq 124 ] || echo complete
+    } | head -n 200)"
 }
 
 account_facts() { # statements
@@ -297,7 +354,8 @@ host_facts
 tool_facts
 config_facts
 datadir_facts
+[ "$inspect" = 0 ] || stored_facts
 backup_facts
-[ "$measure" != 1 ] || schedule_facts
+[ "$inspect" != 1 ] || schedule_facts
 account_facts "$@"
 put time.last "$(date +%s.%N)"

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, FoundSchedule
+from dbops.engine.facts.stored_data import StoredData, StoredFiles
 
 T = TypeVar("T")
 
@@ -83,7 +84,7 @@ class DatadirFacts:
     and MyISAM files), without redo, binary and relay logs; ``total_bytes`` is the size of all. Both need a walk through the whole
     tree, so they are read less often than the rest, at ``measured_at``. ``files`` identifies the file that a server creates only
     once (its system table space, else the directory ``mysql``), by inode and time of birth: other files are other data.
-    ``made_at`` is that time, if the file system has it.
+    ``made_at`` is that time, if the file system has it. ``stored`` is ``None`` if it was never read.
     """
 
     path: str
@@ -101,6 +102,7 @@ class DatadirFacts:
     files: str = ""
     made_at: datetime | None = None
     storage: StorageFacts | None = None
+    stored: StoredFiles | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,8 @@ class ConfigFacts:
 class ReplicationFacts:
     """One replication connection of this instance, in the terms of the newest servers.
 
-    ``source_server_id`` and ``source_uuid`` are the source's own identity when the connection was made.
+    ``source_server_id`` and ``source_uuid`` are the source's own identity when the connection was made. ``source_user`` is the
+    account. ``options`` and ``filters`` are its settings (``flavors.connection_options``), empty in an older record.
     """
 
     channel: str
@@ -138,6 +141,15 @@ class ReplicationFacts:
     open_temp_tables: int = 0
     source_server_id: int | None = None
     source_uuid: str = ""
+    source_user: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+    filters: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Filters and options that keep data away from this replica."""
+        domains = {name: value for name, value in self.options.items() if name.endswith("_DOMAIN_IDS") and value}
+        return {**self.filters, **domains}
 
     @property
     def is_running(self) -> bool:
@@ -192,7 +204,7 @@ class ServerFacts:
     longer contain: MySQL's set, or MariaDB's position at the beginning of its oldest log; ``None`` if not read. ``doublewrite``
     is ``innodb_doublewrite`` as reported, ``""`` in an older record. ``backup_connections`` are those with statements of a backup
     tool; ``None``: not read (an older record). ``clone`` is ``None`` if the server cannot clone: MariaDB, and MySQL before
-    8.0.18.
+    8.0.18. ``stored`` is ``None`` in an older record.
     """
 
     flavor: str
@@ -229,6 +241,7 @@ class ServerFacts:
     gtid_purged: str | None = None
     doublewrite: str = ""
     clone: CloneFacts | None = None
+    stored: StoredData | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +256,8 @@ class StatementCheck:
 class InstanceFacts:
     """All facts of one probe. A part that could not be read is ``None``, and its problem has the reason.
 
-    ``backup_processes`` are the backup tools that run on the host now, whichever instance they read.
+    ``backup_processes`` are the backup tools that run on the host now, whichever instance they read. ``replication_seen`` are the
+    connections of the last probe that the server answered, at ``replication_seen_at``; ``None`` if it never did.
     """
 
     observed_at: datetime
@@ -256,6 +270,8 @@ class InstanceFacts:
     found_schedules: tuple[FoundSchedule, ...] | None = None
     host_problem: Problem | None = None
     server_problem: Problem | None = None
+    replication_seen: tuple[ReplicationFacts, ...] | None = None
+    replication_seen_at: datetime | None = None
 
     @property
     def is_reachable(self) -> bool:

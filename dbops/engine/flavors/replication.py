@@ -1,12 +1,13 @@
 """One row of a replication status, old or new column names, as ``ReplicationFacts``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbops.engine.facts.instance import ReplicationFacts
+from dbops.engine.flavors.connection_options import Option, filters_from, options_from
 
 
-def replication_from(row: Mapping[str, Any]) -> ReplicationFacts:
+def replication_from(row: Mapping[str, Any], options: Sequence[Option] = ()) -> ReplicationFacts:
     """Return the connection that a row of SHOW REPLICA STATUS, SHOW SLAVE STATUS or SHOW ALL SLAVES STATUS describes.
 
     Values may be text, numbers or ``None`` (a client in batch mode writes ``NULL``). ``open_temp_tables`` is not in
@@ -39,4 +40,7 @@ def replication_from(row: Mapping[str, Any]) -> ReplicationFacts:
         last_sql_error=text("Last_SQL_Error"),
         source_server_id=number("Source_Server_Id", "Master_Server_Id") or None,
         source_uuid=text("Source_UUID", "Master_UUID"),
+        source_user=text("Source_User", "Master_User"),
+        options=options_from(row, options),
+        filters=filters_from(row),
     )

@@ -1,6 +1,6 @@
 """The ``clone`` method: the target's MySQL server clones the source's. MySQL 8.0 and newer, no backup tool, no pause."""
 
-from dbops.engine.planning.checks import capacity, clone, pair, source, target, topology
+from dbops.engine.planning.checks import capacity, clone, layout, pair, source, storage, target, topology
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.steps.copy.clone import Clone, OpenDonor, closing_statements
 from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
@@ -66,6 +66,8 @@ METHOD = Method(
         source.source_holds_nothing_of_its_own,
         source.binlogs_are_kept,
         source.nothing_lies_outside,
+        *layout.CHECKS,
+        *storage.OF_A_CLONE,
         capacity.target_has_room,
     ),
     short="by a clone",

@@ -9,10 +9,11 @@ from typing import Any
 
 from dbops.engine.backups.archives import Archive
 from dbops.engine.facts.instance import to_record
+from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.states import Severity
 
 #: Findings whose full text counts. The text of others (connections, lag) changes on its own.
-EXACT_CODES = frozenset({"target.errant"})
+EXACT_CODES = frozenset({"source.memory_tables", "target.errant"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,8 @@ class Plan:
     compresses_itself: bool = False
     #: threads that unpack on the target, 0 in older plans without this field: then as many as copy
     unpack_threads: int = 0
+    #: how the target replicated, which the rebuild restores; ``None`` if that is unknown, or in an older plan
+    replication: KeptReplication | None = None
 
     @property
     def pipe_threads(self) -> int:
@@ -166,6 +169,7 @@ class Plan:
             "destroys": self.destroys,
             "old_data": [self.old_data, self.aside_path, self.keep_old_data],
             "pause": self.pause_source,
+            "replication": to_record(self.replication),
             "warnings": sorted(finding.accepted_as for finding in self.findings if finding.severity is not Severity.OK),
         }
         if self.archive:

@@ -18,6 +18,7 @@ from dbops.engine.facts.instance import (
     StorageFacts,
     Tool,
 )
+from dbops.engine.facts.stored_data import StoredData, StoredFiles
 from dbops.models import Instance
 from dbops.sample.generate.clusters import GIB, SampleCluster
 
@@ -114,6 +115,7 @@ def _datadir(cluster: SampleCluster, instance: Instance) -> DatadirFacts:
         data_bytes=cluster.data_bytes,
         total_bytes=int(cluster.data_bytes * 1.04),
         server_pids=(2000 + number,),
+        stored=StoredFiles(links=()),
         storage=StorageFacts(filesystem="xfs", block_bytes=4096, device="nvme0n1", atomic_bytes=4096),
     )
 
@@ -157,6 +159,7 @@ def _server(cluster: SampleCluster, instances: list[Instance], instance: Instanc
         uptime_seconds=41 * 86400,
         parallel_workers=4,
         innodb_bytes=int(cluster.data_bytes * 0.98),
+        stored=StoredData(plugin_dir="/usr/lib/mysql/plugin", has_time_zones=True),
         replication=() if is_primary else (_channel(cluster, primary, position),),
         replicas=tuple(Attached(number_of(cluster, item), item.address, 3306) for item in others) if is_primary else (),
         clients=tuple(Client(cluster.name, f"198.51.100.{40 + n}", cluster.name, "Sleep") for n in range(6))

@@ -4,13 +4,21 @@ To add a check, write a function in the module of its subject and add it to that
 ``docs/reference/checks.md`` (a test requires this). A method names its own checks (``engine.methods``).
 """
 
-from dbops.engine.planning.checks import capacity, pair, source, target, topology
+from dbops.engine.planning.checks import capacity, layout, pair, source, storage, target, topology
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.method import Check
 from dbops.engine.rebuilds.plan import Finding
 
 #: The checks of a method that reads a running server with a backup tool: not those of a clone or of a finished backup.
-OF_A_SERVER: tuple[Check, ...] = (*topology.CHECKS, *target.CHECKS, *pair.CHECKS, *source.CHECKS, *capacity.CHECKS)
+OF_A_SERVER: tuple[Check, ...] = (
+    *topology.CHECKS,
+    *target.CHECKS,
+    *pair.CHECKS,
+    *source.CHECKS,
+    *layout.CHECKS,
+    *storage.CHECKS,
+    *capacity.CHECKS,
+)
 
 
 def run_checks(inputs: PlanInputs, checks: tuple[Check, ...]) -> tuple[Finding, ...]:

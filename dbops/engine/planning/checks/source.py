@@ -8,6 +8,9 @@ from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 from dbops.engine.states import Role
 
+#: Engines without rows in files: nothing of them is copied.
+NOT_LOCKED = frozenset({"MEMORY", "BLACKHOLE"})
+
 
 def source_answers(inputs: PlanInputs) -> Iterator[Finding]:
     code, title, source = "source.answers", "The source answers", inputs.source
@@ -172,11 +175,12 @@ def engines_are_copied_online(inputs: PlanInputs) -> Iterator[Finding]:
     code, title, server = "source.engines", "All tables are copied without locks", inputs.source.server
     if server is None:
         return
-    if server.foreign_engines:
-        seen = ", ".join(f"{count} {engine}" for engine, count in sorted(server.foreign_engines.items()))
+    locked = {engine: count for engine, count in server.foreign_engines.items() if engine not in NOT_LOCKED}
+    if locked:
+        seen = ", ".join(f"{count} {engine}" for engine, count in sorted(locked.items()))
         yield warning(code, title, f"Not InnoDB: {seen}.", "Writes to these tables wait while they are copied.")
     else:
-        yield ok(code, title, "InnoDB only.")
+        yield ok(code, title, "InnoDB only." if not server.foreign_engines else "No other engine with files.")
 
 
 def nothing_lies_outside(inputs: PlanInputs) -> Iterator[Finding]:

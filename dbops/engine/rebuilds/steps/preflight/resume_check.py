@@ -17,7 +17,7 @@ from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
 CHANGED_BY_US = {"datadir_identity", "is_answering", "server_id", "server_uuid", "version", "socket"}
 #: Findings that do not concern a resume: it copies nothing.
 OF_THE_COPY = {
-    *("target.space", "source.redo", "source.account", "source.open_files", "source.engines"),
+    *("target.space", "source.redo", "source.account", "source.open_files", "source.engines", "source.outside_files"),
     *("clone.plugin", "clone.super_read_only", "clone.engines", "clone.packet", "clone.platform", "clone.programs"),
     *("archive.file", "archive.host", "archive.tool", "archive.programs", "dump.programs"),
 }

@@ -1,0 +1,168 @@
+"""Check that the source has all data, and that it is where a copy puts it."""
+
+import re
+from collections.abc import Iterator
+
+from dbops.engine.facts.instance import ReplicationFacts
+from dbops.engine.facts.stored_data import FileLink, StoredData
+from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs
+from dbops.engine.rebuilds.plan import Finding
+
+#: Files of data, as opposed to certificates and logs.
+DATA_FILE = re.compile(
+    r".*\.(ibd|ibu|frm|MYD|MYI|MAD|MAI|MRG|CSV|CSM|ARZ|sym)"
+    r"|ib(data|tmp|_logfile|_buffer).*|#innodb.*|undo.*|aria_log.*|mysql\.ibd"
+)
+MAX_SHOWN = 5
+
+
+def source_replicates_everything(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse a source with replication filters: it lacks data by design, and the copy would too."""
+    code, title, server = "source.filters", "The source has all data of the primary", inputs.source.server
+    if server is None:
+        return
+    found = filters_of(server.replication)
+    if not found:
+        yield ok(code, title, "No replication filters.")
+        return
+    seen = f"Replication filters on {inputs.source.name}: {as_text(found)}. It lacks the data that they leave out."
+    target = inputs.target.server
+    if target and filters_of(target.replication) == found:
+        advice = (
+            "The target has the same filters now. Check that its option file sets them: the copy lacks the same data."
+        )
+        yield warning(code, title, seen, advice)
+    else:
+        yield refusal(code, title, seen, "Choose a source without filters, or rebuild the source first.")
+
+
+def source_logs_everything(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse a source that leaves databases out of its binary log: the copy catches up from there."""
+    code, title, server = "source.binlog_filters", "The source's binary log has all changes", inputs.source.server
+    if server is None or server.stored is None:
+        return
+    if found := server.stored.binlog_filters:
+        seen = f"{'; '.join(f'{name} = {value}' for name, value in sorted(found.items()))} on {inputs.source.name}."
+        yield refusal(code, title, seen, "Remove the option from the source, or choose another source.")
+    else:
+        yield ok(code, title, "No binary log filters.")
+
+
+def filters_of(links: tuple[ReplicationFacts, ...]) -> dict[str, dict[str, str]]:
+    """Return the filters of each connection that has any."""
+    return {link.channel: link.left_out for link in links if link.left_out}
+
+
+def as_text(found: dict[str, dict[str, str]]) -> str:
+    return "; ".join(
+        f"{name} = {value}" + (f" (channel {channel})" if channel else "")
+        for channel, filters in found.items()
+        for name, value in sorted(filters.items())
+    )
+
+
+def source_files_lie_inside(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse table files outside the data directory: they are copied to their old path, or their link is not copied."""
+    code, title = "source.outside_files", "All table files of the source are in its data directory"
+    stored, files = stored_of(inputs.source), links_of(inputs.source)
+    if inputs.source.server is None and files is None:
+        return
+    if (inputs.source.server is not None and stored is None) or files is None:
+        yield unknown(code, title, "where the files of tables are")
+        return
+    found = [*(stored.outside_files if stored else ()), *(_shown(link) for link in files if is_data_link(link))]
+    if inputs.flavor and inputs.flavor.name == "mysql":
+        found += [_shown(link) for link in files if is_schema_link(link)]
+    if found:
+        yield refusal(
+            code,
+            title,
+            f"Outside: {_some(found)}.",
+            "Move the tables into the data directory: ALTER TABLE without DATA DIRECTORY (or dump and load them), DROP "
+            "TABLESPACE for general tablespaces. Then rebuild.",
+        )
+    else:
+        yield ok(code, title, "No tablespace, .isl file or linked table is outside.")
+
+
+def schemas_are_directories(inputs: PlanInputs) -> Iterator[Finding]:
+    """Say what happens to databases that are symbolic links: the copy has directories in their place."""
+    for code, member in (("source.schema_links", inputs.source), ("target.schema_links", inputs.target)):
+        title = f"No database of {member.name} is a symbolic link"
+        files = links_of(member)
+        if files is None:
+            continue
+        found = [_shown(link) for link in files if is_schema_link(link)]
+        if not found:
+            yield ok(code, title, "No links.")
+        elif member is inputs.source:
+            advice = "Make room on the target for them: the size of the copy does not include them."
+            yield warning(
+                code, title, f"{_some(found)}. The copy has directories in the data directory instead.", advice
+            )
+        else:
+            advice = "Move the database there again after the rebuild, and remove the old files when you no longer need them."
+            seen = f"{_some(found)}. The new data has directories in the data directory; the old files stay where they are."
+            yield warning(code, title, seen, advice)
+
+
+def target_leaves_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
+    """Warn of old table files outside the target's data directory: dbops neither moves nor removes them."""
+    code, title = "target.outside_files", "All table files of the target are in its data directory"
+    stored, files = stored_of(inputs.target), links_of(inputs.target)
+    if stored is None and files is None:
+        return
+    found = [*(stored.outside_files if stored else ()), *(_shown(link) for link in files or () if is_data_link(link))]
+    if found:
+        advice = "Remove them yourself after the rebuild. Until then, a rollback needs them."
+        yield warning(code, title, f"{_some(found)}. These old files stay where they are.", advice)
+    else:
+        yield ok(code, title, "None is outside.")
+
+
+def is_schema_link(link: FileLink) -> bool:
+    return link.kind == "d" and "/" not in link.path and not DATA_FILE.fullmatch(link.path)
+
+
+def is_data_link(link: FileLink) -> bool:
+    """Return whether it replaces a file of data: also a link to nothing, whose data is unreadable."""
+    name = link.path.rpartition("/")[2]
+    return link.kind == "i" or bool(DATA_FILE.fullmatch(name))
+
+
+def stored_of(member: KnownInstance) -> StoredData | None:
+    return member.server.stored if member.server else None
+
+
+def links_of(member: KnownInstance) -> tuple[FileLink, ...] | None:
+    files = member.facts.datadir.stored if member.facts and member.facts.datadir else None
+    return files.links if files else None
+
+
+def _shown(link: FileLink) -> str:
+    return f"{link.path} -> {link.target}" if link.target else link.path
+
+
+def _some(found: list[str]) -> str:
+    rest = len(found) - MAX_SHOWN
+    return ", ".join(found[:MAX_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+
+
+#: For a copy of the running source's files.
+CHECKS = (
+    source_replicates_everything,
+    source_logs_everything,
+    source_files_lie_inside,
+    schemas_are_directories,
+    target_leaves_nothing_outside,
+)
+#: For a finished physical backup, which catches up from the primary.
+OF_A_BACKUP = (
+    source_replicates_everything,
+    source_files_lie_inside,
+    schemas_are_directories,
+    target_leaves_nothing_outside,
+)
+#: For a dump, which has no files.
+OF_A_DUMP = (source_replicates_everything, target_leaves_nothing_outside)
