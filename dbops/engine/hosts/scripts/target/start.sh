@@ -7,6 +7,7 @@ shift 3
 [ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory to start."
 [ -z "$mark" ] || must_be_new_copy "$datadir" "$identity" "$mark"
 [ -z "$(servers_in "$datadir")" ] || { echo "The server already runs." && exit 0; }
+[ -z "$mark" ] || unpack_inside "$datadir" "$(mark_of "$datadir" "$mark").inside"
 # It must use the new data, regardless of its option file.
 # A server must not inherit the lock of this job.
 "$@" </dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- || fail "The start command ended with status $?."

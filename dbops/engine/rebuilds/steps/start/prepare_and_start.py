@@ -164,7 +164,7 @@ class StartServer(JobStep):
             run.target,
             self.name,
             target.start_command,
-            load("common", "start"),
+            load("common", "inside", "start"),
             target.datadir,
             *self.data(run),
             *split_command(target.start_command),
