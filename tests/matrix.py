@@ -17,6 +17,7 @@ from dbops.engine.methods import METHODS
 from dbops.engine.planning.checks import clone, pair
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.states import Severity
+from tests import situation_table
 from tests.engine.builders import inputs
 
 ROOT = Path(__file__).parents[1]
@@ -221,11 +222,12 @@ exactly their series.
 
 
 def main(words: list[str]) -> int:
-    """Write the file; with ``--check`` only say whether it is as it should be."""
-    text = document()
+    """Write both pages; with ``--check`` only say whether they are current."""
+    pages = {DOCUMENT: document(), situation_table.DOCUMENT: situation_table.document()}
     if words == ["--check"]:
-        return 0 if DOCUMENT.read_text(encoding="utf-8") == text else 1
-    DOCUMENT.write_text(text, encoding="utf-8")
+        return 0 if all(path.read_text(encoding="utf-8") == text for path, text in pages.items()) else 1
+    for path, text in pages.items():
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

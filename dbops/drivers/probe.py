@@ -4,6 +4,7 @@ import posixpath
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
 from dbops.drivers.probe_host import HostReading, Inspect, read_host
 from dbops.drivers.probe_server import ServerReading, read_server
@@ -68,7 +69,17 @@ def probe_instance(
         found_schedules=_schedules(host, previous),
         host_problem=host_problem,
         server_problem=server_problem,
+        **_replication_seen(server, now, previous),
     )
+
+
+def _replication_seen(server: ServerReading | None, now: datetime, previous: InstanceFacts | None) -> dict[str, Any]:
+    """Keep how the instance last replicated while its server is down: a rebuild restores it."""
+    if server:
+        return {"replication_seen": server.facts.replication, "replication_seen_at": now}
+    if previous is None:
+        return {}
+    return {"replication_seen": previous.replication_seen, "replication_seen_at": previous.replication_seen_at}
 
 
 def is_measuring_due(now: datetime, previous: InstanceFacts | None) -> bool:

@@ -13,6 +13,7 @@ from dbops.engine.facts.backups import BackupConnection
 from dbops.engine.facts.instance import Attached, Client, CloneFacts, InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
+from dbops.engine.flavors.channels import read_channels
 from dbops.engine.flavors.gtid import without_space
 from dbops.engine.flavors.variables import number_of, text_of, truth_of
 from dbops.engine.ports import Database
@@ -157,7 +158,7 @@ def _named(database: Database, kind: str, names: tuple[str, ...]) -> dict[str, s
 
 def _replication(database: Database, flavor: Flavor, status: Mapping[str, str]) -> tuple[ReplicationFacts, ...]:
     """Assign the appliers' temporary tables to the first connection: the server counts them over all connections."""
-    found = [flavor.parse_replication(row) for row in database.query(flavor.show_replication)]
+    found = read_channels(database, flavor)
     tables = next((status[name] for name in TEMP_TABLES if status.get(name)), "0")
     return (replace(found[0], open_temp_tables=int(tables)), *found[1:]) if found else ()
 

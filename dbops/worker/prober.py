@@ -85,7 +85,12 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
     try:
         shell = open_shell(instance.host)
     except Refused as error:
-        return InstanceFacts(observed_at=timezone.now(), host_problem=Problem(error.code, error.cause))
+        return InstanceFacts(
+            observed_at=timezone.now(),
+            host_problem=Problem(error.code, error.cause),
+            replication_seen=previous.replication_seen if previous else None,
+            replication_seen_at=previous.replication_seen_at if previous else None,
+        )
     try:
         return probe_instance(
             ProbeTarget(

@@ -164,8 +164,8 @@ class TestServer:
             database.execute("SET GLOBAL erp.replicate_wild_ignore_table = 'staging.%'")
             found = probe(NOW).server
             assert found is not None
-            assert {link.channel: link.filters for link in found.replication} == {
-                "erp": {"replicate_wild_ignore_table": "staging.%", "replicate_ignore_domain_ids": "7"}
+            assert {link.channel: link.left_out for link in found.replication} == {
+                "erp": {"Replicate_Wild_Ignore_Table": "staging.%", "IGNORE_DOMAIN_IDS": "7"}
             }
         finally:
             database.execute("RESET SLAVE 'erp' ALL")

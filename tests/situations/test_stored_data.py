@@ -22,12 +22,6 @@ pytestmark = pytest.mark.services
 PRIMARY, SOURCE, TARGET = "primary-1", "backup-1", "replica-1"
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with running_stack(web=False) as running:
-        yield running
-
-
 def run(stack: Stack, name: str, *statements: str) -> None:
     with stack.lab.connect(name) as connection, connection.cursor() as cursor:
         for statement in statements:
@@ -145,7 +139,7 @@ def test_memory_tables_are_named_in_the_plan(stack: Stack) -> None:
         caught_up(stack)
 
 
-@pytest.mark.situation("6.11", "warned: a database that is a symbolic link becomes a directory")
+@pytest.mark.situation("link", "warned: a database that is a symbolic link becomes a directory")
 def test_database_that_is_a_link_arrives_as_a_directory(stack: Stack, outside: Path) -> None:
     run(
         stack,

@@ -87,6 +87,12 @@ _REPLICATION = (
         "1062 or 1032 right after a copy: please report it.",
     ),
     host(
+        "replication.not_kept",
+        "The target does not replicate with the settings that the plan names.",
+        "The target runs on the new data, read-only. The old data is not removed. The outcome says where it is.",
+        "Compare the settings with the plan. Set what differs on the target, then resume. Or roll back to the old data.",
+    ),
+    host(
         "repoint.not_primary",
         "The planned primary is no longer the primary. This usually follows a failover.",
         "The target serves and replicates from the source.",

@@ -122,8 +122,8 @@ class ConfigFacts:
 class ReplicationFacts:
     """One replication connection of this instance, in the terms of the newest servers.
 
-    ``source_server_id`` and ``source_uuid`` are the source's own identity when the connection was made. ``filters`` are the
-    replication filters that are set, by the status column's name in lower case.
+    ``source_server_id`` and ``source_uuid`` are the source's own identity when the connection was made. ``source_user`` is the
+    account. ``options`` and ``filters`` are its settings (``flavors.connection_options``), empty in an older record.
     """
 
     channel: str
@@ -141,7 +141,15 @@ class ReplicationFacts:
     open_temp_tables: int = 0
     source_server_id: int | None = None
     source_uuid: str = ""
+    source_user: str = ""
+    options: dict[str, str] = field(default_factory=dict)
     filters: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def left_out(self) -> dict[str, str]:
+        """Filters and options that keep data away from this replica."""
+        domains = {name: value for name, value in self.options.items() if name.endswith("_DOMAIN_IDS") and value}
+        return {**self.filters, **domains}
 
     @property
     def is_running(self) -> bool:
@@ -248,7 +256,8 @@ class StatementCheck:
 class InstanceFacts:
     """All facts of one probe. A part that could not be read is ``None``, and its problem has the reason.
 
-    ``backup_processes`` are the backup tools that run on the host now, whichever instance they read.
+    ``backup_processes`` are the backup tools that run on the host now, whichever instance they read. ``replication_seen`` are the
+    connections of the last probe that the server answered, at ``replication_seen_at``; ``None`` if it never did.
     """
 
     observed_at: datetime
@@ -261,6 +270,8 @@ class InstanceFacts:
     found_schedules: tuple[FoundSchedule, ...] | None = None
     host_problem: Problem | None = None
     server_problem: Problem | None = None
+    replication_seen: tuple[ReplicationFacts, ...] | None = None
+    replication_seen_at: datetime | None = None
 
     @property
     def is_reachable(self) -> bool:

@@ -2,10 +2,11 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dbops.engine.facts.instance import ReplicationFacts
+from dbops.engine.flavors.connection_options import Option
 from dbops.engine.flavors.optionfile import credentials_text
 from dbops.engine.flavors.prepare import PrepareBehavior
 from dbops.engine.flavors.replication import replication_from
@@ -46,7 +47,7 @@ class Coordinates:
 
 @dataclass(frozen=True, slots=True)
 class ReplicationSource:
-    """The source of a replica. ``gtid``: replication uses GTID positions."""
+    """The source of a replica. ``gtid``: replication uses GTID positions. ``options``: see ``flavors.connection_options``."""
 
     host: str
     port: int
@@ -55,6 +56,7 @@ class ReplicationSource:
     gtid: bool = True
     start: Coordinates | None = None
     channel: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +248,23 @@ class Flavor(ABC):
 
     def parse_replication(self, row: Mapping[str, Any]) -> ReplicationFacts:
         """Return the facts of one row of ``show_replication``; ``open_temp_tables`` comes from the status in ``server_facts_from``."""
-        return replication_from(row)
+        return replication_from(row, self.connection_options)
+
+    @property
+    @abstractmethod
+    def connection_options(self) -> Sequence[Option]:
+        """Return the settings of a replication connection that are read and can be written."""
+
+    #: Statement with more settings of each channel, in rows by ``CHANNEL_NAME``; ``""`` if ``show_replication`` has all.
+    show_channel_settings: str = ""
+
+    @abstractmethod
+    def change_options(self, channel: str, options: Mapping[str, str]) -> str:
+        """Return the statement that sets options of a stopped connection and changes nothing else."""
+
+    @abstractmethod
+    def set_filters(self, channel: str, filters: Mapping[str, str]) -> list[str]:
+        """Return statements that set all filters of a stopped connection."""
 
     @property
     @abstractmethod
@@ -270,8 +288,11 @@ class Flavor(ABC):
     def resume_applier(self) -> str: ...
 
     @abstractmethod
-    def forget_replication(self) -> list[str]:
-        """Return statements that remove the replication settings of the copied data. Replication must be stopped."""
+    def forget_replication(self, channels: Sequence[str] = ()) -> list[str]:
+        """Return statements that remove the replication settings of the copied data. Replication must be stopped.
+
+        ``channels``: the names of the connections that exist.
+        """
 
     @abstractmethod
     def set_position(self, start: Coordinates, executed: str) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import ReplicationFacts
-from dbops.engine.flavors import gtid, logs
+from dbops.engine.flavors import connection_options, gtid, logs
 from dbops.engine.flavors.base import (
     NOWHERE,
     BackupInfo,
@@ -17,8 +17,9 @@ from dbops.engine.flavors.base import (
     ReplicationSource,
     Version,
 )
-from dbops.engine.flavors.positions import parse_binlog_info, sql_text
+from dbops.engine.flavors.positions import parse_binlog_info
 from dbops.engine.flavors.prepare import PrepareBehavior, mariadb_backup
+from dbops.engine.flavors.sql_text import sql_text
 from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
 from dbops.engine.flavors.versions import dotted, parse_version, series
 
@@ -238,11 +239,21 @@ class MariaDB(Flavor):
     def resume_applier(self) -> str:
         return "START ALL SLAVES SQL_THREAD"
 
-    def forget_replication(self) -> list[str]:
+    connection_options = connection_options.MARIADB
+
+    def change_options(self, channel: str, options: Mapping[str, str]) -> str:
+        name = f" {sql_text(channel)}" if channel else ""
+        return f"CHANGE MASTER{name} TO {', '.join(connection_options.change_of(options, self.connection_options))}"
+
+    def set_filters(self, channel: str, filters: Mapping[str, str]) -> list[str]:
+        return connection_options.mariadb_filters(channel, filters)
+
+    def forget_replication(self, channels: Sequence[str] = ()) -> list[str]:
         """Return statements that clear an earlier attempt; the data has no settings (``master.info`` is not copied). ``gtid_slave_pos`` is
-        unchanged (measured with 10.11.19).
+        unchanged (measured with 10.11.19). A named connection has to be named.
         """
-        return ["RESET SLAVE ALL"]
+        named = [f"RESET SLAVE {sql_text(channel)} ALL" for channel in channels if channel]
+        return named if channels and "" not in channels else ["RESET SLAVE ALL", *named]
 
     def set_position(self, start: Coordinates, executed: str) -> list[str]:
         """Return ``SET GLOBAL gtid_slave_pos`` if the copy does not have the backup's position already.
@@ -268,6 +279,7 @@ class MariaDB(Flavor):
             head, parameters = "CHANGE MASTER %s TO", [source.channel]
         words = f"{head} MASTER_HOST = %s, MASTER_PORT = %s, MASTER_USER = %s, MASTER_PASSWORD = %s"
         parameters += [source.host, source.port, source.user, source.password]
+        words = ", ".join([words, *connection_options.words_of(source.options, self.connection_options)])
         if source.gtid:
             return f"{words}, MASTER_USE_GTID = slave_pos", parameters
         start = source.start if source.start and source.start.log_file else NOWHERE

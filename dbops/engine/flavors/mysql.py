@@ -11,7 +11,7 @@ from typing import Any
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import ReplicationFacts
-from dbops.engine.flavors import gtid, logs
+from dbops.engine.flavors import connection_options, gtid, logs
 from dbops.engine.flavors.base import (
     NOWHERE,
     BackupInfo,
@@ -23,8 +23,9 @@ from dbops.engine.flavors.base import (
     Version,
 )
 from dbops.engine.flavors.compression import compress_words, xtrabackup_compress_problem
-from dbops.engine.flavors.positions import parse_binlog_info, sql_text
+from dbops.engine.flavors.positions import parse_binlog_info
 from dbops.engine.flavors.prepare import PrepareBehavior, xtrabackup
+from dbops.engine.flavors.sql_text import sql_text
 from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
 from dbops.engine.flavors.versions import dotted, parse_version, series
 
@@ -241,7 +242,24 @@ class MySQL(Flavor):
     def resume_applier(self) -> str:
         return f"START {self._replica} SQL_THREAD"
 
-    def forget_replication(self) -> list[str]:
+    @property
+    def connection_options(self) -> Sequence[connection_options.Option]:
+        return connection_options.mysql_options("SOURCE" if self._speaks_source else "MASTER")
+
+    show_channel_settings = (
+        "SELECT * FROM performance_schema.replication_connection_configuration"
+        " JOIN performance_schema.replication_applier_configuration USING (CHANNEL_NAME)"
+    )
+
+    def change_options(self, channel: str, options: Mapping[str, str]) -> str:
+        head = "CHANGE REPLICATION SOURCE TO" if self._speaks_source else "CHANGE MASTER TO"
+        end = f" FOR CHANNEL {sql_text(channel)}" if channel else ""
+        return f"{head} {', '.join(connection_options.change_of(options, self.connection_options))}{end}"
+
+    def set_filters(self, channel: str, filters: Mapping[str, str]) -> list[str]:
+        return connection_options.mysql_filters(channel if self.version >= (8, 0, 0) else "", filters)
+
+    def forget_replication(self, channels: Sequence[str] = ()) -> list[str]:
         """Return statements that remove the source's settings, which come with the data (``mysql.slave_master_info``, including
         the password).
 
@@ -279,6 +297,7 @@ class MySQL(Flavor):
             start = source.start if source.start and source.start.log_file else NOWHERE
             words += [f"{word}_AUTO_POSITION = 0", f"{word}_LOG_FILE = %s", f"{word}_LOG_POS = %s"]
             parameters += [start.log_file, start.log_pos]
+        words += connection_options.words_of(source.options, self.connection_options)
         channel = ""
         if source.channel:
             channel, parameters = " FOR CHANNEL %s", [*parameters, source.channel]

@@ -1,4 +1,4 @@
-"""Positions in the backup tools' metadata files, and in SQL."""
+"""Positions in the backup tools' metadata files."""
 
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.gtid import without_space
@@ -13,8 +13,3 @@ def parse_binlog_info(text: str) -> Coordinates:
     if len(parts) < 2 or not parts[1].strip().isdigit():
         return Coordinates()
     return Coordinates(parts[0].strip(), int(parts[1]), without_space(parts[2]) if len(parts) > 2 else "")
-
-
-def sql_text(value: str) -> str:
-    """Return ``value`` as an SQL string: for positions, which come from files of another machine."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"

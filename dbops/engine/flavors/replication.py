@@ -1,25 +1,13 @@
 """One row of a replication status, old or new column names, as ``ReplicationFacts``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbops.engine.facts.instance import ReplicationFacts
-
-#: Columns of filters that leave data out of a replica. Ignored server ids are of circular topologies, and leave nothing out.
-FILTERS = (
-    "Replicate_Do_DB",
-    "Replicate_Ignore_DB",
-    "Replicate_Do_Table",
-    "Replicate_Ignore_Table",
-    "Replicate_Wild_Do_Table",
-    "Replicate_Wild_Ignore_Table",
-    "Replicate_Rewrite_DB",
-    "Replicate_Do_Domain_Ids",
-    "Replicate_Ignore_Domain_Ids",
-)
+from dbops.engine.flavors.connection_options import Option, filters_from, options_from
 
 
-def replication_from(row: Mapping[str, Any]) -> ReplicationFacts:
+def replication_from(row: Mapping[str, Any], options: Sequence[Option] = ()) -> ReplicationFacts:
     """Return the connection that a row of SHOW REPLICA STATUS, SHOW SLAVE STATUS or SHOW ALL SLAVES STATUS describes.
 
     Values may be text, numbers or ``None`` (a client in batch mode writes ``NULL``). ``open_temp_tables`` is not in
@@ -52,5 +40,7 @@ def replication_from(row: Mapping[str, Any]) -> ReplicationFacts:
         last_sql_error=text("Last_SQL_Error"),
         source_server_id=number("Source_Server_Id", "Master_Server_Id") or None,
         source_uuid=text("Source_UUID", "Master_UUID"),
-        filters={name.lower(): text(name) for name in FILTERS if text(name)},
+        source_user=text("Source_User", "Master_User"),
+        options=options_from(row, options),
+        filters=filters_from(row),
     )

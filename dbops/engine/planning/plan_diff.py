@@ -116,12 +116,20 @@ def _of_data(then: Plan, now: Plan) -> Iterator[PlanChange]:
     yield from _change("destroys", "Data loss", " ".join(then.destroys), " ".join(now.destroys))
     yield from _change("aside_path", "Path of the old data", then.aside_path or NOTHING, now.aside_path or NOTHING)
     yield from _change("keep_old_data", "Keep old data", _said(then.keep_old_data), _said(now.keep_old_data))
+    yield from _change("replication", "Replication of the target", _kept(then), _kept(now))
     counts = then.pause_source != now.pause_source
     yield from _change("pause_source", f"Replication on {now.source.name}", _pause(then), _pause(now), counts=counts)
 
 
 def _file(plan: Plan) -> str:
     return f"{plan.archive.path} of backup run {plan.archive.run}" if plan.archive else NOTHING
+
+
+def _kept(plan: Plan) -> str:
+    kept = plan.replication
+    if kept is None:
+        return NOTHING
+    return ", ".join(f"{one.name}: {one.before} -> {one.after}" for one in kept.settings)
 
 
 def _pause(plan: Plan) -> str:

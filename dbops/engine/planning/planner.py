@@ -15,6 +15,7 @@ from dbops.engine.planning.checks.pair import find_tool
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.planning.method import Method
 from dbops.engine.planning.step_estimates import COPY
+from dbops.engine.planning.target_replication import kept_replication
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance, PlannedStep
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.start.relaxed_durability import choose_appliers
@@ -80,7 +81,11 @@ def build_plan(inputs: PlanInputs, method: Method) -> Plan:
             member.name: member.facts.observed_at for member in (target, source, primary) if member.facts
         },
         archive=archive,
+<<<<<<< HEAD
         inside=inside_of(target, flavor),
+=======
+        replication=kept_replication(inputs, flavor, uses_gtid=asked.gtid_enabled),
+>>>>>>> main
     )
     steps = _planned_steps(method, draft, inputs)
     known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]

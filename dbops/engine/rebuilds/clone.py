@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.base import Version
-from dbops.engine.flavors.positions import sql_text
+from dbops.engine.flavors.sql_text import sql_text
 from dbops.engine.flavors.versions import dotted, series
 
 #: The plugin came with 8.0.17; 8.0.18 is the first server that generates a password, so that no other party knows it.

@@ -9,6 +9,7 @@ from typing import Any
 
 from dbops.engine.backups.archives import Archive
 from dbops.engine.facts.instance import to_record
+from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.states import Severity
 
 #: Findings whose full text counts. The text of others (connections, lag) changes on its own.
@@ -140,6 +141,8 @@ class Plan:
     unpack_threads: int = 0
     #: what is kept of the old data directory (``engine.rebuilds.inside``)
     inside: tuple[str, ...] = ()
+    #: how the target replicated, which the rebuild restores; ``None`` if that is unknown, or in an older plan
+    replication: KeptReplication | None = None
 
     @property
     def pipe_threads(self) -> int:
@@ -168,6 +171,7 @@ class Plan:
             "destroys": self.destroys,
             "old_data": [self.old_data, self.aside_path, self.keep_old_data],
             "pause": self.pause_source,
+            "replication": to_record(self.replication),
             "warnings": sorted(finding.accepted_as for finding in self.findings if finding.severity is not Severity.OK),
         }
         if self.archive:

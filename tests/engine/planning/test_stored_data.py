@@ -13,7 +13,7 @@ from tests.engine.by_name import run_checks
 
 OK, WARNING, REFUSAL = Severity.OK, Severity.WARNING, Severity.REFUSAL
 STORED = server(12).stored or StoredData()
-FILTER = {"replicate_wild_ignore_table": "staging.%"}
+FILTER = {"Replicate_Wild_Ignore_Table": "staging.%"}
 KEYS = LoadedPlugin("file_key_management", "file_key_management.so", "ENCRYPTION", False)
 ENCRYPTED = replace(STORED, encrypted_spaces=3, plugins=(KEYS,))
 ED25519 = LoadedPlugin("ed25519", "auth_ed25519.so", "AUTHENTICATION", False)
@@ -61,7 +61,7 @@ LINKS: dict[str, Any] = {"links": (FileLink("d", "shop", "/disk2/shop"),)}
             REFUSAL,
             inputs(
                 source=source_with(replication=(link(filters=FILTER),)),
-                target=target_with(replication=(link(filters={"replicate_do_db": "shop"}),)),
+                target=target_with(replication=(link(filters={"Replicate_Do_DB": "shop"}),)),
             ),
         ),
         (

@@ -51,7 +51,7 @@ def source_logs_everything(inputs: PlanInputs) -> Iterator[Finding]:
 
 def filters_of(links: tuple[ReplicationFacts, ...]) -> dict[str, dict[str, str]]:
     """Return the filters of each connection that has any."""
-    return {link.channel: link.filters for link in links if link.filters}
+    return {link.channel: link.left_out for link in links if link.left_out}
 
 
 def as_text(found: dict[str, dict[str, str]]) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from dbops.engine.facts.instance import ServerFacts
+from dbops.engine.planning.checks import replication
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
@@ -303,4 +304,5 @@ CHECKS = (
     target_data_lies_where_the_inventory_says,
     target_keeps_nothing_outside,
     target_stays_quiet_after_start,
+    *replication.CHECKS,
 )

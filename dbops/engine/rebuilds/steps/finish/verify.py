@@ -11,6 +11,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     restart_for_retry,
     target_database,
 )
+from dbops.engine.rebuilds.steps.replicate.replication_kept import keep_commands, keep_replication
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.start.relaxed_durability import (
     end_relaxation,
@@ -31,7 +32,7 @@ class Verify(Step):
     title = "Verify that the replica serves and keeps up"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        return restore_commands(plan)
+        return (*restore_commands(plan), *keep_commands(plan))
 
     def cancel(self, run: Run) -> None:
         stop_sync(run)
@@ -55,7 +56,9 @@ class Verify(Step):
             if wait := end_relaxation(run, database):
                 run.checkpoint.pop("verify.steady_since", None)
                 return wait
-        return _keeps_up(run)
+            if wait := _keeps_up(run) or keep_replication(run, database):
+                return wait
+        return _verified(run)
 
 
 def _is_close(run: Run, link: ReplicationFacts | None) -> bool:
@@ -64,8 +67,14 @@ def _is_close(run: Run, link: ReplicationFacts | None) -> bool:
         and link.is_running
         and is_attached_to(link, run.plan.primary)
         and link.lag_seconds is not None
-        and link.lag_seconds <= run.settings.catch_up_lag_seconds
+        and link.lag_seconds <= run.settings.catch_up_lag_seconds + _own_delay(run)
     )
+
+
+def _own_delay(run: Run) -> int:
+    """Return the seconds that the target is behind on purpose, once its delay is set again."""
+    kept = run.plan.replication
+    return kept.delay_seconds if kept and run.checkpoint.get("kept.set") else 0
 
 
 def _behind(run: Run, link: ReplicationFacts | None, operation: str) -> StepOutcome:
@@ -82,9 +91,9 @@ def _behind(run: Run, link: ReplicationFacts | None, operation: str) -> StepOutc
     return again(0.4)
 
 
-def _keeps_up(run: Run) -> StepOutcome:
-    """Return whether the target has been caught up for long enough."""
-    target, primary, steady_seconds = run.plan.target, run.plan.primary, run.settings.verify_steady_seconds
+def _keeps_up(run: Run) -> StepOutcome | None:
+    """Return when to check again; ``None`` if the target has been caught up for long enough."""
+    steady_seconds = run.settings.verify_steady_seconds
     now = run.clock.now()
     steady = now - run.checkpoint.setdefault("verify.steady_since", now)
     if steady < steady_seconds:
@@ -92,6 +101,11 @@ def _keeps_up(run: Run) -> StepOutcome:
         note = f"lag below {limit:.0f} s for {steady:.0f} of {steady_seconds:.0f} s"
         run.journal.progress(note=note, eta_seconds=steady_seconds - steady)
         return again(min(0.4, steady_seconds - steady))
+    return None
+
+
+def _verified(run: Run) -> StepOutcome:
+    target, primary = run.plan.target, run.plan.primary
     run.journal.say(f"{target.name} replicates from {primary.name} and keeps up.", host=target.host)
     run.checkpoint["verified"] = True
     return done()

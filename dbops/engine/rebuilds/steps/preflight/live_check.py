@@ -21,7 +21,12 @@ def differences(before: Plan, now: Plan) -> list[str]:
         changes += [f"{role} {key}: {old[key]!r} -> {new[key]!r}" for key in old if old[key] != new[key]]
     changes += [
         f"{what}: {getattr(before, field)!r} -> {getattr(now, field)!r}"
-        for what, field in (("pausing the source", "pause_source"), ("old data", "old_data"), ("GTID", "uses_gtid"))
+        for what, field in (
+            ("pausing the source", "pause_source"),
+            ("old data", "old_data"),
+            ("GTID", "uses_gtid"),
+            ("replication of the target", "replication"),
+        )
         if getattr(before, field) != getattr(now, field)
     ]
     known = {finding.accepted_as for finding in before.warnings}

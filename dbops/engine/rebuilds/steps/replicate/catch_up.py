@@ -46,9 +46,8 @@ class CatchUp(Step):
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)
-        source = replication_source(
-            leader_of(plan), Account(plan.replication_user, MASKED), gtid=plan.uses_gtid, start=None
-        )
+        account = Account(plan.replication_user, MASKED)
+        source = replication_source(plan, leader_of(plan), account, start=None, catches_up=True)
         place = plan.target.name
         return (
             *relax_commands(plan),
@@ -71,7 +70,8 @@ class CatchUp(Step):
 
     def _attach(self, run: Run, database: Database) -> None:
         flavor, start = run.flavor, Coordinates(**run.checkpoint["position"])
-        for number, statement in enumerate([*flavor.stop_replication(), *flavor.forget_replication()]):
+        channels = [flavor.parse_replication(row).channel for row in database.query(flavor.show_replication)]
+        for number, statement in enumerate([*flavor.stop_replication(), *flavor.forget_replication(channels)]):
             run.execute(run.target, database, f"catch-up.forget.{number}", statement)
         executed, _ = read_position(database, flavor)
         for number, statement in enumerate(flavor.set_position(start, executed)):

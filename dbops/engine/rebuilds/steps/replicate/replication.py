@@ -8,7 +8,8 @@ from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import Coordinates, ReplicationSource
 from dbops.engine.ports import Database
-from dbops.engine.rebuilds.plan import PlannedInstance
+from dbops.engine.rebuilds.kept_replication import KeptReplication
+from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location, inspect_host
 from dbops.engine.rebuilds.steps.run import Account, Run, StepOutcome, again
 
@@ -95,10 +96,22 @@ def _connecting_seconds(run: Run) -> float:
 
 
 def replication_source(
-    party: PlannedInstance, account: Account, *, gtid: bool, start: Coordinates | None
+    plan: Plan, party: PlannedInstance, account: Account, *, start: Coordinates | None, catches_up: bool = False
 ) -> ReplicationSource:
+    """Return ``party`` as a source, with the target's own settings as far as they may hold now.
+
+    ``catches_up``: without filters, so that the copy gets all that ``party`` has.
+    """
+    kept = plan.replication or KeptReplication()
     return ReplicationSource(
-        host=party.address, port=party.port, user=account.user, password=account.password, gtid=gtid, start=start
+        host=party.address,
+        port=party.port,
+        user=account.user,
+        password=account.password,
+        gtid=plan.uses_gtid,
+        start=start,
+        channel=kept.channel,
+        options=kept.while_catching_up if catches_up else kept.before_verification,
     )
 
 
@@ -113,7 +126,8 @@ def replicate_from(
     run: Run, database: Database, key: str, party: PlannedInstance, *, start: Coordinates | None
 ) -> None:
     """Repoint the target to ``party`` and start. Raises as ``Run.execute``."""
-    source = replication_source(party, run.accounts.replication, gtid=run.plan.uses_gtid, start=start)
+    catches_up = key == "catch-up"
+    source = replication_source(run.plan, party, run.accounts.replication, start=start, catches_up=catches_up)
     sql, parameters = run.flavor.replicate_from(source)
     run.execute(run.target, database, f"{key}.change", sql, parameters, shown=shown_change(run.flavor, source))
     for number, statement in enumerate(run.flavor.start_replication()):

@@ -35,9 +35,7 @@ class Repoint(Step):
         if plan.archive:
             return (PlannedCommand(plan.primary.name, "# has it all that the copy has, and does it take writes?"),)
         flavor = flavor_for(plan.source.version, plan.flavor)
-        primary = replication_source(
-            plan.primary, Account(plan.replication_user, MASKED), gtid=plan.uses_gtid, start=None
-        )
+        primary = replication_source(plan, plan.primary, Account(plan.replication_user, MASKED), start=None)
         place = plan.target.name
         return (
             *(PlannedCommand(place, sql) for sql in flavor.stop_replication()),

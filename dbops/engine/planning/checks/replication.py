@@ -1,0 +1,78 @@
+"""Check that the rebuild can restore how the target replicates."""
+
+import posixpath
+from collections.abc import Iterator
+
+from dbops.engine.planning.checks.findings import ok, refusal, warning
+from dbops.engine.planning.inputs import PlanInputs
+from dbops.engine.planning.target_replication import connections_of, files_of
+from dbops.engine.rebuilds.plan import Finding
+
+
+def target_has_one_source(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse several connections, whatever a person has accepted: the copy has the data of one, the others would be lost."""
+    code, title = "target.sources", "The target replicates from one source"
+    links = connections_of(inputs.target)
+    if links is None:
+        yield warning(
+            code,
+            title,
+            "Unknown: dbops never read how the target replicates.",
+            "After the rebuild it replicates from the primary with ordinary settings. Check TLS, delay and filters then.",
+        )
+    elif len(links) > 1:
+        names = ", ".join(f"{link.channel!r} from {link.source_host}:{link.source_port}" for link in links)
+        yield refusal(
+            code,
+            title,
+            f"{len(links)} connections: {names}.",
+            "A rebuild would remove the data of the others. Remove the connections that are not needed, or rebuild by hand.",
+        )
+    else:
+        yield ok(code, title, "One connection." if links else "It does not replicate.")
+
+
+def connection_files_remain(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse keys and certificates inside the data directory: they go with it, and replication could not connect."""
+    code, title = "target.replication_files", "The files of the replication connection remain"
+    links, facts = connections_of(inputs.target), inputs.target.facts
+    if not links or len(links) > 1 or facts is None:
+        return
+    datadir = (facts.datadir.path if facts.datadir else inputs.target.datadir).rstrip("/")
+    places = {datadir, inputs.target.datadir.rstrip("/")}
+    lost = {
+        name: path
+        for name, path in files_of(links[0].options).items()
+        if not path.startswith("/") or any(posixpath.normpath(path).startswith(f"{place}/") for place in places)
+    }
+    if lost:
+        shown = ", ".join(f"{name} = {path}" for name, path in lost.items())
+        yield refusal(
+            code,
+            title,
+            f"In the data directory: {shown}.",
+            "Move them to another directory, name that in the connection, and plan again.",
+        )
+    else:
+        yield ok(code, title, "None is in the data directory.")
+
+
+def filters_hold_again(inputs: PlanInputs) -> Iterator[Finding]:
+    """Warn of data that a filter kept away from the target: the copy brings it, as it is at the source."""
+    code, title = "target.filters", "The target has no replication filters"
+    links = connections_of(inputs.target)
+    if not links or len(links) > 1:
+        return
+    if found := links[0].left_out:
+        shown = ", ".join(f"{name} = {value}" for name, value in found.items())
+        yield warning(
+            code,
+            title,
+            f"{shown}.",
+            "The filters are restored. The copy also has the data that they kept away, as it is at the source.",
+        )
+    else:
+        yield ok(code, title, "None.")
+
+
+CHECKS = (target_has_one_source, connection_files_remain, filters_hold_again)

@@ -1,0 +1,78 @@
+"""How the target replicated before the rebuild, as far as the rebuild restores it. Part of the frozen plan."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from dbops.engine.flavors.connection_options import name_of, value_of
+
+
+class Fate(StrEnum):
+    """What becomes of a setting."""
+
+    KEPT = "kept"
+    CHANGED = "changed"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSetting:
+    """One setting as the plan shows it. ``reason`` says why it is not kept."""
+
+    name: str
+    before: str
+    after: str
+    fate: Fate
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptReplication:
+    """The replication connection that the rebuild makes again, and what the plan shows of it.
+
+    ``options`` are all settings that the connection must have at the end, ``filters`` its filters (``flavors.connection_options``).
+    ``settings`` are the lines of the plan page. ``is_last_known``: the server is down, and an earlier probe read them.
+    """
+
+    channel: str = ""
+    options: dict[str, str] = field(default_factory=dict)
+    filters: dict[str, str] = field(default_factory=dict)
+    settings: tuple[KeptSetting, ...] = ()
+    is_last_known: bool = False
+
+    @property
+    def while_catching_up(self) -> dict[str, str]:
+        """Return the options for following the copied server: its transport, but no delay and no filter.
+
+        The copy has all of that server's data, and a filter would only let both differ.
+        """
+        left_out = {"DO_DOMAIN_IDS", "IGNORE_DOMAIN_IDS", "IGNORE_SERVER_IDS", name_of("DELAY", self.options)}
+        return {name: value for name, value in self.options.items() if name not in left_out}
+
+    @property
+    def before_verification(self) -> dict[str, str]:
+        """Return the options for following the primary until the copy is verified: all but the delay, which would hide its lag."""
+        delay = name_of("DELAY", self.options)
+        return {name: value for name, value in self.options.items() if name != delay}
+
+    @property
+    def delay_seconds(self) -> int:
+        return int(value_of("DELAY", self.options) or 0)
+
+    @property
+    def tls(self) -> bool:
+        return value_of("SSL", self.options) == "1"
+
+    def differing(self, options: Mapping[str, str]) -> dict[str, str]:
+        """Return the wanted options that a connection with ``options`` does not have."""
+        return {name: value for name, value in self.options.items() if not same_value(options.get(name), value)}
+
+
+def same_value(have: str | None, want: str) -> bool:
+    """Compare values: ``30`` and ``30.000`` are equal."""
+    if have is None or have == want:
+        return have is not None
+    try:
+        return float(have) == float(want)
+    except ValueError:
+        return False

@@ -1,0 +1,98 @@
+"""The last settings of the target's replication, and the proof that it replicates as the plan says."""
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.facts.instance import ReplicationFacts
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.channels import read_channels
+from dbops.engine.ports import Database
+from dbops.engine.rebuilds.kept_replication import KeptReplication
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.replicate.replication import is_attached_to, must_run
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
+
+OPERATION = "Restoring how the target replicates"
+
+
+def keep_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
+    """Return the statements of ``keep_replication`` as far as they are known before."""
+    kept = plan.replication
+    if kept is None or not kept.delay_seconds:
+        return ()
+    flavor = flavor_for(plan.source.version, plan.flavor)
+    statements = [
+        *flavor.stop_replication(),
+        flavor.change_options(kept.channel, _all_set(kept, {})),
+        *flavor.start_replication(),
+    ]
+    return tuple(PlannedCommand(plan.target.name, sql) for sql in statements)
+
+
+def keep_replication(run: Run, database: Database) -> StepOutcome | None:
+    """Set what the connection still lacks, once, and prove that it is as planned. Return when to check again, ``None`` if it is.
+
+    A delay is the last setting: with it, nothing shows whether the copy keeps up. Filters that were set by a statement are not in
+    the option file, and a copy that follows the primary from the beginning has none yet.
+
+    Raises:
+        RemoteFailure: ``replication.not_kept``: settings differ from the plan.
+    """
+    kept = run.plan.replication
+    if kept is None:
+        return None
+    links = read_channels(database, run.flavor)
+    link = links[0] if links else None
+    missing = _missing(kept, link)
+    if not run.checkpoint.get("kept.set") and link and (missing or link.filters != kept.filters):
+        _set(run, database, kept, missing, filters=link.filters != kept.filters)
+        return again(0.2)
+    if wait := must_run(run, database, link, "kept", OPERATION):
+        return wait
+    if link and not link.is_running:
+        return again(0.2)
+    wrong = _wrong(run, kept, links, missing)
+    if wrong:
+        raise RemoteFailure("replication.not_kept", OPERATION, cause="; ".join(wrong))
+    if "kept.logged" not in run.checkpoint:
+        run.checkpoint["kept.logged"] = True
+        count = sum(setting.before == setting.after for setting in kept.settings)
+        run.journal.say(f"{run.plan.target.name} replicates with its own settings again ({count} kept).")
+    return None
+
+
+def _missing(kept: KeptReplication, link: ReplicationFacts | None) -> dict[str, str]:
+    return kept.differing(link.options) if link else {}
+
+
+def _all_set(kept: KeptReplication, missing: dict[str, str]) -> dict[str, str]:
+    """Return all options that are set: MariaDB resets the heartbeat where a statement does not name it (measured with 10.11)."""
+    return {name: value for name, value in kept.options.items() if value} | missing
+
+
+def _set(run: Run, database: Database, kept: KeptReplication, options: dict[str, str], *, filters: bool) -> None:
+    statements = [*run.flavor.stop_replication()]
+    if options:
+        statements.append(run.flavor.change_options(kept.channel, _all_set(kept, options)))
+    if filters:
+        statements += run.flavor.set_filters(kept.channel, kept.filters)
+    for number, statement in enumerate([*statements, *run.flavor.start_replication()]):
+        run.execute(run.target, database, f"kept.{number}", statement)
+    run.checkpoint["kept.set"] = True
+
+
+def _wrong(run: Run, kept: KeptReplication, links: list[ReplicationFacts], missing: dict[str, str]) -> list[str]:
+    """Return the differences between the planned and the real replication, as pieces of a sentence."""
+    if len(links) != 1:
+        return [f"{len(links)} connections instead of one"]
+    link = links[0]
+    found = [
+        f"{name} is {link.options.get(name) or 'unset'}, not {value or 'unset'}" for name, value in missing.items()
+    ]
+    if link.channel != kept.channel:
+        found.append(f"the connection is named {link.channel!r}, not {kept.channel!r}")
+    for name in sorted({*kept.filters, *link.filters}):
+        have, want = link.filters.get(name), kept.filters.get(name)
+        if have != want:
+            found.append(f"{name} is {have or 'unset'}, not {want or 'unset'}")
+    if not is_attached_to(link, run.plan.primary):
+        found.append(f"it replicates from {link.source_host}:{link.source_port}")
+    return found

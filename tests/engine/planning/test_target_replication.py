@@ -1,0 +1,118 @@
+"""How the target replicated, on the plan: kept, changed, refused."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dbops.engine.facts.instance import Problem, from_record, to_record
+from dbops.engine.planning.inputs import PlanInputs
+from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication
+from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.rebuilds.steps.preflight.live_check import differences
+from dbops.engine.states import Severity
+from tests.engine.builders import facts, inputs, link, member, target_with
+from tests.engine.by_name import build_plan, run_checks
+
+TLS = {"MASTER_SSL": "1", "MASTER_SSL_CA": "/etc/ca.pem", "MASTER_DELAY": "60", "IGNORE_DOMAIN_IDS": "7"}
+
+
+def severities(of: PlanInputs, code: str) -> set[Severity]:
+    return {finding.severity for finding in run_checks(of) if finding.code == code}
+
+
+def with_link(**changes: Any) -> PlanInputs:
+    return inputs(target=target_with(replication=(link(**{"options": TLS, **changes}),)), replication_user="repl")
+
+
+def kept_of(of: PlanInputs) -> KeptReplication:
+    kept = build_plan(of).replication
+    assert kept
+    return kept
+
+
+def fates(kept: KeptReplication) -> dict[str, Fate]:
+    return {one.name: one.fate for one in kept.settings}
+
+
+def test_settings_are_on_the_plan_and_in_its_statements() -> None:
+    plan = build_plan(with_link(channel="main"))
+    kept = plan.replication
+    assert kept
+    assert (kept.channel, kept.options) == ("main", TLS)
+    texts = {step.name: " ".join(command.text for command in step.commands) for step in plan.steps}
+    assert "MASTER_SSL = 1" in texts["catch-up"]
+    assert "DOMAIN_IDS" not in texts["catch-up"]
+    assert "IGNORE_DOMAIN_IDS = (7)" in texts["repoint"]
+    assert "DELAY" not in texts["catch-up"] + texts["repoint"]
+    assert "MASTER_DELAY = 60" in texts["verify"]
+
+
+def test_changed_account_and_source_are_named() -> None:
+    found = fates(kept_of(with_link(source_user="old", source_host="10.0.0.99", uses_gtid=False)))
+    assert {found[name] for name in ("account", "source", "position")} == {Fate.CHANGED}
+    assert found["MASTER_SSL"] is Fate.KEPT
+
+
+def test_last_reading_counts_while_the_server_is_down() -> None:
+    silent = facts(
+        13, server=None, server_problem=Problem("mysql.unreachable", "gone"), replication_seen=(link(options=TLS),)
+    )
+    kept = kept_of(inputs(target=member("replica-1", "replica", 13, facts=silent)))
+    assert kept.is_last_known
+    assert kept.options == TLS
+
+
+def test_record_without_settings_keeps_nothing() -> None:
+    assert build_plan(inputs()).replication is None
+
+
+def test_other_settings_make_another_plan() -> None:
+    one, other = build_plan(with_link()), build_plan(with_link(options={**TLS, "MASTER_DELAY": "61"}))
+    assert one.fingerprint != other.fingerprint
+    assert differences(one, other)
+    assert differences(one, one) == []
+
+
+def test_plan_survives_its_record() -> None:
+    plan = build_plan(with_link(filters={"Replicate_Do_DB": "a"}))
+    assert from_record(Plan, to_record(plan)).replication == plan.replication
+
+
+def test_several_connections_are_refused() -> None:
+    two = (link(channel="main"), link(channel="erp"))
+    assert severities(inputs(target=target_with(replication=two)), "target.sources") == {Severity.REFUSAL}
+    silent = facts(13, server=None, server_problem=Problem("mysql.unreachable", "gone"), replication_seen=two)
+    down = inputs(target=member("replica-1", "replica", 13, facts=silent))
+    assert severities(down, "target.sources") == {Severity.REFUSAL}
+    never = inputs(target=member("replica-1", "replica", 13, facts=replace(silent, replication_seen=None)))
+    assert severities(never, "target.sources") == {Severity.WARNING}
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("/etc/ca.pem", Severity.OK),
+        ("ca.pem", Severity.REFUSAL),
+        ("/var/lib/mysql/ssl/ca.pem", Severity.REFUSAL),
+        ("/etc/../var/lib/mysql/ca.pem", Severity.REFUSAL),
+        ("/var/lib/mysql-tls/ca.pem", Severity.OK),
+    ],
+)
+def test_files_inside_the_data_directory_are_refused(path: str, expected: Severity) -> None:
+    found = severities(with_link(options={**TLS, "MASTER_SSL_CA": path}), "target.replication_files")
+    assert found == {expected}
+
+
+def test_filters_are_warned_of() -> None:
+    plain = {**TLS, "IGNORE_DOMAIN_IDS": ""}
+    assert severities(with_link(), "target.filters") == {Severity.WARNING}
+    assert severities(with_link(options=plain), "target.filters") == {Severity.OK}
+    named = with_link(options=plain, filters={"Replicate_Do_DB": "a"})
+    assert severities(named, "target.filters") == {Severity.WARNING}
+
+
+def test_numbers_are_equal_in_each_form() -> None:
+    kept = KeptReplication(options={"MASTER_HEARTBEAT_PERIOD": "3.000", "MASTER_SSL": "1"})
+    assert kept.differing({"MASTER_HEARTBEAT_PERIOD": "3.0", "MASTER_SSL": "0"}) == {"MASTER_SSL": "1"}
+    assert kept.differing({"MASTER_SSL": "1"}) == {"MASTER_HEARTBEAT_PERIOD": "3.000"}

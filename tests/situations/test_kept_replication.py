@@ -1,0 +1,161 @@
+"""A rebuilt replica replicates as before: TLS, delay, filters, name of the connection. Real MariaDB servers with certificates."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab.hosts import LabHost
+from tests.e2e.host_state import is_replicating, one
+from tests.stack import Stack, running_stack, wait_for
+
+pytestmark = pytest.mark.services
+TARGET = "replica-1"
+PLAIN = (
+    "MASTER_SSL = 0, MASTER_SSL_CA = '', MASTER_SSL_VERIFY_SERVER_CERT = 0, MASTER_DELAY = 0, IGNORE_DOMAIN_IDS = ()"
+)
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    """A lab in which every server offers TLS, with a certificate of one authority."""
+    with running_stack(web=False) as running:
+        for host in running.lab.hosts:
+            add_options(host, certificate(running.lab.folder / "tls", host))
+        for host in running.lab.hosts:
+            running.wait_for_facts(host.name, answering=True)
+        wait_for("replication", lambda: is_replicating(running, TARGET) and is_replicating(running, "backup-1"))
+        yield running
+
+
+def certificate(folder: Path, host: LabHost) -> list[str]:
+    """Return option-file lines that offer TLS; the server's certificate names its address."""
+    folder.mkdir(mode=0o755, exist_ok=True)
+    ca, key = folder / "ca.pem", folder / "ca.key"
+    if not ca.exists():
+        openssl("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=lab", "-keyout", key, "-out", ca)
+    own, request = folder / f"{host.name}.key", folder / f"{host.name}.csr"
+    own_certificate, names = folder / f"{host.name}.pem", folder / f"{host.name}.cnf"
+    names.write_text(f"subjectAltName=IP:{host.address}\n")
+    openssl("req", "-newkey", "rsa:2048", "-nodes", "-subj", f"/CN={host.address}", "-keyout", own, "-out", request)
+    openssl(
+        *("x509", "-req", "-in", request, "-CA", ca, "-CAkey", key, "-CAcreateserial"),
+        *("-extfile", names, "-days", "30", "-out", own_certificate),
+    )
+    own.chmod(0o644)
+    return [f"ssl-ca = {ca}", f"ssl-cert = {own_certificate}", f"ssl-key = {own}"]
+
+
+def openssl(*words: str | Path) -> None:
+    subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, timeout=60)
+
+
+def add_options(host: LabHost, lines: list[str]) -> None:
+    """Add lines to the server's group and start it again."""
+    text = host.config_file.read_text()
+    host.config_file.write_text(text.replace("[mysqld]\n", "\n".join(["[mysqld]", *lines, ""]), 1))
+    host.stop_server()
+    host.start_server()
+
+
+def run_on(stack: Stack, name: str, *statements: str) -> None:
+    with closing(stack.lab.connect(name)) as connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def connections(stack: Stack, name: str = TARGET) -> list[dict[str, Any]]:
+    with closing(stack.lab.connect(name)) as connection, connection.cursor() as cursor:
+        cursor.execute("SHOW ALL SLAVES STATUS")
+        return list(cursor.fetchall())
+
+
+def change(stack: Stack, words: str) -> None:
+    run_on(stack, TARGET, "STOP SLAVE", f"CHANGE MASTER TO {words}", "START SLAVE")
+    wait_for("replication of the target", lambda: is_replicating(stack, TARGET))
+
+
+def settings(stack: Stack, name: str = TARGET) -> dict[str, Any]:
+    [row] = connections(stack, name)
+    names = (
+        *("Master_SSL_Allowed", "Master_SSL_CA_File", "Master_SSL_Verify_Server_Cert", "SQL_Delay", "Connect_Retry"),
+        *("Slave_heartbeat_period", "Replicate_Ignore_Domain_Ids", "Master_Host", "Connection_name"),
+        *("Replicate_Wild_Ignore_Table", "Replicate_Ignore_Server_Ids"),
+    )
+    return {name: row[name] for name in names}
+
+
+def test_tls_delay_filters_and_retry_are_kept(stack: Stack) -> None:
+    ca = stack.lab.folder / "tls" / "ca.pem"
+    run_on(stack, TARGET, "STOP SLAVE", "SET GLOBAL replicate_wild_ignore_table = 'staging.%'")
+    change(
+        stack,
+        f"MASTER_SSL = 1, MASTER_SSL_CA = '{ca}', MASTER_SSL_VERIFY_SERVER_CERT = 1, MASTER_DELAY = 1800,"
+        " IGNORE_DOMAIN_IDS = (7), IGNORE_SERVER_IDS = (99), MASTER_CONNECT_RETRY = 5, MASTER_HEARTBEAT_PERIOD = 3",
+    )
+    before = settings(stack)
+    try:
+        plan = stack.wait_for_possible_plan(TARGET)
+        kept = {line["name"]: line["fate"] for line in plan["replication"]["settings"]}
+        assert kept["MASTER_SSL"] == kept["MASTER_DELAY"] == kept["IGNORE_DOMAIN_IDS"] == "kept"
+        assert kept["Replicate_Wild_Ignore_Table"] == "kept"
+        assert "target.filters" in {item["code"] for item in plan["findings"] if item["severity"] == "warning"}
+        _, lines = stack.rebuild(TARGET)
+        assert lines[-1]["status"] == "succeeded"
+        assert settings(stack) == before
+        assert is_replicating(stack, TARGET)
+    finally:
+        run_on(stack, TARGET, "STOP SLAVE", "SET GLOBAL replicate_wild_ignore_table = ''")
+        change(stack, f"{PLAIN}, IGNORE_SERVER_IDS = (), MASTER_CONNECT_RETRY = 2")
+
+
+def test_settings_are_kept_while_the_server_is_down(stack: Stack) -> None:
+    change(stack, "MASTER_SSL = 1, MASTER_DELAY = 7")
+    before = settings(stack)
+    stack.wait_for_facts(TARGET, answering=True)
+    try:
+        stack.lab.break_host(TARGET, "wipe")
+        stack.wait_for_facts(TARGET, answering=False)
+        plan = stack.wait_for_possible_plan(TARGET)
+        assert plan["replication"]["is_last_known"]
+        stack.rebuild(TARGET)
+        assert settings(stack) == before
+    finally:
+        change(stack, PLAIN)
+
+
+def test_named_connection_is_made_again_with_its_name_and_filter(stack: Stack) -> None:
+    account, primary = stack.lab.accounts["replication"], stack.lab.primary
+    named = (
+        f"CHANGE MASTER 'main' TO MASTER_HOST = '{primary.address}', MASTER_PORT = {primary.port},"
+        f" MASTER_USER = '{account.user}', MASTER_PASSWORD = '{account.password}', MASTER_USE_GTID = slave_pos"
+    )
+    add_options(stack.lab.host(TARGET), ["main.replicate_wild_ignore_table = trash.%"])
+    run_on(stack, TARGET, "STOP ALL SLAVES", "RESET SLAVE ALL", named, "START SLAVE 'main'")
+    before = settings(stack)
+    assert before["Replicate_Wild_Ignore_Table"] == "trash.%"
+    stack.wait_for_possible_plan(TARGET)
+    stack.rebuild(TARGET)
+    assert settings(stack) == before
+    [link] = connections(stack)
+    assert (link["Slave_IO_Running"], link["Slave_SQL_Running"]) == ("Yes", "Yes")
+    run_on(stack, primary.name, "CREATE DATABASE trash", "CREATE TABLE trash.t (id INT PRIMARY KEY)")
+    goal = one(stack, primary.name, "SELECT @@gtid_binlog_pos AS gtid")["gtid"]
+    assert one(stack, TARGET, f"SELECT MASTER_GTID_WAIT('{goal}', 20) AS reached")["reached"] == 0
+    assert not one(stack, TARGET, "SELECT 1 AS found FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'trash'")
+    # a second connection, which nothing else refuses: its source is a member, and it does not run
+    second = named.replace("'main'", "'erp'").replace(primary.address, stack.lab.host("backup-1").address)
+    run_on(stack, TARGET, second)
+    stack.wait_for_facts(TARGET, answering=True)
+    plan = stack.plan(TARGET)
+    assert {item["code"] for item in plan["findings"] if item["severity"] == "refusal"} == {"target.sources"}
+    # also once the server is down
+    stack.lab.host(TARGET).stop_server()
+    stack.wait_for_facts(TARGET, answering=False)
+    plan = stack.plan(TARGET)
+    assert "target.sources" in {item["code"] for item in plan["findings"] if item["severity"] == "refusal"}
+    stack.lab.host(TARGET).start_server()
+    run_on(stack, TARGET, "STOP ALL SLAVES", "RESET SLAVE 'erp' ALL", "START ALL SLAVES")
