@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.connection_options import value_of
-from dbops.engine.flavors.optionfile import credentials_text, quoted
+from dbops.engine.flavors.optionfile import quoted
 
 #: Files and lists by the end of the connection's option; the client has the same names in lower case.
 _NAMES = ("SSL_CA", "SSL_CAPATH", "SSL_CERT", "SSL_KEY", "SSL_CIPHER", "SSL_CRL", "SSL_CRLPATH", "TLS_VERSION")
-#: From this version on a MariaDB client wants TLS unless it is told otherwise.
+#: From this version on a MariaDB client wants TLS by default.
 _TLS_BY_DEFAULT = (11, 4, 0)
 
 
@@ -36,7 +36,8 @@ def replication_login(
             lines.append("get-server-public-key=1")
     elif options or flavor.version < _TLS_BY_DEFAULT:
         lines.append("skip-ssl")
-    return credentials_text(("client",), user, password) + "".join(f"{line}\n" for line in lines)
+    account = [f"user={quoted(user, 'user name')}", f"password={quoted(password, 'password')}"]
+    return "\n".join(["[client]", *account, *lines, ""])
 
 
 def _tls(flavor: Flavor, options: Mapping[str, str]) -> list[str]:
