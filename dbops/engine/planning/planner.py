@@ -81,11 +81,8 @@ def build_plan(inputs: PlanInputs, method: Method) -> Plan:
             member.name: member.facts.observed_at for member in (target, source, primary) if member.facts
         },
         archive=archive,
-<<<<<<< HEAD
         inside=inside_of(target, flavor),
-=======
         replication=kept_replication(inputs, flavor, uses_gtid=asked.gtid_enabled),
->>>>>>> main
     )
     steps = _planned_steps(method, draft, inputs)
     known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]

@@ -318,7 +318,13 @@ ELSEWHERE_TESTED = ("is not a data directory", "that the option file names canno
 def without_check(number: int) -> str:
     """Return the script with one of its refusals made silent."""
     parts = load("swap_datadir").split('refuse "')
-    return load("common", "inside") + "\n" + 'refuse "'.join(parts[: number + 1]) + ': "' + 'refuse "'.join(parts[number + 1 :])
+    return (
+        load("common", "inside")
+        + "\n"
+        + 'refuse "'.join(parts[: number + 1])
+        + ': "'
+        + 'refuse "'.join(parts[number + 1 :])
+    )
 
 
 def sees(script: str) -> str:
