@@ -89,6 +89,12 @@ class MysqlDatabase(Database):
                 # without parameters the text is sent unchanged, so that a % needs no escaping
                 cursor.execute(sql, tuple(parameters) or None)
                 return list(cursor.fetchall())
+        except UnicodeEncodeError as error:
+            raise RemoteFailure(
+                "mysql.not_text",
+                f"Querying the server on {self.address.host}:{self.address.port} as {self.address.user!r}",
+                cause=f"a character cannot be written as UTF-8: {error.reason}",  # without the text, which can be a secret
+            ) from None
         except (pymysql.MySQLError, OSError, RuntimeError) as error:
             raise self._failure(sql, parameters, error) from None
 
@@ -108,7 +114,7 @@ class MysqlDatabase(Database):
             host=self.address.host,
             port=self.address.port,
             user=self.address.user,
-            password=self.address.password,
+            password=self.address.password.encode(),  # as the servers' own clients; PyMySQL would use latin1 for text
             charset="utf8mb4",
             autocommit=True,
             cursorclass=DictCursor,

@@ -27,6 +27,7 @@ VERSIONS = (
     re.compile(r"xtrabackup version (\d+\.\d+\.\d+(?:-\d+)?)"),
     re.compile(r"(\d+\.\d+\.\d+(?:-\d+(?= for))?)"),
 )
+SAID_CHARACTERS = 120
 SECRET_OPTION = re.compile(r"password|passwd|secret|filekey$|_auth$|(?<!ssl)_key$")
 #: Options that add to their earlier values.
 ADDS = {"plugin_load_add", "ignore_db_dirs"}
@@ -203,7 +204,9 @@ def _tools(records: Mapping[str, str], known: Mapping[str, Tool]) -> dict[str, T
             path, identity, said = value.split("\n", 2)
             before = known.get(name)
             same = not said and before is not None and (before.path, before.identity) == (path, identity)
-            tools[name] = before if before and same else Tool(path, parse_version(said), identity)
+            version = parse_version(said)
+            answer = "" if version else _last_line(said)[:SAID_CHARACTERS]
+            tools[name] = before if before and same else Tool(path, version, identity, answer)
     return tools
 
 

@@ -1,5 +1,6 @@
 """Quote text for command lines; the only place that does."""
 
+import re
 import shlex
 from collections.abc import Iterable
 
@@ -21,3 +22,17 @@ def quote(arguments: Iterable[str]) -> str:
                 cause=f"a NUL byte in {word[:40]!r}",
             )
     return shlex.join(words)
+
+
+#: csh allows no line break inside quotes and expands ``!`` there; fish reads ``\\`` and ``\'`` there; both depend on the locale
+NOT_IN_EVERY_SHELL = re.compile(rb"[^ -~]|[!'\\]")
+DECODE = 'eval "$(printf %b "$0")"'
+
+
+def for_any_shell(command: str) -> str:
+    """Return a command line that runs a POSIX command line, whatever the login shell is: sh, csh, fish.
+
+    Every login shell can pass one word of plain characters to ``sh``, which decodes and runs it.
+    """
+    word = NOT_IN_EVERY_SHELL.sub(lambda found: b"\\0%03o" % found[0][0], command.encode()).decode()
+    return f"exec sh -c '{DECODE}' '{word}'"

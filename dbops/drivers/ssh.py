@@ -19,7 +19,7 @@ import paramiko
 from paramiko.pkey import UnknownKeyType
 from paramiko.ssh_exception import IncompatiblePeer
 
-from dbops.drivers.quoting import quote
+from dbops.drivers.quoting import for_any_shell, quote
 from dbops.engine.errors import Bug, NoAccess, Refused, Unreachable
 from dbops.engine.hosts.host_keys import HOST_KEY_ALGORITHMS, HostKey, fingerprint_of_blob, parse_host_key
 from dbops.engine.ports import CommandResult, Shell
@@ -80,6 +80,7 @@ class SshShell(Shell):
         command = quote(["sh", "-c", script, "dbops", *arguments])
         if self.address.sudo:
             command = f"sudo -n -- {command}"
+        command = for_any_shell(f"exec {command}")
         if len(command.encode()) > COMMAND_LIMIT_BYTES:
             raise Bug("ssh.command_too_long", "Building a command for a host", cause=f"{len(command)} characters")
         with self._lock:

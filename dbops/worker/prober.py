@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.availability.periods import longest_gap
-from dbops.engine.errors import Refused, Unreachable
+from dbops.engine.errors import Bug, Refused, Unreachable
 from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.planner import build_plan
@@ -115,10 +115,12 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
 
 
 def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
-    if (error := future.exception()) is not None:
-        log.error("probing %s: %s", instance.name, error, exc_info=error)
-        return False
-    facts = future.result()
+    error = future.exception()
+    if error is None:
+        facts = future.result()
+    else:
+        log.error("probing %s: %s", instance.name, type(error).__name__, exc_info=error)
+        facts = _nothing_read(instance, error)
     InstanceState.objects.filter(instance=instance).update(
         **without_nul(InstanceState.columns(facts)), **_reading(instance.state, facts), **_gtid(instance.state, facts)
     )
@@ -131,6 +133,20 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
     except DatabaseError:
         log.exception("what was seen of %s", instance.name)
     return True
+
+
+def _nothing_read(instance: Instance, error: BaseException) -> InstanceFacts:
+    """Return facts that show a fault of dbops as the problem: without them, old facts would only grow older."""
+    before = instance.state.facts()
+    # only its type: its text can contain a secret
+    fault = Bug("probe.fault", f"Reading {instance.name}", cause=type(error).__name__)
+    problem = Problem(fault.code, f"{fault.operation}: {fault.cause}")
+    return InstanceFacts(
+        observed_at=timezone.now(),
+        found_schedules=before.found_schedules if before else None,
+        host_problem=problem,
+        server_problem=problem,
+    )
 
 
 def probe_now(instance: Instance) -> InstanceFacts:

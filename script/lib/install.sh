@@ -37,6 +37,7 @@ chromium-headless-shell chromium-headless-shell
 java default-jre-headless
 iptables iptables
 busybox busybox
+tcsh tcsh
 "
 # packages without a program on PATH
 FILES_TEST="

@@ -84,7 +84,7 @@ def sshd(folder: Path) -> Iterator[Sshd]:
     ssh.mkdir(mode=0o700)
     for kind in ("ed25519", "rsa", "ecdsa"):
         keygen(ssh / f"host_{kind}", kind)
-    for name in ("user", "stranger"):
+    for name in ("user", "csh_user", "stranger"):
         keygen(ssh / name)
     # where this machine's sudo is, or is missing, does not matter: this one allows all until the file `forbid` is there
     (ssh / "bin").mkdir()
@@ -93,7 +93,9 @@ def sshd(folder: Path) -> Iterator[Sshd]:
         '[ "$1 $2" = "-n --" ] || exit 2\nshift 2\nenv -i PATH="$PATH" UNDER_SUDO=1 "$@"\nexit $?\n'
     )
     (ssh / "bin" / "sudo").chmod(0o755)
-    shutil.copy(ssh / "user.pub", ssh / "authorized_keys")
+    # as sshd calls a login shell: `tcsh -c COMMAND`
+    in_csh = f'command="exec tcsh -c \\"$SSH_ORIGINAL_COMMAND\\"" {(ssh / "csh_user.pub").read_text()}'
+    (ssh / "authorized_keys").write_text((ssh / "user.pub").read_text() + in_csh)
     (ssh / "sshd_config").write_text(
         "".join(f"HostKey {ssh}/host_{kind}\n" for kind in ("ed25519", "rsa", "ecdsa"))
         + f"ListenAddress {ADDRESS}\nPort {SSH_PORT}\nAuthorizedKeysFile {ssh}/authorized_keys\nPidFile none\n"
@@ -113,6 +115,14 @@ def sshd(folder: Path) -> Iterator[Sshd]:
     finally:
         process.terminate()
         process.wait(10)
+
+
+@pytest.fixture
+def csh_shell(sshd: Sshd) -> Iterator[SshShell]:
+    """A user whose login shell is tcsh."""
+    shell = SshShell(replace(sshd.pinned(), private_key=(sshd.folder / "csh_user").read_text()))
+    yield shell
+    shell.close()
 
 
 @pytest.fixture
@@ -188,10 +198,17 @@ def database(server: Server) -> Iterator[MysqlDatabase]:
     database.close()
 
 
+def chosen_shell(request: pytest.FixtureRequest) -> Shell:
+    names = {"ssh": "shell", "csh": "csh_shell"}
+    shell: Shell = (
+        request.getfixturevalue(names[request.param]) if request.param in names else FakeShell(runs_here=True)
+    )
+    return shell
+
+
 @pytest.fixture(params=["here", pytest.param("ssh", marks=pytest.mark.services)])
 def shell_of_host(request: pytest.FixtureRequest) -> Shell:
-    shell: Shell = FakeShell(runs_here=True) if request.param == "here" else request.getfixturevalue("shell")
-    return shell
+    return chosen_shell(request)
 
 
 @pytest.fixture

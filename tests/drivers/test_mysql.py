@@ -112,6 +112,19 @@ class TestServer:
         assert error.code == "mysql.access_denied"
         assert "wrong-one" not in str(error)
 
+    @pytest.mark.parametrize("password", ["gehe\u00ebim", "x\u20ac", "\u65e5\u672c '\"\\ %s"])
+    def test_passwords_are_sent_as_utf8(self, server: Server, database: MysqlDatabase, password: str) -> None:
+        database.execute("CREATE OR REPLACE USER odd@'%%' IDENTIFIED BY %s", (password,))
+        odd = MysqlDatabase(replace(server.address, user="odd", password=password))
+        assert odd.query("SELECT 1 AS one") == [{"one": 1}]
+        odd.close()
+
+    @pytest.mark.parametrize("field", ["user", "password"])
+    def test_account_that_is_no_text_is_an_error_without_it(self, server: Server, field: str) -> None:
+        error = refusal(MysqlDatabase(replace(server.address, **{field: "secret\udc80"})))  # type: ignore[arg-type]
+        assert error.code == "mysql.not_text"
+        assert "\udc80" not in str(error)
+
     def test_closed_port_is_unreachable(self, server: Server) -> None:
         error = refusal(MysqlDatabase(replace(server.address, port=1)))
         assert isinstance(error, Unreachable)

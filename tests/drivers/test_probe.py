@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -27,7 +28,7 @@ from dbops.drivers.ssh import SshShell
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import InstanceFacts, from_record, to_record
 from dbops.engine.ports import Database, Shell
-from tests.drivers.conftest import ADDRESS, BACKUP_PASSWORD, MYSQL_PORT, Server, Sshd
+from tests.drivers.conftest import ADDRESS, BACKUP_PASSWORD, MYSQL_PORT, Server, Sshd, chosen_shell
 from tests.fakes import FakeShell
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -44,10 +45,9 @@ def ask(shell: Shell, datadir: Path | str, **options: Any) -> HostReading:
     return read_host(shell, datadir=str(datadir), **{**settings, **options})
 
 
-@pytest.fixture(params=["here", pytest.param("ssh", marks=pytest.mark.services)])
+@pytest.fixture(params=["here", *(pytest.param(name, marks=pytest.mark.services) for name in ("ssh", "csh"))])
 def any_shell(request: pytest.FixtureRequest) -> Shell:
-    shell: Shell = FakeShell(runs_here=True) if request.param == "here" else request.getfixturevalue("shell")
-    return shell
+    return chosen_shell(request)
 
 
 @pytest.fixture
@@ -173,6 +173,33 @@ class TestHost:
         }
         tool.unlink()
         assert "xtrabackup" not in ask(shell, tmp_path, known=newer).host.tools
+
+    @pytest.mark.parametrize(
+        "script",
+        [
+            "yes | head -c 50000000",
+            "while :; do echo 0123456789; done",
+            "sleep 60",
+            "trap '' TERM PIPE; sleep 60 & while :; do sleep 1; done",
+        ],
+    )
+    def test_tool_that_floods_or_hangs_hides_no_other_fact(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+    ) -> None:
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        (tmp_path / "mariadb-backup").write_text(f"#!/bin/bash\n{script}\n")
+        (tmp_path / "mariadb-backup").chmod(0o755)
+        file = tmp_path / "my.cnf"
+        file.write_text("[mysqld]\nserver-id = 5\n")
+        before = time.monotonic()
+        reading = ask(FakeShell(runs_here=True), tmp_path, defaults_file=str(file))
+        assert time.monotonic() - before < 10
+        assert reading.config is not None
+        assert (reading.config.server_id, reading.datadir.exists) == (5, True)
+        tools = reading.host.tools
+        assert tools["mariadb"].version
+        assert tools["mariadb-backup"].version is None
+        assert 0 < len(tools["mariadb-backup"].said) <= 120
 
     def test_probe_fails_when_tools_are_missing(self, tmp_path: Path) -> None:
         shell = FakeShell()

@@ -12,8 +12,7 @@ from dbops.drivers.ssh import SshAddress, SshShell, check_private_key, fetch_hos
 from dbops.engine.errors import DbopsError, NoAccess, Refused, Unreachable
 from dbops.engine.hosts.host_keys import fingerprint_of
 from dbops.engine.ports import Shell
-from tests.drivers.conftest import ADDRESS, SSH_PORT, Sshd, keygen
-from tests.fakes import FakeShell
+from tests.drivers.conftest import ADDRESS, SSH_PORT, Sshd, chosen_shell, keygen
 
 HOSTILE = [
     "",
@@ -31,15 +30,18 @@ HOSTILE = [
     "ü€",
     "a\tb",
     "!x",
+    "%s \\0101",
     "~",
     "&&",
 ]
 
 
-@pytest.fixture(params=["fake", pytest.param("ssh", marks=pytest.mark.services)])
+SERVICES = pytest.mark.services
+
+
+@pytest.fixture(params=["fake", pytest.param("ssh", marks=SERVICES), pytest.param("csh", marks=SERVICES)])
 def any_shell(request: pytest.FixtureRequest) -> Shell:
-    shell: Shell = FakeShell(runs_here=True) if request.param == "fake" else request.getfixturevalue("shell")
-    return shell
+    return chosen_shell(request)
 
 
 @pytest.fixture

@@ -94,6 +94,12 @@ _SERVERS = (
         "The server did not complete the statement.",
         "Fix what the server's error names and try again. See accounts.md for missing privileges.",
     ),
+    host(
+        "mysql.not_text",
+        "An account's name or password, or a statement, contains a character that no server accepts.",
+        NOT_SENT,
+        "Enter the account's name and password again.",
+    ),
     operator(
         "flavor.unknown",
         "The version is neither MySQL nor MariaDB.",
@@ -185,9 +191,9 @@ _JOBS = (
     ),
     host(
         "host.job",
-        "A job on the host failed. The message shows its last line.",
+        "A job on the host failed. The message shows its last line, and the server's own last errors if a start failed.",
         _OUTCOME,
-        "Fix the problem on the host, then rebuild again. If a start command failed, check the server's error log.",
+        "Fix the problem on the host. After a failed start the copy is complete: resume. Otherwise rebuild again.",
     ),
     host(
         "host.script",
@@ -206,6 +212,12 @@ _JOBS = (
         "The host's answer has an unknown format.",
         _RUNNING,
         "Check the SSH user's login shell and start-up files, and the work directory's file system.",
+    ),
+    ours(
+        "probe.fault",
+        "dbops could not read an instance because of a fault in dbops.",
+        UNCHANGED,
+        "Please report this error with the worker's log.",
     ),
     ours("host.bad_request", "dbops used an invalid name or path.", UNCHANGED, REPORT),
 )

@@ -31,11 +31,18 @@ class Tool:
     """A program on a host: its path and its printed version (``10.11.19``), if any.
 
     ``identity`` is the file's ``device:inode:size:changed`` when its version was read: while it is unchanged, so is the version.
+    ``said`` is the last line that it printed instead of a version, ``""`` if it printed one or was not asked.
     """
 
     path: str
     version: str | None = None
     identity: str = ""
+    said: str = ""
+
+    @property
+    def silence(self) -> str:
+        """Return why the version is unknown."""
+        return f"{self.path} --version: {self.said or 'no output'}"
 
 
 @dataclass(frozen=True, slots=True)

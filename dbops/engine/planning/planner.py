@@ -56,9 +56,9 @@ def build_plan(inputs: PlanInputs, method: Method) -> Plan:
         findings=run_checks(inputs, method.checks),
         steps=(),
         destroys=_destroys(target, fits=fits, keep=inputs.keep_old_data),
-        old_data="aside" if fits else "removed_first",
-        aside_path=_aside_path(target, inputs.run_id) if fits else "",
-        keep_old_data=inputs.keep_old_data and fits,
+        old_data="removed_first" if fits is False else "aside",
+        aside_path="" if fits is False else _aside_path(target, inputs.run_id),
+        keep_old_data=inputs.keep_old_data and fits is not False,
         pause_source=pause,
         pause_reason=pause_reason,
         cipher=ciphers,
@@ -205,13 +205,17 @@ def _aside_path(target: KnownInstance, run_id: str) -> str:
     return f"{path}/.dbops-old-{run_id}" if inside else f"{path}.dbops-old-{run_id}"
 
 
-def _destroys(target: KnownInstance, *, fits: bool, keep: bool) -> tuple[str, ...]:
+def _destroys(target: KnownInstance, *, fits: bool | None, keep: bool) -> tuple[str, ...]:
     directory = target.facts.datadir if target.facts else None
     if directory is not None and (not directory.exists or directory.is_empty):
         return (f"Nothing: {target.datadir} on {target.host} is {'empty' if directory.exists else 'missing'}.",)
     real = target.party().datadir
     link = f" (a link to {real})" if real != target.datadir.rstrip("/") else ""
     what = f"The data directory {target.datadir}{link} on {target.host}"
+    if fits is None:
+        return (
+            f"Unknown: the size of {target.datadir} on {target.host} or of the source was not read. The rebuild cannot start.",
+        )
     if not fits:
         return (f"{what} is REMOVED BEFORE the copy: not enough space for both.",)
     if keep:

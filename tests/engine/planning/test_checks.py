@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from dbops.engine.facts.instance import Attached, Client, ConfigFacts, Problem, StatementCheck
+from dbops.engine.facts.instance import Attached, Client, ConfigFacts, Problem, StatementCheck, Tool
 from dbops.engine.planning.checks import OF_A_SERVER
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.states import Severity
@@ -260,6 +260,26 @@ def test_plan_is_possible_when_the_target_is_down() -> None:
     plan = build_plan(inputs(target=member("replica-1", "replica", 13, facts=down(13))))
     assert plan.is_possible
     assert not plan.target.is_answering
+
+
+def test_checks_invent_nothing_about_a_host_that_was_not_read() -> None:
+    """Without sudo (``requiretty``), nothing of the host is known; with a stopped server, nothing of the server either."""
+    problem = Problem("ssh.sudo_refused", "sudo: you must have a tty to run sudo")
+    unread = facts(13, host=None, datadir=None, config=None, server=None, host_problem=problem, server_problem=problem)
+    found = run_checks(inputs(target=member("replica-1", "replica", 13, facts=unread)))
+    refused = {finding.code: finding.seen for finding in found if finding.severity is REFUSAL}
+    assert refused.keys() == {
+        *("target.host", "target.server_id", "pair.version", "pair.page_size", "pair.lower_case_table_names")
+    }
+    assert [seen for code, seen in refused.items() if code != "target.host" and not seen.startswith("Unknown")] == []
+
+
+def test_checks_name_a_program_that_shows_no_version() -> None:
+    tools = host(13).tools | {"mariadb-backup": Tool("/opt/mariadb-backup", said="no answer in 3 s")}
+    found = run_checks(inputs(target=member("replica-1", "replica", 13, facts=facts(13, host=host(13, tools=tools)))))
+    [refused] = [finding for finding in found if finding.severity is REFUSAL]
+    assert refused.code == "tools.target"
+    assert "/opt/mariadb-backup" in refused.seen
 
 
 def test_check_codes_are_documented() -> None:

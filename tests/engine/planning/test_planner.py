@@ -112,4 +112,6 @@ def test_plan_is_possible_when_the_target_does_not_answer() -> None:
     target = inputs().target
     assert target.facts is not None
     dead = replace(target, facts=replace(target.facts, server=None, host=None, datadir=None))
-    assert not build_plan(inputs(target=dead)).target.is_answering
+    plan = build_plan(inputs(target=dead))
+    assert not plan.target.is_answering
+    assert (plan.is_possible, plan.old_data, plan.keep_old_data) == (False, "aside", False)

@@ -126,6 +126,8 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     if tool is None:
         seen = f"Missing: {' or '.join(flavor.backup_programs)} on {inputs.target.host}."
         yield refusal(code, title, seen, "Install the tool for the server's version.")
+    elif tool.version is None:
+        yield refusal(code, title, tool.silence, f"Run this program on {inputs.target.host}, and fix what it prints.")
     elif problem := flavor.tool_problem(tool.version):
         yield refusal(code, title, problem, "Install the tool that fits the server.")
     else:

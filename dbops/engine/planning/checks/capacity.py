@@ -22,10 +22,15 @@ def bytes_needed(inputs: PlanInputs) -> int | None:
     return int(size * SPACE_FACTOR) + 2 * redo
 
 
-def fits_beside_old_data(inputs: PlanInputs) -> bool:
-    """Return whether the old data directory fits beside the new one until the new one is verified."""
+def fits_beside_old_data(inputs: PlanInputs) -> bool | None:
+    """Return whether the old data directory fits beside the new one until the new one is verified.
+
+    ``None`` if the sizes were not read: such a plan cannot start.
+    """
     needed, facts = bytes_needed(inputs), inputs.target.facts
-    return bool(needed is not None and facts and facts.datadir and facts.datadir.free_bytes >= needed)
+    if needed is None or facts is None or facts.datadir is None:
+        return None
+    return facts.datadir.free_bytes >= needed
 
 
 def target_has_room(inputs: PlanInputs) -> Iterator[Finding]:

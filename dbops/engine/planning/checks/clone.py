@@ -107,7 +107,9 @@ def platforms_agree(inputs: PlanInputs) -> Iterator[Finding]:
     if target is None or target.clone is None:
         config = inputs.target.facts.config if inputs.target.facts else None
         charset = config.options.get("character_set_server") if config else None
-        if charset and charset != facts.charset:
+        if config is None:
+            yield unknown(code, title, "the target's character set; neither its server nor its option file was read")
+        elif charset and charset != facts.charset:
             yield refusal(code, title, f"{facts.charset} and {charset}.", "Set the same character_set_server on both.")
         else:
             yield ok(code, title, f"{facts.platform}, {facts.charset}; the target's server is down.")

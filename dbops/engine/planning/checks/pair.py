@@ -82,16 +82,21 @@ def versions_fit(inputs: PlanInputs) -> Iterator[Finding]:
     if target and target.flavor != source.flavor:
         yield refusal(code, title, f"{source.flavor} and {target.flavor}.", "Choose a source of the same flavor.")
     elif version is None:
-        yield refusal(
-            code,
-            title,
-            f"Missing on the target's host: {' or '.join(flavor.server_programs)}.",
-            f"Install {source.flavor} {source.version} there.",
-        )
+        yield _no_server_version(inputs.target, program, flavor.server_programs, code, title)
     elif problem := flavor.clone_problem(parse_version(version)):
         yield refusal(code, title, problem, f"Install {source.flavor} {source.version} on the target.")
     else:
         yield ok(code, title, f"{source.flavor} {source.version} -> {version}")
+
+
+def _no_server_version(
+    target: KnownInstance, program: Tool | None, names: tuple[str, ...], code: str, title: str
+) -> Finding:
+    if not (target.facts and target.facts.host):
+        return unknown(code, title, f"{target.host} was not read")
+    if program:
+        return refusal(code, title, program.silence, "Run this program on the target's host, and fix what it prints.")
+    return refusal(code, title, f"Missing on the target's host: {' or '.join(names)}.", "Install the server there.")
 
 
 def tools_are_there(inputs: PlanInputs) -> Iterator[Finding]:
@@ -110,6 +115,8 @@ def tools_are_there(inputs: PlanInputs) -> Iterator[Finding]:
                 f"Missing: {' or '.join(flavor.backup_programs)} on {member.host}.",
                 "Install the tool for the server's version.",
             )
+        elif tool.version is None:
+            yield refusal(code, title, tool.silence, f"Run this program on {member.host}, and fix what it prints.")
         elif problem := flavor.tool_problem(tool.version):
             yield refusal(code, title, problem, "Install the tool that fits the server.")
         elif note := flavor.tool_warning(tool.version):
@@ -162,7 +169,9 @@ def formats_fit(inputs: PlanInputs) -> Iterator[Finding]:
     ):
         configured = config.options.get(option) if config else None
         value = have if have is not None else _number(configured)
-        if value is None:
+        if value is None and config is None:
+            yield unknown(code, title, f"the target's {option}; neither its server nor its option file was read")
+        elif value is None:
             yield ok(code, title, f"{want} on the source; the target uses the default.")
         elif value != want:
             yield refusal(code, title, f"Source {want}, target {value}.", f"Set {option} = {want} on the target.")

@@ -160,6 +160,9 @@ def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
     code, title, facts = "source.account", "The backup account has all privileges", inputs.source.facts
     if facts is None or facts.server is None:
         return
+    if facts.host is None:
+        yield unknown(code, title, f"{inputs.source.host} was not read")
+        return
     if not facts.backup_account:
         yield refusal(code, title, "The account was not tested.", "Configure a backup account for the cluster.")
     failed = [item for item in facts.backup_account if item.error]

@@ -201,8 +201,15 @@ def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     The file is read over SSH, the server over SQL. A difference between them can mean that the two addresses are of two machines.
     """
     code, title = "target.server_id", "The target's server id is unique"
-    config = inputs.target.facts.config if inputs.target.facts else None
-    if config is None or config.server_id is None:
+    facts = inputs.target.facts
+    if facts is None or facts.host is None:
+        yield unknown(code, title, f"{inputs.target.host} was not read")
+        return
+    config = facts.config
+    if config is None:
+        yield unknown(code, title, f"{inputs.target.defaults_file or 'the option files'} could not be read")
+        return
+    if config.server_id is None:
         yield refusal(
             code,
             title,
