@@ -2,7 +2,6 @@
 
 import dataclasses
 import os
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -173,33 +172,6 @@ class TestHost:
         }
         tool.unlink()
         assert "xtrabackup" not in ask(shell, tmp_path, known=newer).host.tools
-
-    @pytest.mark.parametrize(
-        "script",
-        [
-            "yes | head -c 50000000",
-            "while :; do echo 0123456789; done",
-            "sleep 60",
-            "trap '' TERM PIPE; sleep 60 & while :; do sleep 1; done",
-        ],
-    )
-    def test_tool_that_floods_or_hangs_hides_no_other_fact(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
-    ) -> None:
-        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-        (tmp_path / "mariadb-backup").write_text(f"#!/bin/bash\n{script}\n")
-        (tmp_path / "mariadb-backup").chmod(0o755)
-        file = tmp_path / "my.cnf"
-        file.write_text("[mysqld]\nserver-id = 5\n")
-        before = time.monotonic()
-        reading = ask(FakeShell(runs_here=True), tmp_path, defaults_file=str(file))
-        assert time.monotonic() - before < 10
-        assert reading.config is not None
-        assert (reading.config.server_id, reading.datadir.exists) == (5, True)
-        tools = reading.host.tools
-        assert tools["mariadb"].version
-        assert tools["mariadb-backup"].version is None
-        assert 0 < len(tools["mariadb-backup"].said) <= 120
 
     def test_probe_fails_when_tools_are_missing(self, tmp_path: Path) -> None:
         shell = FakeShell()
