@@ -88,6 +88,8 @@ def settings(stack: Stack, name: str = TARGET) -> dict[str, Any]:
     return {name: row[name] for name in names}
 
 
+@pytest.mark.situation("8a", "kept, and read back after the repoint")
+@pytest.mark.situation("9", "kept, and read back after the repoint")
 def test_tls_delay_filters_and_retry_are_kept(stack: Stack) -> None:
     ca = stack.lab.folder / "tls" / "ca.pem"
     run_on(stack, TARGET, "STOP SLAVE", "SET GLOBAL replicate_wild_ignore_table = 'staging.%'")
@@ -112,6 +114,7 @@ def test_tls_delay_filters_and_retry_are_kept(stack: Stack) -> None:
         change(stack, f"{PLAIN}, IGNORE_SERVER_IDS = (), MASTER_CONNECT_RETRY = 2")
 
 
+@pytest.mark.situation("9", "kept, and read back after the repoint")
 def test_settings_are_kept_while_the_server_is_down(stack: Stack) -> None:
     change(stack, "MASTER_SSL = 1, MASTER_DELAY = 7")
     before = settings(stack)
@@ -127,6 +130,7 @@ def test_settings_are_kept_while_the_server_is_down(stack: Stack) -> None:
         change(stack, PLAIN)
 
 
+@pytest.mark.situation("10", "refused; one named connection keeps its name")
 def test_named_connection_is_made_again_with_its_name_and_filter(stack: Stack) -> None:
     account, primary = stack.lab.accounts["replication"], stack.lab.primary
     named = (

@@ -55,6 +55,7 @@ def settings(stack: Stack) -> dict[str, Any]:
     return {name: row[name] for name in STATUS} | {name: more[name] for name in TABLES}
 
 
+@pytest.mark.situation("9", "kept, and read back after the repoint")
 def test_settings_of_a_channel_are_kept(stack: Stack) -> None:
     account, primary = stack.lab.accounts["replication"], stack.lab.primary
     query(

@@ -191,9 +191,9 @@ _JOBS = (
     ),
     host(
         "host.job",
-        "A job on the host failed. The message shows its last line.",
+        "A job on the host failed. The message shows its last line, and the server's own last errors if a start failed.",
         _OUTCOME,
-        "Fix the problem on the host, then rebuild again. If a start command failed, check the server's error log.",
+        "Fix the problem on the host. After a failed start the copy is complete: resume. Otherwise rebuild again.",
     ),
     host(
         "host.script",

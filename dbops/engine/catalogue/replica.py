@@ -106,9 +106,9 @@ _REPLICATION = (
     ),
     host(
         "repoint.errant",
-        "The copy and the source contain transactions that the primary does not have.",
+        "The copy contains transactions that the primary does not have. The message says which server wrote them.",
         "The target serves, read-only, and replicates from the source. The outcome says where the old data is.",
-        "Find out where these transactions come from before you repoint. Rebuild the source as well.",
+        "Find out what wrote them on the server that the message names. If it is the source, rebuild the source as well.",
     ),
     host(
         "verify.lag",

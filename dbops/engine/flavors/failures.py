@@ -58,7 +58,11 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
         "backup.privilege",
     ),
     _known(
-        r"Access denied for user|Authentication plugin .* cannot be loaded",
+        r"Authentication plugin .* cannot be loaded",
+        "backup.auth_plugin",
+    ),
+    _known(
+        r"Access denied for user",
         "backup.access_denied",
     ),
     _known(

@@ -153,6 +153,34 @@ def _reaches(have: dict[int, int], server: int, sequence: int) -> bool:
     return len(have) == 1 and max(have.values()) > sequence
 
 
+def missing_from_lists(wanted: GtidPosition, *known: GtidPosition) -> GtidPosition:
+    """Return the entries of ``wanted`` that no list in ``known`` reaches for the same domain and server.
+
+    The last number of a domain is not compared: a lower number of another server can still be a transaction of that server alone.
+    """
+    missing: GtidPosition = {}
+    for domain, servers in wanted.items():
+        for server, sequence in servers.items():
+            if all(found.get(domain, {}).get(server, -1) < sequence for found in known):
+                missing.setdefault(domain, {})[server] = sequence
+    return missing
+
+
+def after(position: GtidPosition, start: GtidPosition) -> GtidPosition:
+    """Return the entries of ``position`` with a higher number than any of their domain in ``start``."""
+    found: GtidPosition = {}
+    for domain, servers in position.items():
+        reached = max(start.get(domain, {}).values(), default=-1)
+        if later := {server: sequence for server, sequence in servers.items() if sequence > reached}:
+            found[domain] = later
+    return found
+
+
+def union(*positions: GtidPosition) -> GtidPosition:
+    """Return the highest number of each domain and server."""
+    return parse_position(",".join(filter(None, map(format_position, positions))))
+
+
 def count_missing_from_position(wanted: GtidPosition, present: GtidPosition) -> int:
     """Return the number of missing sequence numbers, at least 1 for each domain with a missing transaction."""
     total = 0

@@ -1,6 +1,6 @@
 """The ``dump`` method: load the latest complete dump into a new data directory and catch up from the primary."""
 
-from dbops.engine.planning.checks import archive, capacity, layout, pair, storage, target, topology
+from dbops.engine.planning.checks import archive, capacity, inside, layout, pair, storage, target, topology
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.steps.copy.archive import OpenArchive
 from dbops.engine.rebuilds.steps.copy.dump import LoadDump
@@ -51,6 +51,7 @@ METHOD = Method(
         *archive.OF_A_DUMP,
         *layout.OF_A_DUMP,
         *storage.OF_A_DUMP,
+        *inside.OF_A_DUMP,
         pair.clocks_agree,
         capacity.target_has_room,
     ),

@@ -28,6 +28,7 @@ REMEMBERED = (
     "undurable",
     "worthless",
     "incomplete_copy",
+    "quieted",
 )
 #: Steps that a resume never skips: each detects on its own that nothing is left to do.
 ALWAYS = {"resume-check", "start", "verify", "clean-up"}

@@ -54,8 +54,9 @@ answers() { # query command: wait while the server is alive; the driver ends thi
     rm -f log.ask
 }
 
-(cd / && exec "${as_owner[@]}" "${initialise[@]}" >&2 2>&1) 2>log.initialise </dev/null ||
+(cd / && exec "${as_owner[@]}" "${initialise[@]}" "--tmpdir=$scratch" >&2 2>&1) 2>log.initialise </dev/null ||
     fail "An empty data directory could not be created: $(tail -n 2 log.initialise | tr '\n' ' ')"
+unpack_inside "$datadir" "$(mark_of "$datadir" "$mark").inside"
 
 serve "${cloning[@]}"
 ask=("$client" --no-defaults "--socket=$scratch/s" --user=root --batch --skip-column-names)

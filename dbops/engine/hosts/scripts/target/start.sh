@@ -1,17 +1,37 @@
 #!/bin/bash
 # Start the server on a data directory. $1 data directory  $2 its device:inode
-# $3 run id of its marker, empty for old data  then the start command
+# $3 run id of its marker, empty for old data  $4 owner  $5 option file
+# $6 flavor of a copy that starts for the first time, else empty; then it is made quiet: $7 client program
+# $8 statements that forget replication  $9 REPLICA or SLAVE  $10 number of words of the server's command  then these
+# then the start command
 set -u
-datadir=$1 identity=$2 mark=$3
-shift 3
+# shellcheck disable=SC2034 # for quiet_copy and server_log
+datadir=$1 identity=$2 mark=$3 owner=$4 defaults_file=$5
+quiet=("$6" "$7" "$8" "$9") words=${10}
+shift 10
+# shellcheck disable=SC2034
+quiet_server=("${@:1:words}")
+shift "$words"
 [ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory to start."
 [ -z "$mark" ] || must_be_new_copy "$datadir" "$identity" "$mark"
 [ -z "$(servers_in "$datadir")" ] || { echo "The server already runs." && exit 0; }
+[ -z "$mark" ] || unpack_inside "$datadir" "$(mark_of "$datadir" "$mark").inside"
+[ -z "${quiet[0]}" ] || (quiet_copy "${quiet[@]}") || exit $?
+mark_server_log "$defaults_file" "$datadir"
+
+failed() { # what happened; the server's own words follow
+    local said
+    said=$(server_errors "${start[@]}")
+    fail "$1${said:+ The server says: $said}"
+}
+
+start=("$@")
+
 # It must use the new data, regardless of its option file.
 # A server must not inherit the lock of this job.
-"$@" </dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- || fail "The start command ended with status $?."
+"$@" </dev/null 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- || failed "The start command ended with status $?."
 for _ in $(seq 100); do
     [ -z "$(servers_in "$datadir")" ] || exit 0
     sleep 0.1
 done
-fail "No server runs on $datadir after the start command. It ended or uses another directory."
+failed "No server runs on $datadir after the start command. It ended or uses another directory."

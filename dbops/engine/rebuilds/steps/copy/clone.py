@@ -162,7 +162,7 @@ class Clone(JobStep):
             run.target,
             self.name,
             "\n".join(command.text for command in self.commands(plan)),
-            load("common", "clone"),
+            load("common", "inside", "clone"),
             plan.target.datadir,
             run.checkpoint["new_identity"],
             run.copy_run,

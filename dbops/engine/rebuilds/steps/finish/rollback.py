@@ -115,6 +115,12 @@ class StartOld(StartServer):
     def data(self, run: Run) -> tuple[str, str]:
         return run.checkpoint["old_identity"], ""
 
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return (PlannedCommand(plan.target.name, plan.target.start_command),)
+
+    def starts_a_copy(self, run: Run) -> bool:
+        return False
+
     def advance(self, run: Run) -> StepOutcome:
         if run.plan.target.is_answering:
             return super().advance(run)

@@ -4,9 +4,9 @@ from contextlib import closing
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
-from dbops.engine.ports import Database
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.replicate.errant import must_have_nothing_errant
 from dbops.engine.rebuilds.steps.replicate.replication import (
     MASKED,
     is_attached_to,
@@ -14,7 +14,6 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     point_to_primary,
     probe_again,
     read_link,
-    read_position,
     replication_source,
     shown_change,
     target_database,
@@ -50,14 +49,14 @@ class Repoint(Step):
                 if not run.plan.uses_gtid:
                     return repoint_by_position(run, database)
                 self._is_primary(run)
-                self._nothing_errant(run, database)
+                must_have_nothing_errant(run, database, state=_as_it_is(run))
                 point_to_primary(run, database, start=None)
                 return probe_again(run, "repoint")
             if not run.plan.uses_gtid:
                 close_source(run)
             if run.plan.archive and "repoint.compared" not in run.checkpoint:
                 self._is_primary(run)
-                self._nothing_errant(run, database)
+                must_have_nothing_errant(run, database, state=_as_it_is(run))
                 run.checkpoint["repoint.compared"] = True
             link = read_link(database, run.flavor)
             operation = f"Replicating from the primary {run.plan.primary.name}"
@@ -74,23 +73,6 @@ class Repoint(Step):
                 "repoint.not_primary",
                 f"Checking the primary {run.plan.primary.name}",
                 cause="it is read-only, so it may no longer be the primary",
-                state=_as_it_is(run),
-            )
-
-    def _nothing_errant(self, run: Run, database: Database) -> None:
-        """Refuse a copy with transactions that the primary lacks: it would break later without a visible cause.
-
-        The copy is read first: the primary can only have more afterwards.
-        """
-        have, _ = read_position(database, run.flavor)
-        with closing(run.primary.connect(10.0)) as primary:
-            executed, logged = read_position(primary, run.flavor)
-        errant = run.flavor.gtid_missing(have, logged or executed)
-        if errant:
-            raise RemoteFailure(
-                "repoint.errant",
-                f"Comparing {run.plan.target.name} with the primary",
-                cause=f"the primary does not have {errant}",
                 state=_as_it_is(run),
             )
 

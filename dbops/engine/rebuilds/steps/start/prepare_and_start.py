@@ -5,6 +5,7 @@ from typing import Any
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Checkpoints
+from dbops.engine.flavors.quiet import NOT_QUIET, quiet_commands, quiet_words
 from dbops.engine.hosts.jobs import REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
@@ -151,11 +152,28 @@ class StartServer(JobStep):
     title = "Start the target on the new data"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        return (PlannedCommand(plan.target.name, plan.target.start_command),)
+        target, flavor = plan.target, flavor_for(plan.source.version, plan.flavor)
+        quiet = quiet_commands(flavor, server=plan.programs["target.server"], defaults_file=target.defaults_file)
+        return tuple(PlannedCommand(target.name, text) for text in (*quiet, target.start_command))
 
     def data(self, run: Run) -> tuple[str, str]:
         """Return the identity of the data directory to start on, and the run whose mark it must contain."""
         return run.checkpoint["new_identity"], run.copy_run
+
+    def starts_a_copy(self, run: Run) -> bool:
+        """Return whether the data has never run on this host: then it still has the source's links and enabled events."""
+        return not run.checkpoint.get("quieted") and "catch-up" not in run.checkpoint.get("done_before", ())
+
+    def _shown(self, run: Run) -> str:
+        commands = self.commands(run.plan)
+        return "\n".join(command.text for command in (commands if self.starts_a_copy(run) else commands[-1:]))
+
+    def _quiet_words(self, run: Run) -> list[str]:
+        plan = run.plan
+        if not self.starts_a_copy(run):
+            return NOT_QUIET
+        client, server = plan.programs["target.client"], plan.programs["target.server"]
+        return quiet_words(run.flavor, client=client, server=server, defaults_file=plan.target.defaults_file)
 
     def start(self, run: Run) -> JobState:
         target = run.plan.target
@@ -163,10 +181,13 @@ class StartServer(JobStep):
         return run.start_job(
             run.target,
             self.name,
-            target.start_command,
-            load("common", "start"),
+            self._shown(run),
+            load("common", "inside", "server_log", "quiet_copy", "start"),
             target.datadir,
             *self.data(run),
+            target.os_user,
+            target.defaults_file,
+            *self._quiet_words(run),
             *split_command(target.start_command),
         )
 
@@ -181,7 +202,17 @@ class StartServer(JobStep):
     def finish(self, run: Run, state: JobState) -> StepOutcome:
         job_must_succeed(state, f"Starting {run.plan.target.name}", left=lambda: describe_data_location(run))
         self._is_itself(run)
+        self._is_quiet(run, state)
         return done(exit_statuses={"start": 0})
+
+    def _is_quiet(self, run: Run, state: JobState) -> None:
+        """Remember that the copy was made quiet, and name the events that no longer run."""
+        if not self.starts_a_copy(run):
+            return
+        run.checkpoint["quieted"] = True
+        if named := ", ".join(state.tails.get("events", "").split("\n")):
+            text = f"Events that were enabled in the copy are disabled, as on a replica: {named}."
+            run.journal.say(text, host=run.plan.target.host)
 
     def _is_itself(self, run: Run) -> None:
         """Check its own server id, the right directory, read-only, and a uuid that differs from the source's."""

@@ -1,0 +1,47 @@
+"""How a copy is made quiet before its first start: nothing in its data replicates or runs on its own."""
+
+import shlex
+
+from dbops.engine.flavors.base import Flavor
+
+
+def quiet_server_options(flavor: Flavor) -> list[str]:
+    """Return the options of the server that only changes the copy's own tables, before the operator's start command runs.
+
+    It is out of reach and starts nothing. It keeps the binary log's options: MySQL decides prepared transactions of the copy from it.
+    """
+    words = ["--skip-networking", "--event-scheduler=OFF", "--read-only=OFF", "--init-file="]
+    if flavor.name == "mariadb":
+        return [*words, "--skip-slave-start"]
+    skip = "--skip-replica-start" if flavor.version >= (8, 0, 26) else "--skip-slave-start"
+    return [*words, skip, "--super-read-only=OFF", "--loose-mysqlx=OFF", "--loose-group-replication-start-on-boot=OFF"]
+
+
+def forget_links(flavor: Flavor) -> str:
+    """Return the statements that forget every link in MySQL's tables; MariaDB has them in files, which are removed."""
+    return "" if flavor.name == "mariadb" else "; ".join(flavor.forget_replication())
+
+
+def disabled_on(flavor: Flavor) -> str:
+    """Return the word after ``DISABLE ON`` for an event that only its source runs (``REPLICA`` from 8.2 on)."""
+    return "REPLICA" if flavor.version >= (8, 2, 0) and flavor.name == "mysql" else "SLAVE"
+
+
+def quiet_words(flavor: Flavor, *, client: str, server: str, defaults_file: str) -> list[str]:
+    """Return the arguments of ``start.sh`` for a copy that starts for the first time."""
+    command = [server, f"--defaults-file={defaults_file}", *quiet_server_options(flavor)]
+    return [flavor.name, client, forget_links(flavor), disabled_on(flavor), str(len(command)), *command]
+
+
+def quiet_commands(flavor: Flavor, *, server: str, defaults_file: str) -> list[str]:
+    """Return what makes a copy quiet, for the plan page."""
+    command = shlex.join([server, f"--defaults-file={defaults_file}", *quiet_server_options(flavor)])
+    if flavor.name == "mariadb":
+        disable = "UPDATE mysql.event SET status = 'SLAVESIDE_DISABLED' WHERE status = 'ENABLED'"
+        return [f"{command} --bootstrap   # if events exist: {disable}"]
+    statements = f"{forget_links(flavor)}; ALTER EVENT ... DISABLE ON {disabled_on(flavor)}"
+    return [f"{command}   # once before the start, without network: {statements}"]
+
+
+#: The same for data that has run before.
+NOT_QUIET = ["", "", "", "", "0"]

@@ -1,0 +1,179 @@
+"""A copy starts quiet: none of its events writes, its links are forgotten, and what only it has is found and blamed rightly."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.quiet import quiet_words
+from dbops.engine.hosts.scripts import load
+from lab.unpacked import why_no_mysql
+from tests.e2e.host_state import is_replicating, last_rebuild, one
+from tests.stack import Stack, running_stack, wait_for
+
+pytestmark = pytest.mark.services
+PRIMARY, SOURCE, TARGET = "primary-1", "backup-1", "replica-1"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with running_stack(web=False) as running:
+        for statement in (
+            "CREATE DATABASE clocks",
+            "CREATE TABLE clocks.ticks (id VARCHAR(40) PRIMARY KEY)",
+            "CREATE TABLE clocks.writes (id INT AUTO_INCREMENT PRIMARY KEY)",
+        ):
+            one(running, PRIMARY, statement)
+        yield running
+
+
+@contextmanager
+def configured(stack: Stack, name: str, **options: str) -> Iterator[None]:
+    """Let the host's option file have these options while its server is restarted on it."""
+    host = stack.lab.host(name)
+    before = host.config_file.read_text()
+    lines = "".join(f"{key} = {value}\n" for key, value in options.items())
+    kept = [
+        line for line in before.splitlines(keepends=True) if line.split("=")[0].strip().replace("-", "_") not in options
+    ]
+    host.config_file.write_text("".join(kept).replace("[mysqld]\n", f"[mysqld]\n{lines}"))
+    host.stop_server()
+    host.start_server()
+    try:
+        yield
+    finally:
+        host.config_file.write_text(before)
+
+
+def clock_on_the_source(stack: Stack) -> None:
+    """Have an event that is enabled on the source alone, as on a server that was a primary; its scheduler is off."""
+    each = "ON SCHEDULE EVERY 1 SECOND DO INSERT INTO clocks.ticks VALUES (UUID())"
+    for statement in ("SET sql_log_bin = 0", "DROP EVENT IF EXISTS clocks.e", f"CREATE EVENT clocks.e {each}"):
+        with stack.lab.connect(SOURCE) as connection, connection.cursor() as cursor:
+            cursor.execute("SET sql_log_bin = 0")
+            cursor.execute(statement)
+
+
+def events(stack: Stack, name: str) -> dict[str, Any]:
+    return one(stack, name, "SELECT STATUS, DEFINER FROM information_schema.EVENTS WHERE EVENT_NAME = 'e'")
+
+
+@pytest.mark.situation("7", "succeeded; no event of the copy writes, and the history names them")
+@pytest.mark.parametrize("strict", ["ON", "OFF"])
+def test_enabled_event_of_the_source_writes_nothing_on_the_copy(stack: Stack, strict: str) -> None:
+    clock_on_the_source(stack)
+    definer = events(stack, SOURCE)["DEFINER"]
+    with configured(stack, TARGET, event_scheduler="ON", gtid_strict_mode=strict):
+        stack.lab.load_start(tps=20)
+        stack.wait_for_possible_plan(TARGET)
+        _, lines = stack.rebuild(TARGET, check=False)
+        assert lines[-1]["status"] == "succeeded", lines[-1]
+        stack.lab.load_stop()
+        assert is_replicating(stack, TARGET)
+        assert one(stack, TARGET, "SELECT @@event_scheduler AS on_, SLEEP(2.5)")["on_"] == "ON"
+        assert one(stack, TARGET, "SELECT COUNT(*) AS n FROM clocks.ticks")["n"] == 0
+        assert events(stack, TARGET) == {"STATUS": "SLAVESIDE_DISABLED", "DEFINER": definer}
+        assert events(stack, SOURCE)["STATUS"] == "ENABLED"
+    assert any("clocks.e" in line.get("text", "") for line in lines if line.get("step") == "start")
+
+
+@pytest.mark.situation("errant", "failed: repoint.errant names the transactions and the server that wrote them")
+def test_lower_number_of_another_server_is_found_and_blamed_on_it(stack: Stack) -> None:
+    one(stack, SOURCE, "SET GLOBAL gtid_strict_mode = OFF")
+    one(stack, SOURCE, "INSERT INTO clocks.ticks VALUES ('of the source alone')")
+    for _ in range(3):
+        one(stack, PRIMARY, "INSERT INTO clocks.writes VALUES (NULL)")
+    goal = one(stack, PRIMARY, "SELECT @@gtid_binlog_pos AS gtid")["gtid"]
+    one(stack, SOURCE, f"SELECT MASTER_GTID_WAIT('{goal}', 30) AS reached")
+    stack.wait_for_facts(PRIMARY)
+    stack.wait_for_facts(SOURCE)
+    stack.wait_for_possible_plan(TARGET)
+    status, lines = stack.rebuild(TARGET, check=False)
+    assert status != 0, "the copy has a row that the primary lacks"
+    error = lines[-1]["error"]
+    assert error["code"] == "repoint.errant"
+    assert f"-{stack.lab.host(SOURCE).server_id}-" in error["cause"]
+    assert SOURCE in error["cause"]
+
+
+@pytest.fixture(scope="module")
+def mysql() -> Iterator[Stack]:
+    if why_no_mysql():
+        pytest.skip(why_no_mysql())
+    with running_stack(web=False, flavor="mysql") as running:
+        yield running
+
+
+@pytest.mark.situation("7", "succeeded; no event of a clone writes")
+def test_event_of_a_cloned_source_writes_nothing_on_the_copy(mysql: Stack) -> None:
+    one(mysql, SOURCE, "SET GLOBAL event_scheduler = OFF")
+    for statement in ("CREATE DATABASE clocks", "CREATE TABLE clocks.ticks (id VARCHAR(40) PRIMARY KEY)"):
+        one(mysql, PRIMARY, statement)
+    wait_for("the table", lambda: one(mysql, SOURCE, "SHOW TABLES FROM clocks"))
+    clock_on_the_source(mysql)
+    for name in (SOURCE, PRIMARY):
+        mysql.wait_for_facts(name)
+    mysql.wait_for_possible_plan(TARGET, "--method", "clone")
+    _, lines = mysql.rebuild(TARGET, "--method", "clone", check=False)
+    assert lines[-1]["status"] == "succeeded", lines[-1]
+    assert one(mysql, TARGET, "SELECT COUNT(*) AS n, SLEEP(2.5) FROM clocks.ticks")["n"] == 0
+    row = one(mysql, TARGET, "SELECT @@event_scheduler AS scheduler, @@server_uuid AS own, @@gtid_executed AS gtid")
+    assert row["scheduler"] == "ON"
+    assert row["own"] not in row["gtid"]
+    assert one(mysql, TARGET, "SELECT COUNT(*) AS n FROM mysql.user WHERE user LIKE 'dbops-%'")["n"] == 0
+    assert events(mysql, TARGET)["STATUS"] in ("SLAVESIDE_DISABLED", "REPLICA_SIDE_DISABLED")
+    assert events(mysql, TARGET)["DEFINER"] == events(mysql, SOURCE)["DEFINER"]
+    assert json.loads(last_rebuild(mysql)["checkpoint"])["quieted"]
+
+
+def start_as_a_copy(stack: Stack, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Start the stopped server of the target as a rebuild does with a copy that has all of its data."""
+    host = stack.lab.host(TARGET)
+    status, owner = host.data_dir.stat(), host.data_dir.owner()
+    mark = host.data_dir / ".dbops-0123456789abcdef"
+    mark.touch()
+    version = one(stack, PRIMARY, "SELECT @@version AS version")["version"]
+    programs = stack.lab.flavor.programs
+    words = quiet_words(
+        flavor_for(version, "mysql"),
+        client=programs["mysql"],
+        server=programs["mysqld"],
+        defaults_file=str(host.config_file),
+    )
+    script = load("common", "server_log", "quiet_copy", "start")
+    identity = f"{status.st_dev}:{status.st_ino}"
+    arguments = [host.data_dir, identity, "0123456789abcdef", owner, host.config_file, *words, host.start_script]
+    folder.mkdir()
+    try:
+        return subprocess.run(
+            ["bash", "-c", script, "dbops", *map(str, arguments)],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    finally:
+        mark.unlink()
+
+
+@pytest.mark.situation("links", "forgotten before the copy starts; nothing is replayed")
+def test_links_in_the_data_are_forgotten_before_the_copy_starts(mysql: Stack, tmp_path: Path) -> None:
+    host = mysql.lab.host(TARGET)
+    assert one(mysql, TARGET, "SHOW REPLICA STATUS")
+    one(mysql, TARGET, "SET PERSIST max_connections = 77")
+    with configured(mysql, TARGET, skip_replica_start="OFF"):
+        assert one(mysql, TARGET, "SHOW REPLICA STATUS")["Replica_SQL_Running"] == "Yes"
+        host.stop_server()
+        done = start_as_a_copy(mysql, tmp_path / "job")
+        assert done.returncode == 0, done
+        assert one(mysql, TARGET, "SHOW REPLICA STATUS") == {}
+        assert one(mysql, TARGET, "SELECT @@max_connections AS n")["n"] != 77
+        before = one(mysql, PRIMARY, "SELECT @@gtid_executed AS gtid")["gtid"]
+        assert one(mysql, TARGET, f"SELECT GTID_SUBTRACT(@@gtid_executed, '{before}') AS errant")["errant"] == ""
+    assert list(Path("/tmp").glob("dbops-quiet.*")) == []
