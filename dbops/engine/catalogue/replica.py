@@ -71,6 +71,12 @@ _START = (
         "See catch-up.md.",
     ),
     host(
+        "quiet.not_back",
+        "A setting that kept the copy quiet could not be restored to its earlier value.",
+        "The target replicates from the primary and is still quiet. Its old data is kept.",
+        "Set the variable that the message names, or restart the target's server. Then resume the rebuild.",
+    ),
+    host(
         "relaxed.not_back",
         "A setting that dbops relaxed could not be restored to its earlier value.",
         "The target runs on the new data with relaxed settings. The clean-up tries again.",
