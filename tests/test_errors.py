@@ -166,6 +166,7 @@ DYNAMIC: dict[str, Callable[[], Codes]] = {
     "dbops/engine/rebuilds/archive_check.py:judge_fetch": of_fetch,
     "dbops/engine/rebuilds/archive_check.py:judge_load": lambda: of_fetch() | {("dump.server", "host")},
     "dbops/engine/backups/completeness.py:_known_cause": catalogue,
+    "dbops/engine/rebuilds/steps/preflight/tool_trial.py:_known": catalogue,
     "dbops/drivers/jobs.py:HostJobs._answer": of_launcher,
     "dbops/engine/restore_tests/result.py:_refuse": lambda: (
         {(f"restore_test.{kind}", "host") for kind in HOSTS}

@@ -94,14 +94,12 @@ def build_context(
     run: BackupRun, plan: BackupPlan, checkpoint: dict[str, Any], journal: RunJournal, stack: ExitStack
 ) -> BackupContext:
     """Build the connection to the host of a backup run."""
-    instance, cluster = run.instance, run.instance.cluster
+    cluster = run.instance.cluster
     flavor = flavor_for(plan.version, plan.flavor)
     if plan.method is BackupMethod.DUMP:
         credentials = flavor.credentials_file(cluster.admin_user, cluster.admin_password, socket=plan.socket)
     else:
-        credentials = flavor.credentials_file(
-            cluster.backup_user, cluster.backup_password, include=instance.defaults_file
-        )
+        credentials = flavor.credentials_file(cluster.backup_user, cluster.backup_password, socket=plan.socket)
     return BackupContext(
         plan=plan,
         jobs=jobs_of(run, run.uid, stack),

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from dbops.engine.catalogue import SECTIONS
 from dbops.engine.catalogue.entries import Entry
+from dbops.engine.flavors.tool_options import ALLOWED, BOTH
+from dbops.engine.flavors.versions import dotted
 from dbops.engine.methods import conflict_table
 from script.lib.reliability import between, cell
 
@@ -42,6 +44,19 @@ def effects() -> str:
         for judged, methods in groupby(cells, key=cells.__getitem__):
             words = (work, ", ".join(methods), judged.effect, judged.reason)
             lines.append(f"| {' | '.join(cell(word) for word in words)} |")
+    return "\n".join(lines)
+
+
+def tool_options() -> str:
+    """Return a row for each server option that a backup tool gets."""
+    lines = ["| option | for | MariaDB | MySQL |", "|---|---|---|---|"]
+    for option in ALLOWED:
+        ends = dict(option.until)
+        versions = [
+            "" if name not in option.flavors else f"before {dotted(ends[name][:2])}" if name in ends else "all"
+            for name in BOTH
+        ]
+        lines.append(f"| {' | '.join([f'`{option.name}`', option.reason, *versions])} |")
     return "\n".join(lines)
 
 
@@ -80,7 +95,11 @@ def linked(text: str) -> str:
 
 
 #: A part of a page for each table of the engine.
-PARTS = (Part("reference/blockers.md", "effects", effects), Part(ERRORS, "codes", error_codes))
+PARTS = (
+    Part("reference/blockers.md", "effects", effects),
+    Part(ERRORS, "codes", error_codes),
+    Part("reference/tools.md", "options", tool_options),
+)
 
 
 def generated(page: str, text: str) -> str:

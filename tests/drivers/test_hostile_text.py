@@ -16,6 +16,7 @@ from dbops.drivers.quoting import quote
 from dbops.drivers.ssh import SshShell
 from dbops.engine.errors import Refused
 from dbops.engine.flavors.optionfile import LONGEST_LINE_BYTES, credentials_text
+from dbops.engine.flavors.tool_options import NO_TOOL
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
@@ -147,7 +148,7 @@ def let_in(sshd: Sshd, run_directory: Path, *, sudo: bool, command: list[str]) -
         [
             "bash",
             "-c",
-            load("release", "open_source"),
+            load("common", "tool_options", "release", "open_source"),
             "dbops",
             "run-1",
             " ".join((sshd.folder / "stranger.pub").read_text().split()[:2]) + " dbops-run-1",
@@ -156,6 +157,8 @@ def let_in(sshd: Sshd, run_directory: Path, *, sudo: bool, command: list[str]) -
             str(sshd.folder / "authorized_keys"),
             getpass.getuser(),
             "1" if sudo else "0",
+            "",
+            *NO_TOOL,
             *command,
         ],
         cwd=run_directory,
@@ -251,7 +254,7 @@ def test_credentials_text_is_read_back_or_refused(user: str, password: str) -> N
     with empty_folder() as folder:
         file = folder / "client.cnf"
         file.write_text(credentials_text(["client"], user, password))
-        assert printed(file) == [f"--user={user}", f"--password={password}"]
+        assert printed(file)[:2] == [f"--user={user}", f"--password={password}"]
 
 
 @pytest.mark.parametrize("length", [1, 1000, LONGEST_LINE_BYTES // 2, LONGEST_LINE_BYTES // 2 + 1, 10_000])

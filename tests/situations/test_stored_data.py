@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,12 +20,6 @@ from .plugins import plugin_folder
 
 pytestmark = pytest.mark.services
 PRIMARY, SOURCE, TARGET = "primary-1", "backup-1", "replica-1"
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    with running_stack(web=False) as running:
-        yield running
 
 
 def run(stack: Stack, name: str, *statements: str) -> None:
@@ -172,6 +167,50 @@ def test_database_that_is_a_link_arrives_as_a_directory(stack: Stack, outside: P
         run(stack, PRIMARY, "DROP DATABASE linked")
         caught_up(stack)
         (host.data_dir / "linked").unlink(missing_ok=True)
+
+
+@pytest.mark.situation("11", "kept: directories and files in the data directory that the option file names")
+def test_named_directories_and_files_in_the_data_directory_are_kept(stack: Stack) -> None:
+    host = stack.lab.host(TARGET)
+    data = host.data_dir
+    for folder, mode in (("binlogs", 0o750), ("tmpdir", 0o770), ("ssl", 0o700)):
+        make_folder(data / folder, owner=server_user(), mode=mode)
+    certificate = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=lab", "-days", "9"]
+    files = ["-keyout", str(data / "ssl/key.pem"), "-out", str(data / "ssl/cert.pem")]
+    subprocess.run([*certificate, *files], check=True, capture_output=True, timeout=60)
+    for path in (data / "ssl").iterdir():
+        shutil.chown(path, server_user())
+    (data / "ssl/key.pem").chmod(0o600)
+    before = host.config_file.read_text()
+    kept = [line for line in before.splitlines() if not line.startswith(("tmpdir", "log-bin", "log_bin"))]
+    named = [
+        f"tmpdir = {data}/tmpdir",
+        f"log-bin = {data}/binlogs/x",
+        "ssl-cert = ssl/cert.pem",
+        f"ssl-key = {data}/ssl/key.pem",
+        "ignore-db-dirs = binlogs",
+        "ignore-db-dirs = ssl",
+        "ignore-db-dirs = tmpdir",
+    ]
+    host.config_file.write_text("\n".join(kept).replace("[mysqld]\n", "\n".join(["[mysqld]", *named, ""]), 1) + "\n")
+    try:
+        host.stop_server()
+        host.start_server()
+        stack.wait_for_possible_plan(TARGET)
+        fingerprint = (data / "ssl/cert.pem").read_text()
+        stack.rebuild(TARGET)
+        same_data_at_one_gtid(stack, TARGET)
+        assert (data / "ssl/cert.pem").read_text() == fingerprint
+        modes = {path: (data / path).stat().st_mode & 0o777 for path in ("binlogs", "tmpdir", "ssl", "ssl/key.pem")}
+        assert modes == {"binlogs": 0o750, "tmpdir": 0o770, "ssl": 0o700, "ssl/key.pem": 0o600}
+        assert {(data / path).owner() for path in modes} == {server_user()}
+        assert one(stack, TARGET, "SHOW VARIABLES LIKE 'have_ssl'")["Value"] == "YES"
+        assert not list(data.glob(".dbops-*")), "what was packed is removed"
+    finally:
+        host.stop_server()
+        host.config_file.write_text(before)
+        host.start_server()
+        stack.wait_for_facts(TARGET, answering=True)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,11 @@ set -u
 umask 077
 PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin
 LC_ALL=C
-export PATH LC_ALL
+# a login file (~/.mylogin.cnf) would send MySQL's clients to another server; they read it even with --defaults-file
+MYSQL_TEST_LOGIN_FILE=/nonexistent
+export PATH LC_ALL MYSQL_TEST_LOGIN_FILE
+unset MYSQL_HOST MYSQL_TCP_PORT MYSQL_UNIX_PORT MYSQL_PWD MYSQL_GROUP_SUFFIX LIBMYSQL_PLUGINS LIBMYSQL_PLUGIN_DIR \
+    MARIADB_PLUGIN_DIR
 
 verb=$1 work=$2 instance=$2/instances/$3 run=$2/rebuilds/$4 run_id=$4 token=$5 dashboard=$6
 shift 6
@@ -207,7 +211,7 @@ launch() {
     # `&` applies only to setsid: a background list is another shell, which would keep our output and lock open.
     # shellcheck disable=SC2016  # for the inner shell
     bash -c 'set -m; cd "$0" || exit; setsid "$@" </dev/null >log.out 2>&1 8>&- &' "$job" \
-        env -i PATH="$PATH" HOME="${HOME:-/}" LC_ALL=C DBOPS_JOB_DIR="$job" DBOPS_RUN_DIR="$run" bash ./wrapper "$@"
+        env -i PATH="$PATH" HOME="${HOME:-/}" LC_ALL=C MYSQL_TEST_LOGIN_FILE=/nonexistent DBOPS_JOB_DIR="$job" DBOPS_RUN_DIR="$run" bash ./wrapper "$@"
     attempts=0
     until [ -e "$job/pid" ]; do
         attempts=$((attempts + 1))

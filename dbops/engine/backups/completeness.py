@@ -9,6 +9,7 @@ from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Coordinates
+from dbops.engine.flavors.binlog_origin import foreign_position
 from dbops.engine.flavors.dumps import dump_position
 from dbops.engine.flavors.failures import CONSEQUENCES, KnownFailure, known_failure
 from dbops.engine.flavors.gtid import without_space
@@ -63,6 +64,7 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Verified
     facts = pairs(files.get("facts", ""))
     log = files.get("log", "")
     _stages_must_have_worked(plan, state, log)
+    _must_be_of_server(plan, files)
     problem = _dump_problem(files, log) if plan.method is BackupMethod.DUMP else _physical_problem(plan, files, log)
     if not problem and not (facts.get("bytes", "").isdigit() and int(facts["bytes"]) > 0):
         problem = "the file is empty"
@@ -94,6 +96,20 @@ def position_of(plan: BackupPlan, files: Mapping[str, str]) -> Coordinates:
     if not found:
         return Coordinates()
     return Coordinates(found[1], int(found[2]), without_space(found[3] or ""))
+
+
+def _must_be_of_server(plan: BackupPlan, files: Mapping[str, str]) -> None:
+    """Raise ``backup.other_server`` if the tool's position is not of the server's own binary logs."""
+    rows = [line.split("\t") for line in files.get("binlogs", "").splitlines()]
+    logs = {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdigit()}
+    flavor = flavor_for(plan.version, plan.flavor)
+    if found := foreign_position(flavor, position_of(plan, files), logs, gtid_there=None):
+        raise RemoteFailure(
+            "backup.other_server",
+            "Running the backup",
+            cause=f"{plan.instance} answers at {plan.socket}, but {found}",
+            state=NOTHING_KEPT,
+        )
 
 
 def _failure(code: str, found: str) -> RemoteFailure:

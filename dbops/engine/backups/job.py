@@ -12,6 +12,8 @@ from typing import Any
 from dbops.engine.backups.completeness import VerifiedBackup, judge_backup
 from dbops.engine.backups.plan import CREDENTIALS, JOB, BackupPlan, metadata_file_names, record_of
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.tool_options import NO_TOOL, script_arguments
 from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, DetachedJob, RunJournal
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
@@ -146,7 +148,7 @@ def _start(context: BackupContext) -> None:
     context.checkpoint.setdefault("began", context.clock.now())
     context.jobs.start(
         JOB,
-        load("common", "pipes", "back_up"),
+        load("common", "pipes", "tool_options", "back_up"),
         plan.machine,
         plan.datadir,
         plan.datadir_identity,
@@ -160,11 +162,19 @@ def _start(context: BackupContext) -> None:
         " ".join(plan.tools),
         " ".join(metadata_file_names(plan) if plan.method is BackupMethod.PHYSICAL else ()),
         plan.mount,
+        *_tool_options(plan),
         str(len(plan.options)),
         *plan.options,
         *plan.compressor,
         secrets={CREDENTIALS: context.credentials},
     )
+
+
+def _tool_options(plan: BackupPlan) -> list[str]:
+    """Return the script's arguments for the tool's option file; a dump program needs nothing of the server's."""
+    if plan.method is BackupMethod.DUMP:
+        return NO_TOOL
+    return script_arguments(flavor_for(plan.version, plan.flavor), plan.defaults_file)
 
 
 def _report_progress(context: BackupContext, state: JobState) -> None:

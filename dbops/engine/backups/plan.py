@@ -79,6 +79,8 @@ class BackupPlan:
     expected_bytes: int | None
     gtid_enabled: bool
     mount: str = ""
+    #: the server's option file, of which the tool gets only what it needs (``flavors.tool_options``)
+    defaults_file: str = ""
 
     @property
     def partial(self) -> str:
@@ -151,6 +153,7 @@ def plan_backup(
         expected_bytes=last,
         gtid_enabled=server.gtid_enabled,
         mount=asked.last_mount,
+        defaults_file=asked.defaults_file,
     )
 
 
@@ -174,7 +177,6 @@ def _options(asked: BackupSettings, flavor: Flavor, facts: InstanceFacts, server
     return flavor.backup_command(
         "tool",
         BackupRequest(
-            defaults_file=asked.defaults_file,
             credentials_file=f"{job}/{CREDENTIALS}",
             socket=server.socket,
             datadir=facts.datadir.path if facts.datadir else server.datadir,

@@ -75,6 +75,26 @@ _SOURCE = (
         "Correct the backup account in the inventory, or its host part on the source. It connects over the local socket.",
     ),
     host(
+        "backup.auth_plugin",
+        "The backup tool cannot log in with the authentication plugin of the backup account.",
+        _UNUSABLE,
+        "Use an account with `mysql_native_password` (MariaDB) or `caching_sha2_password` (MySQL), or install the client plugin "
+        "where the log says that the tool looks for it. The tool can have another plugin directory than the client.",
+    ),
+    host(
+        "backup.trial",
+        "The backup tool did not log in when it was tried.",
+        "Nothing was changed on the target.",
+        "Read the tool's output in the outcome and correct what it names.",
+    ),
+    host(
+        "backup.other_server",
+        "The backup tool spoke to another server than the planned source.",
+        "The copy must not be used. The outcome says where the old data is.",
+        "Check the source's socket, port and data directory in the inventory, and which server listens at its socket. Then "
+        "rebuild again.",
+    ),
+    host(
         "backup.tls",
         "The backup tool requires TLS, and the source's server does not offer it.",
         _UNUSABLE,
@@ -102,7 +122,7 @@ _SOURCE = (
         "backup.option",
         "The backup tool does not know one of its options.",
         _UNUSABLE,
-        "Remove unknown options from the source's option file. If there are none, report the tool's version.",
+        "Report this error with the tool's version. dbops passes only its own options and those in tools.md.",
     ),
     host(
         "backup.permission",
@@ -125,6 +145,13 @@ _STREAM = (
         "Nothing was changed on the target.",
         "Check that the target can reach the source's SSH port. Check the stream address, the pinned host key and "
         "`authorized_keys_file` in the inventory.",
+    ),
+    host(
+        "stream.noisy_login",
+        "The SSH login of the source prints text of its own, which would be part of the stream.",
+        "Nothing was changed on the target.",
+        "Remove the output from the start-up files of the source's SSH user (`.zshenv`, `.bashrc`, `.cshrc`), or print only in "
+        "interactive shells.",
     ),
     host(
         "stream.disk_full",
@@ -165,7 +192,7 @@ _STREAM = (
     ),
     host(
         "stream.killed",
-        "The backup tool on the source or the unpacking tool on the target was killed.",
+        "The backup tool on the source, or ssh or the unpacking tool on the target, was killed.",
         _UNUSABLE,
         "Check the host's system log for the OOM killer or another cause. Then rebuild again.",
     ),

@@ -18,12 +18,11 @@ Version = tuple[int, int, int]
 class BackupRequest:
     """Inputs of a backup command line. Paths are on the source.
 
-    ``credentials_file`` has the text that ``Flavor.credentials_file`` returns; it includes ``defaults_file``. ``datadir``
-    overrides the option file: if the data directory belongs to another server, mariadb-backup only warns and then copies that one
-    (measured with 10.11.19).
+    ``credentials_file`` has the text that ``Flavor.credentials_file`` returns, and what ``tool_options`` takes from the server's
+    option file. ``datadir``: if it belongs to another server, mariadb-backup only warns and then copies that one (measured with
+    10.11.19).
     """
 
-    defaults_file: str
     credentials_file: str
     socket: str
     datadir: str
@@ -133,17 +132,17 @@ class Flavor(ABC):
     def clone_problem(self, target_version: Version) -> str:
         """Return why a server of ``target_version`` cannot start this server's data, or ``""``."""
 
-    def credentials_file(self, user: str, password: str, *, socket: str = "", include: str = "") -> str:
+    def credentials_file(self, user: str, password: str, *, socket: str = "") -> str:
         """Return the text of an option file for ``--defaults-file`` of the backup tool and the client.
 
-        With ``--defaults-file`` a program reads no other file, so a backup adds the server's option file by ``include``. Measured
+        With ``--defaults-file`` a program reads no other file; a backup's host adds the options of ``tool_options``. Measured
         with 10.11.19: the password does not appear in argv, environment, log or ``xtrabackup_info``. Write the file with mode
         0600.
 
         Raises:
             Refused: ``credentials.unwritable``, see ``optionfile.quoted``.
         """
-        return credentials_text(self.credential_groups, user, password, socket=socket, include=include)
+        return credentials_text(self.credential_groups, user, password, socket=socket)
 
     @abstractmethod
     def backup_command(self, program: str, request: BackupRequest) -> list[str]:

@@ -58,7 +58,11 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
         "backup.privilege",
     ),
     _known(
-        r"Access denied for user|Authentication plugin .* cannot be loaded",
+        r"Authentication plugin .* cannot be loaded",
+        "backup.auth_plugin",
+    ),
+    _known(
+        r"Access denied for user",
         "backup.access_denied",
     ),
     _known(
@@ -84,7 +88,7 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
         "backup.option",
     ),
     _known(
-        r"No space left on device|Errcode: 28\b|errno: 28\b|Disk quota exceeded",
+        r"No space left on device|Errcode: 28\b|errno:? 28\b|error number 28\b|Disk is full|Disk quota exceeded",
         "stream.disk_full",
     ),
     _known(

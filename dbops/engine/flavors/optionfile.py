@@ -2,8 +2,10 @@
 
 Measured with ``my_print_defaults`` 10.11.19 (one parser serves all tools of both flavors): in double quotes with ``\\`` and ``"``
 escaped any text is preserved, also with ``#``, ``;``, ``'``, leading and trailing blanks, ``[mysqld]`` and bytes above 127. A
-line of more than 4095 bytes is broken in two. ``!include`` works, ten levels deep, in the order of the file: later lines win. An
-``!include`` of a missing file is ignored without a message, and so is a whole option file that is world-writable.
+line of more than 4095 bytes is broken in two. A whole option file that is world-writable is ignored without a message.
+
+Every file is complete: the tools never read the server's own option file, whose ``[client]`` and tool sections can send a tool to
+another server or leave out databases. ``tool_options`` names what a backup tool needs of it.
 """
 
 from collections.abc import Sequence
@@ -30,20 +32,19 @@ def quoted(value: str, name: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def credentials_text(groups: Sequence[str], user: str, password: str, *, socket: str = "", include: str = "") -> str:
-    """Return an option file with the same credentials in each of ``groups``, after an ``!include`` of ``include``.
+def credentials_text(groups: Sequence[str], user: str, password: str, *, socket: str = "") -> str:
+    """Return an option file with the same credentials in each of ``groups``, for the server on the same machine.
 
-    The caller writes it with mode 0600 and passes it as ``--defaults-file``, which must be a program's first argument.
+    The caller writes it with mode 0600 and passes it as ``--defaults-file``, which must be a program's first argument: it then
+    reads no other file. ``host`` and ``protocol`` hold off a TCP connection; ``loose-``: XtraBackup has no ``protocol``.
 
     Raises:
         Refused: ``credentials.unwritable``.
     """
     lines = []
-    if include:
-        quoted(include, "path of the server's option file")
-        lines.append(f"!include {include}")
     for group in groups:
         lines += [f"[{group}]", f"user={quoted(user, 'user name')}", f"password={quoted(password, 'password')}"]
+        lines += ["host=localhost", "loose-protocol=socket"]
         if socket:
             lines.append(f"socket={quoted(socket, 'socket path')}")
     return "\n".join(lines) + "\n"

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors.tool_options import NO_TOOL
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import allowed_from, known_host, ssh_command
@@ -61,13 +62,15 @@ class HostAccess:
         act(
             self.source,
             "Letting the run's key in",
-            load("release", "open_source"),
+            load("common", "tool_options", "release", "open_source"),
             self.run_id,
             public_key,
             allowed_from(self.target.local_address, self.target.ssh_address),
             str(key_seconds),
             *self.source.keys,
             "1" if self.source.sudo else "0",
+            "",
+            *NO_TOOL,
             *words,
             stdin=f"\n----\n{script}".encode(),
         )

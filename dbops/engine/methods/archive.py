@@ -1,6 +1,6 @@
 """The ``archive`` method: unpack the latest complete physical backup and catch up from the primary."""
 
-from dbops.engine.planning.checks import archive, capacity, layout, pair, source, storage, target, topology
+from dbops.engine.planning.checks import archive, capacity, inside, layout, pair, source, storage, target, topology
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.steps.copy.archive import Fetch, OpenArchive
 from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
@@ -41,12 +41,14 @@ METHOD = Method(
         *target.CHECKS,
         pair.source_is_another,
         pair.members_of_one_cluster,
+        pair.local_logins_work,
         *archive.CHECKS,
         pair.formats_fit,
         pair.clocks_agree,
         source.nothing_lies_outside,
         *layout.OF_A_BACKUP,
         *storage.CHECKS,
+        *inside.CHECKS,
         capacity.target_has_room,
     ),
     reads=CopySource.PHYSICAL_BACKUP,

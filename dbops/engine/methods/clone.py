@@ -1,6 +1,6 @@
 """The ``clone`` method: the target's MySQL server clones the source's. MySQL 8.0 and newer, no backup tool, no pause."""
 
-from dbops.engine.planning.checks import capacity, clone, layout, pair, source, storage, target, topology
+from dbops.engine.planning.checks import capacity, clone, inside, layout, pair, source, storage, target, topology
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.steps.copy.clone import Clone, OpenDonor, closing_statements
 from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
@@ -57,6 +57,7 @@ METHOD = Method(
         *target.CHECKS,
         pair.source_is_another,
         pair.members_of_one_cluster,
+        pair.local_logins_work,
         *clone.CHECKS,
         pair.formats_fit,
         source.source_answers,
@@ -68,6 +69,7 @@ METHOD = Method(
         source.nothing_lies_outside,
         *layout.CHECKS,
         *storage.OF_A_CLONE,
+        *inside.CHECKS,
         capacity.target_has_room,
     ),
     short="by a clone",

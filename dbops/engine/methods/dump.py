@@ -1,6 +1,6 @@
 """The ``dump`` method: load the latest complete dump into a new data directory and catch up from the primary."""
 
-from dbops.engine.planning.checks import archive, capacity, layout, pair, storage, target, topology
+from dbops.engine.planning.checks import archive, capacity, inside, layout, pair, storage, target, topology
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.steps.copy.archive import OpenArchive
 from dbops.engine.rebuilds.steps.copy.dump import LoadDump
@@ -48,9 +48,11 @@ METHOD = Method(
         *target.CHECKS,
         pair.source_is_another,
         pair.members_of_one_cluster,
+        pair.local_logins_work,
         *archive.OF_A_DUMP,
         *layout.OF_A_DUMP,
         *storage.OF_A_DUMP,
+        *inside.OF_A_DUMP,
         pair.clocks_agree,
         capacity.target_has_room,
     ),

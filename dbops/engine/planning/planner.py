@@ -10,6 +10,7 @@ from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.flavors.pause import needs_pause
 from dbops.engine.planning.checks import run_checks
 from dbops.engine.planning.checks.capacity import fits_beside_old_data
+from dbops.engine.planning.checks.inside import inside_of
 from dbops.engine.planning.checks.pair import find_tool
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.planning.method import Method
@@ -80,6 +81,7 @@ def build_plan(inputs: PlanInputs, method: Method) -> Plan:
             member.name: member.facts.observed_at for member in (target, source, primary) if member.facts
         },
         archive=archive,
+        inside=inside_of(target, flavor),
         replication=kept_replication(inputs, flavor, uses_gtid=asked.gtid_enabled),
     )
     steps = _planned_steps(method, draft, inputs)

@@ -139,6 +139,8 @@ class Plan:
     compresses_itself: bool = False
     #: threads that unpack on the target, 0 in older plans without this field: then as many as copy
     unpack_threads: int = 0
+    #: what is kept of the old data directory (``engine.rebuilds.inside``)
+    inside: tuple[str, ...] = ()
     #: how the target replicated, which the rebuild restores; ``None`` if that is unknown, or in an older plan
     replication: KeptReplication | None = None
 

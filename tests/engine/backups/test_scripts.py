@@ -10,6 +10,7 @@ import pytest
 
 from dbops.engine.backups.completeness import judge_backup
 from dbops.engine.errors import DbopsError, Refused
+from dbops.engine.flavors.tool_options import NO_TOOL
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.states import BackupMethod
@@ -83,11 +84,18 @@ class Place:
         words = [
             *("", str(self.data), f"{status.st_dev}:{status.st_ino}", "12", "/s", str(self.directory), plan.partial),
             *(str(self.needed), method.value, "mariadb", " ".join(plan.tools)),
-            *("xtrabackup_info xtrabackup_checkpoints", self.mount, str(len(options)), *options, *plan.compressor),
+            *(
+                "xtrabackup_info xtrabackup_checkpoints",
+                self.mount,
+                *NO_TOOL,
+                str(len(options)),
+                *options,
+                *plan.compressor,
+            ),
         ]
         with (self.job / "log.out").open("w") as out:
             done = subprocess.run(
-                ["bash", "-c", load("common", "pipes", "back_up"), "dbops", *words],
+                ["bash", "-c", load("common", "pipes", "tool_options", "back_up"), "dbops", *words],
                 cwd=self.job,
                 env={"PATH": self.path(), "DBOPS_JOB_DIR": str(self.job), "LC_ALL": "C", **self.environment},
                 stdout=out,

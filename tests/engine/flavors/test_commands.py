@@ -11,7 +11,6 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import BackupRequest
 
 REQUEST = BackupRequest(
-    defaults_file="/etc/mysql/my.cnf",
     credentials_file="/run/dbops/backup.cnf",
     socket="/run/mysqld/mysqld.sock",
     datadir="/var/lib/mysql",
@@ -103,23 +102,8 @@ def test_option_file_passwords_are_read_back_by_the_server(password: str, tmp_pa
     shown = subprocess.run(
         ["my_print_defaults", f"--defaults-file={option_file}", "mariadb-backup"], capture_output=True, check=True
     ).stdout.decode()
-    assert shown == f"--user=us er\n--password={password}\n--socket=/a b/s.sock\n"
-
-
-@pytest.mark.skipif(shutil.which("my_print_defaults") is None, reason="my_print_defaults is not installed")
-def test_option_file_overrides_the_server_file(tmp_path: Path) -> None:
-    (tmp_path / "my.cnf").write_text(
-        "[mysqld]\ndatadir=/d\n[mariabackup]\nuser=theirs\nparallel=7\n[client]\nuser=theirs\n"
-    )
-    option_file = tmp_path / "credentials.cnf"
-    option_file.write_text(
-        flavor_for("10.11.19-MariaDB").credentials_file("ours", "x", include=str(tmp_path / "my.cnf"))
-    )
-    for groups in (["mysqld"], ["client"], ["xtrabackup", "mariabackup", "mariadb-backup"]):
-        command = ["my_print_defaults", f"--defaults-file={option_file}", *groups]
-        lines = subprocess.run(command, capture_output=True, check=True, text=True).stdout.splitlines()
-        users = [line for line in lines if line.startswith("--user")]
-        assert "--datadir=/d" in lines if groups == ["mysqld"] else users[-1] == "--user=ours"
+    local = "--host=localhost\n--loose-protocol=socket\n--socket=/a b/s.sock\n"
+    assert shown == f"--user=us er\n--password={password}\n{local}"
 
 
 @pytest.mark.parametrize("password", ["a\nb", "a\rb", "a\0b", "x" * 5000])

@@ -312,13 +312,19 @@ ONLY_FOR_THE_SENTENCE = (
 )
 ONLY_FOR_THE_SENTENCE += ("The server no longer answers: $replicas",)
 #: Checks that no directory below a temporary one can meet; ``tests/e2e/test_swap_datadir.py`` has it.
-ELSEWHERE_TESTED = ("is not a data directory",)
+ELSEWHERE_TESTED = ("is not a data directory", "that the option file names cannot be read")
 
 
 def without_check(number: int) -> str:
     """Return the script with one of its refusals made silent."""
     parts = load("swap_datadir").split('refuse "')
-    return load("common") + "\n" + 'refuse "'.join(parts[: number + 1]) + ': "' + 'refuse "'.join(parts[number + 1 :])
+    return (
+        load("common", "inside")
+        + "\n"
+        + 'refuse "'.join(parts[: number + 1])
+        + ': "'
+        + 'refuse "'.join(parts[number + 1 :])
+    )
 
 
 def sees(script: str) -> str:

@@ -14,7 +14,6 @@ def backup_command(plan: Plan, flavor: Flavor, directory: str) -> list[str]:
     return flavor.backup_command(
         plan.programs["source.backup"],
         BackupRequest(
-            defaults_file=plan.source.defaults_file,
             credentials_file=f"{directory}/backup.cnf",
             socket=plan.source.socket,
             datadir=plan.source.datadir,

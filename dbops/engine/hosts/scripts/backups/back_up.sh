@@ -4,7 +4,8 @@
 # $1 name and machine id  $2 data directory  $3 its device:inode  $4 server id  $5 socket  $6 directory  $7 partial file's name
 # $8 bytes that must be free  $9 method  then separated by spaces: $10 clients  $11 tools  $12 files for the check
 # $13 mount point of the last backup's file system, empty if unknown
-# $14 number of the tool's options  then the options, then the compressor's words
+# $14 the server's option file, empty if the tool needs none of it  $15 its groups  $16 options for the tool
+# $17 number of the tool's options  then the options, then the compressor's words
 set -u
 umask 077
 machine=$1 datadir=$2 identity=$3 server_id=$4 socket=$5 directory=$6 partial=$7 needed=$8 method=$9
@@ -12,8 +13,8 @@ shift 9
 read -r -a clients <<<"$1"
 read -r -a tools <<<"$2"
 read -r -a evidence <<<"$3"
-mount=$4 words=$5
-shift 5
+mount=$4 defaults=$5 groups=$6 names=$7 words=$8
+shift 8
 options=("${@:1:words}")
 compress=("${@:words+1}")
 file=$directory/$partial
@@ -82,6 +83,7 @@ add_up_here() {
 }
 
 mkdir -p target lsn
+add_tool_options "$DBOPS_JOB_DIR/backup.cnf" "$datadir" "$defaults" "$groups" "$names" || exit 70
 if [ "$method" = dump ]; then
     # Copy both ends of the dump from the stream: they contain its position (MariaDB's GTID is at the end) and show that it is
     # complete. Reading them from the file would decompress it all again.
@@ -107,6 +109,8 @@ done
 {
     printf 'facts %s\n' "$(printf 'bytes=%s\nidentity=%s\nsha256=%s\ntool=%s\nprogram=%s\nmount=%s\n' "$(stat -c %s -- "$file")" \
         "$(stat -c %d:%i -- "$file")" "$(cut -d' ' -f1 sum)" "$("$tool" --no-defaults --version 2>&1 | tail -n 1)" "$tool" "$here" | base64 -w0)"
+    [ "$method" = dump ] || [ -z "${client:-}" ] || printf 'binlogs %s\n' "$("$client" --defaults-file="$DBOPS_JOB_DIR/backup.cnf" \
+        --socket="$socket" --batch --skip-column-names -e 'SHOW BINARY LOGS' 2>/dev/null | cut -f 1,2 | base64 -w0)"
     [ ! -f last.part ] || printf 'end %s\n' "$(tail -n 1 last.part | tail -c 400 | base64 -w0)"
     [ ! -f first.part ] || printf 'position %s\n' "$(cat first.part last.part | positions | head -c 8192 | base64 -w0)"
     printf 'log %s\n' "$(tail -c 65536 log.tool | base64 -w0)"

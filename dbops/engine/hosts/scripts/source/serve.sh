@@ -19,8 +19,10 @@ mkdir -p target lsn
 widen_output
 mapfile -d '' -t command <backup.argv
 # in its own process group: the tool can be a script, whose children must end with it
+# without the login's environment: MYSQL_HOST, a login file and the like name other servers
 # shellcheck disable=SC2016  # for the inner shell
-setsid -- bash -c 'echo "$$ $(cut -d" " -f22 "/proc/$$/stat")" >backup.pid && cd / && exec "$@" 2>"$OLDPWD/backup.log"' \
+env -i PATH="$PATH" HOME="${HOME:-/}" LC_ALL=C MYSQL_TEST_LOGIN_FILE=/nonexistent \
+    setsid -- bash -c 'echo "$$ $(cut -d" " -f22 "/proc/$$/stat")" >backup.pid && cd / && exec "$@" 2>"$OLDPWD/backup.log"' \
     dbops "${command[@]}" 9>&-
 status=$?
 echo "$status" >backup.status.tmp && mv backup.status.tmp backup.status

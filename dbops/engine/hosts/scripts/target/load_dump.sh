@@ -19,8 +19,9 @@ scratch=$(mktemp -d /tmp/dbops-load.XXXXXX) || fail "Cannot create a directory i
 chown -- "$owner" "$scratch"
 trap 'rm -rf -- "$scratch"' EXIT
 
-(cd / && exec "${as_owner[@]}" "${initialise[@]}" >&2 2>&1) 2>log.initialise </dev/null ||
+(cd / && exec "${as_owner[@]}" "${initialise[@]}" "--tmpdir=$scratch" >&2 2>&1) 2>log.initialise </dev/null ||
     fail "An empty data directory could not be created: $(tail -n 2 log.initialise | tr '\n' ' ')"
+unpack_inside "$datadir" "$(mark_of "$datadir" "$mark").inside"
 
 (
     echo "$BASHPID" >pid.server

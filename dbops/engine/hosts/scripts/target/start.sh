@@ -15,6 +15,7 @@ shift "$words"
 [ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory to start."
 [ -z "$mark" ] || must_be_new_copy "$datadir" "$identity" "$mark"
 [ -z "$(servers_in "$datadir")" ] || { echo "The server already runs." && exit 0; }
+[ -z "$mark" ] || unpack_inside "$datadir" "$(mark_of "$datadir" "$mark").inside"
 [ -z "${quiet[0]}" ] || (quiet_copy "${quiet[@]}") || exit $?
 mark_server_log "$defaults_file" "$datadir"
 

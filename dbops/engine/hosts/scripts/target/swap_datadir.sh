@@ -7,6 +7,7 @@
 # $9 client program       $10 run id, for the marker in the new directory
 # $11 name and machine id of the host, empty if unknown
 # $12 tree_of the remains of a failed rebuild, empty without one   then the stop command
+# Also: the file "inside" in the job's directory, with what to keep of the old directory (inside.sh)
 set -u
 umask 077
 datadir=$1 expected_identity=$2 expected_running=$3 server_id=$4 server_uuid=$5 socket=$6 aside=$7 owner=$8 client=$9
@@ -49,6 +50,12 @@ else
     fi
 fi
 
+kept=
+if [ -s "$DBOPS_JOB_DIR/inside" ]; then
+    kept=$DBOPS_RUN_DIR/inside.tar
+    pack_inside "$datadir" "$owner" "$DBOPS_JOB_DIR/inside" "$kept" || refuse "The files in $datadir that the option file names cannot be read."
+fi
+
 : >"$DBOPS_RUN_DIR/stopping" || fail "$DBOPS_RUN_DIR cannot be written."
 "$@" </dev/null || fail "The stop command ended with status $?."
 for _ in $(seq 6000); do # a large buffer pool takes minutes to write back
@@ -83,6 +90,12 @@ chmod "$mode" -- "$datadir" || fail "The mode of $datadir could not be set to $m
 chown "$owner:$group" -- "$datadir" || fail "The owner of $datadir could not be set to $owner."
 : >"$(mark_of "$datadir" "$run_id")" || fail "$datadir cannot be written."
 chmod 0644 -- "$(mark_of "$datadir" "$run_id")"
+if [ -n "$kept" ] && [ -f "$kept" ]; then # the owner unpacks it when the copy is complete
+    inside=$(mark_of "$datadir" "$run_id").inside
+    (set -o noclobber && cat -- "$kept" >"$inside") || fail "$datadir cannot be written."
+    chown -h -- "$owner:$group" "$inside" || fail "The owner of $inside could not be set to $owner."
+    rm -f -- "$kept"
+fi
 echo "identity=$(identity_of "$datadir")"
 echo "tree=$(tree_of "$datadir")"
 [ -z "$aside" ] || echo "aside_identity=$(identity_of "$aside")"

@@ -162,7 +162,7 @@ class Clone(JobStep):
             run.target,
             self.name,
             "\n".join(command.text for command in self.commands(plan)),
-            load("common", "clone"),
+            load("common", "inside", "clone"),
             plan.target.datadir,
             run.checkpoint["new_identity"],
             run.copy_run,
@@ -230,6 +230,7 @@ class Clone(JobStep):
                 outcome=pairs(state.tails.get("outcome", "")),
                 said=state.tails.get("clone", ""),
                 last=output[-1].removeprefix("FAILED: ") if output else "",
+                server_log=state.tails.get("server", ""),
             )
         )
         copied = sum(stage.copied_bytes for stage in read_stages(state.tails.get("progress", "")))

@@ -54,7 +54,7 @@ class LoadDump(JobStep):
             run.target,
             self.name,
             "\n".join(command.text for command in self.commands(run.plan)[1:]),
-            load("common", "pipes", "load_dump"),
+            load("common", "inside", "pipes", "load_dump"),
             run.plan.target.datadir,
             run.checkpoint["new_identity"],
             run.copy_run,

@@ -25,6 +25,7 @@ from dbops.engine.rebuilds.steps.commands import (
     transport_command,
     unpack_command,
 )
+from dbops.engine.rebuilds.steps.copy.origin import must_be_of_source
 from dbops.engine.rebuilds.steps.copy.shared_read import (
     ASK_SECONDS,
     follow_sender,
@@ -247,8 +248,9 @@ class Stream(JobStep):
         )
 
     def _remember_position(self, run: Run, evidence: CopyEvidence) -> None:
-        """Return the source's own binary log position: the copy replicates from the source first."""
+        """Keep the source's own binary log position: the copy replicates from the source first."""
         start = run.flavor.parse_binlog_info(first_of(run.flavor, "binlog", evidence.target_files) or "")
+        must_be_of_source(run, start)
         run.checkpoint["position"] = asdict(start)
 
     def stopped(self, run: Run, state: JobState) -> None:

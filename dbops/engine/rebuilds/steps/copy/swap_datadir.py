@@ -52,7 +52,7 @@ class SwapDatadir(JobStep):
             run.target,
             self.name,
             "\n".join(command.text for command in self.commands(plan)),
-            load("common", "swap_datadir"),
+            load("common", "inside", "swap_datadir"),
             target.datadir,
             target.datadir_identity,
             "1" if target.is_answering else "0",
@@ -66,7 +66,10 @@ class SwapDatadir(JobStep):
             target.machine,
             run.checkpoint.get("incomplete_copy_tree", ""),
             *split_command(target.stop_command),
-            secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
+            secrets={
+                "admin.cnf": run.flavor.credentials_file(admin.user, admin.password),
+                "inside": "".join(f"{line}\n" for line in plan.inside),
+            },
         )
 
     def stall_seconds(self, run: Run) -> float:

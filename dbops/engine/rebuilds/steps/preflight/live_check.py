@@ -7,10 +7,15 @@ from dbops.engine.hosts.ssh import show
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.commands import pull_command
+from dbops.engine.rebuilds.steps.preflight.account_trial import trial_commands, try_replication_account
 from dbops.engine.rebuilds.steps.preflight.source_replication import remember_replication
+from dbops.engine.rebuilds.steps.preflight.tool_trial import try_tool
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.source.access import let_in, make_key
 from dbops.engine.rebuilds.steps.source.release import GUARD, start_guard
+
+#: The whole answer of the forced command.
+READY = "dbops-ready\n"
 
 
 def differences(before: Plan, now: Plan) -> list[str]:
@@ -42,6 +47,9 @@ class PreflightCheck(Step):
     title = "Check that the live instances match the plan"
     is_destructive = False
 
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return trial_commands(plan)
+
     def advance(self, run: Run) -> StepOutcome:
         changes = differences(run.plan, run.replan())
         if changes:
@@ -57,6 +65,7 @@ class PreflightCheck(Step):
             else f"no running server, directory {target.datadir_identity}"
         )
         run.journal.say(f"{target.name} matches the plan: {seen}.", host=target.host)
+        try_replication_account(run)
         return done()
 
 
@@ -85,6 +94,7 @@ class OpenAccess(Step):
         if not self._guard_is_armed(run):
             return again(5.0)
         let_in(run, public_key, "open.source")
+        try_tool(run)
         check_access(run)
         return done()
 
@@ -127,14 +137,22 @@ def check_access(run: Run) -> None:
     """Ask the forced command on the source, from the target, whether it is ready.
 
     Raises:
-        RemoteFailure: it is not ready, or not reachable (``stream.no_way``).
+        RemoteFailure: it is not ready, or not reachable (``stream.no_way``); or the login's start-up files print text, which
+            would be part of the stream (``stream.noisy_login``).
     """
     command = [*pull_command(run, attempts=1), "check"]
     run.journal.check()
     run.journal.command("open.check", run.target.party.host, show(command))
-    result = run.target.jobs.act('"$@" 2>&1 </dev/null', *command, timeout_seconds=30)
+    result = run.target.jobs.act('"$@" </dev/null', *command, timeout_seconds=30)
     run.journal.finished("open.check", result.exit_status, result.stdout + result.stderr)
-    if result.exit_status != 0 or "dbops-ready" not in result.stdout:
+    printed = result.stdout.removesuffix(READY)
+    if result.exit_status == 0 and printed and printed != result.stdout:
+        raise RemoteFailure(
+            "stream.noisy_login",
+            "Trying the SSH connection from the target to the source",
+            cause=f"before dbops's command it printed: {printed.strip()[:300]}",
+        )
+    if result.exit_status != 0 or result.stdout != READY:
         raise RemoteFailure(
             "stream.no_way",
             "Trying the SSH connection from the target to the source",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from dbops.engine.backups.archives import Archive
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.flavors.tool_options import NO_TOOL, script_arguments
 from dbops.engine.hosts.jobs import IN_BASH, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.rebuilds.steps.commands import from_addresses, known_hosts_line, sent_command
@@ -39,8 +40,9 @@ def let_in(run: Run, public_key: str, key: str) -> None:
     """
     source, account = run.source.party, run.accounts.backup
     command = sent_command(run.plan, run.flavor, run.source.jobs.run_directory)
-    credentials = run.flavor.credentials_file(account.user, account.password, include=source.defaults_file)
-    serve(run, public_key, key, command, script=load("pipes", "serve"), credentials=credentials)
+    credentials = run.flavor.credentials_file(account.user, account.password, socket=source.socket)
+    options = script_arguments(run.flavor, source.defaults_file)
+    serve(run, public_key, key, command, script=load("pipes", "serve"), credentials=credentials, options=options)
 
 
 def let_in_to_read(run: Run, archive: Archive, public_key: str, key: str) -> None:
@@ -53,7 +55,16 @@ def file_words(archive: Archive) -> list[str]:
     return [archive.path, str(archive.bytes), archive.uid, archive.sha256]
 
 
-def serve(run: Run, public_key: str, key: str, command: Sequence[str], *, script: str, credentials: str) -> None:
+def serve(
+    run: Run,
+    public_key: str,
+    key: str,
+    command: Sequence[str],
+    *,
+    script: str,
+    credentials: str,
+    options: Sequence[str] = NO_TOOL,
+) -> None:
     """Write a forced command on the source, and authorize the run's key. Raises as ``Run.act``.
 
     Args:
@@ -62,13 +73,14 @@ def serve(run: Run, public_key: str, key: str, command: Sequence[str], *, script
         command: words that the script finds in ``backup.argv``.
         script: the forced command.
         credentials: an option file for it; ``""`` if it needs none.
+        options: what the host adds to that file, of ``tool_options.script_arguments``.
     """
     source = run.source.party
     result = run.act(
         run.source,
         key,
         "write the forced command and its credentials (0600), and authorize the run's key",
-        load("release", "open_source"),
+        load("common", "tool_options", "release", "open_source"),
         run.run_id,
         public_key,
         from_addresses(run.target),
@@ -76,6 +88,8 @@ def serve(run: Run, public_key: str, key: str, command: Sequence[str], *, script
         run.source.authorized_keys_file,
         source.ssh_user,
         "1" if run.source.sudo else "0",
+        source.datadir,
+        *options,
         *command,
         stdin=f"{credentials.rstrip()}\n----\n{script}".encode(),
     )

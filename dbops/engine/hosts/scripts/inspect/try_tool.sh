@@ -1,0 +1,21 @@
+#!/bin/bash
+# Try the backup tool on the source with the option file and arguments of the backup: it logs in, prints its parameters and
+# ends; it copies nothing. Then ask the server that this option file leads to who it is.
+# Print "status=" of the tool, "server=" with server id and data directory's identity, and the end of the tool's log.
+# $1 client program  $2 socket  $3 seconds  then the backup command
+set -u
+umask 077
+client=$1 socket=$2 seconds=$3
+shift 3
+cd "$DBOPS_RUN_DIR" || exit 70
+trap 'rm -f try.log' EXIT
+as_served=(env -i PATH="$PATH" HOME="${HOME:-/}" LC_ALL=C MYSQL_TEST_LOGIN_FILE=/nonexistent)
+(cd / && exec timeout -s KILL "$seconds" "${as_served[@]}" "$@" --print-param) </dev/null >/dev/null 2>try.log
+echo "status=$?"
+if answer=$("${as_served[@]}" "$client" --defaults-file="$PWD/backup.cnf" --socket="$socket" --connect-timeout=10 --batch \
+    --skip-column-names -e 'SELECT @@server_id, @@datadir' 2>/dev/null); then
+    read -r id where <<<"$answer"
+    echo "server=$id $(identity_of "$where")"
+fi
+echo "log="
+tail -c 4000 try.log

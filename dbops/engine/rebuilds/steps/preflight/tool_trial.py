@@ -1,0 +1,68 @@
+"""Try the backup tool with the run's own option file and account before anything is stopped."""
+
+import re
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors.failures import KnownFailure, known_failure
+from dbops.engine.hosts.jobs import IN_BASH, pairs
+from dbops.engine.hosts.scripts import load
+from dbops.engine.hosts.ssh import show
+from dbops.engine.rebuilds.steps.commands import backup_command
+from dbops.engine.rebuilds.steps.run import Run
+
+KEY, TRIAL_SECONDS = "open.tool", 15
+OPERATION = "Trying the backup tool on the source"
+LEFT = "Nothing was changed on the target."
+#: Both tools log it once they are logged in.
+LOGGED_IN = re.compile(r"Using server version (\S+)")
+
+
+def try_tool(run: Run) -> None:
+    """Log in with the backup tool, its option file and its account, and check which server it reaches. It copies nothing.
+
+    Raises:
+        RemoteFailure: a known failure of the tool, ``backup.trial`` for another one, ``backup.other_server`` if the option file
+            leads to another server than the plan's.
+    """
+    source = run.source
+    command = backup_command(run.plan, run.flavor, source.jobs.run_directory)
+    run.journal.check()
+    run.journal.command(KEY, source.party.host, show([*command, "--print-param"]))
+    result = source.jobs.act(
+        IN_BASH,
+        load("common", "try_tool"),
+        run.plan.programs["source.client"],
+        source.party.socket,
+        str(TRIAL_SECONDS),
+        *command,
+        timeout_seconds=TRIAL_SECONDS + 15,
+    )
+    head, _, text = result.stdout.partition("\nlog=\n")
+    # the tool lists an account's grants with the hash of its password
+    log = "\n".join(line for line in text.splitlines() if "GRANT " not in line)
+    found = pairs(head)
+    status = int(found["status"]) if found.get("status", "").isdigit() else result.exit_status
+    run.journal.finished(KEY, status, log or result.stderr)
+    _must_have_logged_in(status, log or result.stderr)
+    planned = f"{source.party.server_id} {source.party.datadir_identity}"
+    if found.get("server", planned) != planned:
+        raise RemoteFailure(
+            "backup.other_server",
+            OPERATION,
+            cause=f"server id and data directory are {found['server']}, but those of the plan are {planned}",
+            state=LEFT,
+        )
+    run.journal.say("The backup tool can log in to the source's server.", host=source.party.host)
+
+
+def _must_have_logged_in(status: int | None, log: str) -> None:
+    if status == 0 and LOGGED_IN.search(log):
+        return
+    said = " ".join(log.split())[-500:] or "(nothing)"
+    if known := known_failure(log.splitlines()):
+        raise _known(known, said)
+    raise RemoteFailure("backup.trial", OPERATION, cause=f"exit status {status}; it wrote: {said}", state=LEFT)
+
+
+def _known(known: KnownFailure, said: str) -> RemoteFailure:
+    return RemoteFailure(known.code, OPERATION, cause=f"{known.sentence} It wrote: {said}", state=LEFT)

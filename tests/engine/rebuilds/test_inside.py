@@ -1,0 +1,112 @@
+"""What of an option file is in the data directory, and the script that keeps it, run for real."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dbops.engine.hosts.scripts import load
+from dbops.engine.rebuilds.inside import kept_inside
+
+DATADIR = "/var/lib/mysql"
+
+
+@pytest.mark.parametrize(
+    ("options", "kept"),
+    [
+        ({"log_bin": "binlog", "tmpdir": "/tmp", "socket": "/var/lib/mysql/mysql.sock"}, ()),  # noqa: S108
+        ({"log_bin": "/var/lib/mysql/binlogs/x"}, ("d binlogs",)),
+        ({"log_bin": "logs/bin/x"}, ("d logs", "d logs/bin")),
+        ({"tmpdir": "/var/lib/mysql/a:/var/lib/mysql/b"}, ("d a", "d b")),
+        ({"ssl_key": "ssl/key.pem", "ssl_ca": "/etc/ca.pem"}, ("d ssl", "f ssl/key.pem")),
+        ({"ssl_cert": "cert.pem"}, ("f cert.pem",)),
+        ({"some_plugin_folder": "/var/lib/mysql/plug/x"}, ("d plug", "a plug/x")),
+        ({"some_plugin_name": "plug/x", "basedir": "/usr"}, ()),
+        ({"innodb_undo_directory": "/var/lib/mysql/undo", "datadir": "/var/lib/mysql"}, ()),
+        ({"log_bin": "/var/lib/mysql/../other/x", "tmpdir": "/var/lib/mysql2/t"}, ()),
+    ],
+)
+def test_options_name_what_is_kept(options: dict[str, str], kept: tuple[str, ...]) -> None:
+    assert kept_inside(options, DATADIR) == kept
+
+
+def test_certificates_that_mysql_makes_are_kept() -> None:
+    assert {"f server-key.pem", "f ca.pem"} <= set(kept_inside({}, DATADIR, flavor="mysql"))
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    old, new = tmp_path / "old", tmp_path / "new"
+    old.mkdir()
+    new.mkdir()
+    return old, new
+
+
+def keep(places: tuple[Path, Path], *lines: str) -> list[str]:
+    """Pack from the old directory and unpack into the new one. Return what is there."""
+    old, new = places
+    (old.parent / "list").write_text("".join(f"{line}\n" for line in lines))
+    script = (
+        f"{load('common', 'inside')}\nset -u\n"
+        'pack_inside "$1" "$(id -un)" list packed || exit 1\nunpack_inside "$2" "$PWD/packed"\n'
+        "[ ! -e packed ] && [ ! -e packed.made ]"
+    )
+    done = subprocess.run(
+        ["bash", "-c", script, "keep", old, new],
+        cwd=old.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done
+    return sorted(str(path.relative_to(new)) for path in new.rglob("*"))
+
+
+def test_directories_are_kept_empty_and_files_whole(places: tuple[Path, Path]) -> None:
+    old, new = places
+    (old / "binlogs").mkdir(mode=0o700)
+    (old / "binlogs/x.000001").write_text("old")
+    (old / "ssl").mkdir()
+    (old / "ssl/key.pem").write_text("key")
+    (old / "ssl/key.pem").chmod(0o640)
+    assert keep(places, "d binlogs", "d ssl", "f ssl/key.pem", "d gone", "d gone/deep") == [
+        *("binlogs", "gone", "gone/deep", "ssl", "ssl/key.pem")
+    ]
+    assert (new / "ssl/key.pem").stat().st_mode & 0o777 == 0o640
+    assert (new / "binlogs").stat().st_mode & 0o777 == 0o700
+    assert (new / "gone").stat().st_mode & 0o777 == 0o750
+
+
+def test_links_stay_links_and_are_not_followed(places: tuple[Path, Path], tmp_path: Path) -> None:
+    old, new = places
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/secret").write_text("of somebody")
+    (old / "ssl").symlink_to(tmp_path / "elsewhere")
+    assert keep(places, "d ssl", "f ssl/secret") == ["ssl"]
+    assert os.readlink(new / "ssl") == str(tmp_path / "elsewhere")
+
+
+def test_large_files_and_directories_of_the_copy_stay(places: tuple[Path, Path]) -> None:
+    old, new = places
+    (old / "mysql").mkdir(mode=0o777)
+    (new / "mysql").mkdir(mode=0o700)
+    (old / "big").write_bytes(bytes(1024**2 + 1))
+    assert keep(places, "d mysql", "f big", "a big") == ["mysql"]
+    assert (new / "mysql").stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can pack as another user")
+def test_file_that_the_owner_cannot_read_is_an_error(places: tuple[Path, Path], tmp_path: Path) -> None:
+    for path in (places[0], *list(places[0].parents)[:3]):
+        path.chmod(0o755)
+    (places[0] / "key.pem").touch(0o600)
+    (tmp_path / "list").write_text("f key.pem\n")
+    script = f'{load("common", "inside")}\npack_inside "$1" daemon list packed'
+    words = ["bash", "-c", script, "keep", places[0]]
+    assert subprocess.run(words, cwd=tmp_path, capture_output=True, check=False, timeout=60).returncode != 0
+
+
+def test_nothing_to_keep_leaves_nothing(places: tuple[Path, Path]) -> None:
+    assert keep(places, "f ca.pem") == []
