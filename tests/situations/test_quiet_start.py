@@ -59,8 +59,23 @@ def clock_on_the_source(stack: Stack) -> None:
             cursor.execute(statement)
 
 
-def events(stack: Stack, name: str) -> dict[str, Any]:
-    return one(stack, name, "SELECT STATUS, DEFINER FROM information_schema.EVENTS WHERE EVENT_NAME = 'e'")
+def events(stack: Stack, name: str, event: str = "e") -> dict[str, Any]:
+    return one(stack, name, f"SELECT STATUS, DEFINER FROM information_schema.EVENTS WHERE EVENT_NAME = '{event}'")
+
+
+SETTINGS = "'event_scheduler', 'read_only', 'super_read_only', 'offline_mode'"
+
+
+def settings(stack: Stack, name: str) -> dict[str, str]:
+    with stack.lab.connect(name) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({SETTINGS})")
+        return {row["Variable_name"]: row["Value"] for row in cursor.fetchall()}
+
+
+def quieted(stack: Stack) -> set[str]:
+    """Return the settings that the last rebuild changed on the started copy."""
+    sql = 'SELECT "key" FROM dbops_executedcommand WHERE rebuild_id = ? AND "key" LIKE \'quiet.begin.%\''
+    return {row["key"].removeprefix("quiet.begin.") for row in stack.rows(sql, last_rebuild(stack)["id"])}
 
 
 @pytest.mark.situation("7", "succeeded; no event of the copy writes, and the history names them")
@@ -80,6 +95,23 @@ def test_enabled_event_of_the_source_writes_nothing_on_the_copy(stack: Stack, st
         assert events(stack, TARGET) == {"STATUS": "SLAVESIDE_DISABLED", "DEFINER": definer}
         assert events(stack, SOURCE)["STATUS"] == "ENABLED"
     assert any("clocks.e" in line.get("text", "") for line in lines if line.get("step") == "start")
+
+
+@pytest.mark.situation("7", "succeeded; an event that the target ran before runs again")
+def test_targets_own_event_and_settings_are_put_back(stack: Stack) -> None:
+    one(stack, PRIMARY, "CREATE EVENT clocks.own ON SCHEDULE EVERY 1 HOUR DO SET @x = 1")
+    wait_for("the event", lambda: events(stack, TARGET, "own"))
+    with stack.lab.connect(TARGET) as connection, connection.cursor() as cursor:
+        cursor.execute("SET sql_log_bin = 0")
+        cursor.execute("ALTER EVENT clocks.own ENABLE")
+    with configured(stack, TARGET, event_scheduler="ON"):
+        before, event = settings(stack, TARGET), events(stack, TARGET, "own")
+        stack.wait_for_possible_plan(TARGET)
+        stack.rebuild(TARGET)
+        assert settings(stack, TARGET) == before
+        assert quieted(stack) == {"event_scheduler"}
+        assert events(stack, TARGET, "own")["STATUS"] == event["STATUS"] == "ENABLED"
+        assert events(stack, TARGET, "own")["DEFINER"] == events(stack, PRIMARY, "own")["DEFINER"]
 
 
 @pytest.mark.situation("errant", "failed: repoint.errant names the transactions and the server that wrote them")
@@ -119,11 +151,14 @@ def test_event_of_a_cloned_source_writes_nothing_on_the_copy(mysql: Stack) -> No
     for name in (SOURCE, PRIMARY):
         mysql.wait_for_facts(name)
     mysql.wait_for_possible_plan(TARGET, "--method", "clone")
+    before = settings(mysql, TARGET)
     _, lines = mysql.rebuild(TARGET, "--method", "clone", check=False)
     assert lines[-1]["status"] == "succeeded", lines[-1]
     assert one(mysql, TARGET, "SELECT COUNT(*) AS n, SLEEP(2.5) FROM clocks.ticks")["n"] == 0
     row = one(mysql, TARGET, "SELECT @@event_scheduler AS scheduler, @@server_uuid AS own, @@gtid_executed AS gtid")
     assert row["scheduler"] == "ON"
+    assert settings(mysql, TARGET) == before
+    assert quieted(mysql) == {"event_scheduler", "super_read_only", "offline_mode"}
     assert row["own"] not in row["gtid"]
     assert one(mysql, TARGET, "SELECT COUNT(*) AS n FROM mysql.user WHERE user LIKE 'dbops-%'")["n"] == 0
     assert events(mysql, TARGET)["STATUS"] in ("SLAVESIDE_DISABLED", "REPLICA_SIDE_DISABLED")

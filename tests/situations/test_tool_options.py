@@ -26,7 +26,6 @@ STEERING = {
     "1": "[mariabackup]\ndatabases-exclude = archive_db\n[xtrabackup]\ntables-exclude = ^archive_db\n",
     "1b": "[mariabackup]\ncompress\n",
     "1c": "[mariadb-backup]\nsafe-slave-backup\n",
-    "1d": "[mysqld]\nloose-databases-exclude = archive_db\n",
     "2": "[client]\nhost = {primary}\nport = {port}\nprotocol = tcp\n",
 }
 
@@ -104,7 +103,6 @@ def fails_before_the_target_is_stopped(stack: Stack, code: str) -> None:
         pytest.param(
             "1c", marks=pytest.mark.situation("1c", "`safe-slave-backup` of another job does not reach the tool")
         ),
-        pytest.param("1d", marks=pytest.mark.situation("1", "the whole copy beside a tool's option in a server group")),
         pytest.param(
             "2", marks=pytest.mark.situation("2", "the tool reads the planned server, whatever `[client]` says")
         ),

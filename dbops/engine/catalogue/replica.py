@@ -1,6 +1,6 @@
 """Errors between the copy and a running replica: resume, roll back, prepare, start, replicate, verify."""
 
-from dbops.engine.catalogue.entries import Section, host, operator
+from dbops.engine.catalogue.entries import UNCHANGED, Section, host, operator
 
 _UNUSABLE = "The copy is unusable. The outcome says where the old data is."
 _KEPT = "The target runs on the new data, read-only, and replicates. The old data is not removed. The outcome says where it is."
@@ -72,6 +72,12 @@ _START = (
         "See catch-up.md.",
     ),
     host(
+        "quiet.not_back",
+        "A setting that kept the copy quiet could not be restored to its earlier value.",
+        "The target replicates from the primary and is still quiet. Its old data is kept.",
+        "Set the variable that the message names, or restart the target's server. Then resume the rebuild.",
+    ),
+    host(
         "relaxed.not_back",
         "A setting that dbops relaxed could not be restored to its earlier value.",
         "The target runs on the new data with relaxed settings. The clean-up tries again.",
@@ -86,6 +92,13 @@ _REPLICATION = (
         "The target runs on the new data, read-only, and does not replicate. The outcome says where the old data is.",
         "Fix the error, then resume or rebuild again. 1236: keep binary logs longer. 1045: correct the replication account. "
         "1062 or 1032 right after a copy: please report it.",
+    ),
+    host(
+        "replication.account",
+        "The replication account can't log in from the target the way replication will.",
+        UNCHANGED,
+        "Correct the account, its host, its password or its TLS. `REQUIRE SSL`: set `replication_tls` of the instance. "
+        "A plugin that can't be loaded: install it in the server's `plugin_dir` on the target.",
     ),
     host(
         "replication.not_kept",

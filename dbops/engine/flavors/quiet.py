@@ -1,8 +1,64 @@
 """How a copy is made quiet before its first start: nothing in its data replicates or runs on its own."""
 
 import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 from dbops.engine.flavors.base import Flavor
+
+
+@dataclass(frozen=True, slots=True)
+class QuietSetting:
+    """One variable and its value while a copy is not verified.
+
+    ``loud`` are the values (upper case) that are changed. ``locks_out``: accounts without ``CONNECTION_ADMIN`` or ``SUPER`` are
+    disconnected, which must not be dbops' own.
+    """
+
+    variable: str
+    value: str
+    loud: frozenset[str]
+    locks_out: bool = False
+
+    def is_loud(self, now: str) -> bool:
+        return now.upper() in self.loud
+
+
+def quiet_settings(flavor: Flavor) -> tuple[QuietSetting, ...]:
+    """Return what is changed on a started copy. MariaDB has no ``super_read_only`` and no way to keep clients alone out."""
+    scheduler = QuietSetting("event_scheduler", "OFF", frozenset({"ON", "1"}))
+    if flavor.name == "mariadb":
+        return (scheduler,)
+    off = frozenset({"OFF", "0"})
+    return (
+        scheduler,
+        QuietSetting("super_read_only", "ON", off),
+        QuietSetting("offline_mode", "ON", off, locks_out=True),
+    )
+
+
+def may_be_offline(grants: Iterable[str]) -> bool:
+    """Return whether an account with these grants can log in while ``offline_mode`` is ON."""
+    words = ("SUPER", "CONNECTION_ADMIN", "ALL PRIVILEGES ON *.*")
+    return any(word in grant for grant in grants for word in words)
+
+
+def enabled_events(flavor: Flavor) -> str:
+    """Return the statement that lists enabled events; MariaDB's table can be read without the privilege for events."""
+    if flavor.name == "mariadb":
+        return "SELECT db, name FROM mysql.event WHERE status = 'ENABLED' ORDER BY db, name"
+    return "SELECT EVENT_SCHEMA AS db, EVENT_NAME AS name FROM information_schema.EVENTS WHERE STATUS = 'ENABLED'"
+
+
+def enable_event(schema: str, name: str, definer: str) -> str:
+    """Return the statement. Without its definer an event would become that of the account that alters it."""
+    user, _, host = definer.rpartition("@")
+    words = [_quoted(word) for word in (user, host, schema, name)]
+    return "ALTER DEFINER = {}@{} EVENT {}.{} ENABLE".format(*words)
+
+
+def _quoted(word: str) -> str:
+    return f"`{word.replace('`', '``')}`"
 
 
 def quiet_server_options(flavor: Flavor) -> list[str]:

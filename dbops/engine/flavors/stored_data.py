@@ -56,7 +56,7 @@ def encrypted_spaces(flavor: Flavor) -> str:
 
 
 LOADED_PLUGINS: Final = (
-    "SELECT PLUGIN_NAME AS name, PLUGIN_LIBRARY AS library, PLUGIN_TYPE AS kind FROM information_schema.PLUGINS"
+    "SELECT PLUGIN_NAME AS name, PLUGIN_LIBRARY AS `library`, PLUGIN_TYPE AS kind FROM information_schema.PLUGINS"
     " WHERE PLUGIN_STATUS = 'ACTIVE' AND PLUGIN_LIBRARY IS NOT NULL"
 )
 INSTALLED_PLUGINS: Final = "SELECT name FROM mysql.plugin"

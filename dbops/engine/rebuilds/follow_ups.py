@@ -30,6 +30,8 @@ REMEMBERED = (
     "worthless",
     "incomplete_copy",
     "quieted",
+    "quiet",
+    "own_events",
 )
 #: Steps that a resume never skips: each detects on its own that nothing is left to do.
 ALWAYS = {"resume-check", "start", "certify", "verify", "clean-up"}

@@ -45,7 +45,7 @@ MYSQL_CERTIFICATES = (
 def kept_inside(options: Mapping[str, str], datadir: str, *, flavor: str = "") -> tuple[str, ...]:
     """Return lines ``KIND PATH``, parents first: ``d`` a directory, ``f`` a file, ``a`` either, as it is on the host.
 
-    Paths are relative to the data directory. An option that is not known counts if its value is an absolute path there.
+    Paths are relative to the data directory. An option that is not listed here counts if its value is an absolute path there.
     """
     found: dict[str, str] = {}
     for name, value in sorted(options.items()):

@@ -32,7 +32,11 @@ MEMORY = {
     "stream.samples": [[1, 2]],
     "source_opened": True,
 }
-PROGRAMS = {"target.backup": "/usr/bin/mariadb-backup", "target.client": "/usr/bin/mariadb"}
+PROGRAMS = {
+    "target.backup": "/usr/bin/mariadb-backup",
+    "target.client": "/usr/bin/mariadb",
+    "target.server": "/usr/sbin/mariadbd",
+}
 
 
 @pytest.fixture

@@ -30,7 +30,11 @@ MEMORY = {
     "checkpoints": {"backup_type": "full-backuped"},
     "position": {},
 }
-PROGRAMS = {"target.backup": "/usr/bin/mariadb-backup", "target.client": "/usr/bin/mariadb"}
+PROGRAMS = {
+    "target.backup": "/usr/bin/mariadb-backup",
+    "target.client": "/usr/bin/mariadb",
+    "target.server": "/usr/sbin/mariadbd",
+}
 METHOD = ["rollback", "resume"]
 PAGES = [*METHOD, "force-fail"]
 REASON = "no <good>"

@@ -103,7 +103,7 @@ def test_file_that_the_owner_cannot_read_is_an_error(places: tuple[Path, Path], 
         path.chmod(0o755)
     (places[0] / "key.pem").touch(0o600)
     (tmp_path / "list").write_text("f key.pem\n")
-    script = f'{load("common", "inside")}\npack_inside "$1" nobody list packed'
+    script = f'{load("common", "inside")}\npack_inside "$1" daemon list packed'
     words = ["bash", "-c", script, "keep", places[0]]
     assert subprocess.run(words, cwd=tmp_path, capture_output=True, check=False, timeout=60).returncode != 0
 

@@ -10,6 +10,7 @@ from dbops.engine.rebuilds.steps.commands import split_command
 from dbops.engine.rebuilds.steps.copy.shared_read import ASK_SECONDS, may_swap_datadir
 from dbops.engine.rebuilds.steps.preflight.data_location import old_data
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
+from dbops.engine.rebuilds.steps.start.quiet_settings import remember_events
 
 
 class SwapDatadir(JobStep):
@@ -45,6 +46,7 @@ class SwapDatadir(JobStep):
             )
         if run.checkpoint.get("touched"):  # begun before, with unknown progress
             run.checkpoint["swap-datadir.again"] = True
+        remember_events(run)
         run.checkpoint["touched"] = True
         return run.start_job(
             run.target,

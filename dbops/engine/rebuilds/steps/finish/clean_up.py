@@ -13,6 +13,7 @@ from dbops.engine.rebuilds.steps.copy.shared_read import give_back
 from dbops.engine.rebuilds.steps.preflight.data_location import inspect_host
 from dbops.engine.rebuilds.steps.preflight.source_replication import compare_replication
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
+from dbops.engine.rebuilds.steps.start.quiet_settings import say_still_quiet
 from dbops.engine.rebuilds.steps.start.relaxed_durability import restore_durability_at_end
 from dbops.engine.states import Level
 
@@ -51,6 +52,7 @@ class CleanUp(Step):
             forget_key,
             restore_durability_at_end,
             inspect_unless_verified,
+            say_still_quiet,
             _remove_mark,
             compare_replication,
         ):

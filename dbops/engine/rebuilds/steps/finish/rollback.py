@@ -5,7 +5,7 @@ from contextlib import closing
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.jobs import job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
-from dbops.engine.ports import JobState
+from dbops.engine.ports import Database, JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep, Step
 from dbops.engine.rebuilds.steps.commands import split_command
@@ -117,6 +117,9 @@ class StartOld(StartServer):
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return (PlannedCommand(plan.target.name, plan.target.start_command),)
+
+    def make_quiet(self, run: Run, database: Database) -> None:
+        """Old data has its own settings."""
 
     def starts_a_copy(self, run: Run) -> bool:
         return False

@@ -13,6 +13,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
 )
 from dbops.engine.rebuilds.steps.replicate.replication_kept import keep_commands, keep_replication
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
+from dbops.engine.rebuilds.steps.start.quiet_settings import end_commands, end_quiet
 from dbops.engine.rebuilds.steps.start.relaxed_durability import (
     end_relaxation,
     restore_commands,
@@ -32,7 +33,7 @@ class Verify(Step):
     title = "Verify that the replica serves and keeps up"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        return (*restore_commands(plan), *keep_commands(plan))
+        return (*end_commands(plan), *restore_commands(plan), *keep_commands(plan))
 
     def cancel(self, run: Run) -> None:
         stop_sync(run)
@@ -53,6 +54,7 @@ class Verify(Step):
             run.checkpoint.setdefault("verify.began", run.clock.now())
             if not _is_close(run, link):
                 return _behind(run, link, operation)
+            end_quiet(run, database)
             if wait := end_relaxation(run, database):
                 run.checkpoint.pop("verify.steady_since", None)
                 return wait

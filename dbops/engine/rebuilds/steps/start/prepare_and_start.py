@@ -9,13 +9,14 @@ from dbops.engine.flavors.quiet import NOT_QUIET, quiet_commands, quiet_words
 from dbops.engine.hosts.jobs import REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
-from dbops.engine.ports import JobState
+from dbops.engine.ports import Database, JobState
 from dbops.engine.rebuilds.metrics import figures_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep
 from dbops.engine.rebuilds.steps.commands import prepare_command, split_command
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
+from dbops.engine.rebuilds.steps.start.quiet_settings import begin_commands, begin_quiet
 from dbops.engine.states import Level
 from dbops.engine.tuning.prepare import size, within_what_is_free
 
@@ -154,19 +155,26 @@ class StartServer(JobStep):
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         target, flavor = plan.target, flavor_for(plan.source.version, plan.flavor)
         quiet = quiet_commands(flavor, server=plan.programs["target.server"], defaults_file=target.defaults_file)
-        return tuple(PlannedCommand(target.name, text) for text in (*quiet, target.start_command))
+        return tuple(PlannedCommand(target.name, text) for text in (*quiet, target.start_command)) + begin_commands(
+            plan
+        )
 
     def data(self, run: Run) -> tuple[str, str]:
         """Return the identity of the data directory to start on, and the run whose mark it must contain."""
         return run.checkpoint["new_identity"], run.copy_run
+
+    def make_quiet(self, run: Run, database: Database) -> None:
+        """Keep the started server quiet until it is verified."""
+        begin_quiet(run, database)
 
     def starts_a_copy(self, run: Run) -> bool:
         """Return whether the data has never run on this host: then it still has the source's links and enabled events."""
         return not run.checkpoint.get("quieted") and "catch-up" not in run.checkpoint.get("done_before", ())
 
     def _shown(self, run: Run) -> str:
-        commands = self.commands(run.plan)
-        return "\n".join(command.text for command in (commands if self.starts_a_copy(run) else commands[-1:]))
+        if not self.starts_a_copy(run):
+            return run.plan.target.start_command
+        return "\n".join(command.text for command in self.commands(run.plan) if not command.text.startswith("SET "))
 
     def _quiet_words(self, run: Run) -> list[str]:
         plan = run.plan
@@ -239,6 +247,7 @@ class StartServer(JobStep):
                     )
             if not int(row["read_only"]):
                 run.execute(run.target, database, "start.read_only", "SET GLOBAL read_only = 1")
+            self.make_quiet(run, database)
             run.journal.say(f"{target.name} serves with server id {row['server_id']}.", host=target.host)
         finally:
             database.close()

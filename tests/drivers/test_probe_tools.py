@@ -1,0 +1,38 @@
+"""Programs of a host that print too much or hang, in a probe."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.drivers.test_probe import ask
+from tests.fakes import FakeShell
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "yes | head -c 50000000",
+        "while :; do echo 0123456789; done",
+        "sleep 60",
+        "trap '' TERM PIPE; sleep 60 & while :; do sleep 1; done",
+    ],
+)
+def test_tool_that_floods_or_hangs_hides_no_other_fact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "mariadb-backup").write_text(f"#!/bin/bash\n{script}\n")
+    (tmp_path / "mariadb-backup").chmod(0o755)
+    file = tmp_path / "my.cnf"
+    file.write_text("[mysqld]\nserver-id = 5\n")
+    before = time.monotonic()
+    reading = ask(FakeShell(runs_here=True), tmp_path, defaults_file=str(file))
+    assert time.monotonic() - before < 10
+    assert reading.config is not None
+    assert (reading.config.server_id, reading.datadir.exists) == (5, True)
+    tools = reading.host.tools
+    assert tools["mariadb"].version
+    assert tools["mariadb-backup"].version is None
+    assert 0 < len(tools["mariadb-backup"].said) <= 120
