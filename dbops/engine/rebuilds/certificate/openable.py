@@ -11,7 +11,7 @@ from dbops.engine.ports import Database
 #: Tables of one statement: each stays open, with its locks, until the last is read.
 BATCH = 100
 CONNECTIONS = 4
-#: Engines whose data lies elsewhere, or nowhere.
+#: Engines whose data is elsewhere, or nowhere.
 ELSEWHERE = ("BLACKHOLE", "CONNECT", "FEDERATED", "NDBCLUSTER", "OQGRAPH", "S3", "SPHINX", "SPIDER")
 #: Engines whose rows do not survive a restart.
 FORGETFUL = ("MEMORY",)

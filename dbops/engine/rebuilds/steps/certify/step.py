@@ -178,7 +178,7 @@ def _must_be_readable(run: Run, reference: Reference, record: dict[str, Any], op
 
 
 def tables_again(run: Run) -> list[Table]:
-    """Return the tables of now: one that was dropped meanwhile is no error."""
+    """Return the tables of now: one that was dropped since is no error."""
     target = run.target.connect(READ_SECONDS)
     try:
         return tables_of(target)
