@@ -47,6 +47,11 @@ def on_the_target(stack: Stack, *statements: str) -> None:
             cursor.execute(statement)
 
 
+def writable(statement: str) -> tuple[str, ...]:
+    """Return statements for a MySQL replica, which refuses all others."""
+    return "SET GLOBAL super_read_only = 0", statement, "SET GLOBAL super_read_only = 1"
+
+
 def certificate(stack: Stack) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(last_rebuild(stack)["checkpoint"])["certificate"]
     return found
@@ -131,14 +136,12 @@ def test_missing_object_of_a_clone_is_found_and_a_whole_one_is_certified(mysql: 
     for name in (SOURCE, PRIMARY):
         mysql.wait_for_facts(name)
     mysql.wait_for_possible_plan(TARGET, "--method", "clone")
-    with at_step(mysql, "repoint", lambda: on_the_target(mysql, "DROP VIEW shopping.names")):
+    with at_step(mysql, "repoint", lambda: on_the_target(mysql, *writable("DROP VIEW shopping.names"))):
         _, lines = mysql.rebuild(TARGET, "--method", "clone", check=False)
     error = lines[-1].get("error") or {}
     assert error.get("code") == "certificate.differs", lines[-1]
     assert "shopping.names" in error["cause"]
-    on_the_target(
-        mysql, "SET GLOBAL super_read_only = 0", "CREATE VIEW shopping.names AS SELECT name FROM shopping.items"
-    )
+    on_the_target(mysql, *writable("CREATE VIEW shopping.names AS SELECT name FROM shopping.items"))
     _, lines = mysql.rebuild(TARGET, "--resume", check=False)
     assert lines[-1]["status"] == "succeeded", lines[-1]
     assert certificate(mysql)["objects"]["view"] == 1
