@@ -130,6 +130,31 @@ def test_settings_are_kept_while_the_server_is_down(stack: Stack) -> None:
         change(stack, PLAIN)
 
 
+@pytest.mark.situation("8b", "tried before anything is stopped; over TLS it works")
+def test_account_that_requires_tls_is_tried_before_anything_is_stopped(stack: Stack) -> None:
+    account, primary = stack.lab.accounts["replication"].user, stack.lab.primary.name
+    run_on(stack, primary, f"ALTER USER '{account}'@'127.%' REQUIRE SSL")
+    try:
+        stack.wait_for_possible_plan(TARGET)
+        server = stack.lab.host(TARGET).server_pid()
+        _, lines = stack.rebuild(TARGET, check=False)
+        assert lines[-1]["error"]["code"] == "replication.account"
+        assert stack.lab.host(TARGET).server_pid() == server
+        assert not list(stack.lab.host(TARGET).folder.glob("data.dbops-*"))
+        change(stack, "MASTER_SSL = 1")
+        stack.wait_for_possible_plan(TARGET)
+        _, lines = stack.rebuild(TARGET)
+        assert lines[-1]["status"] == "succeeded"
+        assert settings(stack)["Master_SSL_Allowed"] == "Yes"
+        password = stack.lab.accounts["replication"].password
+        assert not stack.rows(
+            "SELECT 1 FROM dbops_executedcommand WHERE text LIKE ? OR output LIKE ?", *[f"%{password}%"] * 2
+        )
+    finally:
+        run_on(stack, primary, f"ALTER USER '{account}'@'127.%' REQUIRE NONE")
+        change(stack, PLAIN)
+
+
 @pytest.mark.situation("10", "refused; one named connection keeps its name")
 def test_named_connection_is_made_again_with_its_name_and_filter(stack: Stack) -> None:
     account, primary = stack.lab.accounts["replication"], stack.lab.primary

@@ -1,6 +1,6 @@
 """Errors between the copy and a running replica: resume, roll back, prepare, start, replicate, verify."""
 
-from dbops.engine.catalogue.entries import Section, host, operator
+from dbops.engine.catalogue.entries import UNCHANGED, Section, host, operator
 
 _UNUSABLE = "The copy is unusable. The outcome says where the old data is."
 _NEW_DATA = "The target runs on the new data. The outcome says where the old data is."
@@ -91,6 +91,13 @@ _REPLICATION = (
         "The target runs on the new data, read-only, and does not replicate. The outcome says where the old data is.",
         "Fix the error, then resume or rebuild again. 1236: keep binary logs longer. 1045: correct the replication account. "
         "1062 or 1032 right after a copy: please report it.",
+    ),
+    host(
+        "replication.account",
+        "The replication account can't log in from the target the way replication will.",
+        UNCHANGED,
+        "Correct the account, its host, its password or its TLS. `REQUIRE SSL`: set `replication_tls` of the instance. "
+        "A plugin that can't be loaded: install it in the server's `plugin_dir` on the target.",
     ),
     host(
         "replication.not_kept",

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Test the login to another host's server over the network, as the clone will do. Standard input: option file of the account.
+# Test the login to another host's server over the network, as the clone or replication will do. Standard input: option file
+# of the account.
 # $1 client program  $2 address  $3 port
 set -eu
 umask 077

@@ -7,6 +7,7 @@ from dbops.engine.hosts.ssh import show
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.commands import pull_command
+from dbops.engine.rebuilds.steps.preflight.account_trial import trial_commands, try_replication_account
 from dbops.engine.rebuilds.steps.preflight.source_replication import remember_replication
 from dbops.engine.rebuilds.steps.preflight.tool_trial import try_tool
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
@@ -46,6 +47,9 @@ class PreflightCheck(Step):
     title = "Check that the live instances match the plan"
     is_destructive = False
 
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        return trial_commands(plan)
+
     def advance(self, run: Run) -> StepOutcome:
         changes = differences(run.plan, run.replan())
         if changes:
@@ -61,6 +65,7 @@ class PreflightCheck(Step):
             else f"no running server, directory {target.datadir_identity}"
         )
         run.journal.say(f"{target.name} matches the plan: {seen}.", host=target.host)
+        try_replication_account(run)
         return done()
 
 

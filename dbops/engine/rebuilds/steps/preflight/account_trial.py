@@ -1,0 +1,74 @@
+"""Try the replication account from the target, as replication will log in, before anything is stopped."""
+
+from contextlib import closing
+
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.flavors.replication_login import replication_login
+from dbops.engine.hosts.scripts import load
+from dbops.engine.rebuilds.kept_replication import KeptReplication
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
+from dbops.engine.rebuilds.steps.run import Run
+
+
+def sources_of(plan: Plan) -> tuple[PlannedInstance, ...]:
+    """Return the servers that the target follows: the copied one until it has caught up, then the primary."""
+    return (plan.primary,) if plan.archive else (plan.source, plan.primary)
+
+
+def trial_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
+    client = plan.programs.get("target.client", "")
+    tls = " over TLS" if plan.replication and plan.replication.tls else ""
+    return tuple(
+        PlannedCommand(
+            plan.target.name,
+            f"{client} --host={party.address} --port={party.port} -e 'SELECT 1'   # as {plan.replication_user}{tls}",
+        )
+        for party in sources_of(plan)
+    )
+
+
+def try_replication_account(run: Run) -> None:
+    """Log in to each server that the target will follow.
+
+    Raises:
+        RemoteFailure: a login failed (``replication.account``).
+        Unreachable: the target's host did not answer.
+    """
+    kept, account, target = run.plan.replication or KeptReplication(), run.accounts.replication, run.plan.target
+    login = replication_login(
+        run.flavor, account.user, account.password, kept.options, plugin_dir=_plugin_dir(run)
+    ).encode()
+    for party in sources_of(run.plan):
+        place = f"{party.address}:{party.port}"
+        try:
+            run.act(
+                run.target,
+                f"preflight.replication.{party.name}",
+                f"log in to {place} as {account.user}{' over TLS' if kept.tls else ''}",
+                load("check_donor_login"),
+                run.plan.programs["target.client"],
+                party.address,
+                str(party.port),
+                stdin=login,
+            )
+        except Unreachable:
+            raise
+        except RemoteFailure as error:
+            raise RemoteFailure(
+                "replication.account",
+                f"Trying the replication account on {target.name}'s host, at {party.name} ({place})",
+                cause=error.cause,
+            ) from error
+    run.journal.say(
+        f"The replication account can log in from {target.host} to {' and '.join(one.name for one in sources_of(run.plan))}.",
+        host=target.host,
+    )
+
+
+def _plugin_dir(run: Run) -> str:
+    """Return where the target's server loads login plugins from, ``""`` if it is down."""
+    if not run.plan.target.is_answering:
+        return ""
+    with closing(run.target.connect(10.0)) as database:
+        [row] = database.query("SELECT @@plugin_dir AS place")
+    return str(row["place"] or "")
