@@ -28,6 +28,7 @@ class ProbeTarget:
 
     datadir: str
     defaults_file: str = ""
+    group_suffix: str = ""
     admin_user: str = ""
     replication_user: str = ""
     backup_user: str = ""
@@ -162,6 +163,7 @@ def _host(
             shell,
             datadir=target.datadir,
             defaults_file=target.defaults_file,
+            group_suffix=target.group_suffix,
             inspect=inspect,
             plugin_dir=server.facts.stored.plugin_dir if server and server.facts.stored else "",
             # a socket path can be relative to the data directory

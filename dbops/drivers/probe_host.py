@@ -66,6 +66,7 @@ def read_host(
     port: int = DEFAULT_PORT,
     work_dir: str = "",
     plugin_dir: str = "",
+    group_suffix: str = "",
     known: Mapping[str, Tool] = MappingProxyType({}),
 ) -> HostReading:
     """Read the host's facts.
@@ -93,6 +94,7 @@ def read_host(
         socket,
         "".join(f"\n{tool.path} {tool.identity}" for tool in known.values() if tool.identity and tool.version) + "\n",
         plugin_dir,
+        group_suffix,
         *statements,
         stdin=credentials.encode(),
         timeout_seconds=TIMEOUT_SECONDS,
