@@ -6,16 +6,19 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from dbops.drivers.probe_host import HostReading, Inspect, read_host
+from dbops.drivers.probe_host import ADMIN, HostReading, Inspect, read_host
 from dbops.drivers.probe_server import ServerReading, read_server
 from dbops.engine.backups.tools import DEFAULT_PORT
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts.backups import FoundSchedule
 from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, Tool
+from dbops.engine.flavors.optionfile import credentials_text
 from dbops.engine.ports import Database, Shell
 
 #: interval of reading sizes
 MEASURE_SECONDS = 300.0
+
+SELECT_ONE = "SELECT 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +26,14 @@ class ProbeTarget:
     """An instance's parameters for a probe. ``work_dir`` is dbops's directory on the host.
 
     The accounts belong to dbops, so their connections do not count as clients. The probe tests the backup account over the
-    local socket with the statements that the backup tool needs.
+    local socket with the statements that the backup tool needs, and the admin account's login there.
     """
 
     datadir: str
     defaults_file: str = ""
     group_suffix: str = ""
     admin_user: str = ""
+    admin_password: str = field(default="", repr=False)
     replication_user: str = ""
     backup_user: str = ""
     backup_password: str = field(default="", repr=False)
@@ -59,13 +63,17 @@ def probe_instance(
     # A wrapper script does not change when its target does: occasionally read all versions.
     tools = previous.host.tools if previous and previous.host and not measure else {}
     host, host_problem = _host(target, shell, _inspect(measure, is_fresh, previous), server, tools)
+    tried = host.statements if host else ()
     return InstanceFacts(
         observed_at=now,
         host=host.host if host else None,
         datadir=with_sizes(_with_stored(host.datadir, previous), measure, now, previous) if host else None,
         config=host.config if host else None,
         server=server.facts if server else None,
-        backup_account=host.statements if host else (),
+        backup_account=tuple(item for item in tried if not item.statement.startswith(ADMIN)),
+        admin_login=next(
+            (replace(item, statement=SELECT_ONE) for item in tried if item.statement.startswith(ADMIN)), None
+        ),
         backup_processes=host.backups if host else None,
         found_schedules=_schedules(host, previous),
         host_problem=host_problem,
@@ -153,12 +161,8 @@ def _server(
 def _host(
     target: ProbeTarget, shell: Shell, inspect: Inspect, server: ServerReading | None, tools: Mapping[str, Tool]
 ) -> tuple[HostReading | None, Problem | None]:
-    statements: list[str] = []
-    credentials = ""
     try:
-        if server and target.backup_user:
-            statements = server.flavor.statements_of_backup(replica=bool(server.facts.replication))
-            credentials = server.flavor.credentials_file(target.backup_user, target.backup_password)
+        statements, credentials = _logins(target, server) if server else ([], "")
         reading = read_host(
             shell,
             datadir=target.datadir,
@@ -178,6 +182,18 @@ def _host(
     except DbopsError as error:
         return None, _problem(error)
     return reading, None
+
+
+def _logins(target: ProbeTarget, server: ServerReading) -> tuple[list[str], str]:
+    """Return what to try over the local socket, and an option file: the backup account's statements, and the dashboard's login."""
+    statements, credentials = [], ""
+    if target.backup_user:
+        statements = server.flavor.statements_of_backup(replica=bool(server.facts.replication))
+        credentials = server.flavor.credentials_file(target.backup_user, target.backup_password)
+    if target.admin_password:
+        statements = [*statements, f"{ADMIN}{SELECT_ONE}"]
+        credentials += credentials_text(("client_admin",), target.admin_user, target.admin_password)
+    return statements, credentials
 
 
 def _problem(error: DbopsError) -> Problem:

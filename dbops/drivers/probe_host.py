@@ -27,6 +27,8 @@ VERSIONS = (
     re.compile(r"xtrabackup version (\d+\.\d+\.\d+(?:-\d+)?)"),
     re.compile(r"(\d+\.\d+\.\d+(?:-\d+(?= for))?)"),
 )
+#: Marks a statement for the dashboard's own account.
+ADMIN = "admin:"
 SAID_CHARACTERS = 120
 SECRET_OPTION = re.compile(r"password|passwd|secret|filekey$|_auth$|(?<!ssl)_key$")
 #: Options that add to their earlier values.
@@ -75,7 +77,7 @@ def read_host(
         inspect: how much to read.
         plugin_dir: of the server; ``""`` reads it from the option files, or tries the usual places.
         socket: of the server; ``""`` reads it from the option files.
-        credentials: an option file for the account that runs ``statements``.
+        credentials: an option file for the account that runs ``statements``; after ``ADMIN``, with the groups ``..._admin``.
         address, port: of the server, to recognize its backups.
         work_dir: dbops's directory on the host, to recognize its own jobs.
         known: programs of the last probe. A program whose file is unchanged does not run again to print its version

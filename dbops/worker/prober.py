@@ -101,6 +101,7 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
                 port=instance.port,
                 work_dir=instance.host.work_dir,
                 admin_user=cluster.admin_user,
+                admin_password=cluster.admin_password,
                 replication_user=cluster.replication_user,
                 backup_user=cluster.backup_user,
                 backup_password=cluster.backup_password,

@@ -27,7 +27,7 @@ from dbops.drivers.ssh import SshShell
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import InstanceFacts, from_record, to_record
 from dbops.engine.ports import Database, Shell
-from tests.drivers.conftest import ADDRESS, BACKUP_PASSWORD, MYSQL_PORT, Server, Sshd, chosen_shell
+from tests.drivers.conftest import ADDRESS, BACKUP_PASSWORD, MYSQL_PORT, PASSWORD, Server, Sshd, chosen_shell
 from tests.fakes import FakeShell
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -51,7 +51,9 @@ def any_shell(request: pytest.FixtureRequest) -> Shell:
 
 @pytest.fixture
 def target(server: Server) -> ProbeTarget:
-    return ProbeTarget(str(server.datadir), str(server.defaults_file), "monitor", "repl", "backup", BACKUP_PASSWORD)
+    return ProbeTarget(
+        str(server.datadir), str(server.defaults_file), "monitor", PASSWORD, "repl", "backup", BACKUP_PASSWORD
+    )
 
 
 @pytest.fixture
@@ -247,6 +249,22 @@ class TestInstance:
         facts = probe_instance(poor, shell, opened, NOW)
         assert any("Access denied" in check.error for check in facts.backup_account)
         assert all("\n" not in check.error for check in facts.backup_account)
+
+    def test_local_login_of_the_dashboard_fails_where_the_account_requires_a_certificate(
+        self, target: ProbeTarget, shell: SshShell, opened: Callable[[], Database], database: MysqlDatabase
+    ) -> None:
+        login = probe_instance(target, shell, opened, NOW).admin_login
+        assert login is not None
+        assert login.error == ""
+        database.execute("CREATE USER monitor@localhost IDENTIFIED BY %s REQUIRE X509", (PASSWORD,))
+        try:
+            refused = probe_instance(target, shell, opened, NOW)
+        finally:
+            database.execute("DROP USER monitor@localhost")
+        assert refused.admin_login is not None
+        assert "1045" in refused.admin_login.error
+        assert refused.server is not None
+        assert [check for check in refused.backup_account if check.error] == []
 
     def test_probe_instance_reads_the_server_without_ssh(
         self, target: ProbeTarget, sshd: Sshd, opened: Callable[[], Database]

@@ -135,6 +135,7 @@ def facts(number: int, **changes: Any) -> InstanceFacts:
         ),
         "server": server(number),
         "backup_account": (StatementCheck("SHOW MASTER STATUS"),),
+        "admin_login": StatementCheck("SELECT 1"),
     }
     return InstanceFacts(**{**values, **changes})
 

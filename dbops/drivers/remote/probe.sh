@@ -239,12 +239,14 @@ account_facts() { # statements
     cat >"$directory/client.cnf"
     number=0
     for statement in "$@"; do
+        group=
+        case $statement in admin:*) group=_admin statement=${statement#admin:} ;; esac # of the dashboard's own account
         if [ -z "$client" ]; then
             error='no mariadb or mysql client program on this host'
         elif [ -z "$socket" ]; then
             error='the socket of the server is unknown'
-        elif error=$(timeout 5 "$client" "--defaults-file=$directory/client.cnf" "--socket=$socket" --batch --silent \
-            -e "$statement" 2>&1 >/dev/null); then
+        elif error=$(timeout 5 "$client" "--defaults-file=$directory/client.cnf" "--defaults-group-suffix=$group" \
+            "--socket=$socket" --batch --silent -e "$statement" 2>&1 >/dev/null); then
             error=
         else
             error=${error:-no answer in 5 s}

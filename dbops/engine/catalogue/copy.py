@@ -192,7 +192,7 @@ _STREAM = (
     ),
     host(
         "stream.killed",
-        "The backup tool on the source or the unpacking tool on the target was killed.",
+        "The backup tool on the source, or ssh or the unpacking tool on the target, was killed.",
         _UNUSABLE,
         "Check the host's system log for the OOM killer or another cause. Then rebuild again.",
     ),

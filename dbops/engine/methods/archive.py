@@ -41,6 +41,7 @@ METHOD = Method(
         *target.CHECKS,
         pair.source_is_another,
         pair.members_of_one_cluster,
+        pair.local_logins_work,
         *archive.CHECKS,
         pair.formats_fit,
         pair.clocks_agree,

@@ -57,6 +57,7 @@ METHOD = Method(
         *target.CHECKS,
         pair.source_is_another,
         pair.members_of_one_cluster,
+        pair.local_logins_work,
         *clone.CHECKS,
         pair.formats_fit,
         source.source_answers,

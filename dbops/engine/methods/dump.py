@@ -48,6 +48,7 @@ METHOD = Method(
         *target.CHECKS,
         pair.source_is_another,
         pair.members_of_one_cluster,
+        pair.local_logins_work,
         *archive.OF_A_DUMP,
         *layout.OF_A_DUMP,
         *storage.OF_A_DUMP,

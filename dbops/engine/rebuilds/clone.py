@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.base import Version
+from dbops.engine.flavors.failures import DISK_FULL, known_failure
 from dbops.engine.flavors.sql_text import sql_text
 from dbops.engine.flavors.versions import dotted, series
 
@@ -127,13 +128,14 @@ class CloneEvidence:
     """The results of a clone.
 
     ``statuses``: those of the job's stages; ``outcome``: the server's own report after its restart; ``said``: the client's last lines;
-    ``last``: the job's last line.
+    ``last``: the job's last line; ``server_log``: the end of the error log of the server that takes the clone.
     """
 
     statuses: dict[str, int]
     outcome: dict[str, str]
     said: str
     last: str
+    server_log: str = ""
 
 
 def judge_clone(evidence: CloneEvidence) -> str:
@@ -145,8 +147,24 @@ def judge_clone(evidence: CloneEvidence) -> str:
 
     Raises:
         RemoteFailure: the statement failed (``clone.failed``), the server did not complete the copy (``clone.incomplete``), or it did not
-            shut down cleanly afterwards (``clone.server``).
+            shut down cleanly afterwards (``clone.server``); or, as the cause of one of these, the disk is full (``stream.disk_full``).
     """
+    try:
+        return _judge(evidence)
+    except RemoteFailure as failure:
+        said = [evidence.said, evidence.outcome.get("message", ""), evidence.last, evidence.server_log]
+        found = next((line for line in "\n".join(said).splitlines() if _is_disk_full(line)), "")
+        if not found:
+            raise
+        raise RemoteFailure(DISK_FULL, failure.operation, cause=found.strip()[-500:]) from None
+
+
+def _is_disk_full(line: str) -> bool:
+    known = known_failure([line])
+    return known is not None and known.code == DISK_FULL
+
+
+def _judge(evidence: CloneEvidence) -> str:
     found = _SERVER_ERROR.search(evidence.said)
     if found and found[1] != "3707":
         advice = ADVICE.get(found[1], "")

@@ -4,6 +4,7 @@ Both unpackers return 0 on an empty stream and on one that is cut at a chunk bou
 create (measured with 10.11 and 11.8).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -121,9 +122,13 @@ def receiver_has_failed(evidence: CopyEvidence) -> bool:
 
 
 def _killed(evidence: CopyEvidence) -> tuple[str, str] | None:
-    """Return the cause if a stage ended by signal 9: it reports nothing itself, and the other end only notices the broken pipe."""
+    """Return the cause if a stage ended by a signal: it reports nothing itself, and the other end only notices the broken pipe.
+
+    The source comes last: its guard kills a tool whose connection is gone.
+    """
     for what, status in (
         ("unpacking tool on the target", evidence.unpack_status),
+        ("ssh program on the target", _status_of_ssh(evidence)),
         ("backup tool on the source", evidence.source_status),
     ):
         if status in KILLED_STATUSES:
@@ -132,6 +137,12 @@ def _killed(evidence: CopyEvidence) -> tuple[str, str] | None:
                 f"the {what} was ended by signal {KILLED_STATUSES[status]} ({_statuses(evidence)})",
             )
     return None
+
+
+def _status_of_ssh(evidence: CopyEvidence) -> int | None:
+    """Return the status, with the signal that ssh names itself: then it ends as after a lost link."""
+    named = re.search(r"^Killed by signal (\d+)\.", evidence.transport_log, re.MULTILINE)
+    return 128 + int(named[1]) if named else evidence.transport_status
 
 
 def _missing(flavor: Flavor, evidence: CopyEvidence) -> tuple[str, str] | None:

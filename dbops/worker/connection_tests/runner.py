@@ -140,6 +140,9 @@ def _test_mysql(row: ConnectionTest, report: TestReport) -> None:
         report.check("What it may read", facts.server_problem.text, ok=False)
     else:
         report.check("What it may read", "all that a plan needs")
+    if facts.admin_login:
+        said = facts.admin_login.error or "logged in"
+        report.check("Dashboard's account over the local socket", said, ok=not facts.admin_login.error)
     if not instance.cluster.backup_user:
         report.check("Backup account", "none in the inventory: not tried")
     elif facts.host_problem:

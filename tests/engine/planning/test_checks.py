@@ -202,6 +202,27 @@ CASES = [
             )
         ),
     ),
+    (
+        "source.admin_login",
+        REFUSAL,
+        lambda: inputs(
+            source=member(
+                "backup-1", "backup", 12, facts=facts(12, admin_login=StatementCheck("SELECT 1", "1045 Access denied"))
+            )
+        ),
+    ),
+    (
+        "target.admin_login",
+        REFUSAL,
+        lambda: inputs(
+            target=member(
+                "replica-1",
+                "replica",
+                13,
+                facts=facts(13, admin_login=StatementCheck("SELECT 1", "1045 Access denied")),
+            )
+        ),
+    ),
     ("source.engines", WARNING, lambda: inputs(source=source_with(foreign_engines={"MyISAM": 3}))),
     ("source.external_paths", REFUSAL, lambda: inputs(source=source_with(external_paths=("/srv/undo",)))),
     (

@@ -263,6 +263,43 @@ def test_judge_clone_refuses_an_incomplete_clone(changes: dict[str, Any], code: 
     assert words in caught.value.cause
 
 
+FULL = "[ERROR] [MY-012640] [InnoDB] Error number 28 means 'No space left on device'"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {
+            "statuses": {"clone": 1},
+            "said": "ERROR 3 (HY000) at line 3: Error writing file './x' (OS errno 28 - No space left on device)",
+        },
+        {"statuses": {}, "last": f"The server on the new data ended: {FULL}"},
+        {
+            "outcome": {},
+            "last": "The server on the new data ended: [ERROR] Aborting",
+            "server_log": f"{FULL}\n[ERROR] Aborting\n",
+        },
+        {
+            "outcome": {
+                "state": "Failed",
+                "error": "1026",
+                "message": "Error writing file (OS errno 28 - No space left on device)",
+            }
+        },
+        {"statuses": {"clone": 0, "server": 1}, "server_log": FULL},
+    ],
+)
+def test_judge_clone_names_a_full_disk(changes: dict[str, Any]) -> None:
+    with pytest.raises(RemoteFailure) as caught:
+        judge_clone(evidence(**changes))
+    assert caught.value.code == "stream.disk_full"
+    assert "28" in caught.value.cause
+
+
+def test_judge_clone_ignores_a_full_disk_of_a_whole_clone() -> None:
+    assert judge_clone(evidence(server_log=FULL)) == GTID
+
+
 def test_clone_statements_quote_the_password() -> None:
     text = cloning.clone_statements(run_id="a" * 32, password="x'; DROP \\", host="db", port=3306, tls=False)  # noqa: S106
     assert ESCAPED in text

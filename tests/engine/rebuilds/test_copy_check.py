@@ -180,3 +180,23 @@ def test_judge_copy_names_a_full_disk_before_a_missing_exit_status() -> None:
 
 def test_files_come_back_as_they_were_sent() -> None:
     assert decode_files("a aGVsbG8K\n\nb \n") == {"a": "hello\n", "b": ""}
+
+
+@pytest.mark.parametrize(("transport_status", "transport_log"), [(137, ""), (143, ""), (255, "Killed by signal 15.\n")])
+@pytest.mark.parametrize("source_status", [None, 1, 137])
+def test_judge_copy_names_a_killed_ssh_before_the_network(
+    source_status: int | None, transport_status: int, transport_log: str
+) -> None:
+    evidence = replace(
+        WHOLE,
+        source_status=source_status,
+        transport_status=transport_status,
+        unpack_status=1,
+        unpack_log="xb_stream_read_chunk(): my_read() failed.\n",
+        source_log="mariadb-backup: Error writing file 'UNKNOWN' (errno: 32 \"Broken pipe\")\n",
+        transport_log=transport_log,
+    )
+    with pytest.raises(RemoteFailure) as raised:
+        judge_copy(FLAVOR, evidence)
+    assert raised.value.code == "stream.killed"
+    assert "ssh" in raised.value.cause

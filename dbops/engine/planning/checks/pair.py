@@ -200,4 +200,27 @@ def clocks_agree(inputs: PlanInputs) -> Iterator[Finding]:
         yield ok("pair.clock", "The source's clock is right", f"Off by {offset:.1f} s.")
 
 
-CHECKS = (source_is_another, members_of_one_cluster, versions_fit, tools_are_there, formats_fit, clocks_agree)
+def local_logins_work(inputs: PlanInputs) -> Iterator[Finding]:
+    """Check the dashboard's login over the local sockets: the guard and the last check of the target use it, not the network."""
+    sides = [("target", inputs.target)] if inputs.archive else [("source", inputs.source), ("target", inputs.target)]
+    for role, member in sides:
+        facts = member.facts
+        if facts is None or facts.server is None or facts.host is None or facts.admin_login is None:
+            continue
+        code, title = f"{role}.admin_login", f"The dashboard's account can log in locally on the {role}"
+        if facts.admin_login.error:
+            advice = "Let the account log in over the local socket, without TLS. See docs/how-to/accounts.md."
+            yield refusal(code, title, facts.admin_login.error, advice)
+        else:
+            yield ok(code, title, "Over the local socket.")
+
+
+CHECKS = (
+    source_is_another,
+    members_of_one_cluster,
+    versions_fit,
+    tools_are_there,
+    formats_fit,
+    clocks_agree,
+    local_logins_work,
+)

@@ -39,9 +39,15 @@ serve() { # options for this start only
     serving=$!
 }
 
+said_error() { # the server's last errors; a full disk first, which it names once, before its consequences
+    grep -F '[ERROR]' "$scratch/errors.log" >log.errors
+    { grep -m 1 -E 'No space left on device|OS errno 28|error number 28|Disk is full|Disk quota exceeded' log.errors ||
+        tail -n 3 log.errors; } | cut -c 1-500 | tr '\n' ' '
+}
+
 answers() { # query command: wait while the server is alive; the driver ends this job on a stall
     until "$@" -e 'SELECT 1' >/dev/null 2>log.ask; do
-        kill -0 "$serving" 2>/dev/null || fail "The server on the new data ended: $(grep -F '[ERROR]' "$scratch/errors.log" | tail -n 3 | tr '\n' ' ')"
+        kill -0 "$serving" 2>/dev/null || fail "The server on the new data ended: $(said_error)"
         ! grep -q 'ERROR 1045 ' log.ask || fail "The admin account cannot log in to the copied data: $(tail -n 1 log.ask)"
         sleep 0.2
     done

@@ -231,6 +231,7 @@ class Clone(JobStep):
                 outcome=pairs(state.tails.get("outcome", "")),
                 said=state.tails.get("clone", ""),
                 last=output[-1].removeprefix("FAILED: ") if output else "",
+                server_log=state.tails.get("server", ""),
             )
         )
         copied = sum(stage.copied_bytes for stage in read_stages(state.tails.get("progress", "")))
