@@ -180,12 +180,15 @@ def _learn_identities(cluster_id: int) -> None:
     """Store the identity of servers without one, and at the first probe after a rebuild by dbops.
 
     The time is updated even if the same server answers: a rebuild explains one change of server, and not another one months
-    later.
+    later. A server that is another instance's is never stored: an address can lead to the wrong machine for a while.
     """
     since = timezone.now() - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS)
     held = Hold.objects.filter(purpose="target", instance__cluster_id=cluster_id).values_list("instance_id", flat=True)
     rows = Instance.objects.filter(cluster_id=cluster_id).exclude(pk__in=list(held)).select_related("state", "identity")
     rebuilt = {instance_id for _, instance_id in _rebuilt([cluster_id])}
+    identities = dict(
+        ServerIdentity.objects.filter(instance__cluster_id=cluster_id).values_list("instance_id", "identity")
+    )
     for instance in rows:
         state, known = getattr(instance, "state", None), getattr(instance, "identity", None)
         facts = state.facts() if state else None
@@ -193,7 +196,10 @@ def _learn_identities(cluster_id: int) -> None:
             continue
         files = facts.datadir.files if facts.datadir else ""
         if known is None or instance.pk in rebuilt:
-            _learn(instance.pk, engine.identity_of(facts.server), files, facts.observed_at)
+            others = {identity for pk, identity in identities.items() if pk != instance.pk}
+            if not engine.is_of_another(facts, others, was_known=known is not None):
+                identities[instance.pk] = engine.identity_of(facts.server)
+                _learn(instance.pk, identities[instance.pk], files, facts.observed_at)
         elif not known.files and files:
             ServerIdentity.objects.filter(instance=instance).update(files=files)
 

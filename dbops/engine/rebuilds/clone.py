@@ -156,7 +156,7 @@ def judge_clone(evidence: CloneEvidence) -> str:
         found = next((line for line in "\n".join(said).splitlines() if _is_disk_full(line)), "")
         if not found:
             raise
-        raise RemoteFailure(DISK_FULL, failure.operation, cause=found.strip()[-500:]) from None
+        raise RemoteFailure("stream.disk_full", failure.operation, cause=found.strip()[-500:]) from None
 
 
 def _is_disk_full(line: str) -> bool:

@@ -1,5 +1,6 @@
 """The inventory's instances of one cluster with their facts, and the matching of connections to them."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -117,6 +118,21 @@ class KnownCluster:
 def identity_of(server: ServerFacts) -> str:
     """Return a server's identity: its uuid, or on MariaDB its server id."""
     return server.server_uuid or f"server id {server.server_id}"
+
+
+def is_of_another(facts: InstanceFacts, others: Collection[str], *, was_known: bool) -> bool:
+    """Return whether the server that answers may be another instance's.
+
+    Args:
+        others: the identities of the cluster's other instances.
+        was_known: this instance had an identity, so an unread option file is no reason to give it a new one.
+    """
+    server, config = facts.server, facts.config
+    if server is None or identity_of(server) in others:
+        return True
+    if config is None or config.server_id is None:
+        return was_known
+    return config.server_id != server.server_id
 
 
 def transactions_lost(server: ServerFacts, seen: str) -> str:

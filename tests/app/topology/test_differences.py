@@ -46,6 +46,9 @@ def read(name: str, *, seconds_ago: float = 0, **changes: Any) -> datetime:
     else:
         assert facts.server is not None
         facts = replace(facts, server=replace(facts.server, **changes))
+        assert facts.config is not None
+        assert facts.server is not None
+        facts = replace(facts, config=replace(facts.config, server_id=facts.server.server_id))
     InstanceState.objects.filter(instance__name=name).update(record=to_record(facts), observed_at=at)
     return at
 

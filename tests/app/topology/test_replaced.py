@@ -88,6 +88,40 @@ def test_files_of_a_rebuild_are_learned(db: None) -> None:
     assert InstanceState.objects.get(instance=rebuild.target).gtid_lost == ""
 
 
+@pytest.mark.parametrize("is_read", [True, False])
+def test_server_of_a_swapped_address_is_not_learned_after_a_failed_rebuild(db: None, is_read: bool) -> None:
+    """Its own server is learned when it answers again, and nobody has to accept anything."""
+    rebuild = rows.started_rebuild()
+    Hold.objects.all().delete()
+    compare()
+    name = rebuild.target.name
+    before = ServerIdentity.objects.get(instance=rebuild.target).identity
+    ServerIdentity.objects.update(noted_at=timezone.now() - timedelta(hours=1))
+    done = {"status": Status.FAILED, "finished_at": timezone.now(), "target_slot": None}
+    type(rebuild).objects.update(checkpoint={"touched": True}, **done)
+
+    def answer(server_id: int) -> None:
+        facts = replace(rows.facts_of(name, timezone.now()), observed_at=timezone.now())
+        assert facts.server is not None
+        facts = replace(
+            facts, server=replace(facts.server, server_id=server_id), config=facts.config if is_read else None
+        )
+        InstanceState.objects.filter(instance=rebuild.target).update(
+            record=to_record(facts), observed_at=facts.observed_at
+        )
+        compare()
+
+    own = rows.facts_of(name, timezone.now()).server
+    assert own is not None
+    for wrong in (12, 99):  # the source's, and one that no instance has
+        answer(wrong)
+        assert ServerIdentity.objects.get(instance=rebuild.target).identity == before
+    assert ("identity", name) in differences()
+    answer(own.server_id)
+    assert ServerIdentity.objects.get(instance=rebuild.target).identity == before
+    assert differences() == set()
+
+
 def test_gtid_reset_is_reported_until_explained(
     fleet: dict[str, Instance], olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,7 +129,7 @@ def test_gtid_reset_is_reported_until_explained(
         facts = rows.facts_of("replica-1", timezone.now())
         assert facts.server is not None
         found = replace(facts, observed_at=timezone.now(), server=replace(facts.server, gtid_executed=gtid))
-        monkeypatch.setattr("dbops.worker.prober.read", lambda _: found)
+        monkeypatch.setattr("dbops.worker.prober.read", lambda _, is_fresh=False: found)
         instances = Instance.objects.select_related("host", "cluster", "state__period")
         assert prober.probe_all([instances.get(name="replica-1")]) == 1
 

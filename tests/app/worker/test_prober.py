@@ -17,7 +17,7 @@ def test_fault_in_a_probe_is_stored_as_a_problem(monkeypatch: pytest.MonkeyPatch
     rows.make_fleet()
     InstanceState.objects.update(observed_at=timezone.now() - timedelta(hours=1))
 
-    def fail(_: Instance) -> InstanceFacts:
+    def fail(_: Instance, **__: bool) -> InstanceFacts:
         raise UnicodeEncodeError("latin-1", "secret€", 6, 7, "ordinal not in range")
 
     monkeypatch.setattr(prober, "read", fail)

@@ -25,8 +25,8 @@ class Server(FakeDatabase):
         self.values = VARIABLES | variables
         self.stuck, self.refused = stuck, refused
         self.expect("SHOW GRANTS", [{"Grants": grants}])
-        self.expect("information_schema.EVENTS WHERE", [{"db": "app", "name": "own"}, {"db": "app", "name": "gone"}])
         self.expect("information_schema.EVENTS", [{"db": "app", "name": "own", "definer": "o`dd@%"}])
+        self.expect("information_schema.EVENTS WHERE", [{"db": "app", "name": "own"}, {"db": "app", "name": "gone"}])
 
     def query(self, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
         if "SHOW GLOBAL VARIABLES" in sql:

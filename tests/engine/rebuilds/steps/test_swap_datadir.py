@@ -16,7 +16,9 @@ REFUSED = JobState(JobStatus.ENDED, REFUSED_STATUS, {}, {}, {"out": "REFUSED: it
 
 
 def refused(jobs: FakeJobs, **checkpoint: object) -> Run:
-    nothing = {"source": FakeDatabase(), "target": FakeDatabase(), "journal": RecordedJournal(), "clock": FakeClock()}
+    target = FakeDatabase()
+    target.expect("mysql.event", [])
+    nothing = {"source": FakeDatabase(), "target": target, "journal": RecordedJournal(), "clock": FakeClock()}
     run = make_run(build_plan(builders.inputs()), jobs, **nothing, **checkpoint)  # type: ignore[arg-type]
     SwapDatadir().start(run)
     run.checkpoint["swap-datadir.started"] = True
