@@ -31,7 +31,6 @@ class ProbeTarget:
 
     datadir: str
     defaults_file: str = ""
-    group_suffix: str = ""
     admin_user: str = ""
     admin_password: str = field(default="", repr=False)
     replication_user: str = ""
@@ -40,6 +39,7 @@ class ProbeTarget:
     address: str = ""
     port: int = DEFAULT_PORT
     work_dir: str = ""
+    group_suffix: str = ""
 
 
 def probe_instance(
