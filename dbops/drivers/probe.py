@@ -39,6 +39,7 @@ class ProbeTarget:
     address: str = ""
     port: int = DEFAULT_PORT
     work_dir: str = ""
+    group_suffix: str = ""
 
 
 def probe_instance(
@@ -166,6 +167,7 @@ def _host(
             shell,
             datadir=target.datadir,
             defaults_file=target.defaults_file,
+            group_suffix=target.group_suffix,
             inspect=inspect,
             plugin_dir=server.facts.stored.plugin_dir if server and server.facts.stored else "",
             # a socket path can be relative to the data directory

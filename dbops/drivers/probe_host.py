@@ -68,6 +68,7 @@ def read_host(
     port: int = DEFAULT_PORT,
     work_dir: str = "",
     plugin_dir: str = "",
+    group_suffix: str = "",
     known: Mapping[str, Tool] = MappingProxyType({}),
 ) -> HostReading:
     """Read the host's facts.
@@ -78,7 +79,7 @@ def read_host(
         socket: of the server; ``""`` reads it from the option files.
         credentials: an option file for the account that runs ``statements``; after ``ADMIN``, with the groups ``..._admin``.
         address, port: of the server, to recognize its backups.
-        work_dir: dbops's directory on the host, to recognize its own jobs.
+        work_dir: dbops's directory, to recognize its jobs. group_suffix: of the server's option groups.
         known: programs of the last probe. A program whose file is unchanged does not run again to print its version
             (measured with seven programs: 67 instead of 155 ms of processor time).
 
@@ -93,14 +94,12 @@ def read_host(
         defaults_file,
         inspect,
         socket,
-        "".join(f"\n{tool.path} {tool.identity}" for tool in known.values() if tool.identity and tool.version) + "\n",
-        plugin_dir,
-        *statements,
+        _as_lines(known),
+        *(plugin_dir, group_suffix, *statements),
         stdin=credentials.encode(),
         timeout_seconds=TIMEOUT_SECONDS,
     )
-    after = time.time()
-    records = parse_records(result.stdout)
+    records, after = parse_records(result.stdout), time.time()
     _refuse_half(result, records)
     host, directory = _host(records, before, after, known), _datadir(records)
     config = parse_config(records["config"]) if "config" in records else None
@@ -115,6 +114,11 @@ def read_host(
         schedules=found_schedules(records) if inspect is Inspect.ALL else None,
         statements=_statements(records, statements),
     )
+
+
+def _as_lines(known: Mapping[str, Tool]) -> str:
+    """Return the programs with known versions, one a line, as the script reads them."""
+    return "".join(f"\n{tool.path} {tool.identity}" for tool in known.values() if tool.identity and tool.version) + "\n"
 
 
 def _statements(records: Mapping[str, str], statements: list[str]) -> tuple[StatementCheck, ...]:

@@ -42,6 +42,10 @@ INSTANCE_KEYS: Keys = {
     "datadir": ("datadir", str),
     "defaults_file": ("defaults_file", str),
     "os_user": ("os_user", str),
+    "group_suffix": ("group_suffix", str),
+    "replication_tls": ("replication_tls", str),
+    "replication_tls_ca": ("replication_tls_ca", str),
+    "replication_delay_seconds": ("replication_delay_seconds", int),
 }
 SERVICE_KEYS: Keys = {
     "systemd_unit": ("systemd_unit", str),

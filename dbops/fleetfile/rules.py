@@ -31,6 +31,7 @@ ACCOUNTS = ("admin", "replication", "backup")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\$?")
 ACCOUNT = re.compile(r"[^\s'\"`;\\](?:[^'\"`;\\]*[^\s'\"`;\\])?")
+SUFFIX = re.compile(r"[A-Za-z0-9_.@-]+")
 UNIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.@\\-]*")
 KEY_FILE_LIMIT_BYTES = 64 * 1024
 LONGEST_GOAL_SECONDS = 30 * 86400
@@ -112,6 +113,10 @@ def _schedule_problem(cron: str, time_zone: str) -> str:
     except BadSchedule as error:
         return str(error)
     return ""
+
+
+def _suffix(value: str) -> str:
+    return "" if SUFFIX.fullmatch(value) else "use letters, digits, dot, dash, underscore and @ in a group suffix"
 
 
 def _login(value: str) -> str:
@@ -209,6 +214,10 @@ RULES: Mapping[str, Callable[[Any], str]] = {
     "backup_user": _account,
     "systemd_unit": _unit,
     "defaults_file": _path,
+    "group_suffix": _suffix,
+    "replication_tls": _one_of("not a TLS setting", Instance.ReplicationTls.values),
+    "replication_tls_ca": _path,
+    "replication_delay_seconds": _between(0, 2**31 - 1, "seconds"),
     "authorized_keys_file": _path,
     "datadir": _own_directory,
     "work_dir": _own_directory,

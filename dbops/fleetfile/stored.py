@@ -14,7 +14,9 @@ from dbops.models import BackupRun, BackupSchedule, Cluster, Host, Instance, Reb
 from dbops.models.secret import holds, is_set
 
 # A running rebuild uses these values: a change could send it to another machine or directory.
-FROZEN_INSTANCE = frozenset({"name", "cluster", "host", "role", "address", "port", "datadir", "os_user"})
+FROZEN_INSTANCE = frozenset(
+    {"name", "cluster", "host", "role", "address", "port", "datadir", "os_user", "group_suffix"}
+)
 FROZEN_HOST = frozenset({"name", "ssh_address", "ssh_port", "stream_address", "work_dir"})
 # A backup continues regardless of the role; the other values locate its job.
 FROZEN_INSTANCE_BY_BACKUP = FROZEN_INSTANCE - {"role"}
@@ -22,7 +24,7 @@ FROZEN_INSTANCE_BY_BACKUP = FROZEN_INSTANCE - {"role"}
 FROZEN_INSTANCE_BY_RESTORE_TEST = frozenset({"host"})
 # After a change of these, the last facts belong to another server.
 IDENTITY: dict[type[Model], frozenset[str]] = {
-    Instance: frozenset({"host", "address", "port", "datadir", "defaults_file"}),
+    Instance: frozenset({"host", "address", "port", "datadir", "defaults_file", "group_suffix"}),
     Host: frozenset({"ssh_address", "ssh_port"}),
 }
 

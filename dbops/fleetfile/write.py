@@ -77,9 +77,16 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "datadir": instance.datadir,
         "defaults_file": instance.defaults_file,
         "os_user": instance.os_user,
+        **_replication(instance),
         "service": service,
         **backups,
     }
+
+
+def _replication(instance: Instance) -> dict[str, Any]:
+    """Return the optional settings that are set."""
+    names = ("group_suffix", "replication_tls", "replication_tls_ca", "replication_delay_seconds")
+    return {name: value for name in names if (value := getattr(instance, name)) not in ("", None)}
 
 
 def _schedule(schedule: BackupSchedule) -> dict[str, Any]:

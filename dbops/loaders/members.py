@@ -45,4 +45,8 @@ def member_of(instance: Instance) -> KnownInstance:
         start_command=start,
         stop_command=stop,
         facts=state.facts() if state else None,
+        group_suffix=instance.group_suffix,
+        replication_tls=instance.replication_tls,
+        replication_tls_ca=instance.replication_tls_ca,
+        replication_delay_seconds=instance.replication_delay_seconds,
     )

@@ -338,6 +338,37 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "group_suffix",
+                    models.CharField(
+                        blank=True,
+                        max_length=64,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                (
+                    "replication_tls",
+                    models.CharField(
+                        blank=True,
+                        choices=[("off", "off"), ("on", "on"), ("verify", "on, verify the server's certificate")],
+                        max_length=8,
+                    ),
+                ),
+                (
+                    "replication_tls_ca",
+                    models.CharField(
+                        blank=True,
+                        max_length=500,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A/[^\\0\\n\\r]*\\Z", "Use an absolute path without line breaks."
+                            )
+                        ],
+                    ),
+                ),
+                ("replication_delay_seconds", models.PositiveIntegerField(blank=True, null=True)),
+                (
                     "systemd_unit",
                     models.CharField(
                         blank=True,

@@ -88,12 +88,21 @@ class Host(models.Model):
 
 
 class Instance(models.Model):
-    """One server process: address, role, and start and stop commands."""
+    """One server process: address, role, and start and stop commands.
+
+    ``group_suffix``: of the option groups it reads besides ``[mysqld]``. ``replication_*``: how it shall replicate after a rebuild;
+    empty: as before.
+    """
 
     class Roles(models.TextChoices):
         PRIMARY = Role.PRIMARY.value, "primary"
         REPLICA = Role.REPLICA.value, "replica"
         BACKUP = Role.BACKUP.value, "backup"
+
+    class ReplicationTls(models.TextChoices):
+        OFF = "off", "off"
+        ON = "on", "on"
+        VERIFY = "verify", "on, verify the server's certificate"
 
     name = models.CharField(max_length=63, unique=True, validators=[name_validator])
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="instances")
@@ -105,6 +114,10 @@ class Instance(models.Model):
     defaults_file = models.CharField(max_length=500, default="/etc/mysql/my.cnf", validators=[path_validator])
     os_user = models.CharField(max_length=32, default="mysql", validators=[account_validator])
     systemd_unit = models.CharField(max_length=200, blank=True, validators=[account_validator])
+    group_suffix = models.CharField(max_length=64, blank=True, validators=[account_validator])
+    replication_tls = models.CharField(max_length=8, blank=True, choices=ReplicationTls.choices)
+    replication_tls_ca = models.CharField(max_length=500, blank=True, validators=[path_validator])
+    replication_delay_seconds = models.PositiveIntegerField(null=True, blank=True)
     start_command = models.CharField(max_length=500, blank=True, validators=[validate_command])
     stop_command = models.CharField(max_length=500, blank=True, validators=[validate_command])
 

@@ -96,6 +96,7 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
             ProbeTarget(
                 datadir=instance.datadir,
                 defaults_file=instance.defaults_file,
+                group_suffix=instance.group_suffix,
                 address=instance.address,
                 port=instance.port,
                 work_dir=instance.host.work_dir,

@@ -2,11 +2,12 @@
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from lab.hosts import LabHost
 from tests.e2e.host_state import is_replicating, one
@@ -78,6 +79,24 @@ def change(stack: Stack, words: str) -> None:
     wait_for("replication of the target", lambda: is_replicating(stack, TARGET))
 
 
+@contextmanager
+def inventory(stack: Stack, **values: str) -> Iterator[None]:
+    """Import the fleet file with more values for the target, and then as it was."""
+    before = stack.lab.fleet_yaml.read_text()
+    fleet = yaml.safe_load(before)
+    [instance] = [item for cluster in fleet["clusters"] for item in cluster["instances"] if item["name"] == TARGET]
+    instance.update(values)
+    changed = stack.lab.fleet_yaml.with_name("changed.yaml")
+    changed.write_text(yaml.safe_dump(fleet))
+    stack.manage("fleet", "import", str(changed))
+    stack.wait_for_facts(TARGET)
+    try:
+        yield
+    finally:
+        stack.manage("fleet", "import", str(stack.lab.fleet_yaml))
+        stack.wait_for_facts(TARGET)
+
+
 def settings(stack: Stack, name: str = TARGET) -> dict[str, Any]:
     [row] = connections(stack, name)
     names = (
@@ -141,11 +160,16 @@ def test_account_that_requires_tls_is_tried_before_anything_is_stopped(stack: St
         assert lines[-1]["error"]["code"] == "replication.account"
         assert stack.lab.host(TARGET).server_pid() == server
         assert not list(stack.lab.host(TARGET).folder.glob("data.dbops-*"))
-        change(stack, "MASTER_SSL = 1")
-        stack.wait_for_possible_plan(TARGET)
-        _, lines = stack.rebuild(TARGET)
+        ca = str(stack.lab.folder / "tls" / "ca.pem")
+        with inventory(stack, replication_tls="verify", replication_tls_ca=ca):
+            plan = stack.wait_for_possible_plan(TARGET)
+            fates = {line["name"]: line["fate"] for line in plan["replication"]["settings"]}
+            assert fates["MASTER_SSL"] == fates["MASTER_SSL_CA"] == "changed"
+            _, lines = stack.rebuild(TARGET)
         assert lines[-1]["status"] == "succeeded"
-        assert settings(stack)["Master_SSL_Allowed"] == "Yes"
+        found = settings(stack)
+        assert (found["Master_SSL_Allowed"], found["Master_SSL_Verify_Server_Cert"]) == ("Yes", "Yes")
+        assert found["Master_SSL_CA_File"] == ca
         password = stack.lab.accounts["replication"].password
         assert not stack.rows(
             "SELECT 1 FROM dbops_executedcommand WHERE text LIKE ? OR output LIKE ?", *[f"%{password}%"] * 2
@@ -188,3 +212,29 @@ def test_named_connection_is_made_again_with_its_name_and_filter(stack: Stack) -
     assert "target.sources" in {item["code"] for item in plan["findings"] if item["severity"] == "refusal"}
     stack.lab.host(TARGET).start_server()
     run_on(stack, TARGET, "STOP ALL SLAVES", "RESET SLAVE 'erp' ALL", "START ALL SLAVES")
+
+
+@pytest.mark.situation("19", "read with its group suffix, and rebuilt")
+def test_server_with_a_group_suffix_is_rebuilt(stack: Stack) -> None:
+    host, suffix = stack.lab.host(TARGET), ".r1"
+    text, script = host.config_file.read_text(), host.start_script.read_text()
+    host.stop_server()
+    host.config_file.write_text(text.replace("[mysqld]", f"[mysqld{suffix}]", 1))
+    option = '"$server" "--defaults-file=$config"'
+    assert option in script
+    host.start_script.write_text(script.replace(option, f"{option} --defaults-group-suffix={suffix}"))
+    try:
+        host.start_server()
+        stack.wait_for_facts(TARGET, answering=True)
+        assert stack.facts(TARGET)["config"]["server_id"] is None
+        with inventory(stack, group_suffix=suffix):
+            assert stack.facts(TARGET)["config"]["server_id"] == host.server_id
+            stack.wait_for_possible_plan(TARGET)
+            _, lines = stack.rebuild(TARGET)
+            assert lines[-1]["status"] == "succeeded"
+            assert one(stack, TARGET, "SELECT @@server_id AS id")["id"] == host.server_id
+    finally:
+        host.stop_server()
+        host.config_file.write_text(text)
+        host.start_script.write_text(script)
+        host.start_server()

@@ -182,7 +182,7 @@ def start_as_a_copy(stack: Stack, folder: Path) -> subprocess.CompletedProcess[s
     )
     script = load("common", "server_log", "quiet_copy", "start")
     identity = f"{status.st_dev}:{status.st_ino}"
-    arguments = [host.data_dir, identity, "0123456789abcdef", owner, host.config_file, *words, host.start_script]
+    arguments = [host.data_dir, identity, "0123456789abcdef", owner, host.config_file, "", *words, host.start_script]
     folder.mkdir()
     try:
         return subprocess.run(

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Print facts of a host and one data directory as records "KEY<TAB>VALUE<NUL>". Changes nothing.
 #
-#   probe.sh DATADIR DEFAULTS_FILE INSPECT SOCKET KNOWN PLUGIN_DIR [STATEMENT...]
+#   probe.sh DATADIR DEFAULTS_FILE INSPECT SOCKET KNOWN PLUGIN_DIR GROUP_SUFFIX [STATEMENT...]
 #
 # KNOWN: lines "PATH IDENTITY" of programs with known versions, which are not started again. INSPECT 2 adds links, keys and
 # plugins; 1 also sizes, which read the whole directory tree, and crontab lines and timers that run a backup. Standard input: an option file for the backup account,
@@ -12,8 +12,8 @@ PATH=${PATH:-/usr/bin:/bin}:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/
 LC_ALL=C
 export PATH LC_ALL
 
-datadir=$1 defaults_file=$2 inspect=$3 socket=$4 known=$5 plugin_dir=$6
-shift 6
+datadir=$1 defaults_file=$2 inspect=$3 socket=$4 known=$5 plugin_dir=$6 group_suffix=$7
+shift 7
 options=
 
 put() { printf '%s\t%s\000' "$1" "$2"; }
@@ -102,6 +102,7 @@ config_facts() {
         set -- "--defaults-file=$defaults_file"
         [ -r "$defaults_file" ] || return 0
     fi
+    [ -z "$group_suffix" ] || set -- "$@" "--defaults-group-suffix=$group_suffix"
     # --mysqld: the groups that the server reads; MySQL's program does not support it
     options=$(timeout 5 my_print_defaults "$@" --mysqld 2>/dev/null) ||
         options=$(timeout 5 my_print_defaults "$@" mysqld server mariadb mariadbd 2>/dev/null) || { options= && return 0; }

@@ -1,6 +1,7 @@
 """Differences between MySQL and MariaDB when loading a dump into a new data directory."""
 
 from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.optionfile import option_words
 
 #: All options except the paths, which the host adds. The server is reachable only through its socket, its writes have no use
 #: before it ends well, and it starts no replication. Events and ``init_file`` of the target's option file would write rows that the
@@ -22,12 +23,14 @@ def install_programs(flavor: Flavor) -> tuple[str, ...]:
     return flavor.server_programs
 
 
-def initialise_command(flavor: Flavor, program: str, *, defaults_file: str, datadir: str) -> list[str]:
+def initialise_command(
+    flavor: Flavor, program: str, *, defaults_file: str, datadir: str, group_suffix: str = ""
+) -> list[str]:
     """Return the command that creates an empty data directory, with the formats of the instance's own option file.
 
     ``root`` has no password; the server started on it listens on a socket that no other account can open.
     """
-    words = [program, f"--defaults-file={defaults_file}", f"--datadir={datadir}"]
+    words = [program, *option_words(defaults_file, group_suffix), f"--datadir={datadir}"]
     if flavor.name == "mariadb":
         return [*words, "--skip-test-db", "--auth-root-authentication-method=normal"]
     return [*words, "--initialize-insecure"]

@@ -48,3 +48,8 @@ def credentials_text(groups: Sequence[str], user: str, password: str, *, socket:
         if socket:
             lines.append(f"socket={quoted(socket, 'socket path')}")
     return "\n".join(lines) + "\n"
+
+
+def option_words(defaults_file: str, group_suffix: str = "") -> list[str]:
+    """Return the first words of a server's command: its option file, and the suffix of further groups (``mysqld@NAME``)."""
+    return [f"--defaults-file={defaults_file}", *([f"--defaults-group-suffix={group_suffix}"] if group_suffix else [])]

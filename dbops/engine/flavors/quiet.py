@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbops.engine.flavors.base import Flavor
+from dbops.engine.flavors.optionfile import option_words
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +84,15 @@ def disabled_on(flavor: Flavor) -> str:
     return "REPLICA" if flavor.version >= (8, 2, 0) and flavor.name == "mysql" else "SLAVE"
 
 
-def quiet_words(flavor: Flavor, *, client: str, server: str, defaults_file: str) -> list[str]:
+def quiet_words(flavor: Flavor, *, client: str, server: str, defaults_file: str, group_suffix: str = "") -> list[str]:
     """Return the arguments of ``start.sh`` for a copy that starts for the first time."""
-    command = [server, f"--defaults-file={defaults_file}", *quiet_server_options(flavor)]
+    command = [server, *option_words(defaults_file, group_suffix), *quiet_server_options(flavor)]
     return [flavor.name, client, forget_links(flavor), disabled_on(flavor), str(len(command)), *command]
 
 
-def quiet_commands(flavor: Flavor, *, server: str, defaults_file: str) -> list[str]:
+def quiet_commands(flavor: Flavor, *, server: str, defaults_file: str, group_suffix: str = "") -> list[str]:
     """Return what makes a copy quiet, for the plan page."""
-    command = shlex.join([server, f"--defaults-file={defaults_file}", *quiet_server_options(flavor)])
+    command = shlex.join([server, *option_words(defaults_file, group_suffix), *quiet_server_options(flavor)])
     if flavor.name == "mariadb":
         disable = "UPDATE mysql.event SET status = 'SLAVESIDE_DISABLED' WHERE status = 'ENABLED'"
         return [f"{command} --bootstrap   # if events exist: {disable}"]

@@ -39,6 +39,11 @@ class KnownInstance:
     start_command: str
     stop_command: str
     facts: InstanceFacts | None = None
+    group_suffix: str = ""
+    #: how replication is wanted, whatever it was: ``""`` or ``None`` keeps it
+    replication_tls: str = ""
+    replication_tls_ca: str = ""
+    replication_delay_seconds: int | None = None
 
     @property
     def server(self) -> ServerFacts | None:
@@ -79,6 +84,7 @@ class KnownInstance:
             server_id=server.server_id if server else None,
             server_uuid=server.server_uuid if server else "",
             version=server.version if server else "",
+            group_suffix=self.group_suffix,
         )
 
 

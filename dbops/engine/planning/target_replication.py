@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import Flavor
-from dbops.engine.flavors.connection_options import value_of
+from dbops.engine.flavors.connection_options import name_of, value_of
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication, KeptSetting
 
+INVENTORY = "As the inventory says."
 #: Settings whose ordinary value is not worth a line.
 ORDINARY = {"", "0", "uncompressed", "3", "STREAM"}
 #: Options that every connection has: shown where they differ from the servers' defaults.
@@ -26,12 +27,13 @@ def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> 
 
     Several connections give the first one: the check ``target.sources`` refuses such a plan.
     """
-    links = connections_of(inputs.target)
+    links, wanted = connections_of(inputs.target), _wanted(inputs.target, flavor)
     if not links or not links[0].options:
-        return None
+        settings = tuple(KeptSetting(name, "", value, Fate.CHANGED, INVENTORY) for name, value in wanted.items())
+        return KeptReplication(options=wanted, settings=settings) if wanted else None
     link = links[0]
     known = {option.name for option in flavor.connection_options}
-    options = {name: value for name, value in link.options.items() if name in known}
+    options = {name: value for name, value in link.options.items() if name in known} | wanted
     return KeptReplication(
         channel=link.channel,
         options=options,
@@ -39,6 +41,20 @@ def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> 
         settings=tuple(_settings(link, options, inputs, uses_gtid=uses_gtid)),
         is_last_known=inputs.target.server is None,
     )
+
+
+def _wanted(target: KnownInstance, flavor: Flavor) -> dict[str, str]:
+    """Return the options that the inventory sets, whatever they were."""
+    names = {option.name: option.name for option in flavor.connection_options}
+    found = {}
+    if target.replication_tls:
+        found[name_of("SSL", names)] = str(int(target.replication_tls != "off"))
+        found[name_of("SSL_VERIFY_SERVER_CERT", names)] = str(int(target.replication_tls == "verify"))
+    if target.replication_tls_ca:
+        found[name_of("SSL_CA", names)] = target.replication_tls_ca
+    if target.replication_delay_seconds is not None:
+        found[name_of("DELAY", names)] = str(target.replication_delay_seconds)
+    return found
 
 
 def _settings(
@@ -53,7 +69,10 @@ def _settings(
     before, after = (_position(gtid) for gtid in (link.uses_gtid, uses_gtid))
     yield from _moved("position", before, after, "As the source of the copy does.")
     for name, value in options.items():
-        if value not in ORDINARY and DEFAULTS.get(name.partition("_")[2]) != value:
+        before = link.options.get(name, "")
+        if before != value:
+            yield KeptSetting(name, before, value, Fate.CHANGED, INVENTORY)
+        elif value not in ORDINARY and DEFAULTS.get(name.partition("_")[2]) != value:
             yield KeptSetting(name, value, value, Fate.KEPT)
     for name, value in link.filters.items():
         yield KeptSetting(name, value, value, Fate.KEPT)

@@ -88,6 +88,8 @@ class PlannedInstance:
     server_id: int | None = None
     server_uuid: str = ""
     version: str = ""
+    #: of the option groups that the server reads besides its own (``mysqld@NAME``)
+    group_suffix: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,7 +290,8 @@ class InstanceForm(InventoryForm):
 
     groups: ClassVar = {
         "Instance": ("name", "cluster", "role", "host", "address", "port"),
-        "Files": ("datadir", "defaults_file", "os_user"),
+        "Files": ("datadir", "defaults_file", "group_suffix", "os_user"),
+        "Replication after a rebuild": ("replication_tls", "replication_tls_ca", "replication_delay_seconds"),
         "Start and stop (systemd unit or commands)": ("systemd_unit", "start_command", "stop_command"),
     }
 
@@ -298,12 +299,24 @@ class InstanceForm(InventoryForm):
         model = Instance
         fields: ClassVar = [
             *("name", "cluster", "role", "host", "address", "port", "datadir", "defaults_file", "os_user"),
+            *("group_suffix", "replication_tls", "replication_tls_ca", "replication_delay_seconds"),
             *("systemd_unit", "start_command", "stop_command"),
         ]
-        labels: ClassVar = {"datadir": "Data directory", "os_user": "Data directory owner"}
+        labels: ClassVar = {
+            "datadir": "Data directory",
+            "os_user": "Data directory owner",
+            "group_suffix": "Option group suffix",
+            "replication_tls": "TLS",
+            "replication_tls_ca": "CA certificate",
+            "replication_delay_seconds": "Delay in seconds",
+        }
         help_texts: ClassVar = {
             "address": "MySQL address. Empty: the SSH address of the host.",
             "datadir": "A rebuild replaces its contents.",
+            "group_suffix": "As in --defaults-group-suffix, for servers like mysqld@NAME. Usually empty.",
+            "replication_tls": "Empty: as before the rebuild.",
+            "replication_tls_ca": "A file on the instance's host, outside the data directory. Empty: as before.",
+            "replication_delay_seconds": "Empty: as before.",
             "start_command": "Starts with an absolute path.",
         }
 

@@ -142,6 +142,30 @@ def test_redundancy_goal_follows_the_file(folder):
     assert "redundancy_goal_seconds" not in export_fleet()
 
 
+def test_replication_settings_follow_the_file(folder):
+    folder.load()
+    lines = (
+        "group_suffix: '@r1'",
+        "replication_tls: verify",
+        "replication_tls_ca: /ca.pem",
+        "replication_delay_seconds: 0",
+    )
+    folder.load(
+        folder.with_change(
+            "        role: replica\n", "".join(f"        {line}\n" for line in ("role: replica", *lines))
+        )
+    )
+    instance = Instance.objects.get(name="shop-2")
+    assert (instance.group_suffix, instance.replication_tls) == ("@r1", "verify")
+    assert (instance.replication_tls_ca, instance.replication_delay_seconds) == ("/ca.pem", 0)
+    exported = export_fleet()
+    assert all(line in exported for line in lines)
+    folder.load()
+    instance.refresh_from_db()
+    assert (instance.group_suffix, instance.replication_tls, instance.replication_delay_seconds) == ("", "", None)
+    assert "replication_tls" not in export_fleet()
+
+
 def test_import_requires_a_password_for_another_user(folder):
     folder.load()
     text = folder.with_change('{user: dbops, password: "admin-s3cret"}', "{user: other}")

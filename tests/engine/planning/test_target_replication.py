@@ -116,3 +116,44 @@ def test_numbers_are_equal_in_each_form() -> None:
     kept = KeptReplication(options={"MASTER_HEARTBEAT_PERIOD": "3.000", "MASTER_SSL": "1"})
     assert kept.differing({"MASTER_HEARTBEAT_PERIOD": "3.0", "MASTER_SSL": "0"}) == {"MASTER_SSL": "1"}
     assert kept.differing({"MASTER_SSL": "1"}) == {"MASTER_HEARTBEAT_PERIOD": "3.000"}
+
+
+def test_inventory_changes_what_it_names() -> None:
+    wanted = replace(
+        target_with(replication=(link(options=TLS),)),
+        replication_tls="verify",
+        replication_tls_ca="/etc/other.pem",
+        replication_delay_seconds=0,
+    )
+    kept = kept_of(inputs(target=wanted))
+    assert kept.options == {
+        "MASTER_SSL": "1",
+        "MASTER_SSL_CA": "/etc/other.pem",
+        "MASTER_SSL_VERIFY_SERVER_CERT": "1",
+        "MASTER_DELAY": "0",
+        "IGNORE_DOMAIN_IDS": "7",
+    }
+    found = fates(kept)
+    assert (found["MASTER_SSL_CA"], found["MASTER_DELAY"], found["MASTER_SSL"]) == (
+        Fate.CHANGED,
+        Fate.CHANGED,
+        Fate.KEPT,
+    )
+
+
+def test_inventory_counts_where_nothing_is_known() -> None:
+    never = replace(target_with(replication=()), replication_tls="on")
+    assert kept_of(inputs(target=never)).options == {"MASTER_SSL": "1", "MASTER_SSL_VERIFY_SERVER_CERT": "0"}
+
+
+def test_ca_of_the_inventory_inside_the_data_directory_is_refused() -> None:
+    wanted = replace(target_with(replication=(link(options=TLS),)), replication_tls_ca="/var/lib/mysql/ca.pem")
+    assert severities(inputs(target=wanted), "target.replication_files") == {Severity.REFUSAL}
+
+
+def test_group_suffix_is_in_the_commands_of_the_target_s_server() -> None:
+    suffixed = replace(target_with(), group_suffix="@r1")
+    plan = build_plan(inputs(target=suffixed))
+    assert plan.target.group_suffix == "@r1"
+    texts = " ".join(command.text for step in plan.steps for command in step.commands if step.name == "start")
+    assert "--defaults-group-suffix=@r1" in texts

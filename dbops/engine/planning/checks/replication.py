@@ -38,11 +38,14 @@ def connection_files_remain(inputs: PlanInputs) -> Iterator[Finding]:
     links, facts = connections_of(inputs.target), inputs.target.facts
     if not links or len(links) > 1 or facts is None:
         return
+    files = files_of(links[0].options)
+    if inputs.target.replication_tls_ca:
+        files["SSL_CA"] = inputs.target.replication_tls_ca
     datadir = (facts.datadir.path if facts.datadir else inputs.target.datadir).rstrip("/")
     places = {datadir, inputs.target.datadir.rstrip("/")}
     lost = {
         name: path
-        for name, path in files_of(links[0].options).items()
+        for name, path in files.items()
         if not path.startswith("/") or any(posixpath.normpath(path).startswith(f"{place}/") for place in places)
     }
     if lost:

@@ -7,11 +7,11 @@ as_owner() {
     if [ "$(id -un)" = "$owner" ]; then "$@"; else setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups "$@"; fi
 }
 
-# Print the path of the server's error log. $1 option file  $2 data directory
+# Print the path of the server's error log. $1 option file  $2 data directory  $3 group suffix
 log_of_server() {
-    local options path
-    options=$(my_print_defaults "--defaults-file=$1" --mysqld 2>/dev/null) ||
-        options=$(my_print_defaults "--defaults-file=$1" mysqld server mariadb mariadbd mysqld_safe 2>/dev/null)
+    local options path files=("--defaults-file=$1" ${3:+"--defaults-group-suffix=$3"})
+    options=$(my_print_defaults "${files[@]}" --mysqld 2>/dev/null) ||
+        options=$(my_print_defaults "${files[@]}" mysqld server mariadb mariadbd mysqld_safe 2>/dev/null)
     path=$(printf '%s\n' "$options" | sed -n 's/^--log[-_]error=//p' | tail -n 1)
     path=${path:-$(hostname 2>/dev/null || cat /proc/sys/kernel/hostname).err}
     case $path in /*) ;; *) path=$2/${path#./} ;; esac
@@ -19,9 +19,9 @@ log_of_server() {
     echo "$path"
 }
 
-# Remember where the log ends now. $1 option file  $2 data directory
+# Remember where the log ends now. $1 option file  $2 data directory  $3 group suffix
 mark_server_log() {
-    server_log=$(log_of_server "$1" "$2")
+    server_log=$(log_of_server "$1" "$2" "$3")
     server_log_bytes=$(as_owner stat -L -c %s -- "$server_log" 2>/dev/null || echo 0)
     server_log_since=$(date +%s)
 }

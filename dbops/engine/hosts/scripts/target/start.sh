@@ -1,14 +1,14 @@
 #!/bin/bash
 # Start the server on a data directory. $1 data directory  $2 its device:inode
-# $3 run id of its marker, empty for old data  $4 owner  $5 option file
-# $6 flavor of a copy that starts for the first time, else empty; then it is made quiet: $7 client program
-# $8 statements that forget replication  $9 REPLICA or SLAVE  $10 number of words of the server's command  then these
+# $3 run id of its marker, empty for old data  $4 owner  $5 option file  $6 group suffix
+# $7 flavor of a copy that starts for the first time, else empty; then it is made quiet: $8 client program
+# $9 statements that forget replication  $10 REPLICA or SLAVE  $11 number of words of the server's command  then these
 # then the start command
 set -u
 # shellcheck disable=SC2034 # for quiet_copy and server_log
-datadir=$1 identity=$2 mark=$3 owner=$4 defaults_file=$5
-quiet=("$6" "$7" "$8" "$9") words=${10}
-shift 10
+datadir=$1 identity=$2 mark=$3 owner=$4 defaults_file=$5 group_suffix=$6
+quiet=("$7" "$8" "$9" "${10}") words=${11}
+shift 11
 # shellcheck disable=SC2034
 quiet_server=("${@:1:words}")
 shift "$words"
@@ -17,7 +17,7 @@ shift "$words"
 [ -z "$(servers_in "$datadir")" ] || { echo "The server already runs." && exit 0; }
 [ -z "$mark" ] || unpack_inside "$datadir" "$(mark_of "$datadir" "$mark").inside"
 [ -z "${quiet[0]}" ] || (quiet_copy "${quiet[@]}") || exit $?
-mark_server_log "$defaults_file" "$datadir"
+mark_server_log "$defaults_file" "$datadir" "$group_suffix"
 
 failed() { # what happened; the server's own words follow
     local said

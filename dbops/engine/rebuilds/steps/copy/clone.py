@@ -7,6 +7,7 @@ from dbops.engine.errors import DbopsError, RemoteFailure, Unreachable
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.dump_load import clone_server_options, initialise_command, load_server_options
+from dbops.engine.flavors.optionfile import option_words
 from dbops.engine.hosts import stall
 from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.progress import add_sample, rate_of
@@ -325,14 +326,21 @@ def _tidy(flavor: Flavor, run_id: str, *, plugin: bool) -> str:
 
 def _initialise(plan: Plan, flavor: Flavor) -> list[str]:
     program = plan.programs["target.install"]
-    return initialise_command(flavor, program, defaults_file=plan.target.defaults_file, datadir=plan.target.datadir)
+    target = plan.target
+    return initialise_command(
+        flavor,
+        program,
+        defaults_file=target.defaults_file,
+        datadir=target.datadir,
+        group_suffix=target.group_suffix,
+    )
 
 
 def _server(plan: Plan, flavor: Flavor) -> list[str]:
     options = load_server_options(flavor, memory_bytes=plan.prepare_memory_bytes)
     return [
         plan.programs["target.server"],
-        f"--defaults-file={plan.target.defaults_file}",
+        *option_words(plan.target.defaults_file, plan.target.group_suffix),
         *options,
         *clone_server_options(),
     ]

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.dump_load import initialise_command, load_server_options
+from dbops.engine.flavors.optionfile import option_words
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
@@ -116,9 +117,20 @@ class LoadDump(JobStep):
 
 def _initialise(plan: Plan, flavor: Flavor) -> list[str]:
     program = plan.programs["target.install"]
-    return initialise_command(flavor, program, defaults_file=plan.target.defaults_file, datadir=plan.target.datadir)
+    target = plan.target
+    return initialise_command(
+        flavor,
+        program,
+        defaults_file=target.defaults_file,
+        datadir=target.datadir,
+        group_suffix=target.group_suffix,
+    )
 
 
 def _server(plan: Plan, flavor: Flavor) -> list[str]:
     options = load_server_options(flavor, memory_bytes=plan.prepare_memory_bytes)
-    return [plan.programs["target.server"], f"--defaults-file={plan.target.defaults_file}", *options]
+    return [
+        plan.programs["target.server"],
+        *option_words(plan.target.defaults_file, plan.target.group_suffix),
+        *options,
+    ]

@@ -154,7 +154,12 @@ class StartServer(JobStep):
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         target, flavor = plan.target, flavor_for(plan.source.version, plan.flavor)
-        quiet = quiet_commands(flavor, server=plan.programs["target.server"], defaults_file=target.defaults_file)
+        quiet = quiet_commands(
+            flavor,
+            server=plan.programs["target.server"],
+            defaults_file=target.defaults_file,
+            group_suffix=target.group_suffix,
+        )
         return tuple(PlannedCommand(target.name, text) for text in (*quiet, target.start_command)) + begin_commands(
             plan
         )
@@ -180,8 +185,13 @@ class StartServer(JobStep):
         plan = run.plan
         if not self.starts_a_copy(run):
             return NOT_QUIET
-        client, server = plan.programs["target.client"], plan.programs["target.server"]
-        return quiet_words(run.flavor, client=client, server=server, defaults_file=plan.target.defaults_file)
+        return quiet_words(
+            run.flavor,
+            client=plan.programs["target.client"],
+            server=plan.programs["target.server"],
+            defaults_file=plan.target.defaults_file,
+            group_suffix=plan.target.group_suffix,
+        )
 
     def start(self, run: Run) -> JobState:
         target = run.plan.target
@@ -195,6 +205,7 @@ class StartServer(JobStep):
             *self.data(run),
             target.os_user,
             target.defaults_file,
+            target.group_suffix,
             *self._quiet_words(run),
             *split_command(target.start_command),
         )
