@@ -213,6 +213,75 @@ def test_named_directories_and_files_in_the_data_directory_are_kept(stack: Stack
         stack.wait_for_facts(TARGET, answering=True)
 
 
+@pytest.mark.situation("layout", "refused: a start-up setting of the target's option file differs from the data")
+def test_option_file_that_differs_from_the_data_is_refused(stack: Stack) -> None:
+    named = "[mysqld]\ninnodb-data-file-path = ibdata1:512M:autoextend\n"
+    with edited(stack.lab.host(TARGET).config_file, "[mysqld]\n", named):
+        stack.wait_for_facts(TARGET)
+        refused(stack, "pair.settings")
+
+
+@pytest.mark.situation("chained", "warned: the rebuild attaches the target to the primary")
+def test_target_that_follows_an_intermediate_replica_is_named(stack: Stack) -> None:
+    try:
+        follow(stack, SOURCE)
+        assert findings(stack)["target.chained"] == "warning"
+        follow(stack, PRIMARY)
+        assert "target.chained" not in findings(stack)
+    finally:
+        follow(stack, PRIMARY)
+
+
+def follow(stack: Stack, name: str) -> None:
+    change = f"CHANGE MASTER TO MASTER_HOST = '{stack.lab.host(name).address}'"
+    run(stack, TARGET, "STOP SLAVE", change, "START SLAVE")
+    wait_for("replication", lambda: is_replicating(stack, TARGET))
+    stack.wait_for_facts(TARGET, answering=True)
+
+
+@pytest.mark.situation("20", "rebuilt: a source without log_slave_updates; the copy attaches to the primary at once")
+def test_copy_of_a_source_without_its_replicated_writes_attaches_to_the_primary(stack: Stack) -> None:
+    host = stack.lab.host(SOURCE)
+    with edited(host.config_file, "log-slave-updates = ON", "log-slave-updates = OFF"):
+        host.stop_server()
+        host.start_server()
+        run(stack, PRIMARY, "CREATE DATABASE late", "CREATE TABLE late.t (id INT PRIMARY KEY)")
+        stack.lab.load_start(tps=50)
+        try:
+            stack.wait_for_possible_plan(TARGET)
+            stack.rebuild(TARGET)
+        finally:
+            stack.lab.load_stop()
+        assert one(stack, TARGET, "SHOW ALL SLAVES STATUS")["Master_Host"] == stack.lab.host(PRIMARY).address
+        wait_for("replication", lambda: is_replicating(stack, TARGET) and is_replicating(stack, SOURCE))
+        positions = [f"SELECT @@gtid_{name}_pos AS at" for name in ("binlog", "slave")]
+        wait_for(
+            "the source",
+            lambda: one(stack, PRIMARY, positions[0])["at"] == one(stack, SOURCE, positions[1])["at"],
+        )
+        sums = "CHECKSUM TABLE late.t, " + ", ".join(tables(stack))
+        assert rows(stack, TARGET, sums) == rows(stack, SOURCE, sums) == rows(stack, PRIMARY, sums)
+    host.stop_server()
+    host.start_server()
+    run(stack, PRIMARY, "DROP DATABASE late")
+
+
+def rows(stack: Stack, name: str, sql: str) -> list[Any]:
+    with stack.lab.connect(name) as connection, connection.cursor() as cursor:
+        cursor.execute(sql)
+        return list(cursor.fetchall())
+
+
+def tables(stack: Stack) -> list[str]:
+    found = rows(
+        stack,
+        PRIMARY,
+        "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME) AS name FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE'"
+        " AND TABLE_SCHEMA NOT IN ('mysql', 'sys', 'performance_schema', 'late')",
+    )
+    return [next(iter(row.values())) if isinstance(row, dict) else row[0] for row in found]
+
+
 @pytest.fixture(scope="module")
 def encrypted() -> Iterator[Stack]:
     """A lab whose servers encrypt with the keys of one file, at one path, with an encrypted table of each engine."""

@@ -12,6 +12,7 @@ from dbops.engine.planning.checks import run_checks
 from dbops.engine.planning.checks.capacity import fits_beside_old_data
 from dbops.engine.planning.checks.inside import inside_of
 from dbops.engine.planning.checks.pair import find_tool
+from dbops.engine.planning.checks.source import skips_source
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.planning.method import Method
 from dbops.engine.planning.step_estimates import COPY
@@ -82,6 +83,7 @@ def build_plan(inputs: PlanInputs, method: Method) -> Plan:
         },
         archive=archive,
         inside=inside_of(target, flavor),
+        skips_source=not archive and skips_source(asked),
         replication=kept_replication(inputs, flavor, uses_gtid=asked.gtid_enabled),
     )
     steps = _planned_steps(method, draft, inputs)

@@ -143,8 +143,15 @@ class Plan:
     unpack_threads: int = 0
     #: what is kept of the old data directory (``engine.rebuilds.inside``)
     inside: tuple[str, ...] = ()
+    #: whether the copy of a running source attaches to the primary at once: the source does not log what it replicates
+    skips_source: bool = False
     #: how the target replicated, which the rebuild restores; ``None`` if that is unknown, or in an older plan
     replication: KeptReplication | None = None
+
+    @property
+    def follows_primary(self) -> bool:
+        """Return whether the copy never replicates from the source: it is of a finished backup, or the source logs too little."""
+        return self.archive is not None or self.skips_source
 
     @property
     def pipe_threads(self) -> int:

@@ -175,7 +175,7 @@ CASES = [
         lambda: inputs(source=source_with(replication=(link(channel="a"), link(channel="b")))),
     ),
     ("source.binlog", REFUSAL, lambda: inputs(source=source_with(log_bin=False))),
-    ("source.binlog", REFUSAL, lambda: inputs(source=source_with(log_replica_updates=False))),
+    ("source.binlog", REFUSAL, lambda: inputs(source=source_with(log_replica_updates=False, gtid_enabled=False))),
     ("source.gtid", WARNING, lambda: inputs(source=source_with(gtid_enabled=False))),
     ("source.retention", REFUSAL, lambda: inputs(source=source_with(binlog_expire_seconds=60))),
     (

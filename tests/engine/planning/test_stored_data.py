@@ -9,7 +9,7 @@ from dbops.engine.facts.stored_data import FileLink, LoadedPlugin, StoredData, S
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.states import Severity
 from tests.engine.builders import datadir, facts, inputs, link, member, primary_server, server, source_with, target_with
-from tests.engine.by_name import run_checks
+from tests.engine.by_name import build_plan, run_checks
 
 OK, WARNING, REFUSAL = Severity.OK, Severity.WARNING, Severity.REFUSAL
 STORED = server(12).stored or StoredData()
@@ -84,6 +84,9 @@ LINKS: dict[str, Any] = {"links": (FileLink("d", "shop", "/disk2/shop"),)}
         ("source.outside_files", OK, pair({"stored": LINKS}, {})),
         ("target.schema_links", WARNING, pair({}, {"stored": LINKS})),
         ("target.outside_files", WARNING, pair({}, {"stored": {"links": (FileLink("i", "shop/a.isl"),)}})),
+        ("target.chained", OK, inputs(target=target_with(replication=(link("proxy", source_server_id=11),)))),
+        ("target.chained", WARNING, inputs(target=target_with(replication=(link("10.0.0.12", source_server_id=12),)))),
+        ("target.chained", WARNING, inputs(target=target_with(replication=(link("10.9.9.9"),)))),
         ("source.memory_tables", WARNING, inputs(source=source_with(foreign_engines={"MEMORY": 1}))),
         ("source.engines", OK, inputs(source=source_with(foreign_engines={"MEMORY": 1}))),
         (
@@ -193,3 +196,14 @@ def test_plugins_of_tables_and_accounts_are_needed(
     stored = replace(STORED, plugins=(plugin,), account_plugins=("ed25519",))
     source = source_with(stored=stored, foreign_engines={"SPIDER": 2})
     assert severity(inputs(source=source, target=instance(13, **target)), "pair.plugins") is expected
+
+
+def test_copy_of_a_source_that_logs_only_its_own_writes_follows_the_primary() -> None:
+    of = inputs(source=source_with(log_replica_updates=False))
+    assert severity(of, "source.binlog") is OK
+    plan = build_plan(of)
+    assert plan.follows_primary
+    change = [command.text for step in plan.steps for command in step.commands if "MASTER_HOST" in command.text]
+    assert change
+    assert all("10.0.0.11" in text for text in change), "the primary"
+    assert not build_plan(inputs()).follows_primary

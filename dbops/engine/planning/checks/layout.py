@@ -107,6 +107,29 @@ def schemas_are_directories(inputs: PlanInputs) -> Iterator[Finding]:
             yield warning(code, title, seen, advice)
 
 
+def target_follows_the_primary(inputs: PlanInputs) -> Iterator[Finding]:
+    """Warn of a target that follows an intermediate replica: the rebuild attaches it to the primary."""
+    code, title = "target.chained", "The target replicates from the primary"
+    server, primary = inputs.target.server, inputs.primary
+    if server is None or primary is None or not server.replication:
+        return
+    link = server.replication[0]
+    number = primary.server.server_id if primary.server else None
+    is_same = (link.source_host, link.source_port) == (primary.address, primary.port)
+    if is_same or (link.source_server_id is not None and link.source_server_id == number):
+        yield ok(code, title, primary.name)
+        return
+    names = [
+        member.name
+        for member in inputs.members
+        if (member.address, member.port) == (link.source_host, link.source_port)
+        or (member.server and member.server.server_id == link.source_server_id)
+    ]
+    between = names[0] if names else f"{link.source_host}:{link.source_port}"
+    seen = f"It replicates from {between}. After the rebuild it replicates from {primary.name}."
+    yield warning(code, title, seen, f"Attach it to {between} again after the rebuild, if it should stay there.")
+
+
 def target_leaves_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of old table files outside the target's data directory: dbops neither moves nor removes them."""
     code, title = "target.outside_files", "All table files of the target are in its data directory"
@@ -156,6 +179,7 @@ CHECKS = (
     source_files_lie_inside,
     schemas_are_directories,
     target_leaves_nothing_outside,
+    target_follows_the_primary,
 )
 #: For a finished physical backup, which catches up from the primary.
 OF_A_BACKUP = (
@@ -163,6 +187,7 @@ OF_A_BACKUP = (
     source_files_lie_inside,
     schemas_are_directories,
     target_leaves_nothing_outside,
+    target_follows_the_primary,
 )
 #: For a dump, which has no files.
-OF_A_DUMP = (source_replicates_everything, target_leaves_nothing_outside)
+OF_A_DUMP = (source_replicates_everything, target_leaves_nothing_outside, target_follows_the_primary)

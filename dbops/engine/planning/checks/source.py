@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.checks.target import not_written_by
 from dbops.engine.planning.inputs import PlanInputs
@@ -77,13 +78,21 @@ def source_can_be_replicated_from(inputs: PlanInputs) -> Iterator[Finding]:
     code, title, server = "source.binlog", "The copy can replicate from the source", inputs.source.server
     if server is None:
         return
-    if not server.log_bin or not server.log_replica_updates:
+    if skips_source(server):
+        seen = "log_slave_updates is off: the copy attaches to the primary at once, at its own GTID position."
+        yield ok(code, title, seen)
+    elif not server.log_bin or not server.log_replica_updates:
         off = "log_bin" if not server.log_bin else "log_slave_updates"
         yield refusal(
             code, title, f"{off} is off.", f"Turn {off} on: the copy catches up from the source's binary logs."
         )
     else:
         yield ok(code, title, "log_bin and log_slave_updates are on.")
+
+
+def skips_source(server: ServerFacts) -> bool:
+    """Return whether a copy has to attach to the primary, and can: it has its position of the primary by GTID."""
+    return server.log_bin and not server.log_replica_updates and server.gtid_enabled
 
 
 def positions_are_known(inputs: PlanInputs) -> Iterator[Finding]:

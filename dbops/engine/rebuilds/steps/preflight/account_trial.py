@@ -12,7 +12,7 @@ from dbops.engine.rebuilds.steps.run import Run
 
 def sources_of(plan: Plan) -> tuple[PlannedInstance, ...]:
     """Return the servers that the target follows: the copied one until it has caught up, then the primary."""
-    return (plan.primary,) if plan.archive else (plan.source, plan.primary)
+    return (plan.primary,) if plan.follows_primary else (plan.source, plan.primary)
 
 
 def trial_commands(plan: Plan) -> tuple[PlannedCommand, ...]:

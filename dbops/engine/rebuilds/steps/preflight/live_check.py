@@ -30,6 +30,7 @@ def differences(before: Plan, now: Plan) -> list[str]:
             ("pausing the source", "pause_source"),
             ("old data", "old_data"),
             ("GTID", "uses_gtid"),
+            ("attaching to the primary at once", "skips_source"),
             ("replication of the target", "replication"),
         )
         if getattr(before, field) != getattr(now, field)

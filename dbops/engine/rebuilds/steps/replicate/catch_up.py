@@ -29,13 +29,13 @@ from dbops.engine.states import Level
 
 
 def leader_of(plan: Plan) -> PlannedInstance:
-    """Return the first server that the copy follows: the copied one; for a finished backup the primary, which always exists."""
-    return plan.primary if plan.archive else plan.source
+    """Return the first server that the copy follows: the copied one, or the primary (``Plan.follows_primary``)."""
+    return plan.primary if plan.follows_primary else plan.source
 
 
 def leader_database(run: Run) -> Database:
     """Connect to the first server that the copy follows. Raises as ``Database.query``."""
-    return run.primary.connect(10.0) if run.plan.archive else run.source.connect(10.0)
+    return run.primary.connect(10.0) if run.plan.follows_primary else run.source.connect(10.0)
 
 
 class CatchUp(Step):

@@ -31,7 +31,7 @@ class Repoint(Step):
     title = "Repoint the replica to the primary"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        if plan.archive:
+        if plan.follows_primary:
             return (PlannedCommand(plan.primary.name, "# has it all that the copy has, and does it take writes?"),)
         flavor = flavor_for(plan.source.version, plan.flavor)
         primary = replication_source(plan, plan.primary, Account(plan.replication_user, MASKED), start=None)
@@ -54,7 +54,7 @@ class Repoint(Step):
                 return probe_again(run, "repoint")
             if not run.plan.uses_gtid:
                 close_source(run)
-            if run.plan.archive and "repoint.compared" not in run.checkpoint:
+            if run.plan.follows_primary and "repoint.compared" not in run.checkpoint:
                 self._is_primary(run)
                 must_have_nothing_errant(run, database, state=_as_it_is(run))
                 run.checkpoint["repoint.compared"] = True
@@ -78,6 +78,6 @@ class Repoint(Step):
 
 
 def _as_it_is(run: Run) -> str:
-    """Return the target's current state: a copy of a running source follows it until repointing; one from a file follows the primary."""
-    followed = run.plan.primary if run.plan.archive else run.plan.source
+    """Return the target's current state: a copy of a running source follows it until repointing; others follow the primary."""
+    followed = run.plan.primary if run.plan.follows_primary else run.plan.source
     return f"{run.plan.target.name} serves and replicates from {followed.name}."
