@@ -157,3 +157,10 @@ def test_group_suffix_is_in_the_commands_of_the_target_s_server() -> None:
     assert plan.target.group_suffix == "@r1"
     texts = " ".join(command.text for step in plan.steps for command in step.commands if step.name == "start")
     assert "--defaults-group-suffix=@r1" in texts
+
+
+def test_target_of_another_replica_is_warned_of() -> None:
+    chained = inputs(target=target_with(replication=(link("10.0.0.12", options=TLS),)))
+    assert severities(chained, "target.upstream") == {Severity.WARNING}
+    assert severities(with_link(), "target.upstream") == {Severity.OK}
+    assert fates(kept_of(chained))["source"] is Fate.CHANGED
