@@ -5,14 +5,14 @@ from dbops.engine.flavors.optionfile import option_words
 
 #: All options except the paths, which the host adds. The server is reachable only through its socket, its writes have no use
 #: before it ends well, and it starts no replication. Events and ``init_file`` of the target's option file would write rows that the
-#: dump does not have.
+#: dump does not have; MySQL does not start with an empty ``--init-file=`` (measured with 9.7.4).
 _SHARED = (
     "--skip-networking",
     "--skip-log-bin",
     "--innodb-flush-log-at-trx-commit=0",
     "--innodb-doublewrite=OFF",
     "--event-scheduler=OFF",
-    "--init-file=",
+    "--init-file=/dev/null",
 )
 
 
