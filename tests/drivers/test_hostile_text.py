@@ -266,13 +266,3 @@ def test_credentials_text_refuses_a_password_that_is_too_long(length: int) -> No
     with empty_folder() as folder:
         (folder / "client.cnf").write_text(credentials_text(["client"], "u", password))
         assert printed(folder / "client.cnf")[1] == f"--password={password}"
-
-
-@given(names)
-@settings(max_examples=40)
-def test_included_option_file_is_read_with_any_name(name: str) -> None:
-    with empty_folder() as folder:
-        included = folder / f"{name}.cnf"
-        included.write_text("[client]\nport=4711\n")
-        (folder / "all").write_text(credentials_text(["client"], "u", "p", include=str(included)))
-        assert printed(folder / "all")[0] == "--port=4711"

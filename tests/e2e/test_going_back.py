@@ -82,7 +82,7 @@ def test_rollback_restores_and_serves_old_data(stack: Stack, step: str) -> None:
     assert stack.rebuild("replica-1", "--roll-back", check=False)[0] == 2
 
 
-@pytest.mark.parametrize("step", ["set-ownership", "start", "catch-up", "repoint", "verify"])
+@pytest.mark.parametrize("step", ["set-ownership", "start", "catch-up", "repoint", "certify", "verify"])
 def test_retry_continues_with_the_copy(stack: Stack, step: str) -> None:
     beside = beside_data(stack)
     failed = cancelled_rebuild(stack, step)

@@ -3,6 +3,7 @@
 from dbops.engine.catalogue.entries import UNCHANGED, Section, host, operator
 
 _UNUSABLE = "The copy is unusable. The outcome says where the old data is."
+_KEPT = "The target runs on the new data, read-only, and replicates. The old data is not removed. The outcome says where it is."
 _NEW_DATA = "The target runs on the new data. The outcome says where the old data is."
 
 _RESUME = (
@@ -137,8 +138,33 @@ _REPLICATION = (
     ),
 )
 
+_CERTIFICATE = (
+    host(
+        "certificate.differs",
+        "Objects of the copy differ from the compared server: schemas, tables, routines, accounts and others.",
+        _KEPT,
+        "Find out what is missing or changed: the message and the rebuild's page name it. If the compared server is right, rebuild "
+        "again or roll back. If the copy is right, correct the other server and resume. See certificate.md.",
+    ),
+    host(
+        "certificate.unreadable",
+        "Tables of the copy cannot be read, and the compared server can read them.",
+        _KEPT,
+        "Read the server's error in the message. Usual causes are a missing encryption key, a file outside the data directory, and "
+        "a damaged page. Correct the cause and resume, or roll back.",
+    ),
+    host(
+        "certificate.rows_differ",
+        "Rows of the copy differ from the compared server.",
+        _KEPT,
+        "Compare the named tables on the primary, the source and the target. If the source differs from the primary, rebuild the "
+        "source as well. Then rebuild again, or roll back.",
+    ),
+)
+
 SECTIONS = (
     Section("Resume and roll back", _RESUME),
     Section("Prepare and start", _START),
     Section("Replication", _REPLICATION),
+    Section("Certificate", _CERTIFICATE),
 )

@@ -3,12 +3,15 @@
 from dbops.engine.flavors import Flavor
 
 #: All options except the paths, which the host adds. The server is reachable only through its socket, its writes have no use
-#: before it ends well, and it starts no replication.
+#: before it ends well, and it starts no replication. Events and ``init_file`` of the target's option file would write rows that the
+#: dump does not have.
 _SHARED = (
     "--skip-networking",
     "--skip-log-bin",
     "--innodb-flush-log-at-trx-commit=0",
     "--innodb-doublewrite=OFF",
+    "--event-scheduler=OFF",
+    "--init-file=",
 )
 
 

@@ -2,6 +2,7 @@
 
 from dbops.engine.planning.checks import capacity, clone, inside, layout, pair, source, storage, target, topology
 from dbops.engine.planning.method import Method
+from dbops.engine.rebuilds.steps.certify.step import Certify
 from dbops.engine.rebuilds.steps.copy.clone import Clone, OpenDonor, closing_statements
 from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
 from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
@@ -23,6 +24,7 @@ METHOD = Method(
         StartServer(),
         CatchUp(),
         Repoint(),
+        Certify(),
         Verify(),
         CleanUp(closing_statements),
     ),

@@ -2,6 +2,7 @@
 
 from dbops.engine.planning.checks import archive, capacity, inside, layout, pair, storage, target, topology
 from dbops.engine.planning.method import Method
+from dbops.engine.rebuilds.steps.certify.step import Certify
 from dbops.engine.rebuilds.steps.copy.archive import OpenArchive
 from dbops.engine.rebuilds.steps.copy.dump import LoadDump
 from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
@@ -24,6 +25,7 @@ METHOD = Method(
         StartServer(),
         CatchUp(),
         Repoint(),
+        Certify(),
         Verify(),
         CleanUp(),
     ),

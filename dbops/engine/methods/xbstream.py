@@ -2,6 +2,7 @@
 
 from dbops.engine.planning.checks import OF_A_SERVER
 from dbops.engine.planning.method import Method
+from dbops.engine.rebuilds.steps.certify.step import Certify
 from dbops.engine.rebuilds.steps.copy.stream import Stream
 from dbops.engine.rebuilds.steps.copy.swap_datadir import SwapDatadir
 from dbops.engine.rebuilds.steps.finish.clean_up import CleanUp
@@ -28,6 +29,7 @@ METHOD = Method(
         StartServer(),
         CatchUp(),
         Repoint(),
+        Certify(),
         Verify(),
         CleanUp(),
     ),

@@ -16,6 +16,7 @@ EVIDENCE_OF_STEPS = {
     "prepare": "The copy was prepared completely.",
     "start": "The server answered with its own server id.",
     "catch-up": "The target caught up with the source.",
+    "certify": "The objects of the copy are those of the source, and every table was read.",
     "verify": "The target replicated from the primary, read-only, and stayed caught up.",
     "clean-up": "Keys and guard were removed.",
 }

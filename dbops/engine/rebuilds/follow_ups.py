@@ -6,6 +6,7 @@ from typing import Any
 
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance, PlannedStep
 from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.certify.step import Certify
 from dbops.engine.rebuilds.steps.finish.verify import Verify
 from dbops.engine.rebuilds.steps.replicate.catch_up import CatchUp
 from dbops.engine.rebuilds.steps.replicate.repoint import Repoint
@@ -33,11 +34,11 @@ REMEMBERED = (
     "own_events",
 )
 #: Steps that a resume never skips: each detects on its own that nothing is left to do.
-ALWAYS = {"resume-check", "start", "verify", "clean-up"}
+ALWAYS = {"resume-check", "start", "certify", "verify", "clean-up"}
 #: Results after which the same rebuild can be planned again.
 REPEATABLE = frozenset({Status.FAILED, Status.CANCELLED, Status.EXPIRED})
 #: The steps in this order, from the first one that a whole copy needs.
-RESUMED_STEPS: tuple[Step, ...] = (Prepare(), SetOwnership(), StartServer(), CatchUp(), Repoint(), Verify())
+RESUMED_STEPS: tuple[Step, ...] = (Prepare(), SetOwnership(), StartServer(), CatchUp(), Repoint(), Certify(), Verify())
 AFTER_THE_COPY = tuple(step.name for step in RESUMED_STEPS)
 #: The names of the two follow-ups.
 RESUME, ROLLBACK = "resume", "rollback"

@@ -302,6 +302,7 @@ class Command(DbopsCommand):
             "error": rebuild.error,
             "seconds": (rebuild.finished_at - rebuild.requested_at).total_seconds() if rebuild.finished_at else None,
             "steps": steps,
+            "certificate": rebuild.checkpoint.get("certificate"),
         }
 
 

@@ -24,6 +24,7 @@ REMEMBERED = {
     "position": "position",
     "checkpoints": "checkpoints",
     "caught_up_to": "catch-up.goal",
+    "certificate": "certificate",
     "verified": "verified",
     "old_data_at": "aside_path",
 }

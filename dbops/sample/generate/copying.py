@@ -23,6 +23,7 @@ DONE_LINES = {
     "start": "{target} serves with server id {server_id}.",
     "catch-up": "{target} has caught up with {source}.",
     "repoint": "{target} replicates from the primary {primary}.",
+    "certify": "All tables of {target} were opened and read.",
     "verify": "{target} replicates from {primary} and stayed caught up.",
     "find-old-data": "The old data is at {aside}.",
     "rollback": "The old data is back at /var/lib/mysql.",
@@ -54,6 +55,7 @@ def seconds_of(plan: Plan, cluster: SampleCluster, dice: random.Random) -> dict[
         "set-ownership": dice.uniform(2, 14),
         "start": dice.uniform(7, 35),
         "catch-up": 15 + stream * dice.uniform(0.07, 0.14),
+        "certify": dice.uniform(0.4, 0.9),
         "verify": dice.uniform(2.1, 3.4),
         "clean-up": dice.uniform(6, 60),
     }

@@ -53,7 +53,7 @@ def test_request_rebuild_creates_rebuild_steps_event_and_audit_entry() -> None:
     rebuild = ask(fleet, olga)
     assert rebuild.status == "queued"
     assert rebuild.plan["aside_path"].endswith(rebuild.uid)
-    assert [step.name for step in rebuild.steps.all()][0::12] == ["preflight", "clean-up"]
+    assert [step.name for step in rebuild.steps.all()][0::13] == ["preflight", "clean-up"]
     assert names(rebuild.events.get().text, "olga", rebuild.reason)
     entry = AuditEntry.objects.get()
     assert (entry.actor, entry.action, entry.subject, entry.reason) == (

@@ -1,5 +1,6 @@
 """What a backup tool gets of the server's option file, written by the host's own script."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -50,6 +51,16 @@ def test_values_arrive_as_the_server_reads_them(tmp_path: Path) -> None:
         "innodb_file_per_table": "",
         "file_key_management_filename": "/k y",
     }
+
+
+def test_group_suffix_of_the_running_server_counts(tmp_path: Path) -> None:
+    shutil.copy("/bin/bash", tmp_path / "mariadbd")
+    words = [tmp_path / "mariadbd", "-c", "read -r; :", "--defaults-group-suffix=.r1"]
+    with subprocess.Popen(words, cwd=tmp_path, stdin=subprocess.PIPE) as server:
+        text = "[mysqld]\ninnodb_page_size=8k\n[mysqld.r1]\ntmpdir=/r1\n[mysqld.r2]\ntmpdir=/r2\n"
+        found = add(tmp_path, text)
+        server.kill()
+    assert found == {"innodb_page_size": "8k", "tmpdir": "/r1"}
 
 
 def test_missing_server_file_leaves_the_tool_its_login(tmp_path: Path) -> None:

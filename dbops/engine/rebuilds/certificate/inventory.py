@@ -1,0 +1,207 @@
+"""The inventory of a server: its objects, each with a digest of its definition. A few statements for all of them."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.flavors.base import Flavor
+from dbops.engine.ports import Database
+
+#: Schemas of the server itself. Their accounts are compared; the rest differs by nature.
+OWN = ("information_schema", "mysql", "ndbinfo", "performance_schema", "sys")
+_USERS = "({})".format(", ".join(f"'{name}'" for name in OWN))
+#: Columns of grant tables that no one chose: who granted when, and with which server.
+VOLATILE = {"timestamp", "grantor", "password_last_changed", "version_id"}
+#: Columns that name a row of a grant table.
+NAMING = (
+    *(
+        "host",
+        "user",
+        "db",
+        "table_name",
+        "column_name",
+        "routine_name",
+        "routine_type",
+        "role",
+        "priv",
+        "with_admin_option",
+    ),
+    *("proxied_host", "proxied_user", "from_host", "from_user", "to_host", "to_user", "default_role_host"),
+    "default_role_user",
+)
+GRANTS = {
+    "mariadb": ("global_priv", "db", "tables_priv", "columns_priv", "procs_priv", "proxies_priv", "roles_mapping"),
+    "mysql": (
+        *("user", "db", "tables_priv", "columns_priv", "procs_priv", "proxies_priv"),
+        *("global_grants", "role_edges", "default_roles"),
+    ),
+}
+#: dbops makes and drops accounts of this prefix for a clone.
+OWN_ACCOUNTS = "dbops-"
+
+TABLES = (
+    "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS n, TABLE_TYPE AS kind, ENGINE AS engine, ROW_FORMAT AS row_format,"  # noqa: S608 - constants
+    " TABLE_COLLATION AS collation, CREATE_OPTIONS AS options FROM information_schema.TABLES"
+    f" WHERE TABLE_SCHEMA NOT IN {_USERS} AND TABLE_TYPE NOT LIKE 'TEMP%' AND TABLE_NAME NOT LIKE '#sql%'"
+)
+#: Kind of object, its statement; ``s`` and ``n`` name it, ``kind`` names its kind better, and every other column is its definition.
+DEFINITIONS = {
+    "schema": "SELECT SCHEMA_NAME AS n, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA"  # noqa: S608 - constants
+    f" WHERE SCHEMA_NAME NOT IN {_USERS}",
+    "view": "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS n, VIEW_DEFINITION, DEFINER, SECURITY_TYPE"  # noqa: S608 - constants
+    f" FROM information_schema.VIEWS WHERE TABLE_SCHEMA NOT IN {_USERS}",
+    "routine": "SELECT ROUTINE_SCHEMA AS s, ROUTINE_NAME AS n, ROUTINE_TYPE AS kind, DTD_IDENTIFIER, ROUTINE_DEFINITION,"  # noqa: S608
+    " SQL_MODE, DEFINER, SECURITY_TYPE FROM information_schema.ROUTINES"
+    f" WHERE ROUTINE_SCHEMA NOT IN {_USERS}",
+    "trigger": "SELECT TRIGGER_SCHEMA AS s, TRIGGER_NAME AS n, EVENT_MANIPULATION, EVENT_OBJECT_TABLE, ACTION_TIMING,"  # noqa: S608
+    " ACTION_STATEMENT, SQL_MODE, DEFINER FROM information_schema.TRIGGERS"
+    f" WHERE TRIGGER_SCHEMA NOT IN {_USERS}",
+    # without the status: a copy's events are turned off
+    "event": "SELECT EVENT_SCHEMA AS s, EVENT_NAME AS n, EVENT_TYPE, EXECUTE_AT, INTERVAL_VALUE, INTERVAL_FIELD,"  # noqa: S608
+    " EVENT_DEFINITION, SQL_MODE, DEFINER FROM information_schema.EVENTS"
+    f" WHERE EVENT_SCHEMA NOT IN {_USERS}",
+}
+PRIVILEGES = (
+    "SELECT PRIVILEGE_TYPE AS name FROM information_schema.USER_PRIVILEGES"
+    " WHERE REPLACE(GRANTEE, '''', '') = CURRENT_USER()"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is compared.
+
+    ``definitions``: not between server series, which write the same definition in other words. ``row_format``: not after a dump, which
+    does not have those that were once a server's default.
+    """
+
+    definitions: bool = True
+    row_format: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Digest by object (``table shop.orders``), and what the account may not read, with the reason."""
+
+    objects: dict[str, str]
+    hidden: dict[str, str] = field(default_factory=dict)
+
+
+def read_inventory(database: Database, flavor: Flavor, scope: Scope) -> Inventory:
+    """Read all objects. Raises ``Unreachable`` or ``RemoteFailure`` as ``Database.query``."""
+    tables = database.query(TABLES)
+    objects = {f"{_kind(row)} {row['s']}.{row['n']}": _table(row, scope) for row in tables}
+    partitioned = sorted({str(row["s"]) for row in tables if "partitioned" in str(row["options"] or "")})
+    if partitioned:
+        objects |= _partitions(database, partitioned)
+    for kind, sql in DEFINITIONS.items():
+        for row in database.query(sql):
+            name = ".".join(str(row[part]) for part in ("s", "n") if part in row)
+            rest = {key: value for key, value in row.items() if key not in ("s", "n", "kind")}
+            objects[f"{str(row.get('kind', kind)).lower()} {name}"] = digest(rest if scope.definitions else {})
+    held = {str(row["name"]) for row in database.query(PRIVILEGES)}
+    hidden = {
+        f"{kind}s": f"the account lacks {kind.upper()}" for kind in ("trigger", "event") if kind.upper() not in held
+    }
+    if scope.definitions:
+        grants, unread = _grants(database, flavor)
+        objects |= grants
+        hidden |= unread
+    else:
+        hidden["definitions, accounts and grants"] = "the servers are of different series"
+    return Inventory(objects, hidden)
+
+
+def digest(values: Mapping[str, Any]) -> str:
+    """Return 16 hex digits over the values."""
+    text = json.dumps({key: _plain(value) for key, value in values.items()}, sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _plain(value: Any) -> Any:
+    return value.hex() if isinstance(value, bytes) else None if value is None else str(value)
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    kind = str(row["kind"])
+    return "view" if "VIEW" in kind else "sequence" if kind == "SEQUENCE" else "table"
+
+
+def _table(row: Mapping[str, Any], scope: Scope) -> str:
+    """A view's definition is read after this and replaces it."""
+    names = ("engine", "collation") if scope.definitions else ("engine",)
+    return digest(
+        {name: row[name] for name in (*names, *(["row_format"] if scope.row_format and scope.definitions else []))}
+    )
+
+
+def _partitions(database: Database, schemas: list[str]) -> dict[str, str]:
+    places = ", ".join(["%s"] * len(schemas))
+    rows = database.query(
+        "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS n, PARTITION_NAME AS p, SUBPARTITION_NAME AS sub, PARTITION_METHOD,"  # noqa: S608
+        " PARTITION_EXPRESSION, PARTITION_DESCRIPTION FROM information_schema.PARTITIONS"
+        f" WHERE PARTITION_NAME IS NOT NULL AND TABLE_SCHEMA IN ({places})",
+        schemas,
+    )
+    return {
+        f"partition {row['s']}.{row['n']} {row['p']}{'/' + str(row['sub']) if row['sub'] else ''}": digest(row)
+        for row in rows
+    }
+
+
+def _grants(database: Database, flavor: Flavor) -> tuple[dict[str, str], dict[str, str]]:
+    objects: dict[str, str] = {}
+    hidden: dict[str, str] = {}
+    tables = list(GRANTS[flavor.name])
+    if flavor.name == "mariadb" and flavor.version < (10, 4, 0):
+        tables[0] = "user"
+    if flavor.name == "mysql" and flavor.version < (8, 0, 0):
+        tables = tables[:6]
+    for table in tables:
+        try:
+            rows = database.query(f"SELECT * FROM mysql.{table}")  # noqa: S608 - constants
+        except Unreachable:
+            raise
+        except RemoteFailure as error:
+            hidden[f"mysql.{table}"] = error.cause
+            continue
+        for row in rows:
+            objects |= _grant(table, row)
+    return objects, hidden
+
+
+def _grant(table: str, found: Mapping[str, Any]) -> dict[str, str]:
+    row = {name.lower(): value for name, value in found.items()}
+    if str(row.get("user", "")).startswith(OWN_ACCOUNTS):
+        return {}
+    if table == "global_priv":
+        row |= {key.lower(): value for key, value in json.loads(row.pop("priv") or "{}").items()}
+    names = [f"{name}={_plain(row[name])}" for name in NAMING if name in row and not isinstance(row[name], int)]
+    rest = {name: value for name, value in row.items() if name not in VOLATILE}
+    if table in ("global_priv", "user"):
+        return {f"account {_plain(row['user'])}@{_plain(row['host'])}": digest(rest)}
+    return {f"grant {table} {', '.join(names)}": digest(rest)}
+
+
+def differences(reference: Inventory, target: Inventory) -> dict[str, str]:
+    """Return how each object differs: ``missing`` on the target, ``extra`` there, ``changed``."""
+    left, right = reference.objects, target.objects
+    found = dict.fromkeys(left.keys() - right.keys(), "missing")
+    found |= dict.fromkeys(right.keys() - left.keys(), "extra")
+    return found | {name: "changed" for name in left.keys() & right.keys() if left[name] != right[name]}
+
+
+def is_account(name: str) -> bool:
+    return name.startswith(("account ", "grant "))
+
+
+def counted(objects: Iterable[str]) -> dict[str, int]:
+    """Return the number of objects by kind."""
+    counts: dict[str, int] = {}
+    for name in objects:
+        kind = name.partition(" ")[0]
+        counts[kind] = counts.get(kind, 0) + 1
+    return dict(sorted(counts.items()))

@@ -1,0 +1,93 @@
+"""Open and read every table once: names in batches, one statement for each batch."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.ports import Database
+
+#: Tables of one statement: each stays open, with its locks, until the last is read.
+BATCH = 100
+CONNECTIONS = 4
+#: Engines whose data is elsewhere, or nowhere.
+ELSEWHERE = ("BLACKHOLE", "CONNECT", "FEDERATED", "NDBCLUSTER", "OQGRAPH", "S3", "SPHINX", "SPIDER")
+#: Engines whose rows do not survive a restart.
+FORGETFUL = ("MEMORY",)
+NAMES = (
+    "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS n, ENGINE AS engine FROM information_schema.TABLES"
+    " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE') AND TABLE_NAME NOT LIKE '#sql%'"
+    " AND TABLE_SCHEMA NOT IN ('information_schema', 'ndbinfo', 'performance_schema', 'sys')"
+)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Table:
+    schema: str
+    name: str
+    engine: str = field(default="", compare=False)
+
+    @property
+    def sql(self) -> str:
+        return f"{quoted(self.schema)}.{quoted(self.name)}"
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.name}"
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+@dataclass(slots=True)
+class Opened:
+    """What a read of tables found: those with a row, and the server's error for those that cannot be read."""
+
+    with_rows: set[Table] = field(default_factory=set)
+    errors: dict[Table, str] = field(default_factory=dict)
+
+
+def tables_of(database: Database) -> list[Table]:
+    """Return the tables whose data is the server's own, sorted. Raises as ``Database.query``."""
+    rows = database.query(NAMES)
+    found = (Table(str(row["s"]), str(row["n"]), str(row["engine"] or "").upper()) for row in rows)
+    return sorted(table for table in found if table.engine not in ELSEWHERE)
+
+
+def open_tables(connect: Callable[[], Database], tables: Sequence[Table]) -> Opened:
+    """Open each table and read one row, over a few connections. Raises ``Unreachable``."""
+    batches = [tables[start : start + BATCH] for start in range(0, len(tables), BATCH)]
+
+    def work(part: Sequence[Sequence[Table]]) -> Opened:
+        found = Opened()
+        with closing(connect()) as database:
+            for batch in part:
+                _read(database, batch, found)
+        return found
+
+    found = Opened()
+    parts = [part for number in range(CONNECTIONS) if (part := batches[number::CONNECTIONS])]
+    with ThreadPoolExecutor(CONNECTIONS) as pool:
+        for one in pool.map(work, parts):
+            found.with_rows |= one.with_rows
+            found.errors |= one.errors
+    return found
+
+
+def _read(database: Database, batch: Sequence[Table], found: Opened) -> None:
+    """Read a batch; in one that fails, each table alone."""
+    try:
+        found.with_rows |= {batch[int(row["i"])] for row in database.query(_statement(batch))}
+    except Unreachable:
+        raise
+    except RemoteFailure as error:
+        if len(batch) == 1:
+            found.errors[batch[0]] = error.cause
+            return
+        for table in batch:
+            _read(database, [table], found)
+
+
+def _statement(batch: Iterable[Table]) -> str:
+    return " UNION ALL ".join(f"(SELECT {number} AS i FROM {table.sql} LIMIT 1)" for number, table in enumerate(batch))  # noqa: S608

@@ -1,0 +1,220 @@
+"""The certificate: the copy is proven to be the same data before the old data is removed."""
+
+from collections.abc import Callable
+from typing import Any
+
+from dbops.engine.errors import RemoteFailure
+from dbops.engine.ports import Database
+from dbops.engine.rebuilds.certificate.inventory import (
+    Scope,
+    counted,
+    differences,
+    is_account,
+    read_inventory,
+)
+from dbops.engine.rebuilds.certificate.openable import FORGETFUL, Opened, Table, open_tables, tables_of
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.certify.looks import settle
+from dbops.engine.rebuilds.steps.certify.reference import (
+    READ_SECONDS,
+    Reference,
+    connect_again,
+    filters_of,
+    reference_of,
+    version_of,
+)
+from dbops.engine.rebuilds.steps.replicate.replication import must_run, read_link, target_database
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
+from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
+
+#: Names in an error; the certificate has more.
+NAMED, LISTED = 10, 200
+#: Tables that are read in one call, and for how long all together.
+PORTION, OPEN_SECONDS = 2000, 900.0
+
+Part = Callable[[Run, Database, Reference, dict[str, Any]], StepOutcome | None]
+
+
+class Certify(Step):
+    """Compare the copy with the source, or with the primary where the source does not follow it, and read each of its tables."""
+
+    name = "certify"
+    title = "Prove that the copy is the same data"
+
+    def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
+        texts = (
+            "# compare schemas, tables, partitions, views, routines, triggers, events, accounts and grants",
+            "(SELECT 0 AS i FROM `each`.`table` LIMIT 1) UNION ALL ...",
+        )
+        return tuple(PlannedCommand(party.name, text) for text in texts for party in (plan.source, plan.target))
+
+    def advance(self, run: Run) -> StepOutcome:
+        watch(run)
+        record = run.checkpoint.setdefault("certificate", {"parts": [], "unchecked": {}})
+        operation = f"Replicating from the primary {run.plan.primary.name}"
+        with target_database(run) as target:
+            if wait := must_run(run, target, read_link(target, run.flavor), self.name, operation):
+                return wait
+        with reference_of(run) as reference:
+            target = run.target.connect(READ_SECONDS)
+            record |= {"compared_with": reference.party.name, "is_copied": reference.is_copied}
+            try:
+                for name, part in PARTS.items():
+                    if name not in record["parts"]:
+                        if wait := part(run, target, reference, record):
+                            return wait
+                        record["parts"].append(name)
+                        return again()
+            finally:
+                target.close()
+        return done(certificate=record)
+
+
+def inventory(run: Run, target: Database, reference: Reference, record: dict[str, Any]) -> StepOutcome | None:
+    """Compare the objects of both servers.
+
+    Raises:
+        RemoteFailure: ``certificate.differs``.
+    """
+    scope = _scope(run, target, reference)
+    counts: dict[str, int] = {}
+
+    def look() -> dict[str, str]:
+        left = read_inventory(reference.database, reference.flavor, scope)
+        right = read_inventory(target, run.flavor, scope)
+        record["unchecked"] |= left.hidden | right.hidden
+        counts.clear()
+        counts.update(counted(left.objects))
+        return differences(left, right)
+
+    found = settle(run, "certify.inventory", target, reference, look)
+    if isinstance(found, StepOutcome):
+        return found
+    record["objects"] = counts or record.get("objects", {})
+    left = _accept(run, target, reference, record, found)
+    if left:
+        raise RemoteFailure(
+            "certificate.differs",
+            f"Comparing the objects of {run.plan.target.name} with those of {reference.party.name}",
+            cause=_listed([f"{name} ({how})" for name, how in left.items()]),
+        )
+    run.journal.say(f"{sum(counts.values())} objects are the same as on {reference.party.name}.")
+    return None
+
+
+def _scope(run: Run, target: Database, reference: Reference) -> Scope:
+    series = [version.split(".")[:2] for version in (version_of(target), version_of(reference.database))]
+    return Scope(definitions=series[0] == series[1], row_format=(run.plan.copied_by or run.plan.method) != "dump")
+
+
+def _accept(
+    run: Run, target: Database, reference: Reference, record: dict[str, Any], found: dict[str, str]
+) -> dict[str, str]:
+    """Return the differences that count. Accounts of another server than the copied one, and filtered data, can differ by design."""
+    left = dict(sorted(found.items()))
+    reasons: dict[str, str] = {}
+    if not reference.is_copied:
+        why = f"{reference.party.name} can have accounts of its own"
+        reasons |= dict.fromkeys((name for name in left if is_account(name)), why)
+    if filters := filters_of(run, target, reference) if left else "":
+        reasons |= {name: reasons.get(name, filters) for name in left}
+    accepted = [{"name": name, "how": left[name], "reason": why} for name, why in reasons.items()]
+    record["accepted"] = accepted[:LISTED]
+    left = {name: how for name, how in left.items() if name not in reasons}
+    record["differences"] = [f"{name} ({how})" for name, how in left.items()][:LISTED]
+    return left
+
+
+def openable(run: Run, target: Database, reference: Reference, record: dict[str, Any]) -> StepOutcome | None:
+    """Read each table of the target once, and find those that are empty there alone.
+
+    Raises:
+        RemoteFailure: ``certificate.unreadable``, ``certificate.rows_differ``.
+    """
+    tables = tables_of(target)
+    state = run.checkpoint.setdefault("certify.open", {"done": 0, "last": None, "since": run.clock.now(), "empty": []})
+    last = Table(*state["last"]) if state["last"] else None
+    left = [table for table in tables if last is None or table > last]
+    if left and run.clock.now() - state["since"] < OPEN_SECONDS:
+        portion = left[:PORTION]
+        opened = open_tables(lambda: run.target.connect(READ_SECONDS), portion)
+        _must_be_readable(run, reference, record, opened)
+        empty = [one for one in portion if one not in opened.with_rows and one not in opened.errors and _has_data(one)]
+        with_rows = open_tables(lambda: connect_again(run, reference), empty).with_rows if empty else set()
+        state["empty"] += [[table.schema, table.name] for table in sorted(with_rows)]
+        state["done"] += len(portion)
+        state["last"] = [portion[-1].schema, portion[-1].name]
+        run.journal.progress(note=f"{state['done']} of {len(tables)} tables read")
+        return again()
+    if left:
+        record["unchecked"][f"{len(left)} tables"] = "the time for opening them was used up"
+    record["opened"] = state["done"]
+    return _must_have_rows(run, target, reference, record, [Table(*names) for names in state["empty"]])
+
+
+def _has_data(table: Table) -> bool:
+    return table.engine not in FORGETFUL and table.schema != "mysql"
+
+
+def _must_be_readable(run: Run, reference: Reference, record: dict[str, Any], opened: Opened) -> None:
+    if not opened.errors:
+        return
+    there = open_tables(lambda: connect_again(run, reference), sorted(opened.errors)).errors
+    gone = set(opened.errors) - set(tables_again(run))
+    for table in opened.errors:
+        if table in there and reference.is_copied:
+            record["unchecked"][f"table {table}"] = (
+                f"it cannot be read on {reference.party.name} either: {there[table]}"
+            )
+    bad = {table: cause for table, cause in sorted(opened.errors.items()) if table not in gone and table not in there}
+    if bad:
+        record["unreadable"] = [f"{table}: {cause}" for table, cause in bad.items()][:LISTED]
+        raise RemoteFailure(
+            "certificate.unreadable",
+            f"Reading the tables of {run.plan.target.name}",
+            cause=_listed(record["unreadable"]),
+        )
+
+
+def tables_again(run: Run) -> list[Table]:
+    """Return the tables of now: one that was dropped since is no error."""
+    target = run.target.connect(READ_SECONDS)
+    try:
+        return tables_of(target)
+    finally:
+        target.close()
+
+
+def _must_have_rows(
+    run: Run, target: Database, reference: Reference, record: dict[str, Any], suspects: list[Table]
+) -> StepOutcome | None:
+    """Look again at tables that were empty on the target alone."""
+
+    def look() -> dict[str, str]:
+        here = open_tables(lambda: run.target.connect(READ_SECONDS), suspects)
+        there = open_tables(lambda: connect_again(run, reference), suspects)
+        empty = [table for table in suspects if table not in here.with_rows and table in there.with_rows]
+        return {str(table): "empty" for table in empty}
+
+    found = settle(run, "certify.empty", target, reference, look) if suspects else {}
+    if isinstance(found, StepOutcome):
+        return found
+    if found and not filters_of(run, target, reference):
+        record["differences"] = [f"table {name} (empty)" for name in sorted(found)][:LISTED]
+        raise RemoteFailure(
+            "certificate.rows_differ",
+            f"Comparing the rows of {run.plan.target.name} with those of {reference.party.name}",
+            cause=_listed([f"{name} is empty" for name in sorted(found)]),
+        )
+    run.journal.say(f"All {record['opened']} tables of {run.plan.target.name} were opened and read.")
+    return None
+
+
+def _listed(lines: list[str]) -> str:
+    more = f" and {len(lines) - NAMED} more" if len(lines) > NAMED else ""
+    return "; ".join(lines[:NAMED]) + more
+
+
+#: Tables first: the inventory shows one that cannot be opened as changed.
+PARTS: dict[str, Part] = {"openable": openable, "inventory": inventory}

@@ -1,0 +1,147 @@
+"""A copy that differs from its source never ends in "succeeded", and the old data stays. Real MariaDB and MySQL servers."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lab.unpacked import why_no_mysql
+from tests.e2e.cancelling import at_step
+from tests.e2e.host_state import is_replicating, last_rebuild, one
+from tests.stack import Stack, running_stack, wait_for
+
+pytestmark = pytest.mark.services
+PRIMARY, SOURCE, TARGET = "primary-1", "backup-1", "replica-1"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    with running_stack(web=False) as running:
+        prepare(running)
+        yield running
+
+
+def prepare(stack: Stack) -> None:
+    """Have a schema with one object of each kind."""
+    for statement in (
+        "CREATE DATABASE shopping",
+        "CREATE TABLE shopping.items (id INT PRIMARY KEY, name VARCHAR(40))",
+        "INSERT INTO shopping.items VALUES (1, 'chair'), (2, 'table')",
+        "CREATE TABLE shopping.parts (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3",
+        "CREATE VIEW shopping.names AS SELECT name FROM shopping.items",
+        "CREATE PROCEDURE shopping.nothing() SELECT 1",
+        "CREATE TRIGGER shopping.upper_names BEFORE INSERT ON shopping.items FOR EACH ROW SET NEW.name = UPPER(NEW.name)",
+        "CREATE EVENT shopping.daily ON SCHEDULE EVERY 1 DAY DO SELECT 1",
+        "CREATE USER 'reader'@'%' IDENTIFIED BY 'of-the-lab-1'",
+        "GRANT SELECT ON shopping.* TO 'reader'@'%'",
+    ):
+        one(stack, PRIMARY, statement)
+    wait_for("the grant on the source", lambda: one(stack, SOURCE, "SELECT 1 FROM mysql.db WHERE user = 'reader'"))
+
+
+def on_the_target(stack: Stack, *statements: str) -> None:
+    """Change the copy behind the back of its replication."""
+    with stack.lab.connect(TARGET) as connection, connection.cursor() as cursor:
+        for statement in ("SET sql_log_bin = 0", *statements):
+            cursor.execute(statement)
+
+
+def writable(statement: str) -> tuple[str, ...]:
+    """Return statements for a MySQL replica, which refuses all others."""
+    return "SET GLOBAL super_read_only = 0", statement, "SET GLOBAL super_read_only = 1"
+
+
+def certificate(stack: Stack) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(last_rebuild(stack)["checkpoint"])["certificate"]
+    return found
+
+
+def harmed(stack: Stack, *statements: str) -> dict[str, Any]:
+    """Rebuild, change the copy before its certificate, and return the error. The old data is still there."""
+    stack.wait_for_possible_plan(TARGET)
+    with at_step(stack, "repoint", lambda: on_the_target(stack, *statements)):
+        _, lines = stack.rebuild(TARGET, check=False)
+    assert lines[-1]["status"] == "failed", lines[-1]
+    kept = json.loads(last_rebuild(stack)["checkpoint"])
+    assert not kept.get("verified")
+    assert stack.lab.host(TARGET).folder.joinpath(kept["aside_path"]).is_dir()
+    error: dict[str, Any] = lines[-1]["error"]
+    return error
+
+
+@pytest.mark.situation("inventory", "succeeded with a certificate, also under writes")
+def test_equal_copy_is_certified_under_writes(stack: Stack) -> None:
+    stack.lab.load_start(tps=20)
+    try:
+        stack.wait_for_possible_plan(TARGET)
+        _, lines = stack.rebuild(TARGET, check=False)
+    finally:
+        stack.lab.load_stop()
+    assert lines[-1]["status"] == "succeeded", lines[-1]
+    found = certificate(stack)
+    assert found["compared_with"] == SOURCE
+    assert found["opened"] > 2
+    kinds = {"account", "event", "grant", "partition", "procedure", "schema", "table", "trigger", "view"}
+    assert kinds <= set(found["objects"])
+    assert found["unchecked"] == {}
+    assert is_replicating(stack, TARGET)
+
+
+@pytest.mark.situation("inventory", "failed: certificate.differs names what is missing; the old data is kept")
+@pytest.mark.parametrize(
+    ("statement", "name"),
+    [
+        ("DROP TABLE shopping.items", "table shopping.items"),
+        ("DROP PROCEDURE shopping.nothing", "procedure shopping.nothing"),
+        ("REVOKE SELECT ON shopping.* FROM 'reader'@'%'", "reader"),
+    ],
+)
+def test_missing_object_is_found(stack: Stack, statement: str, name: str) -> None:
+    error = harmed(stack, statement)
+    assert error["code"] == "certificate.differs", error
+    assert name in error["cause"]
+    assert "missing" in error["cause"]
+
+
+@pytest.mark.situation("equal", "failed: certificate.rows_differ names the tables; the old data is kept")
+def test_empty_table_is_found(stack: Stack) -> None:
+    error = harmed(stack, "DELETE FROM shopping.items")
+    assert error["code"] == "certificate.rows_differ", error
+    assert "shopping.items" in error["cause"]
+
+
+@pytest.mark.situation("openable", "failed: certificate.unreadable names the table and the server's error")
+def test_unreadable_table_is_found(stack: Stack) -> None:
+    file = stack.lab.host(TARGET).data_dir / "shopping" / "items.ibd"
+    stack.wait_for_possible_plan(TARGET)
+    with at_step(stack, "set-ownership", file.unlink):
+        _, lines = stack.rebuild(TARGET, check=False)
+    error = lines[-1]["error"]
+    assert error["code"] == "certificate.unreadable", error
+    assert "shopping.items" in error["cause"]
+
+
+@pytest.fixture(scope="module")
+def mysql() -> Iterator[Stack]:
+    if why_no_mysql():
+        pytest.skip(why_no_mysql())
+    with running_stack(web=False, flavor="mysql") as running:
+        prepare(running)
+        yield running
+
+
+@pytest.mark.situation("inventory", "failed: certificate.differs names what is missing; the old data is kept")
+def test_missing_object_of_a_clone_is_found_and_a_whole_one_is_certified(mysql: Stack) -> None:
+    for name in (SOURCE, PRIMARY):
+        mysql.wait_for_facts(name)
+    mysql.wait_for_possible_plan(TARGET, "--method", "clone")
+    with at_step(mysql, "repoint", lambda: on_the_target(mysql, *writable("DROP VIEW shopping.names"))):
+        _, lines = mysql.rebuild(TARGET, "--method", "clone", check=False)
+    error = lines[-1].get("error") or {}
+    assert error.get("code") == "certificate.differs", lines[-1]
+    assert "shopping.names" in error["cause"]
+    on_the_target(mysql, *writable("CREATE VIEW shopping.names AS SELECT name FROM shopping.items"))
+    _, lines = mysql.rebuild(TARGET, "--resume", check=False)
+    assert lines[-1]["status"] == "succeeded", lines[-1]
+    assert certificate(mysql)["objects"]["view"] == 1
