@@ -77,10 +77,7 @@ def advance(context: BackupContext) -> PublishedBackup | None:
         Refused, RemoteFailure: the run has failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    context.job.begin(
-        context.journal,
-        lambda: context.journal.say(f"Command on the host of {context.plan.instance}: {context.plan.command}"),
-    )
+    context.job.begin(context.journal, lambda: _announce(context))
     state = context.job.follow(lambda: _start(context))
     if state.status is JobStatus.ABSENT:
         return None
@@ -91,6 +88,13 @@ def advance(context: BackupContext) -> PublishedBackup | None:
         return None
     whole = judge_backup(context.plan, state, _files(context, state))
     return _publish(context, state, whole)
+
+
+def _announce(context: BackupContext) -> None:
+    plan = context.plan
+    context.journal.say(f"Command on the host of {plan.instance}: {plan.command}")
+    for gap in plan.gaps:
+        context.warn(gap)
 
 
 def clean_up(context: BackupContext, *, is_final_kept: bool = False) -> None:

@@ -1,5 +1,6 @@
 """Plan a backup run before it starts: machine, server, commands and file."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -81,6 +82,8 @@ class BackupPlan:
     mount: str = ""
     #: the server's option file, of which the tool gets only what it needs (``flavors.tool_options``)
     defaults_file: str = ""
+    #: what the backup lacks by design, as sentences
+    gaps: tuple[str, ...] = ()
 
     @property
     def partial(self) -> str:
@@ -154,7 +157,22 @@ def plan_backup(
         gtid_enabled=server.gtid_enabled,
         mount=asked.last_mount,
         defaults_file=asked.defaults_file,
+        gaps=tuple(_gaps(server, is_dump=is_dump)),
     )
+
+
+def _gaps(server: ServerFacts, *, is_dump: bool) -> Iterator[str]:
+    """Return what a complete backup of this server does not have."""
+    filters = [f"{name} = {value}" for link in server.replication for name, value in sorted(link.filters.items())]
+    if filters:
+        yield f"The backup lacks what replication filters leave out: {'; '.join(filters)}."
+    if is_dump:
+        return
+    if count := server.foreign_engines.get("MEMORY", 0):
+        yield f"The rows of {count} MEMORY tables are not in the backup."
+    if server.stored and server.stored.outside_files:
+        shown = ", ".join(server.stored.outside_files[:5])
+        yield f"Table files outside the data directory are restored to their old paths: {shown}."
 
 
 def _compressor(method: BackupMethod, cpu_count: int) -> tuple[str, ...]:

@@ -77,6 +77,13 @@ def test_needed_bytes_follow_the_last_run_or_the_data() -> None:
     assert samples.plan(last_bytes=100 * 1024**2).needed_bytes == 184 * 1024**2
 
 
+def test_backup_of_a_filtered_server_names_what_it_lacks() -> None:
+    filtered = builders.link(filters={"replicate_do_db": "shop"})
+    facts = builders.facts(12, server=builders.server(12, replication=(filtered,), foreign_engines={"MEMORY": 2}))
+    assert samples.plan().gaps == ()
+    assert [len(samples.plan(method, facts).gaps) for method in (BackupMethod.PHYSICAL, DUMP)] == [2, 1]
+
+
 def test_backup_plan_survives_json() -> None:
     plan = samples.plan()
     assert from_record(BackupPlan, to_record(plan)) == plan
