@@ -90,7 +90,7 @@ def test_files_of_a_rebuild_are_learned(db: None) -> None:
 
 @pytest.mark.parametrize("is_read", [True, False])
 def test_server_of_a_swapped_address_is_not_learned_after_a_failed_rebuild(db: None, is_read: bool) -> None:
-    """Its own server needs no acceptance when it answers again."""
+    """Its own server is learned when it answers again, and no one has to accept anything."""
     rebuild = rows.started_rebuild()
     Hold.objects.all().delete()
     compare()
