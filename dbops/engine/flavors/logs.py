@@ -48,7 +48,6 @@ _MILESTONES = (
     r"All tables unlocked",
     r"binlog position: ",
     r"(?:Transaction log of lsn|Redo log \(from LSN) .* was copied",
-    r"DDL tracking",
 )
 _MILESTONE = re.compile("|".join(_MILESTONES))
 #: "Waiting for query 9 (duration 5 sec): update accounts set ..." and "Killing query 126 (duration 6 sec): ..."

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from dbops.engine.catalogue import CATALOGUE as ERRORS
-from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors import flavor_for, logs
 from dbops.engine.flavors.base import Checkpoints
 from dbops.engine.flavors.failures import CATALOGUE, known_failure
 from dbops.engine.flavors.logs import stuck_redo
@@ -230,3 +230,8 @@ def test_known_failure_has_an_entry_in_the_error_catalogue() -> None:
         assert failure.code in ERRORS
         assert failure.sentence == ERRORS[failure.code].summary
     assert len({failure.code for _, failure in CATALOGUE}) == len(CATALOGUE)
+
+
+def test_parse_backup_line_takes_no_table_of_the_ddl_tracking_for_a_milestone() -> None:
+    line = '[00] 2026-11-25 20:00:00 DDL tracking : create 5 "app/t1"'
+    assert logs.backup_line(line).kind == "other"
