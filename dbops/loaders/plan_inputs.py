@@ -26,7 +26,12 @@ ARCHIVES = 200
 
 
 def plan_inputs_of(
-    target: Instance, source: Instance, *, keep_old_data: bool = False, run_id: str = "RUN"
+    target: Instance,
+    source: Instance,
+    *,
+    keep_old_data: bool = False,
+    full_certificate: bool = False,
+    run_id: str = "RUN",
 ) -> PlanInputs:
     """Return the inputs of a plan."""
     instances = list(Instance.objects.select_related("host", "cluster", "state"))
@@ -45,6 +50,8 @@ def plan_inputs_of(
         now=timezone.now(),
         fresh_seconds=settings.FACTS_MAX_AGE_SECONDS,
         keep_old_data=keep_old_data,
+        full_certificate=full_certificate,
+        certificate_seconds=settings.CERTIFICATE_SECONDS,
         run_id=run_id,
         replication_user=target.cluster.replication_user,
         histories=histories.own,

@@ -32,6 +32,7 @@ class Choices:
     source: Instance
     method: str
     keep_old_data: bool
+    full_certificate: bool
     rate: int | None
     reason: str
 
@@ -42,6 +43,7 @@ def choices_of(rebuild: Rebuild) -> Choices:
         source=rebuild.source,
         method=rebuild.plan.get("copied_by") or rebuild.method,
         keep_old_data=bool(rebuild.plan.get("keep_old_data")),
+        full_certificate=bool(rebuild.plan.get("full_certificate")),
         rate=rebuild.stream_rate,
         reason=f"Rebuild {rebuild.pk} again: {AGAIN.sub('', rebuild.reason)}",
     )

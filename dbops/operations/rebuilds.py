@@ -49,6 +49,7 @@ def plan_rebuild(
     source: Instance | None = None,
     method: str = DEFAULT_METHOD,
     keep_old_data: bool = False,
+    full_certificate: bool = False,
     run_id: str = "RUN",
 ) -> Plan:
     """Return the plan of a rebuild now. Writes nothing, contacts no host.
@@ -57,12 +58,23 @@ def plan_rebuild(
         KeyError: there is no such method.
         Refused: there is no source (``plan.no_source``), or facts are missing (``plan.no_facts``).
     """
-    inputs = plan_inputs_for(target=target, source=source, keep_old_data=keep_old_data, run_id=run_id)
+    inputs = plan_inputs_for(
+        target=target,
+        source=source,
+        keep_old_data=keep_old_data,
+        full_certificate=full_certificate,
+        run_id=run_id,
+    )
     return build_plan(inputs, METHODS[method])
 
 
 def plan_inputs_for(
-    *, target: Instance, source: Instance | None = None, keep_old_data: bool = False, run_id: str = "RUN"
+    *,
+    target: Instance,
+    source: Instance | None = None,
+    keep_old_data: bool = False,
+    full_certificate: bool = False,
+    run_id: str = "RUN",
 ) -> PlanInputs:
     """Return the plan inputs of a rebuild, for any method. Raises ``Refused``: there is no source (``plan.no_source``)."""
     chosen = source or next(iter(candidate_sources(target)), None)
@@ -72,7 +84,7 @@ def plan_inputs_for(
             f"Planning a rebuild of {target.name}",
             cause=f"cluster {target.cluster.name} has no instance to read besides its primary",
         )
-    return plan_inputs_of(target, chosen, keep_old_data=keep_old_data, run_id=run_id)
+    return plan_inputs_of(target, chosen, keep_old_data=keep_old_data, full_certificate=full_certificate, run_id=run_id)
 
 
 def request_rebuild(
@@ -86,6 +98,7 @@ def request_rebuild(
     request_key: str,
     method: str = DEFAULT_METHOD,
     keep_old_data: bool = False,
+    full_certificate: bool = False,
     start: str = StartMode.SOON,
     expires_hours: int | None = None,
     joins: Rebuild | None = None,
@@ -101,6 +114,7 @@ def request_rebuild(
         fingerprint: of the plan that the person saw.
         request_key: unique to the form: the second click of the same form returns the same rebuild.
         method: a key of ``engine.methods.METHODS``.
+        full_certificate: compare all rows of the copy, however long that takes.
         start: the key of the chosen start option (``engine.schedule.start_options``).
         expires_hours: hours until a queued rebuild expires; ``None`` for the default.
         joins: the leader whose read it shares, and with which it starts.
@@ -124,7 +138,9 @@ def request_rebuild(
         if existing := Rebuild.objects.filter(request_key=request_key).first():
             return existing
         check_confirmation(operation, target, typed_name, reason)
-        wish = _RebuildRequest(target, source, method, keep_old_data, start, expires_hours, joins, repeats, rate)
+        wish = _RebuildRequest(
+            target, source, method, keep_old_data, full_certificate, start, expires_hours, joins, repeats, rate
+        )
         return write_once(request_key, lambda: _write(actor, wish, reason.strip(), fingerprint, request_key))
 
 
@@ -152,6 +168,7 @@ class _RebuildRequest:
     source: Instance
     method: str
     keep_old_data: bool
+    full_certificate: bool
     start: str
     expires_hours: int | None
     joins: Rebuild | None
@@ -164,6 +181,7 @@ class _RebuildRequest:
             source=self.source,
             method=self.method,
             keep_old_data=self.keep_old_data,
+            full_certificate=self.full_certificate,
             run_id=run_id,
         )
 
@@ -216,6 +234,7 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
                 "plan_sha256": digest(rebuild.plan),
                 "old_data": frozen.old_data,
                 "keep_old_data": frozen.keep_old_data,
+                "full_certificate": frozen.full_certificate,
                 **shared,
                 **({"approval": Approval.WAITING.value} if needs_approval else {}),
                 **audited(choice, begin),

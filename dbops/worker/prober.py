@@ -206,7 +206,9 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
             f"Reading {', '.join(item.name for item in wanted)} now",
             cause="one of them did not answer in time",
         )
-    inputs = plan_inputs_of(target, source, keep_old_data=before.keep_old_data)
+    inputs = plan_inputs_of(
+        target, source, keep_old_data=before.keep_old_data, full_certificate=before.full_certificate
+    )
     method = METHODS.get(before.copied_by or before.method, METHODS[DEFAULT_METHOD])
     if before.archive is None:
         return build_plan(inputs, method)

@@ -33,7 +33,7 @@ DUMP = "dump.sql.gz"
 BEST_CIPHER = "aes128-gcm@openssh.com"
 NOT_OURS = ("stream", "prepare", "catch-up")
 #: Steps that only wait, or clean up after the replica already serves and replicates.
-AFTER_SERVING = ("verify", "clean-up")
+AFTER_SERVING = ("certify", "verify", "clean-up")
 
 
 class Bench:

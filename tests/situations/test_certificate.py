@@ -1,6 +1,7 @@
 """A copy that differs from its source never ends in "succeeded", and the old data stays. Real MariaDB and MySQL servers."""
 
 import json
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -57,11 +58,11 @@ def certificate(stack: Stack) -> dict[str, Any]:
     return found
 
 
-def harmed(stack: Stack, *statements: str) -> dict[str, Any]:
+def harmed(stack: Stack, *statements: str, words: tuple[str, ...] = ()) -> dict[str, Any]:
     """Rebuild, change the copy before its certificate, and return the error. The old data is still there."""
-    stack.wait_for_possible_plan(TARGET)
+    stack.wait_for_possible_plan(TARGET, *words)
     with at_step(stack, "repoint", lambda: on_the_target(stack, *statements)):
-        _, lines = stack.rebuild(TARGET, check=False)
+        _, lines = stack.rebuild(TARGET, *words, check=False)
     assert lines[-1]["status"] == "failed", lines[-1]
     kept = json.loads(last_rebuild(stack)["checkpoint"])
     assert not kept.get("verified")
@@ -82,6 +83,9 @@ def test_equal_copy_is_certified_under_writes(stack: Stack) -> None:
     found = certificate(stack)
     assert found["compared_with"] == SOURCE
     assert found["opened"] > 2
+    assert found["rows"]["tables"] > 2
+    assert found["rows"]["count"] > 2
+    assert found["rows"]["until"]
     kinds = {"account", "event", "grant", "partition", "procedure", "schema", "table", "trigger", "view"}
     assert kinds <= set(found["objects"])
     assert found["unchecked"] == {}
@@ -109,6 +113,32 @@ def test_empty_table_is_found(stack: Stack) -> None:
     error = harmed(stack, "DELETE FROM shopping.items")
     assert error["code"] == "certificate.rows_differ", error
     assert "shopping.items" in error["cause"]
+
+
+@pytest.fixture(scope="module")
+def large(stack: Stack) -> None:
+    """Have a table of ``DBOPS_TEST_TABLE_MB`` megabytes in rows of about 1 KiB."""
+    rows = int(os.environ.get("DBOPS_TEST_TABLE_MB", "64")) * 1024
+    one(stack, PRIMARY, "CREATE TABLE shopping.archive (id INT AUTO_INCREMENT PRIMARY KEY, body VARCHAR(1000))")
+    for start in range(1, rows + 1, 20000):
+        until = min(start + 19999, rows)
+        one(
+            stack,
+            PRIMARY,
+            f"INSERT INTO shopping.archive SELECT seq, REPEAT(MD5(seq), 30) FROM shopping.seq_{start}_to_{until}",
+        )
+    count = f"SELECT 1 FROM shopping.archive WHERE id = {rows}"
+    wait_for("the rows on the source", lambda: one(stack, SOURCE, count), 120)
+    one(stack, SOURCE, "ANALYZE NO_WRITE_TO_BINLOG TABLE shopping.archive")
+
+
+@pytest.mark.situation("equal", "full: failed with certificate.rows_differ for one changed byte of a large table")
+def test_one_changed_byte_of_a_large_table_is_found(stack: Stack, large: None) -> None:
+    change = "UPDATE shopping.archive SET body = INSERT(body, 500, 1, '#') WHERE id = 41234"
+    error = harmed(stack, change, words=("--full-certificate",))
+    assert error["code"] == "certificate.rows_differ", error
+    assert "shopping.archive" in error["cause"]
+    assert is_replicating(stack, TARGET)
 
 
 @pytest.mark.situation("openable", "failed: certificate.unreadable names the table and the server's error")
@@ -142,6 +172,15 @@ def test_missing_object_of_a_clone_is_found_and_a_whole_one_is_certified(mysql: 
     assert error.get("code") == "certificate.differs", lines[-1]
     assert "shopping.names" in error["cause"]
     on_the_target(mysql, *writable("CREATE VIEW shopping.names AS SELECT name FROM shopping.items"))
-    _, lines = mysql.rebuild(TARGET, "--resume", check=False)
+    mysql.lab.load_start(tps=20)
+    try:
+        _, lines = mysql.rebuild(TARGET, "--resume", check=False)
+    finally:
+        mysql.lab.load_stop()
     assert lines[-1]["status"] == "succeeded", lines[-1]
-    assert certificate(mysql)["objects"]["view"] == 1
+    found = certificate(mysql)
+    assert found["objects"]["view"] == 1
+    assert found["rows"]["count"] > 2
+    assert found["rows"]["until"]
+    link = one(mysql, TARGET, "SHOW REPLICA STATUS")
+    assert link["Replica_IO_Running"] == link["Replica_SQL_Running"] == "Yes"

@@ -107,6 +107,8 @@ class PlanInputs:
     fresh_seconds: float
     max_lag_seconds: float = 60.0
     keep_old_data: bool = False
+    certificate_seconds: int = 120
+    full_certificate: bool = False
     run_id: str = "RUN"
     replication_user: str = ""
     relaxes: bool = True

@@ -1,6 +1,7 @@
 """Build the plan of a rebuild from facts."""
 
 from dataclasses import replace
+from datetime import datetime
 
 from dbops.engine.backups.archives import Archive
 from dbops.engine.errors import Refused
@@ -78,10 +79,10 @@ def build_plan(inputs: PlanInputs, method: Method) -> Plan:
         relaxes=inputs.relaxes,
         appliers=choose_appliers(target_host.cpu_count) if inputs.relaxes else 0,
         programs=_programs(inputs, flavor),
-        facts_observed_at={
-            member.name: member.facts.observed_at for member in (target, source, primary) if member.facts
-        },
+        facts_observed_at=_observed_at(target, source, primary),
         archive=archive,
+        certificate_seconds=inputs.certificate_seconds,
+        full_certificate=inputs.full_certificate,
         inside=inside_of(target, flavor),
         skips_source=not archive and skips_source(asked),
         replication=kept_replication(inputs, flavor, uses_gtid=asked.gtid_enabled),
@@ -89,6 +90,10 @@ def build_plan(inputs: PlanInputs, method: Method) -> Plan:
     steps = _planned_steps(method, draft, inputs)
     known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]
     return replace(draft, steps=steps, predicted_seconds=sum(known) if len(known) == len(steps) else None)
+
+
+def _observed_at(*members: KnownInstance) -> dict[str, datetime]:
+    return {member.name: member.facts.observed_at for member in members if member.facts}
 
 
 def _too_little_is_known(inputs: PlanInputs, method: Method) -> Refused:

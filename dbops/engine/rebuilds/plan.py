@@ -147,6 +147,9 @@ class Plan:
     skips_source: bool = False
     #: how the target replicated, which the rebuild restores; ``None`` if that is unknown, or in an older plan
     replication: KeptReplication | None = None
+    #: how long the certificate compares rows, in seconds, and whether it compares all of them however long that takes
+    certificate_seconds: int = 120
+    full_certificate: bool = False
 
     @property
     def follows_primary(self) -> bool:

@@ -63,6 +63,9 @@ class Command(DbopsCommand):
         parser.add_argument(
             "--keep-old-data", action="store_true", help="keep the old data directory after verification"
         )
+        parser.add_argument(
+            "--full-certificate", action="store_true", help="compare all rows of the copy with the source"
+        )
         parser.add_argument("--plan", action="store_true", help="print the plan; change nothing")
         parser.add_argument(
             "--start",
@@ -120,9 +123,11 @@ class Command(DbopsCommand):
                 before = choices_of(last)
                 source = before.source
                 options |= {"method": before.method, "keep_old_data": before.keep_old_data}
+                options["full_certificate"] |= before.full_certificate
                 options["reason"] = options["reason"] or before.reason
             method = options["method"]
-            plan = plan_rebuild(target=target, source=source, method=method, keep_old_data=options["keep_old_data"])
+            chosen = {name: options[name] for name in ("keep_old_data", "full_certificate")}
+            plan = plan_rebuild(target=target, source=source, method=method, **chosen)
             if options["plan"]:
                 start_options = offered_start_options(
                     target, self._instance(plan.source.name), method=method, key=options["start"]
@@ -138,7 +143,7 @@ class Command(DbopsCommand):
                 fingerprint=plan.fingerprint,
                 request_key=secrets.token_hex(16),
                 method=method,
-                keep_old_data=options["keep_old_data"],
+                **chosen,
                 start=options["start"],
                 expires_hours=options["expires_hours"],
                 joins=self._unfinished(options["with_target"]) if options["with_target"] else None,

@@ -5,12 +5,10 @@ import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -34,6 +32,7 @@ from dbops.queries.fleet.cluster import InstanceRow, cluster_row
 from dbops.security.permissions import require_operator
 from dbops.web.decorators import user_of, viewer_page
 from dbops.web.plan_snapshot import differences, packed, shown, unpacked
+from dbops.web.views.plan_url import plan_url
 
 #: The form field that fixes a refusal, by code.
 FIELDS = {
@@ -57,6 +56,7 @@ class ConfirmForm(forms.Form):
     fingerprint = forms.CharField(max_length=64)
     request_key = forms.UUIDField()
     keep_old_data = forms.BooleanField(required=False)
+    full_certificate = forms.BooleanField(required=False)
     start = forms.CharField(max_length=120, required=False, empty_value=StartMode.SOON.value)
     expires_hours = forms.IntegerField(min_value=EXPIRES_HOURS[0], max_value=EXPIRES_HOURS[-1], required=False)
     rate = forms.FloatField(required=False)
@@ -116,6 +116,7 @@ class PlanQuery:
     keep: bool
     start: str
     method: str = DEFAULT_METHOD
+    full: bool = False
     expires_hours: int | None = None
     reason: str = ""
     typed: dict[str, str] = field(default_factory=dict)
@@ -145,6 +146,7 @@ def _asked(given: QueryDict, target: Instance) -> PlanQuery:
     asked = PlanQuery(
         source=_source(target, given.get("source", "")),
         keep=given.get("keep_old_data") == "1",
+        full=given.get("full_certificate") == "1",
         start=given.get("start", ""),
         method=_method(given.get("method", "")),
         again=_again(target, given.get("again", "")),
@@ -158,8 +160,8 @@ def _asked(given: QueryDict, target: Instance) -> PlanQuery:
     asked = replace(asked, typed=typed)
     if "source" in given:
         return asked
-    source = _source(target, before.source.name)
-    return replace(asked, source=source, method=_method(before.method), keep=before.keep_old_data)
+    asked = replace(asked, keep=before.keep_old_data, full=before.full_certificate)
+    return replace(asked, source=_source(target, before.source.name), method=_method(before.method))
 
 
 def _again(target: Instance, number: str) -> Rebuild | None:
@@ -178,6 +180,7 @@ def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
     asked = PlanQuery(
         source=_source(target, given.get("source", "")),
         keep=given.get("keep_old_data", False),
+        full=given.get("full_certificate", False),
         start=given.get("start", ""),
         method=_method(given.get("method", "")),
         expires_hours=given.get("expires_hours"),
@@ -224,6 +227,7 @@ def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: Con
         request_key=str(given["request_key"]),
         method=asked.method,
         keep_old_data=asked.keep,
+        full_certificate=asked.full,
         start=asked.start,
         expires_hours=asked.expires_hours,
         repeats=asked.again,
@@ -243,7 +247,9 @@ def _show(
     no_plan: Refused | None = None
     compared: tuple[MethodComparison, ...] = ()
     try:
-        inputs = plan_inputs_for(target=target, source=asked.source, keep_old_data=asked.keep)
+        inputs = plan_inputs_for(
+            target=target, source=asked.source, keep_old_data=asked.keep, full_certificate=asked.full
+        )
         compared = compare(inputs, METHODS.values())
         found = build_plan(inputs, METHODS[asked.method])
     except Refused as error:
@@ -276,7 +282,7 @@ def _show(
         "prediction": offered.prediction,
         "changes": changes,
         "shown": packed(shown(found, start)) if found else "",
-        "keep": asked.keep,
+        **{"keep": asked.keep, "full": asked.full},
         "eligibility": offered.eligibility,
         "start": start,
         "named_moment": moment_of(asked.start),
@@ -308,12 +314,9 @@ def _other_plans(
     """Return every choice on the page, each with the URL of its plan."""
 
     def url(**values: Any) -> str:
+        asked_for = {"source": chosen, "method": asked.method, "keep": asked.keep, "full": asked.full}
         again = asked.again.pk if asked.again else None
-        asked_for = {
-            **{"source": chosen, "method": asked.method, "keep": asked.keep, "start": asked.start},
-            "again": again,
-        }
-        return _url(target, **{**asked_for, **values})
+        return plan_url(target, **{**asked_for, "start": asked.start, "again": again, **values})
 
     return {
         "method": asked.method,
@@ -325,6 +328,8 @@ def _other_plans(
         ],
         "keep_url": url(keep=True),
         "aside_url": url(keep=False),
+        "full_url": url(full=True),
+        "sampled_url": url(full=False),
         "start_options": [_start_choice(item, url, start) for item in options],
     }
 
@@ -387,10 +392,3 @@ def _source(target: Instance, name: str) -> Instance | None:
 
 def _method(name: str) -> str:
     return name if name in METHODS else DEFAULT_METHOD
-
-
-def _url(target: Instance, *, source: str, method: str, keep: bool, start: str, again: int | None) -> str:
-    named = "" if method == DEFAULT_METHOD else method
-    asked = {"source": source, "method": named, "keep_old_data": "1" if keep else "", "start": start, "again": again}
-    given = {name: value for name, value in asked.items() if value}
-    return reverse("rebuild-plan", args=[target.name]) + (f"?{urlencode(given)}" if given else "")

@@ -48,8 +48,8 @@ def planned(monkeypatch: pytest.MonkeyPatch, trio: tuple[Instance, Instance, Ins
     def arrange(**values: Any) -> Plan:
         primary, backup, replica = trio
 
-        def plan(*, target: Instance, source: Instance | None = None, keep_old_data: bool = False) -> Plan:
-            given = {"keep_old_data": keep_old_data} | values
+        def plan(*, target: Instance, source: Instance | None = None, **chosen: bool) -> Plan:
+            given = chosen | values
             return make_plan(target=target, source=source or backup, primary=primary, **given)
 
         monkeypatch.setattr(view, "plan_inputs_for", lambda **asked: asked)
@@ -156,6 +156,13 @@ def test_plan_page_takes_source_and_old_data_from_the_address(operator: Client, 
     assert 'href="/instances/replica-1/rebuild/?source=backup-1"' in text
 
 
+def test_plan_page_takes_the_certificate_from_the_address(operator: Client, planned: Callable[..., Plan]) -> None:
+    planned()
+    text = operator.get(f"{ADDRESS}?source=backup-1&full_certificate=1").content.decode()
+    assert 'name="full_certificate" value="1"' in text
+    assert 'href="/instances/replica-1/rebuild/?source=backup-1&amp;full_certificate=1"' in text
+
+
 def test_plan_page_shows_the_refusal_when_there_is_no_plan(
     operator: Client, monkeypatch: pytest.MonkeyPatch, trio: Any
 ) -> None:
@@ -196,6 +203,7 @@ def test_confirmation_requests_the_shown_plan(
         "request_key": given["request_key"],
         "method": "xbstream",
         "keep_old_data": True,
+        "full_certificate": False,
         "start": "soon",
         "expires_hours": None,
         "repeats": None,

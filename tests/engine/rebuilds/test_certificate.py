@@ -128,7 +128,7 @@ def at(position: str) -> Answers:
 
 
 def test_only_what_differs_in_every_look_counts() -> None:
-    run, reference = looking(), SimpleNamespace(database=at("0-1-5"), flavor=MARIADB)
+    run, reference = looking(), SimpleNamespace(database=at("0-1-5"), flavor=MARIADB, is_primary=False)
     seen = iter([{"table a.real": "missing", f"table a.t{number}": "extra"} for number in range(LOOKS)])
     answers: list[Any] = []
     while not answers or isinstance(answers[-1], StepOutcome):
@@ -139,7 +139,7 @@ def test_only_what_differs_in_every_look_counts() -> None:
 
 
 def test_next_look_waits_until_the_target_has_what_the_other_server_had() -> None:
-    run, reference = looking(), SimpleNamespace(database=at("0-1-9"), flavor=MARIADB)
+    run, reference = looking(), SimpleNamespace(database=at("0-1-9"), flavor=MARIADB, is_primary=False)
     looks: list[int] = []
 
     def look() -> dict[str, str]:

@@ -1,6 +1,7 @@
 """The certificate: the copy is proven to be the same data before the old data is removed."""
 
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure
@@ -24,6 +25,8 @@ from dbops.engine.rebuilds.steps.certify.reference import (
     reference_of,
     version_of,
 )
+from dbops.engine.rebuilds.steps.certify.rows import equal_rows
+from dbops.engine.rebuilds.steps.certify.snapshots import replicate_again
 from dbops.engine.rebuilds.steps.replicate.replication import must_run, read_link, target_database
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
@@ -47,13 +50,22 @@ class Certify(Step):
             "# compare schemas, tables, partitions, views, routines, triggers, events, accounts and grants",
             "(SELECT 0 AS i FROM `each`.`table` LIMIT 1) UNION ALL ...",
         )
-        return tuple(PlannedCommand(party.name, text) for text in texts for party in (plan.source, plan.target))
+        rows = PlannedCommand(
+            plan.target.name, f"# compare {_amount(plan)} at one GTID position with {plan.source.name}"
+        )
+        both = tuple(PlannedCommand(party.name, text) for text in texts for party in (plan.source, plan.target))
+        return (*both, rows) if plan.uses_gtid else both
+
+    def cancel(self, run: Run) -> None:
+        with closing(run.target.connect(READ_SECONDS)) as target:
+            replicate_again(run, target)
 
     def advance(self, run: Run) -> StepOutcome:
         watch(run)
         record = run.checkpoint.setdefault("certificate", {"parts": [], "unchecked": {}})
         operation = f"Replicating from the primary {run.plan.primary.name}"
         with target_database(run) as target:
+            replicate_again(run, target)
             if wait := must_run(run, target, read_link(target, run.flavor), self.name, operation):
                 return wait
         with reference_of(run) as reference:
@@ -69,6 +81,12 @@ class Certify(Step):
             finally:
                 target.close()
         return done(certificate=record)
+
+
+def _amount(plan: Plan) -> str:
+    if plan.full_certificate:
+        return "all rows"
+    return f"rows for up to {plan.certificate_seconds} s, ranges of large tables,"
 
 
 def inventory(run: Run, target: Database, reference: Reference, record: dict[str, Any]) -> StepOutcome | None:
@@ -217,4 +235,4 @@ def _listed(lines: list[str]) -> str:
 
 
 #: Tables first: the inventory shows one that cannot be opened as changed.
-PARTS: dict[str, Part] = {"openable": openable, "inventory": inventory}
+PARTS: dict[str, Part] = {"openable": openable, "inventory": inventory, "rows": equal_rows}

@@ -1,0 +1,306 @@
+"""Compare rows of both servers in rounds of some seconds, each at a position of its own, until the time is used up."""
+
+import random
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.ports import Database
+from dbops.engine.rebuilds.certificate import rows as sql
+from dbops.engine.rebuilds.certificate.openable import Table
+from dbops.engine.rebuilds.certificate.rows import Compared, Range
+from dbops.engine.rebuilds.steps.certify.reference import Reference, filters_of, version_of
+from dbops.engine.rebuilds.steps.certify.snapshots import RELEASE, common_snapshot
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
+
+ROUND_SECONDS = 5.0
+#: Looks at rows that differ, each at another position. Rounds without a common position.
+TRIES = 3
+LISTED, EXAMPLES = 200, 5
+
+
+def equal_rows(run: Run, target: Database, reference: Reference, record: dict[str, Any]) -> StepOutcome | None:
+    """Compare rows: small tables whole, ranges of large ones, all with ``full_certificate``.
+
+    Raises:
+        RemoteFailure: ``certificate.rows_differ``.
+    """
+    state = run.checkpoint.get("certify.rows")
+    if state is None:
+        if why := _why_not(run, target, reference):
+            _leave_out(record, why, "all rows")
+            run.journal.say(f"Rows are not compared: {why}.")
+            return None
+        run.checkpoint["certify.rows"] = _begin(run, target, record)
+        return again()
+    began = run.clock.now()
+    with common_snapshot(run, reference) as (position, here, there):
+        if not position:
+            return _missed(run, record, state)
+        record["rows"].setdefault("from", position)
+        record["rows"]["until"] = position
+        is_over = _Round(run, record, state, here, there, began + ROUND_SECONDS).work()
+    state["spent"] += run.clock.now() - began
+    run.journal.progress(note=f"{record['rows']['count']} rows of {record['rows']['tables']} tables are equal")
+    _must_be_equal(run, reference, record, state)
+    if is_over and not state["again"]:
+        _end(run, record)
+        return None
+    if not run.plan.full_certificate and state["spent"] >= run.plan.certificate_seconds and not state["again"]:
+        _leave_out(record, "the time was used up", "the other tables")
+        _end(run, record)
+        return None
+    return again()
+
+
+def _why_not(run: Run, target: Database, reference: Reference) -> str:
+    """Return why no rows can be compared, empty if they can."""
+    if not (run.plan.full_certificate or run.plan.certificate_seconds):
+        return "the settings give no time for it"
+    if not run.plan.uses_gtid:
+        return "without GTID there is no common position"
+    series = [version.split(".")[:2] for version in (version_of(target), version_of(reference.database))]
+    if series[0] != series[1]:
+        return "the servers are of different series"
+    row = reference.database.query("SELECT @@log_bin AS logs, @@log_slave_updates AS updates")[0]
+    if not int(row["logs"]) or not (reference.is_primary or int(row["updates"])):
+        return f"the binary log of {reference.party.name} does not have all changes"
+    return filters_of(run, target, reference)
+
+
+def _begin(run: Run, target: Database, record: dict[str, Any]) -> dict[str, Any]:
+    sizes, others = sql.sized(target)
+    for table in others:
+        _leave_out(record, f"its engine {table.engine or 'unknown'} has no snapshots", str(table))
+    large = sorted(table for table, size in sizes.items() if size > sql.LARGE_BYTES)
+    record["rows"] = {"tables": 0, "count": 0, "ranges": 0, "full": run.plan.full_certificate}
+    return {
+        "spent": 0.0,
+        "missed": 0,
+        "small": None,
+        "large": [[table.schema, table.name] for table in large],
+        "at": None,
+        "again": [],
+        "fraction": random.random(),  # noqa: S311 - which rows are looked at, not a secret
+    }
+
+
+def _missed(run: Run, record: dict[str, Any], state: dict[str, Any]) -> StepOutcome | None:
+    state["missed"] += 1
+    if state["missed"] < TRIES:
+        return again(1.0)
+    _leave_out(record, "both servers did not come to one position", "the other rows")
+    _end(run, record)
+    return None
+
+
+def _must_be_equal(run: Run, reference: Reference, record: dict[str, Any], state: dict[str, Any]) -> None:
+    bad = [one for one in state["again"] if one["tries"] >= TRIES]
+    state["again"] = [one for one in state["again"] if one["tries"] < TRIES]
+    for one in bad:
+        if one["error"]:
+            _leave_out(record, one["error"], ".".join(one["table"]))
+    names = sorted({".".join(one["table"]) for one in bad if not one["error"]})
+    if names:
+        record["differences"] = [f"table {name} (rows)" for name in names][:LISTED]
+        raise RemoteFailure(
+            "certificate.rows_differ",
+            f"Comparing the rows of {run.plan.target.name} with those of {reference.party.name}",
+            cause=f"at {record['rows']['until']}, rows differ in {', '.join(names[:10])}",
+        )
+
+
+def _end(run: Run, record: dict[str, Any]) -> None:
+    del run.checkpoint["certify.rows"]
+    found = record["rows"]
+    run.journal.say(
+        f"{found['count']} rows of {found['tables']} tables are equal at {found.get('until', 'no position')}."
+    )
+
+
+def _leave_out(record: dict[str, Any], reason: str, what: str) -> None:
+    """Count what was not compared, by reason, with some examples."""
+    found = record.setdefault("left_out", {}).setdefault(reason, {"count": 0, "examples": []})
+    found["count"] += 1
+    if len(found["examples"]) < EXAMPLES:
+        found["examples"].append(what)
+
+
+@dataclass(slots=True)
+class _Round:
+    """The comparisons at one position."""
+
+    run: Run
+    record: dict[str, Any]
+    state: dict[str, Any]
+    here: Database
+    there: Database
+    deadline: float
+
+    def work(self) -> bool:
+        """Return whether nothing is left, apart from rows to look at again."""
+        self._look_again()
+        return self._small() and self._large()
+
+    @property
+    def is_late(self) -> bool:
+        return self.run.clock.now() >= self.deadline
+
+    def _look_again(self) -> None:
+        waiting, self.state["again"] = self.state["again"], []
+        for one in waiting:
+            described = sql.describe(self.here, one["table"][0]).get(one["table"][1])
+            if described is None:
+                continue  # dropped since: the next look at the inventory of a later rebuild has it
+            if one["range"] is None:
+                self._compare([described], tries=one["tries"])
+            else:
+                self._compare_range(described, Range(*map(_decoded, one["range"])), tries=one["tries"])
+
+    def _small(self) -> bool:
+        sizes, _ = sql.sized(self.here)
+        large = {Table(*names) for names in self.state["large"]}
+        last = Table(*self.state["small"]) if self.state["small"] else None
+        left = [table for table in sorted(sizes) if table not in large and (last is None or table > last)]
+        described: dict[str, dict[str, Compared]] = {}
+        for start in range(0, len(left), sql.BATCH):
+            if self.is_late:
+                return False
+            names = left[start : start + sql.BATCH]
+            for schema in {table.schema for table in names} - described.keys():
+                described[schema] = sql.describe(self.here, schema)
+            batch = [found for table in names if (found := described[table.schema].get(table.name))]
+            self._compare(batch)
+            self._note_columns(batch)
+            self.state["small"] = [names[-1].schema, names[-1].name]
+        return True
+
+    def _large(self) -> bool:
+        while self.state["large"]:
+            if self.is_late:
+                return False
+            schema, name = self.state["large"][0]
+            one = sql.describe(self.here, schema).get(name)
+            if one is None or self._large_table(one):
+                self.state["large"].pop(0)
+                self.state["at"] = None
+        return True
+
+    def _large_table(self, one: Compared) -> bool:
+        """Return whether the table is done."""
+        if not one.key:
+            if self.run.plan.full_certificate:
+                self._compare([one])
+            else:
+                _leave_out(self.record, "it is large and has no primary key", str(one.table))
+            return True
+        if self.run.plan.full_certificate:
+            return self._all_ranges(one)
+        for part in self._read(lambda: sql.samples(self.there, one, self.state["fraction"]), one) or []:
+            self._compare_range(one, part)
+        self.record["rows"]["tables"] += 1
+        self._note_columns([one])
+        return True
+
+    def _all_ranges(self, one: Compared) -> bool:
+        after = _decoded(self.state["at"])
+        while not self.is_late:
+            part = self._read(lambda: sql.next_range(self.there, one, after), one)  # noqa: B023 - called at once
+            if part is None:
+                return True
+            self._compare_range(one, part)
+            after, self.state["at"] = part.until, _encoded(part.until)
+            if part.until is None:
+                self.record["rows"]["tables"] += 1
+                self._note_columns([one])
+                return True
+        return False
+
+    def _read(self, read: Callable[[], Any], one: Compared) -> Any:
+        try:
+            return read()
+        except Unreachable:
+            raise
+        except RemoteFailure as error:
+            _leave_out(self.record, error.cause, str(one.table))
+            return None
+
+    def _note_columns(self, tables: Sequence[Compared]) -> None:
+        for one in tables:
+            for column in one.left_out:
+                name, _, kind = column.partition(" (")
+                _leave_out(self.record, f"its type {kind.rstrip(')')} has no exact text", f"{one.table}.{name}")
+
+    def _compare(self, batch: Sequence[Compared], tries: int = 0) -> None:
+        """Compare whole tables; those of a failed statement one by one."""
+        if not batch:
+            return
+        try:
+            left, right = self._both(sql.whole(batch), ())
+        except Unreachable:
+            raise
+        except RemoteFailure as error:
+            if len(batch) > 1:
+                for one in batch:
+                    self._compare([one], tries)
+            else:
+                self._keep(batch[0], None, tries, error.cause)
+            return
+        sums = {int(row["i"]): sql.sums(row) for row in right}
+        for row in left:
+            one = batch[int(row["i"])]
+            if sums.get(int(row["i"])) == sql.sums(row):
+                self.record["rows"]["tables"] += 1
+                self.record["rows"]["count"] += int(row["n"])
+            else:
+                self._keep(one, None, tries, "")
+
+    def _compare_range(self, one: Compared, part: Range, tries: int = 0) -> None:
+        try:
+            left, right = self._both(*sql.ranged(one, part))
+        except Unreachable:
+            raise
+        except RemoteFailure as error:
+            self._keep(one, part, tries, error.cause)
+            return
+        if sql.sums(left[0]) == sql.sums(right[0]):
+            self.record["rows"]["ranges"] += 1
+            self.record["rows"]["count"] += int(left[0]["n"])
+        else:
+            self._keep(one, part, tries, "")
+
+    def _keep(self, one: Compared, part: Range | None, tries: int, error: str) -> None:
+        """Look at rows again in the next round: a statement that changed the table can be the cause."""
+        bounds = part and [_encoded(value) for value in (part.after, part.until, part.from_)]
+        names = [one.table.schema, one.table.name]
+        self.state["again"].append({"table": names, "range": bounds, "tries": tries + 1, "error": error})
+
+    def _both(self, statement: str, parameters: tuple[Any, ...]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Run a statement on both servers at the same time, and give the tables' locks back."""
+
+        def ask(database: Database) -> list[dict[str, Any]]:
+            try:
+                return database.query(statement, parameters)
+            finally:
+                database.execute(RELEASE)
+
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(ask, self.there)
+            mine = ask(self.here)
+            return mine, other.result()
+
+
+def _encoded(value: Any) -> Any:
+    """Return a key as plain data; the servers read dates and numbers in text alike."""
+    if isinstance(value, bytes):
+        return {"hex": value.hex()}
+    if isinstance(value, (datetime, date)):
+        return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
+    return value if value is None or isinstance(value, (int, str)) else str(value)
+
+
+def _decoded(value: Any) -> Any:
+    return bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
