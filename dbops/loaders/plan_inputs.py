@@ -10,19 +10,22 @@ from django.utils import timezone
 
 from dbops.engine.backups.archives import Archive, is_known_bad
 from dbops.engine.backups.restore_test_ends import RestoreTestEnd, last_conclusive
-from dbops.engine.facts.instance import HostFacts
+from dbops.engine.facts.instance import HostFacts, from_record
 from dbops.engine.planning.inputs import PlanInputs
+from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.states import BackupMethod, Role, RunOrigin, RunStatus
+from dbops.engine.states import BackupMethod, Role, RunOrigin, RunStatus, Status
 from dbops.engine.tuning.stream_rate import floor_of
 from dbops.engine.tuning.transport import MeasuredLink
 from dbops.lifecycle import topology_differences
 from dbops.loaders.members import member_of
 from dbops.loaders.step_history import step_histories_of
-from dbops.models import BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState, RestoreTest
+from dbops.models import BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState, Rebuild, RestoreTest
 
 #: Number of newest finished backups per cluster to read; enough to include each instance and method.
 ARCHIVES = 200
+#: Number of newest rebuilds of a target to read; those that changed nothing are passed over.
+REBUILDS = 20
 
 
 def plan_inputs_of(
@@ -60,8 +63,20 @@ def plan_inputs_of(
         restore_tests=restore_tests_in(target.cluster_id),
         relaxes=settings.RELAX_DURABILITY,
         link=link_between(source.host_id, target.host_id),
+        unrestored=unrestored_replication(target),
         differences=topology_differences.open_differences([target.cluster_id]).get(target.cluster_id, ()),
     )
+
+
+def unrestored_replication(target: Instance) -> KeptReplication | None:
+    """Return how an instance replicated before a rebuild that changed it and did not succeed; ``None`` without one. One query."""
+    ended = Rebuild.objects.filter(target=target, finished_at__isnull=False).order_by("-pk")
+    for status, checkpoint, plan in ended.values_list("status", "checkpoint", "plan__replication")[:REBUILDS]:
+        if status == Status.SUCCEEDED or checkpoint.get("verified") or checkpoint.get("rolled_back"):
+            return None
+        if checkpoint.get("touched"):
+            return from_record(KeptReplication, plan) if plan else None
+    return None
 
 
 def host_facts(host: Host) -> HostFacts | None:

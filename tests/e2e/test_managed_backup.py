@@ -198,8 +198,8 @@ def watched_tools(stack: Stack) -> Iterator[dict[str, tuple[float, float]]]:
         for path in Path("/proc").glob("[0-9]*"):
             try:
                 words = (path / "cmdline").read_bytes().split(b"\0")
-                if not words[0].endswith(b"mariadb-backup") or wanted not in words:
-                    continue
+                if not words[0].endswith(b"mariadb-backup") or wanted not in words or b"--print-param" in words:
+                    continue  # with --print-param it is only tried
                 began = int((path / "stat").read_text().rpartition(")")[2].split()[19])
             except OSError:
                 continue

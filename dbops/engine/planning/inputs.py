@@ -9,6 +9,7 @@ from dbops.engine.backups.restore_test_ends import RestoreTestEnd
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.planning.step_estimates import COPY, StepEstimate, StepHistory
+from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import PlannedInstance
 from dbops.engine.schedule.conflicts import MethodTraits
 from dbops.engine.states import BackupMethod
@@ -95,7 +96,8 @@ class PlanInputs:
     ``differences``: confirmed topology differences of the target's cluster that no person has accepted. ``archives``: readable finished
     backups of the cluster. ``restore_tests``: by run, the last conclusive restore test. ``histories``: measurements of the cluster's
     rebuilds, by method; ``history``: those of the requested method. ``fleet`` and ``others``: the same for all other clusters.
-    ``link``: the measurement between the two hosts.
+    ``link``: the measurement between the two hosts. ``unrestored``: how the target replicated before a rebuild that changed it and did
+    not succeed; ``None`` without such a rebuild.
     """
 
     target: KnownInstance
@@ -121,6 +123,7 @@ class PlanInputs:
     fleet: Mapping[str, StepHistory] = field(default_factory=dict)
     archive: Archive | None = None
     link: MeasuredLink | None = None
+    unrestored: KeptReplication | None = None
 
     def by(self, method: MethodTraits) -> "PlanInputs":
         """Return the inputs for one method: its own history, and the backup that it would read."""

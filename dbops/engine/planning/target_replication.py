@@ -1,6 +1,7 @@
 """Decide how the target replicates after the rebuild: as before, as far as it can be made again."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import Flavor
@@ -25,9 +26,18 @@ def connections_of(target: KnownInstance) -> tuple[ReplicationFacts, ...] | None
 def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> KeptReplication | None:
     """Return what the rebuild restores; ``None`` if nothing is known (also a record of an older version), or nothing was replicated.
 
-    Several connections give the first one: the check ``target.sources`` refuses such a plan.
+    Several connections give the first one: the check ``target.sources`` refuses such a plan. After a rebuild that did not succeed, the
+    target's own connection is that of an incomplete copy: then what it had before counts.
     """
     links, wanted = connections_of(inputs.target), _wanted(inputs.target, flavor)
+    if left := inputs.unrestored:
+        changed = {name: value for name, value in wanted.items() if left.options.get(name, "") != value}
+        lines = [one for one in left.settings if one.name not in changed]
+        lines += [
+            KeptSetting(name, left.options.get(name, ""), value, Fate.CHANGED, INVENTORY)
+            for name, value in changed.items()
+        ]
+        return replace(left, options=left.options | wanted, settings=tuple(lines), is_last_known=True)
     if not links or not links[0].options:
         settings = tuple(KeptSetting(name, "", value, Fate.CHANGED, INVENTORY) for name, value in wanted.items())
         return KeptReplication(options=wanted, settings=settings) if wanted else None

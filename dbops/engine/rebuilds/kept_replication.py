@@ -31,7 +31,8 @@ class KeptReplication:
     """The replication connection that the rebuild makes again, and what the plan shows of it.
 
     ``options`` are all settings that the connection must have at the end, ``filters`` its filters (``flavors.connection_options``).
-    ``settings`` are the lines of the plan page. ``is_last_known``: the server is down, and an earlier probe read them.
+    ``settings`` are the lines of the plan page. ``is_last_known``: read earlier, as the server is down or
+    holds an incomplete copy.
     """
 
     channel: str = ""

@@ -81,7 +81,7 @@ def test_probe_stores_facts_when_a_host_sends_nul(monkeypatch: pytest.MonkeyPatc
     fleet = rows.make_fleet()
     before = fleet["replica-1"].state.observed_at
 
-    def probe(instance: Instance) -> Any:
+    def probe(instance: Instance, **_: Any) -> Any:
         facts = rows.facts_of(instance.name, datetime.now(UTC) + timedelta(hours=1))
         object.__setattr__(facts.host, "hostname", f"{instance.name}\0")
         return facts

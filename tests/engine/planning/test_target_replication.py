@@ -164,3 +164,20 @@ def test_target_of_another_replica_is_warned_of() -> None:
     assert severities(chained, "target.upstream") == {Severity.WARNING}
     assert severities(with_link(), "target.upstream") == {Severity.OK}
     assert fates(kept_of(chained))["source"] is Fate.CHANGED
+
+
+def test_settings_from_before_an_incomplete_copy_count() -> None:
+    before = kept_of(with_link())
+    bare = replace(with_link(options={"MASTER_SSL": "0", "MASTER_DELAY": "0"}), unrestored=before)
+    kept = kept_of(bare)
+    assert (kept.options, kept.is_last_known) == (TLS, True)
+    gone = replace(inputs(target=target_with(replication=())), unrestored=before)
+    assert kept_of(gone).options == TLS
+
+
+def test_inventory_overrules_what_an_incomplete_copy_had() -> None:
+    before = kept_of(with_link())
+    target = replace(target_with(replication=()), replication_delay_seconds=5)
+    kept = kept_of(replace(inputs(target=target), unrestored=before))
+    assert kept.options == {**TLS, "MASTER_DELAY": "5"}
+    assert fates(kept)["MASTER_DELAY"] is Fate.CHANGED
