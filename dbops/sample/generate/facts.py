@@ -169,6 +169,7 @@ def _server(cluster: SampleCluster, instances: list[Instance], instance: Instanc
 
 
 def _channel(cluster: SampleCluster, primary: Instance, position: str) -> ReplicationFacts:
+    word = "SOURCE" if cluster.flavor == "mysql" else "MASTER"
     return ReplicationFacts(
         channel="",
         source_host=primary.address,
@@ -182,4 +183,6 @@ def _channel(cluster: SampleCluster, primary: Instance, position: str) -> Replic
         exec_source_log_pos=88_120_417,
         source_server_id=101,
         source_uuid=uuid_of(primary.name) if cluster.flavor == "mysql" else "",
+        source_user="repl",
+        options={f"{word}_SSL": "1", f"{word}_SSL_CA": "/etc/ssl/certs/databases.pem", f"{word}_CONNECT_RETRY": "10"},
     )

@@ -18,7 +18,7 @@ from dbops.engine.states import Status, StepState
 from dbops.loaders.plan_inputs import plan_inputs_of
 from dbops.models import BackupRun, Instance, Rebuild, RebuildStep
 from dbops.sample.generate.clusters import CLUSTERS, SampleCluster
-from dbops.sample.generate.copying import Ending, seconds_of, write_history, write_samples, write_steps
+from dbops.sample.generate.copying import Ending, certificate_of, seconds_of, write_history, write_samples, write_steps
 from dbops.sample.generate.facts import without_server
 from dbops.sample.generate.runs import put_off
 from dbops.sample.generate.states import Spell
@@ -137,7 +137,7 @@ def _end(row: Rebuild, plan: Plan, steps: dict[str, RebuildStep], incident: Inci
         "stream.bytes": steps["stream"].progress.get("bytes"),
     }
     if row.status == Status.SUCCEEDED:
-        row.checkpoint["verified"] = True
+        row.checkpoint |= {"verified": True, "certificate": certificate_of(plan)}
         row.outcome = f"{target} serves, replicates from {plan.primary.name} and has caught up."
     else:
         row.pending_status = row.status
