@@ -64,6 +64,8 @@ DEFINITIONS = {
     " EVENT_DEFINITION, SQL_MODE, DEFINER FROM information_schema.EVENTS"
     f" WHERE EVENT_SCHEMA NOT IN {_USERS}",
 }
+#: Tablespaces that people make: MariaDB has none.
+TABLESPACES = "SELECT NAME AS n, PAGE_SIZE FROM information_schema.INNODB_TABLESPACES WHERE SPACE_TYPE = 'General' AND NAME <> 'mysql'"
 PRIVILEGES = (
     "SELECT PRIVILEGE_TYPE AS name FROM information_schema.USER_PRIVILEGES"
     " WHERE REPLACE(GRANTEE, '''', '') = CURRENT_USER()"
@@ -102,6 +104,8 @@ def read_inventory(database: Database, flavor: Flavor, scope: Scope) -> Inventor
             name = ".".join(str(row[part]) for part in ("s", "n") if part in row)
             rest = {key: value for key, value in row.items() if key not in ("s", "n", "kind")}
             objects[f"{str(row.get('kind', kind)).lower()} {name}"] = digest(rest if scope.definitions else {})
+    if flavor.name == "mysql" and flavor.version >= (8, 0, 0):
+        objects |= {f"tablespace {row['n']}": digest(row) for row in database.query(TABLESPACES)}
     held = {str(row["name"]) for row in database.query(PRIVILEGES)}
     hidden = {
         f"{kind}s": f"the account lacks {kind.upper()}" for kind in ("trigger", "event") if kind.upper() not in held

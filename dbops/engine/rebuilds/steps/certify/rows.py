@@ -105,6 +105,7 @@ def _must_be_equal(run: Run, reference: Reference, record: dict[str, Any], state
             _leave_out(record, one["error"], ".".join(one["table"]))
     names = sorted({".".join(one["table"]) for one in bad if not one["error"]})
     if names:
+        del run.checkpoint["certify.rows"]  # it has values of keys
         record["differences"] = [f"table {name} (rows)" for name in names][:LISTED]
         raise RemoteFailure(
             "certificate.rows_differ",

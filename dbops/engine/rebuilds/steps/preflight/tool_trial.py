@@ -11,7 +11,9 @@ from dbops.engine.rebuilds.steps.commands import backup_command
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.states import Level
 
-KEY, TRIAL_SECONDS = "open.tool", 15
+KEY, TRIAL_SECONDS = "open.tool", 60
+#: Status of a program that ``timeout`` killed.
+KILLED = 137
 OPERATION = "Trying the backup tool on the source"
 LEFT = "Nothing was changed on the target."
 #: Both tools log it once they are logged in.
@@ -65,6 +67,9 @@ def _must_have_ended_well(status: int | None, log: str) -> None:
     if status == 0:
         return
     said = " ".join(log.split())[-500:] or "(nothing)"
+    if status == KILLED:
+        cause = f"it did not end within {TRIAL_SECONDS} s, or was killed"
+        raise RemoteFailure("backup.trial", OPERATION, cause=cause, state=LEFT)
     if known := known_failure(log.splitlines()):
         raise _known(known, said)
     raise RemoteFailure("backup.trial", OPERATION, cause=f"exit status {status}; it wrote: {said}", state=LEFT)
