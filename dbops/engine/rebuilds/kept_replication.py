@@ -42,6 +42,10 @@ class KeptReplication:
     is_last_known: bool = False
 
     @property
+    def kept_count(self) -> int:
+        return sum(one.fate is Fate.KEPT for one in self.settings)
+
+    @property
     def while_catching_up(self) -> dict[str, str]:
         """Return the options for following the copied server: its transport, but no delay and no filter.
 

@@ -14,6 +14,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops.engine.errors import Refused
+from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication, KeptSetting
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Severity, Status
 from dbops.models import AuditEntry, Instance, Rebuild
@@ -95,6 +96,18 @@ def test_page_shows_machines_commands_and_the_worst_findings_first(
     assert "replica-1" in button
     assert "backup-1" in button
     assert set(marks(part(text, 'class="plan-steps"', "</ol>"), "predicted")) == {"unknown"}
+
+
+def test_page_shows_how_the_target_replicates_afterwards(operator: Client, planned: Callable[..., Plan]) -> None:
+    kept = KeptSetting("MASTER_SSL", "1", "1", Fate.KEPT)
+    changed = KeptSetting("MASTER_DELAY", "60", "5", Fate.CHANGED, "<b>why</b>")
+    planned(replication=KeptReplication(settings=(kept, changed)))
+    section = part(operator.get(ADDRESS).content.decode(), 'id="fold-replication"', "</details>")
+    assert marks(section, "setting") == ["MASTER_SSL", "MASTER_DELAY"]
+    assert marks(section, "fate") == ["kept", "changed"]
+    assert "<b>" not in section
+    planned()
+    assert "fold-replication" not in operator.get(ADDRESS).content.decode()
 
 
 def test_page_shows_the_reasons_of_the_prepare_step(operator: Client, planned: Callable[..., Plan]) -> None:
