@@ -3,6 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.rebuilds.certificate import inventory, openable
@@ -87,9 +89,14 @@ def test_what_the_account_may_not_see_is_said() -> None:
     found = read_inventory(
         server(**{"mysql.proxies_priv": RemoteFailure("mysql.error", "x", cause="1142: denied")}), MARIADB, Scope()
     )
-    assert {"triggers", "events", "mysql.proxies_priv"} <= set(found.hidden)
-    seen = server(**{"USER_PRIVILEGES": [{"name": "TRIGGER"}, {"name": "EVENT"}]})
-    assert read_inventory(seen, MARIADB, Scope()).hidden == {}
+    assert {*inventory.NEEDED, "mysql.proxies_priv"} == set(found.hidden)
+
+
+@pytest.mark.parametrize("missing", ["", *inventory.NEEDED.values()])
+def test_each_privilege_that_is_missing_hides_its_objects(missing: str) -> None:
+    held = [{"name": name} for name in inventory.NEEDED.values() if name != missing]
+    found = read_inventory(server(USER_PRIVILEGES=held), MARIADB, Scope())
+    assert [inventory.NEEDED[what] for what in found.hidden] == ([missing] if missing else [])
 
 
 def test_inventory_needs_no_statement_for_each_table() -> None:
@@ -116,7 +123,7 @@ def test_failed_batch_is_read_one_by_one_and_names_the_broken_table() -> None:
 
 
 def looking(uses_gtid: bool = True) -> Any:
-    journal = SimpleNamespace(progress=lambda **known: None)
+    journal = SimpleNamespace(progress=lambda **known: None, say=lambda *words, **more: None)
     return SimpleNamespace(
         checkpoint={}, clock=SimpleNamespace(now=lambda: 0.0), journal=journal, flavor=MARIADB,
         plan=SimpleNamespace(uses_gtid=uses_gtid),

@@ -71,6 +71,14 @@ PRIVILEGES = (
     " WHERE REPLACE(GRANTEE, '''', '') = CURRENT_USER()"
 )
 
+#: What an account sees in part, or not at all, without a global privilege.
+NEEDED = {
+    "tables, columns and routines": "SELECT",
+    "definitions of views": "SHOW VIEW",
+    "triggers": "TRIGGER",
+    "events": "EVENT",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Scope:
@@ -108,7 +116,7 @@ def read_inventory(database: Database, flavor: Flavor, scope: Scope) -> Inventor
         objects |= {f"tablespace {row['n']}": digest(row) for row in database.query(TABLESPACES)}
     held = {str(row["name"]) for row in database.query(PRIVILEGES)}
     hidden = {
-        f"{kind}s": f"the account lacks {kind.upper()}" for kind in ("trigger", "event") if kind.upper() not in held
+        what: f"the account lacks {privilege} on *.*" for what, privilege in NEEDED.items() if privilege not in held
     }
     if scope.definitions:
         grants, unread = _grants(database, flavor)
