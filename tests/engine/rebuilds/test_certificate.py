@@ -139,7 +139,7 @@ def test_only_what_differs_in_every_look_counts() -> None:
     seen = iter([{"table a.real": "missing", f"table a.t{number}": "extra"} for number in range(LOOKS)])
     answers: list[Any] = []
     while not answers or isinstance(answers[-1], StepOutcome):
-        answers.append(settle(run, "x", at("0-1-5"), reference, lambda: next(seen)))  # type: ignore[arg-type]
+        answers.append(settle(run, "x", at("0-1-5"), reference, lambda: next(seen), {}))  # type: ignore[arg-type]
     assert answers[-1] == {"table a.real": "missing"}
     assert len(answers) == LOOKS
     assert run.checkpoint == {}
@@ -154,6 +154,6 @@ def test_next_look_waits_until_the_target_has_what_the_other_server_had() -> Non
         return {"table a.new": "missing"} if len(looks) == 1 else {}
 
     for position in ("0-1-5", "0-1-8"):
-        assert isinstance(settle(run, "x", at(position), reference, look), StepOutcome)  # type: ignore[arg-type]
+        assert isinstance(settle(run, "x", at(position), reference, look, {}), StepOutcome)  # type: ignore[arg-type]
     assert len(looks) == 1
-    assert settle(run, "x", at("0-1-9"), reference, look) == {}  # type: ignore[arg-type]
+    assert settle(run, "x", at("0-1-9"), reference, look, {}) == {}  # type: ignore[arg-type]

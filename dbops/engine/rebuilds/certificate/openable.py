@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.ports import Database
+from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
 
 #: Tables of one statement: each stays open, with its locks, until the last is read.
 BATCH = 100
@@ -42,10 +43,16 @@ def quoted(name: str) -> str:
 
 @dataclass(slots=True)
 class Opened:
-    """What a read of tables found: those with a row, and the server's error for those that cannot be read."""
+    """What a read of tables found.
+
+    ``with_rows``: those with a row. ``errors``: the server's error for those that cannot be read. ``slow``: those whose statement took
+    too long. ``unreached``: the time was over before them.
+    """
 
     with_rows: set[Table] = field(default_factory=set)
     errors: dict[Table, str] = field(default_factory=dict)
+    slow: dict[Table, str] = field(default_factory=dict)
+    unreached: set[Table] = field(default_factory=set)
 
 
 def tables_of(database: Database) -> list[Table]:
@@ -55,15 +62,17 @@ def tables_of(database: Database) -> list[Table]:
     return sorted(table for table in found if table.engine not in ELSEWHERE)
 
 
-def open_tables(connect: Callable[[], Database], tables: Sequence[Table]) -> Opened:
-    """Open each table and read one row, over a few connections. Raises ``Unreachable``."""
+def open_tables(
+    connect: Callable[[], Database], tables: Sequence[Table], may_begin: Callable[[], bool] = lambda: True
+) -> Opened:
+    """Open each table and read one row, over a few connections, as long as ``may_begin``. Raises ``Unreachable``."""
     batches = [tables[start : start + BATCH] for start in range(0, len(tables), BATCH)]
 
     def work(part: Sequence[Sequence[Table]]) -> Opened:
         found = Opened()
         with closing(connect()) as database:
             for batch in part:
-                _read(database, batch, found)
+                _read(database, batch, found, may_begin)
         return found
 
     found = Opened()
@@ -72,21 +81,28 @@ def open_tables(connect: Callable[[], Database], tables: Sequence[Table]) -> Ope
         for one in pool.map(work, parts):
             found.with_rows |= one.with_rows
             found.errors |= one.errors
+            found.slow |= one.slow
+            found.unreached |= one.unreached
     return found
 
 
-def _read(database: Database, batch: Sequence[Table], found: Opened) -> None:
+def _read(database: Database, batch: Sequence[Table], found: Opened, may_begin: Callable[[], bool]) -> None:
     """Read a batch; in one that fails, each table alone."""
+    if not may_begin():
+        found.unreached |= set(batch)
+        return
     try:
         found.with_rows |= {batch[int(row["i"])] for row in database.query(_statement(batch))}
     except Unreachable:
         raise
     except RemoteFailure as error:
-        if len(batch) == 1:
+        if len(batch) > 1:
+            for table in batch:
+                _read(database, [table], found, may_begin)
+        elif took_too_long(error):
+            found.slow[batch[0]] = TOO_LONG
+        else:
             found.errors[batch[0]] = error.cause
-            return
-        for table in batch:
-            _read(database, [table], found)
 
 
 def _statement(batch: Iterable[Table]) -> str:

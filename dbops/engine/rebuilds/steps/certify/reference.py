@@ -8,12 +8,13 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.channels import read_channels
 from dbops.engine.ports import Database
+from dbops.engine.rebuilds.certificate.bounded import STATEMENT_SECONDS, Bounded
 from dbops.engine.rebuilds.plan import PlannedInstance
 from dbops.engine.rebuilds.steps.replicate.replication import is_attached_to, read_link, read_position
 from dbops.engine.rebuilds.steps.run import Run
 
 #: A statement of the certificate can read every table's definition: longer than other statements.
-READ_SECONDS = 120.0
+READ_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,14 @@ def reference_of(run: Run) -> Iterator[Reference]:
     if not is_primary:
         with closing(run.source.connect(READ_SECONDS)) as source:
             if _follows(run, source):
-                yield Reference(source, plan.source, _flavor(source, run), plan.archive is None, False)
+                flavor = _flavor(source, run)
+                bounded = Bounded(source, flavor, run.clock)
+                yield Reference(bounded, plan.source, flavor, plan.archive is None, False)
                 return
     with closing(run.primary.connect(READ_SECONDS)) as primary:
         flavor = _flavor(primary, run)
-        yield Reference(primary, plan.primary, flavor, is_primary and plan.archive is None, True)
+        bounded = Bounded(primary, flavor, run.clock)
+        yield Reference(bounded, plan.primary, flavor, is_primary and plan.archive is None, True)
 
 
 def _follows(run: Run, source: Database) -> bool:
@@ -54,9 +58,15 @@ def _follows(run: Run, source: Database) -> bool:
     return link is not None and link.is_running
 
 
-def connect_again(run: Run, reference: Reference) -> Database:
-    """Open one more connection to the compared server; the caller closes it."""
-    return run.primary.connect(READ_SECONDS) if reference.is_primary else run.source.connect(READ_SECONDS)
+def connect_again(run: Run, reference: Reference, longest: float = STATEMENT_SECONDS) -> Bounded:
+    """Open one more connection to the compared server, with ``longest`` seconds for a query; the caller closes it."""
+    server = run.primary if reference.is_primary else run.source
+    return Bounded(server.connect(READ_SECONDS), reference.flavor, run.clock, longest=longest)
+
+
+def connect_to_target(run: Run, longest: float = STATEMENT_SECONDS) -> Bounded:
+    """Open one more connection to the target, as ``connect_again``."""
+    return Bounded(run.target.connect(READ_SECONDS), run.flavor, run.clock, longest=longest)
 
 
 def _flavor(database: Database, run: Run) -> Flavor:

@@ -3,13 +3,14 @@
 import random
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate import rows as sql
+from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
 from dbops.engine.rebuilds.certificate.openable import Table
 from dbops.engine.rebuilds.certificate.rows import Compared, Range
 from dbops.engine.rebuilds.steps.certify.reference import Reference, filters_of, version_of
@@ -37,22 +38,27 @@ def equal_rows(run: Run, target: Database, reference: Reference, record: dict[st
         run.checkpoint["certify.rows"] = _begin(run, target, record)
         return again()
     began = run.clock.now()
-    with common_snapshot(run, reference) as (position, here, there):
-        if not position:
-            return _missed(run, record, state)
-        record["rows"].setdefault("from", position)
-        record["rows"]["until"] = position
-        is_over = _Round(run, record, state, here, there, began + ROUND_SECONDS).work()
-    state["spent"] += run.clock.now() - began
+    try:
+        with common_snapshot(run, reference) as (position, here, there):
+            if not position:
+                return _missed(run, record, state)
+            record["rows"].setdefault("from", position)
+            record["rows"]["until"] = position
+            is_over = _Round(run, record, state, here, there, run.clock.now() + ROUND_SECONDS).work()
+    finally:
+        state["spent"] += run.clock.now() - began
     run.journal.progress(note=f"{record['rows']['count']} rows of {record['rows']['tables']} tables are equal")
     _must_be_equal(run, reference, record, state)
     if is_over and not state["again"]:
         _end(run, record)
         return None
-    if not run.plan.full_certificate and state["spent"] >= run.plan.certificate_seconds and not state["again"]:
-        _leave_out(record, "the time was used up", "the other tables")
-        _end(run, record)
-        return None
+    if not run.plan.full_certificate and state["spent"] >= run.plan.certificate_seconds:
+        # those that differ are looked at again all the same
+        state["again"] = [one for one in state["again"] if one["tries"]]
+        if not state["again"]:
+            _leave_out(record, "the time was used up", "the other tables")
+            _end(run, record)
+            return None
     return again()
 
 
@@ -73,6 +79,7 @@ def _why_not(run: Run, target: Database, reference: Reference) -> str:
 
 def _begin(run: Run, target: Database, record: dict[str, Any]) -> dict[str, Any]:
     sizes, others = sql.sized(target)
+    record["left_out"] = {}  # of an earlier, failed run of this step
     for table in others:
         _leave_out(record, f"its engine {table.engine or 'unknown'} has no snapshots", str(table))
     large = sorted(table for table, size in sizes.items() if size > sql.LARGE_BYTES)
@@ -140,6 +147,7 @@ class _Round:
     here: Database
     there: Database
     deadline: float
+    schemas: dict[str, dict[str, Compared]] = field(default_factory=dict)
 
     def work(self) -> bool:
         """Return whether nothing is left, apart from rows to look at again."""
@@ -151,29 +159,33 @@ class _Round:
         return self.run.clock.now() >= self.deadline
 
     def _look_again(self) -> None:
-        waiting, self.state["again"] = self.state["again"], []
-        for one in waiting:
-            described = sql.describe(self.here, one["table"][0]).get(one["table"][1])
-            if described is None:
-                continue  # dropped since: the next look at the inventory of a later rebuild has it
-            if one["range"] is None:
-                self._compare([described], tries=one["tries"])
-            else:
-                self._compare_range(described, Range(*map(_decoded, one["range"])), tries=one["tries"])
+        for _ in range(len(self.state["again"])):
+            if self.is_late:
+                return
+            one = self.state["again"][0]
+            # none if dropped since: the next look at the inventory of a later rebuild has it
+            if described := self._described(one["table"][0]).get(one["table"][1]):
+                if one["range"] is None:
+                    self._compare([described], tries=one["tries"])
+                else:
+                    self._compare_range(described, _range_of(one["range"]), tries=one["tries"])
+            self.state["again"].pop(0)
+
+    def _described(self, schema: str) -> dict[str, Compared]:
+        if schema not in self.schemas:
+            self.schemas[schema] = sql.describe(self.here, schema)
+        return self.schemas[schema]
 
     def _small(self) -> bool:
         sizes, _ = sql.sized(self.here)
         large = {Table(*names) for names in self.state["large"]}
         last = Table(*self.state["small"]) if self.state["small"] else None
         left = [table for table in sorted(sizes) if table not in large and (last is None or table > last)]
-        described: dict[str, dict[str, Compared]] = {}
         for start in range(0, len(left), sql.BATCH):
             if self.is_late:
                 return False
             names = left[start : start + sql.BATCH]
-            for schema in {table.schema for table in names} - described.keys():
-                described[schema] = sql.describe(self.here, schema)
-            batch = [found for table in names if (found := described[table.schema].get(table.name))]
+            batch = [found for table in names if (found := self._described(table.schema).get(table.name))]
             self._compare(batch)
             self._note_columns(batch)
             self.state["small"] = [names[-1].schema, names[-1].name]
@@ -184,7 +196,7 @@ class _Round:
             if self.is_late:
                 return False
             schema, name = self.state["large"][0]
-            one = sql.describe(self.here, schema).get(name)
+            one = self._described(schema).get(name)
             if one is None or self._large_table(one):
                 self.state["large"].pop(0)
                 self.state["at"] = None
@@ -200,8 +212,20 @@ class _Round:
             return True
         if self.run.plan.full_certificate:
             return self._all_ranges(one)
-        for part in self._read(lambda: sql.samples(self.there, one, self.state["fraction"]), one) or []:
-            self._compare_range(one, part)
+        return self._samples(one)
+
+    def _samples(self, one: Compared) -> bool:
+        if self.state["at"] is None:
+            parts = self._read(lambda: sql.samples(self.there, one, self.state["fraction"]), one)
+            if parts is None:
+                return True
+            self.state["at"] = [_bounds_of(part) for part in parts]
+        while self.state["at"]:
+            if self.is_late:
+                return False
+            if not self._compare_range(one, _range_of(self.state["at"][0])):
+                return True
+            self.state["at"].pop(0)
         self.record["rows"]["tables"] += 1
         self._note_columns([one])
         return True
@@ -212,7 +236,8 @@ class _Round:
             part = self._read(lambda: sql.next_range(self.there, one, after), one)  # noqa: B023 - called at once
             if part is None:
                 return True
-            self._compare_range(one, part)
+            if not self._compare_range(one, part):
+                return True
             after, self.state["at"] = part.until, _encoded(part.until)
             if part.until is None:
                 self.record["rows"]["tables"] += 1
@@ -226,7 +251,7 @@ class _Round:
         except Unreachable:
             raise
         except RemoteFailure as error:
-            _leave_out(self.record, error.cause, str(one.table))
+            _leave_out(self.record, TOO_LONG if took_too_long(error) else error.cause, str(one.table))
             return None
 
     def _note_columns(self, tables: Sequence[Compared]) -> None:
@@ -236,7 +261,7 @@ class _Round:
                 _leave_out(self.record, f"its type {kind.rstrip(')')} has no exact text", f"{one.table}.{name}")
 
     def _compare(self, batch: Sequence[Compared], tries: int = 0) -> None:
-        """Compare whole tables; those of a failed statement one by one."""
+        """Compare whole tables; those of a failed statement one by one in the next rounds."""
         if not batch:
             return
         try:
@@ -246,7 +271,9 @@ class _Round:
         except RemoteFailure as error:
             if len(batch) > 1:
                 for one in batch:
-                    self._compare([one], tries)
+                    self._look_later(one, None, tries, "")
+            elif took_too_long(error):
+                _leave_out(self.record, TOO_LONG, str(batch[0].table))
             else:
                 self._keep(batch[0], None, tries, error.cause)
             return
@@ -259,39 +286,61 @@ class _Round:
             else:
                 self._keep(one, None, tries, "")
 
-    def _compare_range(self, one: Compared, part: Range, tries: int = 0) -> None:
+    def _compare_range(self, one: Compared, part: Range, tries: int = 0) -> bool:
+        """Return false for a table that is left out: the statement took too long, and would again."""
         try:
             left, right = self._both(*sql.ranged(one, part))
         except Unreachable:
             raise
         except RemoteFailure as error:
+            if took_too_long(error):
+                _leave_out(self.record, TOO_LONG, str(one.table))
+                return False
             self._keep(one, part, tries, error.cause)
-            return
+            return True
         if sql.sums(left[0]) == sql.sums(right[0]):
             self.record["rows"]["ranges"] += 1
             self.record["rows"]["count"] += int(left[0]["n"])
         else:
             self._keep(one, part, tries, "")
+        return True
 
     def _keep(self, one: Compared, part: Range | None, tries: int, error: str) -> None:
         """Look at rows again in the next round: a statement that changed the table can be the cause."""
-        bounds = part and [_encoded(value) for value in (part.after, part.until, part.from_)]
+        self._look_later(one, part, tries + 1, error)
+
+    def _look_later(self, one: Compared, part: Range | None, tries: int, error: str) -> None:
         names = [one.table.schema, one.table.name]
-        self.state["again"].append({"table": names, "range": bounds, "tries": tries + 1, "error": error})
+        bounds = part and _bounds_of(part)
+        self.state["again"].append({"table": names, "range": bounds, "tries": tries, "error": error})
 
     def _both(self, statement: str, parameters: tuple[Any, ...]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Run a statement on both servers at the same time, and give the tables' locks back."""
 
         def ask(database: Database) -> list[dict[str, Any]]:
             try:
-                return database.query(statement, parameters)
-            finally:
+                found = database.query(statement, parameters)
+            except Unreachable:
+                raise
+            except RemoteFailure:
                 database.execute(RELEASE)
+                raise
+            # not after other errors: the connection may still wait for its answer
+            database.execute(RELEASE)
+            return found
 
         with ThreadPoolExecutor(1) as pool:
             other = pool.submit(ask, self.there)
             mine = ask(self.here)
             return mine, other.result()
+
+
+def _bounds_of(part: Range) -> list[Any]:
+    return [_encoded(value) for value in (part.after, part.until, part.from_)]
+
+
+def _range_of(bounds: Sequence[Any]) -> Range:
+    return Range(*map(_decoded, bounds))
 
 
 def _encoded(value: Any) -> Any:

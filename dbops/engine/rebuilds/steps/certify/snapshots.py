@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 from dbops.engine.ports import Database
+from dbops.engine.rebuilds.certificate.bounded import Bounded
 from dbops.engine.rebuilds.certificate.rows import SESSION
-from dbops.engine.rebuilds.steps.certify.reference import READ_SECONDS, Reference, connect_again
+from dbops.engine.rebuilds.steps.certify.reference import READ_SECONDS, Reference, connect_again, connect_to_target
 from dbops.engine.rebuilds.steps.replicate.replication import read_link, read_position
 from dbops.engine.rebuilds.steps.run import Run
 
 #: How long both servers may take to come to one position.
-MEET_SECONDS = 10.0
+MEET_SECONDS = 7.0
+#: One statement on a snapshot, and all of them; with the time to meet, a call stays below 30 s.
+LONGEST_SECONDS, SNAPSHOT_SECONDS = 12.0, 18.0
 POLL_SECONDS = 0.02
 SNAPSHOT = "START TRANSACTION WITH CONSISTENT SNAPSHOT"
 ISOLATION = "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ"
@@ -22,13 +25,13 @@ SAVE, RELEASE = "SAVEPOINT compared", "ROLLBACK TO SAVEPOINT compared"
 
 
 @contextmanager
-def common_snapshot(run: Run, reference: Reference) -> Iterator[tuple[str, Database, Database]]:
+def common_snapshot(run: Run, reference: Reference) -> Iterator[tuple[str, Bounded, Bounded]]:
     """Open two connections with a snapshot each; the position is empty where both did not meet.
 
     Raises:
         Unreachable, RemoteFailure: see ``Database.query``.
     """
-    here, there = run.target.connect(READ_SECONDS), connect_again(run, reference)
+    here, there = connect_to_target(run, LONGEST_SECONDS), connect_again(run, reference, LONGEST_SECONDS)
     try:
         for database in (here, there):
             for statement in (*SESSION, ISOLATION):
@@ -43,6 +46,7 @@ def common_snapshot(run: Run, reference: Reference) -> Iterator[tuple[str, Datab
                 replicate_again(run, control)
         for database in (here, there):
             database.execute(SAVE)
+            database.begin(SNAPSHOT_SECONDS)
         yield position, here, there
     finally:
         here.close()

@@ -4,8 +4,9 @@ from collections.abc import Callable
 from contextlib import closing
 from typing import Any
 
-from dbops.engine.errors import RemoteFailure
+from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.ports import Database
+from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
 from dbops.engine.rebuilds.certificate.inventory import (
     Scope,
     counted,
@@ -16,11 +17,12 @@ from dbops.engine.rebuilds.certificate.inventory import (
 from dbops.engine.rebuilds.certificate.openable import FORGETFUL, Opened, Table, open_tables, tables_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
-from dbops.engine.rebuilds.steps.certify.looks import settle
+from dbops.engine.rebuilds.steps.certify.looks import note_unchecked, settle
 from dbops.engine.rebuilds.steps.certify.reference import (
     READ_SECONDS,
     Reference,
     connect_again,
+    connect_to_target,
     filters_of,
     reference_of,
     version_of,
@@ -30,11 +32,16 @@ from dbops.engine.rebuilds.steps.certify.snapshots import replicate_again
 from dbops.engine.rebuilds.steps.replicate.replication import must_run, read_link, target_database
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
+from dbops.engine.states import Level
 
 #: Names in an error; the certificate has more.
 NAMED, LISTED = 10, 200
-#: Tables that are read in one call, and for how long all together.
-PORTION, OPEN_SECONDS = 2000, 900.0
+#: Tables that are read between two looks at the time, and for how long all together.
+PORTION, OPEN_SECONDS = 400, 900.0
+#: In one call: no portion begins later, no statement begins later, and how long one may take.
+PORTIONS_SECONDS, BEGIN_SECONDS, BATCH_SECONDS = 6.0, 14.0, 6.0
+#: Times that a part of the certificate may meet a server that is too slow for it.
+SLOW_TIMES = 3
 
 Part = Callable[[Run, Database, Reference, dict[str, Any]], StepOutcome | None]
 
@@ -69,18 +76,41 @@ class Certify(Step):
             if wait := must_run(run, target, read_link(target, run.flavor), self.name, operation):
                 return wait
         with reference_of(run) as reference:
-            target = run.target.connect(READ_SECONDS)
+            target = connect_to_target(run)
             record |= {"compared_with": reference.party.name, "is_copied": reference.is_copied}
             try:
                 for name, part in PARTS.items():
                     if name not in record["parts"]:
-                        if wait := part(run, target, reference, record):
+                        if wait := _bounded(part, name, run, target, reference, record):
                             return wait
                         record["parts"].append(name)
                         return again()
             finally:
                 target.close()
         return done(certificate=record)
+
+
+def _bounded(
+    part: Part, name: str, run: Run, target: Database, reference: Reference, record: dict[str, Any]
+) -> StepOutcome | None:
+    """Do some of a part. One that a server is too slow for, again and again, ends as not compared."""
+    try:
+        outcome = part(run, target, reference, record)
+    except Unreachable:
+        raise
+    except RemoteFailure as error:
+        if not took_too_long(error):
+            raise
+        times = run.checkpoint["certify.slow"] = run.checkpoint.get("certify.slow", 0) + 1
+        if times < SLOW_TIMES:
+            return again(1.0)
+        note_unchecked(record, {name: TOO_LONG})
+        run.journal.say(f"Part {name} of the certificate is not complete: {TOO_LONG}.", level=Level.WARNING)
+        for key in ("certify.rows", f"certify.{name}", "certify.slow"):
+            run.checkpoint.pop(key, None)
+        return None
+    run.checkpoint.pop("certify.slow", None)
+    return outcome
 
 
 def _amount(plan: Plan) -> str:
@@ -106,7 +136,7 @@ def inventory(run: Run, target: Database, reference: Reference, record: dict[str
         counts.update(counted(left.objects))
         return differences(left, right)
 
-    found = settle(run, "certify.inventory", target, reference, look)
+    found = settle(run, "certify.inventory", target, reference, look, record)
     if isinstance(found, StepOutcome):
         return found
     record["objects"] = counts or record.get("objects", {})
@@ -117,7 +147,8 @@ def inventory(run: Run, target: Database, reference: Reference, record: dict[str
             f"Comparing the objects of {run.plan.target.name} with those of {reference.party.name}",
             cause=_listed([f"{name} ({how})" for name, how in left.items()]),
         )
-    run.journal.say(f"{sum(counts.values())} objects are the same as on {reference.party.name}.")
+    if counts:
+        run.journal.say(f"{sum(counts.values())} objects are the same as on {reference.party.name}.")
     return None
 
 
@@ -150,42 +181,73 @@ def openable(run: Run, target: Database, reference: Reference, record: dict[str,
     Raises:
         RemoteFailure: ``certificate.unreadable``, ``certificate.rows_differ``.
     """
+    began = run.clock.now()
+    fresh: dict[str, Any] = {"done": 0, "last": None, "since": began, "empty": [], "again": []}
+    state = run.checkpoint.setdefault("certify.open", fresh)
+    record["opened"] = state["done"]
     tables = tables_of(target)
-    state = run.checkpoint.setdefault("certify.open", {"done": 0, "last": None, "since": run.clock.now(), "empty": []})
-    last = Table(*state["last"]) if state["last"] else None
-    left = [table for table in tables if last is None or table > last]
-    if left and run.clock.now() - state["since"] < OPEN_SECONDS:
-        portion = left[:PORTION]
-        opened = open_tables(lambda: run.target.connect(READ_SECONDS), portion)
-        _must_be_readable(run, reference, record, opened)
-        empty = [one for one in portion if one not in opened.with_rows and one not in opened.errors and _has_data(one)]
-        with_rows = open_tables(lambda: connect_again(run, reference), empty).with_rows if empty else set()
-        state["empty"] += [[table.schema, table.name] for table in sorted(with_rows)]
-        state["done"] += len(portion)
-        state["last"] = [portion[-1].schema, portion[-1].name]
+    while (left := _unread(state, tables)) and run.clock.now() - state["since"] < OPEN_SECONDS:
+        _read_portion(run, reference, record, left[:PORTION], lambda: run.clock.now() - began < BEGIN_SECONDS)
         run.journal.progress(note=f"{state['done']} of {len(tables)} tables read")
-        return again()
+        if run.clock.now() - began >= PORTIONS_SECONDS:
+            return again()
     if left:
-        record["unchecked"][f"{len(left)} tables"] = "the time for opening them was used up"
+        note_unchecked(record, {f"{len(left)} tables": "the time for opening them was used up"})
     record["opened"] = state["done"]
     return _must_have_rows(run, target, reference, record, [Table(*names) for names in state["empty"]])
+
+
+def _unread(state: dict[str, Any], tables: list[Table]) -> list[Table]:
+    last = Table(*state["last"]) if state["last"] else None
+    missed = {Table(*names) for names in state["again"]}
+    return [table for table in tables if last is None or table > last or table in missed]
+
+
+def _read_portion(
+    run: Run, reference: Reference, record: dict[str, Any], portion: list[Table], may_begin: Callable[[], bool]
+) -> None:
+    """Read some tables, and note those that are to be read again: the time was over before them."""
+    state = run.checkpoint["certify.open"]
+    opened = open_tables(lambda: connect_to_target(run, BATCH_SECONDS), portion, may_begin)
+    unread, missed = _must_be_readable(run, reference, record, opened, may_begin)
+    known = opened.with_rows | opened.unreached | opened.errors.keys() | opened.slow.keys()
+    empty = [one for one in portion if one not in known and _has_data(one)]
+    there = Opened()
+    if empty:
+        there = open_tables(lambda: connect_again(run, reference, BATCH_SECONDS), empty, may_begin)
+        note_unchecked(record, {f"rows of {table}": why for table, why in there.slow.items()})
+    again_later = opened.unreached | missed | there.unreached
+    state["empty"] += [[table.schema, table.name] for table in sorted(there.with_rows)]
+    state["done"] += len(set(portion) - again_later - unread)
+    state["again"] = [[table.schema, table.name] for table in sorted(again_later)]
+    last = max(portion[-1], Table(*state["last"])) if state["last"] else portion[-1]
+    state["last"] = [last.schema, last.name]
 
 
 def _has_data(table: Table) -> bool:
     return table.engine not in FORGETFUL and table.schema != "mysql"
 
 
-def _must_be_readable(run: Run, reference: Reference, record: dict[str, Any], opened: Opened) -> None:
+def _must_be_readable(
+    run: Run, reference: Reference, record: dict[str, Any], opened: Opened, may_begin: Callable[[], bool]
+) -> tuple[set[Table], set[Table]]:
+    """Return the tables that no one can read, and those that the compared server did not reach in time.
+
+    Raises:
+        RemoteFailure: ``certificate.unreadable``.
+    """
+    note_unchecked(record, {f"table {table}": why for table, why in opened.slow.items()})
     if not opened.errors:
-        return
-    there = open_tables(lambda: connect_again(run, reference), sorted(opened.errors)).errors
+        return set(opened.slow), set()
+    there = open_tables(lambda: connect_again(run, reference, BATCH_SECONDS), sorted(opened.errors), may_begin)
     gone = set(opened.errors) - set(tables_again(run))
-    for table in opened.errors:
-        if table in there and reference.is_copied:
-            record["unchecked"][f"table {table}"] = (
-                f"it cannot be read on {reference.party.name} either: {there[table]}"
-            )
-    bad = {table: cause for table, cause in sorted(opened.errors.items()) if table not in gone and table not in there}
+    same = {table: there.errors[table] for table in opened.errors if table in there.errors and table not in gone}
+    name = reference.party.name
+    note_unchecked(
+        record, {f"table {table}": f"it cannot be read on {name} either: {cause}" for table, cause in same.items()}
+    )
+    settled = gone | set(same) | there.unreached
+    bad = {table: cause for table, cause in sorted(opened.errors.items()) if table not in settled}
     if bad:
         record["unreadable"] = [f"{table}: {cause}" for table, cause in bad.items()][:LISTED]
         raise RemoteFailure(
@@ -193,15 +255,13 @@ def _must_be_readable(run: Run, reference: Reference, record: dict[str, Any], op
             f"Reading the tables of {run.plan.target.name}",
             cause=_listed(record["unreadable"]),
         )
+    return set(opened.slow) | set(same) | gone, there.unreached
 
 
 def tables_again(run: Run) -> list[Table]:
     """Return the tables of now: one that was dropped since is no error."""
-    target = run.target.connect(READ_SECONDS)
-    try:
+    with closing(connect_to_target(run)) as target:
         return tables_of(target)
-    finally:
-        target.close()
 
 
 def _must_have_rows(
@@ -210,12 +270,20 @@ def _must_have_rows(
     """Look again at tables that were empty on the target alone."""
 
     def look() -> dict[str, str]:
-        here = open_tables(lambda: run.target.connect(READ_SECONDS), suspects)
-        there = open_tables(lambda: connect_again(run, reference), suspects)
-        empty = [table for table in suspects if table not in here.with_rows and table in there.with_rows]
+        began = run.clock.now()
+
+        def may_begin() -> bool:
+            return run.clock.now() - began < BEGIN_SECONDS
+
+        here = open_tables(lambda: connect_to_target(run, BATCH_SECONDS), suspects, may_begin)
+        there = open_tables(lambda: connect_again(run, reference, BATCH_SECONDS), suspects, may_begin)
+        unknown = {table for one in (here, there) for table in (*one.slow, *one.unreached)}
+        note_unchecked(record, {f"rows of {table}": TOO_LONG for table in unknown})
+        seen = [table for table in suspects if table not in unknown]
+        empty = [table for table in seen if table not in here.with_rows and table in there.with_rows]
         return {str(table): "empty" for table in empty}
 
-    found = settle(run, "certify.empty", target, reference, look) if suspects else {}
+    found = settle(run, "certify.empty", target, reference, look, record) if suspects else {}
     if isinstance(found, StepOutcome):
         return found
     if found and not filters_of(run, target, reference):
