@@ -11,7 +11,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, Bounded, took_too_long
 from dbops.engine.rebuilds.certificate.openable import Table, open_tables
-from dbops.engine.rebuilds.steps.certify import looks, rows, step
+from dbops.engine.rebuilds.steps.certify import looks, reference, rows, step
 from dbops.engine.rebuilds.steps.certify.snapshots import RELEASE
 from dbops.engine.rebuilds.steps.run import StepOutcome
 from tests.engine.rebuilds.test_certificate import MARIADB, Answers, at
@@ -196,3 +196,24 @@ def test_differences_without_a_common_position_are_not_proven() -> None:
     assert settle() == {}
     assert record["unchecked"] == {"table a.t": looks.NOT_REACHED}
     assert run.checkpoint == {}
+
+
+@pytest.mark.parametrize(
+    ("lag", "gtid", "follows", "measure"),
+    [
+        ("0", True, "primary", "source"),
+        ("60", True, "primary", "source"),
+        ("61", True, "primary", "primary"),
+        ("3600", True, "primary", "primary"),
+        (None, True, "primary", "primary"),
+        ("0", False, "primary", "source"),
+        ("0", False, "other", "primary"),
+    ],
+)
+def test_source_that_is_behind_is_no_measure(lag: str | None, gtid: bool, follows: str, measure: str) -> None:
+    link = {"Slave_IO_Running": "Yes", "Slave_SQL_Running": "Yes", "Seconds_Behind_Master": lag}
+    link |= {"Master_Host": follows, "Master_Port": "3306"}
+    server = Answers({MARIADB.show_replication: [link], "@@version": [{"version": "10.11.6-MariaDB"}]})
+    run = running(lambda: server, uses_gtid=gtid)
+    with reference.reference_of(run) as found:
+        assert found.party.name == measure

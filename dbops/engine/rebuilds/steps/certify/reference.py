@@ -15,6 +15,8 @@ from dbops.engine.rebuilds.steps.run import Run
 
 #: A statement of the certificate can read every table's definition: longer than other statements.
 READ_SECONDS = 30.0
+#: A source that is further behind is no measure for the copy.
+MAX_LAG_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class Reference:
 
 @contextmanager
 def reference_of(run: Run) -> Iterator[Reference]:
-    """Connect to the source if it answers and applies the primary's changes, else to the primary.
+    """Connect to the source if it answers and applies the primary's changes without a delay, else to the primary.
 
     Raises:
         Unreachable: neither answers.
@@ -55,7 +57,10 @@ def _follows(run: Run, source: Database) -> bool:
         link = read_link(source, run.flavor)
     except RemoteFailure:
         return False
-    return link is not None and link.is_running
+    if link is None or not link.is_running or link.lag_seconds is None or link.lag_seconds > MAX_LAG_SECONDS:
+        return False
+    # without GTID, only a place in the primary's own log says how far it is
+    return run.plan.uses_gtid or is_attached_to(link, run.plan.primary)
 
 
 def connect_again(run: Run, reference: Reference, longest: float = STATEMENT_SECONDS) -> Bounded:
