@@ -217,3 +217,14 @@ def test_source_that_is_behind_is_no_measure(lag: str | None, gtid: bool, follow
     run = running(lambda: server, uses_gtid=gtid)
     with reference.reference_of(run) as found:
         assert found.party.name == measure
+
+
+def test_no_values_of_keys_stay_after_the_step_ends_badly() -> None:
+    def silent() -> Any:
+        raise Unreachable("mysql.unreachable", "Connecting", cause="2003: refused")
+
+    run = running(silent)
+    run.checkpoint["certify.rows"] = {"at": 4711}
+    with pytest.raises(Unreachable):
+        step.Certify().cancel(run)
+    assert run.checkpoint == {}

@@ -64,6 +64,7 @@ class Certify(Step):
         return (*both, rows) if plan.uses_gtid else both
 
     def cancel(self, run: Run) -> None:
+        run.checkpoint.pop("certify.rows", None)  # it has values of keys
         with closing(run.target.connect(READ_SECONDS)) as target:
             replicate_again(run, target)
 
