@@ -8,9 +8,10 @@ from typing import Any
 
 from dbops.drivers.probe_stored import read_stored
 from dbops.engine.backups.tools import LOCAL_NAMES, tool_of_statement
-from dbops.engine.errors import RemoteFailure
+from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.backups import BackupConnection
 from dbops.engine.facts.instance import Attached, Client, CloneFacts, InstanceFacts, ReplicationFacts, ServerFacts
+from dbops.engine.facts.stored_data import StoredData
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.channels import read_channels
@@ -71,7 +72,7 @@ def read_server(
     known_data = previous.server.stored if previous and previous.server else None
     # what stops a plan is read each time, so that a person who has fixed it need not wait
     if measure or previous is None or previous.server is None or known_data is None or known_data.outside_files:
-        fields["stored"] = read_stored(database, flavor, fields["datadir"])
+        fields["stored"] = _stored(database, flavor, fields["datadir"])
         fields["innodb_bytes"] = _innodb_bytes(database, flavor)
         fields["foreign_engines"] = _foreign_engines(database)
         fields["gtid_purged"] = _purged(database, flavor) if fields["log_bin"] else None
@@ -214,6 +215,16 @@ def _lsn_from_status(database: Database) -> int:
     rows = database.query("SHOW ENGINE INNODB STATUS")
     found = LSN.search(str(rows[0]["Status"])) if rows else None
     return int(found[1]) if found else 0
+
+
+def _stored(database: Database, flavor: Flavor, datadir: str) -> StoredData | None:
+    """Return the facts of the data; ``None`` if the server answers but not this, for example with a full temporary directory."""
+    try:
+        return read_stored(database, flavor, datadir)
+    except Unreachable:
+        raise
+    except RemoteFailure:
+        return None
 
 
 def _innodb_bytes(database: Database, flavor: Flavor) -> int | None:

@@ -74,7 +74,7 @@ def unrestored_replication(target: Instance) -> KeptReplication | None:
     for status, checkpoint, plan in ended.values_list("status", "checkpoint", "plan__replication")[:REBUILDS]:
         if status == Status.SUCCEEDED or checkpoint.get("verified") or checkpoint.get("rolled_back"):
             return None
-        if checkpoint.get("touched"):
+        if checkpoint.get("touched") and not checkpoint.get("refused"):
             return from_record(KeptReplication, plan) if plan else None
     return None
 

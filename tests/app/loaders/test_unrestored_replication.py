@@ -30,6 +30,7 @@ def ended(status: str, **checkpoint: Any) -> Rebuild:
         ("failed", {"touched": True}, KEPT),
         ("cancelled", {"touched": True}, KEPT),
         ("failed", {}, None),
+        ("failed", {"touched": True, "refused": True}, None),
         ("failed", {"touched": True, "verified": True}, None),
         ("failed", {"touched": True, "rolled_back": True}, None),
         ("succeeded", {"touched": True}, None),

@@ -127,15 +127,19 @@ class SourceTemporaryFull(Disk):
 
 @register
 class SourceServerTemporaryFull(Disk):
-    """The server answers the backup tool's questions with tables on its disk: the tool ends before its first byte."""
+    """The server answers the backup tool's questions with tables on its disk: the tool ends before its first byte.
+
+    A directory that is full before is found by the plan: the questions about the data fail, too.
+    """
 
     name = "source-server-tmpdir-full"
-    title = "the temporary directory of the source's server is full"
+    title = "the temporary directory of the source's server becomes full"
+    steps = ("swap-datadir",)
+    telling = "swap-datadir"
     codes = ("stream.disk_full",)
 
     def prepare(self, scene: Scene) -> None:
         self.parts.enter_context(disks.small(scene.source.tmp_dir, 1))
-        disks.fill(scene.source.tmp_dir)
 
     def inject(self, scene: Scene) -> None:
-        """It is full from the beginning."""
+        disks.fill(scene.source.tmp_dir)

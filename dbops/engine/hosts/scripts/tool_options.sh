@@ -27,6 +27,8 @@ server_options() {
         return
     fi
     program=$(readlink -f "/proc/$(servers_in "$datadir" | head -n 1)/exe") || return 1
+    # a database user can start a program of the server's name here; root starts only what root installed
+    [ "$(stat -c %u -- "$program")" = 0 ] || return 1
     said=$(env -i PATH="$PATH" LC_ALL=C "$program" "$1" ${suffix:+"$2"} --print-defaults) || return 1
     printf '%s\n' "${said// --/$'\n'--}"
 }

@@ -7,6 +7,7 @@ from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.facts.stored_data import FileLink, StoredData
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
+from dbops.engine.planning.target_replication import connections_of
 from dbops.engine.rebuilds.plan import Finding
 
 #: Files of data, as opposed to certificates and logs.
@@ -110,10 +111,10 @@ def schemas_are_directories(inputs: PlanInputs) -> Iterator[Finding]:
 def target_follows_the_primary(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of a target that follows an intermediate replica: the rebuild attaches it to the primary."""
     code, title = "target.chained", "The target replicates from the primary"
-    server, primary = inputs.target.server, inputs.primary
-    if server is None or primary is None or not server.replication:
+    links, primary = connections_of(inputs.target), inputs.primary
+    if primary is None or not links:
         return
-    link = server.replication[0]
+    link = links[0]
     number = primary.server.server_id if primary.server else None
     is_same = (link.source_host, link.source_port) == (primary.address, primary.port)
     if is_same or (link.source_server_id is not None and link.source_server_id == number):

@@ -78,23 +78,4 @@ def filters_hold_again(inputs: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "None.")
 
 
-def target_follows_the_primary(inputs: PlanInputs) -> Iterator[Finding]:
-    """Name another source than the primary: the rebuild ends at the primary, whose position alone is proven to fit."""
-    code, title, primary = "target.upstream", "The target follows the primary", inputs.primary
-    links = connections_of(inputs.target)
-    if not links or len(links) > 1 or primary is None:
-        return
-    place = (links[0].source_host, links[0].source_port)
-    if place == (primary.address, primary.port):
-        yield ok(code, title, primary.name)
-        return
-    names = [member.name for member in inputs.members if (member.address, member.port) == place]
-    yield warning(
-        code,
-        title,
-        f"It follows {names[0] if names else f'{place[0]}:{place[1]}'}.",
-        f"After the rebuild it follows {primary.name}: dbops proves only there that nothing is missing. Repoint it then.",
-    )
-
-
-CHECKS = (target_has_one_source, target_follows_the_primary, connection_files_remain, filters_hold_again)
+CHECKS = (target_has_one_source, connection_files_remain, filters_hold_again)

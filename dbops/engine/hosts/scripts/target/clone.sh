@@ -26,7 +26,8 @@ serving=
 trap 'keep_log; [ -z "$serving" ] || kill -KILL "$serving" 2>/dev/null; rm -rf -- "$scratch"' EXIT
 
 keep_log() { # copy the servers' logs to the driver's place: the servers run as another user and log elsewhere
-    tail -n 200 "$scratch/errors.log" >log.server 2>/dev/null
+    # as that user, which could put a link in the log's place
+    "${as_owner[@]}" tail -n 200 "$scratch/errors.log" >log.server 2>/dev/null
 }
 
 serve() { # options for this start only
@@ -40,7 +41,7 @@ serve() { # options for this start only
 }
 
 said_error() { # the server's last errors; a full disk first, which it names once, before its consequences
-    grep -F '[ERROR]' "$scratch/errors.log" >log.errors
+    "${as_owner[@]}" grep -F '[ERROR]' "$scratch/errors.log" >log.errors
     { grep -m 1 -E 'No space left on device|OS errno 28|error number 28|Disk is full|Disk quota exceeded' log.errors ||
         tail -n 3 log.errors; } | cut -c 1-500 | tr '\n' ' '
 }
