@@ -220,8 +220,8 @@ class StartServer(JobStep):
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
         job_must_succeed(state, f"Starting {run.plan.target.name}", left=lambda: describe_data_location(run))
-        self._is_itself(run)
         self._is_quiet(run, state)
+        self._is_itself(run)
         return done(exit_statuses={"start": 0})
 
     def _is_quiet(self, run: Run, state: JobState) -> None:
