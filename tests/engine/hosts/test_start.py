@@ -65,6 +65,7 @@ def test_server_on_a_copy_that_is_not_quiet_is_refused(tmp_path: Path, quiet: li
         host.add_process("by hand", "copy")
         done = start(host, tmp_path / "job", quiet, ["/bin/false"])
         assert done.returncode == status, done
+        assert not (tmp_path / "job" / "log.phase").exists()
 
 
 def test_copy_that_was_made_quiet_is_known_to_later_runs(tmp_path: Path) -> None:
@@ -72,6 +73,7 @@ def test_copy_that_was_made_quiet_is_known_to_later_runs(tmp_path: Path) -> None
         add_copy(host)
         failed = start(host, tmp_path / "first", QUIET, ["/bin/false"])
         assert failed.returncode not in (0, REFUSED_STATUS), failed
+        assert (tmp_path / "first" / "log.phase").read_text()
         try:
             started = start(host, tmp_path / "first", QUIET, server_command(host))
             assert started.returncode == 0, started

@@ -11,6 +11,9 @@ from tests.engine.by_name import build_plan
 from tests.engine.runs import RecordedJournal, make_run
 from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
+RUNNING = JobState(JobStatus.RUNNING)
+STARTING = JobState(JobStatus.RUNNING, tails={"phase": "starting"})
+
 
 @pytest.fixture
 def run() -> Run:
@@ -26,6 +29,20 @@ def run() -> Run:
         new_identity="1:2",
         copy_run="0123456789abcdef",
     )
+
+
+def test_server_has_the_whole_time_after_the_copy_is_quiet(run: Run) -> None:
+    step, limit = StartServer(), run.settings.start_timeout_seconds
+    step.start(run)
+    run.clock.sleep(limit - 1)
+    step.follow(run, RUNNING)
+    step.follow(run, STARTING)
+    run.clock.sleep(limit - 1)
+    step.follow(run, STARTING)
+    run.clock.sleep(2)
+    with pytest.raises(RemoteFailure) as error:
+        step.follow(run, STARTING)
+    assert error.value.code == "start.timeout"
 
 
 def test_quiet_copy_is_remembered_whatever_the_started_server_is(run: Run) -> None:

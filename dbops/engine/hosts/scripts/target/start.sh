@@ -4,7 +4,7 @@
 # $7 flavor of a copy that starts for the first time, else empty; then it is made quiet: $8 client program
 # $9 statements that forget replication  $10 REPLICA or SLAVE  $11 number of words of the server's command  then these
 # then the start command
-# A copy that was made quiet has a file of that name beside its marker, for a later run.
+# A copy that was made quiet has a file .quieted beside its marker, for a later run. log.phase: the server itself starts.
 set -u
 # shellcheck disable=SC2034 # for quiet_copy and server_log
 datadir=$1 identity=$2 mark=$3 owner=$4 defaults_file=$5 group_suffix=$6
@@ -27,6 +27,7 @@ fi
 if [ -n "${quiet[0]}" ]; then
     (quiet_copy "${quiet[@]}") || exit $?
     as_owner touch -- "$quieted" || fail "$datadir cannot be written."
+    echo starting >log.phase
 fi
 mark_server_log "$defaults_file" "$datadir" "$group_suffix"
 

@@ -196,6 +196,7 @@ class StartServer(JobStep):
     def start(self, run: Run) -> JobState:
         target = run.plan.target
         run.checkpoint["start.began"] = run.clock.now()
+        run.checkpoint.pop("start.phase", None)
         return run.start_job(
             run.target,
             self.name,
@@ -211,6 +212,9 @@ class StartServer(JobStep):
         )
 
     def follow(self, run: Run, state: JobState) -> None:
+        phase = state.tails.get("phase", "")
+        if phase != run.checkpoint.get("start.phase", ""):  # quiet now: the server itself has the whole time
+            run.checkpoint["start.phase"], run.checkpoint["start.began"] = phase, run.clock.now()
         if run.clock.now() - run.checkpoint["start.began"] > run.settings.start_timeout_seconds:
             raise RemoteFailure(
                 "start.timeout",
