@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from dbops.engine.errors import RemoteFailure
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.steps.finish.verify import Verify
 from dbops.engine.rebuilds.steps.run import Run
@@ -33,8 +34,7 @@ class Replica(FakeDatabase):
         self.dies_after = ""
         self.expect("@@server_id", [{"server_id": plan.target.configured_server_id, "read_only": 1}])
 
-    @property
-    def is_running(self) -> bool:
+    def runs(self) -> bool:
         return (self.row["Slave_IO_Running"], self.row["Slave_SQL_Running"]) == ("Yes", "Yes")
 
     def query(self, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
@@ -91,11 +91,11 @@ def test_driver_that_dies_while_replication_is_stopped_does_not_fail_the_rebuild
     server.dies_after = statement
     with pytest.raises(DriverEnded):
         advance(run)
-    assert not server.is_running
+    assert not server.runs()
     server.dies_after = ""
     run.checkpoint.pop("kept.begun")  # written at most once a second
     assert advance(run)
-    assert server.is_running
+    assert server.runs()
     assert server.row["SQL_Delay"] == 60
 
 
@@ -111,8 +111,35 @@ def test_cancelled_rebuild_leaves_replication_running() -> None:
         advance(run)
     server.dies_after = ""
     Verify().cancel(run)
-    assert server.is_running
+    assert server.runs()
     server.execute("STOP ALL SLAVES")  # by a person, after the rebuild's own statements
     run.checkpoint["kept.set"] = True
     Verify().cancel(run)
-    assert not server.is_running
+    assert not server.runs()
+
+
+def test_filters_are_equal_in_any_order_and_set_at_run_time() -> None:
+    tables, rewrite = "e.e,b.b,z.a", "a->b"
+    kept = KeptReplication(filters={"Replicate_Do_Table": tables, "Replicate_Rewrite_DB": rewrite})
+    server = Replica(Replicate_Do_Table="b.b,e.e,z.a")
+    assert advance(run_on(server, kept))
+    assert server.row["Replicate_Rewrite_DB"] == rewrite
+    assert not any(
+        "STOP" in sql for sql in statements_of(Replica(**kept.filters | {"Replicate_Do_Table": "z.a,e.e,b.b"}), kept)
+    )
+
+
+def statements_of(server: Replica, kept: KeptReplication) -> list[str]:
+    assert advance(run_on(server, kept))
+    return server.statements
+
+
+def test_filter_that_stays_different_fails() -> None:
+    class Stubborn(Replica):
+        def execute(self, sql: str, parameters: Any = ()) -> None:
+            if not sql.startswith("SET"):
+                super().execute(sql, parameters)
+
+    with pytest.raises(RemoteFailure) as error:
+        advance(run_on(Stubborn(), KeptReplication(filters={"Replicate_Do_Table": "a.b"})))
+    assert error.value.code == "replication.not_kept"

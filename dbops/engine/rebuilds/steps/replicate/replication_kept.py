@@ -49,8 +49,9 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
     links = read_channels(database, run.flavor)
     link = links[0] if links else None
     missing = _missing(kept, link)
-    if not run.checkpoint.get("kept.set") and link and (missing or link.filters != kept.filters):
-        _set(run, database, kept, missing, filters=link.filters != kept.filters)
+    differs = bool(link and kept.differing_filters(link.filters, run.flavor.filter_names))
+    if not run.checkpoint.get("kept.set") and link and (missing or differs):
+        _set(run, database, kept, missing, filters=differs)
         return again(0.2)
     if wait := must_run(run, database, link, "kept", OPERATION):
         return wait
@@ -105,10 +106,9 @@ def _wrong(run: Run, kept: KeptReplication, links: list[ReplicationFacts], missi
     ]
     if link.channel != kept.channel:
         found.append(f"the connection is named {link.channel!r}, not {kept.channel!r}")
-    for name in sorted({*kept.filters, *link.filters}):
+    for name in kept.differing_filters(link.filters, run.flavor.filter_names):
         have, want = link.filters.get(name), kept.filters.get(name)
-        if have != want:
-            found.append(f"{name} is {have or 'unset'}, not {want or 'unset'}")
+        found.append(f"{name} is {have or 'unset'}, not {want or 'unset'}")
     if not is_attached_to(link, run.plan.primary):
         found.append(f"it replicates from {link.source_host}:{link.source_port}")
     return found
