@@ -102,7 +102,7 @@ def settings(stack: Stack, name: str = TARGET) -> dict[str, Any]:
     names = (
         *("Master_SSL_Allowed", "Master_SSL_CA_File", "Master_SSL_Verify_Server_Cert", "SQL_Delay", "Connect_Retry"),
         *("Slave_heartbeat_period", "Replicate_Ignore_Domain_Ids", "Master_Host", "Connection_name"),
-        *("Replicate_Wild_Ignore_Table", "Replicate_Ignore_Server_Ids"),
+        *("Replicate_Wild_Ignore_Table", "Replicate_Ignore_Server_Ids", "Replicate_Rewrite_DB"),
     )
     return {name: row[name] for name in names}
 
@@ -111,7 +111,12 @@ def settings(stack: Stack, name: str = TARGET) -> dict[str, Any]:
 @pytest.mark.situation("9", "kept, and read back after the repoint")
 def test_tls_delay_filters_and_retry_are_kept(stack: Stack) -> None:
     ca = stack.lab.folder / "tls" / "ca.pem"
-    run_on(stack, TARGET, "STOP SLAVE", "SET GLOBAL replicate_wild_ignore_table = 'staging.%'")
+    filters = {
+        "replicate_wild_ignore_table": "staging.%",
+        "replicate_ignore_table": "x.z,x.a,x.m,x.b,x.k",  # the server prints these in another order
+        "replicate_rewrite_db": "old->new",
+    }
+    run_on(stack, TARGET, "STOP SLAVE", *(f"SET GLOBAL {name} = '{value}'" for name, value in filters.items()))
     change(
         stack,
         f"MASTER_SSL = 1, MASTER_SSL_CA = '{ca}', MASTER_SSL_VERIFY_SERVER_CERT = 1, MASTER_DELAY = 1800,"
@@ -129,7 +134,7 @@ def test_tls_delay_filters_and_retry_are_kept(stack: Stack) -> None:
         assert settings(stack) == before
         assert is_replicating(stack, TARGET)
     finally:
-        run_on(stack, TARGET, "STOP SLAVE", "SET GLOBAL replicate_wild_ignore_table = ''")
+        run_on(stack, TARGET, "STOP SLAVE", *(f"SET GLOBAL {name} = ''" for name in filters))
         change(stack, f"{PLAIN}, IGNORE_SERVER_IDS = (), MASTER_CONNECT_RETRY = 2")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbops.engine.facts.instance import ReplicationFacts
-from dbops.engine.flavors.connection_options import Option
+from dbops.engine.flavors.connection_options import FILTERS, Option
 from dbops.engine.flavors.optionfile import credentials_text
 from dbops.engine.flavors.prepare import PrepareBehavior
 from dbops.engine.flavors.replication import replication_from
@@ -261,9 +261,14 @@ class Flavor(ABC):
     def change_options(self, channel: str, options: Mapping[str, str]) -> str:
         """Return the statement that sets options of a stopped connection and changes nothing else."""
 
+    @property
+    def filter_names(self) -> Sequence[str]:
+        """Return the filters that a statement can set."""
+        return FILTERS
+
     @abstractmethod
     def set_filters(self, channel: str, filters: Mapping[str, str]) -> list[str]:
-        """Return statements that set all filters of a stopped connection."""
+        """Return statements that set all ``filter_names`` of a stopped connection."""
 
     @property
     @abstractmethod

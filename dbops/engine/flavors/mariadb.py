@@ -245,8 +245,13 @@ class MariaDB(Flavor):
         name = f" {sql_text(channel)}" if channel else ""
         return f"CHANGE MASTER{name} TO {', '.join(connection_options.change_of(options, self.connection_options))}"
 
+    @property
+    def filter_names(self) -> Sequence[str]:
+        """Return those that a statement can set: ``replicate_rewrite_db`` is a variable from 10.11 on."""
+        return connection_options.FILTERS if self.version >= (10, 11, 0) else connection_options.FILTERS[:-1]
+
     def set_filters(self, channel: str, filters: Mapping[str, str]) -> list[str]:
-        return connection_options.mariadb_filters(channel, filters)
+        return connection_options.mariadb_filters(channel, filters, self.filter_names)
 
     def forget_replication(self, channels: Sequence[str] = ()) -> list[str]:
         """Return statements that clear an earlier attempt; the data has no settings (``master.info`` is not copied). ``gtid_slave_pos`` is

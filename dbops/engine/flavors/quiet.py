@@ -1,11 +1,15 @@
 """How a copy is made quiet before its first start: nothing in its data replicates or runs on its own."""
 
+import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.optionfile import option_words
+
+#: The list of a grant of all schemas; names of schemas and accounts, which may contain any word, are never in it.
+_GLOBAL_PRIVILEGES = re.compile(r"GRANT ([A-Z_, ]+) ON \*\.\* TO ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,9 @@ def quiet_settings(flavor: Flavor) -> tuple[QuietSetting, ...]:
 
 def may_be_offline(grants: Iterable[str]) -> bool:
     """Return whether an account with these grants can log in while ``offline_mode`` is ON."""
-    words = ("SUPER", "CONNECTION_ADMIN", "ALL PRIVILEGES ON *.*")
-    return any(word in grant for grant in grants for word in words)
+    found = (_GLOBAL_PRIVILEGES.match(grant) for grant in grants)
+    names = {name.strip() for match in found if match for name in match[1].split(",")}
+    return not names.isdisjoint(("SUPER", "CONNECTION_ADMIN", "ALL PRIVILEGES"))
 
 
 def enabled_events(flavor: Flavor) -> str:

@@ -31,9 +31,10 @@ def replication_login(
             if value := value_of(name, options):
                 lines.append(f"{name.lower().replace('_', '-')}={quoted(value, name)}")
     elif flavor.name == "mysql":
-        lines.append("ssl-mode=DISABLED")
+        # the host's client can be MariaDB's, which ends at an option that it does not know
+        lines.append("loose-ssl-mode=DISABLED")
         if flavor.version >= (8, 0, 0):
-            lines.append("get-server-public-key=1")
+            lines.append("loose-get-server-public-key=1")
     elif options or flavor.version < _TLS_BY_DEFAULT:
         lines.append("skip-ssl")
     account = [f"user={quoted(user, 'user name')}", f"password={quoted(password, 'password')}"]
@@ -46,4 +47,4 @@ def _tls(flavor: Flavor, options: Mapping[str, str]) -> list[str]:
         return ["ssl", f"ssl-verify-server-cert={int(verifies)}"]
     knows_ca = value_of("SSL_CA", options) or value_of("SSL_CAPATH", options)
     mode = "VERIFY_IDENTITY" if verifies else "VERIFY_CA" if knows_ca else "REQUIRED"
-    return [f"ssl-mode={mode}"]
+    return [f"loose-ssl-mode={mode}"]

@@ -1,6 +1,6 @@
 """Decide how the target replicates after the rebuild: as before, as far as it can be made again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dbops.engine.facts.instance import ReplicationFacts
@@ -10,6 +10,7 @@ from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication, KeptSetting
 
 INVENTORY = "As the inventory says."
+UNSETTABLE = "This version sets it by its option file only: set at run time, it is lost."
 #: Settings whose ordinary value is not worth a line.
 ORDINARY = {"", "0", "uncompressed", "3", "STREAM"}
 #: Options that every connection has: shown where they differ from the servers' defaults.
@@ -47,8 +48,8 @@ def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> 
     return KeptReplication(
         channel=link.channel,
         options=options,
-        filters=dict(link.filters),
-        settings=tuple(_settings(link, options, inputs, uses_gtid=uses_gtid)),
+        filters={name: value for name, value in link.filters.items() if name in flavor.filter_names},
+        settings=tuple(_settings(link, options, inputs, flavor.filter_names, uses_gtid=uses_gtid)),
         is_last_known=inputs.target.server is None,
     )
 
@@ -68,7 +69,7 @@ def _wanted(target: KnownInstance, flavor: Flavor) -> dict[str, str]:
 
 
 def _settings(
-    link: ReplicationFacts, options: dict[str, str], inputs: PlanInputs, *, uses_gtid: bool
+    link: ReplicationFacts, options: dict[str, str], inputs: PlanInputs, filter_names: Sequence[str], *, uses_gtid: bool
 ) -> Iterator[KeptSetting]:
     if inputs.primary:
         yield from _moved("source", f"{link.source_host}:{link.source_port}", _follows(inputs), "The primary.")
@@ -85,7 +86,10 @@ def _settings(
         elif value not in ORDINARY and DEFAULTS.get(name.partition("_")[2]) != value:
             yield KeptSetting(name, value, value, Fate.KEPT)
     for name, value in link.filters.items():
-        yield KeptSetting(name, value, value, Fate.KEPT)
+        if name in filter_names:
+            yield KeptSetting(name, value, value, Fate.KEPT)
+        else:
+            yield KeptSetting(name, value, "", Fate.LOST, UNSETTABLE)
 
 
 def _follows(inputs: PlanInputs) -> str:

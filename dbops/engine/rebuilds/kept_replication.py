@@ -1,10 +1,10 @@
 """How the target replicated before the rebuild, as far as the rebuild restores it. Part of the frozen plan."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from dbops.engine.flavors.connection_options import name_of, value_of
+from dbops.engine.flavors.connection_options import name_of, same_filter, value_of
 
 
 class Fate(StrEnum):
@@ -71,6 +71,10 @@ class KeptReplication:
     def differing(self, options: Mapping[str, str]) -> dict[str, str]:
         """Return the wanted options that a connection with ``options`` does not have."""
         return {name: value for name, value in self.options.items() if not same_value(options.get(name), value)}
+
+    def differing_filters(self, filters: Mapping[str, str], names: Sequence[str]) -> tuple[str, ...]:
+        """Return which of the filters ``names`` differ between a connection with ``filters`` and the plan."""
+        return tuple(name for name in names if not same_filter(name, filters.get(name, ""), self.filters.get(name, "")))
 
 
 def same_value(have: str | None, want: str) -> bool:

@@ -6,7 +6,7 @@ import pytest
 
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import ReplicationSource
-from dbops.engine.flavors.connection_options import MARIADB, change_of, mysql_options, words_of
+from dbops.engine.flavors.connection_options import MARIADB, change_of, mysql_options, same_filter, words_of
 
 SAMPLE = Path(__file__).parent / "samples" / "mariadb-10.11-show-all-slaves-status.txt"
 mariadb, mysql = flavor_for("10.11.19-MariaDB"), flavor_for("9.7.4")
@@ -90,6 +90,19 @@ def test_filters_are_set_in_words_of_the_server() -> None:
     assert "REPLICATE_DO_TABLE = (`x`.`y`)" in sql
     assert "REPLICATE_REWRITE_DB = ((`a`, `b`), (`c`, `d`))" in sql
     assert sql.endswith(" FOR CHANNEL 'c'")
+
+
+@pytest.mark.parametrize(("version", "expected"), [("10.6.27-MariaDB", False), ("10.11.19-MariaDB", True)])
+def test_mariadb_rewrites_are_set_where_they_are_a_variable(version: str, expected: bool) -> None:
+    found = flavor_for(version).set_filters("", {"Replicate_Rewrite_DB": "a->b,c->d"})
+    assert ("SET GLOBAL replicate_rewrite_db = 'a->b,c->d'" in found) == expected
+    assert len(found) == 6 + expected
+
+
+def test_order_of_a_filter_counts_only_in_rewrites() -> None:
+    assert same_filter("Replicate_Do_Table", "e.e,b.b,z.a", "z.a,b.b,e.e")
+    assert not same_filter("Replicate_Do_Table", "e.e,b.b", "e.e,b.b,z.a")
+    assert not same_filter("Replicate_Rewrite_DB", "a->b,a->c", "a->c,a->b")
 
 
 def test_named_connections_are_forgotten_by_their_names() -> None:

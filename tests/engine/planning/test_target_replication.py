@@ -11,7 +11,7 @@ from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.preflight.live_check import differences
 from dbops.engine.states import Severity
-from tests.engine.builders import facts, inputs, link, member, target_with
+from tests.engine.builders import facts, inputs, link, member, source_with, target_with
 from tests.engine.by_name import build_plan, run_checks
 
 TLS = {"MASTER_SSL": "1", "MASTER_SSL_CA": "/etc/ca.pem", "MASTER_DELAY": "60", "IGNORE_DOMAIN_IDS": "7"}
@@ -110,6 +110,16 @@ def test_filters_are_warned_of() -> None:
     assert severities(with_link(options=plain), "target.filters") == {Severity.OK}
     named = with_link(options=plain, filters={"Replicate_Do_DB": "a"})
     assert severities(named, "target.filters") == {Severity.WARNING}
+
+
+def test_filter_that_no_statement_can_set_is_lost() -> None:
+    filters = {"Replicate_Do_DB": "a", "Replicate_Rewrite_DB": "a->b"}
+    target = target_with(version="10.6.27", replication=(link(options=TLS, filters=filters),))
+    found = inputs(target=target, source=source_with(version="10.6.27"))
+    kept = kept_of(found)
+    assert kept.filters == {"Replicate_Do_DB": "a"}
+    assert fates(kept)["Replicate_Rewrite_DB"] is Fate.LOST
+    assert kept_of(with_link(filters=filters)).filters == filters
 
 
 def test_numbers_are_equal_in_each_form() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from dbops.engine.planning.checks.findings import ok, refusal, warning
 from dbops.engine.planning.inputs import PlanInputs
-from dbops.engine.planning.target_replication import connections_of, files_of
+from dbops.engine.planning.target_replication import UNSETTABLE, connections_of, files_of
 from dbops.engine.rebuilds.plan import Finding
 
 
@@ -68,11 +68,14 @@ def filters_hold_again(inputs: PlanInputs) -> Iterator[Finding]:
         return
     if found := links[0].left_out:
         shown = ", ".join(f"{name} = {value}" for name, value in found.items())
+        flavor = inputs.target.flavor
+        lost = [name for name in links[0].filters if flavor and name not in flavor.filter_names]
+        restored = f"All but {', '.join(lost)} are restored: {UNSETTABLE}" if lost else "The filters are restored."
         yield warning(
             code,
             title,
             f"{shown}.",
-            "The filters are restored. The copy also has the data that they kept away, as it is at the source.",
+            f"{restored} The copy also has the data that they kept away, as it is at the source.",
         )
     else:
         yield ok(code, title, "None.")

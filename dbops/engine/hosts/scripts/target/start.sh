@@ -4,6 +4,7 @@
 # $7 flavor of a copy that starts for the first time, else empty; then it is made quiet: $8 client program
 # $9 statements that forget replication  $10 REPLICA or SLAVE  $11 number of words of the server's command  then these
 # then the start command
+# A copy that was made quiet has a file .quieted beside its marker, for a later run. log.phase: the server itself starts.
 set -u
 # shellcheck disable=SC2034 # for quiet_copy and server_log
 datadir=$1 identity=$2 mark=$3 owner=$4 defaults_file=$5 group_suffix=$6
@@ -14,9 +15,20 @@ quiet_server=("${@:1:words}")
 shift "$words"
 [ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory to start."
 [ -z "$mark" ] || must_be_new_copy "$datadir" "$identity" "$mark"
-[ -z "$(servers_in "$datadir")" ] || { echo "The server already runs." && exit 0; }
+quieted=$(mark_of "$datadir" "$mark").quieted
+if [ -n "$(servers_in "$datadir")" ]; then
+    # a person or the host can have started it before it was made quiet
+    [ -z "${quiet[0]}" ] || [ -e "$quieted" ] ||
+        refuse "A server already runs on the copy, which was not made quiet. Stop it, then resume."
+    echo "The server already runs."
+    exit 0
+fi
 [ -z "$mark" ] || unpack_inside "$datadir" "$(mark_of "$datadir" "$mark").inside"
-[ -z "${quiet[0]}" ] || (quiet_copy "${quiet[@]}") || exit $?
+if [ -n "${quiet[0]}" ]; then
+    (quiet_copy "${quiet[@]}") || exit $?
+    as_owner touch -- "$quieted" || fail "$datadir cannot be written."
+    echo starting >log.phase
+fi
 mark_server_log "$defaults_file" "$datadir" "$group_suffix"
 
 failed() { # what happened; the server's own words follow

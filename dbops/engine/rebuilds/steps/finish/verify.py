@@ -2,6 +2,7 @@
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import ReplicationFacts
+from dbops.engine.flavors.connection_options import value_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.replicate.replication import (
@@ -9,9 +10,10 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     is_attached_to,
     read_link,
     restart_for_retry,
+    start_if_stopped,
     target_database,
 )
-from dbops.engine.rebuilds.steps.replicate.replication_kept import keep_commands, keep_replication
+from dbops.engine.rebuilds.steps.replicate.replication_kept import keep_commands, keep_replication, start_again
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.start.quiet_settings import end_commands, end_quiet
 from dbops.engine.rebuilds.steps.start.relaxed_durability import (
@@ -37,6 +39,7 @@ class Verify(Step):
 
     def cancel(self, run: Run) -> None:
         stop_sync(run)
+        start_again(run)
 
     def advance(self, run: Run) -> StepOutcome:
         operation, target = f"Verifying {run.plan.target.name}", run.plan.target
@@ -47,6 +50,8 @@ class Verify(Step):
             if restart_for_retry(run, database, link, "verify"):
                 return again(1.0)
             fail_on_error(link, operation, run)
+            if start_if_stopped(run, database, link, "verify"):
+                return again(0.2)
             if int(row["server_id"]) != target.configured_server_id or not int(row["read_only"]):
                 raise RemoteFailure(
                     "verify.identity", operation, cause=f"server_id {row['server_id']}, read_only {row['read_only']}"
@@ -69,14 +74,14 @@ def _is_close(run: Run, link: ReplicationFacts | None) -> bool:
         and link.is_running
         and is_attached_to(link, run.plan.primary)
         and link.lag_seconds is not None
-        and link.lag_seconds <= run.settings.catch_up_lag_seconds + _own_delay(run)
+        and link.lag_seconds <= run.settings.catch_up_lag_seconds + _own_delay(run, link)
     )
 
 
-def _own_delay(run: Run) -> int:
-    """Return the seconds that the target is behind on purpose, once its delay is set again."""
+def _own_delay(run: Run, link: ReplicationFacts) -> int:
+    """Return the seconds that the target is behind on purpose, once its delay is set again, by whichever driver."""
     kept = run.plan.replication
-    return kept.delay_seconds if kept and run.checkpoint.get("kept.set") else 0
+    return kept.delay_seconds if kept and kept.delay_seconds == int(value_of("DELAY", link.options) or 0) else 0
 
 
 def _behind(run: Run, link: ReplicationFacts | None, operation: str) -> StepOutcome:

@@ -1,13 +1,20 @@
 """The last settings of the target's replication, and the proof that it replicates as the plan says."""
 
-from dbops.engine.errors import RemoteFailure
+from contextlib import closing, suppress
+
+from dbops.engine.errors import DbopsError, RemoteFailure
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.channels import read_channels
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
-from dbops.engine.rebuilds.steps.replicate.replication import is_attached_to, must_run
+from dbops.engine.rebuilds.steps.replicate.replication import (
+    is_attached_to,
+    must_run,
+    read_link,
+    start_if_stopped,
+)
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
 
 OPERATION = "Restoring how the target replicates"
@@ -42,8 +49,9 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
     links = read_channels(database, run.flavor)
     link = links[0] if links else None
     missing = _missing(kept, link)
-    if not run.checkpoint.get("kept.set") and link and (missing or link.filters != kept.filters):
-        _set(run, database, kept, missing, filters=link.filters != kept.filters)
+    differs = bool(link and kept.differing_filters(link.filters, run.flavor.filter_names))
+    if not run.checkpoint.get("kept.set") and link and (missing or differs):
+        _set(run, database, kept, missing, filters=differs)
         return again(0.2)
     if wait := must_run(run, database, link, "kept", OPERATION):
         return wait
@@ -59,6 +67,14 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
     return None
 
 
+def start_again(run: Run) -> None:
+    """Start replication that ``keep_replication`` stopped and did not start, for a rebuild that ends there. This never fails."""
+    if not run.checkpoint.get("kept.begun") or run.checkpoint.get("kept.set"):
+        return
+    with suppress(DbopsError), closing(run.target.connect(10.0)) as database:
+        start_if_stopped(run, database, read_link(database, run.flavor), "kept")
+
+
 def _missing(kept: KeptReplication, link: ReplicationFacts | None) -> dict[str, str]:
     return kept.differing(link.options) if link else {}
 
@@ -69,6 +85,7 @@ def _all_set(kept: KeptReplication, missing: dict[str, str]) -> dict[str, str]:
 
 
 def _set(run: Run, database: Database, kept: KeptReplication, options: dict[str, str], *, filters: bool) -> None:
+    run.checkpoint["kept.begun"] = True
     statements = [*run.flavor.stop_replication()]
     if options:
         statements.append(run.flavor.change_options(kept.channel, _all_set(kept, options)))
@@ -89,10 +106,9 @@ def _wrong(run: Run, kept: KeptReplication, links: list[ReplicationFacts], missi
     ]
     if link.channel != kept.channel:
         found.append(f"the connection is named {link.channel!r}, not {kept.channel!r}")
-    for name in sorted({*kept.filters, *link.filters}):
+    for name in kept.differing_filters(link.filters, run.flavor.filter_names):
         have, want = link.filters.get(name), kept.filters.get(name)
-        if have != want:
-            found.append(f"{name} is {have or 'unset'}, not {want or 'unset'}")
+        found.append(f"{name} is {have or 'unset'}, not {want or 'unset'}")
     if not is_attached_to(link, run.plan.primary):
         found.append(f"it replicates from {link.source_host}:{link.source_port}")
     return found

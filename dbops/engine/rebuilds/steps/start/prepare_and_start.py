@@ -196,6 +196,7 @@ class StartServer(JobStep):
     def start(self, run: Run) -> JobState:
         target = run.plan.target
         run.checkpoint["start.began"] = run.clock.now()
+        run.checkpoint.pop("start.phase", None)
         return run.start_job(
             run.target,
             self.name,
@@ -211,6 +212,9 @@ class StartServer(JobStep):
         )
 
     def follow(self, run: Run, state: JobState) -> None:
+        phase = state.tails.get("phase", "")
+        if phase != run.checkpoint.get("start.phase", ""):  # quiet now: the server itself has the whole time
+            run.checkpoint["start.phase"], run.checkpoint["start.began"] = phase, run.clock.now()
         if run.clock.now() - run.checkpoint["start.began"] > run.settings.start_timeout_seconds:
             raise RemoteFailure(
                 "start.timeout",
@@ -220,8 +224,8 @@ class StartServer(JobStep):
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
         job_must_succeed(state, f"Starting {run.plan.target.name}", left=lambda: describe_data_location(run))
-        self._is_itself(run)
         self._is_quiet(run, state)
+        self._is_itself(run)
         return done(exit_statuses={"start": 0})
 
     def _is_quiet(self, run: Run, state: JobState) -> None:
