@@ -111,7 +111,18 @@ class TestStarting:
         jobs.follow("a", 5)
         lines = jobs.read("a", "out").decode().splitlines()
         assert lines[:4] == [str(job_dir(jobs, "a"))] * 2 + [jobs.run_directory, "C"]
-        assert set(lines[4:]) == {"DBOPS_JOB_DIR", "DBOPS_RUN_DIR", "HOME", "LC_ALL", "PATH", "PWD", "SHLVL", "_"}
+        known = {
+            "DBOPS_JOB_DIR",
+            "DBOPS_RUN_DIR",
+            "HOME",
+            "LC_ALL",
+            "MYSQL_TEST_LOGIN_FILE",
+            "PATH",
+            "PWD",
+            "SHLVL",
+            "_",
+        }
+        assert set(lines[4:]) == known
 
     def test_start_is_effective_once_of_twenty(self, make: Maker, sshd: Sshd) -> None:
         shells = [SshShell(sshd.pinned()) for _ in range(20)]

@@ -38,7 +38,8 @@ def nothing_is_left(stack: Stack) -> Iterator[None]:
         assert not has_plugin(stack, name), name
     assert stack.rows("SELECT * FROM dbops_hold") == []
     assert processes_of(last_rebuild(stack)["uid"]) == []
-    assert list(Path("/tmp").glob("dbops-clone.*")) == []
+    # another test process can clone at the same time
+    assert [path for path in Path("/tmp").glob("dbops-clone.*") if not processes_of(str(path))] == []
 
 
 @pytest.fixture

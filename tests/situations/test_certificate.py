@@ -60,12 +60,15 @@ def certificate(stack: Stack) -> dict[str, Any]:
 
 def harmed(stack: Stack, *statements: str, words: tuple[str, ...] = ()) -> dict[str, Any]:
     """Rebuild, change the copy before its certificate, and return the error. The old data is still there."""
+    for name in (SOURCE, TARGET):
+        stack.wait_for_facts(name)
     stack.wait_for_possible_plan(TARGET, *words)
-    with at_step(stack, "repoint", lambda: on_the_target(stack, *statements)):
+    with at_step(stack, "catch-up", lambda: on_the_target(stack, *statements)):
         _, lines = stack.rebuild(TARGET, *words, check=False)
     assert lines[-1]["status"] == "failed", lines[-1]
     kept = json.loads(last_rebuild(stack)["checkpoint"])
     assert not kept.get("verified")
+    assert kept.get("touched"), lines[-1]
     assert stack.lab.host(TARGET).folder.joinpath(kept["aside_path"]).is_dir()
     error: dict[str, Any] = lines[-1]["error"]
     return error
@@ -166,7 +169,7 @@ def test_missing_object_of_a_clone_is_found_and_a_whole_one_is_certified(mysql: 
     for name in (SOURCE, PRIMARY):
         mysql.wait_for_facts(name)
     mysql.wait_for_possible_plan(TARGET, "--method", "clone")
-    with at_step(mysql, "repoint", lambda: on_the_target(mysql, *writable("DROP VIEW shopping.names"))):
+    with at_step(mysql, "catch-up", lambda: on_the_target(mysql, *writable("DROP VIEW shopping.names"))):
         _, lines = mysql.rebuild(TARGET, "--method", "clone", check=False)
     error = lines[-1].get("error") or {}
     assert error.get("code") == "certificate.differs", lines[-1]

@@ -248,6 +248,7 @@ def test_copy_of_a_source_without_its_replicated_writes_attaches_to_the_primary(
         run(stack, PRIMARY, "CREATE DATABASE late", "CREATE TABLE late.t (id INT PRIMARY KEY)")
         stack.lab.load_start(tps=50)
         try:
+            stack.wait_for_facts(SOURCE, answering=True)
             stack.wait_for_possible_plan(TARGET)
             stack.rebuild(TARGET)
         finally:
