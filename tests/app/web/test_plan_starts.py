@@ -100,7 +100,7 @@ def test_page_names_the_running_backup_its_end_and_how_to_clear_it(operator: Cli
         assert named in blocker.text
     assert blocker.until.is_known
     assert "3" in blocker.until.reason
-    shown = part(text, f'data-blocker="{BlockerKind.BACKUP_RUNNING}"', "</li>")
+    shown = part(text, f'data-run="{running.pk}"', "</li>")
     for said in (blocker.text, blocker.until.reason, blocker.clears):
         assert escape(said) in shown
     assert f"stop-run:{running.pk}" in marks(text, "start")
