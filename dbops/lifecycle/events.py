@@ -1,6 +1,7 @@
 """Add lines to the history of a rebuild or backup run, and announce updates."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 
 from django.db import transaction
 from django.db.models import F
@@ -38,6 +39,12 @@ def log_events(model: type[Rebuild] | type[BackupRun], lines: Mapping[int, str])
 def last_line(row: Rebuild | BackupRun | RestoreTest) -> str | None:
     owner = row.run if isinstance(row, RestoreTest) else row
     return owner.events.order_by("-pk").values_list("text", flat=True).first()
+
+
+def was_logged(row: Rebuild | BackupRun | RestoreTest, text: str, since: datetime) -> bool:
+    """Return whether the history of a row has a line with that text since a time."""
+    owner = row.run if isinstance(row, RestoreTest) else row
+    return owner.events.filter(at__gte=since, text__contains=redact(text)).exists()
 
 
 def revision_update(row: Rebuild | BackupRun | RestoreTest) -> None:

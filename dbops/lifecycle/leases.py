@@ -14,7 +14,7 @@ from dbops.audit.log import SYSTEM, append
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import Level, RunStatus, may_end
-from dbops.lifecycle.events import last_line, log_event, revision_update
+from dbops.lifecycle.events import last_line, log_event, revision_update, was_logged
 from dbops.models import BackupEvent, BackupRun, Rebuild, RestoreTest
 
 Row = TypeVar("Row", Rebuild, BackupRun, RestoreTest)
@@ -187,8 +187,12 @@ def log_trouble(lease: Lease[Row], text: str) -> None:
         revision_update(lease.row)
 
 
-def mark_unreachable(lease: Lease[Row], text: str) -> datetime:
+def mark_unreachable(lease: Lease[Row], text: str, *, is_refusal: bool = False) -> datetime:
     """Record that a host does not answer; after a while the row becomes ``lost``.
+
+    Args:
+        text: a line of the history. Only the first one of a silence is logged.
+        is_refusal: the host answers, and refuses dbops. Each such text is logged once in a silence, because a person must act.
 
     Return since when it has been silent. Raises ``LeaseLost``.
     """
@@ -199,7 +203,7 @@ def mark_unreachable(lease: Lease[Row], text: str) -> datetime:
             raise LeaseLost
         since: datetime = row.unreachable_since or now
         changes: dict[str, Any] = {"unreachable_since": since, "revision": row.revision + 1}
-        if row.unreachable_since is None:
+        if row.unreachable_since is None or (is_refusal and not was_logged(row, text, since)):
             log_event(lease.row, text, level=Level.WARNING)
         if row.status == RUNNING and (now - since).total_seconds() > settings.LOST_AFTER_SECONDS:
             changes["status"] = LOST

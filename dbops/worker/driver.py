@@ -178,11 +178,11 @@ class Driver(ABC, Generic[Row, Result]):
         if self.row.unreachable_since:
             leases.mark_reachable(self.lease)
 
-    def ask_again(self, text: str) -> float:
-        """Record that a host is silent. Return the seconds until the next attempt."""
+    def ask_again(self, text: str, *, is_refusal: bool = False) -> float:
+        """Record that a host is silent, or refuses dbops. Return the seconds until the next attempt."""
         self.journal.cancellable = False  # this write does not check whether to continue
         self.journal.flush()
-        self.row.unreachable_since = leases.mark_unreachable(self.lease, text)
+        self.row.unreachable_since = leases.mark_unreachable(self.lease, text, is_refusal=is_refusal)
         return LOST_RETRY_SECONDS if self.row.status == Status.LOST else RETRY_SECONDS
 
     # --- errors ---------------------------------------------------------------------------------------------------
@@ -214,7 +214,8 @@ class Driver(ABC, Generic[Row, Result]):
         silent = isinstance(error, NoAccess) or self._silent_seconds() > settings.UNREACHABLE_TIMEOUT_SECONDS
         if silent and not self.is_ending() and self.may_give_up(error):
             return self.begin_ending(error)
-        return self.ask_again(f"{error} The job may still be running on the host. dbops retries.")
+        text = f"{error} The job may still be running on the host. dbops retries."
+        return self.ask_again(text, is_refusal=isinstance(error, NoAccess))
 
     def _silent_seconds(self) -> float:
         since = self.row.unreachable_since

@@ -73,8 +73,8 @@ class RestoreTestDriver(RunDriver[RestoreTest, RestoreTestResult | None, Restore
         return context
 
     # --- the end --------------------------------------------------------------------------------------------------
-    def ask_again(self, text: str) -> float:
-        return super().ask_again(f"Restore test {self.row.pk}: {text}")
+    def ask_again(self, text: str, *, is_refusal: bool = False) -> float:
+        return super().ask_again(f"Restore test {self.row.pk}: {text}", is_refusal=is_refusal)
 
     def clean_up(self) -> bool:
         return clean_up(self.context)

@@ -1,6 +1,7 @@
 """What a source's own option files and logins say never changes what the tools do."""
 
 import gzip
+import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +22,9 @@ pytestmark = pytest.mark.services
 TARGET, PRIMARY = "replica-1", "primary-1"
 #: A table that partial backups of the source's own jobs leave out.
 PARTIAL = "SELECT COUNT(*) AS found FROM archive_db.t"
+#: Names that need utf8mb4, quotes or an escape in file names.
+ODD_SCHEMA = "日本"
+ODD_TABLES = ("größe-ß 日本", "back`tick", "dot.ted", 'it\'s "quoted"', "100%")
 #: Options of other jobs and people on the source. Each broke a rebuild, or lost a database without a word.
 STEERING = {
     "1": "[mariabackup]\ndatabases-exclude = archive_db\n[xtrabackup]\ntables-exclude = ^archive_db\n",
@@ -34,6 +38,7 @@ STEERING = {
 def stack() -> Iterator[Stack]:
     with backup_stack(1, files="physical", statements="dump") as running:
         write_partial(running)
+        write_odd_names(running)
         yield running
 
 
@@ -53,6 +58,15 @@ def write_partial(stack: Stack) -> None:
         one(stack, PRIMARY, statement)
     one(stack, PRIMARY, "INSERT INTO archive_db.t VALUES (1)")
     wait_for("the row on the source", lambda: has_partial(stack, SOURCE))
+
+
+def write_odd_names(stack: Stack) -> None:
+    one(stack, PRIMARY, f"CREATE DATABASE `{ODD_SCHEMA}`")
+    for table in ODD_TABLES:
+        quoted = table.replace("`", "``")
+        one(stack, PRIMARY, f"CREATE TABLE `{ODD_SCHEMA}`.`{quoted}` (id INT PRIMARY KEY) ENGINE=InnoDB")
+    found = f"SELECT COUNT(*) AS n FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{ODD_SCHEMA}'"
+    wait_for("the tables on the source", lambda: one(stack, SOURCE, found)["n"] == len(ODD_TABLES))
 
 
 def has_partial(stack: Stack, name: str) -> bool:
@@ -115,14 +129,16 @@ def test_rebuild_copies_all_data_beside_options_of_other_jobs(stack: Stack, case
 
 
 @pytest.mark.situation("1", "managed backups and their restore tests are whole, too")
+@pytest.mark.situation("23", "the restore test of a good backup opens every table by its name, and succeeds")
 def test_managed_backup_is_whole_beside_options_of_other_jobs(stack: Stack) -> None:
     with also_in(stack.lab.host(SOURCE).config_file, "".join(steering(stack, case) for case in STEERING)):
         status, result = back_up(stack, "files")
         assert status == 0, result
         status, tested = run_restore_test(stack, int(result["backup_run"]))
     assert status == 0, tested
-    counts = stack.rows("SELECT result FROM dbops_restoretest ORDER BY id DESC LIMIT 1")[0]["result"]
-    assert "archive_db" in counts
+    result = json.loads(stack.rows("SELECT result FROM dbops_restoretest ORDER BY id DESC LIMIT 1")[0]["result"])
+    counted = {(schema, table) for schema, table, _ in result["tables"]}
+    assert {("archive_db", "t"), *((ODD_SCHEMA, table) for table in ODD_TABLES)} <= counted
 
 
 @pytest.mark.situation("1", "a managed dump is whole and of the planned server, too")

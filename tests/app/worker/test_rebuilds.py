@@ -180,6 +180,16 @@ def test_refused_login_after_a_change_keeps_the_holds_until_the_host_admits_dbop
     assert drive(rebuild, 2).status == "succeeded"
 
 
+def test_each_refusal_is_logged_once_in_a_silence(start: Any) -> None:
+    """A host that restarts with another key is silent first: what a person must act on comes later."""
+    answers = (silent(), refused(), silent(), refused(), done())
+    rebuild = start(Scripted("one", touch), Scripted("two", *answers), Scripted("clean-up"))
+    assert drive(rebuild, 4).status == "running"
+    codes = [text.split("]")[0] for text in rebuild.events.order_by("pk").values_list("text", flat=True)]
+    assert [code for code in codes if code.startswith("[")] == ["[ssh.unreachable", "[ssh.host_key_changed"]
+    assert drive(rebuild).status == "succeeded"
+
+
 def test_short_silence_ends_nothing(start: Any) -> None:
     rebuild = drive(start(Scripted("one", silent(), done()), Scripted("clean-up")), 2)
     assert rebuild.status == "succeeded"
