@@ -7,10 +7,6 @@ from typing import Any
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.openable import Table, quoted
 
-#: Engines with snapshots: rows of others change while they are read.
-TRANSACTIONAL = ("INNODB", "ROCKSDB", "TOKUDB", "XTRADB")
-#: Larger tables are compared by ranges.
-LARGE_BYTES = 16 * 1024**2
 #: Rows of one range.
 RANGE_ROWS = 20_000
 #: Tables of one statement.
@@ -20,11 +16,6 @@ LONG = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediu
 PLAIN = (
     *("tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "year", "date", "time", "datetime", "timestamp"),
     *("char", "varchar", "binary", "varbinary", "enum", "set", "inet4", "inet6", "uuid"),
-)
-NAMES = (
-    "SELECT TABLE_SCHEMA AS s, TABLE_NAME AS n, ENGINE AS engine, DATA_LENGTH AS bytes FROM information_schema.TABLES"
-    " WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND TABLE_NAME NOT LIKE '#sql%'"
-    " AND TABLE_SCHEMA NOT IN ('information_schema', 'mysql', 'ndbinfo', 'performance_schema', 'sys')"
 )
 COLUMNS = (
     "SELECT TABLE_NAME AS n, COLUMN_NAME AS name, DATA_TYPE AS type, EXTRA AS extra, COLUMN_KEY AS col_key"
@@ -46,19 +37,6 @@ class Compared:
     checksum: str
     key: str
     left_out: tuple[str, ...]
-
-
-def sized(database: Database) -> tuple[dict[Table, int], list[Table]]:
-    """Return the size in bytes of each table that can be compared, and the tables of other engines. Raises as ``Database.query``."""
-    sizes: dict[Table, int] = {}
-    others = []
-    for row in database.query(NAMES):
-        table = Table(str(row["s"]), str(row["n"]), str(row["engine"] or "").upper())
-        if table.engine in TRANSACTIONAL:
-            sizes[table] = int(row["bytes"] or 0)
-        else:
-            others.append(table)
-    return sizes, others
 
 
 def describe(database: Database, schema: str) -> dict[str, Compared]:

@@ -13,6 +13,7 @@ from dbops.engine.rebuilds.certificate import rows as sql
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
 from dbops.engine.rebuilds.certificate.openable import Table
 from dbops.engine.rebuilds.certificate.rows import Compared, Range
+from dbops.engine.rebuilds.certificate.sizes import comparable, large_of
 from dbops.engine.rebuilds.steps.certify.reference import Reference, filters_of, version_of
 from dbops.engine.rebuilds.steps.certify.snapshots import RELEASE, common_snapshot
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
@@ -78,11 +79,11 @@ def _why_not(run: Run, target: Database, reference: Reference) -> str:
 
 
 def _begin(run: Run, target: Database, record: dict[str, Any]) -> dict[str, Any]:
-    sizes, others = sql.sized(target)
+    tables, others = comparable(target)
     record["left_out"] = {}  # of an earlier, failed run of this step
     for table in others:
         _leave_out(record, f"its engine {table.engine or 'unknown'} has no snapshots", str(table))
-    large = sorted(table for table, size in sizes.items() if size > sql.LARGE_BYTES)
+    large = large_of(target, tables)
     record["rows"] = {"tables": 0, "count": 0, "ranges": 0, "full": run.plan.full_certificate}
     return {
         "spent": 0.0,
@@ -177,10 +178,10 @@ class _Round:
         return self.schemas[schema]
 
     def _small(self) -> bool:
-        sizes, _ = sql.sized(self.here)
+        tables, _ = comparable(self.here)
         large = {Table(*names) for names in self.state["large"]}
         last = Table(*self.state["small"]) if self.state["small"] else None
-        left = [table for table in sorted(sizes) if table not in large and (last is None or table > last)]
+        left = [table for table in sorted(tables) if table not in large and (last is None or table > last)]
         for start in range(0, len(left), sql.BATCH):
             if self.is_late:
                 return False

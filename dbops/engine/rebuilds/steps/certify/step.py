@@ -1,6 +1,7 @@
 """The certificate: the copy is proven to be the same data before the old data is removed."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
@@ -130,8 +131,10 @@ def inventory(run: Run, target: Database, reference: Reference, record: dict[str
     counts: dict[str, int] = {}
 
     def look() -> dict[str, str]:
-        left = read_inventory(reference.database, reference.flavor, scope)
-        right = read_inventory(target, run.flavor, scope)
+        with ThreadPoolExecutor(1) as pool:
+            other = pool.submit(read_inventory, reference.database, reference.flavor, scope)
+            right = read_inventory(target, run.flavor, scope)
+            left = other.result()
         record["unchecked"] |= left.hidden | right.hidden
         counts.clear()
         counts.update(counted(left.objects))
