@@ -2,13 +2,15 @@
 
 import logging
 import time
+from queue import Empty
 from typing import Any
 
-from kombu.exceptions import KombuError
+from celery import current_app
+from kombu.exceptions import KombuError, OperationalError
 from kombu.transport import redis
 from redis.exceptions import RedisError
 
-from dbops.messaging.hints import checked_message
+from dbops.messaging.hints import TASKS, checked_message
 
 log = logging.getLogger(__name__)
 #: A flood of unreadable messages leads to one line and one count in this time.
@@ -25,11 +27,14 @@ class DroppedMessages:
         self.count += 1
         if time.monotonic() - self.reported_at < REPORT_SECONDS:
             return
-        from dbops.messaging.wakeups import publish  # it needs the Celery app, which needs this module
-
         log.warning("dropped %s unreadable messages, the last from queue %s: %r", self.count, queue, error)
         self.reported_at = time.monotonic()
-        if publish("count_dropped_messages", self.count):
+        try:
+            # Not `wakeups`, which needs the app, which needs this module.
+            current_app.send_task(f"{TASKS}.count_dropped_messages", args=(self.count,), expires=30)
+        except (OperationalError, OSError) as failed:
+            log.warning("counting dropped messages: %s", failed)
+        else:
             self.count = 0
 
 
@@ -58,8 +63,8 @@ class HintChannel(redis.Channel):
 
     def _brpop_read(self, **options: Any) -> bool | None:
         try:
-            taken: bool | None = super()._brpop_read(**options)
-        except (RedisError, OSError, KombuError, redis.Empty):
+            taken: bool | None = super()._brpop_read(**options)  # type: ignore[misc]  # not in its types
+        except (RedisError, OSError, KombuError, Empty):
             raise
         except Exception as error:
             dropped.add("(not JSON)", error)
@@ -70,11 +75,11 @@ class HintChannel(redis.Channel):
 class HintTransport(redis.Transport):
     Channel = HintChannel
 
-    def _deliver(self, message: Any, queue: str) -> None:
+    def _deliver(self, message: Any, queue: str | None) -> None:
         """Deliver a hint as a new message; drop everything else."""
         try:
-            hint = checked_message(message, queue)
+            hint = checked_message(message, queue or "")
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            dropped.add(queue, error)
+            dropped.add(queue or "", error)
             return
         super()._deliver(hint, queue)

@@ -13,7 +13,7 @@ MOST_ARGUMENTS, LARGEST = 4, 2**63 - 1
 
 
 def checked_message(raw: Any, queue: str) -> dict[str, Any]:
-    """Return a message that is made anew from what a hint needs: the task, its numbers, its id and its expiry.
+    """Return a new message of what a hint needs: the task, its numbers, its id and its expiry.
 
     Args:
         raw: a decoded message of the queue, in version 2 of Celery's protocol.

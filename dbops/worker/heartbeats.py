@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 WORKER, BEAT = "worker", "beat"
 #: A process writes at most this often.
 GAP_SECONDS = 5.0
-#: Whoever writes to the queue can also write counts.
+#: Anyone who writes to the queue can also write counts.
 MOST_DROPPED = 10**12
 _last: dict[str, float] = {}
 
