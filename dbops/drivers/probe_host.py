@@ -25,7 +25,7 @@ VERSIONS = (
     re.compile(r"OpenSSH_([^\s,]+)"),
     re.compile(r"Distrib (\d+\.\d+\.\d+)"),
     re.compile(r"xtrabackup version (\d+\.\d+\.\d+(?:-\d+)?)"),
-    re.compile(r"(\d+\.\d+\.\d+(?:-\d+(?= for))?)"),
+    re.compile(r"(?<!\d)(\d+\.\d+\.\d+(?:-\d+(?= for))?)"),
 )
 #: Marks a statement for the dashboard's own account.
 ADMIN = "admin:"

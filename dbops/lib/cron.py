@@ -23,7 +23,7 @@ MACROS = {
     "@hourly": "0 * * * *",
 }
 #: Syntax of the library that Debian's cron lacks: last day, and n-th weekday of a month.
-FOREIGN = re.compile(r"#|(?<![a-z])\d*L(?![a-z])", re.IGNORECASE)
+FOREIGN = re.compile(r"#|(?<![a-z0-9])\d*L(?![a-z])", re.IGNORECASE)
 
 
 def _fields(expression: str) -> str:

@@ -6,11 +6,9 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from dbops.celery import app
+from dbops.messaging.hints import TASKS
 
 log = logging.getLogger(__name__)
-
-#: Module of the worker's tasks.
-TASKS = "dbops.worker.tasks"
 
 
 def nudge() -> None:

@@ -420,6 +420,7 @@ class Migration(migrations.Migration):
             fields=[
                 ("name", models.CharField(max_length=20, primary_key=True, serialize=False)),
                 ("at", models.DateTimeField()),
+                ("dropped_messages", models.PositiveBigIntegerField(default=0)),
             ],
         ),
         migrations.CreateModel(

@@ -8,3 +8,5 @@ class ProcessHeartbeat(models.Model):
 
     name = models.CharField(max_length=20, primary_key=True)
     at = models.DateTimeField()
+    #: Messages in the queue that dbops had not sent; workers only.
+    dropped_messages = models.PositiveBigIntegerField(default=0)

@@ -1,4 +1,7 @@
-"""Clean output of hosts before it is stored: remove secrets and control characters, and limit the length."""
+"""Clean output of hosts before it is stored: remove secrets and control characters, and limit the length.
+
+Hosts and holders of tokens choose these texts. So each pattern takes time in proportion to the length of its text.
+"""
 
 import logging
 import re
@@ -13,9 +16,11 @@ CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\x80-\x9f]")
 #: mariadb-backup prints SHOW GRANTS, with the account's password hash, if a privilege is missing (measured).
 HASHES = re.compile(r"(IDENTIFIED\s+(?:BY|VIA|WITH)\b(?:\s+PASSWORD)?)[^;\n]*", re.IGNORECASE)
 #: Unknown passwords are recognized by context: ``--password=x``, ``MASTER_PASSWORD = 'x'``, ``password=x``.
-SETTINGS = re.compile(r"""([\w-]*(?:password|passwd)[\w-]*\s*=\s*)('[^'\n]*'|"[^"\n]*"|[^\s,;)]+)""", re.IGNORECASE)
+SETTINGS = re.compile(
+    r"""(?<![\w-])(?=[\w-]*(?:password|passwd))([\w-]++\s*+=\s*+)('[^'\n]*'|"[^"\n]*"|[^\s,;)]+)""", re.IGNORECASE
+)
 #: and in a URL: ``mysql://user:x@host``
-ADDRESSES = re.compile(r"(\b[a-z][a-z0-9+.-]*://[^\s:/@]*:)[^\s/@]+(?=@)", re.IGNORECASE)
+ADDRESSES = re.compile(r"(://[^\s:/@]*+:)[^\s/@]++(?=@)")
 SHORTEST_SECRET = 4
 #: Spreadsheets treat a cell that starts with one of these as a formula, or skip the character and check the next one.
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")

@@ -12,6 +12,7 @@ from celery import Task
 from celery.beat import PersistentScheduler
 from celery.exceptions import Ignore
 from django.db import DatabaseError, IntegrityError, InterfaceError
+from django.db.models import F
 from django.utils import timezone
 
 from dbops.database.errors import mend_connection
@@ -23,6 +24,8 @@ log = logging.getLogger(__name__)
 WORKER, BEAT = "worker", "beat"
 #: A process writes at most this often.
 GAP_SECONDS = 5.0
+#: Anyone who writes to the queue can also write counts.
+MOST_DROPPED = 10**12
 _last: dict[str, float] = {}
 
 
@@ -40,6 +43,13 @@ def report(name: str) -> None:
     except (DatabaseError, InterfaceError) as error:
         log.warning("reporting that %s lives: %s", name, error)
         mend_connection()
+
+
+def count_dropped(number: int) -> None:
+    """Add to the count of messages that workers dropped because dbops had not sent them."""
+    ProcessHeartbeat.objects.filter(pk=WORKER, dropped_messages__lt=MOST_DROPPED).update(
+        dropped_messages=F("dropped_messages") + min(number, MOST_DROPPED)
+    )
 
 
 def is_wrong_database() -> bool:

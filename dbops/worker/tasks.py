@@ -22,6 +22,7 @@ from dbops.worker import (
     due_backups,
     due_link_tests,
     due_restore_tests,
+    heartbeats,
     prober,
     scheduler,
     weekly_report,
@@ -94,6 +95,12 @@ def discover(discovery_id: int) -> None:
 def test_connection(test_id: int) -> None:
     """Run a requested connection test."""
     connection_tests.run_test(test_id)
+
+
+@app.task
+def count_dropped_messages(number: int) -> None:
+    """Count messages that workers dropped because dbops had not sent them."""
+    heartbeats.count_dropped(number)
 
 
 @app.task

@@ -1,10 +1,19 @@
 """The transport of hints, on a Redis of its own."""
 
+import asyncio
+import base64
+import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +21,9 @@ import redis
 from kombu import Connection, Consumer, Queue
 
 from dbops.celery import app
+from dbops.messaging.updates import STREAM
+from dbops.messaging.wakeups import publish
+from dbops.web.live import stream
 from tests.networks import free_port
 from tests.run_folder import new_folder
 from tests.stack import ROOT, wait_for
@@ -57,9 +69,160 @@ def take_one(line: Connection) -> Any:
 
 def test_closed_channel_sends_nothing_to_redis(port: int) -> None:
     with connection(port) as sender:
-        sender.SimpleQueue("hints").put({"rebuild": 1})
+        app.send_task("dbops.worker.tasks.drive_rebuild", args=(1,), connection=sender, queue="hints")
     line = connection(port)
-    assert take_one(line) == [{"rebuild": 1}]
+    assert take_one(line) == [[[1], {}, {}]]
     line.close()
     # Put back, it would be here again; with a Redis that is gone, putting back is what ended workers.
     assert redis.Redis(port=port).llen("hints") == 0
+
+
+#: Each ended a worker, or made it deaf, before messages were checked.
+POISON = {
+    "no JSON": b"\xff{",
+    "no mapping": b"[1, 2]",
+    "null": b"null",
+    "empty": b"{}",
+    "deep": b"[" * 100_000,
+    "list as headers": json.dumps({"properties": {}, "headers": [], "body": ""}).encode(),
+    "marked value": json.dumps({"__type__": "datetime", "__value__": [1]}).encode(),
+    "number as properties": json.dumps({"properties": 7, "headers": {"task": "x"}, "body": "x"}).encode(),
+}
+
+
+def changed(raw: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    message = json.loads(raw)
+    change(message)
+    return json.dumps(message).encode()
+
+
+def with_body(*parts: Any) -> Callable[[dict[str, Any]], None]:
+    def change(message: dict[str, Any]) -> None:
+        message["body"] = base64.b64encode(json.dumps(parts).encode()).decode()
+
+    return change
+
+
+ALTERED: dict[str, Callable[[dict[str, Any]], None]] = {
+    "another task": lambda message: message["headers"].update(task="celery.backend_cleanup"),
+    "attribute of a task": lambda message: message["headers"].update(task="dbops.worker.tasks.app.control"),
+    "list as task": lambda message: message["headers"].update(task=["dbops.worker.tasks.reconcile"]),
+    "text as argument": with_body(["1"], {}, {}),
+    "truth as argument": with_body([True], {}, {}),
+    "endless number": with_body([10**30], {}, {}),
+    "named arguments": with_body([1], {"rebuild_id": 1}, {}),
+    "no id": lambda message: message["headers"].update(id="x"),
+    "mad expiry": lambda message: message["headers"].update(expires=[1]),
+    "half base64": lambda message: message.update(body="W10"),
+    "body of another kind": lambda message: message.update(body={"a": 1}),
+}
+
+
+@pytest.fixture
+def worker(port: int, tmp_path: Path) -> Iterator[Path]:
+    """Run a worker as the product does, with a database of its own. Give the database's file."""
+    state = tmp_path / "state"
+    environment = {
+        **{**os.environ, "DBOPS_STATE_DIR": str(state), "DBOPS_WORKER_CONCURRENCY": "1"},
+        **{"DBOPS_REDIS_URL": f"redis://127.0.0.1:{port}/0", "DBOPS_DATABASE_URL": f"sqlite:///{state}/db.sqlite3"},
+    }
+    state.mkdir()
+    subprocess.run([ROOT / "script" / "run", "migrate"], env=environment, check=True, capture_output=True)
+    process = subprocess.Popen([ROOT / "script" / "run", "worker"], env=environment, start_new_session=True)
+    try:
+        yield state / "db.sqlite3"
+        assert process.poll() is None
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def dropped(database: Path) -> int:
+    with closing(sqlite3.connect(database)) as rows:
+        [(number,)] = rows.execute("SELECT COALESCE(SUM(dropped_messages), 0) FROM dbops_processheartbeat")
+    return int(number)
+
+
+def send(port: int, task: str, *numbers: int) -> None:
+    with connection(port) as line:
+        app.send_task(f"dbops.worker.tasks.{task}", args=numbers, connection=line, queue="ticks")
+
+
+def a_hint(port: int) -> bytes:
+    """Return the raw message of a hint."""
+    queue = redis.Redis(port=port)
+    with connection(port) as line:
+        app.send_task("dbops.worker.tasks.drive_rebuild", args=(1,), connection=line, queue="unread")
+    raw = queue.lpop("unread")
+    assert isinstance(raw, bytes)
+    return raw
+
+
+def test_worker_drops_and_counts_messages_that_are_no_hints(port: int, worker: Path) -> None:
+    queue = redis.Redis(port=port)
+    send(port, "reconcile")
+    wait_for("the worker's first task", lambda: queue.llen("ticks") == 0 and has_reported(worker), 60)
+    altered = [changed(a_hint(port), change) for change in ALTERED.values()]
+    for raw in (*POISON.values(), *altered):
+        queue.lpush("ticks", raw)
+    queue.hset("unacked", "1", b"\xff")
+    queue.zadd("unacked_index", {"1": 0})
+    ask_workers_to_shut_down(port)
+    wait_for("the messages to be read", lambda: queue.llen("ticks") == 0, 30)
+    sent = len(POISON) + len(ALTERED)
+    until = time.monotonic() + 60
+    while dropped(worker) != sent and time.monotonic() < until:  # a flood is counted once in ten seconds
+        time.sleep(11)
+        queue.lpush("ticks", f"flood {sent}")
+        sent += 1
+        time.sleep(1)
+    assert dropped(worker) == sent
+    send(port, "count_dropped_messages", 100)
+    wait_for("the worker to work", lambda: dropped(worker) == sent + 100, 20)
+
+
+def ask_workers_to_shut_down(port: int) -> None:
+    """Send what shuts down every worker that listens to its remote control."""
+    environment = {**os.environ, "DBOPS_REDIS_URL": f"redis://127.0.0.1:{port}/0"}
+    command = [sys.executable, "-m", "celery", "-A", "dbops", "control", "--timeout", "1", "shutdown"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert "No nodes replied" in done.stderr, done.stdout + done.stderr
+
+
+def has_reported(database: Path) -> bool:
+    with closing(sqlite3.connect(database)) as rows:
+        return bool(rows.execute("SELECT 1 FROM dbops_processheartbeat").fetchall())
+
+
+def test_publish_never_fails_on_what_stands_in_redis(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    redis.Redis(port=port).set("_kombu.binding.ticks", "junk")
+    with connection(port) as line:
+        monkeypatch.setattr(app, "send_task", partial(app.send_task, connection=line))
+        assert not publish("reconcile")
+
+
+HOSTILE_ENTRIES: tuple[dict[Any, Any], ...] = (
+    {"rebuild": "x", "revision": "1"},
+    {"rebuild": "1", "revision": "9" * 5000},
+    {"other": "1"},
+    {b"\xff": b"\xfe"},
+)
+
+
+def test_reader_of_live_events_survives_entries_that_are_none(port: int, settings: Any) -> None:
+    settings.REDIS_URL = f"redis://127.0.0.1:{port}/0"
+
+    async def watch() -> None:
+        hub, queue, watched = stream.Hub(), redis.Redis(port=port), stream.Watched(7)
+        hub.watched[7] = watched
+        reader = asyncio.create_task(hub._read())
+        await asyncio.wait_for(watched.changed.wait(), 10)  # it reads from now on
+        for entry in HOSTILE_ENTRIES:
+            queue.xadd(STREAM, entry)
+        await asyncio.sleep(stream.REDIS_RETRY_SECONDS + 1)
+        watched.changed.clear()
+        queue.xadd(STREAM, {"rebuild": 7, "revision": 2})
+        await asyncio.wait_for(watched.changed.wait(), 10)
+        reader.cancel()
+
+    asyncio.run(watch())

@@ -18,9 +18,9 @@ DEFAULT_PORT = 3306
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MASK = "********"
 SECRET_OPTION = re.compile(
-    r"^(--[\w-]*(?:password|passwd|secret|encrypt-key|transition-key)[\w-]*)(=.*)?$", re.IGNORECASE
+    r"^(--(?=[\w-]*(?:password|passwd|secret|encrypt-key|transition-key))[\w-]++)(=.*)?$", re.IGNORECASE
 )
-SECRET_IN_ADDRESS = re.compile(r"(\w+://[^/\s:@]*:)[^/\s@]+@")
+SECRET_IN_ADDRESS = re.compile(r"(://[^/\s:@]*+:)[^/\s@]++@")
 COMMAND_CHARACTERS = 1000
 
 #: Statements of dump tools that read a table: mysqldump, mariadb-dump, mydumper (``db``.``table``) and MySQL Shell.

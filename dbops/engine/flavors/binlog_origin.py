@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dbops.engine.flavors.base import Coordinates, Flavor
 from dbops.engine.flavors.gtid import parse_position
 
-_NUMBERED = re.compile(r"(.*)\.(\d+)")
+_NUMBERED = re.compile(r"^(.*)\.(\d{1,18})$")
 
 
 def foreign_position(flavor: Flavor, position: Coordinates, logs: Mapping[str, int], *, gtid_there: str | None) -> str:

@@ -9,7 +9,7 @@ unchanged.
 import re
 
 Release = tuple[int, int, int, int]
-_NUMBERS = re.compile(r"(\d+)\.(\d+)\.(\d+)(?:-(\d+))?")
+_NUMBERS = re.compile(r"(?<!\d)(\d+)\.(\d+)\.(\d+)(?:-(\d+))?")
 
 #: zstd is generally available from here; from 8.0.30-23 it was a preview (release notes of 8.0.34-29). 8.4 always has it.
 ZSTD_SINCE: dict[tuple[int, int], Release] = {(8, 0): (8, 0, 34, 29), (8, 4): (8, 4, 0, 1)}

@@ -17,7 +17,7 @@ GtidPosition = dict[int, dict[int, int]]
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _TAG = re.compile(r"[a-z_][a-z0-9_]{0,31}")
 _INTERVAL = re.compile(r"(\d+)(?:-(\d+))?")
-_MARIADB = re.compile(r"(\d+)-(\d+)-(\d+)")
+_MARIADB = re.compile(r"(\d{1,20})-(\d{1,20})-(\d{1,20})")
 
 
 def without_space(text: str) -> str:

@@ -9,7 +9,7 @@ from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.optionfile import option_words
 
 #: The list of a grant of all schemas; names of schemas and accounts, which may contain any word, are never in it.
-_GLOBAL_PRIVILEGES = re.compile(r"GRANT ([A-Z_, ]+) ON \*\.\* TO ")
+_GLOBAL_PRIVILEGES = re.compile(r"^GRANT ([A-Z_, ]+) ON \*\.\* TO ")
 
 
 @dataclass(frozen=True, slots=True)

@@ -179,3 +179,8 @@ def _schema() -> str:
 def pulses() -> dict[str, datetime]:
     """Return the last heartbeat by process name; a process that never reported is left out. One query."""
     return dict(ProcessHeartbeat.objects.values_list("name", "at"))
+
+
+def dropped_messages() -> int:
+    """Return how many messages of the queue the workers dropped because dbops had not sent them. One query."""
+    return sum(ProcessHeartbeat.objects.values_list("dropped_messages", flat=True))

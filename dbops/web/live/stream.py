@@ -42,6 +42,7 @@ KEEPALIVE_SECONDS = 15.0
 RECHECK_SECONDS = 3.0
 REDIS_RETRY_SECONDS = 2.0
 REDIS_BLOCK_SECONDS = 5.0
+LONGEST_NUMBER = 19
 LINES_KEPT = rebuild_log.LINES_SHOWN
 # A connection ends after this; the browser opens the next one.
 CONNECTION_SECONDS = 600.0
@@ -164,7 +165,7 @@ class Hub:
             )
             try:
                 await self._read_from(client)
-            except (RedisError, OSError) as error:
+            except (RedisError, OSError, ValueError) as error:  # ValueError: text that is not UTF-8
                 if self.redis_answers:
                     log.warning("following %s: %s; the table is asked every %s s", STREAM, error, RECHECK_SECONDS)
                 self.redis_answers = False
@@ -183,8 +184,8 @@ class Hub:
             answer = await client.xread({STREAM: position}, count=500, block=int(REDIS_BLOCK_SECONDS * 1000))
             for identity, entry in _entries(answer):
                 position = identity
-                watched = self.watched.get(int(entry.get("rebuild", 0)))
-                if watched and (watched.snapshot is None or watched.snapshot.revision != int(entry.get("revision", 0))):
+                watched = self.watched.get(_number(entry, "rebuild"))
+                if watched and (watched.snapshot is None or watched.snapshot.revision != _number(entry, "revision")):
                     watched.changed.set()
 
     def _wake_all(self) -> None:
@@ -203,6 +204,12 @@ def _entries(answer: Any) -> list[tuple[str, dict[str, str]]]:
             # RESP3 wraps the entries of one stream in one more list.
             found += entry if isinstance(entry, list) else [entry]
     return found
+
+
+def _number(entry: dict[str, str], name: str) -> int:
+    """Return a number of an entry; 0 for anything else, because anyone who reaches Redis can write entries."""
+    text = entry.get(name, "")
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER else 0
 
 
 def _refresh(watched: Watched) -> bool:

@@ -37,6 +37,7 @@ def settings(request: HttpRequest) -> HttpResponse:
     about = configuration.versions() | {
         "Redis": "reachable" if ask_redis() else "unreachable",
         "Worker": f"last reported {age(seen.get('worker'))}",
+        "Dropped messages": configuration.dropped_messages(),
         "Beat": f"last reported {age(seen.get('beat'))}",
     }
     context = {"settings": configuration.in_effect(), "about": about}
