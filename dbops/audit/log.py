@@ -44,6 +44,11 @@ def request_origin(origin: RequestOrigin) -> Iterator[None]:
         _origin.reset(token)
 
 
+def current_origin() -> RequestOrigin:
+    """Return the origin of the current web request; empty elsewhere."""
+    return _origin.get()
+
+
 def append(
     *,
     actor: str,

@@ -635,6 +635,15 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="FailedAttempts",
+            fields=[
+                ("key", models.CharField(max_length=64, primary_key=True, serialize=False)),
+                ("account", models.CharField(blank=True, db_index=True, max_length=64)),
+                ("count", models.PositiveIntegerField()),
+                ("since", models.DateTimeField(db_index=True)),
+            ],
+        ),
+        migrations.CreateModel(
             name="DefaultView",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

@@ -1,6 +1,6 @@
 """Django models, one file per aggregate."""
 
-from .accounts import DefaultView
+from .accounts import DefaultView, FailedAttempts
 from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
 from .availability import CountedDays, GapDay, SentReport
@@ -43,6 +43,7 @@ __all__ = [
     "SentReport",
     "ServerIdentity",
     "DefaultView",
+    "FailedAttempts",
     "RebuildStep",
     "TopologyDifference",
 ]

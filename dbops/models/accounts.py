@@ -1,4 +1,4 @@
-"""Personal settings of users."""
+"""Personal settings of users, and their failed attempts to log in."""
 
 from django.contrib.auth.models import User
 from django.db import models
@@ -12,3 +12,16 @@ class DefaultView(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user}: {self.query}"
+
+
+class FailedAttempts(models.Model):
+    """How often something failed since a time: wrong passwords of an account at an address, wrong tokens of an address."""
+
+    #: digests of names and addresses: a name can be a password in the wrong field
+    key = models.CharField(max_length=64, primary_key=True)
+    account = models.CharField(max_length=64, blank=True, db_index=True)
+    count = models.PositiveIntegerField()
+    since = models.DateTimeField(db_index=True)
+
+    def __str__(self) -> str:
+        return f"{self.count} since {self.since}"

@@ -10,9 +10,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from dbops.audit.log import append
+from dbops.audit.log import SYSTEM, append, current_origin
 from dbops.engine.errors import Refused
 from dbops.models import AccessToken, Cluster
+from dbops.operations.login_limits import TOKEN, count_wrong_token
 
 REPORT, CALENDAR = "report", "calendar"
 PREFIX_CHARACTERS = 8
@@ -76,12 +77,14 @@ def token_of(secret: str, purpose: str) -> AccessToken:
 
     Raises:
         Refused: the token is unknown, revoked or for another purpose (``token.unknown``); the error does not say which.
+            The request's address sent too many wrong ones (``report.too_many``).
     """
     digest, found = digest_of(secret), None
     for token in AccessToken.objects.select_related("cluster").filter(prefix=secret[:PREFIX_CHARACTERS]):
         if hmac.compare_digest(token.digest, digest):
             found = token
     if found is None or found.revoked_at is not None or found.purpose != purpose:
+        _refuse_guesses()
         raise Refused(
             "token.unknown",
             "Checking the access token",
@@ -93,6 +96,18 @@ def token_of(secret: str, purpose: str) -> AccessToken:
     if found.last_used_at is None or found.last_used_at < oldest:
         AccessToken.objects.filter(stale, pk=found.pk).update(last_used_at=now)
     return found
+
+
+def _refuse_guesses() -> None:
+    attempt = count_wrong_token(current_origin().address)
+    if attempt.is_first_blocked:
+        append(actor=SYSTEM, action="token.blocked", subject="dbops", outcome="refused")
+    if attempt.blocked_until is not None:
+        raise Refused(
+            "report.too_many",
+            "Checking the access token",
+            cause=f"this address sent more than {TOKEN.most} wrong tokens",
+        )
 
 
 def digest_of(secret: str) -> str:

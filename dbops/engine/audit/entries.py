@@ -20,7 +20,7 @@ OVERRIDES = (
     "rebuild.force_failed",
     "topology.difference_accepted",
 )
-FAILED_LOGINS = ("login.failed",)
+FAILED_LOGINS = ("login.blocked", "login.failed")
 DATA_MOVEMENT = (
     "instance.found_replaced",
     "rebuild.cancelled",

@@ -81,7 +81,7 @@ _TOKENS = (
     ),
     operator(
         "report.too_many",
-        "HTTP 429. This token sent too many requests. The limit is 300 per minute.",
+        "HTTP 429. This token sent too many requests (300 per minute), or its address sent too many wrong tokens (100 in 15 minutes).",
         NOT_WRITTEN,
         "Wait a minute. Send one heartbeat per minute for each backup, and give each host its own token.",
     ),

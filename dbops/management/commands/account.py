@@ -1,14 +1,16 @@
-"""``manage.py account create NAME --group viewer|operator --password-stdin`` and ``manage.py account list``."""
+"""``manage.py account create NAME --group viewer|operator --password-stdin``, ``account unblock NAME``, ``account list``."""
 
 import getpass
 import sys
 from typing import Any
 
+from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
 from dbops.management.command import DbopsCommand
 from dbops.operations.accounts import list_accounts, save_account
+from dbops.operations.login_limits import unblock
 from dbops.security.permissions import GROUPS
 
 
@@ -26,14 +28,24 @@ class Command(DbopsCommand):
             help="read the password from one line of standard input (default: prompt for it)",
         )
         create.add_argument("--superuser", action="store_true", help="grant all permissions, regardless of the group")
+        unblock = verbs.add_parser("unblock", help="allow an account to log in again after too many wrong passwords")
+        unblock.add_argument("name")
         verbs.add_parser("list", help="list the accounts")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["verb"] == "list":
             self._list()
+        elif options["verb"] == "unblock":
+            self._unblock(options["name"])
         else:
             password = self._password() if options["password_stdin"] else self._ask()
             self._create(options["name"], options["group"], password, options["superuser"])
+
+    def _unblock(self, name: str) -> None:
+        if not User.objects.filter(username=name).exists():
+            raise CommandError(f"There is no account {name!r}. Nothing changed.")
+        unblock(name, actor=f"{getpass.getuser()} (manage.py)")
+        self.stdout.write(f"{name}: unblocked")
 
     def _create(self, name: str, group: str, password: str, superuser: bool) -> None:
         actor = f"{getpass.getuser()} (manage.py)"

@@ -8,9 +8,13 @@ from django.contrib.auth.views import LoginView as DjangoLoginView
 from django.contrib.auth.views import LogoutView as DjangoLogoutView
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 
-from dbops.audit.log import append
+from dbops.audit.log import append, current_origin
+from dbops.operations.login_limits import count_login
+
+NAME_CHARACTERS = 150
 
 
 class LoginView(DjangoLoginView):
@@ -27,16 +31,27 @@ class LoginView(DjangoLoginView):
             )
         return super().get(request, *args, **kwargs)
 
+    def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        """Check a password, unless the account or the address had too many wrong ones."""
+        name = request.POST.get("username", "")[:NAME_CHARACTERS]
+        self.attempt = count_login(name, current_origin().address)
+        if self.attempt.blocked_until is None:
+            return super().post(request, *args, **kwargs)
+        if self.attempt.is_first_blocked:
+            append(actor=_known(name), action="login.blocked", subject="dbops", outcome="refused")
+        context = self.get_context_data(blocked_until=self.attempt.blocked_until)
+        seconds = max(1, round((self.attempt.blocked_until - timezone.now()).total_seconds()))
+        headers = {"Retry-After": str(seconds)}
+        return self.render_to_response(context, status=429, headers=headers)
+
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        self.attempt.succeeded()
         answer: HttpResponse = super().form_valid(form)
         append(actor=form.get_user().get_username(), action="login", subject="dbops")
         return answer
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
-        """Log the name only if the account exists: otherwise it may be a password in the wrong field."""
-        typed = form.cleaned_data.get("username", "")
-        name = typed if User.objects.filter(username=typed).exists() else "(no such account)"
-        append(actor=name, action="login.failed", subject="dbops")
+        append(actor=_known(form.cleaned_data.get("username", "")), action="login.failed", subject="dbops")
         answer: HttpResponse = super().form_invalid(form)
         return answer
 
@@ -49,6 +64,11 @@ class LogoutView(DjangoLogoutView):
             append(actor=request.user.get_username(), action="logout", subject="dbops")
         answer: HttpResponse = super().post(request, *args, **kwargs)
         return answer
+
+
+def _known(typed: str) -> str:
+    """Return a typed name only if the account exists: otherwise it may be a password in the wrong field."""
+    return typed if User.objects.filter(username=typed).exists() else "(no such account)"
 
 
 def _page(request: HttpRequest) -> str:

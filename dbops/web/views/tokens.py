@@ -68,9 +68,10 @@ def calendar_feed(request: HttpRequest) -> HttpResponse:
     """Send the backup windows as iCalendar to the owner of a calendar token."""
     try:
         token = verbs.token_of(request.GET.get("token", ""), verbs.CALENDAR)
-    except Refused:
+    except Refused as error:
         text = "This address is not valid. Ask an operator for a new one.\n"
-        return HttpResponse(text, status=403, content_type="text/plain; charset=utf-8")
+        status = 429 if error.code == "report.too_many" else 403
+        return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
     now = timezone.now()
     name = f"Backups of {token.cluster.name}" if token.cluster else "Backups of the fleet"
     body = ical.render(feed(token.cluster, now), name=name, domain=request.get_host(), now=now)

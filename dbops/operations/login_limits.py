@@ -1,0 +1,139 @@
+"""Limit wrong passwords and wrong tokens, for each account and each address.
+
+An attempt is counted before its password is checked, by a conditional update: attempts at the same moment share one limit.
+"""
+
+import ipaddress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+from django.utils.crypto import salted_hmac
+
+from dbops.audit.log import append
+from dbops.models import FailedAttempts
+
+KEPT = timedelta(days=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """So many failed attempts in so long."""
+
+    name: str
+    most: int
+    window: timedelta
+
+
+#: One person who forgot a password, or someone who tries them at one desk.
+ACCOUNT_AT_ADDRESS = Limit("account at address", 5, timedelta(minutes=15))
+#: An office shares an address, and so do all people behind a proxy that is not declared to the web server.
+ADDRESS = Limit("address", 100, timedelta(minutes=15))
+#: Guesses from many addresses. High, so that nobody keeps a DBA out easily.
+ACCOUNT = Limit("account", 100, timedelta(hours=1))
+TOKEN = Limit("token", 100, timedelta(minutes=15))
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One row that counts: the digest of what a limit is about, and of the account if it is about one."""
+
+    limit: Limit
+    digest: str
+    account: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A counted attempt."""
+
+    keys: tuple[Key, ...]
+    #: ``None``: it may be checked
+    blocked_until: datetime | None
+    #: It is the first that the limit refuses.
+    is_first_blocked: bool
+
+    def succeeded(self) -> None:
+        """Forget the wrong passwords of this account at this address, and this attempt everywhere else."""
+        for key in self.keys:
+            rows = FailedAttempts.objects.filter(pk=key.digest)
+            if key.limit is ACCOUNT_AT_ADDRESS:
+                rows.delete()
+            else:
+                rows.filter(count__gt=0).update(count=F("count") - 1)
+
+
+def count_login(name: str, address: str) -> Attempt:
+    """Count an attempt to log in, before its password is checked.
+
+    Args:
+        name: the account's name as typed; it is stored as a digest, because it may be a password in the wrong field.
+        address: the IP address of the client.
+
+    Returns:
+        The attempt; with ``blocked_until`` its password must not be checked.
+    """
+    place, account = network_of(address), _digest(ACCOUNT, name)
+    return _count(
+        Key(ACCOUNT_AT_ADDRESS, _digest(ACCOUNT_AT_ADDRESS, name, place), account),
+        Key(ADDRESS, _digest(ADDRESS, place)),
+        Key(ACCOUNT, account, account),
+    )
+
+
+def count_wrong_token(address: str) -> Attempt:
+    """Count a wrong access token. Valid tokens of a blocked address work: nobody guesses 256 random bits."""
+    return _count(Key(TOKEN, _digest(TOKEN, network_of(address))))
+
+
+def unblock(name: str, *, actor: str) -> None:
+    """Forget the wrong passwords of an account. A blocked address stays blocked for other accounts."""
+    with transaction.atomic():
+        FailedAttempts.objects.filter(account=_digest(ACCOUNT, name)).delete()
+        append(actor=actor, action="account.unblocked", subject=name)
+
+
+def network_of(address: str) -> str:
+    """Return what one client can choose from: its IPv4 address, or its 64-bit prefix of IPv6."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    return str(found.ipv4_mapped or ipaddress.ip_network((found, 64), strict=False))
+
+
+def _digest(limit: Limit, *parts: str) -> str:
+    return salted_hmac(f"dbops.failed_attempts.{limit.name}", "\0".join(parts), algorithm="sha256").hexdigest()
+
+
+def _count(*keys: Key) -> Attempt:
+    """Count an attempt under each key."""
+    now = timezone.now()
+    refusals = [refusal for key in keys if (refusal := _refusal(key, now))]
+    until = max((end for end, _ in refusals), default=None)
+    return Attempt(keys, until, is_first_blocked=any(is_first for _, is_first in refusals))
+
+
+def _refusal(key: Key, now: datetime) -> tuple[datetime, bool] | None:
+    """Count an attempt under one key. Return the end of its limit, and whether this is the first attempt beyond it."""
+    limit, rows = key.limit, FailedAttempts.objects.filter(pk=key.digest)
+    # After a step of the clock a beginning may lie in the future.
+    if rows.filter(Q(since__lte=now - limit.window) | Q(since__gt=now + limit.window)).update(count=1, since=now):
+        return None
+    if rows.filter(count__lt=limit.most).update(count=F("count") + 1):
+        return None
+    since = rows.values_list("since", flat=True).first()
+    if since is not None:
+        is_first = rows.filter(count=limit.most).update(count=limit.most + 1)
+        return since + limit.window, bool(is_first)
+    try:
+        with transaction.atomic():
+            FailedAttempts.objects.create(key=key.digest, account=key.account, count=1, since=now)
+    except IntegrityError:
+        return _refusal(key, now)  # another attempt was first
+    FailedAttempts.objects.filter(since__lt=now - KEPT).delete()
+    return None
