@@ -31,7 +31,7 @@ class Limit:
 ACCOUNT_AT_ADDRESS = Limit("account at address", 5, timedelta(minutes=15))
 #: An office shares an address, and so do all people behind a proxy that is not declared to the web server.
 ADDRESS = Limit("address", 100, timedelta(minutes=15))
-#: Guesses from many addresses. High, so that nobody keeps a DBA out easily.
+#: Guesses from many addresses. High: it must be hard to keep a DBA out.
 ACCOUNT = Limit("account", 100, timedelta(hours=1))
 TOKEN = Limit("token", 100, timedelta(minutes=15))
 
@@ -84,7 +84,7 @@ def count_login(name: str, address: str) -> Attempt:
 
 
 def count_wrong_token(address: str) -> Attempt:
-    """Count a wrong access token. Valid tokens of a blocked address work: nobody guesses 256 random bits."""
+    """Count a wrong access token. Valid tokens of a blocked address work: 256 random bits are not guessed."""
     return _count(Key(TOKEN, _digest(TOKEN, network_of(address))))
 
 

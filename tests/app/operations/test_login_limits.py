@@ -67,7 +67,7 @@ def test_account_is_blocked_after_guesses_from_many_addresses(olga: User) -> Non
 
 
 def test_address_is_blocked_after_guesses_of_many_names(olga: User) -> None:
-    guess(1, name="nobody")
+    guess(1, name="unknown")
     FailedAttempts.objects.filter(account="").update(count=ADDRESS.most)
     assert log_in(RIGHT) == 429
     assert log_in(RIGHT, address="192.0.2.2") == 302
