@@ -178,9 +178,10 @@ def _schema() -> str:
 
 def pulses() -> dict[str, datetime]:
     """Return the last heartbeat by process name; a process that never reported is left out. One query."""
-    return dict(ProcessHeartbeat.objects.values_list("name", "at"))
+    return processes()[0]
 
 
-def dropped_messages() -> int:
-    """Return how many messages of the queue the workers dropped because dbops had not sent them. One query."""
-    return sum(ProcessHeartbeat.objects.values_list("dropped_messages", flat=True))
+def processes() -> tuple[dict[str, datetime], int]:
+    """Return ``pulses``, and how many messages of the queue workers dropped because dbops had not sent them. One query."""
+    rows = list(ProcessHeartbeat.objects.values_list("name", "at", "dropped_messages"))
+    return {name: at for name, at, _ in rows}, sum(dropped for _, _, dropped in rows)

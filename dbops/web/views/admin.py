@@ -33,11 +33,11 @@ def credentials(request: HttpRequest) -> HttpResponse:
 @operator_page
 def settings(request: HttpRequest) -> HttpResponse:
     """Show all settings in effect, and versions for bug reports."""
-    seen = configuration.pulses()
+    seen, dropped = configuration.processes()
     about = configuration.versions() | {
         "Redis": "reachable" if ask_redis() else "unreachable",
         "Worker": f"last reported {age(seen.get('worker'))}",
-        "Dropped messages": configuration.dropped_messages(),
+        "Dropped messages": dropped,
         "Beat": f"last reported {age(seen.get('beat'))}",
     }
     context = {"settings": configuration.in_effect(), "about": about}
