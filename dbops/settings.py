@@ -42,6 +42,9 @@ ENCRYPTION_KEYS = read_or_make(
     make=make_encryption_key,
 ).split(",")
 
+# Key files that people may name in the browser. Anyone with a shell names any file with `manage.py fleet import`.
+KEY_DIRECTORY = Path(os.environ.get("DBOPS_KEY_DIRECTORY", STATE_DIR / "keys"))
+
 ALLOWED_HOSTS = env_list("DBOPS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 # The name of this installation on database hosts: for people its host, and a part that no other installation has.
 DASHBOARD = dashboard_name(ALLOWED_HOSTS, SECRET_KEY)

@@ -114,6 +114,7 @@ class Stack:
             "DBOPS_DATABASE_URL": self.database_url,
             "DBOPS_REDIS_URL": f"redis://127.0.0.1:{self.redis_port}/0",
             "DBOPS_REDIS_PORT": str(self.redis_port),
+            "DBOPS_KEY_DIRECTORY": str(self.folder),
             "DBOPS_WEB_PORT": str(self.web_port),
             # who waits for a probe asks for one
             "DBOPS_PROBE_INTERVAL_SECONDS": "6",

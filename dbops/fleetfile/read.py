@@ -98,7 +98,9 @@ class FileEntry:
 
 @dataclass(slots=True)
 class HostEntry(FileEntry):
-    pass
+    """A host; its key file is not checked if it is ``foreign``: named in the browser, and outside of the directory for that."""
+
+    foreign: str = ""
 
 
 @dataclass(slots=True)
@@ -216,7 +218,9 @@ def _read_keys(entry: HostEntry, ssh: Section, base_dir: Path | None) -> None:
     for key, (name, prepared) in prepare.items():
         text = ssh.value(key, str)
         entry.spots[name] = ssh.at(key)
-        if text is not None and _accept(ssh, key, name, prepared(text), Host):
+        if key == "key_file" and text and base_dir is None and (problem := rules.key_file_outside(text)):
+            entry.values[name], entry.foreign = text, problem
+        elif text is not None and _accept(ssh, key, name, prepared(text), Host):
             entry.values[name] = prepared(text)
         elif key in ssh:
             entry.broken.add(name)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 
@@ -165,6 +166,17 @@ def _key_file(value: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         return f"{value} cannot be read: {getattr(error, 'strerror', None) or 'it is not text'}"
     return f"{value}: {problem}" if problem else ""
+
+
+def key_file_outside(value: str) -> str:
+    """Return the problem of a key file that was named in the browser and is not in ``KEY_DIRECTORY``; empty if it is.
+
+    The answer does not depend on what the file is: it would tell which files the dashboard's machine has.
+    """
+    path, directory = Path(os.path.realpath(value)), Path(os.path.realpath(settings.KEY_DIRECTORY))
+    if directory in path.parents:
+        return ""
+    return f"in the browser, name a file in {settings.KEY_DIRECTORY}; `manage.py fleet import` may name any"
 
 
 def write_address_problem(value: str) -> str:

@@ -37,6 +37,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_SECRET_KEY_FILE": lambda: _file("DBOPS_SECRET_KEY_FILE", "secret.key"),
     "DBOPS_ENCRYPTION_KEY": lambda: _is_set(settings.ENCRYPTION_KEYS),
     "DBOPS_ENCRYPTION_KEY_FILE": lambda: _file("DBOPS_ENCRYPTION_KEY_FILE", "encryption.key"),
+    "DBOPS_KEY_DIRECTORY": lambda: settings.KEY_DIRECTORY,
     "DBOPS_ALLOWED_HOSTS": lambda: ", ".join(settings.ALLOWED_HOSTS),
     "DBOPS_TRUSTED_ORIGINS": lambda: ", ".join(settings.CSRF_TRUSTED_ORIGINS),
     "DBOPS_HTTPS": lambda: int(settings.SECURE_COOKIES),

@@ -155,6 +155,13 @@ class HostForm(InventoryForm):
             "stream_address": "Address at which other hosts reach this host by SSH. Empty: the SSH address.",
         }
 
+    def clean_ssh_key_file(self) -> str:
+        path: str = self.cleaned_data["ssh_key_file"]
+        is_kept = isinstance(self.before, Host) and path == self.before.ssh_key_file
+        if path and not is_kept and (problem := rules.key_file_outside(path)):
+            raise ValidationError(sentence(problem), code="outside")
+        return path
+
     def clean_ssh_private_key(self) -> str:
         return sshkeys.tidy_private_key(self.cleaned_data["ssh_private_key"])
 
