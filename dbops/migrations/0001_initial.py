@@ -635,6 +635,17 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="StrictPlace",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("host", models.TextField()),
+                ("datadir", models.CharField(max_length=500)),
+                ("port", models.PositiveIntegerField()),
+                ("cluster", models.CharField(max_length=63)),
+                ("until", models.DateTimeField()),
+            ],
+        ),
+        migrations.CreateModel(
             name="FailedAttempts",
             fields=[
                 ("key", models.CharField(max_length=64, primary_key=True, serialize=False)),

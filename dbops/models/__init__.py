@@ -6,7 +6,7 @@ from .audit_segments import AuditSegment
 from .availability import CountedDays, GapDay, SentReport
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .connection_tests import ConnectionTest
-from .fleet import Cluster, Host, Instance, InstanceState
+from .fleet import Cluster, Host, Instance, InstanceState, StrictPlace
 from .heartbeats import ProcessHeartbeat
 from .instance_periods import InstancePeriod
 from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSample, RebuildStep
@@ -38,6 +38,7 @@ __all__ = [
     "InstanceState",
     "Maintenance",
     "ProcessHeartbeat",
+    "StrictPlace",
     "Rebuild",
     "RebuildSample",
     "SentReport",

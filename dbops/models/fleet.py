@@ -87,6 +87,22 @@ class Host(models.Model):
         return self.name
 
 
+class StrictPlace(models.Model):
+    """A data directory that left a cluster which requires approval: its rebuilds need approval for some time.
+
+    ``host``: the host's pinned key, else its address.
+    """
+
+    host = models.TextField()
+    datadir = models.CharField(max_length=500)
+    port = models.PositiveIntegerField()
+    cluster = models.CharField(max_length=63)
+    until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.datadir}, of {self.cluster} until {self.until}"
+
+
 class Instance(models.Model):
     """One server process: address, role, and start and stop commands.
 

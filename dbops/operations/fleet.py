@@ -21,6 +21,7 @@ from dbops.fleetfile.write import write
 from dbops.lifecycle.instance_periods import end_periods
 from dbops.models import Cluster, Host, Instance, InstanceState
 from dbops.operations.audit import record_item
+from dbops.operations.strict_places import strict_places_kept
 from dbops.security.permissions import require_operator
 
 NOTHING = "Nothing was changed."
@@ -57,7 +58,7 @@ def import_fleet(
     """
     errors = Errors()
     fleet = read(text, base_dir, errors)
-    with transaction.atomic():
+    with transaction.atomic(), strict_places_kept(actor):
         rows = stored.load(lock=True)
         check(fleet, rows, errors, replace_host_keys=replace_host_keys)
         report = ImportReport(()) if errors else apply(fleet, rows, errors, actor=actor)
@@ -117,7 +118,7 @@ def accept_host_key(*, actor: User, host: Host, host_key: str, replace: bool = F
     operation = f"Accepting the host key of {host.name}"
     require_operator(actor, operation)
     line = sshkeys.host_key_line(host_key)
-    with transaction.atomic():
+    with transaction.atomic(), strict_places_kept(actor.get_username()):
         row = Host.objects.select_for_update().get(pk=host.pk)
         pinned = sshkeys.fingerprint_or_empty(row.host_key)
         if row.host_key and row.host_key != line and not replace:
@@ -152,7 +153,7 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
             next_step="Choose another host for these restore tests first.",
         )
     try:
-        with transaction.atomic():
+        with transaction.atomic(), strict_places_kept(actor.get_username()):
             if isinstance(row, Instance):
                 end_periods(InstanceState.objects.filter(instance=row))
             row.delete()
@@ -173,7 +174,7 @@ def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, A
     operation = f"Saving the {model.__name__.lower()} {name}"
     require_operator(actor, operation)
     try:
-        with transaction.atomic():
+        with transaction.atomic(), strict_places_kept(actor.get_username()):
             rows = stored.load(lock=True)
             current = model.objects.get(pk=row.pk) if row else None
             if reason := rows.why_frozen(current, stored.differences(current, model, values) if current else ()):

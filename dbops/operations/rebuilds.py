@@ -22,13 +22,14 @@ from dbops.engine.states import Approval, Role, RunStatus, Status
 from dbops.lifecycle import cleanups, rebuild_requests, shared_reads
 from dbops.loaders.plan_inputs import plan_inputs_of
 from dbops.messaging.wakeups import nudge
-from dbops.models import BackupRun, Cluster, Instance, Rebuild
+from dbops.models import BackupRun, Instance, Rebuild
 from dbops.operations.audit import refusals_recorded, says_why
 from dbops.operations.backups import stop_run
 from dbops.operations.follow_up_options import initial_checkpoint
 from dbops.operations.rate_limit import set_stream_rate
 from dbops.operations.shared_reads import may_join, refused
 from dbops.operations.start_options import audited, choose
+from dbops.operations.strict_places import approval_need
 from dbops.security.permissions import require_operator
 
 #: Priorities that a person can choose. Moving to the front goes above them if other rebuilds are there already.
@@ -194,7 +195,8 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
         choice, begin = choose(
             target=target, source=source, method=wish.method, key=wish.start, expires_hours=wish.expires_hours
         )
-        needs_approval = Cluster.objects.values_list("needs_approval", flat=True).get(pk=target.cluster_id)
+        need = approval_need(Instance.objects.select_related("cluster", "host").get(pk=target.pk))
+        needs_approval = need is not None
         uid = secrets.token_hex(8)
         frozen = wish.plan(uid)
         known = initial_checkpoint(wish.repeats, frozen, operation) if wish.repeats else {}
@@ -236,7 +238,7 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
                 "keep_old_data": frozen.keep_old_data,
                 "full_certificate": frozen.full_certificate,
                 **shared,
-                **({"approval": Approval.WAITING.value} if needs_approval else {}),
+                **({"approval": Approval.WAITING.value, "approval_of": need.cluster} if need else {}),
                 **audited(choice, begin),
             },
         )

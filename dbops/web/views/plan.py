@@ -28,6 +28,7 @@ from dbops.operations.follow_up_options import choices_of, follow_up_options
 from dbops.operations.rate_limit import can_be_held
 from dbops.operations.rebuilds import candidate_sources, plan_inputs_for, request_rebuild
 from dbops.operations.start_options import EXPIRES_HOURS, StartOptions, default_expires_hours, offered_start_options
+from dbops.operations.strict_places import approval_need
 from dbops.queries.fleet.cluster import InstanceRow, cluster_row
 from dbops.security.permissions import require_operator
 from dbops.web.decorators import user_of, viewer_page
@@ -311,7 +312,7 @@ def _other_plans(
     options: Iterable[StartOption],
     start: StartOption | None,
 ) -> dict[str, Any]:
-    """Return every choice on the page, each with the URL of its plan."""
+    """Return every choice on the page, each with the URL of its plan, and the need for approval."""
 
     def url(**values: Any) -> str:
         asked_for = {"source": chosen, "method": asked.method, "keep": asked.keep, "full": asked.full}
@@ -320,6 +321,7 @@ def _other_plans(
 
     return {
         "method": asked.method,
+        "approval": approval_need(target),
         "methods": [
             MethodChoice(one, url(method=one.method, start=""), one.method == asked.method) for one in compared
         ],
