@@ -40,8 +40,8 @@ class Server:
 
     def reset(self) -> None:
         self.run(
-            "DROP DATABASE IF EXISTS shapes",
-            "CREATE DATABASE shapes CHARACTER SET utf8mb4",
+            "CREATE DATABASE IF NOT EXISTS shapes CHARACTER SET utf8mb4",
+            "DROP TABLE IF EXISTS shapes.thing, shapes.two, shapes.TWO, shapes.keyless, shapes.big",
             "CREATE TABLE shapes.thing (id INT PRIMARY KEY, name VARCHAR(40) NOT NULL DEFAULT 'x', price DECIMAL(8,2),"
             " body TEXT, twice INT AS (id * 2) VIRTUAL, KEY by_name (name), KEY by_body (body(10)))",
         )
@@ -56,6 +56,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
     with start_lab(folder / "lab", free_network(), templates=run_folder.shared() / "labs", **options) as lab:
         owner, host = lab.accounts["owner"], lab.primary
         database = MysqlDatabase(MysqlAddress(host.address, host.port, owner.user, owner.password))
+        for statement in rows.SESSION:
+            database.execute(statement)
         yield Server(database)
         database.close()
     shutil.rmtree(folder, ignore_errors=True)
@@ -106,6 +108,7 @@ def test_each_differing_property_is_seen_and_named(server: Server) -> None:
         assert len(found) <= 4, found  # what follows from a character set is no more than its collation
 
 
+@pytest.mark.situation("inventory", "each property of a column or an index that differs is named, on each series")
 def test_swapped_types_and_names_that_differ_in_case_are_not_confused(server: Server) -> None:
     server.reset()
     server.run("CREATE TABLE shapes.two (c1 DECIMAL(8,2), c2 DECIMAL(9,2))", "CREATE TABLE shapes.TWO (c1 INT)")
@@ -121,6 +124,7 @@ def test_swapped_types_and_names_that_differ_in_case_are_not_confused(server: Se
     assert digests()[1] == before[1]
 
 
+@pytest.mark.situation("inventory", "each property of a column or an index that differs is named, on each series")
 def test_settings_of_a_session_or_server_change_no_digest(server: Server) -> None:
     server.reset()
     if server.is_mysql:
@@ -156,7 +160,7 @@ KEYED = {
 def test_ranges_cover_each_row_once_and_use_the_index(
     server: Server, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ranges, "RANGE_ROWS", 300)
+    monkeypatch.setattr(rows, "RANGE_ROWS", 300)
     names, definition, values = KEYED[kind]
     server.reset()
     server.run(

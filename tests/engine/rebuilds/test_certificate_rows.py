@@ -59,6 +59,15 @@ def test_rows_are_divided_by_a_unique_key_that_sorts_as_it_compares(
     assert (found.key, found.by_primary) == (key, by_primary)
 
 
+@pytest.mark.parametrize(("length", "count"), [(None, 20_000), (1000, 20_000), (64 * 1024, 1024), (2**30, 100)])
+def test_ranges_of_long_rows_have_fewer_of_them(length: int | None, count: int) -> None:
+    known = [{"n": "t", "c": column("id")}]
+    server = Answers({"COLUMNS": known, "STATISTICS": [], "AVG_ROW_LENGTH": [{"bytes": length}]})
+    found = rows.describe_one(server, Table("a", "t"))  # type: ignore[arg-type]
+    assert found
+    assert found.range_rows == count
+
+
 def test_percent_in_a_name_survives_parameters() -> None:
     one = rows.Compared(Table("a", "per%cent"), "COUNT(*) AS n", ("k%",))
     statement, parameters = ranges.ranged(one, ranges.Range(after=(3,), until=(9,)))

@@ -10,7 +10,8 @@ from typing import Any
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.ports import Database
-from dbops.engine.rebuilds.certificate.columns import USERS, prepare, read_shape
+from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
+from dbops.engine.rebuilds.certificate.columns import USERS, Shape, prepare, read_shape
 from dbops.engine.rebuilds.certificate.openable import Table
 
 #: Columns of grant tables that no one chose: who granted when, and with which server.
@@ -103,13 +104,15 @@ class Scope:
 class Inventory:
     """Digest by object (``table shop.orders``), and what was not compared, with the reason.
 
-    ``parts``: number of columns and indexes, which are part of their table's digest. ``tables``: those among the objects.
+    ``parts``: number of columns and indexes. ``tables``: those among the objects. ``shapes``: digests of their columns and indexes, empty
+    where those were not read.
     """
 
     objects: dict[str, str]
     hidden: dict[str, str] = field(default_factory=dict)
     parts: Mapping[str, int] = field(default_factory=dict)
     tables: Mapping[str, Table] = field(default_factory=dict)
+    shapes: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_inventory(database: Database, flavor: Flavor, scope: Scope) -> Inventory:
@@ -117,12 +120,11 @@ def read_inventory(database: Database, flavor: Flavor, scope: Scope) -> Inventor
     prepare(database, flavor)
     rows = database.query(TABLES)
     objects: dict[str, str] = {}
-    shape = read_shape(database, flavor, exact=scope.is_exact)
     named: dict[str, Table] = {}
     for row in rows:
         table = Table(str(row["s"]), str(row["n"]))
         name = f"{_kind(row)} {table}"
-        objects[name], named[name] = _table(row, scope, shape.digests.get(table)), table
+        objects[name], named[name] = _table(row, scope), table
     partitioned = sorted({str(row["s"]) for row in rows if "partitioned" in str(row["options"] or "")})
     if partitioned:
         objects |= _partitions(database, partitioned, scope)
@@ -147,7 +149,24 @@ def read_inventory(database: Database, flavor: Flavor, scope: Scope) -> Inventor
         hidden |= unread
     else:
         hidden["definitions, accounts and grants"] = "the servers are of different series"
-    return Inventory(objects, hidden, shape.counts, named)
+    shape = _shape(database, flavor, scope, hidden)
+    # the columns of a view follow from its definition, those of a sequence are the server's own
+    shaped = {name: table for name, table in named.items() if name.startswith("table ")}
+    shapes = {name: shape.digests.get(table, "") for name, table in shaped.items()} if shape.digests else {}
+    return Inventory(objects, hidden, shape.counts, shaped, shapes)
+
+
+def _shape(database: Database, flavor: Flavor, scope: Scope, hidden: dict[str, str]) -> Shape:
+    """Read columns and indexes last: so many tables that it takes too long hide nothing else."""
+    try:
+        return read_shape(database, flavor, exact=scope.is_exact)
+    except Unreachable:
+        raise
+    except RemoteFailure as error:
+        if not took_too_long(error):
+            raise
+        hidden["columns and indexes"] = TOO_LONG
+        return Shape({}, {})
 
 
 def digest(values: Mapping[str, Any]) -> str:
@@ -165,13 +184,11 @@ def _kind(row: Mapping[str, Any]) -> str:
     return "view" if "VIEW" in kind else "sequence" if kind == "SEQUENCE" else "table"
 
 
-def _table(row: Mapping[str, Any], scope: Scope, shape: str | None) -> str:
+def _table(row: Mapping[str, Any], scope: Scope) -> str:
     """A view's definition is read after this and replaces it."""
     found = {"engine": row["engine"]}
     if scope.definitions:
         found |= {"collation": row["collation"]} | ({"row_format": row["row_format"]} if scope.row_format else {})
-    if scope.is_exact or _kind(row) != "sequence":  # its columns are the server's own
-        found["shape"] = shape
     return digest(_comparable(found, scope))
 
 
@@ -240,7 +257,11 @@ def differences(reference: Inventory, target: Inventory) -> dict[str, str]:
     left, right = reference.objects, target.objects
     found = dict.fromkeys(left.keys() - right.keys(), "missing")
     found |= dict.fromkeys(right.keys() - left.keys(), "extra")
-    return found | {name: "changed" for name in left.keys() & right.keys() if left[name] != right[name]}
+    changed = {name for name in left.keys() & right.keys() if left[name] != right[name]}
+    if reference.shapes and target.shapes:
+        both = reference.shapes.keys() & target.shapes.keys()
+        changed |= {name for name in both if reference.shapes[name] != target.shapes[name]}
+    return found | dict.fromkeys(changed, "changed")
 
 
 def is_account(name: str) -> bool:

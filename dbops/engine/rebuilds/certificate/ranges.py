@@ -12,8 +12,6 @@ from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.openable import quoted
 from dbops.engine.rebuilds.certificate.rows import Compared
 
-#: Rows of one range.
-RANGE_ROWS = 20_000
 #: Key values, a prefix of the key's columns.
 Row = tuple[Any, ...]
 
@@ -34,8 +32,8 @@ def ranged(one: Compared, part: Range) -> tuple[str, Row]:
 
 
 def next_range(database: Database, one: Compared, after: Row | None) -> Range:
-    """Return the range of ``RANGE_ROWS`` rows after a key value; without an end if there are fewer. Raises as ``Database.query``."""
-    return Range(after=after, until=_key_at(database, one, Range(after=after), offset=RANGE_ROWS))
+    """Return the range of ``range_rows`` rows after a key value; without an end if there are fewer. Raises as ``Database.query``."""
+    return Range(after=after, until=_key_at(database, one, Range(after=after), offset=one.range_rows))
 
 
 def samples(database: Database, one: Compared, fraction: float) -> list[Range]:
@@ -43,9 +41,9 @@ def samples(database: Database, one: Compared, fraction: float) -> list[Range]:
     first = next_range(database, one, None)
     if first.until is None:
         return [first]
-    found = [first, Range(from_=_key_at(database, one, Range(), order="DESC", offset=RANGE_ROWS))]
+    found = [first, Range(from_=_key_at(database, one, Range(), order="DESC", offset=one.range_rows))]
     if middle := _middle(database, one, fraction):
-        found.append(Range(from_=middle, until=_key_at(database, one, Range(from_=middle), offset=RANGE_ROWS)))
+        found.append(Range(from_=middle, until=_key_at(database, one, Range(from_=middle), offset=one.range_rows)))
     return found
 
 

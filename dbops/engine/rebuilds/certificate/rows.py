@@ -1,7 +1,7 @@
 """Checksums of rows: the same statement on both servers, each in a snapshot of one common position."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dbops.engine.ports import Database
@@ -9,6 +9,8 @@ from dbops.engine.rebuilds.certificate.openable import Table, quoted
 
 #: Tables of one statement.
 BATCH = 50
+#: One range: so many rows, fewer where rows are long. A statement has to end within seconds.
+RANGE_ROWS, FEWEST_ROWS, RANGE_BYTES = 20_000, 100, 64 * 1024**2
 #: How a column's value becomes bytes that both servers write alike. The rest (``float``, ``geometry`` and others) is not compared.
 LONG = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob")
 PLAIN = (
@@ -36,6 +38,7 @@ KEYS = (
     "SELECT TABLE_NAME AS n, INDEX_NAME AS i, COLUMN_NAME AS name, SUB_PART AS prefix FROM information_schema.STATISTICS"
     " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s AND NON_UNIQUE = 0 ORDER BY INDEX_NAME, SEQ_IN_INDEX"
 )
+LENGTH = "SELECT AVG_ROW_LENGTH AS bytes FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 #: The same text of times on both servers, and time for the slower of both.
 SESSION = (
     *(
@@ -55,6 +58,7 @@ class Compared:
         key: the columns of a unique index by which its rows are divided; empty without a usable one.
         by_primary: that index is the primary key.
         left_out: the columns that are not part of the checksum.
+        range_rows: rows of one range.
     """
 
     table: Table
@@ -62,6 +66,7 @@ class Compared:
     key: tuple[str, ...] = ()
     by_primary: bool = False
     left_out: tuple[str, ...] = ()
+    range_rows: int = RANGE_ROWS
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +100,13 @@ def describe_one(database: Database, table: Table) -> Compared | None:
     for row in database.query(KEYS, parameters):
         if str(row["n"]) == table.name:
             indexes.setdefault(str(row["i"]), []).append(row)
-    return compared(table, columns, indexes)
+    rows = database.query(LENGTH, parameters)
+    length = int(rows[0]["bytes"] or 0) if rows else 0
+    return replace(compared(table, columns, indexes), range_rows=_rows_of_a_range(length))
+
+
+def _rows_of_a_range(row_bytes: int) -> int:
+    return max(FEWEST_ROWS, min(RANGE_ROWS, RANGE_BYTES // max(1, row_bytes)))
 
 
 def _text(value: Any) -> str:

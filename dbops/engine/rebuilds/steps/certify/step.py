@@ -45,7 +45,7 @@ class Certify(Step):
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         texts = (
-            "# compare schemas, tables, partitions, views, routines, triggers, events, accounts and grants",
+            "# compare schemas, tables, columns, indexes, partitions, views, routines, triggers, events, accounts and grants",
             "(SELECT 0 AS i FROM `each`.`table` LIMIT 1) UNION ALL ...",
         )
         rows = PlannedCommand(
