@@ -101,12 +101,12 @@ class Bench:
 
     # ---- what is timed -----------------------------------------------------------------------------------------------
 
-    def rebuild(self, method: str = "xbstream") -> dict[str, float]:
-        """Rebuild with dbops. Return seconds by step, in total, and until the replica replicates from the primary."""
+    def rebuild(self, method: str = "xbstream", words: tuple[str, ...] = ()) -> dict[str, float]:
+        """Rebuild with dbops, with more ``words`` for its command. Return seconds by step, in total, and until it replicates."""
         self.wait_for_plan(method)
         settle()
-        words = ("rebuild", REPLICA, "--method", method, "--reason", "benchmark", "--follow", "--json")
-        result: dict[str, Any] = json.loads(self.manage(*words).splitlines()[-1])
+        command = ("rebuild", REPLICA, "--method", method, "--reason", "benchmark", "--follow", "--json", *words)
+        result: dict[str, Any] = json.loads(self.manage(*command).splitlines()[-1])
         steps = {step["name"]: float(step["seconds"]) for step in result["steps"]}
         sizes = {step["name"]: step["bytes"] for step in result["steps"]}
         self.bytes = sizes.get("stream") or self.bytes

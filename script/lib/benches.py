@@ -14,6 +14,7 @@ BENCHES = {
     "catch-up": ("bench_catch_up", "how fast a replica applies with relaxed settings"),
     "clone": ("bench_clone", "a MySQL replica by clone against dump and restore"),
     "shared-read": ("bench_shared_read", "three replicas from one read of the source, against one and three in a row"),
+    "certify": ("bench_certify", "the certificate of large tables, and of many small ones"),
     "scheduler": ("bench_scheduler", "a decision over a long queue"),
     "live": ("bench_live", "a web process with many open streams"),
     "fleet": ("bench_fleet", "the pages of a thousand clusters"),

@@ -29,6 +29,7 @@ def prepare(stack: Stack) -> None:
         "CREATE DATABASE shopping",
         "CREATE TABLE shopping.items (id INT PRIMARY KEY, name VARCHAR(40))",
         "INSERT INTO shopping.items VALUES (1, 'chair'), (2, 'table')",
+        "CREATE TABLE shopping.prices (id INT PRIMARY KEY, price DECIMAL(8,2), KEY by_price (price))",
         "CREATE TABLE shopping.parts (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3",
         "CREATE VIEW shopping.names AS SELECT name FROM shopping.items",
         "CREATE PROCEDURE shopping.nothing() SELECT 1",
@@ -48,9 +49,9 @@ def on_the_target(stack: Stack, *statements: str) -> None:
             cursor.execute(statement)
 
 
-def writable(statement: str) -> tuple[str, ...]:
+def writable(*statements: str) -> tuple[str, ...]:
     """Return statements for a MySQL replica, which refuses all others."""
-    return "SET GLOBAL super_read_only = 0", statement, "SET GLOBAL super_read_only = 1"
+    return "SET GLOBAL super_read_only = 0", *statements, "SET GLOBAL super_read_only = 1"
 
 
 def certificate(stack: Stack) -> dict[str, Any]:
@@ -65,7 +66,7 @@ def harmed(stack: Stack, *statements: str, words: tuple[str, ...] = ()) -> dict[
     stack.wait_for_possible_plan(TARGET, *words)
     with at_step(stack, "catch-up", lambda: on_the_target(stack, *statements)):
         _, lines = stack.rebuild(TARGET, *words, check=False)
-    assert lines[-1]["status"] == "failed", lines[-1]
+    assert lines[-1]["status"] == "failed", (lines[-1], certificate(stack))
     kept = json.loads(last_rebuild(stack)["checkpoint"])
     assert not kept.get("verified")
     assert kept.get("touched"), lines[-1]
@@ -89,26 +90,43 @@ def test_equal_copy_is_certified_under_writes(stack: Stack) -> None:
     assert found["rows"]["tables"] > 2
     assert found["rows"]["count"] > 2
     assert found["rows"]["until"]
-    kinds = {"account", "event", "grant", "partition", "procedure", "schema", "table", "trigger", "view"}
+    kinds = {
+        "account",
+        "column",
+        "event",
+        "grant",
+        "index",
+        "partition",
+        "procedure",
+        "schema",
+        "table",
+        "trigger",
+        "view",
+    }
     assert kinds <= set(found["objects"])
     assert found["unchecked"] == {}
     assert is_replicating(stack, TARGET)
 
 
-@pytest.mark.situation("inventory", "failed: certificate.differs names what is missing; the old data is kept")
-@pytest.mark.parametrize(
-    ("statement", "name"),
-    [
-        ("DROP TABLE shopping.items", "table shopping.items"),
-        ("DROP PROCEDURE shopping.nothing", "procedure shopping.nothing"),
-        ("REVOKE SELECT ON shopping.* FROM 'reader'@'%'", "reader"),
-    ],
+@pytest.mark.situation(
+    "inventory", "failed: certificate.differs names what is missing or changed; the old data is kept"
 )
-def test_missing_object_is_found(stack: Stack, statement: str, name: str) -> None:
-    error = harmed(stack, statement)
+def test_missing_and_changed_objects_are_found(stack: Stack) -> None:
+    error = harmed(
+        stack,
+        "DROP TABLE shopping.items",
+        "DROP PROCEDURE shopping.nothing",
+        "REVOKE SELECT ON shopping.* FROM 'reader'@'%'",
+        "ALTER TABLE shopping.prices MODIFY price DECIMAL(10,2), DROP INDEX by_price",
+    )
     assert error["code"] == "certificate.differs", error
-    assert name in error["cause"]
-    assert "missing" in error["cause"]
+    differing = certificate(stack)["differences"]
+    for name in ("table shopping.items", "procedure shopping.nothing", "grant db"):
+        assert any(one.startswith(name) and one.endswith("(missing)") for one in differing), differing
+    [changed] = [one for one in differing if one.startswith("table shopping.prices")]
+    for part in ("column price: full type", "index by_price is missing"):
+        assert part in changed
+        assert part in error["cause"]
 
 
 @pytest.mark.situation("equal", "failed: certificate.rows_differ names the tables; the old data is kept")
@@ -120,27 +138,30 @@ def test_empty_table_is_found(stack: Stack) -> None:
 
 @pytest.fixture(scope="module")
 def large(stack: Stack) -> None:
-    """Have a table of ``DBOPS_TEST_TABLE_MB`` megabytes in rows of about 1 KiB."""
+    """Have a table of ``DBOPS_TEST_TABLE_MB`` megabytes in rows of about 1 KiB, whose key begins with two values."""
     rows = int(os.environ.get("DBOPS_TEST_TABLE_MB", "64")) * 1024
-    one(stack, PRIMARY, "CREATE TABLE shopping.archive (id INT AUTO_INCREMENT PRIMARY KEY, body VARCHAR(1000))")
+    one(stack, PRIMARY, "CREATE TABLE shopping.archive (shop INT, id INT, body VARCHAR(1000), PRIMARY KEY (shop, id))")
     for start in range(1, rows + 1, 20000):
         until = min(start + 19999, rows)
         one(
             stack,
             PRIMARY,
-            f"INSERT INTO shopping.archive SELECT seq, REPEAT(MD5(seq), 30) FROM shopping.seq_{start}_to_{until}",
+            f"INSERT INTO shopping.archive SELECT seq % 2, seq, REPEAT(MD5(seq), 30) FROM shopping.seq_{start}_to_{until}",
         )
-    count = f"SELECT 1 FROM shopping.archive WHERE id = {rows}"
+    count = f"SELECT 1 FROM shopping.archive WHERE shop = 0 AND id = {rows}"
     wait_for("the rows on the source", lambda: one(stack, SOURCE, count), 120)
     one(stack, SOURCE, "ANALYZE NO_WRITE_TO_BINLOG TABLE shopping.archive")
 
 
 @pytest.mark.situation("equal", "full: failed with certificate.rows_differ for one changed byte of a large table")
 def test_one_changed_byte_of_a_large_table_is_found(stack: Stack, large: None) -> None:
-    change = "UPDATE shopping.archive SET body = INSERT(body, 500, 1, '#') WHERE id = 41234"
+    change = "UPDATE shopping.archive SET body = INSERT(body, 500, 1, '#') WHERE shop = 0 AND id = 41234"
     error = harmed(stack, change, words=("--full-certificate",))
     assert error["code"] == "certificate.rows_differ", error
     assert "shopping.archive" in error["cause"]
+    found = certificate(stack)
+    assert found["left_out"] == {}
+    assert found["rows"]["ranges"] > 1
     assert is_replicating(stack, TARGET)
 
 
@@ -169,12 +190,18 @@ def test_missing_object_of_a_clone_is_found_and_a_whole_one_is_certified(mysql: 
     for name in (SOURCE, PRIMARY):
         mysql.wait_for_facts(name)
     mysql.wait_for_possible_plan(TARGET, "--method", "clone")
-    with at_step(mysql, "catch-up", lambda: on_the_target(mysql, *writable("DROP VIEW shopping.names"))):
+    harm = "DROP VIEW shopping.names", "ALTER TABLE shopping.prices DROP INDEX by_price"
+    with at_step(mysql, "catch-up", lambda: on_the_target(mysql, *writable(*harm))):
         _, lines = mysql.rebuild(TARGET, "--method", "clone", check=False)
     error = lines[-1].get("error") or {}
     assert error.get("code") == "certificate.differs", lines[-1]
     assert "shopping.names" in error["cause"]
-    on_the_target(mysql, *writable("CREATE VIEW shopping.names AS SELECT name FROM shopping.items"))
+    assert "index by_price is missing" in error["cause"]
+    undone = (
+        "CREATE VIEW shopping.names AS SELECT name FROM shopping.items",
+        "CREATE INDEX by_price ON shopping.prices (price)",
+    )
+    on_the_target(mysql, *writable(*undone))
     mysql.lab.load_start(tps=20)
     try:
         _, lines = mysql.rebuild(TARGET, "--resume", check=False)

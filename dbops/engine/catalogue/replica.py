@@ -141,7 +141,7 @@ _REPLICATION = (
 _CERTIFICATE = (
     host(
         "certificate.differs",
-        "Objects of the copy differ from the compared server: schemas, tables, routines, accounts and others.",
+        "Objects of the copy differ from the compared server: schemas, tables, columns, indexes, routines, accounts and others.",
         _KEPT,
         "Find out what is missing or changed: the message and the rebuild's page name it. If the compared server is right, rebuild "
         "again or roll back. If the copy is right, correct the other server and resume. See certificate.md.",

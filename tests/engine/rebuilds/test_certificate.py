@@ -57,6 +57,37 @@ def test_each_kind_of_difference_is_named() -> None:
     assert differences(left, right) == {"table a.b": "missing", "view a.c": "changed", "table a.d": "extra"}
 
 
+def shaped(digest: int, **more: Any) -> Inventory:
+    rows = [{"s": "shop", "n": "orders", "c": 2, "r": 2, "x": digest}]
+    return read_inventory(server(**{"information_schema.COLUMNS": rows, **more}), MARIADB, Scope())
+
+
+def test_columns_and_indexes_are_part_of_their_table() -> None:
+    assert differences(shaped(1), shaped(2)) == {"table shop.orders": "changed"}
+    assert shaped(1).parts == {"column": 2, "index": 0}
+
+
+def test_columns_that_one_server_is_too_slow_for_are_not_compared_and_hide_nothing_else() -> None:
+    slow = RemoteFailure("mysql.error", "Reading", cause="1969: interrupted (max_statement_time exceeded)")
+    late = shaped(0, **{"information_schema.STATISTICS": slow})
+    assert differences(shaped(1), late) == {}
+    assert set(late.objects) == {"table shop.orders"}
+    assert late.hidden.keys() - shaped(1).hidden.keys() == {"columns and indexes"}
+
+
+def test_versions_that_write_definitions_in_other_words_do_not_differ() -> None:
+    def written(collation: str, view: str) -> Inventory:
+        tables = [{**TABLE, "options": "", "collation": collation}]
+        views = [{"s": "shop", "n": "v", "VIEW_DEFINITION": view, "DEFINER": "a@b", "SECURITY_TYPE": "DEFINER"}]
+        answers = {"information_schema.TABLES": tables, "information_schema.VIEWS": views}
+        return read_inventory(server(**answers), MARIADB, scope)
+
+    for same_version, expected in ((False, {}), (True, {"table shop.orders": "changed", "view shop.v": "changed"})):
+        scope = Scope(same_version=same_version)
+        assert differences(written("utf8_bin", "x"), written("utf8mb3_bin", "(x)")) == expected
+    assert inventory.IN_OTHER_WORDS in written("x", "y").hidden or scope.same_version
+
+
 def test_account_differs_by_its_password_and_not_by_times_or_versions() -> None:
     def accounts(priv: str) -> Inventory:
         row = {"Host": "%", "User": "app", "Priv": priv}

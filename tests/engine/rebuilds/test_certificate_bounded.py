@@ -80,8 +80,8 @@ def a_round(server: Database, names: list[str], *, large: bool, full: bool) -> t
 
 def data(names: list[str], key: bool, **more: Any) -> dict[str, Any]:
     tables = [{"s": "a", "n": name, "engine": "InnoDB", "bytes": 0} for name in names]
-    columns = [{"n": name, "name": "id", "type": "int", "extra": "", "col_key": "PRI"} for name in names]
-    keys = [{"n": name, "name": "id"} for name in names if key]
+    columns = [{"n": name, "c": f"{b'id'.hex()}:int::NO:0"} for name in names]
+    keys = [{"n": name, "i": "PRIMARY", "name": "id", "prefix": None} for name in names if key]
     known = {"information_schema.TABLES": tables, "COLUMNS": columns, "STATISTICS": keys}
     return {**known, **more}
 

@@ -1,33 +1,95 @@
 """The checksums of rows: what the statements say."""
 
+import json
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.rebuilds.certificate import rows, sizes
+from dbops.engine.rebuilds.certificate import ranges, rows, sizes
 from dbops.engine.rebuilds.certificate.openable import Table
+from dbops.engine.rebuilds.steps.certify import rows as certify
 from tests.engine.rebuilds.test_certificate import Answers
+
+
+def column(name: str, kind: str = "int", charset: str = "", nullable: str = "NO", follows: int = 0) -> str:
+    return f"{name.encode().hex()}:{kind}:{charset}:{nullable}:{follows}"
+
+
+def index(name: str, *columns: str | None, prefix: int | None = None) -> list[dict[str, Any]]:
+    return [{"n": "t", "i": name, "name": one, "prefix": prefix} for one in columns]
+
+
+def described(columns: list[str], indexes: list[dict[str, Any]]) -> rows.Compared:
+    known = [{"n": "T", "c": column("other")}, {"n": "t", "c": ",".join(columns)}]
+    found = rows.describe_one(Answers({"COLUMNS": known, "STATISTICS": indexes}), Table("a", "t"))  # type: ignore[arg-type]
+    assert found
+    return found
 
 
 @pytest.mark.parametrize(
     ("kind", "compared"), [("int", True), ("varchar", True), ("json", True), ("double", False), ("geometry", False)]
 )
 def test_column_without_an_exact_text_is_left_out(kind: str, compared: bool) -> None:
-    columns = [
-        {"n": "t", "name": "id", "type": "int", "extra": "", "col_key": "PRI"},
-        {"n": "t", "name": "c", "type": kind, "extra": "", "col_key": ""},
-    ]
-    found = rows.describe(Answers({"COLUMNS": columns, "STATISTICS": [{"n": "t", "name": "id"}]}), "a")["t"]  # type: ignore[arg-type]
+    found = described([column("id"), column("c", kind)], index("PRIMARY", "id"))
     assert ("`c`" in found.checksum) is compared
     assert bool(found.left_out) is not compared
-    assert found.key == "id"
+    assert found.key == ("id",)
+
+
+@pytest.mark.parametrize(
+    ("indexes", "key", "by_primary"),
+    [
+        (index("PRIMARY", "id", "name") + index("u", "id"), ("id", "name"), True),
+        (index("PRIMARY", "kind", "id") + index("u", "name", "id") + index("v", "id"), ("id",), False),
+        (index("PRIMARY", "id", prefix=10), (), False),
+        (index("u", "maybe"), (), False),
+        (index("u", "other"), (), False),
+        (index("u", "value"), (), False),
+        (index("u", None), (), False),  # an expression
+    ],
+)
+def test_rows_are_divided_by_a_unique_key_that_sorts_as_it_compares(
+    indexes: list[dict[str, Any]], key: tuple[str, ...], by_primary: bool
+) -> None:
+    columns = [column("id"), column("name", "varchar", "utf8mb4"), column("kind", "enum", "utf8mb4")]
+    columns += [column("maybe", nullable="YES"), column("other", "varchar", "sjis"), column("value", "double")]
+    found = described(columns, indexes)
+    assert (found.key, found.by_primary) == (key, by_primary)
+
+
+@pytest.mark.parametrize(("length", "count"), [(None, 20_000), (1000, 20_000), (64 * 1024, 1024), (2**30, 100)])
+def test_ranges_of_long_rows_have_fewer_of_them(length: int | None, count: int) -> None:
+    known = [{"n": "t", "c": column("id")}]
+    server = Answers({"COLUMNS": known, "STATISTICS": [], "AVG_ROW_LENGTH": [{"bytes": length}]})
+    found = rows.describe_one(server, Table("a", "t"))  # type: ignore[arg-type]
+    assert found
+    assert found.range_rows == count
 
 
 def test_percent_in_a_name_survives_parameters() -> None:
-    one = rows.Compared(Table("a", "per%cent"), "COUNT(*) AS n", "k%", ())
-    statement, parameters = rows.ranged(one, rows.Range(after=3, until=9))
+    one = rows.Compared(Table("a", "per%cent"), "COUNT(*) AS n", ("k%",))
+    statement, parameters = ranges.ranged(one, ranges.Range(after=(3,), until=(9,)))
     assert statement % parameters == "SELECT COUNT(*) AS n FROM `a`.`per%cent` WHERE `k%` > 3 AND `k%` <= 9"
+    statement, parameters = ranges.ranged(one, ranges.Range())
+    assert (statement, parameters) == ("SELECT COUNT(*) AS n FROM `a`.`per%cent`", ())
+
+
+def test_bounds_of_a_composite_key_are_those_of_all_its_columns() -> None:
+    one = rows.Compared(Table("a", "t"), "COUNT(*) AS n", ("a", "b"), by_primary=True)
+    statement, parameters = ranges.ranged(one, ranges.Range(after=(3, 7), until=(4, 1)))
+    where = (statement % parameters).partition(" FORCE INDEX (PRIMARY) WHERE ")[2]
+    assert where == "(`a` > 3 OR (`a` = 3 AND `b` > 7)) AND (`a` < 4 OR (`a` = 4 AND `b` <= 1))"
+
+
+def test_key_values_survive_a_checkpoint() -> None:
+    part = ranges.Range(after=(3, "x", b"\x00"), until=(4, datetime(2026, 1, 2, 3, 4, 5, 6000)))  # noqa: DTZ001 - as a server's
+    kept = certify._range_of(json.loads(json.dumps(certify._bounds_of(part))))
+    assert kept.after == part.after
+    assert kept.until == (4, "2026-01-02 03:04:05.006000")
+    assert kept.from_ is None
+    assert certify._decoded(7) == (7,)  # of an earlier release
 
 
 MIB = 1024**2

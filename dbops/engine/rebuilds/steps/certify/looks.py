@@ -23,7 +23,8 @@ PAUSE_SECONDS = 0.5
 #: How long one server may take to reach what the other had.
 REACH_SECONDS = 300.0
 NOT_REACHED = "both servers did not come to one position"
-LISTED = 200
+#: Names in the certificate, and in an error.
+LISTED, NAMED = 200, 10
 
 
 def settle(
@@ -78,6 +79,12 @@ def note_unchecked(record: dict[str, Any], reasons: dict[str, str]) -> None:
     known |= dict(list(new.items())[:room])
     if len(new) > room:
         record["more_unchecked"] = record.get("more_unchecked", 0) + len(new) - room
+
+
+def listed(lines: list[str]) -> str:
+    """Return the first lines, for a sentence."""
+    more = f" and {len(lines) - NAMED} more" if len(lines) > NAMED else ""
+    return "; ".join(lines[:NAMED]) + more
 
 
 def _both_went_on(run: Run, state: dict[str, str], target: Database, reference: Reference) -> bool:

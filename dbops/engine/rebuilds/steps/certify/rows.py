@@ -12,7 +12,8 @@ from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate import rows as sql
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
 from dbops.engine.rebuilds.certificate.openable import Table
-from dbops.engine.rebuilds.certificate.rows import Compared, Range
+from dbops.engine.rebuilds.certificate.ranges import Range, Row, next_range, ranged, samples
+from dbops.engine.rebuilds.certificate.rows import Compared
 from dbops.engine.rebuilds.certificate.sizes import comparable, large_of
 from dbops.engine.rebuilds.steps.certify.reference import Reference, filters_of, version_of
 from dbops.engine.rebuilds.steps.certify.snapshots import RELEASE, common_snapshot
@@ -148,7 +149,9 @@ class _Round:
     here: Database
     there: Database
     deadline: float
-    schemas: dict[str, dict[str, Compared]] = field(default_factory=dict)
+    #: columns by table, of each schema; and tables that are not small
+    schemas: dict[str, dict[str, str]] = field(default_factory=dict)
+    single: dict[tuple[str, str], Compared | None] = field(default_factory=dict)
 
     def work(self) -> bool:
         """Return whether nothing is left, apart from rows to look at again."""
@@ -165,17 +168,27 @@ class _Round:
                 return
             one = self.state["again"][0]
             # none if dropped since: the next look at the inventory of a later rebuild has it
-            if described := self._described(one["table"][0]).get(one["table"][1]):
+            if described := self._one(*one["table"]):
                 if one["range"] is None:
                     self._compare([described], tries=one["tries"])
                 else:
                     self._compare_range(described, _range_of(one["range"]), tries=one["tries"])
             self.state["again"].pop(0)
 
-    def _described(self, schema: str) -> dict[str, Compared]:
-        if schema not in self.schemas:
-            self.schemas[schema] = sql.describe(self.here, schema)
-        return self.schemas[schema]
+    def _batch(self, tables: Sequence[Table]) -> list[Compared]:
+        """Return small tables, by the columns of their schema. One that was dropped since is none."""
+        found = []
+        for table in tables:
+            if table.schema not in self.schemas:
+                self.schemas[table.schema] = sql.describe(self.here, table.schema)
+            if columns := self.schemas[table.schema].get(table.name):
+                found.append(sql.compared(table, columns))
+        return found
+
+    def _one(self, schema: str, name: str) -> Compared | None:
+        if (schema, name) not in self.single:
+            self.single[schema, name] = sql.describe_one(self.here, Table(schema, name))
+        return self.single[schema, name]
 
     def _small(self) -> bool:
         tables, _ = comparable(self.here)
@@ -186,7 +199,7 @@ class _Round:
             if self.is_late:
                 return False
             names = left[start : start + sql.BATCH]
-            batch = [found for table in names if (found := self._described(table.schema).get(table.name))]
+            batch = self._batch(names)
             self._compare(batch)
             self._note_columns(batch)
             self.state["small"] = [names[-1].schema, names[-1].name]
@@ -197,7 +210,7 @@ class _Round:
             if self.is_late:
                 return False
             schema, name = self.state["large"][0]
-            one = self._described(schema).get(name)
+            one = self._one(schema, name)
             if one is None or self._large_table(one):
                 self.state["large"].pop(0)
                 self.state["at"] = None
@@ -209,7 +222,7 @@ class _Round:
             if self.run.plan.full_certificate:
                 self._compare([one])
             else:
-                _leave_out(self.record, "it is large and has no primary key", str(one.table))
+                _leave_out(self.record, "it is large and has no unique key that divides its rows", str(one.table))
             return True
         if self.run.plan.full_certificate:
             return self._all_ranges(one)
@@ -217,7 +230,7 @@ class _Round:
 
     def _samples(self, one: Compared) -> bool:
         if self.state["at"] is None:
-            parts = self._read(lambda: sql.samples(self.there, one, self.state["fraction"]), one)
+            parts = self._read(lambda: samples(self.there, one, self.state["fraction"]), one)
             if parts is None:
                 return True
             self.state["at"] = [_bounds_of(part) for part in parts]
@@ -234,7 +247,7 @@ class _Round:
     def _all_ranges(self, one: Compared) -> bool:
         after = _decoded(self.state["at"])
         while not self.is_late:
-            part = self._read(lambda: sql.next_range(self.there, one, after), one)  # noqa: B023 - called at once
+            part = self._read(lambda: next_range(self.there, one, after), one)  # noqa: B023 - called at once
             if part is None:
                 return True
             if not self._compare_range(one, part):
@@ -290,7 +303,7 @@ class _Round:
     def _compare_range(self, one: Compared, part: Range, tries: int = 0) -> bool:
         """Return false for a table that is left out: the statement took too long, and would again."""
         try:
-            left, right = self._both(*sql.ranged(one, part))
+            left, right = self._both(*ranged(one, part))
         except Unreachable:
             raise
         except RemoteFailure as error:
@@ -337,21 +350,29 @@ class _Round:
 
 
 def _bounds_of(part: Range) -> list[Any]:
-    return [_encoded(value) for value in (part.after, part.until, part.from_)]
+    return [_encoded(row) for row in (part.after, part.until, part.from_)]
 
 
 def _range_of(bounds: Sequence[Any]) -> Range:
     return Range(*map(_decoded, bounds))
 
 
-def _encoded(value: Any) -> Any:
-    """Return a key as plain data; the servers read dates and numbers in text alike."""
+def _encoded(row: Row | None) -> list[Any] | None:
+    return None if row is None else [_plain(value) for value in row]
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a key as plain data; the servers read dates and numbers in text alike."""
     if isinstance(value, bytes):
         return {"hex": value.hex()}
     if isinstance(value, (datetime, date)):
         return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
-    return value if value is None or isinstance(value, (int, str)) else str(value)
+    return value if isinstance(value, (int, str)) else str(value)
 
 
-def _decoded(value: Any) -> Any:
-    return bytes.fromhex(value["hex"]) if isinstance(value, dict) else value
+def _decoded(row: Any) -> Row | None:
+    """Return a row of key values; a single value is the first column's."""
+    if row is None:
+        return None
+    values = row if isinstance(row, list) else [row]
+    return tuple(bytes.fromhex(value["hex"]) if isinstance(value, dict) else value for value in values)

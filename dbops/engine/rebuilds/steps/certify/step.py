@@ -1,24 +1,17 @@
 """The certificate: the copy is proven to be the same data before the old data is removed."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
-from dbops.engine.rebuilds.certificate.inventory import (
-    Scope,
-    counted,
-    differences,
-    is_account,
-    read_inventory,
-)
 from dbops.engine.rebuilds.certificate.openable import FORGETFUL, Opened, Table, open_tables, tables_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
-from dbops.engine.rebuilds.steps.certify.looks import note_unchecked, settle
+from dbops.engine.rebuilds.steps.certify.looks import LISTED, listed, note_unchecked, settle
+from dbops.engine.rebuilds.steps.certify.objects import inventory
 from dbops.engine.rebuilds.steps.certify.reference import (
     READ_SECONDS,
     Reference,
@@ -26,7 +19,6 @@ from dbops.engine.rebuilds.steps.certify.reference import (
     connect_to_target,
     filters_of,
     reference_of,
-    version_of,
 )
 from dbops.engine.rebuilds.steps.certify.rows import equal_rows
 from dbops.engine.rebuilds.steps.certify.snapshots import replicate_again
@@ -35,8 +27,6 @@ from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
 from dbops.engine.states import Level
 
-#: Names in an error; the certificate has more.
-NAMED, LISTED = 10, 200
 #: Tables that are read between two looks at the time, and for how long all together.
 PORTION, OPEN_SECONDS = 400, 900.0
 #: In one call: no portion begins later, no statement begins later, and how long one may take.
@@ -55,7 +45,7 @@ class Certify(Step):
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         texts = (
-            "# compare schemas, tables, partitions, views, routines, triggers, events, accounts and grants",
+            "# compare schemas, tables, columns, indexes, partitions, views, routines, triggers, events, accounts and grants",
             "(SELECT 0 AS i FROM `each`.`table` LIMIT 1) UNION ALL ...",
         )
         rows = PlannedCommand(
@@ -119,64 +109,6 @@ def _amount(plan: Plan) -> str:
     if plan.full_certificate:
         return "all rows"
     return f"rows for up to {plan.certificate_seconds} s, ranges of large tables,"
-
-
-def inventory(run: Run, target: Database, reference: Reference, record: dict[str, Any]) -> StepOutcome | None:
-    """Compare the objects of both servers.
-
-    Raises:
-        RemoteFailure: ``certificate.differs``.
-    """
-    scope = _scope(run, target, reference)
-    counts: dict[str, int] = {}
-
-    def look() -> dict[str, str]:
-        with ThreadPoolExecutor(1) as pool:
-            other = pool.submit(read_inventory, reference.database, reference.flavor, scope)
-            right = read_inventory(target, run.flavor, scope)
-            left = other.result()
-        record["unchecked"] |= left.hidden | right.hidden
-        counts.clear()
-        counts.update(counted(left.objects))
-        return differences(left, right)
-
-    found = settle(run, "certify.inventory", target, reference, look, record)
-    if isinstance(found, StepOutcome):
-        return found
-    record["objects"] = counts or record.get("objects", {})
-    left = _accept(run, target, reference, record, found)
-    if left:
-        raise RemoteFailure(
-            "certificate.differs",
-            f"Comparing the objects of {run.plan.target.name} with those of {reference.party.name}",
-            cause=_listed([f"{name} ({how})" for name, how in left.items()]),
-        )
-    if counts:
-        run.journal.say(f"{sum(counts.values())} objects are the same as on {reference.party.name}.")
-    return None
-
-
-def _scope(run: Run, target: Database, reference: Reference) -> Scope:
-    series = [version.split(".")[:2] for version in (version_of(target), version_of(reference.database))]
-    return Scope(definitions=series[0] == series[1], row_format=(run.plan.copied_by or run.plan.method) != "dump")
-
-
-def _accept(
-    run: Run, target: Database, reference: Reference, record: dict[str, Any], found: dict[str, str]
-) -> dict[str, str]:
-    """Return the differences that count. Accounts of another server than the copied one, and filtered data, can differ by design."""
-    left = dict(sorted(found.items()))
-    reasons: dict[str, str] = {}
-    if not reference.is_copied:
-        why = f"{reference.party.name} can have accounts of its own"
-        reasons |= dict.fromkeys((name for name in left if is_account(name)), why)
-    if filters := filters_of(run, target, reference) if left else "":
-        reasons |= {name: reasons.get(name, filters) for name in left}
-    accepted = [{"name": name, "how": left[name], "reason": why} for name, why in reasons.items()]
-    record["accepted"] = accepted[:LISTED]
-    left = {name: how for name, how in left.items() if name not in reasons}
-    record["differences"] = [f"{name} ({how})" for name, how in left.items()][:LISTED]
-    return left
 
 
 def openable(run: Run, target: Database, reference: Reference, record: dict[str, Any]) -> StepOutcome | None:
@@ -257,7 +189,7 @@ def _must_be_readable(
         raise RemoteFailure(
             "certificate.unreadable",
             f"Reading the tables of {run.plan.target.name}",
-            cause=_listed(record["unreadable"]),
+            cause=listed(record["unreadable"]),
         )
     return set(opened.slow) | set(same) | gone, there.unreached
 
@@ -295,15 +227,10 @@ def _must_have_rows(
         raise RemoteFailure(
             "certificate.rows_differ",
             f"Comparing the rows of {run.plan.target.name} with those of {reference.party.name}",
-            cause=_listed([f"{name} is empty" for name in sorted(found)]),
+            cause=listed([f"{name} is empty" for name in sorted(found)]),
         )
     run.journal.say(f"All {record['opened']} tables of {run.plan.target.name} were opened and read.")
     return None
-
-
-def _listed(lines: list[str]) -> str:
-    more = f" and {len(lines) - NAMED} more" if len(lines) > NAMED else ""
-    return "; ".join(lines[:NAMED]) + more
 
 
 #: Tables first: the inventory shows one that cannot be opened as changed.
