@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Greatest
 from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
@@ -79,15 +80,15 @@ def take(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:
     """Become the driver of a row; ``None`` if it has a living driver or no due work. A second delivery does nothing."""
     now, owner = timezone.now(), secrets.token_hex(8)
     rows: QuerySet[Any] = model._default_manager.filter(pk=pk)
-    before = rows.values("lease_owner", "heartbeat_at").first()
-    silence = None
+    before = rows.values("lease_owner", "heartbeat_at", "started_at").first()
+    silence, lowest = None, lowest_fence(before["started_at"], now) if before else 0
     if before and before["lease_owner"] and before["heartbeat_at"]:
         silence = (now - before["heartbeat_at"]).total_seconds()
     with transaction.atomic():
         taken = (
             rows.filter(status__in=DRIVEN)
             .filter(Q(lease_until=None) | Q(lease_until__lt=now))
-            .update(lease_owner=owner, lease_until=_end(now), heartbeat_at=now, fence=F("fence") + 1)
+            .update(lease_owner=owner, lease_until=_end(now), heartbeat_at=now, fence=Greatest(F("fence") + 1, lowest))
         )
         if not taken:
             return None
@@ -95,6 +96,15 @@ def take(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:
         if silence is not None:
             _audit_take_over(row, silence)
     return Lease(row, owner, silence)
+
+
+def lowest_fence(started_at: datetime | None, now: datetime) -> int:
+    """Return the lowest fence of a lease taken ``now``, in milliseconds since the second of the start.
+
+    It is more than the leases so far: the hosts may have seen larger fences than the row has, if an older copy of the
+    database was put back. And of two runs that start in one second, the later one has the larger token.
+    """
+    return max(0, int(now.timestamp() * 1000) - int(started_at.timestamp()) * 1000) if started_at else 0
 
 
 def _audit_take_over(row: Rebuild | BackupRun | RestoreTest, silence: float) -> None:

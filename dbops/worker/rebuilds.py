@@ -7,6 +7,7 @@ import logging
 import time
 from contextlib import ExitStack
 
+from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import DbopsError, NoAccess, Unreachable
 from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import method_named
@@ -25,7 +26,15 @@ from dbops.models import Rebuild
 from dbops.worker.driver import RETRY_SECONDS, Driver
 from dbops.worker.journal import RebuildJournal
 from dbops.worker.metrics import Sampler
-from dbops.worker.reattach import UNREAD, learn_from_hosts, show_to_target
+from dbops.worker.reattach import (
+    AHEAD,
+    UNREAD,
+    learn_before_the_end,
+    learn_from_hosts,
+    must_not_repeat,
+    show_to_target,
+    steps_to_end,
+)
 from dbops.worker.wiring import build_run, secrets_of
 
 log = logging.getLogger(__name__)
@@ -84,6 +93,7 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
 
     def step(self) -> StepOutcome:
         if not self.row.pending_status:
+            must_not_repeat(self.run, self.current)
             keep_open(self.run)
         show_to_target(self.run)
         outcome = self.current.advance(self.run)
@@ -109,23 +119,34 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
 
         A driver that outlived its lease sees errors caused by its successor, and must end nothing because of them.
         """
-        step = self.current
+        step, steps = self.current, self.method.steps
         if error is not None and self.is_cleaning_up():
             return self._clean_up_failed(error)
         self.journal.cancellable = False
         if not leases.renew(self.lease):
             raise LeaseLost
         try:
-            step.cancel(self.run)
+            if not isinstance(error, Unreachable):
+                learn_before_the_end(self.run, steps)
+            for one in steps_to_end(self.run, steps, step):
+                self._cancel(one)
         except Unreachable as silence:
             if self.checkpoint.get("touched"):
                 return self.ask_again(f"The rebuild ends when its jobs on the host are known to have ended: {silence}")
-        except DbopsError as trouble:
-            self.journal.say(f"Ending step {step.name}: {trouble}", level=Level.WARNING)
         self.mark_reachable()
+        if error is not None and self.checkpoint.get(AHEAD):
+            error.state = CATALOGUE["host.journal_ahead"].state
         status, result = Status.FAILED if error else Status.CANCELLED, self.checkpoint.get(f"{step.name}.result", {})
         self.journal.end_badly(status, result, last_step=self.method.steps[-1].name, error=error)
         return None
+
+    def _cancel(self, step: Step) -> None:
+        try:
+            step.cancel(self.run)
+        except Unreachable:
+            raise
+        except DbopsError as trouble:
+            self.journal.say(f"Ending step {step.name}: {trouble}", level=Level.WARNING)
 
     def _clean_up_failed(self, error: DbopsError) -> float | None:
         """Retry for a while, then end: the guard releases the source without dbops."""

@@ -144,7 +144,7 @@ def test_lease_is_taken_by_one_of_eight(racers: list[Racer]) -> None:
         (pk,) = racers[0].do("queue", [("backup", "replica", 0)])
         assert racers[0].do("start", pk) == ""
         fences = race(racers, "take_lease", pk)
-        assert [fence for fence in fences if fence is not None] == [1]
+        assert len([fence for fence in fences if fence is not None]) == 1
         driver = next(racer for racer, fence in zip(racers, fences, strict=True) if fence)
         assert driver.do("finish", pk) == "finished"
 

@@ -2,7 +2,9 @@
 
 import json
 import subprocess
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,14 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.quiet import quiet_words
 from dbops.engine.hosts.scripts import load
 from lab.unpacked import why_no_mysql
-from tests.e2e.host_state import is_replicating, last_rebuild, one
+from tests.e2e.host_state import is_replicating, last_rebuild, on_a_small_disk, one, when_step
+from tests.faults.injectors import disks
 from tests.stack import Stack, running_stack, wait_for
 
 pytestmark = pytest.mark.services
 PRIMARY, SOURCE, TARGET = "primary-1", "backup-1", "replica-1"
+#: Of more than 64 MiB that a clone of the lab copies.
+COPIED_BYTES = 30 * 1024**2
 
 
 @pytest.fixture(scope="module")
@@ -212,3 +217,36 @@ def test_links_in_the_data_are_forgotten_before_the_copy_starts(mysql: Stack, tm
         before = one(mysql, PRIMARY, "SELECT @@gtid_executed AS gtid")["gtid"]
         assert one(mysql, TARGET, f"SELECT GTID_SUBTRACT(@@gtid_executed, '{before}') AS errant")["errant"] == ""
     assert list(Path("/tmp").glob("dbops-quiet.*")) == []
+
+
+def clone_on_a_disk_that_fills(stack: Stack) -> dict[str, Any]:
+    """Clone onto a file system whose room ends in the middle of the data; return the rebuild's last line."""
+    host = stack.lab.host(TARGET)
+    with on_a_small_disk(host, 4000):
+        stack.wait_for_facts(TARGET, answering=False)
+        stack.wait_for_possible_plan(TARGET, "--method", "clone")
+
+        def fill() -> bool:
+            [row] = stack.rows("SELECT progress FROM dbops_rebuildstep WHERE name = 'stream' ORDER BY id DESC LIMIT 1")
+            if (json.loads(row["progress"]).get("bytes") or 0) < COPIED_BYTES:
+                return False
+            disks.resize(host.data_dir, host.data_bytes() // disks.MEBIBYTE + 8)
+            return True
+
+        done = threading.Event()
+        with ThreadPoolExecutor(1) as pool:
+            hand = pool.submit(when_step, stack, "stream", fill, done)
+            try:
+                _, lines = stack.rebuild(TARGET, "--method", "clone", check=False)
+            finally:
+                done.set()
+            hand.result(60)
+    return lines[-1]
+
+
+@pytest.mark.situation("G3", "failed with the code of a full disk")
+def test_disk_that_fills_in_a_clone_is_named(mysql: Stack) -> None:
+    slow = {"max_data_bandwidth": "40", "autotune_concurrency": "OFF", "max_concurrency": "1"}
+    with configured(mysql, TARGET, **{f"loose_clone_{key}": value for key, value in slow.items()}):
+        ended = clone_on_a_disk_that_fills(mysql)
+    assert (ended["status"], ended["error"].get("code")) == ("failed", "stream.disk_full"), ended["error"]

@@ -178,6 +178,12 @@ _JOBS = (
         "Check the host's system log for the OOM killer or a restart. Then rebuild again.",
     ),
     host(
+        "host.journal_ahead",
+        "The host's journal has jobs of this rebuild that the database does not know: an older copy of it was put back.",
+        "The target was stopped and its data moved before. dbops ended the jobs that it found. " + _OUTCOME,
+        "Roll back, or rebuild again.",
+    ),
+    host(
         "host.stalled",
         "The job made no progress: no data and no log line until the timeout.",
         "dbops stopped the job. " + _OUTCOME,

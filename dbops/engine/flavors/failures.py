@@ -88,7 +88,8 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
         "backup.option",
     ),
     _known(
-        r"No space left on device|Errcode: 28\b|errno:? 28\b|error number 28\b|Disk is full|Disk quota exceeded",
+        r"No space left on device|Errcode: 28\b|errno:? 28\b|error number 28\b|Disk is full|Disk quota exceeded"
+        r"|Available space .* is not enough",
         "stream.disk_full",
     ),
     _known(

@@ -5,8 +5,15 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.errors import Unreachable
-from dbops.worker.reattach import UNREAD, learn_from_hosts
+from dbops.engine.errors import Refused, RemoteFailure, Unreachable
+from dbops.engine.methods import METHODS
+from dbops.worker.reattach import (
+    UNREAD,
+    learn_before_the_end,
+    learn_from_hosts,
+    must_not_repeat,
+    steps_to_end,
+)
 from tests.engine import builders
 from tests.engine.by_name import build_plan
 from tests.engine.runs import RecordedJournal, make_run
@@ -64,3 +71,42 @@ def test_learn_opens_no_source_of_a_rollback_when_the_source_is_silent() -> None
     run.source = replace(run.source, jobs=source)
     learn_from_hosts(run, opens_source=False)
     assert run.checkpoint == {}
+
+
+@pytest.mark.parametrize(("method", "opened"), [("xbstream", "source_opened"), ("clone", "donor_opened")])
+def test_ending_finds_what_an_unknown_driver_changed(method: str, opened: str) -> None:
+    jobs, steps = FakeJobs(), METHODS[method].steps
+    for name in ("swap-datadir", "guard"):
+        jobs.play(name, ended())
+        jobs.start(name, "", lock=name)
+    run = make(jobs)
+    learn_before_the_end(run, steps)
+    assert (run.checkpoint["touched"], run.checkpoint[opened]) == (True, True)
+    ending = [step.name for step in steps_to_end(run, steps, steps[0])]
+    assert ending[:3] == ["preflight", "swap-datadir", "stream"]
+    assert not {"certify", "verify", "clean-up"} & set(ending)
+    with pytest.raises(RemoteFailure) as raised:
+        must_not_repeat(run, steps[1])
+    assert raised.value.code == "host.journal_ahead"
+    must_not_repeat(run, steps[2])
+
+
+@pytest.mark.parametrize("error", [None, Refused("ssh.bad_key", "Reading the key", cause="not a key")])
+def test_ending_changes_nothing_when_the_journals_have_nothing_or_are_not_read(error: Refused | None) -> None:
+    jobs, steps = FakeJobs(), METHODS["xbstream"].steps
+    jobs.host.down = error
+    run = make(jobs)
+    before = dict(run.checkpoint)
+    learn_before_the_end(run, steps)
+    assert run.checkpoint == before
+    assert list(steps_to_end(run, steps, steps[0])) == [steps[0]]
+    must_not_repeat(run, steps[0])
+
+
+def test_learn_takes_a_target_whose_journal_is_not_read_for_touched_but_not_for_ahead() -> None:
+    jobs, steps = FakeJobs(), METHODS["xbstream"].steps
+    jobs.host.down = Refused("ssh.bad_key", "Reading the key", cause="not a key")
+    run = make(jobs)
+    learn_from_hosts(run, opens_source=True)
+    assert run.checkpoint.get("touched")
+    must_not_repeat(run, steps[0])

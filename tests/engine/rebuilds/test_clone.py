@@ -296,6 +296,14 @@ def test_judge_clone_names_a_full_disk(changes: dict[str, Any]) -> None:
     assert "28" in caught.value.cause
 
 
+def test_judge_clone_names_a_disk_that_is_too_small() -> None:
+    said = "ERROR 3873 (HY000) at line 3: Clone estimated database size is 250.23 MiB. Available space 27.01 MiB is not enough."
+    with pytest.raises(RemoteFailure) as caught:
+        judge_clone(evidence(statuses={"clone": 1}, said=said))
+    assert caught.value.code == "stream.disk_full"
+    assert "27.01" in caught.value.cause
+
+
 def test_judge_clone_ignores_a_full_disk_of_a_whole_clone() -> None:
     assert judge_clone(evidence(server_log=FULL)) == GTID
 

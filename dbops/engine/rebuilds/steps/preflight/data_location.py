@@ -45,7 +45,9 @@ def describe_data_location(run: Run) -> str:
     if not run.checkpoint.get("touched"):
         return f"Nothing on {target.name} was changed."
     if found is None:
-        return f"{target.name} could not be checked again. {old_data(run)}"
+        is_moved_or_kept = run.plan.aside_path and not run.checkpoint.get("aside_path")
+        where = f"If its old data was moved, it is at {run.plan.aside_path}." if is_moved_or_kept else old_data(run)
+        return f"{target.name} could not be checked again. {where}"
     runs = found.get("pids", "").strip()
     if "incomplete_copy" in run.checkpoint and not (found.get("new") or found.get("aside")):
         older = run.checkpoint["incomplete_copy"]

@@ -1,0 +1,35 @@
+"""The fence of a lease, which hosts compare with those that they have seen."""
+
+from datetime import timedelta
+from types import SimpleNamespace
+
+import pytest
+from django.utils import timezone
+
+from dbops.lifecycle import leases, rebuild_driver
+from dbops.models import Rebuild
+from tests.app import rows
+
+pytestmark = pytest.mark.django_db
+
+
+def test_lease_shows_hosts_a_larger_token_after_an_older_database_was_put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [timezone.now()]
+    monkeypatch.setattr(leases, "timezone", SimpleNamespace(now=lambda: clock[0]))
+    rebuild = rows.started_rebuild()
+    Rebuild.objects.update(started_at=clock[0])
+
+    def token_after(seconds: float) -> int:
+        clock[0] += timedelta(seconds=seconds)
+        lease = rebuild_driver.take_lease(rebuild.pk)
+        assert lease is not None
+        leases.release_lease(lease, 0)
+        return lease.rebuild.host_token
+
+    tokens = [token_after(seconds) for seconds in (0, 15, 0, 0, 15)]
+    assert tokens == sorted(set(tokens))
+    Rebuild.objects.update(fence=1)
+    assert token_after(1) > tokens[-1]
+    clock[0] -= timedelta(hours=1)
+    before = Rebuild.objects.get().host_token
+    assert token_after(0) > before
