@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -64,7 +65,13 @@ def harmed(stack: Stack, *statements: str, words: tuple[str, ...] = ()) -> dict[
     for name in (SOURCE, TARGET):
         stack.wait_for_facts(name)
     stack.wait_for_possible_plan(TARGET, *words)
-    with at_step(stack, "catch-up", lambda: on_the_target(stack, *statements)):
+
+    def harm() -> None:
+        """All at the same time: the certificate comes soon."""
+        with ThreadPoolExecutor(len(statements)) as pool:
+            list(pool.map(lambda statement: on_the_target(stack, statement), statements))
+
+    with at_step(stack, "catch-up", harm):
         _, lines = stack.rebuild(TARGET, *words, check=False)
     assert lines[-1]["status"] == "failed", (lines[-1], certificate(stack))
     kept = json.loads(last_rebuild(stack)["checkpoint"])

@@ -2,6 +2,7 @@
 
 import json
 from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -84,7 +85,8 @@ def test_bounds_of_a_composite_key_are_those_of_all_its_columns() -> None:
 
 
 def test_key_values_survive_a_checkpoint() -> None:
-    part = ranges.Range(after=(3, "x", b"\x00"), until=(4, datetime(2026, 1, 2, 3, 4, 5, 6000)))  # noqa: DTZ001 - as a server's
+    moment = datetime(2026, 1, 2, 3, 4, 5, 6000)  # noqa: DTZ001 - as a server's
+    part = ranges.Range(after=(3, "x", b"\x00", Decimal("12345678901234567890.10")), until=(4, moment))
     kept = certify._range_of(json.loads(json.dumps(certify._bounds_of(part))))
     assert kept.after == part.after
     assert kept.until == (4, "2026-01-02 03:04:05.006000")

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from decimal import Decimal
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure, Unreachable
@@ -362,9 +363,11 @@ def _encoded(row: Row | None) -> list[Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value of a key as plain data; the servers read dates and numbers in text alike."""
+    """Return a value of a key as plain data. The servers read dates in text; a decimal number in text would be compared inexactly."""
     if isinstance(value, bytes):
         return {"hex": value.hex()}
+    if isinstance(value, Decimal):
+        return {"decimal": str(value)}
     if isinstance(value, (datetime, date)):
         return value.isoformat(" ") if isinstance(value, datetime) else value.isoformat()
     return value if isinstance(value, (int, str)) else str(value)
@@ -375,4 +378,8 @@ def _decoded(row: Any) -> Row | None:
     if row is None:
         return None
     values = row if isinstance(row, list) else [row]
-    return tuple(bytes.fromhex(value["hex"]) if isinstance(value, dict) else value for value in values)
+    return tuple(_value(value) if isinstance(value, dict) else value for value in values)
+
+
+def _value(plain: dict[str, str]) -> bytes | Decimal:
+    return Decimal(plain["decimal"]) if "decimal" in plain else bytes.fromhex(plain["hex"])
