@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.optionfile import option_words
+from dbops.engine.flavors.sql_text import sql_name
 
 #: The list of a grant of all schemas; names of schemas and accounts, which may contain any word, are never in it.
 _GLOBAL_PRIVILEGES = re.compile(r"GRANT ([A-Z_, ]+) ON \*\.\* TO ")
@@ -59,12 +60,8 @@ def enabled_events(flavor: Flavor) -> str:
 def enable_event(schema: str, name: str, definer: str) -> str:
     """Return the statement. Without its definer an event would become that of the account that alters it."""
     user, _, host = definer.rpartition("@")
-    words = [_quoted(word) for word in (user, host, schema, name)]
+    words = [sql_name(word) for word in (user, host, schema, name)]
     return "ALTER DEFINER = {}@{} EVENT {}.{} ENABLE".format(*words)
-
-
-def _quoted(word: str) -> str:
-    return f"`{word.replace('`', '``')}`"
 
 
 def quiet_server_options(flavor: Flavor) -> list[str]:

@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dbops.engine.flavors.sql_text import sql_name
 from dbops.engine.ports import Database
-from dbops.engine.rebuilds.certificate.openable import Table, quoted
+from dbops.engine.rebuilds.certificate.openable import Table
 
 #: Engines with snapshots: rows of others change while they are read.
 TRANSACTIONAL = ("INNODB", "ROCKSDB", "TOKUDB", "XTRADB")
@@ -73,7 +74,7 @@ def describe(database: Database, schema: str) -> dict[str, Compared]:
 def _compared(table: Table, columns: Iterable[Mapping[str, Any]], key: str) -> Compared:
     values, nulls, left_out = [], [], []
     for row in columns:
-        name, kind = quoted(str(row["name"])), str(row["type"]).lower()
+        name, kind = sql_name(str(row["name"])), str(row["type"]).lower()
         if "GENERATED" in str(row["extra"]).upper():
             continue  # follows from the others
         if kind in LONG:
@@ -112,7 +113,7 @@ class Range:
 
 def ranged(one: Compared, part: Range) -> tuple[str, tuple[Any, ...]]:
     """Return the statement for a range with its parameters."""
-    key = quoted(one.key).replace("%", "%%")
+    key = sql_name(one.key).replace("%", "%%")
     bounds = [(f"{key} > %s", part.after), (f"{key} >= %s", part.from_), (f"{key} <= %s", part.until)]
     known = [(text, value) for text, value in bounds if value is not None]
     where = f" WHERE {' AND '.join(text for text, _ in known)}" if known else ""
@@ -123,10 +124,10 @@ def ranged(one: Compared, part: Range) -> tuple[str, tuple[Any, ...]]:
 
 def next_range(database: Database, one: Compared, after: Any) -> Range:
     """Return the range of ``RANGE_ROWS`` rows after a value; without an end if there are fewer. Raises as ``Database.query``."""
-    key, table = quoted(one.key).replace("%", "%%"), one.table.sql.replace("%", "%%")
+    key, table = sql_name(one.key).replace("%", "%%"), one.table.sql.replace("%", "%%")
     where, parameters = ("", ()) if after is None else (f" WHERE {key} > %s", (after,))
     if not parameters:
-        key, table = quoted(one.key), one.table.sql
+        key, table = sql_name(one.key), one.table.sql
     sql = f"SELECT {key} AS k FROM {table}{where} ORDER BY {key} LIMIT 1 OFFSET {RANGE_ROWS}"  # noqa: S608 - names are quoted
     rows = database.query(sql, parameters)
     return Range(after=after, until=rows[0]["k"] if rows else None)
@@ -134,7 +135,7 @@ def next_range(database: Database, one: Compared, after: Any) -> Range:
 
 def samples(database: Database, one: Compared, fraction: float) -> list[Range]:
     """Return the first range, the last, and one from the middle where the key is a number: ``fraction`` chooses its begin."""
-    key, table = quoted(one.key), one.table.sql
+    key, table = sql_name(one.key), one.table.sql
     first = next_range(database, one, None)
     if first.until is None:
         return [first]
