@@ -56,6 +56,7 @@ SITUATIONS = {
     "equal": ("Rows of the copy differ", "succeeded"),
     "errant": ("Transactions that the target alone holds", "succeeded, or the source was blamed"),
     "links": ("Replication links that come with the data", "succeeded; old transactions were replayed"),
+    "persisted": ("Settings of `SET PERSIST`", "succeeded; the target's were lost"),
     "start": ("A start command that fails", "failed without the server's own words"),
     "chained": ("Target that follows an intermediate replica", "succeeded; it followed the primary"),
     "layout": ("Start-up settings that differ from the data", "failed late"),

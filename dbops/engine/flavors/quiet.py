@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbops.engine.flavors.base import Flavor
-from dbops.engine.flavors.optionfile import option_words
+from dbops.engine.flavors.optionfile import NOT_PERSISTED, option_words
 from dbops.engine.flavors.sql_text import sql_name
 
 #: The list of a grant of all schemas; names of schemas and accounts, which may contain any word, are never in it.
@@ -67,13 +67,21 @@ def enable_event(schema: str, name: str, definer: str) -> str:
 def quiet_server_options(flavor: Flavor) -> list[str]:
     """Return the options of the server that only changes the copy's own tables, before the operator's start command runs.
 
-    It is out of reach and starts nothing. It keeps the binary log's options: MySQL decides prepared transactions of the copy from it.
+    It is out of reach, starts nothing and reads no persisted settings, which would win over these. It keeps the binary log's options:
+    MySQL decides prepared transactions of the copy from it.
     """
     words = ["--skip-networking", "--event-scheduler=OFF", "--read-only=OFF", "--init-file="]
     if flavor.name == "mariadb":
         return [*words, "--skip-slave-start"]
     skip = "--skip-replica-start" if flavor.version >= (8, 0, 26) else "--skip-slave-start"
-    return [*words, skip, "--super-read-only=OFF", "--loose-mysqlx=OFF", "--loose-group-replication-start-on-boot=OFF"]
+    own = [
+        NOT_PERSISTED,
+        skip,
+        "--super-read-only=OFF",
+        "--loose-mysqlx=OFF",
+        "--loose-group-replication-start-on-boot=OFF",
+    ]
+    return [*words, *own]
 
 
 def forget_links(flavor: Flavor) -> str:
