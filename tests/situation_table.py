@@ -57,6 +57,7 @@ SITUATIONS = {
     "errant": ("Transactions that the target alone holds", "succeeded, or the source was blamed"),
     "links": ("Replication links that come with the data", "succeeded; old transactions were replayed"),
     "persisted": ("Settings of `SET PERSIST`", "succeeded; the target's were lost"),
+    "clients": ("Clients that connect to a copy before it is verified", "MariaDB: they read old data"),
     "start": ("A start command that fails", "failed without the server's own words"),
     "chained": ("Target that follows an intermediate replica", "succeeded; it followed the primary"),
     "layout": ("Start-up settings that differ from the data", "failed late"),

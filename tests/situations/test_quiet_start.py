@@ -3,10 +3,11 @@
 import json
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from dbops.engine.flavors import flavor_for
@@ -63,7 +64,7 @@ def events(stack: Stack, name: str, event: str = "e") -> dict[str, Any]:
     return one(stack, name, f"SELECT STATUS, DEFINER FROM information_schema.EVENTS WHERE EVENT_NAME = '{event}'")
 
 
-SETTINGS = "'event_scheduler', 'read_only', 'super_read_only', 'offline_mode'"
+SETTINGS = "'event_scheduler', 'init_connect', 'read_only', 'super_read_only', 'offline_mode'"
 
 
 def settings(stack: Stack, name: str) -> dict[str, str]:
@@ -104,17 +105,30 @@ def test_targets_own_event_and_settings_are_put_back(stack: Stack) -> None:
     with stack.lab.connect(TARGET) as connection, connection.cursor() as cursor:
         cursor.execute("SET sql_log_bin = 0")
         cursor.execute("ALTER EVENT clocks.own ENABLE")
-    with configured(stack, TARGET, event_scheduler="ON"):
+    with configured(stack, TARGET, event_scheduler="ON", init_connect="SET @own = 'x'"):
         before, event = settings(stack, TARGET), events(stack, TARGET, "own")
         stack.wait_for_possible_plan(TARGET)
         stack.rebuild(TARGET)
         assert settings(stack, TARGET) == before
-        assert quieted(stack) == {"event_scheduler"}
+        assert quieted(stack) == {"event_scheduler", "init_connect"}
+        assert lets_in(stack, TARGET, "backup")
         assert events(stack, TARGET, "own")["STATUS"] == event["STATUS"] == "ENABLED"
         assert events(stack, TARGET, "own")["DEFINER"] == events(stack, PRIMARY, "own")["DEFINER"]
 
 
+def lets_in(stack: Stack, name: str, account: str) -> bool:
+    """Return whether an account can work on a server; a server that keeps clients out ends the connection."""
+    try:
+        with closing(stack.lab.connect(name, account)) as connection, connection.cursor() as cursor:
+            return bool(cursor.execute("SELECT 1"))
+    except pymysql.OperationalError as error:
+        if error.args[0] not in (1184, 2006, 2013):
+            raise
+        return False
+
+
 @pytest.mark.situation("errant", "failed: repoint.errant names the transactions and the server that wrote them")
+@pytest.mark.situation("clients", "kept out until the copy is verified; dbops gets in")
 def test_lower_number_of_another_server_is_found_and_blamed_on_it(stack: Stack) -> None:
     one(stack, SOURCE, "SET GLOBAL gtid_strict_mode = OFF")
     one(stack, SOURCE, "INSERT INTO clocks.ticks VALUES ('of the source alone')")
@@ -131,6 +145,10 @@ def test_lower_number_of_another_server_is_found_and_blamed_on_it(stack: Stack) 
     assert error["code"] == "repoint.errant"
     assert f"-{stack.lab.host(SOURCE).server_id}-" in error["cause"]
     assert SOURCE in error["cause"]
+    # the copy was not verified: it serves, but not to clients
+    assert quieted(stack) >= {"init_connect"}
+    assert not lets_in(stack, TARGET, "backup")
+    assert lets_in(stack, TARGET, "admin")
 
 
 @pytest.fixture(scope="module")

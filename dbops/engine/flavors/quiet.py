@@ -7,34 +7,52 @@ from dataclasses import dataclass
 
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.optionfile import NOT_PERSISTED, option_words
-from dbops.engine.flavors.sql_text import sql_name
+from dbops.engine.flavors.sql_text import sql_name, sql_text
 
 #: The list of a grant of all schemas; names of schemas and accounts, which may contain any word, are never in it.
 _GLOBAL_PRIVILEGES = re.compile(r"GRANT ([A-Z_, ]+) ON \*\.\* TO ")
+#: The longest value that comes back: ``SHOW VARIABLES`` cuts longer ones.
+LONGEST = 1000
+#: The most client connections that are ended.
+CLIENTS_MAXIMUM = 500
+NO_CLIENTS = "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'This copy is not verified yet'"
 
 
 @dataclass(frozen=True, slots=True)
 class QuietSetting:
     """One variable and its value while a copy is not verified.
 
-    ``loud`` are the values (upper case) that are changed. ``locks_out``: accounts without ``CONNECTION_ADMIN`` or ``SUPER`` are
-    disconnected, which must not be dbops' own.
+    ``loud`` are the values (upper case) that are changed, empty for every value but ``value``. ``locks_out``: clients without the
+    privilege of ``gets_in`` no longer get in, which must not be dbops itself.
     """
 
     variable: str
     value: str
-    loud: frozenset[str]
+    loud: frozenset[str] = frozenset()
     locks_out: bool = False
 
     def is_loud(self, now: str) -> bool:
-        return now.upper() in self.loud
+        return now.upper() in self.loud if self.loud else now != self.value
+
+    def statement(self, value: str) -> str:
+        """Return the statement that sets a value: its own, or one that was read and ``can_come_back``."""
+        return f"SET GLOBAL {self.variable} = {value if value.isdigit() else sql_text(value)}"
+
+
+def can_come_back(value: str) -> bool:
+    """Return whether a value that was read can be set again. A long one may have been cut, and a backslash depends on the SQL mode."""
+    return len(value) <= LONGEST and not re.search(r"[\\\n\r\0]", value)
 
 
 def quiet_settings(flavor: Flavor) -> tuple[QuietSetting, ...]:
-    """Return what is changed on a started copy. MariaDB has no ``super_read_only`` and no way to keep clients alone out."""
+    """Return what is changed on a started copy. MariaDB has neither ``super_read_only`` nor ``offline_mode``.
+
+    There the first statement of a client fails instead, with the connection (measured with 10.11.19 and 11.8.9): replication, the dashboard
+    and administrators do not run ``init_connect``.
+    """
     scheduler = QuietSetting("event_scheduler", "OFF", frozenset({"ON", "1"}))
     if flavor.name == "mariadb":
-        return (scheduler,)
+        return (scheduler, QuietSetting("init_connect", NO_CLIENTS, locks_out=True))
     off = frozenset({"OFF", "0"})
     return (
         scheduler,
@@ -43,11 +61,25 @@ def quiet_settings(flavor: Flavor) -> tuple[QuietSetting, ...]:
     )
 
 
-def may_be_offline(grants: Iterable[str]) -> bool:
-    """Return whether an account with these grants can log in while ``offline_mode`` is ON."""
+def gets_in(flavor: Flavor, grants: Iterable[str]) -> bool:
+    """Return whether an account with these grants works on a server that keeps clients out."""
     found = (_GLOBAL_PRIVILEGES.match(grant) for grant in grants)
     names = {name.strip() for match in found if match for name in match[1].split(",")}
+    if flavor.name == "mariadb" and flavor.version >= (10, 5, 2):
+        return not names.isdisjoint(("CONNECTION ADMIN", "ALL PRIVILEGES"))
     return not names.isdisjoint(("SUPER", "CONNECTION_ADMIN", "ALL PRIVILEGES"))
+
+
+def clients(flavor: Flavor) -> str:
+    """Return the statement with the ids of client connections of other accounts; ``""`` if the server ends them itself."""
+    if flavor.name != "mariadb":
+        return ""
+    return (
+        "SELECT ID AS id FROM information_schema.PROCESSLIST"  # noqa: S608 - constants
+        " WHERE COMMAND NOT IN ('Binlog Dump', 'Daemon')"
+        " AND USER NOT IN ('', 'system user', 'event_scheduler', 'unauthenticated user', SUBSTRING_INDEX(USER(), '@', 1))"
+        f" LIMIT {CLIENTS_MAXIMUM}"
+    )
 
 
 def enabled_events(flavor: Flavor) -> str:
