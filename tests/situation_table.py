@@ -56,6 +56,7 @@ SITUATIONS = {
     "equal": ("Rows of the copy differ", "succeeded"),
     "errant": ("Transactions that the target alone holds", "succeeded, or the source was blamed"),
     "links": ("Replication links that come with the data", "succeeded; old transactions were replayed"),
+    "run time": ("Settings of replication that were set at run time", "succeeded; all were lost"),
     "persisted": ("Settings of `SET PERSIST`", "succeeded; the target's were lost"),
     "clients": ("Clients that connect to a copy before it is verified", "MariaDB: they read old data"),
     "start": ("A start command that fails", "failed without the server's own words"),

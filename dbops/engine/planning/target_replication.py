@@ -3,13 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dbops.engine.facts.instance import ReplicationFacts
+from dbops.engine.facts.instance import ReplicationFacts, RunTimeSetting
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.connection_options import name_of, value_of
+from dbops.engine.flavors.run_time_settings import after_restart, is_of_replication, outlasts_restart, same_setting
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication, KeptSetting
 
 INVENTORY = "As the inventory says."
+STARTED = "Set at run time; the new server has the value of its option file."
+NO_PLUGIN = "Its plugin was installed by a statement, and the source does not have it."
 UNSETTABLE = "This version sets it by its option file only: set at run time, it is lost."
 #: Settings whose ordinary value is not worth a line.
 ORDINARY = {"", "0", "uncompressed", "3", "STREAM"}
@@ -49,9 +52,55 @@ def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> 
         channel=link.channel,
         options=options,
         filters={name: value for name, value in link.filters.items() if name in flavor.filter_names},
-        settings=tuple(_settings(link, options, inputs, flavor.filter_names, uses_gtid=uses_gtid)),
+        variables=kept_variables(inputs),
+        settings=(
+            *_settings(link, options, inputs, flavor.filter_names, uses_gtid=uses_gtid),
+            *_run_time_settings(inputs),
+        ),
         is_last_known=inputs.target.server is None,
     )
+
+
+def set_at_run_time(target: KnownInstance, *, of_replication: bool) -> tuple[RunTimeSetting, ...]:
+    """Return the variables of the running target that a new server process would not have, of replication or all others."""
+    config = target.facts.config if target.facts else None
+    found = (target.server.set_at_run_time if target.server else None) or ()
+    options = config.options if config else {}
+    return tuple(
+        one for one in found if is_of_replication(one.name) is of_replication and not outlasts_restart(one, options)
+    )
+
+
+def kept_variables(inputs: PlanInputs) -> dict[str, str]:
+    """Return the variables of replication that the rebuild sets again."""
+    return {one.name: one.after for one in _run_time_settings(inputs) if one.fate is Fate.KEPT}
+
+
+def _run_time_settings(inputs: PlanInputs) -> Iterator[KeptSetting]:
+    """Return what becomes of variables of replication. ``super_read_only = OFF`` is not set again: dbops loosens nothing."""
+    target = inputs.target
+    options = target.facts.config.options if target.facts and target.facts.config else {}
+    for one in set_at_run_time(target, of_replication=True):
+        before, after = one.value, after_restart(one, options) or "its default"
+        if one.name == "super_read_only" and not same_setting(before, "ON"):
+            yield KeptSetting(one.name, before, after, Fate.CHANGED, STARTED)
+        elif _lacks_plugin(inputs, one.name):
+            yield KeptSetting(one.name, before, "", Fate.LOST, NO_PLUGIN)
+        else:
+            yield KeptSetting(one.name, before, before, Fate.KEPT, f"Set at run time. After a restart: {after}.")
+
+
+def _lacks_plugin(inputs: PlanInputs, variable: str) -> bool:
+    """Return whether the variable is of a plugin that a table of the target's data loads, and the copy does not."""
+    parts = variable.split("_")
+    return variable.startswith("rpl_semi_sync_") and "_".join(parts[:4]) in (
+        _installed(inputs.target) - _installed(inputs.source)
+    )
+
+
+def _installed(member: KnownInstance) -> set[str]:
+    stored = member.server.stored if member.server else None
+    return {plugin.name.lower() for plugin in (stored.plugins if stored else ()) if plugin.is_installed}
 
 
 def _wanted(target: KnownInstance, flavor: Flavor) -> dict[str, str]:
