@@ -7,7 +7,8 @@ from dbops.engine.facts.instance import ReplicationFacts, RunTimeSetting
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.connection_options import name_of, value_of
 from dbops.engine.flavors.run_time_settings import after_restart, is_of_replication, outlasts_restart, same_setting
-from dbops.engine.planning.inputs import KnownInstance, PlanInputs
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs, connections_of
+from dbops.engine.planning.upstream import intermediate_of
 from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication, KeptSetting
 
 INVENTORY = "As the inventory says."
@@ -20,13 +21,6 @@ ORDINARY = {"", "0", "uncompressed", "3", "STREAM"}
 DEFAULTS = {"CONNECT_RETRY": "60", "RETRY_COUNT": "86400"}
 
 
-def connections_of(target: KnownInstance) -> tuple[ReplicationFacts, ...] | None:
-    """Return the target's connections now, or when it was last seen; ``None`` if it was never seen."""
-    if target.server:
-        return target.server.replication
-    return target.facts.replication_seen if target.facts else None
-
-
 def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> KeptReplication | None:
     """Return what the rebuild restores; ``None`` if nothing is known (also a record of an older version), or nothing was replicated.
 
@@ -37,6 +31,8 @@ def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> 
     if left := inputs.unrestored:
         changed = {name: value for name, value in wanted.items() if left.options.get(name, "") != value}
         lines = [one for one in left.settings if one.name not in changed]
+        if left.followed:
+            lines = [*_followed(left.followed, inputs), *(one for one in lines if one.name != "source")]
         lines += [
             KeptSetting(name, left.options.get(name, ""), value, Fate.CHANGED, INVENTORY)
             for name, value in changed.items()
@@ -50,6 +46,7 @@ def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> 
     options = {name: value for name, value in link.options.items() if name in known} | wanted
     return KeptReplication(
         channel=link.channel,
+        followed=_address(link),
         options=options,
         filters={name: value for name, value in link.filters.items() if name in flavor.filter_names},
         variables=kept_variables(inputs),
@@ -120,8 +117,7 @@ def _wanted(target: KnownInstance, flavor: Flavor) -> dict[str, str]:
 def _settings(
     link: ReplicationFacts, options: dict[str, str], inputs: PlanInputs, filter_names: Sequence[str], *, uses_gtid: bool
 ) -> Iterator[KeptSetting]:
-    if inputs.primary:
-        yield from _moved("source", f"{link.source_host}:{link.source_port}", _follows(inputs), "The primary.")
+    yield from _followed(_address(link), inputs)
     if link.channel:
         yield KeptSetting("connection name", link.channel, link.channel, Fate.KEPT)
     if link.source_user and inputs.replication_user:
@@ -141,8 +137,18 @@ def _settings(
             yield KeptSetting(name, value, "", Fate.LOST, UNSETTABLE)
 
 
-def _follows(inputs: PlanInputs) -> str:
-    return f"{inputs.primary.address}:{inputs.primary.port}" if inputs.primary else ""
+def _followed(before: str, inputs: PlanInputs) -> Iterator[KeptSetting]:
+    """Return the line of the server that the target follows."""
+    between = intermediate_of(inputs)
+    if between and (member := between.returns_to):
+        yield from _moved("source", before, f"{member.address}:{member.port}", "The same server.")
+    elif inputs.primary:
+        reason = f"The primary: {between.problem}." if between else "The primary."
+        yield from _moved("source", before, f"{inputs.primary.address}:{inputs.primary.port}", reason)
+
+
+def _address(link: ReplicationFacts) -> str:
+    return f"{link.source_host}:{link.source_port}"
 
 
 def _moved(name: str, before: str, after: str, reason: str) -> Iterator[KeptSetting]:

@@ -170,18 +170,6 @@ def test_group_suffix_is_in_the_commands_of_the_target_s_server() -> None:
     assert "--defaults-group-suffix=@r1" in texts
 
 
-def test_target_of_another_replica_is_warned_of() -> None:
-    chained = inputs(target=target_with(replication=(link("10.0.0.12", options=TLS),)))
-    assert severities(chained, "target.chained") == {Severity.WARNING}
-    silent = facts(
-        13, server=None, server_problem=Problem("mysql.unreachable", "gone"), replication_seen=(link("10.0.0.12"),)
-    )
-    assert severities(inputs(target=member("replica-1", "replica", 13, facts=silent)), "target.chained") == {
-        Severity.WARNING
-    }
-    assert fates(kept_of(chained))["source"] is Fate.CHANGED
-
-
 def test_settings_from_before_an_incomplete_copy_count() -> None:
     before = kept_of(with_link())
     bare = replace(with_link(options={"MASTER_SSL": "0", "MASTER_DELAY": "0"}), unrestored=before)

@@ -4,8 +4,8 @@ import posixpath
 from collections.abc import Iterator
 
 from dbops.engine.planning.checks.findings import ok, refusal, warning
-from dbops.engine.planning.inputs import PlanInputs
-from dbops.engine.planning.target_replication import UNSETTABLE, connections_of, files_of, set_at_run_time
+from dbops.engine.planning.inputs import PlanInputs, connections_of
+from dbops.engine.planning.target_replication import UNSETTABLE, files_of, set_at_run_time
 from dbops.engine.rebuilds.plan import Finding
 
 #: Number of variables that a finding names.

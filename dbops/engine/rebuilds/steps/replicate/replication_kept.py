@@ -6,10 +6,11 @@ from dbops.engine.errors import DbopsError, RemoteFailure
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.channels import read_channels
+from dbops.engine.flavors.connection_options import value_of
 from dbops.engine.flavors.run_time_settings import same_setting, set_run_time, show_variables
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.kept_replication import KeptReplication
-from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
 from dbops.engine.rebuilds.steps.replicate.replication import (
     is_attached_to,
     must_run,
@@ -71,11 +72,29 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
 
 
 def start_again(run: Run) -> None:
-    """Start replication that ``keep_replication`` stopped and did not start, for a rebuild that ends there. This never fails."""
-    if not run.checkpoint.get("kept.begun") or run.checkpoint.get("kept.set"):
+    """Start replication that a last change stopped and did not start, for a rebuild that ends there. This never fails."""
+    is_between = run.checkpoint.get("kept.begun") and not run.checkpoint.get("kept.set")
+    if not is_between and not run.is_rejoining:
         return
     with suppress(DbopsError), closing(run.target.connect(10.0)) as database:
         start_if_stopped(run, database, read_link(database, run.flavor), "kept")
+
+
+def is_close(run: Run, link: ReplicationFacts | None, party: PlannedInstance) -> bool:
+    """Return whether the target follows ``party`` with little lag, its own delay aside."""
+    return (
+        link is not None
+        and link.is_running
+        and is_attached_to(link, party)
+        and link.lag_seconds is not None
+        and link.lag_seconds <= run.settings.catch_up_lag_seconds + _own_delay(run, link)
+    )
+
+
+def _own_delay(run: Run, link: ReplicationFacts) -> int:
+    """Return the seconds that the target is behind on purpose, once its delay is set again, by whichever driver."""
+    kept = run.plan.replication
+    return kept.delay_seconds if kept and kept.delay_seconds == int(value_of("DELAY", link.options) or 0) else 0
 
 
 def _missing(kept: KeptReplication, link: ReplicationFacts | None) -> dict[str, str]:
@@ -134,6 +153,6 @@ def _wrong(run: Run, kept: KeptReplication, links: list[ReplicationFacts], missi
     for name in kept.differing_filters(link.filters, run.flavor.filter_names):
         have, want = link.filters.get(name), kept.filters.get(name)
         found.append(f"{name} is {have or 'unset'}, not {want or 'unset'}")
-    if not is_attached_to(link, run.plan.primary):
+    if not is_attached_to(link, run.followed):
         found.append(f"it replicates from {link.source_host}:{link.source_port}")
     return found
