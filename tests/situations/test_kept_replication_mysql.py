@@ -71,14 +71,15 @@ def variables(stack: Stack) -> dict[str, str]:
 
 
 @pytest.mark.situation("9", "kept, and read back after the repoint")
+@pytest.mark.situation("chained", "it goes back to the intermediate replica after it was verified at the primary")
 @pytest.mark.situation("run time", "set again and read back; others are named by the plan")
 def test_settings_of_a_channel_are_kept(stack: Stack) -> None:
-    account, primary = stack.lab.accounts["replication"], stack.lab.primary
+    account, between = stack.lab.accounts["replication"], stack.lab.host("backup-1")
     query(
         stack,
         "STOP REPLICA",
         "RESET REPLICA ALL",
-        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{primary.address}', SOURCE_PORT = {primary.port},"
+        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{between.address}', SOURCE_PORT = {between.port},"
         f" SOURCE_USER = '{account.user}', SOURCE_PASSWORD = '{account.password}', SOURCE_AUTO_POSITION = 1,"
         f" GET_SOURCE_PUBLIC_KEY = 1, {OPTIONS} FOR CHANNEL '{CHANNEL}'",
         f"CHANGE REPLICATION FILTER REPLICATE_WILD_IGNORE_TABLE = ('trash.%', 'a_b.c%') FOR CHANNEL '{CHANNEL}'",
@@ -90,6 +91,7 @@ def test_settings_of_a_channel_are_kept(stack: Stack) -> None:
     before = settings(stack)
     plan = stack.wait_for_possible_plan(TARGET, "--method", "clone")
     assert plan["replication"]["variables"] == AT_RUN_TIME
+    assert plan["upstream"]["name"] == between.name
     stack.rebuild(TARGET, "--method", "clone")
     assert settings(stack) == before
     assert variables(stack) == AT_RUN_TIME
