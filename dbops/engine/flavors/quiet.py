@@ -65,18 +65,29 @@ def gets_in(flavor: Flavor, grants: Iterable[str]) -> bool:
     """Return whether an account with these grants works on a server that keeps clients out."""
     found = (_GLOBAL_PRIVILEGES.match(grant) for grant in grants)
     names = {name.strip() for match in found if match for name in match[1].split(",")}
-    if flavor.name == "mariadb" and flavor.version >= (10, 5, 2):
-        return not names.isdisjoint(("CONNECTION ADMIN", "ALL PRIVILEGES"))
+    if flavor.name == "mariadb":
+        return not names.isdisjoint((_privilege(flavor), "ALL PRIVILEGES"))
     return not names.isdisjoint(("SUPER", "CONNECTION_ADMIN", "ALL PRIVILEGES"))
 
 
+def _privilege(flavor: Flavor) -> str:
+    """Return the privilege of MariaDB whose accounts do not run ``init_connect``."""
+    return "CONNECTION ADMIN" if flavor.version >= (10, 5, 2) else "SUPER"
+
+
 def clients(flavor: Flavor) -> str:
-    """Return the statement with the ids of client connections of other accounts; ``""`` if the server ends them itself."""
+    """Return the statement with the ids of connections of accounts that no longer get in; ``""`` if the server ends them itself.
+
+    A connection shows its user alone: it stays if any account of this user gets in.
+    """
     if flavor.name != "mariadb":
         return ""
     return (
-        "SELECT ID AS id FROM information_schema.PROCESSLIST"  # noqa: S608 - constants
-        " WHERE COMMAND NOT IN ('Binlog Dump', 'Daemon')"
+        "SELECT ID AS id FROM information_schema.PROCESSLIST p"  # noqa: S608 - constants
+        " WHERE COMMAND NOT IN ('Binlog Dump', 'Daemon') AND NOT EXISTS ("
+        "SELECT 1 FROM information_schema.USER_PRIVILEGES"
+        f" WHERE PRIVILEGE_TYPE = '{_privilege(flavor)}'"
+        " AND LEFT(GRANTEE, CHAR_LENGTH(p.USER) + 3) = CONCAT('''', p.USER, '''@'))"
         " AND USER NOT IN ('', 'system user', 'event_scheduler', 'unauthenticated user', SUBSTRING_INDEX(USER(), '@', 1))"
         f" LIMIT {CLIENTS_MAXIMUM}"
     )
