@@ -10,12 +10,21 @@ from dbops.drivers.probe_stored import read_stored
 from dbops.engine.backups.tools import LOCAL_NAMES, tool_of_statement
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.backups import BackupConnection
-from dbops.engine.facts.instance import Attached, Client, CloneFacts, InstanceFacts, ReplicationFacts, ServerFacts
+from dbops.engine.facts.instance import (
+    Attached,
+    Client,
+    CloneFacts,
+    InstanceFacts,
+    ReplicationFacts,
+    RunTimeSetting,
+    ServerFacts,
+)
 from dbops.engine.facts.stored_data import StoredData
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.channels import read_channels
 from dbops.engine.flavors.gtid import without_space
+from dbops.engine.flavors.run_time_settings import run_time_settings_from, show_run_time_settings
 from dbops.engine.flavors.variables import number_of, text_of, truth_of
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.clone import FIRST_VERSION
@@ -82,6 +91,7 @@ def read_server(
         fields["foreign_engines"] = previous.server.foreign_engines
         fields["gtid_purged"] = previous.server.gtid_purged
     fields["clone"] = _clone(database, flavor)
+    fields["set_at_run_time"] = _set_at_run_time(database, flavor)
     return ServerReading(ServerFacts(**fields), flavor)
 
 
@@ -198,6 +208,17 @@ def _clone(database: Database, flavor: Flavor) -> CloneFacts | None:
         tls=bool(text_of(found, "ssl_cert")),
         blocks_ddl=truth_of(found, "clone_block_ddl"),
     )
+
+
+def _set_at_run_time(database: Database, flavor: Flavor) -> tuple[RunTimeSetting, ...] | None:
+    """Return what was set on the running server, ``None`` if it does not tell it, or not this account."""
+    statement = show_run_time_settings(flavor)
+    try:
+        return run_time_settings_from(database.query(statement), flavor) if statement else None
+    except Unreachable:
+        raise
+    except RemoteFailure:
+        return None
 
 
 def _purged(database: Database, flavor: Flavor) -> str | None:

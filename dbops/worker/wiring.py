@@ -48,16 +48,19 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitSta
     # a leader and its followers work on one source at the same time: each has its own fence there
     fence_of_source = f"{rebuild.source.name}.for.{rebuild.target.name}" if rebuild.leader_id else ""
 
+    def read_only(party: PlannedInstance) -> Server:
+        return Server(
+            party, lambda seconds: connect_to(party.address, party.port, cluster, read_timeout_seconds=seconds)
+        )
+
     return Run(
         run_id=rebuild.uid,
         plan=plan,
         flavor=flavor_for(plan.source.version, plan.flavor),
         source=side(rebuild.source, plan.source, fence_of_source),
         target=side(rebuild.target, plan.target),
-        primary=Server(
-            plan.primary,
-            lambda seconds: connect_to(plan.primary.address, plan.primary.port, cluster, read_timeout_seconds=seconds),
-        ),
+        primary=read_only(plan.primary),
+        upstream=read_only(plan.upstream) if plan.upstream else None,
         accounts=Accounts(
             admin=Account(cluster.admin_user, cluster.admin_password),
             replication=Account(cluster.replication_user, cluster.replication_password),

@@ -25,7 +25,7 @@ from dbops.drivers.probe_host import (
 from dbops.drivers.probe_server import clients, redo_rate
 from dbops.drivers.ssh import SshShell
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.facts.instance import InstanceFacts, from_record, to_record
+from dbops.engine.facts.instance import InstanceFacts, RunTimeSetting, from_record, to_record
 from dbops.engine.ports import Database, Shell
 from tests.drivers.conftest import ADDRESS, BACKUP_PASSWORD, MYSQL_PORT, PASSWORD, Server, Sshd, chosen_shell
 from tests.fakes import FakeShell
@@ -221,12 +221,14 @@ class TestHostOverSsh:
 @pytest.mark.services
 class TestInstance:
     def test_probe_instance_reads_all_parts(
-        self, target: ProbeTarget, shell: SshShell, opened: Callable[[], Database], server: Server
+        self, target: ProbeTarget, shell: SshShell, opened: Callable[[], Database], database: MysqlDatabase
     ) -> None:
+        database.execute("SET GLOBAL slave_net_timeout = 77")
         facts = probe_instance(target, shell, opened, NOW)
         assert (facts.host_problem, facts.server_problem) == (None, None)
         assert facts.is_reachable
         assert facts.server is not None
+        assert RunTimeSetting("slave_net_timeout", "77", "60") in (facts.server.set_at_run_time or ())
         assert (facts.server.flavor, facts.server.server_id, facts.server.port) == ("mariadb", 31, MYSQL_PORT)
         assert facts.server.log_bin
         assert facts.server.redo_lsn > 0

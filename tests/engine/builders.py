@@ -78,6 +78,7 @@ def server(number: int, **changes: Any) -> ServerFacts:
         "uptime_seconds": 1000,
         "parallel_workers": 0,
         "innodb_bytes": 10 * GIB,
+        "set_at_run_time": (),
         "stored": StoredData(
             plugin_dir="/usr/lib/mysql/plugin", has_time_zones=True, account_plugins=("mysql_native_password",)
         ),

@@ -107,7 +107,24 @@ def settings(stack: Stack, name: str = TARGET) -> dict[str, Any]:
     return {name: row[name] for name in names}
 
 
+def variables(stack: Stack) -> dict[str, str]:
+    """Return the target's variables that a test sets at run time."""
+    with closing(stack.lab.connect(TARGET)) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({', '.join(map(repr, AT_RUN_TIME))})")
+        return {row["Variable_name"]: row["Value"] for row in cursor.fetchall()}
+
+
+AT_RUN_TIME = {
+    "rpl_semi_sync_slave_enabled": "ON",
+    "slave_parallel_threads": 3,
+    "slave_parallel_mode": "aggressive",
+    "slave_exec_mode": "IDEMPOTENT",
+    "event_scheduler": "ON",
+}
+
+
 @pytest.mark.situation("8a", "kept, and read back after the repoint")
+@pytest.mark.situation("run time", "set again and read back; others are named by the plan")
 @pytest.mark.situation("9", "kept, and read back after the repoint")
 def test_tls_delay_filters_and_retry_are_kept(stack: Stack) -> None:
     ca = stack.lab.folder / "tls" / "ca.pem"
@@ -117,24 +134,32 @@ def test_tls_delay_filters_and_retry_are_kept(stack: Stack) -> None:
         "replicate_rewrite_db": "old->new",
     }
     run_on(stack, TARGET, "STOP SLAVE", *(f"SET GLOBAL {name} = '{value}'" for name, value in filters.items()))
+    run_on(stack, TARGET, *(f"SET GLOBAL {name} = {value!r}" for name, value in AT_RUN_TIME.items()))
+    run_on(stack, TARGET, "SET GLOBAL long_query_time = 7")
     change(
         stack,
         f"MASTER_SSL = 1, MASTER_SSL_CA = '{ca}', MASTER_SSL_VERIFY_SERVER_CERT = 1, MASTER_DELAY = 1800,"
         " IGNORE_DOMAIN_IDS = (7), IGNORE_SERVER_IDS = (99), MASTER_CONNECT_RETRY = 5, MASTER_HEARTBEAT_PERIOD = 3",
     )
-    before = settings(stack)
+    before, set_before = settings(stack), variables(stack)
+    assert set_before == {name: str(value) for name, value in AT_RUN_TIME.items()}
     try:
         plan = stack.wait_for_possible_plan(TARGET)
         kept = {line["name"]: line["fate"] for line in plan["replication"]["settings"]}
+        assert set(plan["replication"]["variables"]) == AT_RUN_TIME.keys()
+        [named] = [item["seen"] for item in plan["findings"] if item["code"] == "target.run_time"]
+        assert "long_query_time = 7" in named
         assert kept["MASTER_SSL"] == kept["MASTER_DELAY"] == kept["IGNORE_DOMAIN_IDS"] == "kept"
         assert kept["Replicate_Wild_Ignore_Table"] == "kept"
         assert "target.filters" in {item["code"] for item in plan["findings"] if item["severity"] == "warning"}
         _, lines = stack.rebuild(TARGET)
         assert lines[-1]["status"] == "succeeded"
         assert settings(stack) == before
+        assert variables(stack) == set_before
         assert is_replicating(stack, TARGET)
     finally:
         run_on(stack, TARGET, "STOP SLAVE", *(f"SET GLOBAL {name} = ''" for name in filters))
+        run_on(stack, TARGET, *(f"SET GLOBAL {name} = DEFAULT" for name in AT_RUN_TIME))
         change(stack, f"{PLAIN}, IGNORE_SERVER_IDS = (), MASTER_CONNECT_RETRY = 2")
 
 

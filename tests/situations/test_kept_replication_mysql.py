@@ -55,22 +55,44 @@ def settings(stack: Stack) -> dict[str, Any]:
     return {name: row[name] for name in STATUS} | {name: more[name] for name in TABLES}
 
 
+AT_RUN_TIME = {
+    "replica_parallel_workers": "6",
+    "replica_exec_mode": "IDEMPOTENT",
+    "replica_net_timeout": "99",
+    "event_scheduler": "OFF",
+    "super_read_only": "ON",
+}
+
+
+def variables(stack: Stack) -> dict[str, str]:
+    names = ", ".join(map(repr, AT_RUN_TIME))
+    rows = query(stack, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    return {row["Variable_name"]: row["Value"] for row in rows}
+
+
 @pytest.mark.situation("9", "kept, and read back after the repoint")
+@pytest.mark.situation("chained", "it goes back to the intermediate replica after it was verified at the primary")
+@pytest.mark.situation("run time", "set again and read back; others are named by the plan")
 def test_settings_of_a_channel_are_kept(stack: Stack) -> None:
-    account, primary = stack.lab.accounts["replication"], stack.lab.primary
+    account, between = stack.lab.accounts["replication"], stack.lab.host("backup-1")
     query(
         stack,
         "STOP REPLICA",
         "RESET REPLICA ALL",
-        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{primary.address}', SOURCE_PORT = {primary.port},"
+        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{between.address}', SOURCE_PORT = {between.port},"
         f" SOURCE_USER = '{account.user}', SOURCE_PASSWORD = '{account.password}', SOURCE_AUTO_POSITION = 1,"
         f" GET_SOURCE_PUBLIC_KEY = 1, {OPTIONS} FOR CHANNEL '{CHANNEL}'",
         f"CHANGE REPLICATION FILTER REPLICATE_WILD_IGNORE_TABLE = ('trash.%', 'a_b.c%') FOR CHANNEL '{CHANNEL}'",
         f"START REPLICA FOR CHANNEL '{CHANNEL}'",
     )
     wait_for("replication", lambda: replicates(stack))
+    for name, value in AT_RUN_TIME.items():
+        query(stack, f"SET GLOBAL {name} = {value if value.isdigit() else repr(value)}")
     before = settings(stack)
-    stack.wait_for_possible_plan(TARGET, "--method", "clone")
+    plan = stack.wait_for_possible_plan(TARGET, "--method", "clone")
+    assert plan["replication"]["variables"] == AT_RUN_TIME
+    assert plan["upstream"]["name"] == between.name
     stack.rebuild(TARGET, "--method", "clone")
     assert settings(stack) == before
+    assert variables(stack) == AT_RUN_TIME
     assert replicates(stack)

@@ -5,10 +5,11 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 
 from dbops.engine.flavors import flavor_for
@@ -68,7 +69,7 @@ def events(stack: Stack, name: str, event: str = "e") -> dict[str, Any]:
     return one(stack, name, f"SELECT STATUS, DEFINER FROM information_schema.EVENTS WHERE EVENT_NAME = '{event}'")
 
 
-SETTINGS = "'event_scheduler', 'read_only', 'super_read_only', 'offline_mode'"
+SETTINGS = "'event_scheduler', 'init_connect', 'read_only', 'super_read_only', 'offline_mode'"
 
 
 def settings(stack: Stack, name: str) -> dict[str, str]:
@@ -109,17 +110,30 @@ def test_targets_own_event_and_settings_are_put_back(stack: Stack) -> None:
     with stack.lab.connect(TARGET) as connection, connection.cursor() as cursor:
         cursor.execute("SET sql_log_bin = 0")
         cursor.execute("ALTER EVENT clocks.own ENABLE")
-    with configured(stack, TARGET, event_scheduler="ON"):
+    with configured(stack, TARGET, event_scheduler="ON", init_connect="SET @own = 'x'"):
         before, event = settings(stack, TARGET), events(stack, TARGET, "own")
         stack.wait_for_possible_plan(TARGET)
         stack.rebuild(TARGET)
         assert settings(stack, TARGET) == before
-        assert quieted(stack) == {"event_scheduler"}
+        assert quieted(stack) == {"event_scheduler", "init_connect"}
+        assert lets_in(stack, TARGET, "backup")
         assert events(stack, TARGET, "own")["STATUS"] == event["STATUS"] == "ENABLED"
         assert events(stack, TARGET, "own")["DEFINER"] == events(stack, PRIMARY, "own")["DEFINER"]
 
 
+def lets_in(stack: Stack, name: str, account: str) -> bool:
+    """Return whether an account can work on a server; a server that keeps clients out ends the connection."""
+    try:
+        with closing(stack.lab.connect(name, account)) as connection, connection.cursor() as cursor:
+            return bool(cursor.execute("SELECT 1"))
+    except pymysql.OperationalError as error:
+        if error.args[0] not in (1184, 2006, 2013):
+            raise
+        return False
+
+
 @pytest.mark.situation("errant", "failed: repoint.errant names the transactions and the server that wrote them")
+@pytest.mark.situation("clients", "kept out until the copy is verified; dbops gets in")
 def test_lower_number_of_another_server_is_found_and_blamed_on_it(stack: Stack) -> None:
     one(stack, SOURCE, "SET GLOBAL gtid_strict_mode = OFF")
     one(stack, SOURCE, "INSERT INTO clocks.ticks VALUES ('of the source alone')")
@@ -136,6 +150,10 @@ def test_lower_number_of_another_server_is_found_and_blamed_on_it(stack: Stack) 
     assert error["code"] == "repoint.errant"
     assert f"-{stack.lab.host(SOURCE).server_id}-" in error["cause"]
     assert SOURCE in error["cause"]
+    # the copy was not verified: it serves, but not to clients
+    assert quieted(stack) >= {"init_connect"}
+    assert not lets_in(stack, TARGET, "backup")
+    assert lets_in(stack, TARGET, "admin")
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +165,7 @@ def mysql() -> Iterator[Stack]:
 
 
 @pytest.mark.situation("7", "succeeded; no event of a clone writes")
+@pytest.mark.situation("persisted", "the target's own stay, the source's are removed before the copy starts")
 def test_event_of_a_cloned_source_writes_nothing_on_the_copy(mysql: Stack) -> None:
     one(mysql, SOURCE, "SET GLOBAL event_scheduler = OFF")
     for statement in ("CREATE DATABASE clocks", "CREATE TABLE clocks.ticks (id VARCHAR(40) PRIMARY KEY)"):
@@ -156,6 +175,11 @@ def test_event_of_a_cloned_source_writes_nothing_on_the_copy(mysql: Stack) -> No
     for name in (SOURCE, PRIMARY):
         mysql.wait_for_facts(name)
     mysql.wait_for_possible_plan(TARGET, "--method", "clone")
+    # the target's own persisted settings stay, in its private starts they have no effect; the source's do not come
+    one(mysql, SOURCE, "SET PERSIST max_connections = 66")
+    one(mysql, SOURCE, "SET PERSIST innodb_lock_wait_timeout = 66")
+    one(mysql, TARGET, "SET PERSIST max_connections = 77")
+    one(mysql, TARGET, "SET PERSIST event_scheduler = ON")
     before = settings(mysql, TARGET)
     _, lines = mysql.rebuild(TARGET, "--method", "clone", check=False)
     assert lines[-1]["status"] == "succeeded", lines[-1]
@@ -165,17 +189,31 @@ def test_event_of_a_cloned_source_writes_nothing_on_the_copy(mysql: Stack) -> No
     assert settings(mysql, TARGET) == before
     assert quieted(mysql) == {"event_scheduler", "super_read_only", "offline_mode"}
     assert row["own"] not in row["gtid"]
+    persisted = one(mysql, TARGET, "SELECT @@max_connections AS own, @@innodb_lock_wait_timeout AS of_source")
+    assert (persisted["own"], persisted["of_source"]) == (77, 50)
     assert one(mysql, TARGET, "SELECT COUNT(*) AS n FROM mysql.user WHERE user LIKE 'dbops-%'")["n"] == 0
     assert events(mysql, TARGET)["STATUS"] in ("SLAVESIDE_DISABLED", "REPLICA_SIDE_DISABLED")
     assert events(mysql, TARGET)["DEFINER"] == events(mysql, SOURCE)["DEFINER"]
     assert json.loads(last_rebuild(mysql)["checkpoint"])["quieted"]
 
 
+MARK = ".dbops-0123456789abcdef"
+
+
+def replace_persisted(folder: Path, old: str, new: str) -> None:
+    """Pack the persisted settings of a stopped server as its own, and leave others in the data, as a copy has its source's."""
+    file = folder / "mysqld-auto.cnf"
+    subprocess.run(["tar", "-c", "-f", f"{MARK}.inside", file.name], cwd=folder, check=True, timeout=60)
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
 def start_as_a_copy(stack: Stack, folder: Path) -> subprocess.CompletedProcess[str]:
     """Start the stopped server of the target as a rebuild does with a copy that has all of its data."""
     host = stack.lab.host(TARGET)
     status, owner = host.data_dir.stat(), host.data_dir.owner()
-    mark = host.data_dir / ".dbops-0123456789abcdef"
+    mark = host.data_dir / MARK
     mark.touch()
     version = one(stack, PRIMARY, "SELECT @@version AS version")["version"]
     programs = stack.lab.flavor.programs
@@ -185,7 +223,7 @@ def start_as_a_copy(stack: Stack, folder: Path) -> subprocess.CompletedProcess[s
         server=programs["mysqld"],
         defaults_file=str(host.config_file),
     )
-    script = load("common", "server_log", "quiet_copy", "start")
+    script = load("common", "inside", "server_log", "quiet_copy", "start")
     identity = f"{status.st_dev}:{status.st_ino}"
     arguments = [host.data_dir, identity, "0123456789abcdef", owner, host.config_file, "", *words, host.start_script]
     folder.mkdir()
@@ -203,6 +241,7 @@ def start_as_a_copy(stack: Stack, folder: Path) -> subprocess.CompletedProcess[s
 
 
 @pytest.mark.situation("links", "forgotten before the copy starts; nothing is replayed")
+@pytest.mark.situation("persisted", "the target's own stay, the source's are removed before the copy starts")
 def test_links_in_the_data_are_forgotten_before_the_copy_starts(mysql: Stack, tmp_path: Path) -> None:
     host = mysql.lab.host(TARGET)
     assert one(mysql, TARGET, "SHOW REPLICA STATUS")
@@ -210,10 +249,11 @@ def test_links_in_the_data_are_forgotten_before_the_copy_starts(mysql: Stack, tm
     with configured(mysql, TARGET, skip_replica_start="OFF"):
         assert one(mysql, TARGET, "SHOW REPLICA STATUS")["Replica_SQL_Running"] == "Yes"
         host.stop_server()
+        replace_persisted(host.data_dir, '"77"', '"66"')
         done = start_as_a_copy(mysql, tmp_path / "job")
         assert done.returncode == 0, done
         assert one(mysql, TARGET, "SHOW REPLICA STATUS") == {}
-        assert one(mysql, TARGET, "SELECT @@max_connections AS n")["n"] != 77
+        assert one(mysql, TARGET, "SELECT @@max_connections AS n")["n"] == 77
         before = one(mysql, PRIMARY, "SELECT @@gtid_executed AS gtid")["gtid"]
         assert one(mysql, TARGET, f"SELECT GTID_SUBTRACT(@@gtid_executed, '{before}') AS errant")["errant"] == ""
     assert list(Path("/tmp").glob("dbops-quiet.*")) == []

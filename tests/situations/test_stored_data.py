@@ -221,14 +221,25 @@ def test_option_file_that_differs_from_the_data_is_refused(stack: Stack) -> None
         refused(stack, "pair.settings")
 
 
-@pytest.mark.situation("chained", "warned: the rebuild attaches the target to the primary")
-def test_target_that_follows_an_intermediate_replica_is_named(stack: Stack) -> None:
+@pytest.mark.situation("chained", "it goes back to the intermediate replica after it was verified at the primary")
+def test_target_that_follows_an_intermediate_replica_goes_back_to_it(stack: Stack) -> None:
     try:
         follow(stack, SOURCE)
-        assert findings(stack)["target.chained"] == "warning"
-        follow(stack, PRIMARY)
-        assert "target.chained" not in findings(stack)
+        plan = stack.wait_for_possible_plan(TARGET)
+        assert plan["upstream"]["name"] == SOURCE
+        stack.lab.load_start(tps=20)
+        _, lines = stack.rebuild(TARGET)
+        assert lines[-1]["status"] == "succeeded"
+        assert one(stack, TARGET, "SHOW SLAVE STATUS")["Master_Host"] == stack.lab.host(SOURCE).address
+        assert is_replicating(stack, TARGET)
+        stack.lab.load_stop()
+        goal = one(stack, PRIMARY, "SELECT @@gtid_binlog_pos AS gtid")["gtid"]
+        assert one(stack, TARGET, f"SELECT MASTER_GTID_WAIT('{goal}', 20) AS reached")["reached"] == 0
+        run(stack, SOURCE, "STOP SLAVE SQL_THREAD")
+        stack.wait_for_facts(SOURCE)
+        assert stack.plan(TARGET)["upstream"] is None
     finally:
+        run(stack, SOURCE, "START SLAVE SQL_THREAD")
         follow(stack, PRIMARY)
 
 

@@ -164,6 +164,20 @@ class ReplicationFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTimeSetting:
+    """A global variable that a statement set on the running server.
+
+    ``ordinary`` is the default of the server's version, ``None`` if the server does not tell it. ``persisted`` is the value that MySQL has
+    stored for the next start, ``None`` without one.
+    """
+
+    name: str
+    value: str
+    ordinary: str | None = None
+    persisted: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Attached:
     """A replica that reads binary logs from this instance now."""
 
@@ -211,7 +225,7 @@ class ServerFacts:
     longer contain: MySQL's set, or MariaDB's position at the beginning of its oldest log; ``None`` if not read. ``doublewrite``
     is ``innodb_doublewrite`` as reported, ``""`` in an older record. ``backup_connections`` are those with statements of a backup
     tool; ``None``: not read (an older record). ``clone`` is ``None`` if the server cannot clone: MariaDB, and MySQL before
-    8.0.18. ``stored`` is ``None`` in an older record.
+    8.0.18. ``stored`` is ``None`` in an older record. ``set_at_run_time`` is ``None`` if the server does not tell it.
     """
 
     flavor: str
@@ -249,6 +263,7 @@ class ServerFacts:
     doublewrite: str = ""
     clone: CloneFacts | None = None
     stored: StoredData | None = None
+    set_at_run_time: tuple[RunTimeSetting, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-from dbops.engine.flavors.sql_text import sql_text
+from dbops.engine.flavors.sql_text import sql_name, sql_text
 
 
 class Kind(Enum):
@@ -179,7 +179,7 @@ def same_filter(name: str, one: str, other: str) -> bool:
 
 def mariadb_filters(channel: str, filters: Mapping[str, str], names: Sequence[str]) -> list[str]:
     """Return statements that set the filters ``names`` of a stopped connection; one without a value is emptied."""
-    place = f"`{channel.replace('`', '``')}`." if channel else ""
+    place = f"{sql_name(channel)}." if channel else ""
     return [f"SET GLOBAL {place}{name.lower()} = {sql_text(filters.get(name, ''))}" for name in names]
 
 
@@ -195,12 +195,8 @@ def _filter_list(name: str, value: str) -> str:
         return ""
     if name == "Replicate_Rewrite_DB":
         pairs = re.findall(r"\(([^,()]*),([^,()]*)\)", value)
-        return ", ".join(f"({_identifier(old)}, {_identifier(new)})" for old, new in pairs)
+        return ", ".join(f"({sql_name(old)}, {sql_name(new)})" for old, new in pairs)
     items = value.split(",")
     if "Wild" in name:
         return ", ".join(sql_text(item) for item in items)
-    return ", ".join(".".join(_identifier(part) for part in item.split(".", 1)) for item in items)
-
-
-def _identifier(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
+    return ", ".join(".".join(sql_name(part) for part in item.split(".", 1)) for item in items)

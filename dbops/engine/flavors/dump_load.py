@@ -1,7 +1,7 @@
 """Differences between MySQL and MariaDB when loading a dump into a new data directory."""
 
 from dbops.engine.flavors import Flavor
-from dbops.engine.flavors.optionfile import option_words
+from dbops.engine.flavors.optionfile import NOT_PERSISTED, option_words
 
 #: All options except the paths, which the host adds. The server is reachable only through its socket, its writes have no use
 #: before it ends well, and it starts no replication. Events and ``init_file`` of the target's option file would write rows that the
@@ -41,7 +41,7 @@ def load_server_options(flavor: Flavor, *, memory_bytes: int) -> list[str]:
     words = [*_SHARED, f"--innodb-buffer-pool-size={memory_bytes}"]
     if flavor.name == "mariadb":
         return [*words, "--skip-slave-start"]
-    return [*words, "--skip-replica-start" if flavor.version >= (8, 0, 26) else "--skip-slave-start"]
+    return [*words, NOT_PERSISTED, "--skip-replica-start" if flavor.version >= (8, 0, 26) else "--skip-slave-start"]
 
 
 def clone_server_options() -> list[str]:

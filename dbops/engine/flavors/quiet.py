@@ -6,34 +6,53 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbops.engine.flavors.base import Flavor
-from dbops.engine.flavors.optionfile import option_words
+from dbops.engine.flavors.optionfile import NOT_PERSISTED, option_words
+from dbops.engine.flavors.sql_text import sql_name, sql_text
 
 #: The list of a grant of all schemas; names of schemas and accounts, which may contain any word, are never in it.
 _GLOBAL_PRIVILEGES = re.compile(r"^GRANT ([A-Z_, ]+) ON \*\.\* TO ")
+#: The longest value that comes back: ``SHOW VARIABLES`` cuts longer ones.
+LONGEST = 1000
+#: The most client connections that are ended.
+CLIENTS_MAXIMUM = 500
+NO_CLIENTS = "SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = 'This copy is not verified yet'"
 
 
 @dataclass(frozen=True, slots=True)
 class QuietSetting:
     """One variable and its value while a copy is not verified.
 
-    ``loud`` are the values (upper case) that are changed. ``locks_out``: accounts without ``CONNECTION_ADMIN`` or ``SUPER`` are
-    disconnected, which must not be dbops' own.
+    ``loud`` are the values (upper case) that are changed, empty for every value but ``value``. ``locks_out``: clients without the
+    privilege of ``gets_in`` no longer get in, which must not be dbops itself.
     """
 
     variable: str
     value: str
-    loud: frozenset[str]
+    loud: frozenset[str] = frozenset()
     locks_out: bool = False
 
     def is_loud(self, now: str) -> bool:
-        return now.upper() in self.loud
+        return now.upper() in self.loud if self.loud else now != self.value
+
+    def statement(self, value: str) -> str:
+        """Return the statement that sets a value: its own, or one that was read and ``can_come_back``."""
+        return f"SET GLOBAL {self.variable} = {value if value.isdigit() else sql_text(value)}"
+
+
+def can_come_back(value: str) -> bool:
+    """Return whether a value that was read can be set again. A long one may have been cut, and a backslash depends on the SQL mode."""
+    return len(value) <= LONGEST and not re.search(r"[\\\n\r\0]", value)
 
 
 def quiet_settings(flavor: Flavor) -> tuple[QuietSetting, ...]:
-    """Return what is changed on a started copy. MariaDB has no ``super_read_only`` and no way to keep clients alone out."""
+    """Return what is changed on a started copy. MariaDB has neither ``super_read_only`` nor ``offline_mode``.
+
+    There the first statement of a client fails instead, with the connection (measured with 10.11.19 and 11.8.9): replication, the dashboard
+    and administrators do not run ``init_connect``.
+    """
     scheduler = QuietSetting("event_scheduler", "OFF", frozenset({"ON", "1"}))
     if flavor.name == "mariadb":
-        return (scheduler,)
+        return (scheduler, QuietSetting("init_connect", NO_CLIENTS, locks_out=True))
     off = frozenset({"OFF", "0"})
     return (
         scheduler,
@@ -42,11 +61,36 @@ def quiet_settings(flavor: Flavor) -> tuple[QuietSetting, ...]:
     )
 
 
-def may_be_offline(grants: Iterable[str]) -> bool:
-    """Return whether an account with these grants can log in while ``offline_mode`` is ON."""
+def gets_in(flavor: Flavor, grants: Iterable[str]) -> bool:
+    """Return whether an account with these grants works on a server that keeps clients out."""
     found = (_GLOBAL_PRIVILEGES.match(grant) for grant in grants)
     names = {name.strip() for match in found if match for name in match[1].split(",")}
+    if flavor.name == "mariadb":
+        return not names.isdisjoint((_privilege(flavor), "ALL PRIVILEGES"))
     return not names.isdisjoint(("SUPER", "CONNECTION_ADMIN", "ALL PRIVILEGES"))
+
+
+def _privilege(flavor: Flavor) -> str:
+    """Return the privilege of MariaDB whose accounts do not run ``init_connect``."""
+    return "CONNECTION ADMIN" if flavor.version >= (10, 5, 2) else "SUPER"
+
+
+def clients(flavor: Flavor) -> str:
+    """Return the statement with the ids of connections of accounts that no longer get in; ``""`` if the server ends them itself.
+
+    A connection shows its user alone: it stays if any account of this user gets in.
+    """
+    if flavor.name != "mariadb":
+        return ""
+    return (
+        "SELECT ID AS id FROM information_schema.PROCESSLIST p"  # noqa: S608 - constants
+        " WHERE COMMAND NOT IN ('Binlog Dump', 'Daemon') AND NOT EXISTS ("
+        "SELECT 1 FROM information_schema.USER_PRIVILEGES"
+        f" WHERE PRIVILEGE_TYPE = '{_privilege(flavor)}'"
+        " AND LEFT(GRANTEE, CHAR_LENGTH(p.USER) + 3) = CONCAT('''', p.USER, '''@'))"
+        " AND USER NOT IN ('', 'system user', 'event_scheduler', 'unauthenticated user', SUBSTRING_INDEX(USER(), '@', 1))"
+        f" LIMIT {CLIENTS_MAXIMUM}"
+    )
 
 
 def enabled_events(flavor: Flavor) -> str:
@@ -59,24 +103,28 @@ def enabled_events(flavor: Flavor) -> str:
 def enable_event(schema: str, name: str, definer: str) -> str:
     """Return the statement. Without its definer an event would become that of the account that alters it."""
     user, _, host = definer.rpartition("@")
-    words = [_quoted(word) for word in (user, host, schema, name)]
+    words = [sql_name(word) for word in (user, host, schema, name)]
     return "ALTER DEFINER = {}@{} EVENT {}.{} ENABLE".format(*words)
-
-
-def _quoted(word: str) -> str:
-    return f"`{word.replace('`', '``')}`"
 
 
 def quiet_server_options(flavor: Flavor) -> list[str]:
     """Return the options of the server that only changes the copy's own tables, before the operator's start command runs.
 
-    It is out of reach and starts nothing. It keeps the binary log's options: MySQL decides prepared transactions of the copy from it.
+    It is out of reach, starts nothing and reads no persisted settings, which would win over these. It keeps the binary log's options:
+    MySQL decides prepared transactions of the copy from it.
     """
     words = ["--skip-networking", "--event-scheduler=OFF", "--read-only=OFF", "--init-file="]
     if flavor.name == "mariadb":
         return [*words, "--skip-slave-start"]
     skip = "--skip-replica-start" if flavor.version >= (8, 0, 26) else "--skip-slave-start"
-    return [*words, skip, "--super-read-only=OFF", "--loose-mysqlx=OFF", "--loose-group-replication-start-on-boot=OFF"]
+    own = [
+        NOT_PERSISTED,
+        skip,
+        "--super-read-only=OFF",
+        "--loose-mysqlx=OFF",
+        "--loose-group-replication-start-on-boot=OFF",
+    ]
+    return [*words, *own]
 
 
 def forget_links(flavor: Flavor) -> str:

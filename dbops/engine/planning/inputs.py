@@ -6,7 +6,7 @@ from datetime import datetime
 
 from dbops.engine.backups.archives import Archive, newest
 from dbops.engine.backups.restore_test_ends import RestoreTestEnd
-from dbops.engine.facts.instance import InstanceFacts, ServerFacts
+from dbops.engine.facts.instance import InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.planning.step_estimates import COPY, StepEstimate, StepHistory
 from dbops.engine.rebuilds.kept_replication import KeptReplication
@@ -87,6 +87,13 @@ class KnownInstance:
             version=server.version if server else "",
             group_suffix=self.group_suffix,
         )
+
+
+def connections_of(target: KnownInstance) -> tuple[ReplicationFacts, ...] | None:
+    """Return the target's connections now, or when it was last seen; ``None`` if it was never seen."""
+    if target.server:
+        return target.server.replication
+    return target.facts.replication_seen if target.facts else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.planning.method import Method
 from dbops.engine.planning.step_estimates import COPY
 from dbops.engine.planning.target_replication import kept_replication
+from dbops.engine.planning.upstream import intermediate_of
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance, PlannedStep
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.start.relaxed_durability import choose_appliers
@@ -86,10 +87,16 @@ def build_plan(inputs: PlanInputs, method: Method) -> Plan:
         inside=inside_of(target, flavor),
         skips_source=not archive and skips_source(asked),
         replication=kept_replication(inputs, flavor, uses_gtid=asked.gtid_enabled),
+        upstream=_upstream(inputs),
     )
     steps = _planned_steps(method, draft, inputs)
     known = [step.predicted_seconds for step in steps if step.predicted_seconds is not None]
     return replace(draft, steps=steps, predicted_seconds=sum(known) if len(known) == len(steps) else None)
+
+
+def _upstream(inputs: PlanInputs) -> PlannedInstance | None:
+    between = intermediate_of(inputs)
+    return between.returns_to.party() if between and between.returns_to else None
 
 
 def _observed_at(*members: KnownInstance) -> dict[str, datetime]:

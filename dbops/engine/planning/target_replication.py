@@ -3,25 +3,22 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from dbops.engine.facts.instance import ReplicationFacts
+from dbops.engine.facts.instance import ReplicationFacts, RunTimeSetting
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.connection_options import name_of, value_of
-from dbops.engine.planning.inputs import KnownInstance, PlanInputs
+from dbops.engine.flavors.run_time_settings import after_restart, is_of_replication, outlasts_restart, same_setting
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs, connections_of
+from dbops.engine.planning.upstream import intermediate_of
 from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication, KeptSetting
 
 INVENTORY = "As the inventory says."
+STARTED = "Set at run time; the new server has the value of its option file."
+NO_PLUGIN = "Its plugin was installed by a statement, and the source does not have it."
 UNSETTABLE = "This version sets it by its option file only: set at run time, it is lost."
 #: Settings whose ordinary value is not worth a line.
 ORDINARY = {"", "0", "uncompressed", "3", "STREAM"}
 #: Options that every connection has: shown where they differ from the servers' defaults.
 DEFAULTS = {"CONNECT_RETRY": "60", "RETRY_COUNT": "86400"}
-
-
-def connections_of(target: KnownInstance) -> tuple[ReplicationFacts, ...] | None:
-    """Return the target's connections now, or when it was last seen; ``None`` if it was never seen."""
-    if target.server:
-        return target.server.replication
-    return target.facts.replication_seen if target.facts else None
 
 
 def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> KeptReplication | None:
@@ -34,6 +31,8 @@ def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> 
     if left := inputs.unrestored:
         changed = {name: value for name, value in wanted.items() if left.options.get(name, "") != value}
         lines = [one for one in left.settings if one.name not in changed]
+        if left.followed:
+            lines = [*_followed(left.followed, inputs), *(one for one in lines if one.name != "source")]
         lines += [
             KeptSetting(name, left.options.get(name, ""), value, Fate.CHANGED, INVENTORY)
             for name, value in changed.items()
@@ -47,11 +46,58 @@ def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> 
     options = {name: value for name, value in link.options.items() if name in known} | wanted
     return KeptReplication(
         channel=link.channel,
+        followed=_address(link),
         options=options,
         filters={name: value for name, value in link.filters.items() if name in flavor.filter_names},
-        settings=tuple(_settings(link, options, inputs, flavor.filter_names, uses_gtid=uses_gtid)),
+        variables=kept_variables(inputs),
+        settings=(
+            *_settings(link, options, inputs, flavor.filter_names, uses_gtid=uses_gtid),
+            *_run_time_settings(inputs),
+        ),
         is_last_known=inputs.target.server is None,
     )
+
+
+def set_at_run_time(target: KnownInstance, *, of_replication: bool) -> tuple[RunTimeSetting, ...]:
+    """Return the variables of the running target that a new server process would not have, of replication or all others."""
+    config = target.facts.config if target.facts else None
+    found = (target.server.set_at_run_time if target.server else None) or ()
+    options = config.options if config else {}
+    return tuple(
+        one for one in found if is_of_replication(one.name) is of_replication and not outlasts_restart(one, options)
+    )
+
+
+def kept_variables(inputs: PlanInputs) -> dict[str, str]:
+    """Return the variables of replication that the rebuild sets again."""
+    return {one.name: one.after for one in _run_time_settings(inputs) if one.fate is Fate.KEPT}
+
+
+def _run_time_settings(inputs: PlanInputs) -> Iterator[KeptSetting]:
+    """Return what becomes of variables of replication. ``super_read_only = OFF`` is not set again: dbops loosens nothing."""
+    target = inputs.target
+    options = target.facts.config.options if target.facts and target.facts.config else {}
+    for one in set_at_run_time(target, of_replication=True):
+        before, after = one.value, after_restart(one, options) or "its default"
+        if one.name == "super_read_only" and not same_setting(before, "ON"):
+            yield KeptSetting(one.name, before, after, Fate.CHANGED, STARTED)
+        elif _lacks_plugin(inputs, one.name):
+            yield KeptSetting(one.name, before, "", Fate.LOST, NO_PLUGIN)
+        else:
+            yield KeptSetting(one.name, before, before, Fate.KEPT, f"Set at run time. After a restart: {after}.")
+
+
+def _lacks_plugin(inputs: PlanInputs, variable: str) -> bool:
+    """Return whether the variable is of a plugin that a table of the target's data loads, and the copy does not."""
+    parts = variable.split("_")
+    return variable.startswith("rpl_semi_sync_") and "_".join(parts[:4]) in (
+        _installed(inputs.target) - _installed(inputs.source)
+    )
+
+
+def _installed(member: KnownInstance) -> set[str]:
+    stored = member.server.stored if member.server else None
+    return {plugin.name.lower() for plugin in (stored.plugins if stored else ()) if plugin.is_installed}
 
 
 def _wanted(target: KnownInstance, flavor: Flavor) -> dict[str, str]:
@@ -71,8 +117,7 @@ def _wanted(target: KnownInstance, flavor: Flavor) -> dict[str, str]:
 def _settings(
     link: ReplicationFacts, options: dict[str, str], inputs: PlanInputs, filter_names: Sequence[str], *, uses_gtid: bool
 ) -> Iterator[KeptSetting]:
-    if inputs.primary:
-        yield from _moved("source", f"{link.source_host}:{link.source_port}", _follows(inputs), "The primary.")
+    yield from _followed(_address(link), inputs)
     if link.channel:
         yield KeptSetting("connection name", link.channel, link.channel, Fate.KEPT)
     if link.source_user and inputs.replication_user:
@@ -92,8 +137,18 @@ def _settings(
             yield KeptSetting(name, value, "", Fate.LOST, UNSETTABLE)
 
 
-def _follows(inputs: PlanInputs) -> str:
-    return f"{inputs.primary.address}:{inputs.primary.port}" if inputs.primary else ""
+def _followed(before: str, inputs: PlanInputs) -> Iterator[KeptSetting]:
+    """Return the line of the server that the target follows."""
+    between = intermediate_of(inputs)
+    if between and (member := between.returns_to):
+        yield from _moved("source", before, f"{member.address}:{member.port}", "The same server.")
+    elif inputs.primary:
+        reason = f"The primary: {between.problem}." if between else "The primary."
+        yield from _moved("source", before, f"{inputs.primary.address}:{inputs.primary.port}", reason)
+
+
+def _address(link: ReplicationFacts) -> str:
+    return f"{link.source_host}:{link.source_port}"
 
 
 def _moved(name: str, before: str, after: str, reason: str) -> Iterator[KeptSetting]:

@@ -32,6 +32,7 @@ REMEMBERED = (
     "quieted",
     "quiet",
     "own_events",
+    "rejoin",
 )
 #: Steps that a resume never skips: each detects on its own that nothing is left to do.
 ALWAYS = {"resume-check", "start", "certify", "verify", "clean-up"}

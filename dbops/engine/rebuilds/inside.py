@@ -35,10 +35,10 @@ DATA = {
     *("datadir", "innodb_data_home_dir", "innodb_undo_directory", "innodb_log_group_home_dir", "aria_log_dir_path"),
     *("innodb_data_file_path", "innodb_temp_data_file_path", "innodb_directories"),
 }
-#: Files that MySQL makes where the option file names none; clients may know the certificate.
-MYSQL_CERTIFICATES = (
+#: Files of MySQL that no option names: certificates that it makes, which clients may know, and what ``SET PERSIST`` wrote.
+MYSQL_OWN = (
     *("ca.pem", "ca-key.pem", "server-cert.pem", "server-key.pem", "client-cert.pem", "client-key.pem"),
-    *("private_key.pem", "public_key.pem"),
+    *("private_key.pem", "public_key.pem", "mysqld-auto.cnf"),
 )
 
 
@@ -60,7 +60,7 @@ def kept_inside(options: Mapping[str, str], datadir: str, *, flavor: str = "") -
             if parts and name not in WRITTEN:
                 found.setdefault(place, "d" if name in DIRECTORIES else "f" if name in READ else "a")
     if flavor == "mysql":
-        for place in MYSQL_CERTIFICATES:
+        for place in MYSQL_OWN:
             found.setdefault(place, "f")
     return tuple(f"{kind} {place}" for place, kind in sorted(found.items()))
 

@@ -30,14 +30,17 @@ class KeptSetting:
 class KeptReplication:
     """The replication connection that the rebuild makes again, and what the plan shows of it.
 
-    ``options`` are all settings that the connection must have at the end, ``filters`` its filters (``flavors.connection_options``).
-    ``settings`` are the lines of the plan page. ``is_last_known``: read earlier, as the server is down or
-    holds an incomplete copy.
+    ``followed`` is the server that it followed, as ``host:port``. ``options`` are all settings that the connection must have at the end,
+    ``filters`` its filters (``flavors.connection_options``). ``variables`` are global variables that were set at run time
+    (``flavors.run_time_settings``). ``settings`` are the lines of the plan page. ``is_last_known``: read earlier, as the server is down
+    or holds an incomplete copy.
     """
 
     channel: str = ""
+    followed: str = ""
     options: dict[str, str] = field(default_factory=dict)
     filters: dict[str, str] = field(default_factory=dict)
+    variables: dict[str, str] = field(default_factory=dict)
     settings: tuple[KeptSetting, ...] = ()
     is_last_known: bool = False
 

@@ -150,6 +150,8 @@ class Plan:
     #: how long the certificate compares rows, in seconds, and whether it compares all of them however long that takes
     certificate_seconds: int = 120
     full_certificate: bool = False
+    #: the intermediate replica that the target goes back to at the end; ``None``: it stays at the primary
+    upstream: PlannedInstance | None = None
 
     @property
     def follows_primary(self) -> bool:

@@ -250,7 +250,7 @@ class Command(DbopsCommand):
             self.stdout.write(json.dumps(record))
             return
         self.stdout.write(
-            f"Rebuild {plan.target.name} from {plan.source.name}, then replicate from {plan.primary.name}."
+            f"Rebuild {plan.target.name} from {plan.source.name}, then replicate from {(plan.upstream or plan.primary).name}."
         )
         for line in plan.destroys:
             self.stdout.write(f"  destroys: {line}")

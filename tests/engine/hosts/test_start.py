@@ -68,6 +68,25 @@ def test_server_on_a_copy_that_is_not_quiet_is_refused(tmp_path: Path, quiet: li
         assert not (tmp_path / "job" / "log.phase").exists()
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_persisted_settings_of_the_source_are_removed(tmp_path: Path, is_kept: bool) -> None:
+    with target_host() as host:
+        add_copy(host)
+        folder = host.place(DATADIR)
+        persisted = folder / "mysqld-auto.cnf"
+        persisted.write_text("of the target")
+        kept = folder / f".dbops-{RUN}.inside"
+        if is_kept:
+            subprocess.run(["tar", "-c", "-f", kept, persisted.name], cwd=folder, check=True, timeout=60)
+        persisted.write_text("of the source")
+        for _ in range(2):  # the second as a resume of a start that failed
+            failed = start(host, tmp_path / "job", QUIET, ["/bin/false"])
+            assert failed.returncode not in (0, REFUSED_STATUS), failed
+            assert persisted.exists() == is_kept
+            assert not is_kept or persisted.read_text() == "of the target"
+        assert not kept.exists()
+
+
 def test_copy_that_was_made_quiet_is_known_to_later_runs(tmp_path: Path) -> None:
     with target_host() as host:
         add_copy(host)

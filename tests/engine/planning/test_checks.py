@@ -130,6 +130,13 @@ CASES = [
         WARNING,
         lambda: inputs(target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, read_only=False)))),
     ),
+    (
+        "target.init_file",
+        WARNING,
+        lambda: inputs(
+            target=member("replica-1", "replica", 13, facts=facts(13, config=config(13, options={"init_file": "/x"})))
+        ),
+    ),
     ("pair.differ", REFUSAL, lambda: inputs(source=member("replica-1", "backup", 13))),
     ("pair.differ", REFUSAL, lambda: inputs(source=member("backup-1", "backup", 12, address="10.0.0.13"))),
     ("pair.cluster", REFUSAL, lambda: inputs(source=member("backup-1", "backup", 12, cluster="other"))),

@@ -85,7 +85,7 @@ LINKS: dict[str, Any] = {"links": (FileLink("d", "shop", "/disk2/shop"),)}
         ("target.schema_links", WARNING, pair({}, {"stored": LINKS})),
         ("target.outside_files", WARNING, pair({}, {"stored": {"links": (FileLink("i", "shop/a.isl"),)}})),
         ("target.chained", OK, inputs(target=target_with(replication=(link("proxy", source_server_id=11),)))),
-        ("target.chained", WARNING, inputs(target=target_with(replication=(link("10.0.0.12", source_server_id=12),)))),
+        ("target.chained", OK, inputs(target=target_with(replication=(link("10.0.0.12", source_server_id=12),)))),
         ("target.chained", WARNING, inputs(target=target_with(replication=(link("10.9.9.9"),)))),
         ("source.memory_tables", WARNING, inputs(source=source_with(foreign_engines={"MEMORY": 1}))),
         ("source.engines", OK, inputs(source=source_with(foreign_engines={"MEMORY": 1}))),

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.facts.instance import Problem, from_record, to_record
+from dbops.engine.facts.instance import Problem, RunTimeSetting, from_record, to_record
+from dbops.engine.facts.stored_data import LoadedPlugin, StoredData
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication
 from dbops.engine.rebuilds.plan import Plan
@@ -169,18 +170,6 @@ def test_group_suffix_is_in_the_commands_of_the_target_s_server() -> None:
     assert "--defaults-group-suffix=@r1" in texts
 
 
-def test_target_of_another_replica_is_warned_of() -> None:
-    chained = inputs(target=target_with(replication=(link("10.0.0.12", options=TLS),)))
-    assert severities(chained, "target.chained") == {Severity.WARNING}
-    silent = facts(
-        13, server=None, server_problem=Problem("mysql.unreachable", "gone"), replication_seen=(link("10.0.0.12"),)
-    )
-    assert severities(inputs(target=member("replica-1", "replica", 13, facts=silent)), "target.chained") == {
-        Severity.WARNING
-    }
-    assert fates(kept_of(chained))["source"] is Fate.CHANGED
-
-
 def test_settings_from_before_an_incomplete_copy_count() -> None:
     before = kept_of(with_link())
     bare = replace(with_link(options={"MASTER_SSL": "0", "MASTER_DELAY": "0"}), unrestored=before)
@@ -196,3 +185,57 @@ def test_inventory_overrules_what_an_incomplete_copy_had() -> None:
     kept = kept_of(replace(inputs(target=target), unrestored=before))
     assert kept.options == {**TLS, "MASTER_DELAY": "5"}
     assert fates(kept)["MASTER_DELAY"] is Fate.CHANGED
+
+
+SET = (
+    RunTimeSetting("slave_exec_mode", "IDEMPOTENT", "STRICT"),
+    RunTimeSetting("slave_net_timeout", "60", "60"),
+    RunTimeSetting("event_scheduler", "ON", "OFF"),
+    RunTimeSetting("max_connections", "500", "151"),
+)
+
+
+def set_at_run_time(*found: RunTimeSetting, **changes: Any) -> PlanInputs:
+    return inputs(target=target_with(replication=(link(options=TLS),), set_at_run_time=found, **changes))
+
+
+def test_variables_of_replication_that_a_restart_loses_are_restored_and_others_named() -> None:
+    of = set_at_run_time(*SET)
+    plan = build_plan(of)
+    kept = plan.replication
+    assert kept
+    assert kept.variables == {"slave_exec_mode": "IDEMPOTENT", "event_scheduler": "ON"}
+    assert {fates(kept)[name] for name in kept.variables} == {Fate.KEPT}
+    [verify] = [step for step in plan.steps if step.name == "verify"]
+    texts = [command.text for command in verify.commands]
+    assert "SET GLOBAL slave_exec_mode = 'IDEMPOTENT'" in texts
+    [finding] = [one for one in run_checks(of) if one.code == "target.run_time"]
+    assert finding.severity is Severity.WARNING
+    assert "max_connections = 500" in finding.seen
+    assert "slave_exec_mode" not in finding.seen
+    again = from_record(KeptReplication, to_record(kept))
+    assert again == kept
+
+
+def test_super_read_only_is_only_switched_on() -> None:
+    for value, fate in (("ON", Fate.KEPT), ("OFF", Fate.CHANGED)):
+        kept = kept_of(set_at_run_time(RunTimeSetting("super_read_only", value)))
+        assert fates(kept)["super_read_only"] is fate
+        assert kept.variables == ({"super_read_only": "ON"} if value == "ON" else {})
+
+
+def test_variable_of_a_plugin_that_the_copy_lacks_is_lost() -> None:
+    plugin = LoadedPlugin("rpl_semi_sync_replica", "semisync_replica.so", "REPLICATION", is_installed=True)
+    found = RunTimeSetting("rpl_semi_sync_replica_enabled", "ON")
+    of = set_at_run_time(found, stored=StoredData(plugins=(plugin,)))
+    assert fates(kept_of(of))[found.name] is Fate.LOST
+    assert not kept_of(of).variables
+    both = replace(of, source=source_with(stored=StoredData(plugins=(plugin,))))
+    assert kept_of(both).variables == {found.name: "ON"}
+
+
+def test_variables_of_an_incomplete_copy_are_not_the_targets() -> None:
+    left = KeptReplication(options=TLS, variables={"slave_exec_mode": "IDEMPOTENT"})
+    of = replace(set_at_run_time(RunTimeSetting("sync_binlog", "0", "1")), unrestored=left)
+    assert kept_of(of).variables == left.variables
+    assert severities(of, "target.run_time") == set()

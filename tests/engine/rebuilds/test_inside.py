@@ -32,7 +32,7 @@ def test_options_name_what_is_kept(options: dict[str, str], kept: tuple[str, ...
 
 
 def test_certificates_that_mysql_makes_are_kept() -> None:
-    assert {"f server-key.pem", "f ca.pem"} <= set(kept_inside({}, DATADIR, flavor="mysql"))
+    assert {"f server-key.pem", "f ca.pem", "f mysqld-auto.cnf"} <= set(kept_inside({}, DATADIR, flavor="mysql"))
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def keep(places: tuple[Path, Path], *lines: str) -> list[str]:
     script = (
         f"{load('common', 'inside')}\nset -u\n"
         'pack_inside "$1" "$(id -un)" list packed || exit 1\nunpack_inside "$2" "$PWD/packed"\n'
-        "[ ! -e packed ] && [ ! -e packed.made ]"
+        '[ ! -e packed.made ] && unpack_inside "$2" "$PWD/packed"'
     )
     done = subprocess.run(
         ["bash", "-c", script, "keep", old, new],
@@ -110,3 +110,35 @@ def test_file_that_the_owner_cannot_read_is_an_error(places: tuple[Path, Path], 
 
 def test_nothing_to_keep_leaves_nothing(places: tuple[Path, Path]) -> None:
     assert keep(places, "f ca.pem") == []
+
+
+PERSISTED = "mysqld-auto.cnf"
+
+
+def test_persisted_settings_are_the_targets_and_never_the_sources(places: tuple[Path, Path]) -> None:
+    old, new = places
+    (new / PERSISTED).write_text("of the source")
+    assert keep(places, f"f {PERSISTED}") == []
+    (old / PERSISTED).write_text("of the target")
+    (new / PERSISTED).write_text("of the source")
+    assert keep(places, f"f {PERSISTED}") == [PERSISTED]
+    assert (new / PERSISTED).read_text() == "of the target"
+
+
+@pytest.mark.parametrize(("is_quiet", "is_packed"), [(False, False), (False, True), (True, False)])
+def test_persisted_settings_of_a_copy_that_never_started_are_the_sources(
+    places: tuple[Path, Path], is_quiet: bool, is_packed: bool
+) -> None:
+    old, new = places
+    mark = old / ".dbops-0123456789abcdef"
+    mark.touch()
+    (old / PERSISTED).write_text("of the target")
+    if is_packed:
+        subprocess.run(["tar", "-c", "-f", f"{mark}.inside", PERSISTED], cwd=old, check=True, timeout=60)
+    if not is_quiet:
+        (old / PERSISTED).write_text("of the source")
+    else:
+        mark.with_name(f"{mark.name}.quieted").touch()
+    found = keep(places, f"f {PERSISTED}")
+    assert found == ([PERSISTED] if is_quiet or is_packed else [])
+    assert not found or (new / PERSISTED).read_text() == "of the target"

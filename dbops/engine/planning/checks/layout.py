@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.facts.stored_data import FileLink, StoredData
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
-from dbops.engine.planning.inputs import KnownInstance, PlanInputs
-from dbops.engine.planning.target_replication import connections_of
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs, connections_of
+from dbops.engine.planning.upstream import intermediate_of
 from dbops.engine.rebuilds.plan import Finding
 
 #: Files of data, as opposed to certificates and logs.
@@ -108,27 +108,24 @@ def schemas_are_directories(inputs: PlanInputs) -> Iterator[Finding]:
             yield warning(code, title, seen, advice)
 
 
-def target_follows_the_primary(inputs: PlanInputs) -> Iterator[Finding]:
-    """Warn of a target that follows an intermediate replica: the rebuild attaches it to the primary."""
-    code, title = "target.chained", "The target replicates from the primary"
-    links, primary = connections_of(inputs.target), inputs.primary
-    if primary is None or not links:
+def target_keeps_its_source(inputs: PlanInputs) -> Iterator[Finding]:
+    """Say where a target goes that follows an intermediate replica: back to it, or to the primary."""
+    code, title = "target.chained", "The target follows the same server after the rebuild"
+    primary = inputs.primary
+    if primary is None or not (connections_of(inputs.target) or inputs.unrestored):
         return
-    link = links[0]
-    number = primary.server.server_id if primary.server else None
-    is_same = (link.source_host, link.source_port) == (primary.address, primary.port)
-    if is_same or (link.source_server_id is not None and link.source_server_id == number):
+    between = intermediate_of(inputs)
+    if between is None:
         yield ok(code, title, primary.name)
-        return
-    names = [
-        member.name
-        for member in inputs.members
-        if (member.address, member.port) == (link.source_host, link.source_port)
-        or (member.server and member.server.server_id == link.source_server_id)
-    ]
-    between = names[0] if names else f"{link.source_host}:{link.source_port}"
-    seen = f"It replicates from {between}. After the rebuild it replicates from {primary.name}."
-    yield warning(code, title, seen, f"Attach it to {between} again after the rebuild, if it should stay there.")
+    elif between.returns_to:
+        yield ok(code, title, f"{between.name}, an intermediate replica, if it then has all that the target has.")
+    else:
+        yield warning(
+            code,
+            title,
+            f"It follows {between.name}. After the rebuild it follows {primary.name}: {between.problem}.",
+            f"Attach it to {between.name} again after the rebuild, if it should stay there.",
+        )
 
 
 def target_leaves_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
@@ -180,7 +177,7 @@ CHECKS = (
     source_files_lie_inside,
     schemas_are_directories,
     target_leaves_nothing_outside,
-    target_follows_the_primary,
+    target_keeps_its_source,
 )
 #: For a finished physical backup, which catches up from the primary.
 OF_A_BACKUP = (
@@ -188,7 +185,7 @@ OF_A_BACKUP = (
     source_files_lie_inside,
     schemas_are_directories,
     target_leaves_nothing_outside,
-    target_follows_the_primary,
+    target_keeps_its_source,
 )
 #: For a dump, which has no files.
-OF_A_DUMP = (source_replicates_everything, target_leaves_nothing_outside, target_follows_the_primary)
+OF_A_DUMP = (source_replicates_everything, target_leaves_nothing_outside, target_keeps_its_source)

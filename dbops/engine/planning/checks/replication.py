@@ -4,9 +4,12 @@ import posixpath
 from collections.abc import Iterator
 
 from dbops.engine.planning.checks.findings import ok, refusal, warning
-from dbops.engine.planning.inputs import PlanInputs
-from dbops.engine.planning.target_replication import UNSETTABLE, connections_of, files_of
+from dbops.engine.planning.inputs import PlanInputs, connections_of
+from dbops.engine.planning.target_replication import UNSETTABLE, files_of, set_at_run_time
 from dbops.engine.rebuilds.plan import Finding
+
+#: Number of variables that a finding names.
+MAX_SHOWN = 10
 
 
 def target_has_one_source(inputs: PlanInputs) -> Iterator[Finding]:
@@ -81,4 +84,31 @@ def filters_hold_again(inputs: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "None.")
 
 
-CHECKS = (target_has_one_source, connection_files_remain, filters_hold_again)
+def others_are_in_the_option_file(inputs: PlanInputs) -> Iterator[Finding]:
+    """Warn of variables that were set at run time and are not of replication: the new server process does not have them."""
+    code, title, server = (
+        "target.run_time",
+        "Settings of the running target are in its option file",
+        inputs.target.server,
+    )
+    if server is None or server.set_at_run_time is None or inputs.unrestored:  # an incomplete copy has those of dbops
+        return
+    found = {one.name: one.value for one in set_at_run_time(inputs.target, of_replication=False)}
+    if not server.replication:
+        found |= {one.name: one.value for one in set_at_run_time(inputs.target, of_replication=True)}
+    if found:
+        shown = ", ".join(f"{name} = {value}" for name, value in sorted(found.items())[:MAX_SHOWN])
+        rest = f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
+        yield warning(
+            code,
+            title,
+            f"Set at run time only: {shown}{rest}.",
+            "The rebuild starts a new server process without them. Add them to the option file to keep them.",
+        )
+    else:
+        yield ok(
+            code, title, "Those of replication are restored." if server.replication else "None was set at run time."
+        )
+
+
+CHECKS = (target_has_one_source, connection_files_remain, filters_hold_again, others_are_in_the_option_file)

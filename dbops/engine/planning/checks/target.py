@@ -297,6 +297,22 @@ def target_stays_quiet_after_start(inputs: PlanInputs) -> Iterator[Finding]:
         )
 
 
+def nothing_is_run_at_the_start(inputs: PlanInputs) -> Iterator[Finding]:
+    """Warn of an ``init_file``: the operator's start command runs it on the copy, before anything is verified."""
+    code, title, facts = "target.init_file", "The target's server runs no file at its start", inputs.target.facts
+    if facts is None or facts.config is None:
+        return
+    if (path := facts.config.options.get("init_file", "")) not in ("", "/dev/null"):
+        yield warning(
+            code,
+            title,
+            f"init_file = {path} in {inputs.target.defaults_file}: it runs on the copy, before the copy is verified.",
+            "Check that it writes nothing to the binary log. Such writes end the rebuild.",
+        )
+    else:
+        yield ok(code, title, "None.")
+
+
 CHECKS = (
     facts_are_fresh,
     target_host_answers,
@@ -311,5 +327,6 @@ CHECKS = (
     target_data_lies_where_the_inventory_says,
     target_keeps_nothing_outside,
     target_stays_quiet_after_start,
+    nothing_is_run_at_the_start,
     *replication.CHECKS,
 )

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.flavors.sql_text import sql_name
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
 
@@ -31,14 +32,10 @@ class Table:
 
     @property
     def sql(self) -> str:
-        return f"{quoted(self.schema)}.{quoted(self.name)}"
+        return f"{sql_name(self.schema)}.{sql_name(self.name)}"
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
-
-
-def quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 @dataclass(slots=True)

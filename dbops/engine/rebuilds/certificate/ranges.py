@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dbops.engine.flavors.sql_text import sql_name
 from dbops.engine.ports import Database
-from dbops.engine.rebuilds.certificate.openable import quoted
 from dbops.engine.rebuilds.certificate.rows import Compared
 
 #: Key values, a prefix of the key's columns.
@@ -67,9 +67,9 @@ def _next_value(database: Database, one: Compared, prefix: Row, *, start: Any = 
     if start is not None:
         conditions, parameters = [*conditions, f"{_name(key)} >= %s"], (*prefix, start)
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-    columns = ", ".join(f"{quoted(name)} {order}" for name in one.key[: len(prefix) + 1])
+    columns = ", ".join(f"{sql_name(name)} {order}" for name in one.key[: len(prefix) + 1])
     text = (
-        _escaped(f"SELECT {quoted(key)} AS k FROM {_indexed(one)}", parameters)  # noqa: S608 - names are quoted
+        _escaped(f"SELECT {sql_name(key)} AS k FROM {_indexed(one)}", parameters)  # noqa: S608 - names are quoted
         + where
         + _escaped(f" ORDER BY {columns} LIMIT 1", parameters)
     )
@@ -79,8 +79,8 @@ def _next_value(database: Database, one: Compared, prefix: Row, *, start: Any = 
 def _key_at(database: Database, one: Compared, part: Range, *, order: str = "ASC", offset: int) -> Row | None:
     """Return the key of a row by its number in a range, ``None`` if it has fewer."""
     where, parameters = _where(one, part)
-    columns = ", ".join(f"{quoted(name)} AS k{number}" for number, name in enumerate(one.key))
-    ordered = ", ".join(f"{quoted(name)} {order}" for name in one.key)
+    columns = ", ".join(f"{sql_name(name)} AS k{number}" for number, name in enumerate(one.key))
+    ordered = ", ".join(f"{sql_name(name)} {order}" for name in one.key)
     text = (
         _escaped(f"SELECT {columns} FROM {_indexed(one)}", parameters)  # noqa: S608 - names are quoted
         + where
@@ -115,7 +115,7 @@ def _bound(key: Sequence[str], values: Row, strict: str, last: str) -> tuple[str
 
 
 def _name(name: str) -> str:
-    return quoted(name).replace("%", "%%")
+    return sql_name(name).replace("%", "%%")
 
 
 def _escaped(text: str, parameters: Row) -> str:

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dbops.engine.flavors.sql_text import sql_name
 from dbops.engine.ports import Database
-from dbops.engine.rebuilds.certificate.openable import Table, quoted
+from dbops.engine.rebuilds.certificate.openable import Table
 
 #: Tables of one statement.
 BATCH = 50
@@ -142,7 +143,7 @@ def compared(table: Table, text: str, indexes: Mapping[str, Sequence[Mapping[str
     columns = [_column(one) for one in text.split(",")]
     values, nulls, left_out = [], [], []
     for one in columns:
-        name = quoted(one.name)
+        name = sql_name(one.name)
         if one.follows:
             continue
         if one.kind in LONG:

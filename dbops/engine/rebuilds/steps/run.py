@@ -46,7 +46,7 @@ class InstanceHandle:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A server that is only read: the primary. Steps have no connection to its host."""
+    """A server that is only read: the primary, or an intermediate replica. Steps have no connection to its host."""
 
     party: PlannedInstance
     connect: Callable[[float], Database]
@@ -98,11 +98,24 @@ class Run:
     clock: Clock
     replan: Callable[[], Plan]
     settings: "RunThresholds"
+    #: the intermediate replica of the plan
+    upstream: Server | None = None
     shared_read_members: SharedReadMembers = ALONE
     #: the rate limit in bytes a second, read again on each call; ``None``: no limit
     stream_rate: Callable[[], int | None] = field(default=lambda: None)
     #: the lowest allowed rate limit in bytes a second (``engine.tuning.stream_rate.floor_of``)
     slowest_rate: Callable[[], int] = field(default=lambda: SLOWEST)
+
+    @property
+    def followed(self) -> PlannedInstance:
+        """The server that the target must follow now: the primary, until it has returned to the plan's intermediate replica."""
+        returned = self.checkpoint.get("rejoin", {}).get("phase") == "done"
+        return self.plan.upstream if self.plan.upstream and returned else self.plan.primary
+
+    @property
+    def is_rejoining(self) -> bool:
+        """Return whether the target is on its way from the primary to the intermediate replica, or back."""
+        return self.checkpoint.get("rejoin", {}).get("phase", "done") not in ("done", "stays")
 
     @property
     def copy_run(self) -> str:

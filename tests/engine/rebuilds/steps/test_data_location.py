@@ -18,6 +18,7 @@ class Seen:
 
     def __init__(self, found: dict[str, str]) -> None:
         self.plan = build_plan(builders.inputs())
+        self.followed = self.plan.primary
         self.checkpoint = {"touched": True, "found": found}
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors.quiet import NO_CLIENTS
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.start.quiet_settings import begin_quiet, end_quiet, remember_events, say_still_quiet
 from tests.engine import builders
@@ -37,16 +38,17 @@ class Server(FakeDatabase):
     def execute(self, sql: str, parameters: Any = ()) -> None:
         super().execute(sql, parameters)
         if sql.startswith("SET GLOBAL"):
-            _, _, name, _, value = sql.split()
+            _, _, name, _, value = sql.split(maxsplit=4)
             if name == self.refused:
                 raise RemoteFailure("mysql.error", "Setting", cause="1227: Access denied")
             if name != self.stuck:
-                self.values[name] = value.strip("'")
+                self.values[name] = value.removeprefix("'").removesuffix("'").replace("''", "'")
 
 
-def run_on(server: FakeDatabase) -> Run:
+def run_on(server: FakeDatabase, flavor: str = "mysql") -> Run:
     plan = build_plan(builders.inputs())
-    plan = replace(plan, source=replace(plan.source, version="8.4.10"), flavor="mysql")
+    if flavor == "mysql":
+        plan = replace(plan, source=replace(plan.source, version="8.4.10"), flavor=flavor)
     return make_run(plan, FakeJobs(), source=server, target=server, journal=RecordedJournal(), clock=FakeClock())
 
 
@@ -67,6 +69,36 @@ def test_account_that_offline_mode_would_lock_out_leaves_it() -> None:
     begin_quiet(run_on(server), server)
     assert server.values["offline_mode"] == "OFF"
     assert server.values["super_read_only"] == "ON"
+
+
+@pytest.mark.parametrize("before", ["", "SET @own = 'x'"])
+def test_mariadb_keeps_clients_out_and_ends_those_that_came_before(before: str) -> None:
+    server = Server(grants="GRANT SELECT, CONNECTION ADMIN ON *.* TO `dbops`@`%`", init_connect=before)
+    server.values.pop("super_read_only")
+    server.expect("information_schema.PROCESSLIST", [{"id": 7}, {"id": 9}])
+    run = run_on(server, "mariadb")
+    begin_quiet(run, server)
+    assert server.values["init_connect"] == NO_CLIENTS
+    assert [sql for sql in server.statements if sql.startswith("KILL")] == ["KILL 7", "KILL 9"]
+    begin_quiet(run, server)  # another driver: no client has come in since
+    assert len([sql for sql in server.statements if sql.startswith("KILL")]) == 2
+    end_quiet(run, server)
+    assert server.values["init_connect"] == before
+
+
+@pytest.mark.parametrize(
+    ("grants", "value"),
+    [
+        ("GRANT SELECT, SUPER ON *.* TO `dbops`@`%`", ""),
+        ("GRANT ALL PRIVILEGES ON *.* TO `dbops`@`%`", "SET @a = '\\n'"),
+    ],
+)
+def test_init_connect_that_could_lock_dbops_out_or_not_come_back_stays(grants: str, value: str) -> None:
+    server = Server(grants=grants, init_connect=value)
+    run = run_on(server, "mariadb")
+    begin_quiet(run, server)
+    assert server.values["init_connect"] == value
+    assert set(run.checkpoint["quiet"]) == {"event_scheduler"}
 
 
 def test_refused_setting_is_left_and_the_rest_is_put_back() -> None:

@@ -32,12 +32,15 @@ class Replica(FakeDatabase):
             **row,
         }
         self.dies_after = ""
+        self.variables: dict[str, str] = {}
         self.expect("@@server_id", [{"server_id": plan.target.configured_server_id, "read_only": 1}])
 
     def runs(self) -> bool:
         return (self.row["Slave_IO_Running"], self.row["Slave_SQL_Running"]) == ("Yes", "Yes")
 
     def query(self, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
+        if "SHOW GLOBAL VARIABLES" in sql and "IN (" in sql:
+            return [{"Variable_name": name, "Value": value} for name, value in self.variables.items() if name in sql]
         return [dict(self.row)] if "SLAVES STATUS" in sql else super().query(sql, parameters)
 
     def execute(self, sql: str, parameters: Any = ()) -> None:
@@ -49,6 +52,10 @@ class Replica(FakeDatabase):
             self.row["SQL_Delay"] = int(sql.split("MASTER_DELAY = ")[1].split(",")[0])
         elif word == "SET":
             name, value = sql.removeprefix("SET GLOBAL ").split(" = ")
+            if name in self.variables:
+                assert not self.runs(), "some variables need stopped replication"
+                self.variables[name] = value.strip("'")
+                return
             self.row[{known.lower(): known for known in FILTERS}[name]] = value.strip("'")
         if word == self.dies_after:
             raise DriverEnded
@@ -142,4 +149,28 @@ def test_filter_that_stays_different_fails() -> None:
 
     with pytest.raises(RemoteFailure) as error:
         advance(run_on(Stubborn(), KeptReplication(filters={"Replicate_Do_Table": "a.b"})))
+    assert error.value.code == "replication.not_kept"
+
+
+def test_variables_are_set_while_replication_is_stopped_and_read_back() -> None:
+    kept = KeptReplication(variables={"slave_exec_mode": "IDEMPOTENT", "slave_net_timeout": "9"})
+    server = Replica()
+    server.variables = {"slave_exec_mode": "STRICT", "slave_net_timeout": "9"}
+    statements = statements_of(server, kept)
+    assert server.variables == kept.variables
+    assert server.runs()
+    assert [sql for sql in statements if sql.startswith("SET GLOBAL")] == ["SET GLOBAL slave_exec_mode = 'IDEMPOTENT'"]
+
+
+@pytest.mark.parametrize("variables", [{}, {"slave_exec_mode": "STRICT"}])
+def test_variable_that_does_not_come_back_fails(variables: dict[str, str]) -> None:
+    class Stubborn(Replica):
+        def execute(self, sql: str, parameters: Any = ()) -> None:
+            if not sql.startswith("SET"):
+                super().execute(sql, parameters)
+
+    server = Stubborn()
+    server.variables = dict(variables)
+    with pytest.raises(RemoteFailure) as error:
+        advance(run_on(server, KeptReplication(variables={"slave_exec_mode": "IDEMPOTENT"})))
     assert error.value.code == "replication.not_kept"

@@ -1,6 +1,8 @@
 #!/bin/bash
 # Keep directories and files of the old data directory that the option file names. A database user can write there: so its own
 # user packs and unpacks, who can read and write no more than that.
+# The packed file stays beside the marker of a copy until the copy was made quiet. While it is there, it has what the target had of
+# its own, and the copy may have the source's.
 
 # Run a command as user $1.
 as_user() {
@@ -22,12 +24,31 @@ is_behind_link() {
 
 is_small_file() { [ -f "$1" ] && [ "$(stat -L -c %s -- "$1")" -le 1048576 ]; }
 
+# Print the packed file in data directory $1 of a copy that was never made quiet.
+packed_in() { find "$1" -mindepth 1 -maxdepth 1 -type f -name '.dbops-*.inside' -print -quit; }
+
+# Whether the data in $1 is a copy that was never made quiet.
+is_unfinished_copy() {
+    local mark
+    for mark in "$1"/.dbops-*; do
+        case ${mark##*/} in *.*.*) continue ;; esac
+        [ ! -f "$mark" ] || [ -e "$mark.quieted" ] || return 0
+    done
+    return 1
+}
+
 # Pack what the lines "KIND PATH" of $3 name from data directory $1 of user $2 into $4: directories without their content,
-# and files up to 1 MiB. Directories that the old data lacks are packed empty.
+# and files up to 1 MiB. Directories that the old data lacks are packed empty. What an unfinished copy has packed is taken over.
 pack_inside() {
-    local kind path names=() missing=() made=$4.made
+    local kind path earlier names=() missing=() made=$4.made
+    earlier=$(packed_in "$1")
+    if [ -n "$earlier" ]; then
+        as_user "$2" cat -- "$earlier" >"$4"
+        return
+    fi
     while read -r kind path; do
         is_behind_link "$1" "$path" && continue
+        [ "$path" != mysqld-auto.cnf ] || ! is_unfinished_copy "$1" || continue
         case $kind in
         d) [ ! -f "$1/$path" ] || continue ;;
         f) is_small_file "$1/$path" || continue ;;
@@ -37,9 +58,7 @@ pack_inside() {
     done <"$3"
     rm -rf -- "$made" "$4"
     mkdir -- "$made" || return 1
-    if [ ${#names[@]} -gt 0 ]; then
-        (cd -- "$1" && as_user "$2" tar -c --no-recursion -f - -- "${names[@]}") >"$4" || return 1
-    fi
+    (cd -- "$1" && as_user "$2" tar -c --no-recursion -f - -T /dev/null -- "${names[@]}") >"$4" || return 1
     if [ ${#missing[@]} -gt 0 ]; then
         (cd -- "$made" && umask 027 && mkdir -p -- "${missing[@]}") || return 1
         tar -r -f "$4" --no-recursion -C "$made" -- "${missing[@]}" || return 1
@@ -47,11 +66,14 @@ pack_inside() {
     rm -rf -- "$made"
 }
 
-# Unpack $2 into data directory $1 as its owner, and remove it. Directories that exist stay as they are.
+# Unpack $2 into data directory $1 as its owner, in place of what the source persisted. Directories that exist stay as they are.
 unpack_inside() {
     [ -f "$2" ] || return 0
     local owner
     owner=$(stat -c %U -- "$1")
+    forget_persisted "$1"
     (cd -- "$1" && as_user "$owner" tar -x -p --no-overwrite-dir -f "$2") >&2 || fail "The files in $1 that the option file names could not be restored."
-    rm -f -- "$2"
 }
+
+# Remove the settings that a server persisted in data directory $1.
+forget_persisted() { rm -f -- "$1/mysqld-auto.cnf" || fail "$1/mysqld-auto.cnf could not be removed."; }

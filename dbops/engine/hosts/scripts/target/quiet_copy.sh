@@ -17,11 +17,11 @@ private_server() {
 
 last_errors() { as_owner tail -n 200 -- "$scratch/errors.log" 2>/dev/null | grep -a -F '[ERROR]' | tail -n 3 | tr '\n' ' '; }
 
-# Forget the files of links and relay logs by their default names, and what the source persisted.
+# Forget the files of links and relay logs by their default names.
 forget_links() {
     find "$datadir" -mindepth 1 -maxdepth 1 ! -type d \( -name master.info -o -name 'master-*.info' -o -name multi-master.info \
         -o -name relay-log.info -o -name 'relay-log-*.info' -o -name '*-relay-bin.[0-9]*' -o -name '*-relay-bin.index' \
-        -o -name '*-relay-bin-*.[0-9]*' -o -name '*-relay-bin-*.index' -o -name mysqld-auto.cnf \) -delete ||
+        -o -name '*-relay-bin-*.[0-9]*' -o -name '*-relay-bin-*.index' \) -delete ||
         fail "Replication files of the source could not be removed from $datadir."
 }
 

@@ -23,12 +23,15 @@ if [ -n "$(servers_in "$datadir")" ]; then
     echo "The server already runs."
     exit 0
 fi
-[ -z "$mark" ] || unpack_inside "$datadir" "$(mark_of "$datadir" "$mark").inside"
+inside=$(mark_of "$datadir" "$mark").inside
+[ -z "$mark" ] || unpack_inside "$datadir" "$inside"
 if [ -n "${quiet[0]}" ]; then
+    [ -f "$inside" ] || [ -e "$quieted" ] || forget_persisted "$datadir" # the source's: nothing was kept
     (quiet_copy "${quiet[@]}") || exit $?
     as_owner touch -- "$quieted" || fail "$datadir cannot be written."
     echo starting >log.phase
 fi
+[ -z "$mark" ] || rm -f -- "$inside"
 mark_server_log "$defaults_file" "$datadir" "$group_suffix"
 
 failed() { # what happened; the server's own words follow

@@ -87,7 +87,8 @@ def _remove_mark(run: Run) -> None:
     """Remove this run's mark. A verified copy is an ordinary data directory: a rollback is no longer possible."""
     if run.checkpoint.get("verified") and not run.checkpoint.get("mark_removed"):
         mark = f"{run.plan.target.datadir}/.dbops-{run.copy_run}"
-        run.act(run.target, "clean-up.mark", f"rm -f {mark} {mark}.quieted", 'rm -f -- "$1" "$1.quieted"', mark)
+        script = 'rm -f -- "$1" "$1.quieted" "$1.inside"'
+        run.act(run.target, "clean-up.mark", f"rm -f {mark} {mark}.quieted {mark}.inside", script, mark)
         run.checkpoint["mark_removed"] = True
 
 

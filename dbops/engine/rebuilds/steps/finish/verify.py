@@ -2,18 +2,22 @@
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import ReplicationFacts
-from dbops.engine.flavors.connection_options import value_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
+from dbops.engine.rebuilds.steps.replicate.rejoin import rejoin, rejoin_commands
 from dbops.engine.rebuilds.steps.replicate.replication import (
     fail_on_error,
-    is_attached_to,
     read_link,
     restart_for_retry,
     start_if_stopped,
     target_database,
 )
-from dbops.engine.rebuilds.steps.replicate.replication_kept import keep_commands, keep_replication, start_again
+from dbops.engine.rebuilds.steps.replicate.replication_kept import (
+    is_close,
+    keep_commands,
+    keep_replication,
+    start_again,
+)
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.start.quiet_settings import end_commands, end_quiet
 from dbops.engine.rebuilds.steps.start.relaxed_durability import (
@@ -35,7 +39,7 @@ class Verify(Step):
     title = "Verify that the replica serves and keeps up"
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
-        return (*end_commands(plan), *restore_commands(plan), *keep_commands(plan))
+        return (*end_commands(plan), *restore_commands(plan), *keep_commands(plan), *rejoin_commands(plan))
 
     def cancel(self, run: Run) -> None:
         stop_sync(run)
@@ -46,6 +50,8 @@ class Verify(Step):
         watch(run)
         with target_database(run) as database:
             row = database.query("SELECT @@server_id AS server_id, @@read_only AS read_only")[0]
+            if run.is_rejoining and (wait := rejoin(run, database)):
+                return wait
             link = read_link(database, run.flavor)
             if restart_for_retry(run, database, link, "verify"):
                 return again(1.0)
@@ -57,31 +63,15 @@ class Verify(Step):
                     "verify.identity", operation, cause=f"server_id {row['server_id']}, read_only {row['read_only']}"
                 )
             run.checkpoint.setdefault("verify.began", run.clock.now())
-            if not _is_close(run, link):
+            if not is_close(run, link, run.followed):
                 return _behind(run, link, operation)
             end_quiet(run, database)
             if wait := end_relaxation(run, database):
                 run.checkpoint.pop("verify.steady_since", None)
                 return wait
-            if wait := _keeps_up(run) or keep_replication(run, database):
+            if wait := _keeps_up(run) or keep_replication(run, database) or rejoin(run, database):
                 return wait
         return _verified(run)
-
-
-def _is_close(run: Run, link: ReplicationFacts | None) -> bool:
-    return (
-        link is not None
-        and link.is_running
-        and is_attached_to(link, run.plan.primary)
-        and link.lag_seconds is not None
-        and link.lag_seconds <= run.settings.catch_up_lag_seconds + _own_delay(run, link)
-    )
-
-
-def _own_delay(run: Run, link: ReplicationFacts) -> int:
-    """Return the seconds that the target is behind on purpose, once its delay is set again, by whichever driver."""
-    kept = run.plan.replication
-    return kept.delay_seconds if kept and kept.delay_seconds == int(value_of("DELAY", link.options) or 0) else 0
 
 
 def _behind(run: Run, link: ReplicationFacts | None, operation: str) -> StepOutcome:
@@ -112,7 +102,7 @@ def _keeps_up(run: Run) -> StepOutcome | None:
 
 
 def _verified(run: Run) -> StepOutcome:
-    target, primary = run.plan.target, run.plan.primary
-    run.journal.say(f"{target.name} replicates from {primary.name} and keeps up.", host=target.host)
+    target = run.plan.target
+    run.journal.say(f"{target.name} replicates from {run.followed.name} and keeps up.", host=target.host)
     run.checkpoint["verified"] = True
     return done()

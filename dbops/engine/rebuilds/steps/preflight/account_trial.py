@@ -11,8 +11,10 @@ from dbops.engine.rebuilds.steps.run import Run
 
 
 def sources_of(plan: Plan) -> tuple[PlannedInstance, ...]:
-    """Return the servers that the target follows: the copied one until it has caught up, then the primary."""
-    return (plan.primary,) if plan.follows_primary else (plan.source, plan.primary)
+    """Return the servers that the target follows: the copied one until it has caught up, the primary, an intermediate replica."""
+    found = [] if plan.follows_primary else [plan.source]
+    found += [plan.primary, *([plan.upstream] if plan.upstream else [])]
+    return tuple({(party.address, party.port): party for party in found}.values())
 
 
 def trial_commands(plan: Plan) -> tuple[PlannedCommand, ...]:

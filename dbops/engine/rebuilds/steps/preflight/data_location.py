@@ -85,4 +85,4 @@ def describe_service(run: Run) -> str:
     kept = f" The old data is kept at {aside}." if aside else ""
     if older := run.checkpoint.get("incomplete_copy"):
         kept = f" The old data of an earlier rebuild is still at {older}. Remove it when it is no longer needed.{kept}"
-    return f"{target.name} serves, replicates from {run.plan.primary.name} and has caught up.{kept}"
+    return f"{target.name} serves, replicates from {run.followed.name} and has caught up.{kept}"

@@ -4,7 +4,7 @@ from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import to_record
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
-from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.commands import pull_command
 from dbops.engine.rebuilds.steps.preflight.account_trial import trial_commands, try_replication_account
@@ -24,6 +24,8 @@ def differences(before: Plan, now: Plan) -> list[str]:
     for role in ("target", "source", "primary"):
         old, new = to_record(getattr(before, role)), to_record(getattr(now, role))
         changes += [f"{role} {key}: {old[key]!r} -> {new[key]!r}" for key in old if old[key] != new[key]]
+    if before.upstream != now.upstream:
+        changes.append(f"intermediate replica: {_identity(before.upstream)} -> {_identity(now.upstream)}")
     changes += [
         f"{what}: {getattr(before, field)!r} -> {getattr(now, field)!r}"
         for what, field in (
@@ -39,6 +41,14 @@ def differences(before: Plan, now: Plan) -> list[str]:
     changes += [f"{finding.title}: {finding.seen}" for finding in now.refusals]
     changes += [f"{finding.title}: {finding.seen}" for finding in now.warnings if finding.accepted_as not in known]
     return changes
+
+
+def _identity(party: PlannedInstance | None) -> str:
+    if party is None:
+        return "none"
+    return (
+        f"{party.name} at {party.address}:{party.port}, server id {party.server_id}, on {party.machine or party.host}"
+    )
 
 
 class PreflightCheck(Step):

@@ -6,9 +6,11 @@ from dbops.engine.errors import DbopsError, RemoteFailure
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.channels import read_channels
+from dbops.engine.flavors.connection_options import value_of
+from dbops.engine.flavors.run_time_settings import same_setting, set_run_time, show_variables
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.kept_replication import KeptReplication
-from dbops.engine.rebuilds.plan import Plan, PlannedCommand
+from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
 from dbops.engine.rebuilds.steps.replicate.replication import (
     is_attached_to,
     must_run,
@@ -23,22 +25,20 @@ OPERATION = "Restoring how the target replicates"
 def keep_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
     """Return the statements of ``keep_replication`` as far as they are known before."""
     kept = plan.replication
-    if kept is None or not kept.delay_seconds:
+    if kept is None or not (kept.delay_seconds or kept.variables):
         return ()
     flavor = flavor_for(plan.source.version, plan.flavor)
-    statements = [
-        *flavor.stop_replication(),
-        flavor.change_options(kept.channel, _all_set(kept, {})),
-        *flavor.start_replication(),
-    ]
+    change = [flavor.change_options(kept.channel, _all_set(kept, {}))] if kept.delay_seconds else []
+    variables = [set_run_time(name, value) for name, value in kept.variables.items()]
+    statements = [*flavor.stop_replication(), *change, *variables, *flavor.start_replication()]
     return tuple(PlannedCommand(plan.target.name, sql) for sql in statements)
 
 
 def keep_replication(run: Run, database: Database) -> StepOutcome | None:
     """Set what the connection still lacks, once, and prove that it is as planned. Return when to check again, ``None`` if it is.
 
-    A delay is the last setting: with it, nothing shows whether the copy keeps up. Filters that were set by a statement are not in
-    the option file, and a copy that follows the primary from the beginning has none yet.
+    A delay is the last setting: with it, nothing shows whether the copy keeps up. Filters and variables that were set by a statement are
+    not in the option file, and a copy that follows the primary from the beginning has none yet.
 
     Raises:
         RemoteFailure: ``replication.not_kept``: settings differ from the plan.
@@ -50,14 +50,18 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
     link = links[0] if links else None
     missing = _missing(kept, link)
     differs = bool(link and kept.differing_filters(link.filters, run.flavor.filter_names))
-    if not run.checkpoint.get("kept.set") and link and (missing or differs):
-        _set(run, database, kept, missing, filters=differs)
+    variables = _other_variables(database, kept)
+    if not run.checkpoint.get("kept.set") and link and (missing or differs or variables):
+        _set(run, database, kept, missing, filters=differs, variables=variables)
         return again(0.2)
     if wait := must_run(run, database, link, "kept", OPERATION):
         return wait
     if link and not link.is_running:
         return again(0.2)
-    wrong = _wrong(run, kept, links, missing)
+    wrong = _wrong(run, kept, links, missing) + [
+        f"{name} is {'unknown to the server' if value is None else value}, not {kept.variables[name]}"
+        for name, value in variables.items()
+    ]
     if wrong:
         raise RemoteFailure("replication.not_kept", OPERATION, cause="; ".join(wrong))
     if "kept.logged" not in run.checkpoint:
@@ -68,11 +72,29 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
 
 
 def start_again(run: Run) -> None:
-    """Start replication that ``keep_replication`` stopped and did not start, for a rebuild that ends there. This never fails."""
-    if not run.checkpoint.get("kept.begun") or run.checkpoint.get("kept.set"):
+    """Start replication that a last change stopped and did not start, for a rebuild that ends there. This never fails."""
+    is_between = run.checkpoint.get("kept.begun") and not run.checkpoint.get("kept.set")
+    if not is_between and not run.is_rejoining:
         return
     with suppress(DbopsError), closing(run.target.connect(10.0)) as database:
         start_if_stopped(run, database, read_link(database, run.flavor), "kept")
+
+
+def is_close(run: Run, link: ReplicationFacts | None, party: PlannedInstance) -> bool:
+    """Return whether the target follows ``party`` with little lag, its own delay aside."""
+    return (
+        link is not None
+        and link.is_running
+        and is_attached_to(link, party)
+        and link.lag_seconds is not None
+        and link.lag_seconds <= run.settings.catch_up_lag_seconds + _own_delay(run, link)
+    )
+
+
+def _own_delay(run: Run, link: ReplicationFacts) -> int:
+    """Return the seconds that the target is behind on purpose, once its delay is set again, by whichever driver."""
+    kept = run.plan.replication
+    return kept.delay_seconds if kept and kept.delay_seconds == int(value_of("DELAY", link.options) or 0) else 0
 
 
 def _missing(kept: KeptReplication, link: ReplicationFacts | None) -> dict[str, str]:
@@ -84,13 +106,35 @@ def _all_set(kept: KeptReplication, missing: dict[str, str]) -> dict[str, str]:
     return {name: value for name, value in kept.options.items() if value} | missing
 
 
-def _set(run: Run, database: Database, kept: KeptReplication, options: dict[str, str], *, filters: bool) -> None:
+def _other_variables(database: Database, kept: KeptReplication) -> dict[str, str | None]:
+    """Return the variables whose value differs from the plan, with that value, ``None`` if the server does not have them."""
+    if not kept.variables:
+        return {}
+    rows = database.query(show_variables(kept.variables))
+    found = {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}
+    return {name: found.get(name) for name, value in kept.variables.items() if not _is(found.get(name), value)}
+
+
+def _is(found: str | None, value: str) -> bool:
+    return found is not None and same_setting(found, value)
+
+
+def _set(
+    run: Run,
+    database: Database,
+    kept: KeptReplication,
+    options: dict[str, str],
+    *,
+    filters: bool,
+    variables: dict[str, str | None],
+) -> None:
     run.checkpoint["kept.begun"] = True
     statements = [*run.flavor.stop_replication()]
     if options:
         statements.append(run.flavor.change_options(kept.channel, _all_set(kept, options)))
     if filters:
         statements += run.flavor.set_filters(kept.channel, kept.filters)
+    statements += [set_run_time(name, kept.variables[name]) for name, found in variables.items() if found is not None]
     for number, statement in enumerate([*statements, *run.flavor.start_replication()]):
         run.execute(run.target, database, f"kept.{number}", statement)
     run.checkpoint["kept.set"] = True
@@ -109,6 +153,6 @@ def _wrong(run: Run, kept: KeptReplication, links: list[ReplicationFacts], missi
     for name in kept.differing_filters(link.filters, run.flavor.filter_names):
         have, want = link.filters.get(name), kept.filters.get(name)
         found.append(f"{name} is {have or 'unset'}, not {want or 'unset'}")
-    if not is_attached_to(link, run.plan.primary):
+    if not is_attached_to(link, run.followed):
         found.append(f"it replicates from {link.source_host}:{link.source_port}")
     return found

@@ -8,8 +8,16 @@ from contextlib import closing, suppress
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors import Flavor, flavor_for
-from dbops.engine.flavors.quiet import QuietSetting, enable_event, enabled_events, may_be_offline, quiet_settings
-from dbops.engine.flavors.relaxed_durability import is_settable, same_value, set_global
+from dbops.engine.flavors.quiet import (
+    QuietSetting,
+    can_come_back,
+    clients,
+    enable_event,
+    enabled_events,
+    gets_in,
+    quiet_settings,
+)
+from dbops.engine.flavors.relaxed_durability import same_value
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.run import Run
@@ -31,11 +39,12 @@ def remember_events(run: Run) -> None:
 def begin_quiet(run: Run, database: Database) -> None:
     """Make the started copy quiet. A setting that the account may not change stays, with a warning. Raises as ``Database.query``."""
     before: dict[str, str] = run.checkpoint.setdefault("quiet", {})
-    offline = may_be_offline(row for rows in database.query("SHOW GRANTS") for row in map(str, rows.values()))
+    may = gets_in(run.flavor, (text for row in database.query("SHOW GRANTS") for text in map(str, row.values())))
     for setting in quiet_settings(run.flavor):
-        if setting.locks_out and not offline:
+        if setting.locks_out and not may:
             continue
-        _make_quiet(run, database, before, setting)
+        if _make_quiet(run, database, before, setting) and setting.locks_out:
+            _end_clients(run, database)
     if before:
         run.journal.say(f"Quiet until it is verified: {', '.join(before)}.", host=run.plan.target.host)
 
@@ -49,8 +58,9 @@ def end_quiet(run: Run, database: Database) -> None:
     before = run.checkpoint.get("quiet")
     if before is None:
         return
-    for variable, value in before.items():
-        run.execute(run.target, database, f"quiet.end.{variable}", set_global(variable, value))
+    for setting in quiet_settings(run.flavor):
+        if (name := setting.variable) in before:
+            run.execute(run.target, database, f"quiet.end.{name}", setting.statement(before[name]))
     for variable, value in before.items():
         if not same_value(now := _read(database, variable) or "", value):
             raise RemoteFailure(
@@ -59,7 +69,7 @@ def end_quiet(run: Run, database: Database) -> None:
                 cause=f"{variable} is {now}, not {value}",
             )
     if before:
-        values = ", ".join(f"{variable} = {value}" for variable, value in before.items())
+        values = ", ".join(f"{variable} = {value or '(empty)'}" for variable, value in before.items())
         run.journal.say(f"No longer quiet: {values}.", host=run.plan.target.host)
     _enable_own_events(run, database)
     del run.checkpoint["quiet"]
@@ -75,7 +85,7 @@ def say_still_quiet(run: Run) -> None:
 def begin_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
     """Return the statements of ``begin_quiet``, for the plan page."""
     return tuple(
-        PlannedCommand(plan.target.name, f"{set_global(item.variable, item.value)}   # if it is not so")
+        PlannedCommand(plan.target.name, f"{item.statement(item.value)}   # if it is not so")
         for item in quiet_settings(_flavor(plan))
     )
 
@@ -92,20 +102,37 @@ def _flavor(plan: Plan) -> Flavor:
     return flavor_for(plan.source.version, plan.flavor)
 
 
-def _make_quiet(run: Run, database: Database, before: dict[str, str], setting: QuietSetting) -> None:
+def _make_quiet(run: Run, database: Database, before: dict[str, str], setting: QuietSetting) -> bool:
+    """Set one variable. Return whether it was changed."""
     now = _read(database, setting.variable)
-    if now is None or not is_settable(now) or not setting.is_loud(now):
-        return
+    if now is None or not can_come_back(now) or not setting.is_loud(now):
+        return False
     before.setdefault(setting.variable, now)
     key = f"quiet.begin.{setting.variable}"
     try:
-        run.execute(run.target, database, key, set_global(setting.variable, setting.value))
+        run.execute(run.target, database, key, setting.statement(setting.value))
     except Unreachable:
         raise
     except RemoteFailure as error:  # the data is quiet already
         run.journal.finished(key, 1, str(error))
         run.journal.say(f"{setting.variable} is unchanged: {error}", level=Level.WARNING, host=run.plan.target.host)
         del before[setting.variable]
+        return False
+    return True
+
+
+def _end_clients(run: Run, database: Database) -> None:
+    """End the connections that were made since the server started."""
+    if not (statement := clients(run.flavor)):
+        return
+    for row in database.query(statement):
+        key = f"quiet.client.{row['id']}"
+        try:
+            run.execute(run.target, database, key, f"KILL {int(row['id'])}")
+        except Unreachable:
+            raise
+        except RemoteFailure as error:  # it has just ended
+            run.journal.finished(key, 1, str(error))
 
 
 def _enable_own_events(run: Run, database: Database) -> None:
