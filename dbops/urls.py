@@ -28,6 +28,7 @@ from dbops.web.views import (
     what_if,
 )
 from dbops.web.views.login import LoginView, LogoutView
+from dbops.web.views.own_password import own_password
 
 register_converter(follow_ups.MethodConverter, "method")
 register_converter(availability_report.MonthConverter, "month")
@@ -94,6 +95,7 @@ urlpatterns = [
     path("", include("dbops.web.urls.backups")),
     path("errors/", error_codes.error_codes, name="error-codes"),
     path("login/", LoginView.as_view(), name="login"),
+    path("password/", own_password, name="own-password"),
     path("logout/", login_not_required(LogoutView.as_view()), name="logout"),
     path("healthz/", health.healthz, name="healthz"),
     path("status/", health.status, name="status"),

@@ -646,6 +646,20 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="GivenPassword",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "user",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="given_password",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
             name="FailedAttempts",
             fields=[
                 ("key", models.CharField(max_length=64, primary_key=True, serialize=False)),

@@ -1,6 +1,6 @@
 """Django models, one file per aggregate."""
 
-from .accounts import DefaultView, FailedAttempts
+from .accounts import DefaultView, FailedAttempts, GivenPassword
 from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
 from .availability import CountedDays, GapDay, SentReport
@@ -37,6 +37,7 @@ __all__ = [
     "InstancePeriod",
     "InstanceState",
     "Maintenance",
+    "GivenPassword",
     "ProcessHeartbeat",
     "StrictPlace",
     "Rebuild",

@@ -14,6 +14,15 @@ class DefaultView(models.Model):
         return f"{self.user}: {self.query}"
 
 
+class GivenPassword(models.Model):
+    """A password that another person set and therefore knows: the account must change it at its next login."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="given_password")
+
+    def __str__(self) -> str:
+        return str(self.user)
+
+
 class FailedAttempts(models.Model):
     """How often something failed since a time: wrong passwords of an account at an address, wrong tokens of an address."""
 

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
-from dbops.models import DefaultView
+from dbops.models import DefaultView, GivenPassword
 from dbops.operations.accounts import check_account, check_password
 from dbops.security.permissions import GROUPS, group_of, make_groups, require_superuser
 
@@ -43,6 +43,7 @@ def add_account(*, actor: User, name: str, group: str, password: str, superuser:
             make_groups()
             user.save()
             user.groups.add(Group.objects.get(name=group))
+            GivenPassword.objects.create(user=user)
             append(
                 actor=actor.get_username(),
                 action="account.created",
@@ -88,6 +89,8 @@ def change_account(*, actor: User, user: User, group: str, superuser: bool, seen
 def set_password(*, actor: User, user: User, password: str) -> User:
     """Set another password. Sessions of the account end, because they depend on the old one. Return the current row.
 
+    Another person's password must be changed at the next login: two people know it until then. It is listed among the overrides.
+
     Raises:
         Refused: ``access.denied``, ``account.invalid``.
     """
@@ -98,7 +101,29 @@ def set_password(*, actor: User, user: User, password: str) -> User:
         row = _lock(user, operation)
         row.set_password(password)
         row.save(update_fields=["password"])
-        append(actor=actor.get_username(), action="account.password_set", subject=row.get_username())
+        if actor.pk == row.pk:
+            GivenPassword.objects.filter(user=row).delete()
+            append(actor=actor.get_username(), action="account.password_changed", subject=row.get_username())
+        else:
+            GivenPassword.objects.get_or_create(user=row)
+            append(actor=actor.get_username(), action="account.password_set", subject=row.get_username())
+    return row
+
+
+def change_own_password(*, user: User, password: str) -> User:
+    """Change one's own password; the caller has checked the current one. Other sessions end. Return the current row.
+
+    Raises:
+        Refused: ``account.invalid``.
+    """
+    operation = f"Changing the password of {user.get_username()!r}"
+    check_password(user, password, operation)
+    with transaction.atomic():
+        row = _lock(user, operation)
+        row.set_password(password)
+        row.save(update_fields=["password"])
+        GivenPassword.objects.filter(user=row).delete()
+        append(actor=row.get_username(), action="account.password_changed", subject=row.get_username())
     return row
 
 

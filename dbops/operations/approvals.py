@@ -3,12 +3,12 @@
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from dbops.audit.log import append
+from dbops.audit.log import append, current_origin
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval
 from dbops.lifecycle import approvals
 from dbops.messaging.wakeups import nudge
-from dbops.models import Rebuild
+from dbops.models import AuditEntry, Rebuild
 from dbops.operations.audit import refusals_recorded, says_why
 from dbops.security.permissions import operators, require_operator
 
@@ -78,6 +78,16 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
 
 
 def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str) -> None:
+    address = current_origin().address
+    if decision is Approval.APPROVED and address and address == _requested_from(rebuild):
+        # Two people may share an office's address, and one person may have two accounts.
+        append(
+            actor=name,
+            action="override.approved_from_same_address",
+            subject=rebuild.target.name,
+            instance=rebuild.target.name,
+            detail={"rebuild": rebuild.pk, "requested_by": rebuild.requested_by.get_username()},
+        )
     append(
         actor=name,
         action="override.approval" if decision is Approval.OVERRIDDEN else "rebuild.approved",
@@ -90,3 +100,11 @@ def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str) -> Non
             "requested_by": rebuild.requested_by.get_username(),
         },
     )
+
+
+def _requested_from(rebuild: Rebuild) -> str:
+    """Return the address from which a rebuild was requested; ``""`` from a command line."""
+    name = rebuild.target.name
+    requests = AuditEntry.objects.filter(action="rebuild.requested", subject=name, at__gte=rebuild.requested_at)
+    found = (entry.address for entry in requests if entry.detail.get("rebuild") == rebuild.pk)
+    return next(found, "")

@@ -11,6 +11,7 @@ OF_INSTANCES, OF_CLUSTERS = ("backup", "instance", "restore_test", "rebuild"), (
 
 #: Named views: prefixes of actions.
 OVERRIDES = (
+    "account.password_set",
     "backup.force_failed",
     "backup.marked_ended",
     "backup.stop_requested",

@@ -90,6 +90,28 @@ class ChangeForm(GroupFields):
         super().__init__(*args, initial=initial, **kwargs)
 
 
+class OwnPasswordForm(PasswordFields):
+    """Change one's own password."""
+
+    current = forms.CharField(
+        label="Current password",
+        strip=False,
+        max_length=200,
+        widget=forms.PasswordInput({"class": "form-control", "autocomplete": "current-password"}),
+    )
+    field_order = ("current", "password", "password_again")
+
+    def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.user = user
+
+    def clean(self) -> dict[str, Any]:
+        given = super().clean()
+        if given.get("current") and given["current"] == given.get("password"):
+            self.add_error("password", ValidationError("This is the current password.", code="same"))
+        return given
+
+
 class PasswordForm(PasswordFields):
     """Set the password of an account."""
 

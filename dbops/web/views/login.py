@@ -12,7 +12,9 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from dbops.audit.log import append, current_origin
+from dbops.models import GivenPassword
 from dbops.operations.login_limits import count_login
+from dbops.web.middleware.given_passwords import MUST_CHANGE
 
 NAME_CHARACTERS = 150
 
@@ -47,6 +49,8 @@ class LoginView(DjangoLoginView):
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         self.attempt.succeeded()
         answer: HttpResponse = super().form_valid(form)
+        if GivenPassword.objects.filter(user=form.get_user()).exists():
+            self.request.session[MUST_CHANGE] = True
         append(actor=form.get_user().get_username(), action="login", subject="dbops")
         return answer
 

@@ -92,6 +92,7 @@ VERBS = {
     "account_admin.change_account": "account.changed",
     "account_admin.set_password": "account.password_set",
     "account_admin.deactivate": "account.deactivated",
+    "account_admin.change_own_password": "account.password_changed",
     "account_admin.reactivate": "account.reactivated",
     "rebuilds.candidate_sources": READS + " tables",
     "rebuilds.plan_rebuild": READS + " tables",

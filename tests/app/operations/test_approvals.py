@@ -160,6 +160,29 @@ def test_approval_page_shows_the_request_and_takes_a_decision(waiting: Rebuild, 
     assert APPROVE not in decided
 
 
+@pytest.mark.parametrize(("address", "flagged"), [("192.0.2.1", 1), ("192.0.2.2", 0)])
+def test_approval_from_the_address_of_the_request_is_flagged(
+    waiting: Rebuild, sue: User, address: str, flagged: int
+) -> None:
+    cancel_rebuild(actor=waiting.requested_by, rebuild=waiting)
+    asks = Client(REMOTE_ADDR="192.0.2.1")
+    asks.force_login(waiting.requested_by)
+    page = asks.get("/instances/replica-1/rebuild/").content.decode()
+    hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)"', page))
+    assert (
+        asks.post(
+            "/instances/replica-1/rebuild/", hidden | {"typed_name": "replica-1", "reason": "the disk"}
+        ).status_code
+        == 302
+    )
+    approves = Client(REMOTE_ADDR=address)
+    approves.force_login(sue)
+    rebuild = Rebuild.objects.latest("pk")
+    assert approves.post(f"/rebuilds/{rebuild.pk}/approval/", {"decision": "approve", "reason": ""}).status_code == 302
+    assert Rebuild.objects.get(pk=rebuild.pk).approval == Approval.APPROVED
+    assert AuditEntry.objects.filter(action="override.approved_from_same_address", actor="sue").count() == flagged
+
+
 def test_approval_page_offers_nothing_to_the_requester(waiting: Rebuild) -> None:
     client, address = Client(), f"/rebuilds/{waiting.pk}/approval/"
     client.force_login(waiting.requested_by)
