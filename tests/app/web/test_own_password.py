@@ -12,7 +12,7 @@ from tests.app.factories import make_user
 
 pytestmark = pytest.mark.django_db
 
-OLD, GIVEN, NEW = "correct horse battery", "given by somebody else", "known to one person only"
+OLD, GIVEN, NEW = "correct horse battery", "given by a superuser", "known to one person only"
 
 
 @pytest.fixture
