@@ -99,12 +99,12 @@ def take(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:
 
 
 def lowest_fence(started_at: datetime | None, now: datetime) -> int:
-    """Return the lowest fence of a lease taken ``now``, in milliseconds since the second of the start.
+    """Return the lowest fence of a lease taken ``now``, in tenths of a second since the second of the start.
 
     It is more than the leases so far: the hosts may have seen larger fences than the row has, if an older copy of the
-    database was put back. And of two runs that start in one second, the later one has the larger token.
+    database was put back. ``host_token`` has room for 27 hours of them between the starts of two runs in successive seconds.
     """
-    return max(0, int(now.timestamp() * 1000) - int(started_at.timestamp()) * 1000) if started_at else 0
+    return max(0, int(now.timestamp() * 10) - int(started_at.timestamp()) * 10) if started_at else 0
 
 
 def _audit_take_over(row: Rebuild | BackupRun | RestoreTest, silence: float) -> None:

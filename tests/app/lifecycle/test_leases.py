@@ -33,3 +33,11 @@ def test_lease_shows_hosts_a_larger_token_after_an_older_database_was_put_back(m
     clock[0] -= timedelta(hours=1)
     before = Rebuild.objects.get().host_token
     assert token_after(0) > before
+
+
+def test_later_run_shows_a_larger_token_than_a_lease_of_an_earlier_one_a_day_later() -> None:
+    start = timezone.now()
+    a_day_later = leases.lowest_fence(start, start + timedelta(days=1))
+    earlier = Rebuild(started_at=start, fence=a_day_later)
+    later = Rebuild(started_at=start + timedelta(seconds=1), fence=1)
+    assert later.host_token > earlier.host_token
