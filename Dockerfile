@@ -6,7 +6,7 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends redis-server \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --user-group --uid 10001 --home-dir /var/lib/dbops --shell /usr/sbin/nologin dbops \
-    && install -d -o dbops -g dbops -m 0700 /var/lib/dbops /var/lib/dbops-redis
+    && install -d -o dbops -g dbops -m 0700 /var/lib/dbops /var/lib/dbops-redis /var/lib/dbops-queue
 
 WORKDIR /srv/dbops
 COPY requirements.txt constraints.txt ./
@@ -24,6 +24,6 @@ ENV DBOPS_STATE_DIR=/var/lib/dbops \
     PYTHONUNBUFFERED=1
 
 USER dbops
-VOLUME ["/var/lib/dbops", "/var/lib/dbops-redis"]
+VOLUME ["/var/lib/dbops", "/var/lib/dbops-redis", "/var/lib/dbops-queue"]
 EXPOSE 8000
 CMD ["script/run", "web"]

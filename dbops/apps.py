@@ -4,6 +4,7 @@ from django.apps import AppConfig
 from django.core.checks import Tags, register
 
 from dbops.database.checks import check_collation
+from dbops.messaging.checks import check_redis_password
 
 
 class DbopsConfig(AppConfig):
@@ -13,3 +14,4 @@ class DbopsConfig(AppConfig):
 
     def ready(self) -> None:
         register(check_collation, Tags.database)
+        register(check_redis_password, Tags.security, deploy=True)

@@ -7,7 +7,14 @@ from typing import Any
 from csp.constants import NONE, SELF
 
 from dbops.database.config import database_settings
-from dbops.security.keys import dashboard_name, make_encryption_key, make_signing_key, read_if_there, read_or_make
+from dbops.security.keys import (
+    dashboard_name,
+    make_encryption_key,
+    make_signing_key,
+    read_if_there,
+    read_or_make,
+    with_password,
+)
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -150,7 +157,13 @@ STORAGES = {
 }
 MESSAGE_TAGS = {40: "danger"}
 
-REDIS_URL = os.environ.get("DBOPS_REDIS_URL", "redis://127.0.0.1:6379/0")
+REDIS_URL = with_password(
+    os.environ.get("DBOPS_REDIS_URL", "redis://127.0.0.1:6379/0"),
+    read_if_there(
+        variable="DBOPS_REDIS_PASSWORD",
+        file=Path(os.environ.get("DBOPS_REDIS_PASSWORD_FILE") or STATE_DIR / "redis.password"),
+    ),
+)
 
 # The sample: generated history in its own read-only database, filled by `manage.py sample`.
 SAMPLE = env_bool("DBOPS_SAMPLE", False)

@@ -7,6 +7,7 @@ import secrets
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
 
 from cryptography.fernet import Fernet
 
@@ -62,6 +63,15 @@ def read_if_there(*, variable: str, file: Path) -> str:
     if value := os.environ.get(variable):
         return value
     return _content(file) if file.exists() else ""
+
+
+def with_password(url: str, password: str) -> str:
+    """Return an address with a password, if it is given and the address has none."""
+    parts = urlsplit(url)
+    if not password or parts.password is not None:
+        return url
+    place = f"{parts.username or ''}:{quote(password, safe='')}@{parts.netloc.rpartition('@')[2]}"
+    return urlunsplit(parts._replace(netloc=place))
 
 
 def _content(file: Path) -> str:

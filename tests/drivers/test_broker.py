@@ -226,3 +226,56 @@ def test_reader_of_live_events_survives_entries_that_are_none(port: int, setting
         reader.cancel()
 
     asyncio.run(watch())
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Run Redis with a password that its first start makes. Give the environment of dbops' processes."""
+    environment = {
+        **{**os.environ, "DBOPS_STATE_DIR": str(tmp_path), "DBOPS_REDIS_PORT": str(number := free_port())},
+        **{"DBOPS_REDIS_PASSWORD_FILE": str(tmp_path / "queue"), "DBOPS_REDIS_URL": f"redis://127.0.0.1:{number}/0"},
+    }
+    process = subprocess.Popen([ROOT / "script" / "run", "redis"], env=environment, stdout=subprocess.DEVNULL)
+    try:
+        wait_for("Redis", lambda: answer_of(number) != "nothing")
+        command = Path(f"/proc/{process.pid}/cmdline").read_bytes()
+        assert (tmp_path / "queue").read_bytes().strip() not in command
+        yield environment
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def answer_of(port: int, password: str | None = None) -> str:
+    try:
+        return str(redis.Redis(port=port, password=password).ping())
+    except redis.AuthenticationError:
+        return "refused"
+    except redis.ConnectionError:
+        return "nothing"
+
+
+def test_redis_asks_for_the_password_that_all_processes_read(guarded: dict[str, str]) -> None:
+    port, file = int(guarded["DBOPS_REDIS_PORT"]), Path(guarded["DBOPS_REDIS_PASSWORD_FILE"])
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [answer_of(port), answer_of(port, "wrong"), answer_of(port, file.read_text().strip())] == [
+        "refused",
+        "refused",
+        "True",
+    ]
+    imports = "from dbops.messaging.wakeups import publish; from dbops.web.live.status_bars import ask_redis"
+    code = f"{imports}; print(publish('reconcile'), ask_redis())"
+
+    def answers(**changed: str) -> str:
+        words = [sys.executable, ROOT / "manage.py", "shell", "--no-imports", "-c", code]
+        return subprocess.run(words, env=guarded | changed, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert answers() == "True True"
+    assert answers(DBOPS_REDIS_PASSWORD="wrong") == "False False"  # noqa: S106 - of a test
+    assert "dbops.E002" not in deploy_problems(guarded)
+    assert "dbops.E002" in deploy_problems(guarded | {"DBOPS_REDIS_PASSWORD_FILE": "/nowhere"})
+
+
+def deploy_problems(environment: dict[str, str]) -> str:
+    words = [sys.executable, ROOT / "manage.py", "check", "--deploy"]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False).stderr

@@ -33,6 +33,8 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_DATABASE_URL": lambda: without_password(os.environ.get("DBOPS_DATABASE_URL", "")) or _database_file(),
     "DBOPS_DATABASE_WAIT_SECONDS": lambda: os.environ.get("DBOPS_DATABASE_WAIT_SECONDS", "20"),
     "DBOPS_REDIS_URL": lambda: without_password(settings.REDIS_URL),
+    "DBOPS_REDIS_PASSWORD": lambda: _is_set(urlsplit(settings.REDIS_URL).password),
+    "DBOPS_REDIS_PASSWORD_FILE": lambda: _file("DBOPS_REDIS_PASSWORD_FILE", "redis.password"),
     "DBOPS_SECRET_KEY": lambda: _is_set(settings.SECRET_KEY),
     "DBOPS_SECRET_KEY_FILE": lambda: _file("DBOPS_SECRET_KEY_FILE", "secret.key"),
     "DBOPS_ENCRYPTION_KEY": lambda: _is_set(settings.ENCRYPTION_KEYS),
