@@ -12,6 +12,11 @@ Plain = TypeVar("Plain", str, int, bool)
 
 MAXIMUM_CHARACTERS = 2_000_000
 MAXIMUM_DEPTH = 12
+#: keys, values and their groups; a fleet of a thousand clusters has fewer than 100,000
+MAXIMUM_NODES = 250_000
+MAXIMUM_ERRORS = 500
+#: libyaml is ten times faster than Python, and the file may come from a browser.
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 KINDS = {str: "text", int: "a whole number", bool: "true or false"}
 TAGS = {
     "tag:yaml.org,2002:str": "text",
@@ -47,14 +52,23 @@ class Spot:
     path: str
 
 
+class TooManyErrors(Exception):  # noqa: N818 - it is the answer, not a fault
+    """The file has more errors than anyone reads: reading ends."""
+
+
 class Errors:
-    """Collect errors without duplicates."""
+    """Collect errors without duplicates, up to ``MAXIMUM_ERRORS``."""
 
     def __init__(self) -> None:
         self._found: dict[FileError, None] = {}
 
     def add(self, spot: Spot, text: str) -> None:
         self._found[FileError(spot.line, spot.path, text)] = None
+        if len(self._found) == MAXIMUM_ERRORS:
+            self._found[
+                FileError(spot.line, "", f"the file has {MAXIMUM_ERRORS} errors or more; the rest is not shown")
+            ] = None
+            raise TooManyErrors
 
     def __len__(self) -> int:
         return len(self._found)
@@ -175,7 +189,7 @@ def read_document(text: str, known: Collection[str], errors: Errors) -> Section 
     try:
         if not _is_plain(text, errors):
             return None
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
+        node = yaml.compose(text, Loader=LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         errors.add(Spot(mark.line + 1 if mark else 1, ""), f"this is not YAML: {error.problem or error.context}")
@@ -192,8 +206,8 @@ def read_document(text: str, known: Collection[str], errors: Errors) -> Section 
 
 def _is_plain(text: str, errors: Errors) -> bool:
     """Refuse aliases and deep nesting before building anything: both can use unlimited memory."""
-    depth, plain = 0, True
-    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+    depth, plain, nodes = 0, True, 0
+    for event in yaml.parse(text, Loader=LOADER):
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent):
             errors.add(Spot(line, ""), f"aliases (*{event.anchor}) are not supported: write the value")
@@ -202,6 +216,10 @@ def _is_plain(text: str, errors: Errors) -> bool:
             depth += 1
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
+        nodes += isinstance(event, yaml.NodeEvent)
+        if nodes > MAXIMUM_NODES:
+            errors.add(Spot(line, ""), f"the file has more than {MAXIMUM_NODES:,} values")
+            return False
         if depth > MAXIMUM_DEPTH:
             errors.add(Spot(line, ""), "this is nested too deeply for a fleet file")
             return False

@@ -14,7 +14,7 @@ from dbops.engine.errors import Refused
 from dbops.fleetfile import sshkeys, stored
 from dbops.fleetfile.apply import apply
 from dbops.fleetfile.check import check
-from dbops.fleetfile.document import Errors, FileError
+from dbops.fleetfile.document import Errors, FileError, TooManyErrors
 from dbops.fleetfile.read import read
 from dbops.fleetfile.store import UNCHANGED, ImportReport, Row, store
 from dbops.fleetfile.write import write
@@ -57,6 +57,15 @@ def import_fleet(
         FleetFileErrors: the file has errors (``fleet.file``).
     """
     errors = Errors()
+    try:
+        return _imported(text, base_dir, errors, actor, replace_host_keys, dry_run)
+    except TooManyErrors:
+        raise FleetFileErrors(errors.sorted()) from None
+
+
+def _imported(
+    text: str, base_dir: Path | None, errors: Errors, actor: str, replace_host_keys: bool, dry_run: bool
+) -> ImportReport:
     fleet = read(text, base_dir, errors)
     with transaction.atomic(), strict_places_kept(actor):
         rows = stored.load(lock=True)

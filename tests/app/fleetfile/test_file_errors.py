@@ -2,6 +2,7 @@
 
 import pytest
 
+from dbops.fleetfile.document import MAXIMUM_ERRORS, MAXIMUM_NODES
 from dbops.models import AuditEntry, Cluster, Host, Instance
 from dbops.operations.fleet import FleetFileErrors
 from tests.app.fleetfile.builders import host_key
@@ -169,3 +170,15 @@ def test_browser_import_cannot_read_local_files(folder, monkeypatch):
         folder.load(text, base_dir=None)
     assert [error.line for error in caught.value.errors] == [14, 15]
     assert all("`manage.py fleet import`" in error.text for error in caught.value.errors)
+
+
+def test_file_with_endless_errors_is_left_at_a_limit(folder):
+    with pytest.raises(FleetFileErrors) as caught:
+        folder.load("version: 1\nhosts:\n" + "- {}\n" * 150_000)
+    assert len(caught.value.errors) == MAXIMUM_ERRORS + 1
+
+
+def test_file_with_too_many_values_is_refused(folder):
+    with pytest.raises(FleetFileErrors) as caught:
+        folder.load("version: 1\nhosts: [" + "a," * MAXIMUM_NODES + "]")
+    assert len(caught.value.errors) == 1
