@@ -247,8 +247,12 @@ def guarded(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 def answer_of(port: int, password: str | None = None) -> str:
+    return answer_at(f"redis://127.0.0.1:{port}/0", password)
+
+
+def answer_at(url: str, password: str | None) -> str:
     try:
-        return str(redis.Redis(port=port, password=password).ping())
+        return str(redis.Redis.from_url(url, password=password).ping())
     except redis.AuthenticationError:
         return "refused"
     except redis.ConnectionError:
@@ -279,3 +283,65 @@ def test_redis_asks_for_the_password_that_all_processes_read(guarded: dict[str, 
 def deploy_problems(environment: dict[str, str]) -> str:
     words = [sys.executable, ROOT / "manage.py", "check", "--deploy"]
     return subprocess.run(words, env=environment, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.fixture
+def strict(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """Run Redis with TLS and the account of docs/how-to/install.md. Give the environment of dbops' processes."""
+    [rule] = [
+        line for line in (ROOT / "docs/how-to/install.md").read_text().splitlines() if line.startswith("user dbops ")
+    ]
+    (tmp_path / "users.acl").write_text(rule.replace("PASSWORD", "few-rights") + "\nuser default off\n")
+    key, certificate, number = tmp_path / "key.pem", tmp_path / "cert.pem", free_port()
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
+            *("-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", certificate),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    tls = ("--tls-port", str(number), "--tls-cert-file", certificate, "--tls-key-file", key, "--tls-auth-clients", "no")
+    command = [
+        "redis-server",
+        "--port",
+        "0",
+        *tls,
+        "--aclfile",
+        tmp_path / "users.acl",
+        "--dir",
+        tmp_path,
+        "--save",
+        "",
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        query = f"ssl_cert_reqs=required&ssl_ca_certs={certificate}"
+        url = f"rediss://dbops@127.0.0.1:{number}/0?{query}"
+        environment = {
+            "DBOPS_REDIS_URL": url,
+            "DBOPS_REDIS_PASSWORD": "few-rights",
+            "DBOPS_STATE_DIR": str(tmp_path / "state"),
+        }
+        wait_for("Redis", lambda: answer_at(url, "few-rights") == "True")
+        yield {**os.environ, **environment, "DBOPS_WORKER_CONCURRENCY": "1"}
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def test_worker_works_over_tls_with_an_account_of_few_rights(strict: dict[str, str], tmp_path: Path) -> None:
+    subprocess.run([ROOT / "script" / "run", "migrate"], env=strict, check=True, capture_output=True)
+    code = (
+        "from dbops.messaging.wakeups import publish; print(publish('count_dropped_messages', 7), publish('reconcile'))"
+    )
+    words = [sys.executable, ROOT / "manage.py", "shell", "--no-imports", "-c", code]
+    assert subprocess.run(words, env=strict, capture_output=True, text=True, check=True).stdout.strip() == "True True"
+    process = subprocess.Popen([ROOT / "script" / "run", "worker"], env=strict)
+    try:
+        wait_for("a task to run", lambda: has_reported(tmp_path / "state" / "dbops.sqlite3"), 40)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+    with pytest.raises(redis.exceptions.NoPermissionError):
+        redis.Redis.from_url(strict["DBOPS_REDIS_URL"], password="few-rights").flushall()  # noqa: S106 - of a test
