@@ -90,7 +90,7 @@ class Host(models.Model):
 class StrictPlace(models.Model):
     """A data directory that left a cluster which requires approval: its rebuilds need approval for some time.
 
-    ``host``: the host's pinned key, else its address.
+    ``host``: its pinned key, or the machine that a probe found; a row each.
     """
 
     host = models.TextField()

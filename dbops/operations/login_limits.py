@@ -4,6 +4,7 @@ An attempt is counted before its password is checked, by a conditional update: a
 """
 
 import ipaddress
+import unicodedata
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -69,16 +70,18 @@ def count_login(name: str, address: str) -> Attempt:
     """Count an attempt to log in, before its password is checked.
 
     Args:
-        name: the account's name as typed; it is stored as a digest, because it may be a password in the wrong field.
+        name: the account's name as typed, also in another spelling that logs in. It is stored as a digest, because it may be a
+            password in the wrong field.
         address: the IP address of the client.
 
     Returns:
         The attempt; with ``blocked_until`` its password must not be checked.
     """
-    place, account = network_of(address), _digest(ACCOUNT, name)
+    name, place = spelled(name), network_of(address)
+    account = _digest(ACCOUNT, name)
     return _count(
-        Key(ACCOUNT_AT_ADDRESS, _digest(ACCOUNT_AT_ADDRESS, name, place), account),
         Key(ADDRESS, _digest(ADDRESS, place)),
+        Key(ACCOUNT_AT_ADDRESS, _digest(ACCOUNT_AT_ADDRESS, name, place), account),
         Key(ACCOUNT, account, account),
     )
 
@@ -91,8 +94,13 @@ def count_wrong_token(address: str) -> Attempt:
 def unblock(name: str, *, actor: str) -> None:
     """Forget the wrong passwords of an account. A blocked address stays blocked for other accounts."""
     with transaction.atomic():
-        FailedAttempts.objects.filter(account=_digest(ACCOUNT, name)).delete()
+        FailedAttempts.objects.filter(account=_digest(ACCOUNT, spelled(name))).delete()
         append(actor=actor, action="account.unblocked", subject=name)
+
+
+def spelled(name: str) -> str:
+    """Return the name that Django's login form makes of a typed one."""
+    return unicodedata.normalize("NFKC", name.strip())
 
 
 def network_of(address: str) -> str:
@@ -111,11 +119,15 @@ def _digest(limit: Limit, *parts: str) -> str:
 
 
 def _count(*keys: Key) -> Attempt:
-    """Count an attempt under each key."""
+    """Count an attempt under each key, up to the first that refuses it.
+
+    What is refused at one address must not count against the account: one client would keep it out everywhere.
+    """
     now = timezone.now()
-    refusals = [refusal for key in keys if (refusal := _refusal(key, now))]
-    until = max((end for end, _ in refusals), default=None)
-    return Attempt(keys, until, is_first_blocked=any(is_first for _, is_first in refusals))
+    for key in keys:
+        if refusal := _refusal(key, now):
+            return Attempt(keys, *refusal)
+    return Attempt(keys, None, is_first_blocked=False)
 
 
 def _refusal(key: Key, now: datetime) -> tuple[datetime, bool] | None:

@@ -1,7 +1,7 @@
 """Keep the need for approval with a data directory that leaves a cluster which requires it.
 
 Without this, one operator moves an instance to a cluster of their own, rebuilds it there and moves it back. A data directory is known by
-the host's pinned key, because names and addresses of hosts can be changed.
+the host's pinned key and by the machine that a probe found, because names and addresses of hosts can be changed.
 """
 
 from collections.abc import Iterator
@@ -9,22 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from django.db.models import Q, QuerySet
+from django.db.models import Q, QuerySet, TextField
+from django.db.models.fields.json import KeyTextTransform, KeyTransform
+from django.db.models.functions import Cast
 from django.utils import timezone
 
 from dbops.audit.log import append
-from dbops.models import Host, Instance, StrictPlace
+from dbops.models import Instance, StrictPlace
 
 KEPT = timedelta(days=90)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A data directory and port of a machine."""
-
-    host: str
-    datadir: str
-    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,31 +28,25 @@ class ApprovalNeed:
     until: datetime | None = None
 
 
-def place_of(instance: Instance) -> Place:
-    return Place(identity_of(instance.host), instance.datadir, instance.port)
-
-
-def identity_of(host: Host) -> str:
-    """Return what a host is known by: its pinned key, else its address."""
-    return host.host_key or f"{host.ssh_address}:{host.ssh_port}"
-
-
 def approval_need(target: Instance) -> ApprovalNeed | None:
-    """Return why a rebuild of an instance needs approval, ``None`` if it needs none. Two queries at most."""
+    """Return why a rebuild of an instance needs approval, ``None`` if it needs none. Three queries at most.
+
+    A machine has several host keys and addresses, so its probed identity counts, too. A plan needs facts, so it is known.
+    """
     if target.cluster.needs_approval:
         return ApprovalNeed(target.cluster.name)
-    place = place_of(target)
-    same_data = Q(datadir=place.datadir) | Q(port=place.port)
-    left = StrictPlace.objects.filter(same_data, host=place.host, until__gt=timezone.now()).order_by("-until").first()
+    found = _instances().get(pk=target.pk)
+    same_data = Q(datadir=found.datadir) | Q(port=found.port)
+    known = {"host__in": _identities(found), "until__gt": timezone.now()}
+    left = StrictPlace.objects.filter(same_data, **known).order_by("-until").first()
     if left is not None:
         return ApprovalNeed(left.cluster, left.until)
-    twin = (
-        Instance.objects.filter(same_data, cluster__needs_approval=True, host__host_key=target.host.host_key)
-        .exclude(host__host_key="")
-        .values_list("cluster__name", flat=True)
-        .first()
-    )
-    return ApprovalNeed(twin) if twin else None
+    twins = _instances().filter(same_data, cluster__needs_approval=True)
+    same_host = Q(host__host_key=found.host.host_key) & ~Q(host__host_key="")
+    if _machine(found):
+        same_host |= Q(machine=found.machine, hostname=found.hostname)  # type: ignore[attr-defined]
+    twin = twins.filter(same_host).first()
+    return ApprovalNeed(twin.cluster.name) if twin else None
 
 
 @contextmanager
@@ -72,26 +59,53 @@ def strict_places_kept(actor: str) -> Iterator[None]:
     yield
     if before:
         members = _instances().filter(cluster__in={item.cluster_id for item in before})
-        stays = {(place_of(item), item.cluster_id) for item in members}
+        stays = {_place(item) for item in members}
         for item in before:
-            if (place_of(item), item.cluster_id) not in stays:
-                _remember(place_of(item), item.name, item.cluster.name, actor)
+            if _place(item) not in stays:
+                _remember(item, actor)
 
 
 def _instances() -> QuerySet[Instance]:
-    return Instance.objects.select_related("host", "cluster")
+    """Return all instances with their hosts and clusters, and with the machines that probes found."""
+    host = KeyTransform("host", "state__record")
+    return Instance.objects.select_related("host", "cluster").annotate(
+        machine=Cast(KeyTextTransform("machine_id", host), TextField()),
+        hostname=Cast(KeyTextTransform("hostname", host), TextField()),
+    )
 
 
-def _remember(place: Place, name: str, cluster: str, actor: str) -> None:
+def _place(item: Instance) -> tuple[int, str, str, int]:
+    """Return where the inventory has an instance. Facts do not count: they are of its last host until the next probe."""
+    return (
+        item.cluster_id,
+        item.host.host_key or f"{item.host.ssh_address}:{item.host.ssh_port}",
+        item.datadir,
+        item.port,
+    )
+
+
+def _machine(item: Instance) -> str:
+    machine, hostname = item.machine, item.hostname  # type: ignore[attr-defined]
+    return f"machine {machine} {hostname}" if machine else ""
+
+
+def _identities(item: Instance) -> list[str]:
+    """Return what the host of an instance is known by."""
+    return [found for found in (item.host.host_key, _machine(item)) if found]
+
+
+def _remember(item: Instance, actor: str) -> None:
     until = timezone.now() + KEPT
-    StrictPlace.objects.filter(host=place.host, datadir=place.datadir, port=place.port).delete()
-    StrictPlace.objects.create(host=place.host, datadir=place.datadir, port=place.port, cluster=cluster, until=until)
+    place = {"datadir": item.datadir, "port": item.port}
+    for host in _identities(item):
+        StrictPlace.objects.filter(host=host, **place).delete()
+        StrictPlace.objects.create(host=host, **place, cluster=item.cluster.name, until=until)
     StrictPlace.objects.filter(until__lt=timezone.now()).delete()
     append(
         actor=actor,
         action="override.left_approval",
-        subject=name,
-        instance=name,
-        cluster=cluster,
-        detail={"datadir": place.datadir, "approval_needed_until": f"{until:%Y-%m-%d}"},
+        subject=item.name,
+        instance=item.name,
+        cluster=item.cluster.name,
+        detail={"datadir": item.datadir, "approval_needed_until": f"{until:%Y-%m-%d}"},
     )

@@ -13,10 +13,11 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from dbops.audit.log import append, current_origin
 from dbops.models import GivenPassword
-from dbops.operations.login_limits import count_login
+from dbops.operations.login_limits import count_login, spelled
 from dbops.web.middleware.given_passwords import MUST_CHANGE
 
-NAME_CHARACTERS = 150
+#: A longer name is no account's, in no spelling.
+MOST_CHARACTERS = 1000
 
 
 class LoginView(DjangoLoginView):
@@ -35,7 +36,7 @@ class LoginView(DjangoLoginView):
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         """Check a password, unless the account or the address had too many wrong ones."""
-        name = request.POST.get("username", "")[:NAME_CHARACTERS]
+        name = spelled(request.POST.get("username", "")[:MOST_CHARACTERS])
         self.attempt = count_login(name, current_origin().address)
         if self.attempt.blocked_until is None:
             return super().post(request, *args, **kwargs)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db.models import F
 from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
@@ -62,8 +63,21 @@ def test_same_account_from_another_address_is_not_blocked(olga: User) -> None:
 
 def test_account_is_blocked_after_guesses_from_many_addresses(olga: User) -> None:
     guess(1)
-    FailedAttempts.objects.filter(count=1).exclude(account="").update(count=ACCOUNT.most)
+    FailedAttempts.objects.filter(account=F("key")).update(count=ACCOUNT.most)
     assert log_in(RIGHT, address="192.0.2.99") == 429
+
+
+def test_one_address_does_not_keep_an_account_out_elsewhere(olga: User) -> None:
+    guess(ADDRESS.most + ACCOUNT.most)
+    assert log_in(RIGHT, address="192.0.2.2") == 302
+
+
+@pytest.mark.parametrize("spelling", [" olga", "olga\t", "\u3000olga", "\uff4flga"])
+def test_other_spelling_of_a_name_shares_its_limit(olga: User, spelling: str) -> None:
+    assert log_in(RIGHT, spelling) == 302
+    guess(ACCOUNT_AT_ADDRESS.most)
+    assert log_in(RIGHT, spelling) == 429
+    assert AuditEntry.objects.get(action="login.blocked").actor == "olga"
 
 
 def test_address_is_blocked_after_guesses_of_many_names(olga: User) -> None:
