@@ -126,8 +126,9 @@ def refusals(target: Instance, source: Instance) -> set[str]:
 
 
 def test_discovery_from_a_replica_adds_the_cluster_by_page(
-    lab: Lab, operator: Client, monkeypatch: pytest.MonkeyPatch
+    lab: Lab, operator: Client, monkeypatch: pytest.MonkeyPatch, settings: Any
 ) -> None:
+    settings.KEY_DIRECTORY = lab.ssh_key.parent
     text = discover(lab, "replica-2", monkeypatch)
     assert "4 servers" in text
     for host in lab.hosts:
