@@ -70,6 +70,7 @@ class SwapArguments:
     stop: str = "stops"
     machine: str = ""
     tree: str = ""
+    inside: str = ""
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,9 @@ class TargetHost:
     def swap_datadir(self, told: SwapArguments, script: str = SCRIPT) -> Ended:
         """Run the script: the one place that knows its arguments."""
         (self.root / "pids").write_text("".join(f"{process.pid}\n" for process in self.processes.values()))
+        jobs = self.root / "run" / "jobs" / "swap-datadir"
+        jobs.mkdir(parents=True, exist_ok=True)
+        (jobs / "inside").write_text(told.inside)
         datadir = str(self.place(told.datadir))
         arguments = [
             datadir,

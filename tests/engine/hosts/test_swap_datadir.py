@@ -5,6 +5,7 @@
 
 import os
 import shutil
+import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -106,6 +107,7 @@ def build(host: TargetHost, world: World) -> SwapArguments:
         keeps_old_data=world.keeps_old_data,
         machine="its-original 0123456789abcdef" if world.is_a_clone_of_the_machine else this_machine(),
         tree=tree,
+        inside="d binlogs\nf ca.pem\n",
     )
 
 
@@ -220,6 +222,33 @@ def test_swap_touches_only_the_planned_target(name: str) -> None:
 def test_swap_touches_only_the_planned_target_after_any_event(world: World) -> None:
     ended = end_of(world)
     assert is_right(world, ended), ended
+
+
+@pytest.mark.parametrize("world", [RIGHT, MISSING])
+def test_swap_keeps_what_the_option_file_names(world: World) -> None:
+    with target_host() as host:
+        told = build(host, world)
+        if world.plan_saw_directory:
+            (host.place(DATADIR) / "ca.pem").write_text("certificate")
+        ended = host.swap_datadir(told)
+        assert ended.exit_status == 0, ended
+        with tarfile.open(host.place(DATADIR) / ".dbops-run.inside") as kept:
+            names = {name.removeprefix("./") for name in kept.getnames()}
+    assert names == ({"binlogs", "ca.pem"} if world.plan_saw_directory else {"binlogs"})
+
+
+@pytest.mark.parametrize("what", ["a file", "a link to nowhere"])
+def test_swap_stops_nothing_when_the_directory_cannot_be_made(what: str) -> None:
+    with target_host() as host:
+        told = build(host, MISSING)
+        place = host.place(DATADIR)
+        if what == "a file":
+            place.write_text("")
+            told = replace(told, identity=host.identity(DATADIR))
+        else:
+            place.symlink_to("nowhere")
+        ended = host.swap_datadir(told)
+    assert (ended.exit_status, ended.left_all_alone) == (REFUSED, True), ended
 
 
 def stop_that(how: str, script: str = SCRIPT) -> Ended:

@@ -24,8 +24,11 @@ is_behind_link() {
 
 is_small_file() { [ -f "$1" ] && [ "$(stat -L -c %s -- "$1")" -le 1048576 ]; }
 
+# Whether nothing is at $1, not even a link: a disk was replaced.
+is_gone() { [ ! -e "$1" ] && [ ! -L "$1" ]; }
+
 # Print the packed file in data directory $1 of a copy that was never made quiet.
-packed_in() { find "$1" -mindepth 1 -maxdepth 1 -type f -name '.dbops-*.inside' -print -quit; }
+packed_in() { is_gone "$1" || find "$1" -mindepth 1 -maxdepth 1 -type f -name '.dbops-*.inside' -print -quit; }
 
 # Whether the data in $1 is a copy that was never made quiet.
 is_unfinished_copy() {
@@ -38,7 +41,8 @@ is_unfinished_copy() {
 }
 
 # Pack what the lines "KIND PATH" of $3 name from data directory $1 of user $2 into $4: directories without their content,
-# and files up to 1 MiB. Directories that the old data lacks are packed empty. What an unfinished copy has packed is taken over.
+# and files up to 1 MiB. Directories that the old data lacks are packed empty, as all are if $1 is gone. What an unfinished
+# copy has packed is taken over.
 pack_inside() {
     local kind path earlier names=() missing=() made=$4.made
     earlier=$(packed_in "$1")
@@ -58,7 +62,11 @@ pack_inside() {
     done <"$3"
     rm -rf -- "$made" "$4"
     mkdir -- "$made" || return 1
-    (cd -- "$1" && as_user "$2" tar -c --no-recursion -f - -T /dev/null -- "${names[@]}") >"$4" || return 1
+    if is_gone "$1" && [ ${#names[@]} -eq 0 ]; then
+        tar -c -f "$4" -T /dev/null || return 1
+    else
+        (cd -- "$1" && as_user "$2" tar -c --no-recursion -f - -T /dev/null -- "${names[@]}") >"$4" || return 1
+    fi
     if [ ${#missing[@]} -gt 0 ]; then
         (cd -- "$made" && umask 027 && mkdir -p -- "${missing[@]}") || return 1
         tar -r -f "$4" --no-recursion -C "$made" -- "${missing[@]}" || return 1
