@@ -128,7 +128,7 @@ def _has_everything(run: Run, database: Database, upstream: Server) -> bool:
             raise _unfit(run, f"{party.name} has server_id {row['server_id']} and read_only {row['read_only']}")
         if link is None or not link.is_running or not is_attached_to(link, primary):
             raise _unfit(run, f"{party.name} does not replicate from the primary")
-        must_have_nothing_errant(run, server, state="")
+        must_have_nothing_errant(run, server, state="", is_copy=False)
         _, logged = read_position(server, run.flavor)
     return not run.flavor.gtid_missing(have, logged)
 
