@@ -187,3 +187,22 @@ def test_resume_continues_on_the_way() -> None:
     run.checkpoint["rejoin"] = {"phase": "follows", "since": run.clock.now()}
     assert verify(run)
     assert target.row["Master_Host"] == UPSTREAM.address
+
+
+@pytest.mark.parametrize("phase", ["waits", "follows"])
+def test_time_in_which_no_driver_looked_does_not_count(phase: str) -> None:
+    target, upstream = members(position="0-11-150")
+    run = run_of(target, upstream)
+    if phase == "follows":
+        upstream.position = "0-11-150"
+        while run.checkpoint.get("rejoin", {}).get("phase") != phase:
+            assert not verify(run, 1)
+        target.row["Seconds_Behind_Master"] = 900
+    assert not verify(run, 20)
+    assert run.checkpoint["rejoin"]["phase"] == phase
+    run.clock.sleep(3600.0)
+    assert not verify(run, 20)
+    assert run.checkpoint["rejoin"]["phase"] == phase
+    upstream.position, target.row["Seconds_Behind_Master"] = "0-11-150", 0
+    assert verify(run)
+    assert target.row["Master_Host"] == UPSTREAM.address
