@@ -9,7 +9,7 @@ from dbops.engine.flavors.connection_options import name_of, value_of
 from dbops.engine.flavors.run_time_settings import after_restart, is_of_replication, outlasts_restart, same_setting
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs, connections_of
 from dbops.engine.planning.upstream import intermediate_of
-from dbops.engine.rebuilds.kept_replication import Fate, KeptReplication, KeptSetting
+from dbops.engine.rebuilds.kept_replication import SOURCE_LINE, Fate, KeptReplication, KeptSetting
 
 INVENTORY = "As the inventory says."
 STARTED = "Set at run time; the new server has the value of its option file."
@@ -32,7 +32,7 @@ def kept_replication(inputs: PlanInputs, flavor: Flavor, *, uses_gtid: bool) -> 
         changed = {name: value for name, value in wanted.items() if left.options.get(name, "") != value}
         lines = [one for one in left.settings if one.name not in changed]
         if left.followed:
-            lines = [*_followed(left.followed, inputs), *(one for one in lines if one.name != "source")]
+            lines = [*_followed(left.followed, inputs), *(one for one in lines if one.name != SOURCE_LINE)]
         lines += [
             KeptSetting(name, left.options.get(name, ""), value, Fate.CHANGED, INVENTORY)
             for name, value in changed.items()
@@ -141,10 +141,10 @@ def _followed(before: str, inputs: PlanInputs) -> Iterator[KeptSetting]:
     """Return the line of the server that the target follows."""
     between = intermediate_of(inputs)
     if between and (member := between.returns_to):
-        yield from _moved("source", before, f"{member.address}:{member.port}", "The same server.")
+        yield from _moved(SOURCE_LINE, before, f"{member.address}:{member.port}", "The same server.")
     elif inputs.primary:
         reason = f"The primary: {between.problem}." if between else "The primary."
-        yield from _moved("source", before, f"{inputs.primary.address}:{inputs.primary.port}", reason)
+        yield from _moved(SOURCE_LINE, before, f"{inputs.primary.address}:{inputs.primary.port}", reason)
 
 
 def _address(link: ReplicationFacts) -> str:

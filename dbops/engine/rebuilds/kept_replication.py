@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from dbops.engine.flavors.connection_options import name_of, same_filter, value_of
 
+#: The name of the setting for the server that the target follows.
+SOURCE_LINE = "source"
+
 
 class Fate(StrEnum):
     """What becomes of a setting."""

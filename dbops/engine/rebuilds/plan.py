@@ -14,6 +14,8 @@ from dbops.engine.states import Severity
 
 #: Findings whose full text counts. The text of others (connections, lag) changes on its own.
 EXACT_CODES = frozenset({"source.memory_tables", "target.errant"})
+#: The finding on the server that the target follows: it changes with the state of an intermediate replica.
+CHAINED = "target.chained"
 
 
 @dataclass(frozen=True, slots=True)

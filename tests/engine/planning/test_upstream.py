@@ -1,20 +1,25 @@
 """A target that follows an intermediate replica goes back to it, or the plan says why not."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import Problem
 from dbops.engine.facts.stored_data import StoredData
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.upstream import intermediate_of
+from dbops.engine.ports import CommandResult
 from dbops.engine.rebuilds.kept_replication import Fate
-from dbops.engine.rebuilds.steps.preflight.account_trial import sources_of
-from dbops.engine.rebuilds.steps.preflight.live_check import differences
-from dbops.engine.states import Severity
+from dbops.engine.rebuilds.steps.preflight.account_trial import sources_of, try_replication_account
+from dbops.engine.rebuilds.steps.preflight.live_check import differences, is_upstream_away
+from dbops.engine.rebuilds.steps.run import Run
+from dbops.engine.states import Level, Severity
 from tests.engine.builders import facts, inputs, link, member, primary_server, server, source_with, target_with
 from tests.engine.by_name import build_plan, run_checks
+from tests.engine.runs import RecordedJournal, make_run
+from tests.fakes import FakeClock, FakeDatabase, FakeJobs
 
 OPTIONS = {"MASTER_SSL": "1", "MASTER_DELAY": "60"}
 BETWEEN = "10.0.0.12"
@@ -113,6 +118,80 @@ def test_another_machine_in_its_place_is_refused_before_anything_is_stopped() ->
     assert differences(before, before) == []
     for other in (replace(before.upstream, server_id=99), replace(before.upstream, machine="other"), None):
         assert len(differences(before, replace(before, upstream=other))) == 1
+
+
+def behind_another(*, source: Any = None, **more: Any) -> PlanInputs:
+    """Return inputs whose target follows a third server, with ``more`` facts of it."""
+    third = member("replica-2", "replica", 14, address="10.0.0.14", facts=facts(14, server=server(14, **more)))
+    of = chained(source, host="10.0.0.14")
+    return replace(of, members=(*of.members, third))
+
+
+AWAY = {
+    "lags": {"replication": (link(lag_seconds=61.0),)},
+    "restarts": {"replication": (link(io_running="Connecting", lag_seconds=None),)},
+}
+
+
+@pytest.mark.parametrize("name", AWAY)
+def test_intermediate_replica_that_is_unfit_for_now_stops_no_rebuild(name: str) -> None:
+    before, now = build_plan(behind_another()), build_plan(behind_another(**AWAY[name]))
+    assert before.upstream
+    assert (now.upstream, is_upstream_away(before, now)) == (None, True)
+    assert differences(before, now) == []
+
+
+def test_any_other_difference_counts_while_the_intermediate_replica_is_unfit() -> None:
+    before, now = build_plan(behind_another()), build_plan(behind_another(**AWAY["lags"]))
+    assert differences(before, replace(now, primary=replace(now.primary, server_id=99)))
+    assert differences(before, replace(now, old_data="removed_first"))
+    assert now.replication
+    assert differences(before, replace(now, replication=replace(now.replication, options={})))
+    filtered = source_with(replication=(link(filters={"Replicate_Do_DB": "a"}),))
+    assert differences(before, build_plan(behind_another(source=filtered, **AWAY["lags"])))
+    # planned without it, it does not come back on its own
+    assert differences(now, before)
+
+
+@pytest.mark.parametrize("host", ["10.0.0.11", "10.9.9.9"])
+def test_target_that_follows_another_server_since_is_refused(host: str) -> None:
+    before = build_plan(behind_another())
+    of = behind_another()
+    now = build_plan(replace(of, target=target_with(replication=(link(host, options=OPTIONS),))))
+    assert (now.upstream, is_upstream_away(before, now)) == (None, False)
+    assert differences(before, now)
+
+
+def trial(*refused: str) -> Run:
+    """Try the replication account for a target behind a third server; the servers ``refused`` do not take it."""
+    jobs = FakeJobs()
+    for address in refused:
+        jobs.expect(address.replace(".", r"\."), CommandResult(1, "", "ERROR 1045: Access denied"))
+    database = FakeDatabase()
+    database.expect("plugin_dir", [{"place": "/usr/lib/plugin"}])
+    plan = build_plan(behind_another())
+    run = make_run(plan, jobs, source=database, target=database, journal=Levels(), clock=FakeClock())
+    try_replication_account(run)
+    return run
+
+
+class Levels(RecordedJournal):
+    """A journal that keeps the levels of its lines."""
+
+    def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
+        self.lines.append(level)
+
+
+def test_intermediate_replica_that_refuses_the_account_is_a_warning() -> None:
+    assert cast("Levels", trial().journal).lines == [Level.INFO]
+    assert cast("Levels", trial("10.0.0.14").journal).lines == [Level.WARNING, Level.INFO]
+
+
+@pytest.mark.parametrize("needed", ["10.0.0.11", BETWEEN])
+def test_source_or_primary_that_refuses_the_account_ends_the_rebuild(needed: str) -> None:
+    with pytest.raises(RemoteFailure) as error:
+        trial(needed)
+    assert error.value.code == "replication.account"
 
 
 def test_server_from_before_an_incomplete_copy_counts() -> None:

@@ -1,5 +1,7 @@
 """The certificate's comparisons: what counts as a difference, and what a statement asks for."""
 
+import sqlite3
+from contextlib import closing
 from types import SimpleNamespace
 from typing import Any
 
@@ -7,7 +9,7 @@ import pytest
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
-from dbops.engine.rebuilds.certificate import inventory, openable
+from dbops.engine.rebuilds.certificate import columns, inventory, openable
 from dbops.engine.rebuilds.certificate.inventory import Inventory, Scope, differences, read_inventory
 from dbops.engine.rebuilds.certificate.openable import Table
 from dbops.engine.rebuilds.steps.certify.looks import LOOKS, settle
@@ -86,6 +88,20 @@ def test_versions_that_write_definitions_in_other_words_do_not_differ() -> None:
         scope = Scope(same_version=same_version)
         assert differences(written("utf8_bin", "x"), written("utf8mb3_bin", "(x)")) == expected
     assert inventory.IN_OTHER_WORDS in written("x", "y").hidden or scope.same_version
+
+
+def test_type_that_series_name_differently_is_the_same() -> None:
+    def type_of(name: str) -> Any:
+        with closing(sqlite3.connect(":memory:")) as views:
+            views.execute("ATTACH ':memory:' AS information_schema")
+            names = "TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, ORDINAL_POSITION, IS_NULLABLE, DATA_TYPE"
+            views.execute(f"CREATE TABLE information_schema.COLUMNS ({names})")
+            views.execute("INSERT INTO COLUMNS VALUES ('shop', 'orders', 'place', 1, 'YES', ?)", (name,))
+            statement = columns.COLUMN.details(flavor_for("8.0.46", "mysql"), exact=False).replace("%s", "?")
+            return views.execute(statement, ("shop", "orders")).fetchone()
+
+    assert type_of("geomcollection") == type_of("geometrycollection")
+    assert len({type_of(name) for name in ("geometry", "point", "geometrycollection", "multipoint")}) == 4
 
 
 def test_account_differs_by_its_password_and_not_by_times_or_versions() -> None:

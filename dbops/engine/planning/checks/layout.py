@@ -8,7 +8,7 @@ from dbops.engine.facts.stored_data import FileLink, StoredData
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs, connections_of
 from dbops.engine.planning.upstream import intermediate_of
-from dbops.engine.rebuilds.plan import Finding
+from dbops.engine.rebuilds.plan import CHAINED, Finding
 
 #: Files of data, as opposed to certificates and logs.
 DATA_FILE = re.compile(
@@ -110,7 +110,7 @@ def schemas_are_directories(inputs: PlanInputs) -> Iterator[Finding]:
 
 def target_keeps_its_source(inputs: PlanInputs) -> Iterator[Finding]:
     """Say where a target goes that follows an intermediate replica: back to it, or to the primary."""
-    code, title = "target.chained", "The target follows the same server after the rebuild"
+    code, title = CHAINED, "The target follows the same server after the rebuild"
     primary = inputs.primary
     if primary is None or not (connections_of(inputs.target) or inputs.unrestored):
         return

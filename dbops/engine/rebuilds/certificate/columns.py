@@ -22,6 +22,8 @@ HIDES_KEYS = (8, 0, 30)
 SHOW_KEYS = "SET SESSION show_gipk_in_create_table_and_information_schema = ON"
 #: Without notes on how times are stored: a server writes them for tables that are older than its setting.
 TYPE = "REPLACE(REPLACE(COLUMN_TYPE, ' /* mariadb-5.3 */', ''), ' /* mysql-5.6 */', '')"
+#: MySQL 8.0 writes one type by another name than MariaDB and MySQL 5.7.
+DATA_TYPE = "REPLACE(DATA_TYPE, 'geomcollection', 'geometrycollection')"
 ALWAYS: Version = (0, 0, 0)
 #: The longest value in a sentence.
 SHOWN = 60
@@ -83,7 +85,7 @@ COLUMN = Kind(
     view="COLUMNS",
     name="COLUMN_NAME",
     count="COUNT(*)",
-    same=(POSITION, Part("nullability", "IS_NULLABLE"), Part("type", "DATA_TYPE")),
+    same=(POSITION, Part("nullability", "IS_NULLABLE"), Part("type", DATA_TYPE)),
     exact=(
         Part("full type", TYPE),
         Part("default", "COLUMN_DEFAULT"),

@@ -33,6 +33,8 @@ class Member(FakeDatabase):
             "Seconds_Behind_Master": 0,
             "SQL_Delay": 0,
         }
+        #: what its binary log contains by server, what it replicated, and where its oldest log begins
+        self.listed = self.replicated = self.oldest = ""
         self.expect("@@server_id", [{"server_id": server_id, "read_only": 1}])
 
     def query(self, sql: str, parameters: Any = ()) -> list[dict[str, Any]]:
@@ -42,8 +44,14 @@ class Member(FakeDatabase):
             return [dict(self.row)]
         if "gtid_current_pos" in sql:
             return [{"executed": self.position, "logged": self.position}]
-        if "gtid_binlog_state" in sql or "gtid_slave_pos" in sql:
-            return [{"value": ""}]
+        if "gtid_binlog_state" in sql:
+            return [{"value": self.listed}]
+        if "gtid_slave_pos" in sql:
+            return [{"value": self.replicated}]
+        if "SHOW BINARY LOGS" in sql:
+            return [{"Log_name": "mysql-bin.000007"}]
+        if "BINLOG_GTID_POS" in sql:
+            return [{"gtid": self.oldest}]
         return super().query(sql, parameters)
 
     def execute(self, sql: str, parameters: Any = ()) -> None:
@@ -108,6 +116,20 @@ def test_target_waits_until_the_intermediate_replica_has_what_it_has() -> None:
     assert target.row["Master_Host"] == UPSTREAM.address
 
 
+@pytest.mark.parametrize(
+    ("listed", "returns"),
+    [("0-1-90,0-3-100,0-11-500", True), ("0-1-90,0-3-100,0-12-400,0-11-500", False), ("7-12-1,0-11-500", False)],
+)
+def test_older_history_of_the_intermediate_replica_is_not_taken_for_errant(listed: str, returns: bool) -> None:
+    target, upstream = members(position="0-11-500")
+    upstream.position, upstream.listed = "0-11-500", listed
+    run, primary = run_of(target, upstream), Member(11, position="0-11-500")
+    primary.listed, primary.replicated, primary.oldest = "0-11-500", "0-3-100", "0-11-300"
+    run.primary = Server(PRIMARY, lambda _: primary)
+    assert verify(run)
+    assert (target.row["Master_Host"] == UPSTREAM.address) is returns
+
+
 def stays(run: Run, target: Member) -> bool:
     assert isinstance(run.journal, RecordedJournal)
     return (target.row["Master_Host"], runs(target), run.followed) == (PRIMARY.address, True, PRIMARY)
@@ -163,5 +185,24 @@ def test_resume_continues_on_the_way() -> None:
     run = run_of(target, upstream)
     target.execute("CHANGE MASTER", (UPSTREAM.address,))
     run.checkpoint["rejoin"] = {"phase": "follows", "since": run.clock.now()}
+    assert verify(run)
+    assert target.row["Master_Host"] == UPSTREAM.address
+
+
+@pytest.mark.parametrize("phase", ["waits", "follows"])
+def test_time_in_which_no_driver_looked_does_not_count(phase: str) -> None:
+    target, upstream = members(position="0-11-150")
+    run = run_of(target, upstream)
+    if phase == "follows":
+        upstream.position = "0-11-150"
+        while run.checkpoint.get("rejoin", {}).get("phase") != phase:
+            assert not verify(run, 1)
+        target.row["Seconds_Behind_Master"] = 900
+    assert not verify(run, 20)
+    assert run.checkpoint["rejoin"]["phase"] == phase
+    run.clock.sleep(3600.0)
+    assert not verify(run, 20)
+    assert run.checkpoint["rejoin"]["phase"] == phase
+    upstream.position, target.row["Seconds_Behind_Master"] = "0-11-150", 0
     assert verify(run)
     assert target.row["Master_Host"] == UPSTREAM.address

@@ -8,6 +8,7 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
 from dbops.engine.rebuilds.steps.run import Run
+from dbops.engine.states import Level
 
 
 def sources_of(plan: Plan) -> tuple[PlannedInstance, ...]:
@@ -15,6 +16,12 @@ def sources_of(plan: Plan) -> tuple[PlannedInstance, ...]:
     found = [] if plan.follows_primary else [plan.source]
     found += [plan.primary, *([plan.upstream] if plan.upstream else [])]
     return tuple({(party.address, party.port): party for party in found}.values())
+
+
+def is_optional(plan: Plan, party: PlannedInstance) -> bool:
+    """Return whether the target follows it last and only if it can: the intermediate replica, where it is not copied, too."""
+    needed = [plan.primary, *([] if plan.follows_primary else [plan.source])]
+    return (party.address, party.port) not in {(one.address, one.port) for one in needed}
 
 
 def trial_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
@@ -30,16 +37,17 @@ def trial_commands(plan: Plan) -> tuple[PlannedCommand, ...]:
 
 
 def try_replication_account(run: Run) -> None:
-    """Log in to each server that the target will follow.
+    """Log in to each server that the target will follow. A refusal by an intermediate replica is only a warning.
 
     Raises:
-        RemoteFailure: a login failed (``replication.account``).
+        RemoteFailure: another login failed (``replication.account``).
         Unreachable: the target's host did not answer.
     """
     kept, account, target = run.plan.replication or KeptReplication(), run.accounts.replication, run.plan.target
     login = replication_login(
         run.flavor, account.user, account.password, kept.options, plugin_dir=_plugin_dir(run)
     ).encode()
+    open_to_it = []
     for party in sources_of(run.plan):
         place = f"{party.address}:{party.port}"
         try:
@@ -56,15 +64,24 @@ def try_replication_account(run: Run) -> None:
         except Unreachable:
             raise
         except RemoteFailure as error:
+            if is_optional(run.plan, party):
+                _warn(run, party, error.cause)
+                continue
             raise RemoteFailure(
                 "replication.account",
                 f"Trying the replication account on {target.name}'s host, at {party.name} ({place})",
                 cause=error.cause,
             ) from error
+        open_to_it.append(party.name)
     run.journal.say(
-        f"The replication account can log in from {target.host} to {' and '.join(one.name for one in sources_of(run.plan))}.",
-        host=target.host,
+        f"The replication account can log in from {target.host} to {' and '.join(open_to_it)}.", host=target.host
     )
+
+
+def _warn(run: Run, party: PlannedInstance, cause: str) -> None:
+    target = run.plan.target
+    text = f"The replication account cannot log in from {target.host} to {party.name}: {cause}. {target.name} can stay at the primary."
+    run.journal.say(text, level=Level.WARNING, host=target.host)
 
 
 def _plugin_dir(run: Run) -> str:

@@ -1,10 +1,13 @@
 """Check the live machines before anything is destroyed, and open access from the target to the source."""
 
+from dataclasses import replace
+
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import to_record
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
-from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
+from dbops.engine.rebuilds.kept_replication import SOURCE_LINE, KeptReplication
+from dbops.engine.rebuilds.plan import CHAINED, Plan, PlannedCommand, PlannedInstance
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.commands import pull_command
 from dbops.engine.rebuilds.steps.preflight.account_trial import trial_commands, try_replication_account
@@ -13,6 +16,7 @@ from dbops.engine.rebuilds.steps.preflight.tool_trial import try_tool
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again, done
 from dbops.engine.rebuilds.steps.source.access import let_in, make_key
 from dbops.engine.rebuilds.steps.source.release import GUARD, start_guard
+from dbops.engine.states import Level
 
 #: The whole answer of the forced command.
 READY = "dbops-ready\n"
@@ -24,6 +28,8 @@ def differences(before: Plan, now: Plan) -> list[str]:
     for role in ("target", "source", "primary"):
         old, new = to_record(getattr(before, role)), to_record(getattr(now, role))
         changes += [f"{role} {key}: {old[key]!r} -> {new[key]!r}" for key in old if old[key] != new[key]]
+    if is_upstream_away(before, now):
+        before, now = _without_upstream(before), _without_upstream(now)
     if before.upstream != now.upstream:
         changes.append(f"intermediate replica: {_identity(before.upstream)} -> {_identity(now.upstream)}")
     changes += [
@@ -41,6 +47,30 @@ def differences(before: Plan, now: Plan) -> list[str]:
     changes += [f"{finding.title}: {finding.seen}" for finding in now.refusals]
     changes += [f"{finding.title}: {finding.seen}" for finding in now.warnings if finding.accepted_as not in known]
     return changes
+
+
+def is_upstream_away(before: Plan, now: Plan) -> bool:
+    """Return whether the target still follows the planned intermediate replica, which is unfit at the moment.
+
+    The rebuild can continue: its last change looks at that server again, and leaves the target at the primary where it is still unfit.
+    """
+    old, new = (plan.replication.followed if plan.replication else "" for plan in (before, now))
+    is_chained = any(finding.code == CHAINED for finding in now.warnings)
+    return before.upstream is not None and now.upstream is None and is_chained and bool(old) and old == new
+
+
+def _without_upstream(plan: Plan) -> Plan:
+    """Return the plan without what follows from the intermediate replica's state."""
+    return replace(
+        plan,
+        upstream=None,
+        replication=_without_source(plan.replication),
+        findings=tuple(finding for finding in plan.findings if finding.code != CHAINED),
+    )
+
+
+def _without_source(kept: KeptReplication | None) -> KeptReplication | None:
+    return kept and replace(kept, settings=tuple(one for one in kept.settings if one.name != SOURCE_LINE))
 
 
 def _identity(party: PlannedInstance | None) -> str:
@@ -62,7 +92,8 @@ class PreflightCheck(Step):
         return trial_commands(plan)
 
     def advance(self, run: Run) -> StepOutcome:
-        changes = differences(run.plan, run.replan())
+        now = run.replan()
+        changes = differences(run.plan, now)
         if changes:
             raise Refused(
                 "plan.changed",
@@ -76,8 +107,16 @@ class PreflightCheck(Step):
             else f"no running server, directory {target.datadir_identity}"
         )
         run.journal.say(f"{target.name} matches the plan: {seen}.", host=target.host)
+        _warn_of_upstream(run, now)
         try_replication_account(run)
         return done()
+
+
+def _warn_of_upstream(run: Run, now: Plan) -> None:
+    if run.plan.upstream and is_upstream_away(run.plan, now):
+        why = " ".join(finding.seen for finding in now.warnings if finding.code == CHAINED)
+        text = f"{run.plan.upstream.name} cannot take {run.plan.target.name} back now: {why} It is checked again at the end."
+        run.journal.say(text, level=Level.WARNING)
 
 
 class OpenAccess(Step):

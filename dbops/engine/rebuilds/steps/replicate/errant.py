@@ -1,5 +1,6 @@
 """Find transactions that only the copy has: a replica with its own transactions breaks later without a visible cause."""
 
+from collections.abc import Sequence
 from contextlib import closing, suppress
 
 from dbops.engine.errors import RemoteFailure, Unreachable
@@ -13,7 +14,7 @@ from dbops.engine.rebuilds.steps.run import Run
 SHOWN = 5
 
 
-def must_have_nothing_errant(run: Run, target: Database, *, state: str) -> None:
+def must_have_nothing_errant(run: Run, target: Database, *, state: str, is_copy: bool = True) -> None:
     """Compare the whole history of the copy with the primary's.
 
     The copy is read first: the primary can only have more afterwards.
@@ -22,6 +23,7 @@ def must_have_nothing_errant(run: Run, target: Database, *, state: str) -> None:
         run: before repointing.
         target: the connection to the copy.
         state: the current state, for the error.
+        is_copy: its binary log begins with its start. Else it is an older server, such as an intermediate replica.
 
     Raises:
         RemoteFailure: the primary lacks transactions (``repoint.errant``), or as ``Database.query``.
@@ -32,7 +34,9 @@ def must_have_nothing_errant(run: Run, target: Database, *, state: str) -> None:
         executed, logged = read_position(primary, run.flavor)
         errant = run.flavor.gtid_missing(have, logged or executed)
         if run.flavor.name == "mariadb":
-            errant = _with_lists(errant, own_list, source_list, primary, run)
+            errant = _with_lists(
+                errant, own_list if is_copy else "", [source_list, "" if is_copy else own_list], primary, run
+            )
     if not errant:
         return
     entries = errant.split(",")
@@ -47,18 +51,19 @@ def must_have_nothing_errant(run: Run, target: Database, *, state: str) -> None:
     )
 
 
-def _with_lists(errant: str, own_list: str, source_list: str, primary: Database, run: Run) -> str:
+def _with_lists(errant: str, of_copy: str, older: Sequence[str], primary: Database, run: Run) -> str:
     """Add what the lists by server show: a position has only the last number of each domain, which hides lower ones.
 
-    The copy's binary log begins with its start, so each of its entries must be in the primary's. The source's list can be older than the
-    primary's, which begins again when the primary is rebuilt: of it only entries count that the primary's logs would contain.
+    The copy's binary log begins with its start, so each of its entries must be in the primary's. The lists of older servers, such
+    as the source, can begin before the primary's, which begins again when the primary is rebuilt: of them only entries count that the
+    primary's logs would contain.
     """
     known = gtid.parse_position(_list(primary, run)), gtid.parse_position(_replicated(primary))
-    found = gtid.missing_from_lists(gtid.parse_position(own_list), *known)
-    of_source = gtid.missing_from_lists(gtid.parse_position(source_list), *known)
-    if of_source:
-        of_source = gtid.after(of_source, gtid.parse_position(_oldest(primary, run)))
-    return gtid.format_position(gtid.union(gtid.parse_position(errant), found, of_source))
+    found = gtid.missing_from_lists(gtid.parse_position(of_copy), *known)
+    of_older = gtid.missing_from_lists(gtid.union(*map(gtid.parse_position, older)), *known)
+    if of_older:
+        of_older = gtid.after(of_older, gtid.parse_position(_oldest(primary, run)))
+    return gtid.format_position(gtid.union(gtid.parse_position(errant), found, of_older))
 
 
 def _list(database: Database, run: Run) -> str:

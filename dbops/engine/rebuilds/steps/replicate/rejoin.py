@@ -31,6 +31,8 @@ from dbops.engine.states import Level
 WAIT_SECONDS = 30.0
 #: How long the target may take to follow it.
 FOLLOW_SECONDS = 120.0
+#: A longer time without a look is that of no driver, or of a run that was resumed: it does not count.
+SILENCE_SECONDS = 5.0
 #: Where the target is, in ``run.checkpoint["rejoin"]``: waiting, following, going back to the primary; and the two ends.
 WAITS, FOLLOWS, BACK, DONE, STAYS = "waits", "follows", "back", "done", "stays"
 
@@ -57,11 +59,16 @@ def rejoin(run: Run, database: Database) -> StepOutcome | None:
     upstream, primary = run.upstream, run.plan.primary
     if upstream is None or (upstream.party.address, upstream.party.port) == (primary.address, primary.port):
         return None
-    state = run.checkpoint.setdefault("rejoin", {"phase": WAITS, "since": run.clock.now()})
+    state = run.checkpoint.setdefault("rejoin", {"phase": WAITS})
     if state["phase"] in (DONE, STAYS):
         return None
+    now = run.clock.now()
+    if abs(now - state.get("looked_at", 0.0)) > SILENCE_SECONDS:
+        state["since"] = now
     part = {WAITS: _wait, FOLLOWS: _follow, BACK: _return}[state["phase"]]
-    return part(run, database, upstream)
+    outcome = part(run, database, upstream)
+    run.checkpoint["rejoin"]["looked_at"] = run.clock.now()
+    return outcome
 
 
 def _wait(run: Run, database: Database, upstream: Server) -> StepOutcome:
@@ -128,7 +135,7 @@ def _has_everything(run: Run, database: Database, upstream: Server) -> bool:
             raise _unfit(run, f"{party.name} has server_id {row['server_id']} and read_only {row['read_only']}")
         if link is None or not link.is_running or not is_attached_to(link, primary):
             raise _unfit(run, f"{party.name} does not replicate from the primary")
-        must_have_nothing_errant(run, server, state="")
+        must_have_nothing_errant(run, server, state="", is_copy=False)
         _, logged = read_position(server, run.flavor)
     return not run.flavor.gtid_missing(have, logged)
 
