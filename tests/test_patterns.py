@@ -114,6 +114,7 @@ def is_slow(pattern: re.Pattern[str], texts: Iterable[str]) -> bool:
     return False
 
 
+@pytest.mark.filterwarnings("ignore:No directory at")
 def test_no_pattern_is_slow() -> None:
     found = patterns()
     assert len(found) > 50
