@@ -2,7 +2,7 @@
 
 from contextlib import closing, suppress
 
-from dbops.engine.errors import DbopsError, RemoteFailure
+from dbops.engine.errors import DbopsError, RemoteFailure, Unreachable
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.channels import read_channels
@@ -18,6 +18,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     start_if_stopped,
 )
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
+from dbops.engine.states import Level
 
 OPERATION = "Restoring how the target replicates"
 
@@ -40,6 +41,8 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
     A delay is the last setting: with it, nothing shows whether the copy keeps up. Filters and variables that were set by a statement are
     not in the option file, and a copy that follows the primary from the beginning has none yet.
 
+    A variable that the server does not have or does not let dbops set stays, with a warning: the copy replicates all the same.
+
     Raises:
         RemoteFailure: ``replication.not_kept``: settings differ from the plan.
     """
@@ -58,15 +61,15 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
         return wait
     if link and not link.is_running:
         return again(0.2)
+    unset = run.checkpoint.get("kept.unset", ())
     wrong = _wrong(run, kept, links, missing) + [
-        f"{name} is {'unknown to the server' if value is None else value}, not {kept.variables[name]}"
-        for name, value in variables.items()
+        f"{name} is {value}, not {kept.variables[name]}" for name, value in variables.items() if name not in unset
     ]
     if wrong:
         raise RemoteFailure("replication.not_kept", OPERATION, cause="; ".join(wrong))
     if "kept.logged" not in run.checkpoint:
         run.checkpoint["kept.logged"] = True
-        count = sum(setting.before == setting.after for setting in kept.settings)
+        count = sum(one.before == one.after and one.name not in unset for one in kept.settings)
         run.journal.say(f"{run.plan.target.name} replicates with its own settings again ({count} kept).")
     return None
 
@@ -134,10 +137,31 @@ def _set(
         statements.append(run.flavor.change_options(kept.channel, _all_set(kept, options)))
     if filters:
         statements += run.flavor.set_filters(kept.channel, kept.filters)
-    statements += [set_run_time(name, kept.variables[name]) for name, found in variables.items() if found is not None]
-    for number, statement in enumerate([*statements, *run.flavor.start_replication()]):
+    for number, statement in enumerate(statements):
         run.execute(run.target, database, f"kept.{number}", statement)
-    run.checkpoint["kept.set"] = True
+    unset = [name for name, found in variables.items() if not _set_variable(run, database, kept, name, found)]
+    for number, statement in enumerate(run.flavor.start_replication(), len(statements)):
+        run.execute(run.target, database, f"kept.{number}", statement)
+    run.checkpoint |= {"kept.set": True, "kept.unset": unset}
+
+
+def _set_variable(run: Run, database: Database, kept: KeptReplication, name: str, found: str | None) -> bool:
+    """Set one variable, whose value is ``found`` now. Return whether the server took it. Raises ``Unreachable``."""
+    key, statement = f"kept.{name}", set_run_time(name, kept.variables[name])
+    cause = f"{name} is unknown to the server"
+    if found is not None:
+        try:
+            run.execute(run.target, database, key, statement)
+        except Unreachable:
+            raise
+        except RemoteFailure as error:
+            run.journal.finished(key, 1, str(error))
+            cause = error.cause
+        else:
+            return True
+    text = f"{name} of {run.plan.target.name} could not be set: {cause}. If you need it, run: {statement}"
+    run.journal.say(text, level=Level.WARNING, host=run.plan.target.host)
+    return False
 
 
 def _wrong(run: Run, kept: KeptReplication, links: list[ReplicationFacts], missing: dict[str, str]) -> list[str]:
