@@ -1,7 +1,5 @@
 """The last settings of the target's replication, and the proof that it replicates as the plan says."""
 
-from contextlib import closing, suppress
-
 from dbops.engine.errors import DbopsError, RemoteFailure, Unreachable
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import flavor_for
@@ -16,6 +14,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     must_run,
     read_link,
     start_if_stopped,
+    target_database,
 )
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
 from dbops.engine.states import Level
@@ -75,12 +74,25 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
 
 
 def start_again(run: Run) -> None:
-    """Start replication that a last change stopped and did not start, for a rebuild that ends there. This never fails."""
+    """Start replication that a last change stopped and did not start, for a rebuild that ends there.
+
+    A server that refuses, or runs no more, does not keep the rebuild from ending: an error in the history says that replication is stopped.
+
+    Raises:
+        Unreachable: the state is unknown.
+    """
     is_between = run.checkpoint.get("kept.begun") and not run.checkpoint.get("kept.set")
     if not is_between and not run.is_rejoining:
         return
-    with suppress(DbopsError), closing(run.target.connect(10.0)) as database:
-        start_if_stopped(run, database, read_link(database, run.flavor), "kept")
+    target = run.plan.target
+    try:
+        with target_database(run) as database:
+            start_if_stopped(run, database, read_link(database, run.flavor), "kept")
+    except Unreachable:
+        raise
+    except DbopsError as error:
+        text = f"Replication of {target.name} is stopped. Start it. {error}"
+        run.journal.say(text, level=Level.ERROR, host=target.host)
 
 
 def is_close(run: Run, link: ReplicationFacts | None, party: PlannedInstance) -> bool:
