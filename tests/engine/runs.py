@@ -14,16 +14,18 @@ from tests.fakes import FakeDatabase, FakeShell
 
 @dataclass
 class RecordedJournal:
-    """A journal that keeps the keys of commands, the lines, and the last progress."""
+    """A journal that keeps the keys of commands, the lines and their levels, and the last progress."""
 
     step: str = "step"
     commands: list[str] = field(default_factory=list)
     figures: Figures = field(default_factory=Figures)
     known: dict[str, Any] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    levels: list[Level] = field(default_factory=list)
 
     def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
         self.lines.append(text)
+        self.levels.append(level)
 
     def progress(self, **known: Any) -> None:
         self.known = known

@@ -142,3 +142,73 @@ def test_persisted_settings_of_a_copy_that_never_started_are_the_sources(
     found = keep(places, f"f {PERSISTED}")
     assert found == ([PERSISTED] if is_quiet or is_packed else [])
     assert not found or (new / PERSISTED).read_text() == "of the target"
+
+
+RUN = ".dbops-0123456789abcdef"
+
+
+def pack_earlier(old: Path, **files: str) -> None:
+    """Leave a copy with the packed file of its swap."""
+    kept = old.parent / "kept"
+    kept.mkdir()
+    for name, text in files.items():
+        (kept / name).write_text(text)
+    (old / RUN).touch()
+    subprocess.run(["tar", "-c", "-f", old / f"{RUN}.inside", "-C", kept, "."], check=True, timeout=60)
+
+
+@pytest.mark.parametrize("sign", ["auto.cnf", "multi-master.info", f"{RUN}.unpacked", f"{RUN}.quieted"])
+def test_files_of_a_copy_that_was_used_since_are_todays(places: tuple[Path, Path], sign: str) -> None:
+    old, new = places
+    pack_earlier(old, key="of an earlier day")
+    (old / sign).touch()
+    (old / "key").write_text("of today")
+    (old / "binlogs").mkdir()
+    assert keep(places, "d binlogs", "f key") == ["binlogs", "key"]
+    assert (new / "key").read_text() == "of today"
+
+
+@pytest.mark.parametrize("is_unpacked", [True, False])
+def test_persisted_settings_of_a_copy_that_ran_are_the_targets_or_none(
+    places: tuple[Path, Path], is_unpacked: bool
+) -> None:
+    """A server that dbops starts on the copy to load it, and one that a person starts on what the source persisted."""
+    old, _ = places
+    pack_earlier(old)
+    (old / "auto.cnf").touch()
+    (old / PERSISTED).write_text("of the target" if is_unpacked else "of the source")
+    if is_unpacked:
+        (old / f"{RUN}.unpacked").touch()
+    assert keep(places, f"f {PERSISTED}") == ([PERSISTED] if is_unpacked else [])
+
+
+def test_packed_file_that_is_taken_over_gets_the_directories_of_today(
+    places: tuple[Path, Path], tmp_path: Path
+) -> None:
+    old, new = places
+    (tmp_path / "kept/logs").mkdir(parents=True)
+    (tmp_path / "kept/logs").chmod(0o700)
+    (tmp_path / "kept/ssl").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "kept/ca.pem").write_text("kept")
+    (old / RUN).touch()
+    subprocess.run(
+        ["tar", "-c", "-f", old / f"{RUN}.inside", "-C", tmp_path / "kept", "./logs", "./ssl", "ca.pem"],
+        check=True,
+        timeout=60,
+    )
+    lines = ["d logs", "d logs/bin", "d ssl", "d ssl/deep", "d temp", "f ca.pem", "f other.pem"]
+    assert keep(places, *lines) == ["ca.pem", "logs", "logs/bin", "ssl", "temp"]
+    assert (new / "ssl").is_symlink()
+    assert not (tmp_path / "elsewhere").exists()
+    assert (new / "logs").stat().st_mode & 0o777 == 0o700
+
+
+def test_packed_file_beyond_any_size_that_was_packed_is_refused(places: tuple[Path, Path], tmp_path: Path) -> None:
+    old, _ = places
+    pack_earlier(old)
+    os.truncate(old / f"{RUN}.inside", 2**27)
+    (tmp_path / "list").write_text("d logs\n")
+    script = f'{load("common", "inside")}\npack_inside "$1" "$(id -un)" list packed'
+    words = ["bash", "-c", script, "keep", str(old)]
+    assert subprocess.run(words, cwd=tmp_path, capture_output=True, check=False, timeout=60).returncode == 1
+    assert (tmp_path / "packed").stat().st_size <= 2**26 + 1

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.errors import RemoteFailure
+from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors.quiet import NO_CLIENTS
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.start.quiet_settings import begin_quiet, end_quiet, remember_events, say_still_quiet
@@ -75,7 +75,7 @@ def test_account_that_offline_mode_would_lock_out_leaves_it() -> None:
 def test_mariadb_keeps_clients_out_and_ends_those_that_came_before(before: str) -> None:
     server = Server(grants="GRANT SELECT, CONNECTION ADMIN ON *.* TO `dbops`@`%`", init_connect=before)
     server.values.pop("super_read_only")
-    server.expect("information_schema.PROCESSLIST", [{"id": 7}, {"id": 9}])
+    server.expect("information_schema.PROCESSLIST", [{"id": 7}, {"id": 9}], [])
     run = run_on(server, "mariadb")
     begin_quiet(run, server)
     assert server.values["init_connect"] == NO_CLIENTS
@@ -84,6 +84,29 @@ def test_mariadb_keeps_clients_out_and_ends_those_that_came_before(before: str) 
     assert len([sql for sql in server.statements if sql.startswith("KILL")]) == 2
     end_quiet(run, server)
     assert server.values["init_connect"] == before
+
+
+def test_clients_are_ended_by_the_next_driver_when_the_first_one_died() -> None:
+    server = Server(grants="GRANT SELECT, CONNECTION ADMIN ON *.* TO `dbops`@`%`", init_connect="")
+    gone = Unreachable("mysql.unreachable", "Asking for clients", cause="gone")
+    server.expect("information_schema.PROCESSLIST", gone, [{"id": 7}], [])
+    run = run_on(server, "mariadb")
+    with pytest.raises(Unreachable):
+        begin_quiet(run, server)
+    assert server.values["init_connect"] == NO_CLIENTS
+    begin_quiet(run, server)
+    assert [sql for sql in server.statements if sql.startswith("KILL")] == ["KILL 7"]
+    end_quiet(run, server)
+    assert server.values["init_connect"] == ""
+
+
+def test_clients_stay_where_they_may_come_in() -> None:
+    server = Server(
+        grants="GRANT SELECT, CONNECTION ADMIN ON *.* TO `dbops`@`%`", init_connect="", refused="init_connect"
+    )
+    server.expect("information_schema.PROCESSLIST", [{"id": 7}])
+    begin_quiet(run_on(server, "mariadb"), server)
+    assert not [sql for sql in server.statements if sql.startswith("KILL")]
 
 
 @pytest.mark.parametrize(

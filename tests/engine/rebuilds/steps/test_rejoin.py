@@ -6,13 +6,16 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.ports import CommandResult
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.steps.finish.verify import Verify
+from dbops.engine.rebuilds.steps.replicate.replication import SERVER_GONE_SECONDS
 from dbops.engine.rebuilds.steps.run import Run, Server
+from dbops.engine.states import Level
 from tests.engine import builders
 from tests.engine.by_name import build_plan
 from tests.engine.runs import RecordedJournal, make_run
-from tests.fakes import FakeClock, FakeDatabase, FakeJobs
+from tests.fakes import FakeClock, FakeDatabase, FakeJobs, server_error
 
 PLAN = build_plan(builders.inputs())
 PRIMARY, UPSTREAM = PLAN.primary, PLAN.source
@@ -178,6 +181,52 @@ def test_rebuild_that_ends_on_the_way_leaves_replication_running() -> None:
     assert not runs(target)
     Verify().cancel(run)
     assert runs(target)
+
+
+def stopped_on_the_way() -> tuple[Run, Member]:
+    target, upstream = members(position="0-11-150")
+    run = run_of(target, upstream)
+    assert not verify(run, 20)
+    assert not runs(target)
+    return run, target
+
+
+def server_process(run: Run, pid: str) -> None:
+    """Let the target's host say which process runs on the data, empty for none."""
+    jobs = run.target.jobs
+    assert isinstance(jobs, FakeJobs)
+    jobs.expect("pids=", CommandResult(0, f"pids={pid}\n", ""))
+
+
+def test_rebuild_does_not_end_while_nothing_says_whether_the_target_replicates() -> None:
+    run, target = stopped_on_the_way()
+    server_process(run, "4711")
+    target.is_away = True
+    for _ in range(3):
+        with pytest.raises(Unreachable):
+            Verify().cancel(run)
+        run.clock.sleep(SERVER_GONE_SECONDS)
+    target.is_away = False
+    Verify().cancel(run)
+    assert runs(target)
+
+
+@pytest.mark.parametrize("why", ["refuses", "is dead"])
+def test_rebuild_ends_with_an_error_when_replication_cannot_be_started(why: str) -> None:
+    run, target = stopped_on_the_way()
+    if why == "refuses":
+        target.expect("START", server_error(1227, "Access denied"))
+    else:
+        server_process(run, "")
+        target.is_away = True
+        with pytest.raises(Unreachable):  # a service manager can restart it
+            Verify().cancel(run)
+        run.clock.sleep(SERVER_GONE_SECONDS + 1)
+    assert isinstance(run.journal, RecordedJournal)
+    assert Level.ERROR not in run.journal.levels
+    Verify().cancel(run)
+    assert run.journal.levels.count(Level.ERROR) == 1
+    assert not runs(target)
 
 
 def test_resume_continues_on_the_way() -> None:

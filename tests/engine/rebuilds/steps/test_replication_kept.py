@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.errors import RemoteFailure
+from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.steps.finish.verify import Verify
 from dbops.engine.rebuilds.steps.run import Run
+from dbops.engine.states import Level
 from tests.engine import builders
 from tests.engine.by_name import build_plan
 from tests.engine.runs import RecordedJournal, make_run
-from tests.fakes import FakeClock, FakeDatabase, FakeJobs
+from tests.fakes import FakeClock, FakeDatabase, FakeJobs, server_error
 
 
 class Replica(FakeDatabase):
@@ -162,15 +163,53 @@ def test_variables_are_set_while_replication_is_stopped_and_read_back() -> None:
     assert [sql for sql in statements if sql.startswith("SET GLOBAL")] == ["SET GLOBAL slave_exec_mode = 'IDEMPOTENT'"]
 
 
-@pytest.mark.parametrize("variables", [{}, {"slave_exec_mode": "STRICT"}])
-def test_variable_that_does_not_come_back_fails(variables: dict[str, str]) -> None:
+def test_variable_that_does_not_come_back_fails() -> None:
     class Stubborn(Replica):
         def execute(self, sql: str, parameters: Any = ()) -> None:
             if not sql.startswith("SET"):
                 super().execute(sql, parameters)
 
     server = Stubborn()
-    server.variables = dict(variables)
+    server.variables = {"slave_exec_mode": "STRICT"}
     with pytest.raises(RemoteFailure) as error:
         advance(run_on(server, KeptReplication(variables={"slave_exec_mode": "IDEMPOTENT"})))
     assert error.value.code == "replication.not_kept"
+
+
+class Refusing(Replica):
+    """A server that refuses the first of two variables, and does not know a third."""
+
+    refusal: Exception = server_error(1227, "Access denied")
+
+    def execute(self, sql: str, parameters: Any = ()) -> None:
+        if "slave_exec_mode" in sql:
+            raise self.refusal
+        super().execute(sql, parameters)
+
+
+def refusing_run(server: Refusing) -> Run:
+    server.variables = {"slave_exec_mode": "STRICT", "slave_net_timeout": "60"}
+    wanted = {"slave_exec_mode": "IDEMPOTENT", "rpl_semi_sync_slave_enabled": "ON", "slave_net_timeout": "9"}
+    return run_on(server, KeptReplication(options={"MASTER_DELAY": "60"}, variables=wanted))
+
+
+def test_variables_that_cannot_be_set_are_named_and_do_not_fail_the_rebuild() -> None:
+    server = Refusing()
+    run = refusing_run(server)
+    assert advance(run)
+    assert server.runs()
+    assert server.variables == {"slave_exec_mode": "STRICT", "slave_net_timeout": "9"}
+    assert server.row["SQL_Delay"] == 60
+    assert isinstance(run.journal, RecordedJournal)
+    for statement in ("SET GLOBAL slave_exec_mode = 'IDEMPOTENT'", "SET GLOBAL rpl_semi_sync_slave_enabled = 'ON'"):
+        assert sum(statement in line for line in run.journal.lines) == 1
+    assert run.journal.levels.count(Level.WARNING) == 2
+
+
+def test_server_that_is_gone_while_a_variable_is_set_is_asked_again() -> None:
+    server = Refusing()
+    server.refusal = Unreachable("mysql.unreachable", "Setting", cause="gone")
+    run = refusing_run(server)
+    with pytest.raises(Unreachable):
+        advance(run)
+    assert "kept.set" not in run.checkpoint

@@ -31,7 +31,7 @@ if [ -n "${quiet[0]}" ]; then
     as_owner touch -- "$quieted" || fail "$datadir cannot be written."
     echo starting >log.phase
 fi
-[ -z "$mark" ] || rm -f -- "$inside"
+[ -z "$mark" ] || rm -f -- "$inside" "${inside%.inside}.unpacked"
 mark_server_log "$defaults_file" "$datadir" "$group_suffix"
 
 failed() { # what happened; the server's own words follow

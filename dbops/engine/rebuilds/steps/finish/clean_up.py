@@ -87,8 +87,9 @@ def _remove_mark(run: Run) -> None:
     """Remove this run's mark. A verified copy is an ordinary data directory: a rollback is no longer possible."""
     if run.checkpoint.get("verified") and not run.checkpoint.get("mark_removed"):
         mark = f"{run.plan.target.datadir}/.dbops-{run.copy_run}"
-        script = 'rm -f -- "$1" "$1.quieted" "$1.inside"'
-        run.act(run.target, "clean-up.mark", f"rm -f {mark} {mark}.quieted {mark}.inside", script, mark)
+        script = 'rm -f -- "$1" "$1.quieted" "$1.inside" "$1.unpacked"'
+        shown = f"rm -f {mark} {mark}.quieted {mark}.inside {mark}.unpacked"
+        run.act(run.target, "clean-up.mark", shown, script, mark)
         run.checkpoint["mark_removed"] = True
 
 

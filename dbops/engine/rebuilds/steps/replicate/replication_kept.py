@@ -1,8 +1,6 @@
 """The last settings of the target's replication, and the proof that it replicates as the plan says."""
 
-from contextlib import closing, suppress
-
-from dbops.engine.errors import DbopsError, RemoteFailure
+from dbops.engine.errors import DbopsError, RemoteFailure, Unreachable
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.channels import read_channels
@@ -16,8 +14,10 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     must_run,
     read_link,
     start_if_stopped,
+    target_database,
 )
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
+from dbops.engine.states import Level
 
 OPERATION = "Restoring how the target replicates"
 
@@ -40,6 +40,8 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
     A delay is the last setting: with it, nothing shows whether the copy keeps up. Filters and variables that were set by a statement are
     not in the option file, and a copy that follows the primary from the beginning has none yet.
 
+    A variable that the server does not have or does not let dbops set stays, with a warning: the copy replicates all the same.
+
     Raises:
         RemoteFailure: ``replication.not_kept``: settings differ from the plan.
     """
@@ -58,26 +60,39 @@ def keep_replication(run: Run, database: Database) -> StepOutcome | None:
         return wait
     if link and not link.is_running:
         return again(0.2)
+    unset = run.checkpoint.get("kept.unset", ())
     wrong = _wrong(run, kept, links, missing) + [
-        f"{name} is {'unknown to the server' if value is None else value}, not {kept.variables[name]}"
-        for name, value in variables.items()
+        f"{name} is {value}, not {kept.variables[name]}" for name, value in variables.items() if name not in unset
     ]
     if wrong:
         raise RemoteFailure("replication.not_kept", OPERATION, cause="; ".join(wrong))
     if "kept.logged" not in run.checkpoint:
         run.checkpoint["kept.logged"] = True
-        count = sum(setting.before == setting.after for setting in kept.settings)
+        count = sum(one.before == one.after and one.name not in unset for one in kept.settings)
         run.journal.say(f"{run.plan.target.name} replicates with its own settings again ({count} kept).")
     return None
 
 
 def start_again(run: Run) -> None:
-    """Start replication that a last change stopped and did not start, for a rebuild that ends there. This never fails."""
+    """Start replication that a last change stopped and did not start, for a rebuild that ends there.
+
+    A server that refuses, or runs no more, does not keep the rebuild from ending: an error in the history says that replication is stopped.
+
+    Raises:
+        Unreachable: the state is unknown.
+    """
     is_between = run.checkpoint.get("kept.begun") and not run.checkpoint.get("kept.set")
     if not is_between and not run.is_rejoining:
         return
-    with suppress(DbopsError), closing(run.target.connect(10.0)) as database:
-        start_if_stopped(run, database, read_link(database, run.flavor), "kept")
+    target = run.plan.target
+    try:
+        with target_database(run) as database:
+            start_if_stopped(run, database, read_link(database, run.flavor), "kept")
+    except Unreachable:
+        raise
+    except DbopsError as error:
+        text = f"Replication of {target.name} is stopped. Start it. {error}"
+        run.journal.say(text, level=Level.ERROR, host=target.host)
 
 
 def is_close(run: Run, link: ReplicationFacts | None, party: PlannedInstance) -> bool:
@@ -134,10 +149,31 @@ def _set(
         statements.append(run.flavor.change_options(kept.channel, _all_set(kept, options)))
     if filters:
         statements += run.flavor.set_filters(kept.channel, kept.filters)
-    statements += [set_run_time(name, kept.variables[name]) for name, found in variables.items() if found is not None]
-    for number, statement in enumerate([*statements, *run.flavor.start_replication()]):
+    for number, statement in enumerate(statements):
         run.execute(run.target, database, f"kept.{number}", statement)
-    run.checkpoint["kept.set"] = True
+    unset = [name for name, found in variables.items() if not _set_variable(run, database, kept, name, found)]
+    for number, statement in enumerate(run.flavor.start_replication(), len(statements)):
+        run.execute(run.target, database, f"kept.{number}", statement)
+    run.checkpoint |= {"kept.set": True, "kept.unset": unset}
+
+
+def _set_variable(run: Run, database: Database, kept: KeptReplication, name: str, found: str | None) -> bool:
+    """Set one variable, whose value is ``found`` now. Return whether the server took it. Raises ``Unreachable``."""
+    key, statement = f"kept.{name}", set_run_time(name, kept.variables[name])
+    cause = f"{name} is unknown to the server"
+    if found is not None:
+        try:
+            run.execute(run.target, database, key, statement)
+        except Unreachable:
+            raise
+        except RemoteFailure as error:
+            run.journal.finished(key, 1, str(error))
+            cause = error.cause
+        else:
+            return True
+    text = f"{name} of {run.plan.target.name} could not be set: {cause}. If you need it, run: {statement}"
+    run.journal.say(text, level=Level.WARNING, host=run.plan.target.host)
+    return False
 
 
 def _wrong(run: Run, kept: KeptReplication, links: list[ReplicationFacts], missing: dict[str, str]) -> list[str]:

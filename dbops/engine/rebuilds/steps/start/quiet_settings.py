@@ -43,7 +43,9 @@ def begin_quiet(run: Run, database: Database) -> None:
     for setting in quiet_settings(run.flavor):
         if setting.locks_out and not may:
             continue
-        if _make_quiet(run, database, before, setting) and setting.locks_out:
+        _make_quiet(run, database, before, setting)
+        # a driver can die after it kept new clients out and before it ended those that were in
+        if setting.locks_out and _read(database, setting.variable) == setting.value:
             _end_clients(run, database)
     if before:
         run.journal.say(f"Quiet until it is verified: {', '.join(before)}.", host=run.plan.target.host)
@@ -102,11 +104,11 @@ def _flavor(plan: Plan) -> Flavor:
     return flavor_for(plan.source.version, plan.flavor)
 
 
-def _make_quiet(run: Run, database: Database, before: dict[str, str], setting: QuietSetting) -> bool:
-    """Set one variable. Return whether it was changed."""
+def _make_quiet(run: Run, database: Database, before: dict[str, str], setting: QuietSetting) -> None:
+    """Set one variable, if it is loud and can come back."""
     now = _read(database, setting.variable)
     if now is None or not can_come_back(now) or not setting.is_loud(now):
-        return False
+        return
     before.setdefault(setting.variable, now)
     key = f"quiet.begin.{setting.variable}"
     try:
@@ -117,8 +119,6 @@ def _make_quiet(run: Run, database: Database, before: dict[str, str], setting: Q
         run.journal.finished(key, 1, str(error))
         run.journal.say(f"{setting.variable} is unchanged: {error}", level=Level.WARNING, host=run.plan.target.host)
         del before[setting.variable]
-        return False
-    return True
 
 
 def _end_clients(run: Run, database: Database) -> None:
