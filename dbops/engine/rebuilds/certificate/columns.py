@@ -150,10 +150,18 @@ def read_shape(database: Database, flavor: Flavor, *, exact: bool) -> Shape:
     return Shape(digests, counts)
 
 
-def changes(reference: Database, target: Database, flavor: Flavor, table: Table, *, exact: bool) -> list[str]:
+def changes(
+    reference: Database,
+    target: Database,
+    flavor: Flavor,
+    table: Table,
+    *,
+    exact: bool,
+    kinds: tuple[Kind, ...] = KINDS,
+) -> list[str]:
     """Return how the columns and indexes of a table on the target differ, one text each. Raises as ``Database.query``."""
     found = []
-    for kind in KINDS:
+    for kind in kinds:
         sql = kind.details(flavor, exact=exact)
         names = [part.name for part in kind.parts(flavor, exact=exact)]
         left, right = (_rows(database, sql, table) for database in (reference, target))

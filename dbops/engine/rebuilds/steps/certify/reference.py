@@ -74,6 +74,11 @@ def connect_to_target(run: Run, longest: float = STATEMENT_SECONDS) -> Bounded:
     return Bounded(run.target.connect(READ_SECONDS), run.flavor, run.clock, longest=longest)
 
 
+def connect_to_source(run: Run, within: float) -> Bounded:
+    """Open a connection to the source for ``within`` seconds, where it is not the compared server; the caller closes it."""
+    return Bounded(run.source.connect(READ_SECONDS), run.flavor, run.clock, within=within)
+
+
 def _flavor(database: Database, run: Run) -> Flavor:
     return flavor_for(version_of(database), run.plan.flavor)
 
