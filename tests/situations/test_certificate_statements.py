@@ -111,6 +111,15 @@ def test_each_differing_property_is_seen_and_named(server: Server) -> None:
 
 
 @pytest.mark.situation("inventory", "each property of a column or an index that differs is named, on each series")
+def test_geometry_type_has_one_name_on_each_series(server: Server) -> None:
+    server.reset()
+    server.run("ALTER TABLE shapes.thing ADD COLUMN place GEOMETRYCOLLECTION")
+    found = server.database.query(columns.COLUMN.details(server.flavor, exact=False), (THING.schema, THING.name))
+    number = [part.name for part in columns.COLUMN.parts(server.flavor, exact=False)].index("type")
+    assert [row[f"p{number}"] for row in found if row["name"] == "place"] == ["geometrycollection"]
+
+
+@pytest.mark.situation("inventory", "each property of a column or an index that differs is named, on each series")
 def test_swapped_types_and_names_that_differ_in_case_are_not_confused(server: Server) -> None:
     server.reset()
     server.run("CREATE TABLE shapes.two (c1 DECIMAL(8,2), c2 DECIMAL(9,2))", "CREATE TABLE shapes.TWO (c1 INT)")
