@@ -62,6 +62,7 @@ PAGES = {
     "users": "/admin/users/",
     "user-add": "/admin/users/add/",
     "user": "/admin/users/{person}/",
+    "own-password": "/password/",
 }
 #: Pages of a state that this stack is not in; their own tests look at them.
 ELSEWHERE = {
