@@ -135,12 +135,17 @@ def listening_inodes(address: str, port: int) -> set[str]:
 
 
 def open_sockets(process: Path) -> set[str]:
-    found = set()
+    """Return the inodes of a process's sockets; none if it has ended or may not be read."""
+    found: set[str] = set()
     try:
-        for descriptor in (process / "fd").iterdir():
-            target = os.readlink(descriptor)
-            if target.startswith("socket:["):
-                found.add(target[8:-1])
+        descriptors = list((process / "fd").iterdir())
     except OSError:
-        pass
+        return found
+    for descriptor in descriptors:
+        try:
+            target = os.readlink(descriptor)
+        except OSError:
+            continue  # closed since
+        if target.startswith("socket:["):
+            found.add(target[8:-1])
     return found
