@@ -2,17 +2,16 @@
 
 import logging
 import time
-from queue import Empty
 from typing import Any
 
-from celery import current_app
-from kombu.exceptions import KombuError, OperationalError
 from kombu.transport import redis
-from redis.exceptions import RedisError
 
-from dbops.messaging.hints import TASKS, checked_message
+from dbops.messaging.hints import checked_message
+from dbops.messaging.wakeups import publish
 
 log = logging.getLogger(__name__)
+#: What a message raises that has no text, no JSON, or another shape than a hint.
+UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
 #: A flood of unreadable messages leads to one line and one count in this time.
 REPORT_SECONDS = 10.0
 
@@ -29,12 +28,7 @@ class DroppedMessages:
             return
         log.warning("dropped %s unreadable messages, the last from queue %s: %r", self.count, queue, error)
         self.reported_at = time.monotonic()
-        try:
-            # Not `wakeups`, which needs the app, which needs this module.
-            current_app.send_task(f"{TASKS}.count_dropped_messages", args=(self.count,), expires=30)
-        except (OperationalError, OSError) as failed:
-            log.warning("counting dropped messages: %s", failed)
-        else:
+        if publish("count_dropped_messages", self.count):
             self.count = 0
 
 
@@ -64,10 +58,10 @@ class HintChannel(redis.Channel):
     def _brpop_read(self, **options: Any) -> bool | None:
         try:
             taken: bool | None = super()._brpop_read(**options)  # type: ignore[misc]  # not in its types
-        except (RedisError, OSError, KombuError, Empty):
-            raise
-        except Exception as error:
-            dropped.add("(not JSON)", error)
+        except OSError:
+            raise  # of the connection; one of TLS is a ValueError, too
+        except UNREADABLE as error:
+            dropped.add("(unknown)", error)
             return None
         return taken
 
@@ -79,7 +73,7 @@ class HintTransport(redis.Transport):
         """Deliver a hint as a new message; drop everything else."""
         try:
             hint = checked_message(message, queue or "")
-        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        except UNREADABLE as error:
             dropped.add(queue or "", error)
             return
         super()._deliver(hint, queue)
