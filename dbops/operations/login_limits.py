@@ -17,6 +17,7 @@ from dbops.audit.log import append
 from dbops.models import FailedAttempts
 
 KEPT = timedelta(days=1)
+LONGEST_NAME = 150
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +100,8 @@ def unblock(name: str, *, actor: str) -> None:
 
 
 def spelled(name: str) -> str:
-    """Return the name that Django's login form makes of a typed one."""
-    return unicodedata.normalize("NFKC", name.strip())
+    """Return the name that Django's login form makes of a typed one. It accepts none that is longer than ``LONGEST_NAME``."""
+    return unicodedata.normalize("NFKC", name.strip()[: LONGEST_NAME + 1])
 
 
 def network_of(address: str) -> str:

@@ -16,9 +16,6 @@ from dbops.models import GivenPassword
 from dbops.operations.login_limits import count_login, spelled
 from dbops.web.middleware.given_passwords import MUST_CHANGE
 
-#: A longer name is no account's, in no spelling.
-MOST_CHARACTERS = 1000
-
 
 class LoginView(DjangoLoginView):
     """The login page. After a redirected fragment request the browser opens this page, and then returns to the page of the fragment."""
@@ -36,7 +33,7 @@ class LoginView(DjangoLoginView):
 
     def post(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         """Check a password, unless the account or the address had too many wrong ones."""
-        name = spelled(request.POST.get("username", "")[:MOST_CHARACTERS])
+        name = spelled(request.POST.get("username", ""))
         self.attempt = count_login(name, current_origin().address)
         if self.attempt.blocked_until is None:
             return super().post(request, *args, **kwargs)
