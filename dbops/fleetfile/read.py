@@ -98,7 +98,7 @@ class FileEntry:
 
 @dataclass(slots=True)
 class HostEntry(FileEntry):
-    """A host; its key file is not checked if it is ``foreign``: named in the browser, and outside of the directory for that."""
+    """A host. ``foreign``: why its key file, named in the browser, is not read: it is outside the directory for key files."""
 
     foreign: str = ""
 

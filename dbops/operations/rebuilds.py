@@ -195,7 +195,7 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
         choice, begin = choose(
             target=target, source=source, method=wish.method, key=wish.start, expires_hours=wish.expires_hours
         )
-        need = approval_need(Instance.objects.select_related("cluster").get(pk=target.pk))
+        need = approval_need(target)
         needs_approval = need is not None
         uid = secrets.token_hex(8)
         frozen = wish.plan(uid)

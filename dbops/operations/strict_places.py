@@ -29,13 +29,13 @@ class ApprovalNeed:
 
 
 def approval_need(target: Instance) -> ApprovalNeed | None:
-    """Return why a rebuild of an instance needs approval, ``None`` if it needs none. Three queries at most.
+    """Return why a rebuild of an instance needs approval now, ``None`` if it needs none. Three queries at most.
 
     A machine has several host keys and addresses, so its probed identity counts, too. A plan needs facts, so it is known.
     """
-    if target.cluster.needs_approval:
-        return ApprovalNeed(target.cluster.name)
     found = _instances().get(pk=target.pk)
+    if found.cluster.needs_approval:
+        return ApprovalNeed(found.cluster.name)
     same_data = Q(datadir=found.datadir) | Q(port=found.port)
     known = {"host__in": _identities(found), "until__gt": timezone.now()}
     left = StrictPlace.objects.filter(same_data, **known).order_by("-until").first()

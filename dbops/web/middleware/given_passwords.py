@@ -1,4 +1,4 @@
-"""Lead everyone whose password another person set to the page that changes it, before any other page."""
+"""Redirect people whose password another person set to the page that changes it, from every other page."""
 
 from typing import Any
 

@@ -37,8 +37,8 @@ def settings(request: HttpRequest) -> HttpResponse:
     about = configuration.versions() | {
         "Redis": "reachable" if ask_redis() else "unreachable",
         "Worker": f"last reported {age(seen.get('worker'))}",
-        "Dropped messages": dropped,
         "Beat": f"last reported {age(seen.get('beat'))}",
+        "Dropped messages": dropped,
     }
     context = {"settings": configuration.in_effect(), "about": about}
     return render(request, "admin/settings.html", context)
