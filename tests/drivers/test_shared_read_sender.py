@@ -70,7 +70,7 @@ def source(tmp_path: Path) -> Iterator[Source]:
     made.tool(
         "bash",
         "-c",
-        'echo "completed OK!" >&2; mkdir -p "$2/lsn"; echo 1 >"$2/lsn/info"; cat "$1"',
+        'echo "completed OK!" >&2; mkdir -p "$2/tool/run/lsn"; echo 1 >"$2/tool/run/lsn/info"; cat "$1"',
         "x",
         str(data),
         str(made.leader),

@@ -152,7 +152,7 @@ def _start(context: BackupContext) -> None:
     context.checkpoint.setdefault("began", context.clock.now())
     context.jobs.start(
         JOB,
-        load("common", "pipes", "tool_options", "back_up"),
+        load("common", "pipes", "tool_options", "tool_account", "back_up"),
         plan.machine,
         plan.datadir,
         plan.datadir_identity,

@@ -62,7 +62,7 @@ class HostAccess:
         act(
             self.source,
             "Letting the run's key in",
-            load("common", "tool_options", "release", "open_source"),
+            load("common", "tool_options", "tool_account", "release", "open_source"),
             self.run_id,
             public_key,
             allowed_from(self.target.local_address, self.target.ssh_address),

@@ -80,7 +80,7 @@ def open_access(way: HostAccess, *, say: Say) -> None:
         lock="guard",
     )
     say(source.name, f"let the key in for {KEY_SECONDS} s and one command: {show(ZEROS)}")
-    way.let_in(public_key, ZEROS, load("pipes", "serve"), key_seconds=KEY_SECONDS)
+    way.let_in(public_key, ZEROS, load("common", "pipes", "tool_account", "serve"), key_seconds=KEY_SECONDS)
 
 
 def receive(way: HostAccess, *, ciphers: str, say: Say) -> MeasuredStream:

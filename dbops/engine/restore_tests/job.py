@@ -122,7 +122,7 @@ def advance(context: RestoreTestContext) -> RestoreTestResult | None:
         Refused, RemoteFailure: the restore test failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    scripts = ("common", "pipes", "restore_test_scratch", "run_restore_test")
+    scripts = ("common", "pipes", "copied_options", "restore_test_scratch", "run_restore_test")
     context.job.begin(context.journal, context.open_way)
     state = context.job.follow(lambda: context.jobs.start(JOB, load(*scripts), *context.plan.arguments()))
     if state.status is JobStatus.ABSENT:

@@ -85,6 +85,126 @@ must_be_machine() {
     [ -z "$1" ] || [ "${here% }" = "$1" ] || refuse "This machine is $here, but the plan is for $1."
 }
 
+# Set as_owner to the words before a command that run it as account $1: without privileges, and without a way to get them (a
+# program that runs as its file's owner does not). Root runs no tool on data that a database account can write, and opens no file there.
+become() {
+    local account
+    as_owner=()
+    [ "$(id -un)" != "$1" ] || return 0
+    case $1 in
+        *:*) account=("--reuid=${1%:*}" "--regid=${1#*:}" --clear-groups) ;;
+        *) account=("--reuid=$1" "--regid=$(id -gn -- "$1")" --init-groups) || fail "The user $1 does not exist." ;;
+    esac
+    as_owner=(setpriv "${account[@]}" --no-new-privs --inh-caps=-all --)
+}
+
+# Print the account that owns $1 for become: its name, or numbers if it has none here, as for a container's.
+owner_of() {
+    local name
+    name=$(stat -L -c %U -- "$1")
+    if [ "$name" = UNKNOWN ]; then stat -L -c %u:%g -- "$1"; else echo "$name"; fi
+}
+
+# Run a command as the account of become, in /: it cannot enter the directories of root in which our scripts work.
+as_owner() { (exec_as_owner "$@"); }
+exec_as_owner() { cd / && exec "${as_owner[@]}" "$@"; }
+
+# Whether the working directory and all above it can be changed by root alone: then no other account exchanges names on this path.
+# Others can write in a sticky directory above, which protects the directories of root in it.
+is_roots_path() {
+    local at=. path owner group mode
+    path=$(pwd -P)
+    while :; do
+        read -r owner group mode <<<"$(LC_ALL=C stat -c '%u %g %a' -- "$at")"
+        [ "$owner" = 0 ] || return 1
+        [ "$group" != 0 ] || mode=$(printf %o "$((8#$mode & ~8#020))")
+        if ((8#$mode & 8#022)); then
+            # in a sticky directory above, others cannot exchange what belongs to root
+            [ "$at" != . ] && ((8#$mode & 8#1000)) || return 1
+        fi
+        [ "$path" != / ] || return 0
+        path=${path%/*} path=${path:-/} at=$at/..
+    done
+}
+
+# Enter the directory of name $1, and set as_names to the words before a command that changes names in it. The owner of the data
+# changes them if it can write there. Otherwise root does, if nobody else can exchange them on the way. The caller uses names
+# relative to the directory that it has entered: a path could lead elsewhere by then.
+enter_directory_of() {
+    cd -P -- "$(dirname -- "$1")" || return 1
+    as_names=("${as_owner[@]}")
+    [ ${#as_owner[@]} -gt 0 ] || return 0
+    "${as_owner[@]}" test -w . && return 0
+    as_names=()
+    is_roots_path
+}
+
+# Change names in the entered directory.
+as_names() { "${as_names[@]}" "$@"; }
+
+must_enter_directory_of() {
+    enter_directory_of "$1" || refuse "Accounts other than root and the server's can exchange $1. Give the directories above it to root."
+}
+
+# Move directory $1 (with device:inode $2) to the unused name $3 beside it. As a subshell: it changes the working directory.
+move_beside() (
+    must_enter_directory_of "$1"
+    from=./${1##*/} to=./${3##*/}
+    { [ -d "$from" ] && [ ! -L "$from" ] && [ "$(identity_of "$from")" = "$2" ]; } || fail "$1 is no longer the directory to move."
+    { [ ! -e "$to" ] && [ ! -L "$to" ]; } || fail "$3 already exists."
+    "${as_names[@]}" mv -T -n -- "$from" "$to" || fail "$1 could not be moved to $3."
+    [ "$(identity_of "$to")" = "$2" ] || fail "$1 could not be moved to $3."
+)
+
+# Print the topmost missing directory of path $1, or $1 if nothing above it is missing.
+existing_above() {
+    local path=$1
+    until [ -d "$(dirname -- "$path")" ]; do path=$(dirname -- "$path"); done
+    echo "$path"
+}
+
+# Create empty data directory $1 of owner $2 with mode $3, and what is missing above it.
+make_data_directory() {
+    local missing
+    while missing=$(existing_above "$1") && [ "$missing" != "$1" ]; do
+        (must_enter_directory_of "$missing" && exec "${as_names[@]}" mkdir -m 0755 -- "./${missing##*/}") || return 1
+    done
+    (
+        must_enter_directory_of "$1"
+        new=./${1##*/}
+        "${as_names[@]}" mkdir -m 0700 -- "$new" || exit 1
+        # the owner's files get the label of their directory
+        if [ ${#as_names[@]} -eq 0 ] && command -v selinuxenabled >/dev/null && selinuxenabled; then restorecon -- "$1" || exit 1; fi
+        if [ "$(stat -c %U -- "$new")" != "$2" ]; then chown -h -- "$2:$(id -gn -- "$2")" "$new" || exit 1; fi
+        cd -P -- "$new" && "${as_owner[@]}" chmod -- "$3" .
+    )
+}
+
+# Run a command as the owner in data directory $1 if that is still $2 (device:inode).
+in_data() (
+    cd -P -- "$1" || fail "$1 is missing."
+    [ "$(identity_of .)" = "$2" ] || fail "$1 is no longer the data directory."
+    shift 2
+    exec "${as_owner[@]}" "$@"
+)
+
+# Write the inode of the copy's system tablespace to the marker of run $2 in data directory $1: it identifies the data from here on.
+identify_copy() {
+    # shellcheck disable=SC2016  # for the inner shell
+    as_owner sh -c 'cd -P -- "$1" && stat -c %i -- ./ibdata1 2>/dev/null >"$2"' dbops "$1" "$(mark_of "$1" "$2")"
+}
+
+# Print the regular files $2... of data directory $1 that exist, one line "NAME BASE64" each, as far as the owner can read them.
+print_files() {
+    local directory=$1 name
+    shift
+    for name; do
+        # shellcheck disable=SC2016  # for the inner shell
+        as_owner sh -c 'cd -P -- "$1" && [ -f "$2" ] && printf "%s %s\n" "$2" "$(head -c 262144 -- "$2" | base64 -w0)"' dbops "$directory" "$name"
+    done
+    return 0
+}
+
 no_server_on() {
     local pids
     pids=$(servers_in "$1")

@@ -54,7 +54,9 @@ free=$(df -B1 --output=avail -- "$directory" | tail -n 1)
 [ "${free:-0}" -ge "$needed" ] ||
     refuse "$directory has $((free / 1048576)) MiB free, but the backup needs $((needed / 1048576)) MiB."
 rm -f -- "$file"
-: >"$file" || refuse "Files cannot be written in $directory."
+# as a new file: another account may be able to put a link in its place
+{ set -o noclobber && : >"$file" && exec 97<>"$file"; } 2>/dev/null || refuse "Files cannot be written in $directory."
+set +o noclobber
 
 # the server's work has priority
 renice -n 10 -p $$ >/dev/null 2>&1
@@ -74,16 +76,19 @@ positions() {
         -e '/^\(-- \)\?SET @@GLOBAL.GTID_PURGED=/,/;/p'
 }
 
-run_tool() { stage tool "$tool" "${options[@]}" </dev/null; }
+# shellcheck disable=SC2154  # set_tool_words sets it
+run_tool() { stage tool "${tool_words[@]}" </dev/null; }
 # a full disk ends the whole pipe immediately
-write() { stage write tee --output-error=exit -- "$file"; }
+write() { stage write tee --output-error=exit -- /dev/fd/97; }
 add_up_here() {
     echo "$BASHPID" >pid.sum
     add_up 2>log.sum >sum
 }
 
-mkdir -p target lsn
 add_tool_options "$DBOPS_JOB_DIR/backup.cnf" "$datadir" "$defaults" "$groups" "$names" || exit 70
+owner=$(owner_of "$datadir") run=${DBOPS_RUN_DIR##*/}
+make_tool_directory "$owner" "$run" || fail "Files cannot be written in $PWD."
+set_tool_words "$owner" "$run" "$tool" "${options[@]}"
 if [ "$method" = dump ]; then
     # Copy both ends of the dump from the stream: they contain its position (MariaDB's GTID is at the end) and show that it is
     # complete. Reading them from the file would decompress it all again.
@@ -114,9 +119,7 @@ done
     [ ! -f last.part ] || printf 'end %s\n' "$(tail -n 1 last.part | tail -c 400 | base64 -w0)"
     [ ! -f first.part ] || printf 'position %s\n' "$(cat first.part last.part | positions | head -c 8192 | base64 -w0)"
     printf 'log %s\n' "$(tail -c 65536 log.tool | base64 -w0)"
-    for name in "${evidence[@]}"; do
-        [ ! -f "lsn/$name" ] || printf '%s %s\n' "$name" "$(head -c 262144 -- "lsn/$name" | base64 -w0)"
-    done
+    print_tool_files "${evidence[@]}"
 } >log.files
 rm -f first.part last.part seen
 for status in "${stages[@]}"; do

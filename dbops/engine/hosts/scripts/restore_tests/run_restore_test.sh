@@ -101,21 +101,26 @@ leave() {
 trap leave EXIT
 mkdir -- "$scratch" "$sockets" || fail "space $scratch cannot be made."
 mkdir -- "$scratch/data" "$scratch/tmp" || fail "space $scratch cannot be written."
-# Run as the data's owner if it can enter the directory, else as root: often only root can enter backup directories.
-as_owner=() as_user=()
-if [ "$(id -u)" = 0 ]; then
-    as_user=(--user=root)
-    if [ "$owner" != root ] && id -u -- "$owner" >/dev/null 2>&1; then
-        chown -R -- "$owner" "$scratch" "$sockets"
-        to_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
-        if "${to_owner[@]}" test -w "$scratch/data" 2>/dev/null; then
-            as_owner=("${to_owner[@]}") as_user=()
-        else
-            chown -R -- root "$scratch" "$sockets"
-        fi
-    fi
-fi
+# Everything that reads the restored data runs as an account without privileges: whoever wrote the backup must gain nothing here.
+{ [ "$owner" != root ] && id -u -- "$owner" >/dev/null 2>&1; } || owner=nobody
+[ "$(id -u)" = 0 ] || owner=$(id -un)
+become "$owner"
+chown -R -h -- "$owner" "$scratch" "$sockets" || fail "space $scratch cannot be given to $owner."
 data=$scratch/data
+# Often only root can enter directories of backups: then it shows this account the scratch directory elsewhere.
+if ! as_owner test -w "$data" 2>/dev/null; then
+    view=$sockets/view
+    as_owner mkdir -- "$view" || fail "space $view cannot be made."
+    # shellcheck disable=SC2016  # for the inner shell
+    as_owner=(unshare --mount --propagation private -- bash -c 'mount --bind -- "$1" "$2" && shift 2 && exec "$@"' dbops "$scratch" "$view" "${as_owner[@]}")
+    as_owner test -w "$view/data" 2>/dev/null || refuse "space $owner cannot enter $place, and root cannot show it elsewhere. Choose another directory."
+    for number in "${!unpack[@]}"; do unpack[number]=${unpack[number]//"$scratch"/"$view"}; done
+    for number in "${!prepare[@]}"; do prepare[number]=${prepare[number]//"$scratch"/"$view"}; done
+    seen_scratch=$view
+else
+    seen_scratch=$scratch
+fi
+seen_data=$seen_scratch/data
 
 stage() { # name, command: run a process that is counted and logged under this name
     echo "$BASHPID" >"pid.$1"
@@ -168,7 +173,7 @@ adding=$!
         echo "$BASHPID" >pid.unpack
         exec 2>log.unpack >&2
         widen_input
-        cd / && exec "${as_owner[@]}" "$unpacker" "${unpack[@]}"
+        exec_as_owner "$unpacker" "${unpack[@]}"
     )
 stages=("${PIPESTATUS[@]}")
 { : <>seen; } 2>/dev/null # so that it ends even without a writer
@@ -209,16 +214,17 @@ end_step "$(du -sb -- "$data" | cut -f1)"
 # The server would open files outside of the copy, possibly those of a running server.
 outside=$(find "$data" \( -name '*.isl' -o -type l \) -print -quit)
 [ -z "$outside" ] || fail "outside ${outside#"$data"/} refers to data outside of the data directory."
-my_cnf=$data/backup-my.cnf
-! grep -Eqs '^ *innodb[-_](undo_directory|data_home_dir|log_group_home_dir|data_file_path) *=.*/[^/;[:space:]]' "$my_cnf" ||
+my_cnf=$seen_data/backup-my.cnf
+! as_owner grep -Eqs '^ *innodb[-_](undo_directory|data_home_dir|log_group_home_dir|data_file_path) *=.*/[^/;[:space:]]' "$my_cnf" ||
     fail "outside the backup's options name a directory outside of the data directory."
+reason=$(check_copied_options "$seen_data" "" "" "") || fail "prepare ${reason#FAILED: }"
 
 step prepare
-redo=$(cat -- "$data"/ib_logfile* "$data"/xtrabackup_logfile 2>/dev/null | wc -c)
+redo=$(stat -c %s -- "$data"/ib_logfile* "$data"/xtrabackup_logfile 2>/dev/null | awk '{ bytes += $1 } END { printf "%.0f", bytes }')
 (
     echo "$BASHPID" >pid.prepare
     exec 2>log.prepare >&2
-    cd / && exec "${as_owner[@]}" "$tool" "${prepare[@]}"
+    exec_as_owner "$tool" "${prepare[@]}"
 )
 status=$?
 echo "$status" >stage.prepare
@@ -228,7 +234,7 @@ if [ "$status" != 0 ] || ! tail -n 5 log.prepare | grep -q 'completed OK!'; then
 fi
 type=
 for name in "${checkpoints[@]}"; do
-    [ -n "$type" ] || type=$(sed -n 's/^backup_type *= *//p' "$data/$name" 2>/dev/null)
+    [ -n "$type" ] || type=$(as_owner sed -n 's/^backup_type *= *//p' "$seen_data/$name" 2>/dev/null)
 done
 [ "$type" = "$prepared" ] || fail "prepare the copy has backup_type '$type' instead of '$prepared'."
 end_step "$redo"
@@ -242,18 +248,25 @@ while IFS='=' read -r name value; do
             layout+=("--loose-$name=$value")
             ;;
     esac
-done < <(sed 's/ *= */=/' "$my_cnf" 2>/dev/null)
+done < <(as_owner sed 's/ *= */=/' "$my_cnf" 2>/dev/null)
 (
     echo "$BASHPID" >pid.server
     exec 2>log.server >&2 </dev/null
-    cd / && exec "${as_owner[@]}" "$program" --no-defaults "${as_user[@]}" "${layout[@]}" "${options[@]}" "--datadir=$data" \
-        "--tmpdir=$scratch/tmp" "--socket=$sockets/s" "--pid-file=$sockets/pid"
+    exec_as_owner "$program" --no-defaults "${layout[@]}" "${options[@]}" "--datadir=$seen_data" \
+        "--tmpdir=$seen_scratch/tmp" "--socket=$sockets/s" "--pid-file=$sockets/pid"
 ) &
 serving=$!
 # utf8mb4: names outside of latin1 would arrive as question marks, and CHECK TABLE would not find them
-ask=("$client" --no-defaults --default-character-set=utf8mb4 "--socket=$sockets/s" --user=root --batch --skip-column-names)
+ask=("$client" --no-defaults --local-infile=0 --default-character-set=utf8mb4 "--socket=$sockets/s" --user=root --batch --skip-column-names)
+query() { as_owner "${ask[@]}" "$@"; }
+query_stage() { # name: the same, counted and logged under this name
+    echo "$BASHPID" >"pid.$1"
+    exec 2>"log.$1"
+    shift
+    exec_as_owner "${ask[@]}" "$@"
+}
 deadline=$(($(date +%s) + start_seconds))
-until "${ask[@]}" -e 'SELECT 1' >/dev/null 2>log.ask; do
+until query -e 'SELECT 1' >/dev/null 2>log.ask; do
     kill -0 "$serving" 2>/dev/null || {
         blame_the_host_of_server 0 "the server started"
         fail "start the server ended: $(grep -i '\[error\]' log.server | tail -n 3 | tr '\n' ' ' | head -c 600)"
@@ -269,9 +282,9 @@ name="CONCAT('\`', REPLACE(TABLE_SCHEMA, '\`', '\`\`'), '\`.\`', REPLACE(TABLE_N
 end_step
 
 step tables
-"${ask[@]}" --raw -e "SELECT CONCAT('CHECK TABLE ', $name, ';') $tables ORDER BY TABLE_SCHEMA, TABLE_NAME" >check.sql 2>log.ask ||
+query --raw -e "SELECT CONCAT('CHECK TABLE ', $name, ';') $tables ORDER BY TABLE_SCHEMA, TABLE_NAME" >check.sql 2>log.ask ||
     fail "tables the server cannot list its tables: $(words_of log.ask)"
-(stage check "${ask[@]}" --force <check.sql >log.checked)
+(query_stage check --force <check.sql >log.checked)
 status=$?
 awk -F '\t' 'tolower($3) == "error" || ($3 == "status" && $4 != "OK" && $4 != "Table is already up to date")' log.checked >log.bad
 checked=$(grep -c . check.sql)
@@ -285,10 +298,10 @@ kill -0 "$serving" 2>/dev/null || {
 end_step "$(du -sb -- "$data" | cut -f1)"
 
 step rows
-"${ask[@]}" --raw -e "SELECT CONCAT('SELECT ', QUOTE(TABLE_SCHEMA), ', ', QUOTE(TABLE_NAME), ', COUNT(*) FROM ', $name, ';') $tables
+query --raw -e "SELECT CONCAT('SELECT ', QUOTE(TABLE_SCHEMA), ', ', QUOTE(TABLE_NAME), ', COUNT(*) FROM ', $name, ';') $tables
     AND TABLE_SCHEMA <> 'mysql' ORDER BY TABLE_SCHEMA, TABLE_NAME" >count.sql 2>log.ask ||
     fail "tables the server cannot list its tables: $(words_of log.ask)"
-(stage count "${ask[@]}" <count.sql >log.counts) || {
+(query_stage count <count.sql >log.counts) || {
     blame_the_host_of_server "$?" "rows were counted"
     fail "tables rows could not be counted: $(words_of log.count)"
 }

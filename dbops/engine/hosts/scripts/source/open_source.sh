@@ -15,9 +15,16 @@ cat >input.tmp
 sed '/^----$/,$d' input.tmp >backup.cnf.tmp
 sed '1,/^----$/d' input.tmp >serve.tmp
 rm -f input.tmp
-printf '%s\0' "$@" >backup.argv
 add_tool_options backup.cnf.tmp "$datadir" "$defaults" "$groups" "$names"
 mv -f backup.cnf.tmp backup.cnf
+if [ -n "$names" ]; then
+    owner=$(owner_of "$datadir")
+    make_tool_directory "$owner" "$run_id"
+    set_tool_words "$owner" "$run_id" "$@"
+    # shellcheck disable=SC2154  # set_tool_words sets it
+    set -- "${tool_words[@]}"
+fi
+printf '%s\0' "$@" >backup.argv
 mv -f serve.tmp serve
 touch heartbeat
 

@@ -15,14 +15,11 @@ if [ -e shared_read ]; then # shared read: another process runs the backup and s
     exec python3 shared_read.py take "${from[@]}"
 fi
 [ ! -e backup.pid ] || { echo "dbops: this run has already sent its backup" >&2 && exit 75; }
-mkdir -p target lsn
 widen_output
 mapfile -d '' -t command <backup.argv
 # in its own process group: the tool can be a script, whose children must end with it
-# without the login's environment: MYSQL_HOST, a login file and the like name other servers
 # shellcheck disable=SC2016  # for the inner shell
-env -i PATH="$PATH" HOME="${HOME:-/}" LC_ALL=C MYSQL_TEST_LOGIN_FILE=/nonexistent \
-    setsid -- bash -c 'echo "$$ $(cut -d" " -f22 "/proc/$$/stat")" >backup.pid && cd / && exec "$@" 2>"$OLDPWD/backup.log"' \
+setsid -- bash -c 'echo "$$ $(cut -d" " -f22 "/proc/$$/stat")" >backup.pid && cd / && exec "$@" 2>"$OLDPWD/backup.log"' \
     dbops "${command[@]}" 9>&-
 status=$?
 echo "$status" >backup.status.tmp && mv backup.status.tmp backup.status

@@ -13,8 +13,10 @@ The bytes are not interpreted: if the command of ``backup.argv`` compresses, tha
 """
 
 import array
+import base64
 import fcntl
 import os
+import re
 import selectors
 import shutil
 import signal
@@ -34,8 +36,12 @@ CHECK_SECONDS = 0.5
 LISTENS_WITHIN_SECONDS = 20
 #: Exit status of a dropped taker, which the target sees as the status of its ssh. 75 is "not ready".
 DROPPED, NOT_READY = 74, 75
-#: Files for checking the copy, written to the directory of each target that has it.
-EVIDENCE = ("backup.log", "lsn")
+#: Directory of the tool's account in the run directory (``tool_account.sh``).
+TOOL = "tool"
+FILE_NAME = re.compile(rb"[a-z_]+\Z")
+READ = """cd ./*/lsn && for name in *; do
+    [ ! -f "$name" ] || printf "%s %s\\n" "$name" "$(head -c 262144 -- "$name" | base64 -w0)"
+done"""
 
 
 class Buffer:
@@ -232,8 +238,6 @@ def admit(control: socket.socket, names: "set[str]", known: "set[str]") -> "Memb
 
 def start_tool() -> "subprocess.Popen[bytes]":
     """Start the backup like ``serve``: in its own process group, with log and pid in the run directory."""
-    for name in ("target", "lsn"):
-        os.makedirs(name, exist_ok=True)
     with open("backup.argv", "rb") as file:
         command = file.read().split(b"\0")[:-1]
     with open("backup.log", "wb") as log:
@@ -244,6 +248,21 @@ def start_tool() -> "subprocess.Popen[bytes]":
         started = file.read().rpartition(")")[2].split()[19]
     replace("backup.pid", f"{tool.pid} {started}")
     return tool
+
+
+def tool_files() -> "dict[str, bytes]":
+    """Return what the tool wrote beside its stream, read as the tool's account: root would follow its links."""
+    owner = os.stat(TOOL)
+
+    def drop() -> None:
+        if owner.st_uid != os.geteuid():
+            os.setgroups([])
+            os.setgid(owner.st_gid)
+            os.setuid(owner.st_uid)
+
+    read = subprocess.run(["sh", "-c", READ], cwd=TOOL, preexec_fn=drop, stdout=subprocess.PIPE)
+    lines = (line.partition(b" ") for line in read.stdout.splitlines())
+    return {name.decode(): base64.b64decode(data) for name, _, data in lines if FILE_NAME.match(name)}
 
 
 def replace(path: str, text: str) -> None:
@@ -272,26 +291,28 @@ def status_of(tool: "subprocess.Popen[bytes]") -> int:
 
 
 def hand_over_evidence(members: "list[Member]", status: int) -> None:
-    """Copy the check files to each target's directory, because the leader's is emptied when its own copy is done."""
+    """Write the files for checking the copy to each target's directory: the leader's is emptied when its own copy is done."""
     here = os.getcwd()
+    files = tool_files() if os.path.isdir(TOOL) else {}
     for member in members:
         try:
-            hand_over_to(member, here, status)
+            hand_over_to(member, here, files, status)
         except OSError as error:  # without its check files this target fails; the others have theirs
             say(f"{member.name} has no check files of its copy: {error}")
 
 
-def hand_over_to(member: Member, here: str, status: int) -> None:
+def hand_over_to(member: Member, here: str, files: "dict[str, bytes]", status: int) -> None:
+    directory = os.path.join(member.directory, "lsn")
+    shutil.rmtree(directory, ignore_errors=True)
+    os.mkdir(directory)
+    for name, data in files.items():
+        with open(os.path.join(directory, name), "wb") as file:
+            file.write(data)
     if os.path.realpath(member.directory) != os.path.realpath(here):
-        for name in EVIDENCE:
-            path = os.path.join(member.directory, name)
-            if os.path.islink(path):
-                os.unlink(path)
-            if os.path.isdir(name):
-                shutil.rmtree(path, ignore_errors=True)
-                shutil.copytree(name, path)
-            elif os.path.exists(name):
-                shutil.copyfile(name, path)
+        log = os.path.join(member.directory, "backup.log")
+        if os.path.islink(log):
+            os.unlink(log)
+        shutil.copyfile("backup.log", log)
         replace(os.path.join(member.directory, "backup.status"), str(status))
 
 

@@ -18,8 +18,7 @@ cloning=("${@:first+second+1:third}")
 must_be_new_copy "$datadir" "$identity" "$mark"
 [ -z "$(find "$datadir" -mindepth 1 -maxdepth 1 ! -name lost+found ! -name '.dbops-*' -print -quit)" ] || refuse "$datadir is not empty."
 no_server_on "$datadir"
-as_owner=()
-[ "$(id -un)" = "$owner" ] || as_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
+become "$owner"
 scratch=$(mktemp -d /tmp/dbops-clone.XXXXXX) || fail "Cannot create a directory in /tmp."
 chown -- "$owner" "$scratch"
 serving=
@@ -27,21 +26,21 @@ trap 'keep_log; [ -z "$serving" ] || kill -KILL "$serving" 2>/dev/null; rm -rf -
 
 keep_log() { # copy the servers' logs to the driver's place: the servers run as another user and log elsewhere
     # as that user, which could put a link in the log's place
-    "${as_owner[@]}" tail -n 200 "$scratch/errors.log" >log.server 2>/dev/null
+    as_owner tail -n 200 "$scratch/errors.log" >log.server 2>/dev/null
 }
 
 serve() { # options for this start only
     (
         echo "$BASHPID" >pid.server
         exec </dev/null >/dev/null 2>&1
-        cd / && exec "${as_owner[@]}" "${server[@]}" "--datadir=$datadir" "--socket=$scratch/s" "--pid-file=$scratch/pid" \
+        exec_as_owner "${server[@]}" "--datadir=$datadir" "--socket=$scratch/s" "--pid-file=$scratch/pid" \
             "--log-error=$scratch/errors.log" "$@"
     ) &
     serving=$!
 }
 
 said_error() { # the server's last errors; a full disk first, which it names once, before its consequences
-    "${as_owner[@]}" grep -F '[ERROR]' "$scratch/errors.log" >log.errors
+    as_owner grep -F '[ERROR]' "$scratch/errors.log" >log.errors
     { grep -m 1 -E 'No space left on device|OS errno 28|error number 28|Disk is full|Disk quota exceeded' log.errors ||
         tail -n 3 log.errors; } | cut -c 1-500 | tr '\n' ' '
 }
@@ -55,12 +54,12 @@ answers() { # query command: wait while the server is alive; the driver ends thi
     rm -f log.ask
 }
 
-(cd / && exec "${as_owner[@]}" "${initialise[@]}" "--tmpdir=$scratch" >&2 2>&1) 2>log.initialise </dev/null ||
+(exec_as_owner "${initialise[@]}" "--tmpdir=$scratch" >&2 2>&1) 2>log.initialise </dev/null ||
     fail "An empty data directory could not be created: $(tail -n 2 log.initialise | tr '\n' ' ')"
 unpack_inside "$datadir" "$(mark_of "$datadir" "$mark").inside"
 
 serve "${cloning[@]}"
-ask=("$client" --no-defaults "--socket=$scratch/s" --user=root --batch --skip-column-names)
+ask=(as_owner "$client" --no-defaults "--socket=$scratch/s" --user=root --local-infile=0 --batch --skip-column-names)
 answers "${ask[@]}"
 stages='SELECT STAGE, STATE, ESTIMATE, DATA FROM performance_schema.clone_progress'
 "${ask[@]}" <clone.sql >/dev/null 2>log.clone &
@@ -79,7 +78,7 @@ wait "$serving"
 
 echo "restart" >log.phase
 serve
-ask=("$client" "--defaults-file=$DBOPS_JOB_DIR/admin.cnf" "--socket=$scratch/s" --batch --skip-column-names)
+ask=("$client" "--defaults-file=$DBOPS_JOB_DIR/admin.cnf" --local-infile=0 "--socket=$scratch/s" --batch --skip-column-names)
 answers "${ask[@]}"
 query="SELECT CONCAT('state=', IFNULL(STATE, ''), '\\nerror=', IFNULL(ERROR_NO, ''), '\\nmessage=', REPLACE(IFNULL(ERROR_MESSAGE, ''), '\\n', ' '),
     '\\ngtid=', REPLACE(@@GLOBAL.gtid_executed, '\\n', '')) FROM performance_schema.clone_status ORDER BY ID DESC LIMIT 1"
@@ -93,5 +92,5 @@ wait "$serving"
 ended=$?
 serving=
 echo "$ended" >stage.server
-stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # identifies the data from here on
+identify_copy "$datadir" "$mark"
 [ "$ended" = 0 ]

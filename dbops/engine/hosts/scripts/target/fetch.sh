@@ -13,8 +13,7 @@ transport=("${@:words+1}")
 must_be_new_copy "$datadir" "$identity" "$mark"
 [ -z "$(find "$datadir" -mindepth 1 -maxdepth 1 ! -name lost+found ! -name '.dbops-*' -print -quit)" ] || refuse "$datadir is not empty."
 no_server_on "$datadir"
-as_owner=()
-[ "$(id -un)" = "$owner" ] || as_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
+become "$owner"
 
 stage() { # name, command: one stage of the pipe, counted and logged under its name
     echo "$BASHPID" >"pid.$1"
@@ -36,20 +35,18 @@ stage transport "${transport[@]}" </dev/null |
         echo "$BASHPID" >pid.unpack
         exec 2>log.unpack >&2
         widen_input
-        cd / && exec "${as_owner[@]}" "${unpack[@]}"
+        exec_as_owner "${unpack[@]}"
     )
 stages=("${PIPESTATUS[@]}")
 { : <>seen; } 2>/dev/null # so that it ends even without a writer
 wait "$adding"
-stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # identifies the data from here on
+identify_copy "$datadir" "$mark"
 number=0
 for name in transport see decompress unpack; do
     echo "${stages[$number]}" >"stage.$name"
     number=$((number + 1))
 done
 cut -d' ' -f1 sum >log.sum
-for name in "${names[@]}"; do
-    [ ! -f "$datadir/$name" ] || printf '%s %s\n' "$name" "$(head -c 262144 -- "$datadir/$name" | base64 -w0)"
-done >log.files
+print_files "$datadir" "${names[@]}" >log.files
 rm -f seen sum
 [ "${stages[*]}" = "0 0 0 0" ]

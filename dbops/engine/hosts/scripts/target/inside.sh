@@ -4,12 +4,12 @@
 # The packed file stays beside the marker of a copy until the copy was made quiet. Until it is unpacked (.unpacked beside the marker)
 # it has what the target had of its own, and the copy may have the source's; from then on the copy has it.
 
-# Run a command as user $1.
+# Run a command as user $1 in the working directory.
 as_user() {
-    local user=$1
+    local as_owner
+    become "$1"
     shift
-    [ "$(id -un)" = "$user" ] || set -- setpriv "--reuid=$user" "--regid=$(id -gn -- "$user")" --init-groups "$@"
-    "$@"
+    "${as_owner[@]}" "$@"
 }
 
 # Whether a directory above $2 in $1 is a link: the link itself is kept.
@@ -117,4 +117,4 @@ unpack_inside() {
 }
 
 # Remove the settings that a server persisted in data directory $1.
-forget_persisted() { rm -f -- "$1/mysqld-auto.cnf" || fail "$1/mysqld-auto.cnf could not be removed."; }
+forget_persisted() { as_user "$(stat -c %U -- "$1")" rm -f -- "$1/mysqld-auto.cnf" || fail "$1/mysqld-auto.cnf could not be removed."; }

@@ -1,6 +1,7 @@
 #!/bin/bash
 # Load a finished dump into a new data directory: create an empty one, start a private server on it, and checksum, decompress
 # and load the dump in one pass. Then shut the server down cleanly. log.sum has the checksum of the received data.
+# The client is the owner's too, and obeys nothing but SQL: a dump has the names and comments of everyone with an account there.
 # $1 data directory  $2 its device:inode  $3 run id of its marker  $4 owner  $5 client program
 # $6 $7 $8 numbers of words: of the command that creates the directory, of the server's, of ssh's; then these
 set -u
@@ -13,29 +14,31 @@ transport=("${@:first+second+1}")
 must_be_new_copy "$datadir" "$identity" "$mark"
 [ -z "$(find "$datadir" -mindepth 1 -maxdepth 1 ! -name lost+found ! -name '.dbops-*' -print -quit)" ] || refuse "$datadir is not empty."
 no_server_on "$datadir"
-as_owner=()
-[ "$(id -un)" = "$owner" ] || as_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
+become "$owner"
 scratch=$(mktemp -d /tmp/dbops-load.XXXXXX) || fail "Cannot create a directory in /tmp."
 chown -- "$owner" "$scratch"
 trap 'rm -rf -- "$scratch"' EXIT
 
-(cd / && exec "${as_owner[@]}" "${initialise[@]}" "--tmpdir=$scratch" >&2 2>&1) 2>log.initialise </dev/null ||
+(exec_as_owner "${initialise[@]}" "--tmpdir=$scratch" >&2 2>&1) 2>log.initialise </dev/null ||
     fail "An empty data directory could not be created: $(tail -n 2 log.initialise | tr '\n' ' ')"
 unpack_inside "$datadir" "$(mark_of "$datadir" "$mark").inside"
 
 (
     echo "$BASHPID" >pid.server
     exec 2>log.server >&2 </dev/null
-    cd / && exec "${as_owner[@]}" "${server[@]}" "--datadir=$datadir" "--socket=$scratch/s" "--pid-file=$scratch/pid"
+    exec_as_owner "${server[@]}" "--datadir=$datadir" "--socket=$scratch/s" "--pid-file=$scratch/pid"
 ) &
 serving=$!
 ask=("$client" --no-defaults "--socket=$scratch/s" --user=root --batch --skip-column-names)
 for _ in $(seq 600); do
     kill -0 "$serving" 2>/dev/null || fail "The server that loads the dump ended: $(tail -n 3 log.server | tr '\n' ' ')"
-    "${ask[@]}" -e 'SELECT 1' >/dev/null 2>&1 && break
+    as_owner "${ask[@]}" -e 'SELECT 1' >/dev/null 2>&1 && break
     sleep 0.5
 done
-"${ask[@]}" -e 'SELECT 1' >/dev/null 2>log.load || fail "The server that loads the dump does not answer: $(tail -n 1 log.load)"
+as_owner "${ask[@]}" -e 'SELECT 1' >/dev/null 2>log.load || fail "The server that loads the dump does not answer: $(tail -n 1 log.load)"
+
+# --binary-mode: no command of the client but "delimiter" and "charset" (seen with 10.11, 11.8 and 9.7); the others where they exist
+only_sql=(--binary-mode --local-infile=0 --loose-sandbox --loose-system-command=OFF)
 
 stage() { # name, command: one stage of the pipe, counted and logged under its name
     echo "$BASHPID" >"pid.$1"
@@ -50,7 +53,11 @@ adding=$!
 stage transport "${transport[@]}" </dev/null |
     stage see tee --output-error=exit -- seen |
     stage decompress gzip -d -c |
-    stage load "${ask[@]}" --max-allowed-packet=1G >/dev/null
+    (
+        echo "$BASHPID" >pid.load
+        exec 2>log.load >/dev/null
+        exec_as_owner "${ask[@]}" "${only_sql[@]}" --max-allowed-packet=1G
+    )
 stages=("${PIPESTATUS[@]}")
 wait "$adding"
 number=0
@@ -65,5 +72,5 @@ kill -TERM "$serving" 2>/dev/null
 wait "$serving"
 ended=$?
 echo "$ended" >stage.server
-stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # identifies the data from here on
+identify_copy "$datadir" "$mark"
 [ "${stages[*]} $ended" = "0 0 0 0 0" ]

@@ -6,12 +6,9 @@
 
 # Become a server out of reach: no network, socket and log in $scratch. Arguments: options for this start.
 private_server() {
-    local to_owner=()
-    [ "$(id -un)" = "$owner" ] || to_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
     echo "$BASHPID" >pid.quiet
-    cd / || exit
     # it must not inherit the lock of this job
-    exec "${to_owner[@]}" "${quiet_server[@]}" "--datadir=$datadir" "--socket=$scratch/s" "--pid-file=$scratch/pid" \
+    exec_as_owner "${quiet_server[@]}" "--datadir=$datadir" "--socket=$scratch/s" "--pid-file=$scratch/pid" \
         "--log-error=$scratch/errors.log" "$@" 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-
 }
 
@@ -19,7 +16,7 @@ last_errors() { as_owner tail -n 200 -- "$scratch/errors.log" 2>/dev/null | grep
 
 # Forget the files of links and relay logs by their default names.
 forget_links() {
-    find "$datadir" -mindepth 1 -maxdepth 1 ! -type d \( -name master.info -o -name 'master-*.info' -o -name multi-master.info \
+    as_owner find "$datadir" -mindepth 1 -maxdepth 1 ! -type d \( -name master.info -o -name 'master-*.info' -o -name multi-master.info \
         -o -name relay-log.info -o -name 'relay-log-*.info' -o -name '*-relay-bin.[0-9]*' -o -name '*-relay-bin.index' \
         -o -name '*-relay-bin-*.[0-9]*' -o -name '*-relay-bin-*.index' \) -delete ||
         fail "Replication files of the source could not be removed from $datadir."

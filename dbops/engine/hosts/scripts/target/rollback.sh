@@ -3,12 +3,12 @@
 # and action are one script on the target's host.
 #
 # $1 data directory   $2 run id of the marker in the new copy   $3 path of the old data   $4 its device:inode
-# $5 destination of the new copy   $6 server id   $7 socket   $8 client program   $9 name and machine id of the host
+# $5 destination of the new copy   $6 server id   $7 socket   $8 client program   $9 name and machine id of the host   $10 owner
 # then the stop command
 set -u
 umask 077
-datadir=$1 mark=$2 aside=$3 aside_identity=$4 failed=$5 server_id=$6 socket=$7 client=$8 machine=$9
-shift 9
+datadir=$1 mark=$2 aside=$3 aside_identity=$4 failed=$5 server_id=$6 socket=$7 client=$8 machine=$9 owner=${10}
+shift 10
 
 ask() {
     "$client" --defaults-file="$DBOPS_JOB_DIR/admin.cnf" --socket="$socket" --batch --skip-column-names -e "$1" 2>&1
@@ -22,6 +22,7 @@ has_mark() { is_of_mark "$datadir" "$mark_file" || [ -f "$leaving" ]; }
 is_empty() { [ -z "$(find "$1" -mindepth 1 -maxdepth 1 ! -name lost+found ! -path "$aside" ! -path "$failed" -print -quit)" ]; }
 
 must_be_machine "$machine"
+become "$owner"
 case $aside in *dbops-old-*) ;; *) refuse "$aside is not a directory that dbops moved aside." ;; esac
 case $aside in "$datadir"/*) inside=1 ;; *) inside= ;; esac
 if [ -z "$inside" ] && [ ! -e "$aside" ] && [ "$(identity_of "$datadir")" = "$aside_identity" ]; then
@@ -30,6 +31,7 @@ fi
 [ "$(identity_of "$aside")" = "$aside_identity" ] || refuse "$aside is not the old data that was moved aside."
 [ ! -e "$(mark_of "$aside" "$mark")" ] || refuse "$aside contains the marker of a new copy. It is not the old data."
 no_server_on "$aside"
+(must_enter_directory_of "$datadir") || exit $?
 if [ -d "$datadir" ] && ! has_mark && ! is_empty "$datadir" && [ -z "$inside" ]; then
     refuse "$datadir is neither empty nor this rebuild's copy. It contains other data."
 fi
@@ -55,26 +57,26 @@ if [ -n "$pids" ]; then
 fi
 
 if [ -n "$inside" ]; then
+    identity=$(identity_of "$datadir")
+    here() { in_data "$datadir" "$identity" "$@"; } # as the owner
+    old=./${aside##*/} discarded=./${failed##*/} marked=./${mark_file##*/} left=./${leaving##*/}
     if has_mark; then
         # This script can be killed between two files. Rename the marker before the first move, so that the copy cannot be resumed, and
         # move it last, so that the remaining files are not taken for old data.
-        [ ! -f "$mark_file" ] || mv -f -- "$mark_file" "$leaving" || fail "$mark_file could not be renamed."
-        mkdir -p -- "$failed" || fail "$failed could not be created."
+        [ ! -f "$mark_file" ] || here mv -f -T -- "$marked" "$left" || fail "$mark_file could not be renamed."
+        here mkdir -p -- "$discarded" || fail "$failed could not be created."
         # keep directories that other rebuilds moved aside: $failed is removed later
-        find "$datadir" -mindepth 1 -maxdepth 1 \
-            ! -name '.dbops-old-*' ! -name '.dbops-failed-*' ! -path "$leaving" ! -name lost+found \
-            -exec mv -t "$failed" -- {} + || fail "The new copy could not be moved aside."
-        mv -t "$failed" -- "$leaving" || fail "The new copy could not be moved aside."
+        here find . -mindepth 1 -maxdepth 1 \
+            ! -name '.dbops-old-*' ! -name '.dbops-failed-*' ! -path "$left" ! -name lost+found \
+            -exec mv -t "$discarded" -- {} + || fail "The new copy could not be moved aside."
+        here mv -t "$discarded" -- "$left" || fail "The new copy could not be moved aside."
     fi
     # without a marker, moving the old data had only started: the directory contains old data too
-    find "$aside" -mindepth 1 -maxdepth 1 -exec mv -n -t "$datadir" -- {} + || fail "The old data could not be moved back."
-    rmdir -- "$aside" || fail "$aside and $datadir contain the same name. Both were kept."
+    here find "$old" -mindepth 1 -maxdepth 1 -exec mv -n -t . -- {} + || fail "The old data could not be moved back."
+    here rmdir -- "$old" || fail "$aside and $datadir contain the same name. Both were kept."
 else
-    if [ -d "$datadir" ]; then
-        [ ! -e "$failed" ] || fail "$failed already exists."
-        mv -T -n -- "$datadir" "$failed" || fail "The new copy could not be moved aside."
-    fi
-    mv -T -n -- "$aside" "$datadir" || fail "The old data could not be moved back."
+    [ ! -d "$datadir" ] || move_beside "$datadir" "$(identity_of "$datadir")" "$failed" || exit $?
+    move_beside "$aside" "$aside_identity" "$datadir" || exit $?
 fi
 echo "identity=$(identity_of "$datadir")"
 [ ! -e "$failed" ] || echo "failed_identity=$(identity_of "$failed")"

@@ -1,11 +1,5 @@
 #!/bin/bash
-# What a server says of its own start: the last errors in its log, or in the service manager's journal. Needs owner.
-# shellcheck disable=SC2154
-
-# Run a command as the owner of the data: root does not follow what a database user can write. Reads owner.
-as_owner() {
-    if [ "$(id -un)" = "$owner" ]; then "$@"; else setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups "$@"; fi
-}
+# What a server says of its own start: the last errors in its log, or in the service manager's journal. Needs become.
 
 # Print the path of the server's error log. $1 option file  $2 data directory  $3 group suffix
 log_of_server() {

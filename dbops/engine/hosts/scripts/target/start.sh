@@ -13,6 +13,7 @@ shift 11
 # shellcheck disable=SC2034
 quiet_server=("${@:1:words}")
 shift "$words"
+become "$owner"
 [ "$(identity_of "$datadir")" = "$identity" ] || refuse "$datadir is not the directory to start."
 [ -z "$mark" ] || must_be_new_copy "$datadir" "$identity" "$mark"
 quieted=$(mark_of "$datadir" "$mark").quieted
@@ -31,7 +32,7 @@ if [ -n "${quiet[0]}" ]; then
     as_owner touch -- "$quieted" || fail "$datadir cannot be written."
     echo starting >log.phase
 fi
-[ -z "$mark" ] || rm -f -- "$inside" "${inside%.inside}.unpacked"
+[ -z "$mark" ] || as_owner rm -f -- "$inside" "${inside%.inside}.unpacked"
 mark_server_log "$defaults_file" "$datadir" "$group_suffix"
 
 failed() { # what happened; the server's own words follow

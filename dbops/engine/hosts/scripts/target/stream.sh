@@ -17,8 +17,7 @@ transport=("${@:words+1}")
 must_be_new_copy "$datadir" "$identity" "$mark"
 [ -z "$(find "$datadir" -mindepth 1 -maxdepth 1 ! -name lost+found ! -name '.dbops-*' -print -quit)" ] || refuse "$datadir is not empty."
 no_server_on "$datadir"
-as_owner=()
-[ "$(id -un)" = "$owner" ] || as_owner=(setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups)
+become "$owner"
 
 pull() {
     echo "$BASHPID" >pid.transport
@@ -35,7 +34,7 @@ unpack() {
     echo "$BASHPID" >pid.unpack
     exec 2>log.unpack >&2
     widen_input
-    cd / && exec "${as_owner[@]}" "${unpack[@]}"
+    exec_as_owner "${unpack[@]}"
 }
 
 # Limit the stream to the file "rate" (bytes per second; empty or missing: no limit) by stopping and continuing the transport's
@@ -125,18 +124,16 @@ fi
 kill "$braking" 2>/dev/null
 wait "$braking" 2>/dev/null
 rm -f nothing
-stat -c %i -- "$datadir/ibdata1" 2>/dev/null >"$(mark_of "$datadir" "$mark")" # identifies the data from here on
+identify_copy "$datadir" "$mark"
 # The counters of /proc were last read at the last query, which can be long ago.
-size=$(du -sb --exclude='.dbops-*' -- "$datadir" | cut -f1)
+size=$(as_owner du -sb --exclude='.dbops-*' -- "$datadir" | cut -f1)
 seen=0
 [ ! -e counter.unpack ] || read -r seen _ <counter.unpack
 [ "${seen:-0}" -ge "${size:-0}" ] || echo "$size $size" >counter.unpack
 echo "${stages[0]}" >stage.transport
 [ "$expands" = 0 ] || echo "${stages[1]}" >stage.expand
 echo "${stages[2]}" >stage.unpack
-for name in "${names[@]}"; do
-    [ ! -f "$datadir/$name" ] || printf '%s %s\n' "$name" "$(head -c 262144 -- "$datadir/$name" | base64 -w0)"
-done >log.files
+print_files "$datadir" "${names[@]}" >log.files
 [ "${stages[*]}" = "0 0 0" ] && exit
 tree_of "$datadir" >log.tree
 exit 1

@@ -21,6 +21,8 @@ ask() {
 must_be_machine "$machine"
 [ "$(identity_of "$datadir")" = "$expected_identity" ] ||
     refuse "$datadir is not the plan's directory ($(identity_of "$datadir") instead of $expected_identity)."
+become "$owner"
+(must_enter_directory_of "$(existing_above "$datadir")") || exit $?
 case $datadir in / | /usr* | /etc* | /bin* | /boot* | /proc* | /sys* | /dev*) refuse "$datadir is not a data directory." ;; esac
 # the same directory can contain a person's work: on a mount point, or with a reused inode
 [ -z "$tree" ] || [ "$(tree_of "$datadir")" = "$tree" ] ||
@@ -50,6 +52,15 @@ else
     fi
 fi
 
+# The owner moves and removes what is in the directory. It cannot do that to directories of other accounts.
+depth=()
+[ -z "$aside" ] || depth=(-maxdepth 1)
+if [ -d "$datadir" ] && { [ -z "$aside" ] || mountpoint -q -- "$datadir"; }; then
+    foreign=$(find "$datadir" -xdev -mindepth 1 "${depth[@]}" \( -path "$datadir/.dbops-*" -o -path "$datadir/lost+found" \) -prune \
+        -o -type d ! -user "$owner" -print -quit)
+    [ -z "$foreign" ] || refuse "$foreign does not belong to $owner. Move it elsewhere, or give it to $owner."
+fi
+
 kept=
 if [ -s "$DBOPS_JOB_DIR/inside" ]; then
     kept=$DBOPS_RUN_DIR/inside.tar
@@ -65,37 +76,35 @@ for _ in $(seq 6000); do # a large buffer pool takes minutes to write back
 done
 [ -z "$pids" ] || fail "Process $pids still runs on $datadir 10 minutes after the stop command."
 
-group=$(id -gn -- "$owner") || fail "The user $owner does not exist."
-mode=0750
 # protect a person's work that started during the stop command
 [ -z "$tree" ] || [ "$(tree_of "$datadir")" = "$tree" ] || fail "The content of $datadir changed during the swap. Nothing was moved."
 : >"$DBOPS_RUN_DIR/moved" || fail "$DBOPS_RUN_DIR cannot be written."
-if [ -d "$datadir" ]; then
-    mode=$(stat -c %a -- "$datadir")
-    if [ -z "$aside" ]; then
-        (cd "$datadir" && find . -xdev -mindepth 1 ! -path './.dbops-old-*' ! -path './.dbops-failed-*' -delete) ||
-            fail "The old data could not be removed."
-    elif mountpoint -q -- "$datadir"; then
-        mkdir -- "$aside" || fail "$aside could not be created."
-        # keep directories of other rebuilds: a person can have requested that
-        find "$datadir" -mindepth 1 -maxdepth 1 ! -name '.dbops-old-*' ! -name '.dbops-failed-*' ! -name lost+found -exec mv -t "$aside" -- {} + ||
-            fail "The old data could not be moved."
-    else
-        [ ! -e "$aside" ] || fail "$aside already exists."
-        mv -T -n -- "$datadir" "$aside" || fail "The old data could not be moved to $aside."
-    fi
+mode=0750
+[ ! -d "$datadir" ] || mode=$(stat -c %a -- "$datadir")
+if [ ! -d "$datadir" ]; then
+    :
+elif [ -z "$aside" ]; then
+    in_data "$datadir" "$expected_identity" find . -xdev -mindepth 1 ! -path './.dbops-old-*' ! -path './.dbops-failed-*' ! -path ./lost+found -delete ||
+        fail "The old data could not be removed."
+elif mountpoint -q -- "$datadir"; then
+    inside=./${aside##*/}
+    in_data "$datadir" "$expected_identity" mkdir -- "$inside" || fail "$aside could not be created."
+    # keep directories of other rebuilds: a person can have requested that
+    in_data "$datadir" "$expected_identity" find . -mindepth 1 -maxdepth 1 ! -name '.dbops-old-*' ! -name '.dbops-failed-*' ! -name lost+found \
+        -exec mv -t "$inside" -- {} + || fail "The old data could not be moved."
+else
+    move_beside "$datadir" "$expected_identity" "$aside" || exit $?
 fi
-[ -d "$datadir" ] || mkdir -p -- "$datadir" || fail "$datadir could not be created."
-chmod "$mode" -- "$datadir" || fail "The mode of $datadir could not be set to $mode."
-chown "$owner:$group" -- "$datadir" || fail "The owner of $datadir could not be set to $owner."
-: >"$(mark_of "$datadir" "$run_id")" || fail "$datadir cannot be written."
-chmod 0644 -- "$(mark_of "$datadir" "$run_id")"
+[ -d "$datadir" ] || make_data_directory "$datadir" "$owner" "$mode" || fail "$datadir could not be created."
+identity=$(identity_of "$datadir")
+mark=$(mark_of . "$run_id")
+# shellcheck disable=SC2016  # for the inner shell
+in_data "$datadir" "$identity" sh -c 'umask 022 && : >"$1"' dbops "$mark" || fail "$datadir cannot be written."
 if [ -n "$kept" ] && [ -f "$kept" ]; then # the owner unpacks it when the copy is complete
-    inside=$(mark_of "$datadir" "$run_id").inside
-    (set -o noclobber && cat -- "$kept" >"$inside") || fail "$datadir cannot be written."
-    chown -h -- "$owner:$group" "$inside" || fail "The owner of $inside could not be set to $owner."
+    # shellcheck disable=SC2016  # for the inner shell
+    in_data "$datadir" "$identity" sh -c 'cat >"$1"' dbops "$mark.inside" <"$kept" || fail "$datadir cannot be written."
     rm -f -- "$kept"
 fi
-echo "identity=$(identity_of "$datadir")"
+echo "identity=$identity"
 echo "tree=$(tree_of "$datadir")"
 [ -z "$aside" ] || echo "aside_identity=$(identity_of "$aside")"

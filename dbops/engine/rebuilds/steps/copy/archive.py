@@ -124,7 +124,7 @@ def read_evidence(run: Run, state: JobState, job: str, *, reader: str) -> FetchE
         reader: the stage that read the decompressed data.
     """
     found = pairs(run.source.jobs.act(IN_BASH, "echo status=$(cat backup.status 2>/dev/null)").stdout)
-    kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)
+    kept = decode_files(run.source.jobs.act(IN_BASH, load("common", "tool_account", "read_source")).stdout)
     return FetchEvidence(
         copy=CopyEvidence(
             source_status=int(found["status"]) if found.get("status") else None,

@@ -234,7 +234,11 @@ class Stream(JobStep):
             )
 
     def _evidence(self, run: Run, state: JobState, found: dict[str, str]) -> CopyEvidence:
-        kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source"), *metadata_file_names(run)).stdout)
+        kept = decode_files(
+            run.source.jobs.act(
+                IN_BASH, load("common", "tool_account", "read_source"), *metadata_file_names(run)
+            ).stdout
+        )
         arrived = decode_files(run.target.jobs.read(self.name, "files", limit=1024**2).decode())
         return CopyEvidence(
             source_status=int(found["status"]) if found.get("status") else None,
@@ -266,7 +270,7 @@ class Stream(JobStep):
             return  # its sender continues for the followers, and ends the backup when no target is left
         with suppress(Unreachable):
             run.source.jobs.act(IN_BASH, load("release") + "\nend_backup\n")
-            kept = decode_files(run.source.jobs.act(IN_BASH, load("read_source")).stdout)
+            kept = decode_files(run.source.jobs.act(IN_BASH, load("common", "tool_account", "read_source")).stdout)
             result = run.checkpoint.setdefault("stream.result", {"exit_statuses": {}, "tails": {}})
             result["tails"].setdefault("source", kept.get("backup.log", "")[-2000:])
 

@@ -87,9 +87,9 @@ def _remove_mark(run: Run) -> None:
     """Remove this run's mark. A verified copy is an ordinary data directory: a rollback is no longer possible."""
     if run.checkpoint.get("verified") and not run.checkpoint.get("mark_removed"):
         mark = f"{run.plan.target.datadir}/.dbops-{run.copy_run}"
-        script = 'rm -f -- "$1" "$1.quieted" "$1.inside" "$1.unpacked"'
+        script = load("common") + '\nbecome "$2"\nas_owner rm -f -- "$1" "$1.quieted" "$1.inside" "$1.unpacked"'
         shown = f"rm -f {mark} {mark}.quieted {mark}.inside {mark}.unpacked"
-        run.act(run.target, "clean-up.mark", shown, script, mark)
+        run.act(run.target, "clean-up.mark", shown, script, mark, run.plan.target.os_user)
         run.checkpoint["mark_removed"] = True
 
 
@@ -112,7 +112,7 @@ def remove_moved(run: Run, job: str, path: str, identity: str, what: str) -> Ste
         what: its name in the history.
     """
     target, text = run.plan.target, f"find {path} -xdev -depth -delete"
-    run.start_job(run.target, job, text, load("common", "remove_old"), path, identity, lock="remove")
+    run.start_job(run.target, job, text, load("common", "remove_old"), path, identity, target.os_user, lock="remove")
     state = run.target.jobs.follow(job, wait_seconds=0.8)
     if state.status is JobStatus.RUNNING:
         run.journal.progress(note=f"removing the {what}")

@@ -90,6 +90,7 @@ class Rollback(JobStep):
             target.socket,
             plan.programs["target.client"],
             target.machine,
+            target.os_user,
             *split_command(target.stop_command),
             secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
         )

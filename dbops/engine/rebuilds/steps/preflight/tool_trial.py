@@ -33,7 +33,7 @@ def try_tool(run: Run) -> None:
     run.journal.command(KEY, source.party.host, show([*command, "--print-param"]))
     result = source.jobs.act(
         IN_BASH,
-        load("common", "try_tool"),
+        load("common", "tool_account", "try_tool"),
         run.plan.programs["source.client"],
         source.party.socket,
         str(TRIAL_SECONDS),

@@ -42,7 +42,15 @@ def let_in(run: Run, public_key: str, key: str) -> None:
     command = sent_command(run.plan, run.flavor, run.source.jobs.run_directory)
     credentials = run.flavor.credentials_file(account.user, account.password, socket=source.socket)
     options = script_arguments(run.flavor, source.defaults_file)
-    serve(run, public_key, key, command, script=load("pipes", "serve"), credentials=credentials, options=options)
+    serve(
+        run,
+        public_key,
+        key,
+        command,
+        script=load("common", "pipes", "tool_account", "serve"),
+        credentials=credentials,
+        options=options,
+    )
 
 
 def let_in_to_read(run: Run, archive: Archive, public_key: str, key: str) -> None:
@@ -80,7 +88,7 @@ def serve(
         run.source,
         key,
         "write the forced command and its credentials (0600), and authorize the run's key",
-        load("common", "tool_options", "release", "open_source"),
+        load("common", "tool_options", "tool_account", "release", "open_source"),
         run.run_id,
         public_key,
         from_addresses(run.target),

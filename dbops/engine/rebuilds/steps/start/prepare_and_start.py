@@ -6,6 +6,7 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Checkpoints
 from dbops.engine.flavors.quiet import NOT_QUIET, quiet_commands, quiet_words
+from dbops.engine.flavors.tool_options import server_groups
 from dbops.engine.hosts.jobs import REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
@@ -34,17 +35,20 @@ class Prepare(JobStep):
 
     def start(self, run: Run) -> JobState:
         command = prepare_command(run.plan, run.flavor, memory_bytes=self._memory_now(run))
-        names = [*run.flavor.metadata_files["checkpoints"], ""]
+        names, target = [*run.flavor.metadata_files["checkpoints"], ""], run.plan.target
         state = run.start_job(
             run.target,
             self.name,
             show(command),
-            load("common", "prepare"),
-            run.plan.target.datadir,
+            load("common", "tool_options", "copied_options", "prepare"),
+            target.datadir,
             run.checkpoint["new_identity"],
             run.copy_run,
-            run.plan.target.os_user,
+            target.os_user,
             *names[:2],
+            target.defaults_file,
+            target.group_suffix,
+            " ".join(server_groups(run.flavor)),
             *command,
         )
         run.checkpoint["prepare.begun"] = True
@@ -112,7 +116,7 @@ class Prepare(JobStep):
 
 
 class SetOwnership(JobStep):
-    """Give every file to the target's user; remove the source's identity."""
+    """Remove the source's identity; check that every file belongs to the target's user, who has unpacked them."""
 
     name = "set-ownership"
     title = "Set ownership and identity"
@@ -121,7 +125,8 @@ class SetOwnership(JobStep):
         target = plan.target
         return (
             PlannedCommand(
-                target.name, f"chown -R {target.os_user}: {target.datadir}; rm auto.cnf and the backup tool's files"
+                target.name,
+                f"cd {target.datadir}; rm auto.cnf and the backup tool's files; find . ! -user {target.os_user}",
             ),
         )
 

@@ -292,12 +292,14 @@ def _sync(plan: Plan) -> str:
     return f"find {plan.target.datadir} -xdev -type f -exec sync -- {{}} +"
 
 
+def _copy(run: Run) -> tuple[str, str]:
+    return run.plan.target.datadir, run.plan.target.os_user
+
+
 def _settle(run: Run) -> StepOutcome:
     """Wait until pending writes are on the disk: from then on a crash costs nothing."""
     if not run.checkpoint.get("settle.started"):
-        run.start_job(
-            run.target, SETTLE, _sync(run.plan), load("common", "sync_copy"), run.plan.target.datadir, lock=SETTLE
-        )
+        run.start_job(run.target, SETTLE, _sync(run.plan), load("common", "sync_copy"), *_copy(run), lock=SETTLE)
         run.checkpoint["settle.started"] = True
     state = run.target.jobs.follow(SETTLE, wait_seconds=0.8)
     if state.status is JobStatus.RUNNING:
@@ -325,7 +327,7 @@ def _try_to_settle(run: Run) -> None:
         return
     script = load("common", "sync_copy")
     try:
-        result = run.target.jobs.act(IN_BASH, script, run.plan.target.datadir, timeout_seconds=SETTLE_AT_END_SECONDS)
+        result = run.target.jobs.act(IN_BASH, script, *_copy(run), timeout_seconds=SETTLE_AT_END_SECONDS)
     except RemoteFailure:
         return
     if result.exit_status == 0:
