@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 from pathlib import Path
@@ -58,12 +59,18 @@ class Place:
         shutil.copy("/bin/sleep", self.bin / "mariadbd")
         self.server = subprocess.Popen([self.bin / "mariadbd", "600"], cwd=self.data)
         self.without: tuple[str, ...] = ()
-        self.environment: dict[str, str] = {}
         self.directory, self.needed, self.mount = self.backups, 1, ""
 
     def put(self, name: str, text: str) -> None:
         (self.bin / name).write_text(text)
         (self.bin / name).chmod(0o755)
+
+    def tools_do(self, environment: dict[str, str]) -> None:
+        """Set variables in the tools themselves: a tool gets none from the job's environment."""
+        head = "#!/bin/bash\n"
+        said = head + "".join(f"{name}={shlex.quote(value)}\n" for name, value in environment.items())
+        self.put("mariadb-dump", DUMPER.replace(head, said))
+        self.put("mariadb-backup", COPIER.replace(head, said))
 
     def path(self) -> str:
         if not self.without:
@@ -95,9 +102,9 @@ class Place:
         ]
         with (self.job / "log.out").open("w") as out:
             done = subprocess.run(
-                ["bash", "-c", load("common", "pipes", "tool_options", "back_up"), "dbops", *words],
+                ["bash", "-c", load("common", "pipes", "tool_options", "tool_account", "back_up"), "dbops", *words],
                 cwd=self.job,
-                env={"PATH": self.path(), "DBOPS_JOB_DIR": str(self.job), "LC_ALL": "C", **self.environment},
+                env={"PATH": self.path(), "DBOPS_JOB_DIR": str(self.job), "DBOPS_RUN_DIR": "/run-1", "LC_ALL": "C"},
                 stdout=out,
                 stderr=out,
                 timeout=60,
@@ -160,7 +167,7 @@ def test_physical_script_records_the_position_of_the_tool(place: Place) -> None:
 def test_scripts_never_publish_an_incomplete_backup(
     place: Place, method: BackupMethod, environment: dict, code: str
 ) -> None:
-    place.environment = environment
+    place.tools_do(environment)
     with pytest.raises(DbopsError) as caught:
         place.judge(method)
     assert caught.value.code == code

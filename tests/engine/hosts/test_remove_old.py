@@ -1,5 +1,6 @@
 """The removal of old data on real directories: all of it goes, and nothing that its links or its name lead to."""
 
+import getpass
 import os
 import subprocess
 from pathlib import Path
@@ -42,7 +43,7 @@ def old(tmp_path: Path) -> Path:
 
 def remove(old: Path, identity: str = "") -> subprocess.CompletedProcess[str]:
     status = old.stat()
-    words = [str(old), identity or f"{status.st_dev}:{status.st_ino}"]
+    words = [str(old), identity or f"{status.st_dev}:{status.st_ino}", getpass.getuser()]
     return subprocess.run(["bash", "-c", SCRIPT, "remove", *words], capture_output=True, text=True, check=False)
 
 

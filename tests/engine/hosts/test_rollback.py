@@ -1,5 +1,6 @@
 """Rollback on real directories: after any interruption the next one restores the old data completely."""
 
+import getpass
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -76,7 +77,7 @@ class Host:
 
     def rolled_back(self, moves: int = 1000, script: str = SCRIPT) -> int:
         (self.root / "left").write_text(str(moves))
-        words = [self.datadir, RUN, self.aside, self.identity, self.failed, "13", "/no/socket", "true", "", "true"]
+        words = [self.datadir, RUN, self.aside, self.identity, self.failed, "13", "/no/socket", "true", "", getpass.getuser(), "true"]
         ended = subprocess.run(
             ["bash", "-c", script, "rolled_back", *map(str, words)],
             env={
@@ -113,7 +114,7 @@ def test_rollback_restores_old_data_after_any_interruption(tmp_path: Path, insid
     assert is_whole(Host(tmp_path, inside), moves)
 
 
-@pytest.mark.parametrize(("old", "new"), [(' ! -path "$leaving"', ""), ('mv -f -- "$mark_file" "$leaving"', "true")])
+@pytest.mark.parametrize(("old", "new"), [(' ! -path "$left"', ""), ('here mv -f -T -- "$marked" "$left"', "true")])
 def test_weakened_rollback_is_detected(tmp_path: Path, old: str, new: str) -> None:
     """The negative control: the mark is moved with the rest, or marks a whole copy for too long."""
     script = SCRIPT.replace(old, new)

@@ -200,7 +200,7 @@ print_files() {
     shift
     for name; do
         # shellcheck disable=SC2016  # for the inner shell
-        as_owner sh -c 'cd -P -- "$1" && [ -f "$2" ] && printf "%s %s\n" "$2" "$(head -c 262144 -- "$2" | base64 -w0)"' dbops "$directory" "$name"
+        as_owner sh -c 'cd -P -- "$1" && [ -f "$2" ] && [ ! -L "$2" ] && printf "%s %s\n" "$2" "$(head -c 262144 -- "$2" | base64 -w0)"' dbops "$directory" "$name"
     done
     return 0
 }

@@ -35,6 +35,6 @@ print_tool_files() {
     become "$(owner_of tool)"
     # shellcheck disable=SC2016  # for the inner shell
     (cd -P -- tool && exec "${as_owner[@]}" sh -c 'cd ./*/lsn && for name; do
-        [ ! -f "$name" ] || printf "%s %s\n" "$name" "$(head -c 262144 -- "$name" | base64 -w0)"
+        [ ! -f "$name" ] || [ -L "$name" ] || printf "%s %s\n" "$name" "$(head -c 262144 -- "$name" | base64 -w0)"
     done' dbops "$@")
 }

@@ -40,7 +40,7 @@ DROPPED, NOT_READY = 74, 75
 TOOL = "tool"
 FILE_NAME = re.compile(rb"[a-z_]+\Z")
 READ = """cd ./*/lsn && for name in *; do
-    [ ! -f "$name" ] || printf "%s %s\\n" "$name" "$(head -c 262144 -- "$name" | base64 -w0)"
+    [ ! -f "$name" ] || [ -L "$name" ] || printf "%s %s\\n" "$name" "$(head -c 262144 -- "$name" | base64 -w0)"
 done"""
 
 

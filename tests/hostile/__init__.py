@@ -1,0 +1,1 @@
+"""Attackers: whoever is a database account, a host, a dump or a message."""

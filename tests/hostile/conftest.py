@@ -1,0 +1,5 @@
+"""What the attacks share."""
+
+from .ground import ground
+
+__all__ = ["ground"]

@@ -1,0 +1,214 @@
+"""The data directory's own account attacks while root stops, moves, prepares, rolls back and removes: root's files stay as they are.
+
+Each test repeats a step while the account exchanges names in a tight loop, or plants a link before the step.
+"""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dbops.engine.hosts.scripts import load
+
+from .attacker import ACCOUNT, as_account, attack, exchange
+from .ground import RUN, SECRET, Ground
+
+REFUSED = 65
+TRIES = 12
+
+
+def run(ground: Ground, script: str, *words: object, path: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a host's script as root in a directory that only root can enter."""
+    job = ground.folder / "job"
+    job.mkdir(mode=0o700, exist_ok=True)
+    return subprocess.run(
+        ["bash", "-c", script, "dbops", *map(str, words)],
+        cwd=job,
+        env={"PATH": path + os.environ["PATH"], "DBOPS_JOB_DIR": str(job), "DBOPS_RUN_DIR": str(job), "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def swap(ground: Ground, aside: str, *, path: str = "") -> subprocess.CompletedProcess[str]:
+    words = [ground.data, ground.identity(ground.data), "0", "", "", "", aside, ACCOUNT, "true", RUN, "", "", "true"]
+    return run(ground, load("common", "inside", "swap_datadir"), *words, path=path)
+
+
+def roll_back(ground: Ground, aside: Path, failed: Path) -> subprocess.CompletedProcess[str]:
+    words = [ground.data, RUN, aside, ground.identity(aside), failed, "13", "", "true", "", ACCOUNT, "true"]
+    return run(ground, load("common", "rollback"), *words)
+
+
+def remove(ground: Ground, old: Path, identity: str) -> subprocess.CompletedProcess[str]:
+    return run(ground, load("common", "remove_old"), old, identity, ACCOUNT)
+
+
+def set_ownership(ground: Ground) -> subprocess.CompletedProcess[str]:
+    words = [ground.data, ground.identity(ground.data), RUN, ACCOUNT, "backup-my.cnf"]
+    return run(ground, load("common", "set_ownership"), *words)
+
+
+def mark(ground: Ground) -> Path:
+    return ground.data / f".dbops-{RUN}"
+
+
+def is_mount_point(ground: Ground) -> str:
+    """Return a search path in which every directory is a mount point."""
+    folder = ground.folder / "bin"
+    folder.mkdir(exist_ok=True)
+    program = folder / "mountpoint"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    return f"{folder}:"
+
+
+class Exchanger:
+    """The account exchanges its directory with a link to root's, again and again."""
+
+    def __init__(self, ground: Ground, name: Path) -> None:
+        self.name, self.link = name, name.with_name("zz-link")
+        self.roots = ground.roots
+
+    def plant(self) -> None:
+        os.symlink(self.roots, self.link)
+
+    def __call__(self) -> None:
+        exchange(self.name, self.link)
+        exchange(self.name, self.link)
+
+
+STEPS: dict[str, Callable[[Ground], object]] = {
+    "swap, old data is kept": lambda ground: swap(ground, f"{ground.data}.dbops-old-{RUN}"),
+    "swap, old data is removed": lambda ground: swap(ground, ""),
+    "set ownership": set_ownership,
+    "rollback": lambda ground: roll_back(
+        ground, Path(f"{ground.data}.dbops-old-{RUN}"), Path(f"{ground.data}.dbops-failed-{RUN}")
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_directory_exchanged_for_a_link_never_leads_to_roots_files(ground: Ground, name: str) -> None:
+    """The parent belongs to the account, so the name of the data directory does too."""
+    for _ in range(TRIES):
+        ground.make(parent_of=ACCOUNT)
+        as_account(mark(ground).touch)
+        if name == "rollback":
+            ground.fill(Path(f"{ground.data}.dbops-old-{RUN}"))
+        attacker = Exchanger(ground, ground.data)
+        as_account(attacker.plant)
+        with attack(attacker):
+            try:
+                STEPS[name](ground)
+            except FileNotFoundError:  # while the name was read for the step's arguments
+                continue
+        assert ground.state() == ground.before
+
+
+def test_inner_directory_exchanged_for_a_link_keeps_its_owner(ground: Ground) -> None:
+    """``chown`` by path once gave the account a file of root's: here one of the same name as a file that was not the account's."""
+    for _ in range(TRIES):
+        ground.make()
+        for number in range(200):
+            (ground.data / "shop" / f"{number}").write_text("")
+            (ground.roots / f"{number}").write_text("")
+        ground.before = ground.state()
+        as_account(mark(ground).touch)
+        attacker = Exchanger(ground, ground.data / "shop")
+        as_account(attacker.plant)
+        with attack(attacker):
+            set_ownership(ground)
+        assert ground.state() == ground.before
+
+
+def test_removal_of_old_data_removes_nothing_behind_exchanged_names(ground: Ground) -> None:
+    for number in range(TRIES):
+        ground.make(parent_of=ACCOUNT if number % 2 else "root")
+        old = ground.data.rename(f"{ground.data}.dbops-old-{RUN}")
+        identity = ground.identity(old)
+        attacker = Exchanger(ground, old if number % 2 else old / "shop")
+        as_account(attacker.plant)
+        with attack(attacker):
+            remove(ground, old, identity)
+        assert ground.state() == ground.before
+
+
+@pytest.mark.parametrize("aside", [f".dbops-old-{RUN}", f".dbops-failed-{RUN}"])
+def test_link_planted_for_moved_data_receives_nothing(ground: Ground, aside: str) -> None:
+    """On a mount point both places are inside the data directory, where the account can write."""
+    path = is_mount_point(ground)
+    as_account(lambda: os.symlink(ground.roots, ground.data / aside))
+    if "old" in aside:
+        assert swap(ground, f"{ground.data}/{aside}", path=path).returncode != 0
+    else:
+        as_account(mark(ground).touch)
+        ground.fill(ground.data / f".dbops-old-{RUN}")
+        roll_back(ground, ground.data / f".dbops-old-{RUN}", ground.data / aside)
+    assert ground.state() == ground.before
+
+
+def test_swap_refuses_a_path_that_another_account_can_exchange(ground: Ground) -> None:
+    shutil.chown(ground.parent, "nobody")
+    ended = swap(ground, f"{ground.data}.dbops-old-{RUN}")
+    assert ended.returncode == REFUSED, ended
+    assert (ground.data / "ibdata1").read_text() == "ibdata1"
+
+
+def test_swap_refuses_a_directory_of_another_account_in_the_data(ground: Ground) -> None:
+    """The owner could not remove it, and root removes nothing there."""
+    (ground.data / "of-root").mkdir()
+    ended = swap(ground, "")
+    assert ended.returncode == REFUSED, ended
+    assert (ground.data / "ibdata1").read_text() == "ibdata1"
+
+
+@pytest.mark.parametrize("parent_of", ["root", ACCOUNT])
+def test_swap_and_rollback_work_without_an_attack(ground: Ground, parent_of: str) -> None:
+    """The control: the tests above would pass with scripts that do nothing."""
+    ground.make(parent_of=parent_of)
+    aside, failed = Path(f"{ground.data}.dbops-old-{RUN}"), Path(f"{ground.data}.dbops-failed-{RUN}")
+    ended = swap(ground, str(aside))
+    assert ended.returncode == 0, ended
+    assert (ground.data.owner(), mark(ground).owner(), oct(ground.data.stat().st_mode)[-3:]) == (ACCOUNT, ACCOUNT, "750")
+    assert (aside / "ibdata1").exists()
+    assert roll_back(ground, aside, failed).returncode == 0
+    assert (ground.data / "ibdata1").exists()
+    assert remove(ground, failed, ground.identity(failed)).returncode == 0
+    assert sorted(path.name for path in ground.parent.iterdir()) == ["data"]
+
+
+def test_files_of_other_accounts_in_old_data_are_removed_where_names_are_roots(ground: Ground) -> None:
+    old = ground.data.rename(f"{ground.data}.dbops-old-{RUN}")
+    (old / "of-root").mkdir(mode=0o700)
+    (old / "of-root" / "file").write_text("")
+    assert remove(ground, old, ground.identity(old)).returncode == 0
+    assert not old.exists()
+
+
+def test_marks_are_not_written_through_links(ground: Ground) -> None:
+    """``stat >mark`` and ``: >mark.preparing`` once wrote to the file that a link led to."""
+    as_account(mark(ground).touch)
+    as_account(lambda: os.symlink(ground.roots / "created", f"{mark(ground)}.preparing"))
+    prepare = load("common", "tool_options", "copied_options", "prepare")
+    words = [ground.data, ground.identity(ground.data), RUN, ACCOUNT, "xtrabackup_checkpoints", "", "", "", "", "true"]
+    run(ground, prepare, *words)
+    assert ground.state() == ground.before
+    mark(ground).unlink()
+    as_account(lambda: os.symlink(ground.roots / "secret", mark(ground)))
+    run(ground, load("common") + '\nbecome "$3"\nidentify_copy "$1" "$2"', ground.data, RUN, ACCOUNT)
+    assert ground.state() == ground.before
+
+
+def test_files_for_the_check_are_not_read_through_links(ground: Ground) -> None:
+    as_account(lambda: os.symlink(ground.roots / "secret", ground.data / "xtrabackup_info"))
+    read = run(ground, load("common") + '\nbecome "$3"\nprint_files "$1" "$2"', ground.data, "xtrabackup_info", ACCOUNT)
+    assert (read.stdout, SECRET in read.stderr) == ("", False)
+    names = [ground.data, "backup-my.cnf", ACCOUNT]
+    shown = run(ground, load("common") + '\nbecome "$3"\nprint_files "$1" "$2"', *names).stdout
+    assert shown.split()[0] == "backup-my.cnf"
