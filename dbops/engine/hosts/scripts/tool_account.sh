@@ -34,7 +34,7 @@ print_tool_files() {
     local as_owner name
     become "$(owner_of tool)"
     # shellcheck disable=SC2016  # for the inner shell
-    (cd -P -- tool && exec "${as_owner[@]}" sh -c 'cd ./*/lsn && for name; do
+    (cd -P -- tool && exec "${as_owner[@]}" sh -c 'cd -P -- ./*/lsn && for name; do
         [ ! -f "$name" ] || [ -L "$name" ] || printf "%s %s\n" "$name" "$(head -c 262144 -- "$name" | base64 -w0)"
     done' dbops "$@")
 }

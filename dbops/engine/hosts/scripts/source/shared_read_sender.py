@@ -39,7 +39,7 @@ DROPPED, NOT_READY = 74, 75
 #: Directory of the tool's account in the run directory (``tool_account.sh``).
 TOOL = "tool"
 FILE_NAME = re.compile(rb"[a-z_]+\Z")
-READ = """cd ./*/lsn && for name in *; do
+READ = """cd -P -- ./*/lsn && for name in *; do
     [ ! -f "$name" ] || [ -L "$name" ] || printf "%s %s\\n" "$name" "$(head -c 262144 -- "$name" | base64 -w0)"
 done"""
 
