@@ -261,6 +261,7 @@ def _datadir(records: Mapping[str, str]) -> DatadirFacts:
         server_pids=tuple(int(pid) for pid in records.get("datadir.server_pids", "").split()),
         files=records.get("datadir.files", ""),
         made_at=_born(records.get("datadir.files", "")),
+        exchangeable=records.get("datadir.exchangeable", ""),
         storage=_storage(records.get("datadir.storage", "").split()),
         stored=parse_files(records),
     )

@@ -13,6 +13,9 @@ import pytest
 
 from dbops.engine.hosts.scripts import load
 
+from tests.drivers.test_probe import ask
+from tests.fakes import FakeShell
+
 from .attacker import ACCOUNT, as_account, attack, exchange
 from .ground import RUN, SECRET, Ground
 
@@ -160,6 +163,33 @@ def test_swap_refuses_a_path_that_another_account_can_exchange(ground: Ground) -
     assert (ground.data / "ibdata1").read_text() == "ibdata1"
 
 
+@pytest.mark.parametrize(
+    ("parent_of", "mode", "above", "is_refused"),
+    [
+        ("root", 0o755, 0o755, False),
+        ("root", 0o775, 0o755, False),
+        ("root", 0o755, 0o1777, False),
+        ("root", 0o755, 0o777, True),
+        ("root", 0o1777, 0o755, False),
+        (ACCOUNT, 0o755, 0o777, False),
+        ("nobody", 0o755, 0o755, True),
+        ("nobody", 0o1777, 0o755, False),
+    ],
+)
+def test_plan_and_script_agree_on_who_can_exchange_the_directory(
+    ground: Ground, parent_of: str, mode: int, above: int, is_refused: bool
+) -> None:
+    """Whoever can write in the directory above it can exchange it; what the account itself can do, root leaves to the account."""
+    ground.make(parent_of=parent_of)
+    ground.parent.chmod(mode)
+    ground.folder.chmod(above)
+    datadir = ask(FakeShell(runs_here=True), ground.data).datadir
+    assert datadir is not None
+    assert bool(datadir.exchangeable) is is_refused
+    ended = run(ground, load("common") + '\nbecome "$2"\nmust_enter_directory_of "$1"', ground.data, ACCOUNT)
+    assert ended.returncode == (REFUSED if is_refused else 0)
+
+
 def test_swap_refuses_a_directory_of_another_account_in_the_data(ground: Ground) -> None:
     """The owner could not remove it, and root removes nothing there."""
     (ground.data / "of-root").mkdir()
@@ -175,7 +205,11 @@ def test_swap_and_rollback_work_without_an_attack(ground: Ground, parent_of: str
     aside, failed = Path(f"{ground.data}.dbops-old-{RUN}"), Path(f"{ground.data}.dbops-failed-{RUN}")
     ended = swap(ground, str(aside))
     assert ended.returncode == 0, ended
-    assert (ground.data.owner(), mark(ground).owner(), oct(ground.data.stat().st_mode)[-3:]) == (ACCOUNT, ACCOUNT, "750")
+    assert (ground.data.owner(), mark(ground).owner(), oct(ground.data.stat().st_mode)[-3:]) == (
+        ACCOUNT,
+        ACCOUNT,
+        "750",
+    )
     assert (aside / "ibdata1").exists()
     assert roll_back(ground, aside, failed).returncode == 0
     assert (ground.data / "ibdata1").exists()

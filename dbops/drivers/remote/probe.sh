@@ -152,6 +152,21 @@ server_pids() { # a server changes into its data directory
     done
 }
 
+# The lowest directory above the data in which an account other than root and the data's owner can exchange names, as in
+# scripts/common.sh: root changes no names below it.
+exchangeable() {
+    at=$(dirname -- "$real") owner=$(stat -c %U -- "$real" 2>/dev/null || echo root) unless=-true
+    [ -d "$at" ] || at=$nearest
+    [ "$(id -u)" = 0 ] || return 0
+    [ "$owner" = root ] || ! setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups test -w "$at" 2>/dev/null || return 0
+    # shellcheck disable=SC2086  # words
+    while [ -z "$(find "$at" -maxdepth 0 \( ! -uid 0 -o $unless \( -perm -002 -o -perm -020 ! -gid 0 \) \) -print)" ]; do
+        [ "$at" != / ] || return 0
+        at=$(dirname -- "$at") unless='! -perm -1000' # a sticky directory protects what is root's in it
+    done
+    printf '%s' "$at"
+}
+
 datadir_facts() {
     real=$(readlink -m -- "$datadir")
     put datadir.path "$real"
@@ -160,6 +175,7 @@ datadir_facts() {
     put datadir.filesystem "$(df -PT -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 5) }')"
     put datadir.free_bytes "$(df -PB1 -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 2) }')"
     put datadir.storage "$(storage)"
+    put datadir.exchangeable "$(exchangeable)"
     [ -d "$real" ] || return 0
     put datadir.identity "$(stat -c %d:%i -- "$real")"
     put datadir.owner "$(stat -c %U:%G -- "$real")"

@@ -91,7 +91,8 @@ class DatadirFacts:
     and MyISAM files), without redo, binary and relay logs; ``total_bytes`` is the size of all. Both need a walk through the whole
     tree, so they are read less often than the rest, at ``measured_at``. ``files`` identifies the file that a server creates only
     once (its system table space, else the directory ``mysql``), by inode and time of birth: other files are other data.
-    ``made_at`` is that time, if the file system has it. ``stored`` is ``None`` if it was never read.
+    ``made_at`` is that time, if the file system has it. ``exchangeable`` is a directory above, in which an account other than
+    root and the owner can exchange names; empty if there is none. ``stored`` is ``None`` if it was never read.
     """
 
     path: str
@@ -108,6 +109,7 @@ class DatadirFacts:
     measured_at: datetime | None = None
     files: str = ""
     made_at: datetime | None = None
+    exchangeable: str = ""
     storage: StorageFacts | None = None
     stored: StoredFiles | None = None
 

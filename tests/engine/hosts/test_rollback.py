@@ -77,7 +77,19 @@ class Host:
 
     def rolled_back(self, moves: int = 1000, script: str = SCRIPT) -> int:
         (self.root / "left").write_text(str(moves))
-        words = [self.datadir, RUN, self.aside, self.identity, self.failed, "13", "/no/socket", "true", "", getpass.getuser(), "true"]
+        words = [
+            self.datadir,
+            RUN,
+            self.aside,
+            self.identity,
+            self.failed,
+            "13",
+            "/no/socket",
+            "true",
+            "",
+            getpass.getuser(),
+            "true",
+        ]
         ended = subprocess.run(
             ["bash", "-c", script, "rolled_back", *map(str, words)],
             env={

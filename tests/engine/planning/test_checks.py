@@ -76,6 +76,13 @@ CASES = [
     ("target.role", REFUSAL, lambda: inputs(target=member("replica-1", "primary", 13))),
     ("target.read_only", REFUSAL, lambda: inputs(target=target_with(read_only=False))),
     ("target.read_only", WARNING, lambda: inputs(target=member("replica-1", "replica", 13, facts=down(13)))),
+    (
+        "target.path",
+        REFUSAL,
+        lambda: inputs(
+            target=member("replica-1", "replica", 13, facts=facts(13, datadir=datadir(13, exchangeable="/srv")))
+        ),
+    ),
     ("target.replicas", REFUSAL, lambda: inputs(target=target_with(replicas=(Attached(99, "10.0.0.99"),)))),
     ("target.replicas", REFUSAL, lambda: inputs(source=source_with(replication=(link("10.0.0.13"),)))),
     ("target.write_address", REFUSAL, lambda: inputs(write_addresses=("10.0.0.13:3306",))),

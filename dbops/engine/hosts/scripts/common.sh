@@ -112,19 +112,13 @@ exec_as_owner() { cd / && exec "${as_owner[@]}" "$@"; }
 # Whether the working directory and all above it can be changed by root alone: then no other account exchanges names on this path.
 # Others can write in a sticky directory above, which protects the directories of root in it.
 is_roots_path() {
-    local at=. path owner group mode
+    local at=. path unless=(-true)
     path=$(pwd -P)
-    while :; do
-        read -r owner group mode <<<"$(LC_ALL=C stat -c '%u %g %a' -- "$at")"
-        [ "$owner" = 0 ] || return 1
-        [ "$group" != 0 ] || mode=$(printf %o "$((8#$mode & ~8#020))")
-        if ((8#$mode & 8#022)); then
-            # in a sticky directory above, others cannot exchange what belongs to root
-            [ "$at" != . ] && ((8#$mode & 8#1000)) || return 1
-        fi
+    while [ -z "$(find "$at" -maxdepth 0 \( ! -uid 0 -o "${unless[@]}" \( -perm -002 -o -perm -020 ! -gid 0 \) \) -print)" ]; do
         [ "$path" != / ] || return 0
-        path=${path%/*} path=${path:-/} at=$at/..
+        path=${path%/*} path=${path:-/} at=$at/.. unless=(! -perm -1000)
     done
+    return 1
 }
 
 # Enter the directory of name $1, and set as_names to the words before a command that changes names in it. The owner of the data

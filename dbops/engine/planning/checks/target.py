@@ -256,6 +256,26 @@ def target_data_lies_where_the_inventory_says(inputs: PlanInputs) -> Iterator[Fi
         yield ok(code, title, facts.datadir.path)
 
 
+def target_path_belongs_to_root(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse a path that a third account can exchange: root would stop and move what that account puts there."""
+    code, title, facts = (
+        "target.path",
+        "Only root and the server's account can exchange the data directory",
+        inputs.target.facts,
+    )
+    if facts is None or facts.datadir is None:
+        return
+    if facts.datadir.exchangeable:
+        yield refusal(
+            code,
+            title,
+            f"Another account can exchange names in {facts.datadir.exchangeable}.",
+            "Give this directory to root, or to the server's account, and let nobody else write there.",
+        )
+    else:
+        yield ok(code, title, facts.datadir.path)
+
+
 def target_keeps_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse redo, undo or system files elsewhere: they would meet the new data, and old binary logs name invalid positions."""
     code, title = "target.external_paths", "The target has no files outside its data directory"
@@ -325,6 +345,7 @@ CHECKS = (
     target_can_be_started_and_stopped,
     target_identity_is_its_own,
     target_data_lies_where_the_inventory_says,
+    target_path_belongs_to_root,
     target_keeps_nothing_outside,
     target_stays_quiet_after_start,
     nothing_is_run_at_the_start,
