@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from dbops.engine.hosts.scripts import load
-
 from tests.drivers.test_probe import ask
 from tests.fakes import FakeShell
 
