@@ -28,7 +28,7 @@ ANSWER_SECONDS = 15.0
 READ_LIMIT_BYTES = 1024 * 1024
 
 #: launcher errors that the operator must resolve
-REFUSALS = {"host.fenced", "host.other_dashboard"}
+REFUSALS = {"host.fenced", "host.other_dashboard", "host.work_directory"}
 #: temporary launcher errors: a command whose connection was cut still runs, with unknown state until it ends
 PASSING = {"host.guarded"}
 

@@ -104,7 +104,7 @@ def test_commands_in_a_dump_are_not_run(ground: Ground, name: str) -> None:
     serve = [server, *option_words(str(options)), *load_server_options(flavor, memory_bytes=64 * 1024**2)]
     pull = ["cat", str(packed)]
     words = [ground.data, ground.identity(ground.data), RUN, ACCOUNT, client]
-    ended = run(
+    run(
         ground,
         load("common", "inside", "pipes", "load_dump"),
         *words,

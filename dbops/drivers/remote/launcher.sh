@@ -43,6 +43,7 @@ is_plain() { # names that are printed unquoted
 }
 
 enter() { # take the fence's lock, then refuse a driver older than the newest one seen
+    must_be_ours
     mkdir -p "$instance" "$run/jobs" || give_up host.start_failed "cannot create $work"
     exec 8>"$instance/guard"
     flock -w 10 8 || give_up host.guarded "another command of this instance is under way"
@@ -56,6 +57,19 @@ enter() { # take the fence's lock, then refuse a driver older than the newest on
     [ "$token" -ge "$stored" ] || give_up host.fenced "$stored"
     [ "$token" -eq "$stored" ] || store_token || give_up host.start_failed "cannot write $instance/fence"
     store_owner
+}
+
+# Refuse a work directory in which another account can write or which it can exchange: root runs the scripts in it.
+must_be_ours() {
+    found=$(find -H "$work" -maxdepth 0 \( ! -user "$(id -u)" -o -perm -002 -o -perm -020 ! -group "$(id -g)" \) -print 2>/dev/null)
+    at=$work
+    set --
+    while [ "$(id -u)" = 0 ] && [ "$at" != / ]; do
+        at=${at%/*} at=${at:-/}
+        set -- "$@" "$at"
+    done
+    [ $# -eq 0 ] || found=$found$(find -H "$@" -maxdepth 0 \( ! -uid 0 -o ! -perm -1000 \( -perm -002 -o -perm -020 ! -gid 0 \) \) -print 2>/dev/null)
+    [ -z "$found" ] || give_up host.work_directory "$(printf '%s' "$found" | tr '\n' ' ')"
 }
 
 # Tokens of two dashboards cannot be compared: the later start would fence the earlier run while it works.

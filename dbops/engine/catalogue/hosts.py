@@ -165,6 +165,12 @@ _JOBS = (
         UNCHANGED,
         "Check free space, permissions of the work directory and process limits on the host. Then try again.",
     ),
+    operator(
+        "host.work_directory",
+        "Another account can write in the work directory on the host, or exchange it.",
+        UNCHANGED,
+        "Give the named directory to dbops's SSH account, and let nobody else write there. Or set another `work_dir` in the inventory.",
+    ),
     host(
         "host.fence_damaged",
         "The file with the instance's fencing number is damaged.",

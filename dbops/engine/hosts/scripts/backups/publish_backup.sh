@@ -13,7 +13,9 @@ if ! is_published; then
     [ ! -e "$final" ] || refuse "$final already exists and is another file."
     is_ours "$partial" || fail "$partial is missing or is not the written file."
 fi
-{ cat >".$final.json.partial" && sync -- ".$final.json.partial" && mv -fT -- ".$final.json.partial" "$final.json"; } ||
+rm -f -- ".$final.json.partial"
+# as a new file: another account may be able to put a link in its place
+{ (set -o noclobber && cat >".$final.json.partial") && sync -- ".$final.json.partial" && mv -fT -- ".$final.json.partial" "$final.json"; } ||
     fail "The record of $final cannot be written."
 [ -e "$final" ] || mv -nT -- "$partial" "$final" || fail "$partial cannot be renamed."
 is_published || fail "$final is not the written file."

@@ -46,7 +46,7 @@ quiet_mysql() { # $1 client program  $2 statements that forget replication  $3 R
     trap 'kill -KILL "$serving" 2>/dev/null; rm -rf -- "$scratch" client.cnf' EXIT
     private_server "--init-file=$scratch/init.sql" </dev/null >log.quiet 2>&1 &
     serving=$!
-    ask=("$client" "--defaults-file=$PWD/client.cnf" --batch --skip-column-names --raw --default-character-set=utf8mb4)
+    ask=("$client" "--defaults-file=$PWD/client.cnf" --local-infile=0 --batch --skip-column-names --raw --default-character-set=utf8mb4)
     until "${ask[@]}" -e 'SELECT 1' >/dev/null 2>log.ask; do
         kill -0 "$serving" 2>/dev/null || fail "The server that makes the copy quiet ended: $(last_errors)"
         sleep 0.2
