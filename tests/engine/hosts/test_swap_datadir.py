@@ -340,8 +340,7 @@ ONLY_FOR_THE_SENTENCE = (
     "The server no longer answers: $live_uuid",
 )
 ONLY_FOR_THE_SENTENCE += ("The server no longer answers: $replicas",)
-#: Checks that no directory below a temporary one, or none of one's own account, can meet: ``tests/e2e/test_swap_datadir.py`` and
-#: ``tests/hostile/test_data_directory.py`` have them.
+#: Tested in ``tests/e2e/test_swap_datadir.py`` and ``tests/hostile/test_data_directory.py``.
 ELSEWHERE_TESTED = ("is not a data directory", "that the option file names cannot be read", "does not belong to")
 
 
