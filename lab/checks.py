@@ -15,6 +15,8 @@ from lab.settings import MIB, Settings
 #: directories that a user's PATH often lacks
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SERVER_USER = "mysql"
+#: Environment variable with another account for the servers.
+SERVER_USER_VARIABLE = "DBOPS_LAB_SERVER_USER"
 LISTEN_STATE = "0A"
 
 
@@ -30,14 +32,14 @@ def server_user() -> str:
     """Return the servers' user: ``mysql`` if started by root, so that ownership matters as on a real host."""
     if not is_root():
         return current_user()
+    user = os.environ.get(SERVER_USER_VARIABLE, SERVER_USER)
     try:
-        pwd.getpwnam(SERVER_USER)
+        pwd.getpwnam(user)
     except KeyError:
         raise LabError(
-            f"there is no user {SERVER_USER}. Run as root: "
-            f"useradd --system --no-create-home --shell /usr/sbin/nologin {SERVER_USER}"
+            f"there is no user {user}. Run as root: useradd --system --no-create-home --shell /usr/sbin/nologin {user}"
         ) from None
-    return SERVER_USER
+    return user
 
 
 def search_path() -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from lab.checks import server_user
 from lab.flavors.base import Flavor
 from lab.hosts import copy_data_dir
 from lab.settings import Settings
@@ -15,7 +16,7 @@ class Template:
     """The template for a lab's settings. ``parent`` contains the templates of one checkout and user."""
 
     def __init__(self, parent: Path, settings: Settings) -> None:
-        self.folder = parent / f"{settings.flavor}-{settings.size_bytes}-{settings.tables}"
+        self.folder = parent / f"{settings.flavor}-{settings.size_bytes}-{settings.tables}-{server_user()}"
 
     @property
     def data(self) -> Path:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.checks import SERVER_USER_VARIABLE, is_root
 from tests.stack import Stack, running_stack
 
 from .host_state import is_replicating, one, same_data_at_one_gtid
@@ -16,6 +17,18 @@ def variant() -> Iterator[Stack]:
     """A lab whose replicas apply in parallel."""
     with running_stack(web=False, parallel_appliers=4) as running:
         yield running
+
+
+@pytest.mark.skipif(not is_root(), reason="only root can run servers as another account")
+def test_server_under_another_account_is_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The account is read from the data directory: no name of it is assumed."""
+    monkeypatch.setenv(SERVER_USER_VARIABLE, "games")
+    with running_stack(web=False) as stack:
+        stack.wait_for_possible_plan("replica-1")
+        stack.rebuild("replica-1")
+        data = stack.lab.host("replica-1").data_dir
+        assert {path.owner() for path in (data, *data.rglob("*"))} == {"games"}
+        assert is_replicating(stack, "replica-1")
 
 
 def by_position(stack: Stack, *names: str) -> None:
