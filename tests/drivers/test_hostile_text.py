@@ -25,7 +25,7 @@ from dbops.engine.rebuilds.steps.commands import split_command
 from tests import run_folder
 from tests.drivers.conftest import ADDRESS, SSH_PORT, Sshd
 from tests.fakes import FakeShell
-from tests.hostile import CANARY, PAYLOADS, names, one_line, texts
+from tests.hostile.texts import CANARY, PAYLOADS, names, one_line, texts
 
 #: over a real connection an example takes too long to look for a smaller one
 NO_SHRINKING = (Phase.explicit, Phase.generate)

@@ -5,6 +5,8 @@ from dbops.engine.catalogue.entries import NOT_RUN, NOT_SENT, REPORT, UNCHANGED,
 _OUTCOME = "The outcome shows the current state."
 _RUNNING = "The command may still be running on the host."
 
+_KEPT = "The password was not sent."
+
 _SSH = (
     host(
         "ssh.unreachable",
@@ -81,6 +83,19 @@ _SERVERS = (
         "The server rejects the dashboard's account.",
         UNCHANGED,
         "Correct the account in the inventory, or its password and host part on the server. See accounts.md.",
+    ),
+    host(
+        "mysql.login_method",
+        "The server asks for a login method that would reveal the password.",
+        _KEPT,
+        "Check what listens at this address. If it is your server, give the account another method. See accounts.md.",
+    ),
+    host(
+        "mysql.unproven",
+        "The server asks for the whole password, but it isn't proven to be the server on that host.",
+        _KEPT,
+        "Check what listens at this address. If it is your server, restart it after a change of its certificate, or set "
+        "`ssl_cert` in its option file. See accounts.md.",
     ),
     host(
         "mysql.unreachable",

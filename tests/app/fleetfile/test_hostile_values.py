@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from dbops.engine.rebuilds.steps.commands import split_command
 from dbops.fleetfile.rules import CONTROL, field_problem
 from dbops.models import Cluster, Host, Instance
-from tests.hostile import texts
+from tests.hostile.texts import texts
 
 ADDRESSES = ((Host, "ssh_address"), (Host, "stream_address"), (Instance, "address"))
 PATHS = ((Host, "work_dir"), (Host, "authorized_keys_file"), (Instance, "datadir"), (Instance, "defaults_file"))

@@ -17,7 +17,7 @@ from dbops.queries.rebuilds import log as rebuild_log
 from dbops.queries.rebuilds.log import LogFilter
 from dbops.web.live import fragments
 from tests.app.factories import make_event, make_rebuild, make_trio
-from tests.hostile import PIECES
+from tests.hostile.texts import PIECES
 
 pytestmark = pytest.mark.django_db
 HOSTILE = (

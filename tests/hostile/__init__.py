@@ -1,0 +1,1 @@
+"""Attackers: a database account, a host, a dump, a message."""
