@@ -10,7 +10,7 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import DictCursor
 
-from dbops.drivers.mysql_login import Login, LoginRefused, ServerProof, unverified
+from dbops.drivers.mysql_login import Login, MethodRefused, ServerProof, Unproven, unverified
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.ports import Database
 
@@ -135,12 +135,15 @@ class MysqlDatabase(Database):
     def _failure(self, sql: str, parameters: Sequence[Any], error: Exception) -> RemoteFailure:
         number = _number(error)
         place = f"{self.address.host}:{self.address.port}"
-        if isinstance(error, LoginRefused):
-            return RemoteFailure(error.code, f"Logging in to {place} as {self.address.user}", cause=str(error.args[0]))
+        login = f"Logging in to {place} as {self.address.user}"
+        if isinstance(error, MethodRefused):
+            return RemoteFailure("mysql.login_method", login, cause=str(error))
+        if isinstance(error, Unproven):
+            return RemoteFailure("mysql.unproven", login, cause=str(error))
         if number in DENIED:
             return RemoteFailure(
                 "mysql.access_denied",
-                f"Logging in to {place} as {self.address.user}",
+                login,
                 cause=_clean(error, (self.address.password,)),
             )
         if number in LOST or not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.InterfaceError):

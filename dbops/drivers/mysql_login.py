@@ -45,12 +45,12 @@ class ServerProof:
     public_key: bytes | None = None
 
 
-class LoginRefused(pymysql.OperationalError):
-    """The password stays here. ``code`` is of the catalogue."""
+class MethodRefused(pymysql.OperationalError):
+    """The server asks for a method that is not allowed."""
 
-    def __init__(self, code: str, cause: str) -> None:
-        super().__init__(cause)
-        self.code = code
+
+class Unproven(pymysql.OperationalError):
+    """The server asks for the whole password and has not proven itself."""
 
 
 class Login(_Base):
@@ -88,10 +88,10 @@ class Login(_Base):
         except OSError as error:
             raise pymysql.OperationalError(LOST_CONNECTION, f"after the server's greeting: {error}") from None
         except pymysql.OperationalError as error:
-            if isinstance(error, LoginRefused) or isinstance(error.args[0], int):
+            if isinstance(error, MethodRefused | Unproven) or isinstance(error.args[0], int):
                 raise
             # a request to switch without a name (servers before 4.1), a second one, or no packet of a login
-            raise LoginRefused("mysql.login_method", str(error.args[0])) from None
+            raise MethodRefused(str(error.args[0])) from None
 
     def _process_auth(self, plugin_name: bytes, auth_packet: Any, handler: Any = None) -> Any:
         name = plugin_name.decode("ascii", "replace")
@@ -103,7 +103,7 @@ class Login(_Base):
         """Send the password to a server that has proven itself, and return its answer.
 
         Raises:
-            LoginRefused: it has not (``mysql.unproven``).
+            Unproven: it has not.
             DbopsError: of ``prove``.
         """
         password: bytes = self.password
@@ -115,12 +115,12 @@ class Login(_Base):
             return self.exchange(password + b"\0")
         key = self._proof().public_key
         if key is None:
-            raise LoginRefused("mysql.unproven", "it offers no TLS, and the host has no public key of it")
+            raise Unproven("it offers no TLS, and the host has no public key of it")
         return self.exchange(_auth.sha2_rsa_encrypt(password, salt, key))
 
     def _proof(self) -> ServerProof:
         if self._prove is None:
-            raise LoginRefused("mysql.unproven", "it is not in the inventory, so no host can vouch for it")
+            raise Unproven("it is not in the inventory, so no host can vouch for it")
         return self._prove()
 
     def exchange(self, payload: bytes) -> Any:
@@ -147,7 +147,7 @@ class _CachingSha2:
         if answer == FAST_PATH_DONE:
             return connection._read_packet()
         if answer != WHOLE_PASSWORD:
-            raise LoginRefused("mysql.login_method", f"its answer {answer} is not of {CACHING_SHA2}")
+            raise MethodRefused(f"its answer {answer} is not of {CACHING_SHA2}")
         return connection.send_whole_password(connection.salt)
 
 
@@ -159,7 +159,7 @@ class _Sha256:
 
     def authenticate(self, packet: Any) -> Any:
         if not packet.is_auth_switch_request():
-            raise LoginRefused("mysql.login_method", f"it sent a packet that is not of {SHA256}")
+            raise MethodRefused(f"it sent a packet that is not of {SHA256}")
         salt = _salt(packet)
         if not self._connection.password:
             return self._connection.exchange(b"\0")
@@ -167,14 +167,14 @@ class _Sha256:
 
 
 def refuse_method(name: str) -> NoReturn:
-    raise LoginRefused("mysql.login_method", f"it asks for {name[:40]!r}")
+    raise MethodRefused(f"it asks for {name[:40]!r}")
 
 
 def must_equal(shown: bytes | None, expected: bytes | None, what: str) -> None:
     if expected is None:
-        raise LoginRefused("mysql.unproven", f"the host has no {what} of it")
+        raise Unproven(f"the host has no {what} of it")
     if shown != expected:
-        raise LoginRefused("mysql.unproven", f"its {what} is not the one on the host")
+        raise Unproven(f"its {what} is not the one on the host")
 
 
 def _salt(packet: Any) -> bytes:

@@ -189,7 +189,7 @@ def _logins(target: ProbeTarget, server: ServerReading) -> tuple[list[str], str]
     statements, credentials = [], ""
     if target.backup_user:
         statements = server.flavor.statements_of_backup(replica=bool(server.facts.replication))
-        credentials = server.flavor.credentials_file(target.backup_user, target.backup_password)
+        credentials = credentials_text(server.flavor.credential_groups, target.backup_user, target.backup_password)
     if target.admin_password:
         statements = [*statements, f"{ADMIN}{SELECT_ONE}"]
         credentials += credentials_text(("client_admin",), target.admin_user, target.admin_password)

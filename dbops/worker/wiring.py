@@ -11,9 +11,10 @@ from dbops.engine.backups.job import BackupContext
 from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.jobs import RunJournal
+from dbops.engine.hosts.local_login import Account, local_login
 from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
-from dbops.engine.rebuilds.steps.run import Account, Accounts, InstanceHandle, Run, RunThresholds, Server, StepJournal
+from dbops.engine.rebuilds.steps.run import Accounts, InstanceHandle, Run, RunThresholds, Server, StepJournal
 from dbops.engine.states import BackupMethod
 from dbops.loaders.plan_inputs import slowest_rate
 from dbops.loaders.shared_reads import RowSharedReadMembers
@@ -97,17 +98,17 @@ def build_context(
     run: BackupRun, plan: BackupPlan, checkpoint: dict[str, Any], journal: RunJournal, stack: ExitStack
 ) -> BackupContext:
     """Build the connection to the host of a backup run."""
-    cluster = run.instance.cluster
-    flavor = flavor_for(plan.version, plan.flavor)
+    cluster, jobs = run.instance.cluster, jobs_of(run, run.uid, stack)
     if plan.method is BackupMethod.DUMP:
-        credentials = flavor.credentials_file(cluster.admin_user, cluster.admin_password, socket=plan.socket)
+        account = Account(cluster.admin_user, cluster.admin_password)
     else:
-        credentials = flavor.credentials_file(cluster.backup_user, cluster.backup_password, socket=plan.socket)
+        account = Account(cluster.backup_user, cluster.backup_password)
+    flavor = flavor_for(plan.version, plan.flavor)
     return BackupContext(
         plan=plan,
-        jobs=jobs_of(run, run.uid, stack),
+        jobs=jobs,
         clock=SystemClock(),
-        credentials=credentials,
+        credentials=local_login(flavor, account, jobs.run_directory, socket=plan.socket),
         checkpoint=checkpoint,
         journal=journal,
         stall=StallLimits(settings.STALL_NOTICE_SECONDS, settings.STALL_STOP_SECONDS),

@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.local_login import Account
 from dbops.engine.ports import Clock, Database, Jobs
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.rebuilds.steps.run import Account, Accounts, InstanceHandle, Run, RunThresholds, Server
+from dbops.engine.rebuilds.steps.run import Accounts, InstanceHandle, Run, RunThresholds, Server
 from dbops.engine.states import Level
 from tests.fakes import FakeDatabase, FakeShell
 

@@ -7,20 +7,13 @@ from typing import Any, Protocol
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor
 from dbops.engine.hosts.jobs import IN_BASH
+from dbops.engine.hosts.local_login import Account
 from dbops.engine.ports import Clock, CommandResult, Database, Jobs, JobState, Shell
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.engine.rebuilds.shared_read import ALONE, SharedReadMembers
 from dbops.engine.states import Level
 from dbops.engine.tuning.stream_rate import SLOWEST
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """A MySQL account. The password never shows in a repr."""
-
-    user: str
-    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from contextlib import closing
 
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.jobs import job_must_succeed, pairs
+from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Database, JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
@@ -91,7 +92,7 @@ class Rollback(JobStep):
             plan.programs["target.client"],
             target.machine,
             *split_command(target.stop_command),
-            secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
+            secrets={"admin.cnf": local_login(run.flavor, admin, run.target.jobs.run_directory)},
         )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import to_record
+from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
 from dbops.engine.rebuilds.kept_replication import SOURCE_LINE, KeptReplication
@@ -179,7 +180,7 @@ def check_account(run: Run) -> None:
                 load("check_local_login"),
                 run.plan.programs[program],
                 side.party.socket,
-                stdin=run.flavor.credentials_file(account.user, account.password).encode(),
+                stdin=local_login(run.flavor, account, side.jobs.run_directory).encode(),
             )
 
 

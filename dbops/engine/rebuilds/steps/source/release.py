@@ -2,6 +2,7 @@
 
 from contextlib import closing
 
+from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.steps.run import Run
@@ -31,7 +32,7 @@ def start_guard(run: Run, name: str) -> JobState:
         flavor.resume_applier(),
         str(run.settings.guard_paused_seconds),
         str(run.settings.guard_idle_seconds),
-        secrets={"admin.cnf": flavor.credentials_file(admin.user, admin.password)},
+        secrets={"admin.cnf": local_login(flavor, admin, run.source.jobs.run_directory)},
         lock="guard",
     )
     run.checkpoint["guard_started"] = True
@@ -50,7 +51,7 @@ def pause_source(run: Run, key: str) -> None:
         run.plan.programs["source.client"],
         run.source.party.socket,
         statement,
-        stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+        stdin=local_login(run.flavor, admin, run.source.jobs.run_directory).encode(),
     )
 
 
@@ -65,7 +66,7 @@ def resume_source(run: Run, key: str) -> None:
         run.plan.programs["source.client"],
         run.source.party.socket,
         statement,
-        stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+        stdin=local_login(run.flavor, admin, run.source.jobs.run_directory).encode(),
     )
 
 
@@ -98,7 +99,7 @@ def close_source(run: Run) -> None:
         run.plan.programs["source.client"],
         source.socket,
         run.flavor.resume_applier(),
-        stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+        stdin=local_login(run.flavor, admin, run.source.jobs.run_directory).encode(),
         timeout_seconds=30,
     )
     run.checkpoint["source_closed"] = True
