@@ -2,7 +2,7 @@
 
 import posixpath
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +13,7 @@ from dbops.engine.errors import DbopsError
 from dbops.engine.facts.backups import FoundSchedule
 from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, Tool
 from dbops.engine.flavors.optionfile import credentials_text
+from dbops.engine.hosts.local_login import NO_ACCOUNT, Account
 from dbops.engine.ports import Database, Shell
 
 #: interval of reading sizes
@@ -25,17 +26,15 @@ SELECT_ONE = "SELECT 1"
 class ProbeTarget:
     """An instance's parameters for a probe. ``work_dir`` is dbops's directory on the host.
 
-    The accounts belong to dbops, so their connections do not count as clients. The probe tests the backup account over the
-    local socket with the statements that the backup tool needs, and the admin account's login there.
+    ``our_users`` belong to dbops, so their connections do not count as clients. The probe tests the account ``backup`` over the
+    local socket with the statements that the backup tool needs, and the login of ``local``, the dashboard's own, there.
     """
 
     datadir: str
     defaults_file: str = ""
-    admin_user: str = ""
-    admin_password: str = field(default="", repr=False)
-    replication_user: str = ""
-    backup_user: str = ""
-    backup_password: str = field(default="", repr=False)
+    local: Account = NO_ACCOUNT
+    backup: Account = NO_ACCOUNT
+    our_users: tuple[str, ...] = ()
     address: str = ""
     port: int = DEFAULT_PORT
     work_dir: str = ""
@@ -146,9 +145,13 @@ def _server(
     database = None
     try:
         database = open_database()
-        users = (target.admin_user, target.replication_user, target.backup_user)
         reading = read_server(
-            database, our_users=users, measure=measure, now=now, previous=previous, addresses=(target.address,)
+            database,
+            our_users=target.our_users,
+            measure=measure,
+            now=now,
+            previous=previous,
+            addresses=(target.address,),
         )
         return reading, None
     except DbopsError as error:
@@ -187,12 +190,12 @@ def _host(
 def _logins(target: ProbeTarget, server: ServerReading) -> tuple[list[str], str]:
     """Return what to try over the local socket, and an option file: the backup account's statements, and the dashboard's login."""
     statements, credentials = [], ""
-    if target.backup_user:
+    if target.backup.user:
         statements = server.flavor.statements_of_backup(replica=bool(server.facts.replication))
-        credentials = credentials_text(server.flavor.credential_groups, target.backup_user, target.backup_password)
-    if target.admin_password:
+        credentials = credentials_text(server.flavor.credential_groups, target.backup.user, target.backup.password)
+    if target.local.user:
         statements = [*statements, f"{ADMIN}{SELECT_ONE}"]
-        credentials += credentials_text(("client_admin",), target.admin_user, target.admin_password)
+        credentials += credentials_text(("client_admin",), target.local.user, target.local.password)
     return statements, credentials
 
 

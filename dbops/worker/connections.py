@@ -13,6 +13,7 @@ from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.access import Endpoint
 from dbops.engine.ports import Jobs, Shell
+from dbops.loaders.accounts import account_of
 from dbops.models import Cluster, Host, Instance
 from dbops.security.permissions import sample_refusal
 
@@ -78,14 +79,15 @@ def private_key_of(host: Host) -> str:
         ) from error
 
 
-def open_database(instance: Instance, *, read_timeout_seconds: float = 10.0) -> MysqlDatabase:
+def open_database(
+    instance: Instance, *, read_timeout_seconds: float = 10.0, connect_timeout_seconds: float = 5.0
+) -> MysqlDatabase:
     """Return a connection of the dashboard's account to an instance; it connects with its first statement."""
     _not_in_the_sample(f"{instance.address}:{instance.port}")
-    cluster = instance.cluster
+    account = account_of(instance, "admin")
     return MysqlDatabase(
-        MysqlAddress(
-            host=instance.address, port=instance.port, user=cluster.admin_user, password=cluster.admin_password
-        ),
+        MysqlAddress(host=instance.address, port=instance.port, user=account.user, password=account.password),
+        connect_timeout_seconds=connect_timeout_seconds,
         read_timeout_seconds=read_timeout_seconds,
         prove=lambda: proof_of(instance),
     )
@@ -129,7 +131,7 @@ def connect_with(
     connect_timeout_seconds: float,
     read_timeout_seconds: float,
 ) -> MysqlDatabase:
-    """Return a connection of any account to an address; it connects with its first statement."""
+    """Return a connection of any account to an address, for which no host vouches; it connects with its first statement."""
     _not_in_the_sample(f"{address}:{port}")
     return MysqlDatabase(
         MysqlAddress(host=address, port=port, user=user, password=password),

@@ -64,7 +64,7 @@ def make_run(
         source=side(plan.source, source),
         target=side(plan.target, target),
         primary=Server(plan.primary, lambda _: FakeDatabase()),
-        accounts=Accounts(account, account, account),
+        accounts=Accounts(account, account, account, account),
         checkpoint=dict(checkpoint),
         journal=journal,
         clock=clock,

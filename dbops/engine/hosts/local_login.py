@@ -10,10 +10,13 @@ PLUGINS = "plugins"
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A MySQL account. The password never shows in a repr."""
+    """A MySQL account. The password never shows in a repr; an empty one: socket authentication."""
 
     user: str
     password: str = field(repr=False)
+
+
+NO_ACCOUNT = Account("", "")
 
 
 def local_login(flavor: Flavor, account: Account, run_directory: str, *, socket: str = "") -> str:

@@ -18,7 +18,10 @@ from dbops.engine.tuning.stream_rate import SLOWEST
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    admin: Account
+    """Accounts of one rebuild; the first two are the dashboard's, on the servers' sockets."""
+
+    source: Account
+    target: Account
     replication: Account
     backup: Account
 

@@ -150,7 +150,7 @@ class Clone(JobStep):
         state = run.target.jobs.follow(self.name)
         if state.status is not JobStatus.ABSENT:
             return state
-        plan, source, admin = run.plan, run.plan.source, run.accounts.admin
+        plan, source, admin = run.plan, run.plan.source, run.accounts.target
         with closing(run.source.connect(10.0)) as database:
             password = new_password(run, database, "stream.password")
         statements = clone_statements(

@@ -38,7 +38,7 @@ class SwapDatadir(JobStep):
         return super().advance(run) if may_swap_datadir(run) else again(ASK_SECONDS)
 
     def start(self, run: Run) -> JobState:
-        target, plan, admin = run.plan.target, run.plan, run.accounts.admin
+        target, plan, admin = run.plan.target, run.plan, run.accounts.target
         if "incomplete_copy" in run.checkpoint and not run.checkpoint.get("incomplete_copy_tree"):
             raise Refused(
                 "resume.changed",

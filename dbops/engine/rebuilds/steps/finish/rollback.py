@@ -75,7 +75,7 @@ class Rollback(JobStep):
         return run.settings.stall_stop_seconds
 
     def start(self, run: Run) -> JobState:
-        plan, target, admin = run.plan, run.plan.target, run.accounts.admin
+        plan, target, admin = run.plan, run.plan.target, run.accounts.target
         run.checkpoint.pop("found", None)  # outdated from here on
         return run.start_job(
             run.target,

@@ -170,8 +170,11 @@ class OpenAccess(Step):
 
 def check_account(run: Run) -> None:
     """Test the local socket login that pausing, resuming and the last check need. Raises as ``Run.act``."""
-    account = run.accounts.admin
-    for side, program in ((run.source, "source.client"), (run.target, "target.client")):
+    sides = (
+        (run.source, "source.client", run.accounts.source),
+        (run.target, "target.client", run.accounts.target),
+    )
+    for side, program, account in sides:
         if side.party.is_answering:
             run.act(
                 side,

@@ -17,7 +17,7 @@ def start_guard(run: Run, name: str) -> JobState:
     Return its state: an earlier one of that name that has ended no longer guards. A guard releases the source as soon as dbops is silent
     for some time, so a second guard needs a name of its own.
     """
-    source, flavor, admin = run.source.party, run.flavor, run.accounts.admin
+    source, flavor, admin = run.source.party, run.flavor, run.accounts.source
     run.checkpoint["source_opened"], run.checkpoint["source_closed"] = True, False
     state = run.start_job(
         run.source,
@@ -42,7 +42,7 @@ def start_guard(run: Run, name: str) -> JobState:
 
 def pause_source(run: Run, key: str) -> None:
     """Stop the source's applier, under the guard. Raises as ``Run.act``: without a live guard nothing is paused."""
-    admin, statement = run.accounts.admin, run.flavor.pause_applier()
+    admin, statement = run.accounts.source, run.flavor.pause_applier()
     run.act(
         run.source,
         key,
@@ -57,7 +57,7 @@ def pause_source(run: Run, key: str) -> None:
 
 def resume_source(run: Run, key: str) -> None:
     """Start the source's applier again, under the same guard. Raises as ``Run.act``."""
-    admin, statement = run.accounts.admin, run.flavor.resume_applier()
+    admin, statement = run.accounts.source, run.flavor.resume_applier()
     run.act(
         run.source,
         key,
@@ -87,7 +87,7 @@ def close_source(run: Run) -> None:
     """
     if not run.checkpoint.get("source_opened") or run.checkpoint.get("source_closed"):
         return
-    source, admin = run.source.party, run.accounts.admin
+    source, admin = run.source.party, run.accounts.source
     run.act(
         run.source,
         f"{run.journal.step}.close-source",
