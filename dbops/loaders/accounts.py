@@ -11,7 +11,8 @@ from dbops.models.fleet import PASSWORDS
 def account_of(instance: Instance, kind: str) -> Account:
     """Return one of ``admin``, ``replication`` and ``backup``; without a user if neither has it."""
     owner: Cluster | Instance = instance if getattr(instance, f"{kind}_user") else instance.cluster
-    return Account(getattr(owner, f"{kind}_user"), getattr(owner, f"{kind}_password"))
+    is_shared = owner is not instance
+    return Account(getattr(owner, f"{kind}_user"), getattr(owner, f"{kind}_password"), is_shared)
 
 
 def local_account_of(instance: Instance) -> Account:

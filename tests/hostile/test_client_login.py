@@ -13,7 +13,7 @@ from dbops.engine.flavors.tool_options import script_arguments
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.local_login import Account, local_login
 from dbops.engine.hosts.scripts import load
-from lab.unpacked import MARIADB_11_8
+from lab.unpacked import MARIADB_11_8, MYSQL
 from tests.fakes import FakeShell
 from tests.hostile.fake_server import CACHING_SHA2, CLEAR, DIALOG, ED25519, NATIVE, OLD, SHA256, Demand, FakeServer
 
@@ -118,3 +118,18 @@ def test_only_plugins_of_root_are_linked(tmp_path: Path) -> None:
         links = sorted(into.iterdir())
         assert [path.name for path in links] == expected
         assert all(path.readlink() == CLIENTS_PLUGINS / path.name for path in links)
+
+
+@pytest.mark.skipif(bool(MYSQL.why_not()), reason=MYSQL.why_not())
+@pytest.mark.parametrize(("method", "reveals"), [(CLEAR, False), (DIALOG, False), (CACHING_SHA2, True)])
+def test_mysql_s_client_reveals_what_dbops_withholds(method: str, reveals: bool, tmp_path: Path) -> None:
+    """An option that forbids the last one would make ``credentials.shared`` needless."""
+    server, socket = FakeServer(Demand(switches_to=method)), str(tmp_path / "s")
+    file = tmp_path / "login.cnf"
+    file.touch(0o600)
+    file.write_text(local_login(flavor_for("9.7.4"), Account("own", PASSWORD), str(tmp_path), socket=socket))
+    with server.listening(socket):
+        command = [f"{MYSQL.folder()}/usr/bin/mysql", f"--defaults-file={file}", "-e", "SELECT 1"]
+        subprocess.run(command, capture_output=True, check=False, timeout=20)
+    assert server.logins
+    assert server.got(PASSWORD) is reveals

@@ -134,6 +134,12 @@ _SERVERS = (
         "Read the position on the server. If the server shows the same text, please report it.",
     ),
     operator(
+        "credentials.shared",
+        "An account with the password of the whole cluster can't log in on a host of MySQL.",
+        _KEPT,
+        "Use `auth_socket` for this account, or give the instance an account of its own. See accounts.md.",
+    ),
+    operator(
         "credentials.unwritable",
         "A name or password contains a line break or is too long for an option file.",
         UNCHANGED,

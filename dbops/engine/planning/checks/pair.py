@@ -209,7 +209,9 @@ def local_logins_work(inputs: PlanInputs) -> Iterator[Finding]:
             continue
         code, title = f"{role}.admin_login", f"The dashboard's account can log in locally on the {role}"
         if facts.admin_login.error:
-            advice = "Let the account log in over the local socket, without TLS. See docs/how-to/accounts.md."
+            advice = (
+                "Let the account log in over the local socket, without TLS or by socket. See docs/how-to/accounts.md."
+            )
             yield refusal(code, title, facts.admin_login.error, advice)
         else:
             yield ok(code, title, "Over the local socket.")
