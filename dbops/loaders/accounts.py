@@ -9,7 +9,7 @@ from dbops.models.fleet import PASSWORDS
 
 
 def account_of(instance: Instance, kind: str) -> Account:
-    """Return one of ``admin``, ``replication`` and ``backup``; without a user if neither has it."""
+    """Return one account; without a user if neither has it."""
     owner: Cluster | Instance = instance if getattr(instance, f"{kind}_user") else instance.cluster
     is_shared = owner is not instance
     return Account(getattr(owner, f"{kind}_user"), getattr(owner, f"{kind}_password"), is_shared)
@@ -17,8 +17,8 @@ def account_of(instance: Instance, kind: str) -> Account:
 
 def local_account_of(instance: Instance) -> Account:
     """Return the dashboard's account on the server's socket: of the instance or cluster, else as over the network."""
-    kind = "local" if instance.local_user or (instance.cluster.local_user and not instance.admin_user) else "admin"
-    return account_of(instance, kind)
+    local = account_of(instance, "local")
+    return local if local.user else account_of(instance, "admin")
 
 
 def shared_logins(instance: Instance, others: Iterable[Instance]) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ def test_local_account_is_the_nearest_one(cluster: Cluster, instances: list[Inst
     instances[0].cluster = instances[1].cluster = cluster
     assert pair(local_account_of(instances[0])) == ("root", "")
     instances[0].admin_user, instances[0].admin_password = "dbops_r0", "of r0"
-    assert pair(local_account_of(instances[0])) == ("dbops_r0", "of r0")
+    assert pair(local_account_of(instances[0])) == ("root", "")
     instances[0].local_user = "here"
     assert pair(local_account_of(instances[0])) == ("here", "")
     assert pair(account_of(instances[0], "admin")) == ("dbops_r0", "of r0")
