@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from dbops.drivers.jobs import HostJobs
+from dbops.drivers.probe_host import Inspect, read_host
 from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.optionfile import credentials_text
+from dbops.engine.flavors.replication_login import replication_login
 from dbops.engine.flavors.tool_options import script_arguments
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.local_login import Account, local_login
@@ -133,3 +136,37 @@ def test_mysql_s_client_reveals_what_dbops_withholds(method: str, reveals: bool,
         subprocess.run(command, capture_output=True, check=False, timeout=20)
     assert server.logins
     assert server.got(PASSWORD) is reveals
+
+
+@pytest.mark.parametrize("method", [CLEAR, DIALOG, CACHING_SHA2])
+def test_probe_keeps_the_password(method: str, stolen_certificate: Path, tmp_path: Path) -> None:
+    server, flavor = FakeServer(Demand(switches_to=method), stolen_certificate), flavor_for("10.11.19-MariaDB")
+    with server.listening(str(tmp_path / "s")):
+        found = read_host(
+            FakeShell(runs_here=True),
+            datadir=str(tmp_path),
+            defaults_file="",
+            inspect=Inspect.CHEAP,
+            socket=str(tmp_path / "s"),
+            credentials=credentials_text(flavor.credential_groups, "backup", PASSWORD),
+            statements=["SELECT 1"],
+        )
+    assert server.logins
+    assert found.statements[0].error
+    assert not server.got(PASSWORD)
+
+
+@pytest.mark.parametrize("method", [CLEAR, DIALOG, CACHING_SHA2])
+def test_trial_of_the_replication_account_keeps_the_password(method: str, tmp_path: Path) -> None:
+    """The target's server names the plugin directory: here that of the client library."""
+    server, flavor = FakeServer(Demand(switches_to=method)), flavor_for("10.11.19-MariaDB")
+    text = replication_login(flavor, "repl", PASSWORD, {}, plugin_dir=f"{tmp_path}/server_plugins")
+    with server.listening(("127.0.0.1", 0)) as listener:
+        words = ["mariadb", "127.0.0.1", str(listener.getsockname()[1]), str(CLIENTS_PLUGINS)]
+        script = load("login_plugins", "check_donor_login")
+        done = subprocess.run(
+            ["bash", "-c", script, "dbops", *words], input=text, text=True, check=False, cwd=tmp_path, timeout=30
+        )
+    assert server.logins
+    assert done.returncode
+    assert not server.got(PASSWORD)
