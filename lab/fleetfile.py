@@ -1,6 +1,6 @@
 """Write ``fleet.yaml``, which a dashboard imports. Format: ``docs/reference/fleet.md``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,19 @@ from lab.secrets import write_private
 ACCOUNTS_IN_FILE = ("admin", "replication", "backup")
 
 
-def fleet(cluster: str, hosts: Sequence[LabHost], accounts: Mapping[str, Account], ssh_key: Path) -> dict[str, Any]:
-    """Return the fleet file's content. Each host has one instance of the same name."""
+def fleet(
+    cluster: str,
+    hosts: Sequence[LabHost],
+    accounts: Mapping[str, Account],
+    ssh_key: Path,
+    by_socket: Collection[str] = (),
+) -> dict[str, Any]:
+    """Return the fleet file's content. Each host has one instance of the same name. ``by_socket``: as of ``Flavor``."""
+    written: dict[str, Any] = {
+        key: {"user": accounts[key].user, "password": accounts[key].password} for key in ACCOUNTS_IN_FILE
+    }
+    for key in by_socket:
+        written["local" if key == "admin" else key] = {"user": accounts[key].user, "socket": True}
     return {
         "version": 1,
         "hosts": [host_entry(host, ssh_key) for host in hosts],
@@ -23,9 +34,7 @@ def fleet(cluster: str, hosts: Sequence[LabHost], accounts: Mapping[str, Account
             {
                 "name": cluster,
                 "write_addresses": [],
-                "accounts": {
-                    key: {"user": accounts[key].user, "password": accounts[key].password} for key in ACCOUNTS_IN_FILE
-                },
+                "accounts": written,
                 "instances": [instance_entry(host) for host in hosts],
             }
         ],

@@ -149,7 +149,9 @@ class Lab:
                 self.resume()
             else:
                 self.build_or_stop()
-            content = fleetfile.fleet(self.settings.name, self.hosts, self.accounts, self.ssh_key)
+            content = fleetfile.fleet(
+                self.settings.name, self.hosts, self.accounts, self.ssh_key, self.flavor.by_socket
+            )
             fleetfile.write_fleet_file(self.fleet_yaml, content)
 
     def status(self) -> list[status.HostStatus]:

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import NoReturn
 
 from dbops.engine.errors import Bug, Refused, RemoteFailure, Unreachable
+from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import CommandResult, Jobs, JobState, JobStatus, Shell
 
 REMOTE = Path(__file__).parent / "remote"
-LAUNCHER = (REMOTE / "launcher.sh").read_text(encoding="utf-8")
+LAUNCHER = load("login_plugins") + (REMOTE / "launcher.sh").read_text(encoding="utf-8")
 WRAPPER = (REMOTE / "wrapper.sh").read_text(encoding="utf-8")
 
 MARKER = "dbops:"

@@ -1,34 +1,25 @@
-"""SQL to one server; the only module that imports pymysql."""
+"""SQL to one server; only this module and ``mysql_login`` import pymysql."""
 
 import re
 import ssl
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import DictCursor
 
+from dbops.drivers.mysql_login import Login, MethodRefused, ServerProof, Unproven, unverified
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.ports import Database
 
-if TYPE_CHECKING:  # generic only in its stubs
-    _Base = Connection[DictCursor]
-else:
-    _Base = Connection
-
 #: no connection or a lost one: client errors 2xxx, server shutdown, killed, closed as idle
 LOST = {1053, 1080, 1152, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055, 4031}
-#: the TCP connection failed; if only the greeting or an answer is missing, the error code is another one
-NO_CONNECTION, LOST_CONNECTION = 2003, 2013
+#: the TCP connection failed
+NO_CONNECTION = 2003
 #: wrong password, host not allowed, account without a usable login
 DENIED = {1045, 1129, 1130, 1698, 1862, 3118, 4151}
-
-#: authentication methods that send the password in clear text
-IN_CLEAR = ("mysql_clear_password", "dialog")
-NO_PLUGIN = 2059
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +50,8 @@ class MysqlDatabase(Database):
         read_timeout_seconds: for one answer of the server; waits inside a statement must be shorter.
         idle_seconds: the server closes the connection after this time without a statement and releases its locks, so that
             a dead worker holds none.
+        prove: returns what the server must show before it gets the whole password; ``None``: nothing can prove it, and a login
+            that needs it is refused (``mysql.unproven``). Its own errors pass through.
         write_binlog: write this session's statements to the binary log. Off by default: on a replica they would be errant
             transactions. Turning it off needs a privilege; without it, the session is unchanged.
     """
@@ -71,12 +64,14 @@ class MysqlDatabase(Database):
         read_timeout_seconds: float = 10.0,
         idle_seconds: int = 15,
         write_binlog: bool = False,
+        prove: Callable[[], ServerProof] | None = None,
     ) -> None:
         self.address = address
         self._connect_timeout = connect_timeout_seconds
         self._read_timeout = read_timeout_seconds
         self._idle_seconds = idle_seconds
         self._write_binlog = write_binlog
+        self._prove = prove
         self._connection: Connection[DictCursor] | None = None
 
     def __repr__(self) -> str:
@@ -110,7 +105,8 @@ class MysqlDatabase(Database):
                 pass  # already closed
 
     def _connect(self) -> "Connection[DictCursor]":
-        connection = _Connection(
+        connection = Login(
+            prove=self._prove,
             host=self.address.host,
             port=self.address.port,
             user=self.address.user,
@@ -124,7 +120,6 @@ class MysqlDatabase(Database):
             write_timeout=self._read_timeout,
             local_infile=False,
             ssl=_tls_context(self.address),
-            auth_plugin_map=dict.fromkeys(IN_CLEAR, _Refuses),
         )
         with connection.cursor() as cursor:
             cursor.execute(f"SET SESSION wait_timeout = {int(self._idle_seconds)}")
@@ -140,10 +135,15 @@ class MysqlDatabase(Database):
     def _failure(self, sql: str, parameters: Sequence[Any], error: Exception) -> RemoteFailure:
         number = _number(error)
         place = f"{self.address.host}:{self.address.port}"
+        login = f"Logging in to {place} as {self.address.user}"
+        if isinstance(error, MethodRefused):
+            return RemoteFailure("mysql.login_method", login, cause=str(error))
+        if isinstance(error, Unproven):
+            return RemoteFailure("mysql.unproven", login, cause=str(error))
         if number in DENIED:
             return RemoteFailure(
                 "mysql.access_denied",
-                f"Logging in to {place} as {self.address.user}",
+                login,
                 cause=_clean(error, (self.address.password,)),
             )
         if number in LOST or not isinstance(error, pymysql.MySQLError) or isinstance(error, pymysql.InterfaceError):
@@ -161,50 +161,10 @@ class MysqlDatabase(Database):
         )
 
 
-class _Refuses:
-    """Refuse to send a clear-text password: any server at the address could request it."""
-
-    def __init__(self, connection: Any) -> None:
-        pass
-
-    def authenticate(self, packet: Any) -> NoReturn:
-        raise pymysql.OperationalError(
-            NO_PLUGIN, "the server requested the password in clear text; dbops did not send it"
-        )
-
-
-class _Connection(_Base):
-    """Skip TLS that was not requested.
-
-    PyMySQL would use it if the server offers it, and load all certificate authorities of the machine for each connection
-    (measured: about 30 ms) without verifying anything.
-    """
-
-    def _create_ssl_ctx(self, sslp: Any) -> ssl.SSLContext:
-        context: ssl.SSLContext = super()._create_ssl_ctx(sslp) if sslp else _unverified()  # type: ignore[misc]
-        return context
-
-    def _request_authentication(self) -> None:
-        """Correct PyMySQL's message: it reports every socket error as "can't connect", even in the TLS handshake."""
-        try:
-            super()._request_authentication()  # type: ignore[misc]
-        except OSError as error:
-            raise pymysql.OperationalError(LOST_CONNECTION, f"after the server's greeting: {error}") from None
-
-
 def _tls_context(address: MysqlAddress) -> ssl.SSLContext | None:
     if not address.tls:
         return None
-    return ssl.create_default_context(cafile=address.tls_ca) if address.tls_ca else _unverified()
-
-
-@cache
-def _unverified() -> ssl.SSLContext:
-    """Return a TLS context that encrypts and accepts any certificate."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
+    return ssl.create_default_context(cafile=address.tls_ca) if address.tls_ca else unverified()
 
 
 def _number(error: Exception) -> int | None:

@@ -2,7 +2,7 @@
 
 import posixpath
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -11,8 +11,9 @@ from dbops.drivers.probe_server import ServerReading, read_server
 from dbops.engine.backups.tools import DEFAULT_PORT
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts.backups import FoundSchedule
-from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, Tool
+from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, StatementCheck, Tool
 from dbops.engine.flavors.optionfile import credentials_text
+from dbops.engine.hosts.local_login import NO_ACCOUNT, Account, why_withheld
 from dbops.engine.ports import Database, Shell
 
 #: interval of reading sizes
@@ -25,17 +26,15 @@ SELECT_ONE = "SELECT 1"
 class ProbeTarget:
     """An instance's parameters for a probe. ``work_dir`` is dbops's directory on the host.
 
-    The accounts belong to dbops, so their connections do not count as clients. The probe tests the backup account over the
-    local socket with the statements that the backup tool needs, and the admin account's login there.
+    ``our_users`` belong to dbops, so their connections do not count as clients. The probe tests the account ``backup`` over the
+    local socket with the statements that the backup tool needs, and the login of ``local``, the dashboard's own, there.
     """
 
     datadir: str
     defaults_file: str = ""
-    admin_user: str = ""
-    admin_password: str = field(default="", repr=False)
-    replication_user: str = ""
-    backup_user: str = ""
-    backup_password: str = field(default="", repr=False)
+    local: Account = NO_ACCOUNT
+    backup: Account = NO_ACCOUNT
+    our_users: tuple[str, ...] = ()
     address: str = ""
     port: int = DEFAULT_PORT
     work_dir: str = ""
@@ -63,7 +62,7 @@ def probe_instance(
     # A wrapper script does not change when its target does: occasionally read all versions.
     tools = previous.host.tools if previous and previous.host and not measure else {}
     host, host_problem = _host(target, shell, _inspect(measure, is_fresh, previous), server, tools)
-    tried = host.statements if host else ()
+    tried = (*host.statements, *(_withheld(target, server) if server else ())) if host else ()
     return InstanceFacts(
         observed_at=now,
         host=host.host if host else None,
@@ -146,9 +145,13 @@ def _server(
     database = None
     try:
         database = open_database()
-        users = (target.admin_user, target.replication_user, target.backup_user)
         reading = read_server(
-            database, our_users=users, measure=measure, now=now, previous=previous, addresses=(target.address,)
+            database,
+            our_users=target.our_users,
+            measure=measure,
+            now=now,
+            previous=previous,
+            addresses=(target.address,),
         )
         return reading, None
     except DbopsError as error:
@@ -187,13 +190,23 @@ def _host(
 def _logins(target: ProbeTarget, server: ServerReading) -> tuple[list[str], str]:
     """Return what to try over the local socket, and an option file: the backup account's statements, and the dashboard's login."""
     statements, credentials = [], ""
-    if target.backup_user:
+    if target.backup.user and not why_withheld(server.flavor, target.backup):
         statements = server.flavor.statements_of_backup(replica=bool(server.facts.replication))
-        credentials = server.flavor.credentials_file(target.backup_user, target.backup_password)
-    if target.admin_password:
+        credentials = credentials_text(server.flavor.credential_groups, target.backup.user, target.backup.password)
+    if target.local.user and not why_withheld(server.flavor, target.local):
         statements = [*statements, f"{ADMIN}{SELECT_ONE}"]
-        credentials += credentials_text(("client_admin",), target.admin_user, target.admin_password)
+        credentials += credentials_text(("client_admin",), target.local.user, target.local.password)
     return statements, credentials
+
+
+def _withheld(target: ProbeTarget, server: ServerReading) -> list[StatementCheck]:
+    """Return the tests that would reveal a password."""
+    found = []
+    if reason := why_withheld(server.flavor, target.backup):
+        found.append(StatementCheck(SELECT_ONE, reason))
+    if reason := why_withheld(server.flavor, target.local):
+        found.append(StatementCheck(f"{ADMIN}{SELECT_ONE}", reason))
+    return found
 
 
 def _problem(error: DbopsError) -> Problem:

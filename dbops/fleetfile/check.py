@@ -15,10 +15,10 @@ from dbops.fleetfile.conflicts import (
 )
 from dbops.fleetfile.document import Errors
 from dbops.fleetfile.read import ClusterEntry, FileEntry, FleetFile, HostEntry, InstanceEntry, ScheduleEntry
-from dbops.fleetfile.rules import ACCOUNTS
 from dbops.fleetfile.schedules import schedule_problems
 from dbops.fleetfile.stored import StoredInventory, differences
 from dbops.models import Cluster, Host, Instance
+from dbops.models.fleet import ACCOUNTS
 from dbops.models.secret import is_set
 
 
@@ -33,6 +33,7 @@ def check(fleet: FleetFile, stored: StoredInventory, errors: Errors, *, replace_
     for instance in fleet.instances:
         _link(instance, hosts, stored, errors)
         _check_frozen(instance, stored, errors)
+        _check_accounts(instance, stored.instances.get(instance.name), errors)
     for schedule in fleet.schedules:
         _check_schedule(schedule, fleet, stored, errors)
     _check_conflicts(fleet, stored, errors, clusters)
@@ -63,7 +64,7 @@ def _check_host(entry: HostEntry, stored: StoredInventory, errors: Errors, repla
         errors.add(_first_spot(entry, changed), reason)
 
 
-def _check_accounts(entry: ClusterEntry, row: Cluster | None, errors: Errors) -> None:
+def _check_accounts(entry: FileEntry, row: Cluster | Instance | None, errors: Errors) -> None:
     for account in ACCOUNTS:
         user = entry.values.get(f"{account}_user")
         secret = f"{account}_password"

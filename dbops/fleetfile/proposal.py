@@ -9,6 +9,7 @@ import yaml
 from dbops.fleetfile.read import VERSION
 from dbops.fleetfile.write import cluster_content, host_content
 from dbops.models import Cluster, Host
+from dbops.models.fleet import SOCKET_ACCOUNTS
 
 HIDDEN = "***"
 
@@ -54,7 +55,7 @@ def proposal_text(
     It contains stored clusters and hosts with all their values, because omitted values would be reset to defaults.
 
     Args:
-        accounts: by ``admin``, ``replication``, ``backup``.
+        accounts: by ``admin``, ``local``, ``replication``, ``backup``; ``local`` and ``backup`` without a password use the socket.
         show_secrets: if false, replace passwords, for a page.
     """
     stored = {row.name: row for row in Host.objects.filter(name__in={item.host for item in instances})}
@@ -96,6 +97,8 @@ def _cluster(
             written[word] = {"user": account.user}
             if account.password:
                 written[word]["password"] = account.password if show_secrets else HIDDEN
+            elif word in SOCKET_ACCOUNTS:
+                written[word]["socket"] = True
     found: dict[str, Any] = {"name": name, "write_addresses": list(write_addresses)}
     if written:
         found["accounts"] = written

@@ -12,6 +12,7 @@ from dbops.fleetfile import rules, sshkeys
 from dbops.fleetfile.document import Errors, Section, Spot, read_document
 from dbops.fleetfile.sources import PASSWORD_KEYS, read_password
 from dbops.models import BackupSchedule, Cluster, Host, Instance
+from dbops.models.fleet import ACCOUNTS, SOCKET_ACCOUNTS
 
 VERSION = 1
 Keys = Mapping[str, tuple[str, type]]
@@ -68,7 +69,7 @@ SCHEDULE_KEYS: Keys = {
 # Without a value, these set no limit; omitted, they get their default.
 MAY_BE_EMPTY = frozenset({"keep_count"})
 FILE_KEYS = ("key", "key_file")
-INSTANCE_SECTION = (*INSTANCE_KEYS, "host", "address", "service", "backups")
+INSTANCE_SECTION = (*INSTANCE_KEYS, "host", "address", "service", "accounts", "backups")
 # Omitted from the file, these keep the stored value; everything else gets its default.
 KEPT = frozenset({"ssh_private_key", "ssh_key_file", "host_key"})
 # The same for a switch: an older file must not turn off approval.
@@ -153,6 +154,7 @@ def read(text: str, base_dir: Path | None, errors: Errors) -> FleetFile:
         fleet.clusters.append(cluster)
         for item in section.sections("instances", INSTANCE_SECTION):
             instance = _instance(item, cluster.name)
+            _accounts(instance, item, Instance, base_dir)
             fleet.instances.append(instance)
             for backup in item.sections("backups", SCHEDULE_KEYS):
                 schedule = ScheduleEntry(backup.spot, instance=instance.name)
@@ -237,22 +239,32 @@ def _cluster(section: Section, base_dir: Path | None) -> ClusterEntry:
     entry.values["write_addresses"] = [text for _, text in addresses]
     if problem := rules.repeated_address_problem(entry.values["write_addresses"]):
         section.errors.add(section.at("write_addresses"), problem)
-    if accounts := section.section("accounts", rules.ACCOUNTS):
-        for account in rules.ACCOUNTS:
-            if one := accounts.section(account, ("user", *PASSWORD_KEYS)):
-                _account(entry, account, one, base_dir)
+    _accounts(entry, section, Cluster, base_dir)
     return entry
 
 
-def _account(entry: ClusterEntry, account: str, section: Section, base_dir: Path | None) -> None:
+def _accounts(entry: FileEntry, section: Section, model: type[Model], base_dir: Path | None) -> None:
+    """Read the accounts of a cluster, or of an instance in their place."""
+    if accounts := section.section("accounts", ACCOUNTS):
+        for account in ACCOUNTS:
+            known = ("user", *PASSWORD_KEYS, *(("socket",) if account in SOCKET_ACCOUNTS else ()))
+            if one := accounts.section(account, known):
+                _account(entry, account, one, model, base_dir)
+
+
+def _account(entry: FileEntry, account: str, section: Section, model: type[Model], base_dir: Path | None) -> None:
     """Read one account. If the file has no password, a later check looks for a stored one."""
-    _fill(entry, section, {"user": (f"{account}_user", str)}, Cluster, required=("user",))
+    _fill(entry, section, {"user": (f"{account}_user", str)}, model, required=("user",))
     if "user" in section and entry.values.get(f"{account}_user") == "":
         section.errors.add(section.at("user"), "the user is empty")
     given = [key for key in PASSWORD_KEYS if key in section]
     entry.spots[f"{account}_password"] = section.at(given[0]) if given else section.spot
     password = read_password(section, base_dir)
-    if password is not None:
+    if section.value("socket", bool):
+        if given:
+            section.errors.add(section.at("socket"), f"set either {given[0]} or socket, not both")
+        entry.values[f"{account}_password"] = ""
+    elif password is not None:
         entry.values[f"{account}_password"] = password
     elif given:
         entry.broken.add(f"{account}_password")

@@ -21,14 +21,13 @@ from dbops.engine.states import BackupMethod, Role, RunBy
 from dbops.fleetfile import sshkeys
 from dbops.lib.cron import BadSchedule, next_due
 from dbops.models import Cluster, Host, Instance
-from dbops.models.fleet import address_validator
+from dbops.models.fleet import PASSWORDS, address_validator
 
-SECRETS = {
+SECRETS: dict[type[Model], tuple[str, ...]] = {
     Host: ("ssh_private_key",),
-    Cluster: ("admin_password", "replication_password", "backup_password"),
-    Instance: (),
+    Cluster: PASSWORDS,
+    Instance: PASSWORDS,
 }
-ACCOUNTS = ("admin", "replication", "backup")
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 LOGIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]*\$?")
 ACCOUNT = re.compile(r"[^\s'\"`;\\](?:[^'\"`;\\]*[^\s'\"`;\\])?")
@@ -222,6 +221,7 @@ RULES: Mapping[str, Callable[[Any], str]] = {
     "ssh_user": _login,
     "os_user": _login,
     "admin_user": _account,
+    "local_user": _account,
     "replication_user": _account,
     "backup_user": _account,
     "systemd_unit": _unit,

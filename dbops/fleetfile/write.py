@@ -5,8 +5,9 @@ from typing import Any
 import yaml
 
 from dbops.fleetfile.read import MAY_BE_EMPTY, SCHEDULE_KEYS, VERSION
-from dbops.fleetfile.rules import ACCOUNTS
 from dbops.models import BackupSchedule, Cluster, Host, Instance
+from dbops.models.fleet import ACCOUNTS, SOCKET_ACCOUNTS
+from dbops.models.secret import is_set
 
 HEAD = """\
 # Written by `manage.py fleet export`. Format: docs/reference/fleet.md
@@ -44,7 +45,6 @@ def host_content(host: Host) -> dict[str, Any]:
 
 def cluster_content(cluster: Cluster) -> dict[str, Any]:
     """Return one cluster with its instances in the file's form."""
-    users = {account: getattr(cluster, f"{account}_user") for account in ACCOUNTS}
     instances = sorted(cluster.instances.all(), key=lambda item: item.name)
     return {
         "name": cluster.name,
@@ -57,9 +57,19 @@ def cluster_content(cluster: Cluster) -> dict[str, Any]:
             else {"redundancy_goal_seconds": cluster.redundancy_goal_seconds}
         ),
         **({"restore_test_host": cluster.restore_test_host} if cluster.restore_test_host else {}),
-        "accounts": {account: {"user": user} for account, user in users.items() if user},
+        "accounts": _accounts(cluster),
         "instances": [_instance(instance) for instance in instances],
     }
+
+
+def _accounts(row: Cluster | Instance) -> dict[str, Any]:
+    """Return the accounts without passwords."""
+    users = {account: getattr(row, f"{account}_user") for account in ACCOUNTS}
+    found: dict[str, Any] = {account: {"user": user} for account, user in users.items() if user}
+    for account in SOCKET_ACCOUNTS:
+        if account in found and not is_set(row, f"{account}_password"):
+            found[account]["socket"] = True
+    return found
 
 
 def _instance(instance: Instance) -> dict[str, Any]:
@@ -78,6 +88,7 @@ def _instance(instance: Instance) -> dict[str, Any]:
         "defaults_file": instance.defaults_file,
         "os_user": instance.os_user,
         **_replication(instance),
+        **({"accounts": accounts} if (accounts := _accounts(instance)) else {}),
         "service": service,
         **backups,
     }

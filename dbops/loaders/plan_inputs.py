@@ -1,6 +1,7 @@
 """Load the engine's ``PlanInputs``: the fleet's latest facts and its history."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -18,6 +19,7 @@ from dbops.engine.states import BackupMethod, Role, RunOrigin, RunStatus, Status
 from dbops.engine.tuning.stream_rate import floor_of
 from dbops.engine.tuning.transport import MeasuredLink
 from dbops.lifecycle import topology_differences
+from dbops.loaders.accounts import account_of, shared_logins
 from dbops.loaders.members import member_of
 from dbops.loaders.step_history import step_histories_of
 from dbops.models import BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState, Rebuild, RestoreTest
@@ -39,6 +41,10 @@ def plan_inputs_of(
     """Return the inputs of a plan."""
     instances = list(Instance.objects.select_related("host", "cluster", "state"))
     members = {instance.pk: member_of(instance) for instance in instances}
+    for instance in instances:
+        if instance.pk in (target.pk, source.pk):
+            logins = shared_logins(instance, instances)
+            members[instance.pk] = replace(members[instance.pk], shared_logins=logins)
     primary = next(
         (item for item in instances if item.cluster_id == target.cluster_id and item.role == Role.PRIMARY), None
     )
@@ -56,7 +62,7 @@ def plan_inputs_of(
         full_certificate=full_certificate,
         certificate_seconds=settings.CERTIFICATE_SECONDS,
         run_id=run_id,
-        replication_user=target.cluster.replication_user,
+        replication_user=account_of(target, "replication").user,
         histories=histories.own,
         fleet=histories.others,
         archives=tuple(archives_of(target.cluster_id)),

@@ -34,7 +34,33 @@ def validate_command(value: str) -> None:
         raise ValidationError("Use a one-line command that starts with an absolute path.")
 
 
-class Cluster(models.Model):
+ACCOUNTS = ("admin", "local", "replication", "backup")
+#: They may log in by socket authentication instead of a password.
+SOCKET_ACCOUNTS = ("local", "backup")
+PASSWORDS = tuple(f"{account}_password" for account in ACCOUNTS)
+
+
+class HasAccounts(models.Model):
+    """Accounts of database servers: user and password of each; an empty user: none.
+
+    ``local_*`` is the dashboard's account on the servers' sockets; none: ``admin_*``. ``local_*`` and ``backup_*`` without a password
+    log in by socket authentication.
+    """
+
+    admin_user = models.CharField(max_length=80, blank=True, default="", validators=[account_validator])
+    admin_password = SecretTextField(blank=True, default="")
+    local_user = models.CharField(max_length=80, blank=True, default="", validators=[account_validator])
+    local_password = SecretTextField(blank=True, default="")
+    replication_user = models.CharField(max_length=80, blank=True, default="", validators=[account_validator])
+    replication_password = SecretTextField(blank=True, default="")
+    backup_user = models.CharField(max_length=80, blank=True, default="", validators=[account_validator])
+    backup_password = SecretTextField(blank=True, default="")
+
+    class Meta:
+        abstract = True
+
+
+class Cluster(HasAccounts):
     """One primary and every instance that replicates from it, with their shared accounts.
 
     ``wanted_replicas``: required number of healthy instances besides the primary; ``None``: all of them.
@@ -49,12 +75,6 @@ class Cluster(models.Model):
     needs_approval = models.BooleanField(default=False)
     redundancy_goal_seconds = models.PositiveIntegerField(null=True, blank=True)
     restore_test_host = models.CharField(max_length=63, blank=True, validators=[name_validator])
-    admin_user = models.CharField(max_length=80, blank=True, validators=[account_validator])
-    admin_password = SecretTextField(blank=True, default="")
-    replication_user = models.CharField(max_length=80, blank=True, validators=[account_validator])
-    replication_password = SecretTextField(blank=True, default="")
-    backup_user = models.CharField(max_length=80, blank=True, validators=[account_validator])
-    backup_password = SecretTextField(blank=True, default="")
 
     class Meta:
         ordering: ClassVar = ["name"]
@@ -103,8 +123,8 @@ class StrictPlace(models.Model):
         return f"{self.datadir}, of {self.cluster} until {self.until}"
 
 
-class Instance(models.Model):
-    """One server process: address, role, and start and stop commands.
+class Instance(HasAccounts):
+    """One server process: address, role, and start and stop commands. Its accounts replace those of its cluster, each on its own.
 
     ``group_suffix``: of the option groups it reads besides ``[mysqld]``. ``replication_*``: how it shall replicate after a rebuild;
     empty: as before.

@@ -14,12 +14,13 @@ from dbops.engine.facts.instance import from_record
 from dbops.engine.states import BackupMethod, Role, RunStatus
 from dbops.lifecycle import backup_runs
 from dbops.lifecycle.backup_runs import RunLease
+from dbops.loaders.accounts import secrets_of
 from dbops.models import BackupRun
 from dbops.worker import prober
 from dbops.worker.backup_files import BackupFiles
 from dbops.worker.journal import BackupJournal
 from dbops.worker.run_driver import RunDriver
-from dbops.worker.wiring import build_context, jobs_of, secrets_of
+from dbops.worker.wiring import build_context, jobs_of
 
 
 class BackupDriver(RunDriver[BackupRun, PublishedBackup | None, BackupContext]):

@@ -11,9 +11,10 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
 from dbops.lifecycle import cleanups
+from dbops.loaders.accounts import secrets_of
 from dbops.security.redaction import redact_record
 from dbops.worker.journal import SweepJournal
-from dbops.worker.wiring import build_run, secrets_of
+from dbops.worker.wiring import build_run
 
 log = logging.getLogger(__name__)
 

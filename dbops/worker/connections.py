@@ -1,15 +1,19 @@
 """Open connections with the stored credentials of the inventory; no other module does."""
 
+from contextlib import closing
 from pathlib import Path
 
 from django.conf import settings
 
 from dbops.drivers.jobs import HostJobs
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
+from dbops.drivers.mysql_login import ServerProof
+from dbops.drivers.server_proof import read_proof
 from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.access import Endpoint
 from dbops.engine.ports import Jobs, Shell
+from dbops.loaders.accounts import account_of
 from dbops.models import Cluster, Host, Instance
 from dbops.security.permissions import sample_refusal
 
@@ -75,18 +79,47 @@ def private_key_of(host: Host) -> str:
         ) from error
 
 
-def open_database(instance: Instance, *, read_timeout_seconds: float = 10.0) -> MysqlDatabase:
+def open_database(
+    instance: Instance, *, read_timeout_seconds: float = 10.0, connect_timeout_seconds: float = 5.0
+) -> MysqlDatabase:
     """Return a connection of the dashboard's account to an instance; it connects with its first statement."""
-    return connect_to(instance.address, instance.port, instance.cluster, read_timeout_seconds=read_timeout_seconds)
+    _not_in_the_sample(f"{instance.address}:{instance.port}")
+    account = account_of(instance, "admin")
+    return MysqlDatabase(
+        MysqlAddress(host=instance.address, port=instance.port, user=account.user, password=account.password),
+        connect_timeout_seconds=connect_timeout_seconds,
+        read_timeout_seconds=read_timeout_seconds,
+        prove=lambda: proof_of(instance),
+    )
 
 
 def connect_to(address: str, port: int, cluster: Cluster, *, read_timeout_seconds: float) -> MysqlDatabase:
-    """Return a connection of the cluster's dashboard account to an address; it connects with its first statement."""
-    _not_in_the_sample(f"{address}:{port}")
-    return MysqlDatabase(
-        MysqlAddress(host=address, port=port, user=cluster.admin_user, password=cluster.admin_password),
+    """Return a connection of the dashboard's account to a cluster's instance; it connects with its first statement.
+
+    An instance that is no longer in the inventory gets the cluster's account, and no host can vouch for it.
+    """
+    found = Instance.objects.select_related("host", "cluster").filter(cluster=cluster, address=address, port=port)
+    if instance := found.first():
+        return open_database(instance, read_timeout_seconds=read_timeout_seconds)
+    return connect_with(
+        address,
+        port,
+        cluster.admin_user,
+        cluster.admin_password,
+        connect_timeout_seconds=5.0,
         read_timeout_seconds=read_timeout_seconds,
     )
+
+
+def proof_of(instance: Instance) -> ServerProof:
+    """Return what an instance's server must show, read over SSH. Raises as ``open_shell`` and ``read_proof``."""
+    with closing(open_shell(instance.host)) as shell:
+        return read_proof(
+            shell,
+            datadir=instance.datadir,
+            defaults_file=instance.defaults_file,
+            group_suffix=instance.group_suffix,
+        )
 
 
 def connect_with(
@@ -98,7 +131,7 @@ def connect_with(
     connect_timeout_seconds: float,
     read_timeout_seconds: float,
 ) -> MysqlDatabase:
-    """Return a connection of any account to an address; it connects with its first statement."""
+    """Return a connection of any account to an address, for which no host vouches; it connects with its first statement."""
     _not_in_the_sample(f"{address}:{port}")
     return MysqlDatabase(
         MysqlAddress(host=address, port=port, user=user, password=password),

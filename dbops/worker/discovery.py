@@ -13,7 +13,7 @@ from dbops.engine.ports import Database
 from dbops.engine.topology.nodes import Address
 from dbops.models import Discovery, Instance
 from dbops.security.redaction import without_nul
-from dbops.worker.connections import connect_with
+from dbops.worker.connections import connect_with, open_database
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +64,11 @@ def _open(row: Discovery, listed: set[Address] | None, host: str, port: int) -> 
             f"Reading {host}:{port}",
             cause="the server is not in the inventory, and dbops sends stored accounts only to listed servers",
         )
+    rows = Instance.objects.select_related("host", "cluster").filter(
+        cluster=row.cluster, address__iexact=host, port=port
+    )
+    if row.cluster and (instance := rows.first()):
+        return open_database(instance, connect_timeout_seconds=CONNECT_SECONDS, read_timeout_seconds=ANSWER_SECONDS)
     user, password = (row.cluster.admin_user, row.cluster.admin_password) if row.cluster else (row.user, row.password)
     return connect_with(
         host, port, user, password, connect_timeout_seconds=CONNECT_SECONDS, read_timeout_seconds=ANSWER_SECONDS

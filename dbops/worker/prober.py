@@ -19,8 +19,10 @@ from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.topology.members import transactions_lost
 from dbops.lifecycle import external_runs, instance_periods, topology_differences
+from dbops.loaders.accounts import account_of, local_account_of
 from dbops.loaders.plan_inputs import plan_inputs_of, restore_tests_of_runs
 from dbops.models import Instance, InstanceState
+from dbops.models.fleet import ACCOUNTS
 from dbops.security.redaction import without_nul
 from dbops.worker.connections import open_database, open_shell
 
@@ -80,7 +82,7 @@ def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_S
 
 def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
     """Read an instance now and store nothing. Its ``host``, ``cluster`` and ``state`` are from the row."""
-    cluster, state = instance.cluster, getattr(instance, "state", None)
+    state = getattr(instance, "state", None)
     previous = state.facts() if state else None
     try:
         shell = open_shell(instance.host)
@@ -100,11 +102,9 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
                 address=instance.address,
                 port=instance.port,
                 work_dir=instance.host.work_dir,
-                admin_user=cluster.admin_user,
-                admin_password=cluster.admin_password,
-                replication_user=cluster.replication_user,
-                backup_user=cluster.backup_user,
-                backup_password=cluster.backup_password,
+                local=local_account_of(instance),
+                backup=account_of(instance, "backup"),
+                our_users=tuple({account_of(instance, kind).user for kind in ACCOUNTS} - {""}),
             ),
             shell,
             lambda: open_database(instance, read_timeout_seconds=5.0),

@@ -22,6 +22,7 @@ from dbops.engine.states import STEP_FINAL, Level, Status, StepState
 from dbops.lifecycle import leases, rebuild_driver
 from dbops.lifecycle.leases import LeaseLost
 from dbops.lifecycle.rebuild_driver import RebuildLease
+from dbops.loaders.accounts import secrets_of
 from dbops.models import Rebuild
 from dbops.worker.driver import RETRY_SECONDS, Driver
 from dbops.worker.journal import RebuildJournal
@@ -35,7 +36,7 @@ from dbops.worker.reattach import (
     show_to_target,
     steps_to_end,
 )
-from dbops.worker.wiring import build_run, secrets_of
+from dbops.worker.wiring import build_run
 
 log = logging.getLogger(__name__)
 

@@ -17,12 +17,13 @@ from dbops.engine.restore_tests.result import RestoreTestResult
 from dbops.engine.states import RunStatus
 from dbops.lifecycle import restore_tests
 from dbops.lifecycle.restore_tests import RestoreTestLease
+from dbops.loaders.accounts import secrets_of
 from dbops.models import RestoreTest
 from dbops.worker.expected_contents import expected_contents
 from dbops.worker.journal import RestoreTestJournal
 from dbops.worker.restore_test_hosts import Hosts
 from dbops.worker.run_driver import RunDriver
-from dbops.worker.wiring import SystemClock, secrets_of
+from dbops.worker.wiring import SystemClock
 
 
 class RestoreTestDriver(RunDriver[RestoreTest, RestoreTestResult | None, RestoreTestContext]):

@@ -11,13 +11,15 @@ from dbops.engine.backups.job import BackupContext
 from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.jobs import RunJournal
+from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
-from dbops.engine.rebuilds.steps.run import Account, Accounts, InstanceHandle, Run, RunThresholds, Server, StepJournal
+from dbops.engine.rebuilds.steps.run import Accounts, InstanceHandle, Run, RunThresholds, Server, StepJournal
 from dbops.engine.states import BackupMethod
+from dbops.loaders.accounts import account_of, local_account_of
 from dbops.loaders.plan_inputs import slowest_rate
 from dbops.loaders.shared_reads import RowSharedReadMembers
-from dbops.models import BackupRun, Cluster, Host, Instance, Rebuild
+from dbops.models import BackupRun, Host, Instance, Rebuild
 from dbops.worker import prober
 from dbops.worker.connections import connect_to, jobs_on, open_database, open_shell
 
@@ -28,11 +30,6 @@ class SystemClock:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
-
-
-def secrets_of(cluster: Cluster) -> list[str]:
-    """Return every password that must not appear in stored text."""
-    return [cluster.admin_password, cluster.replication_password, cluster.backup_password]
 
 
 def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitStack, *, token: int | None = None) -> Run:
@@ -62,9 +59,10 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitSta
         primary=read_only(plan.primary),
         upstream=read_only(plan.upstream) if plan.upstream else None,
         accounts=Accounts(
-            admin=Account(cluster.admin_user, cluster.admin_password),
-            replication=Account(cluster.replication_user, cluster.replication_password),
-            backup=Account(cluster.backup_user, cluster.backup_password),
+            source=local_account_of(rebuild.source),
+            target=local_account_of(rebuild.target),
+            replication=account_of(rebuild.target, "replication"),
+            backup=account_of(rebuild.source, "backup"),
         ),
         checkpoint=dict(rebuild.checkpoint),
         journal=journal,
@@ -97,17 +95,14 @@ def build_context(
     run: BackupRun, plan: BackupPlan, checkpoint: dict[str, Any], journal: RunJournal, stack: ExitStack
 ) -> BackupContext:
     """Build the connection to the host of a backup run."""
-    cluster = run.instance.cluster
+    jobs, is_dump = jobs_of(run, run.uid, stack), plan.method is BackupMethod.DUMP
+    account = local_account_of(run.instance) if is_dump else account_of(run.instance, "backup")
     flavor = flavor_for(plan.version, plan.flavor)
-    if plan.method is BackupMethod.DUMP:
-        credentials = flavor.credentials_file(cluster.admin_user, cluster.admin_password, socket=plan.socket)
-    else:
-        credentials = flavor.credentials_file(cluster.backup_user, cluster.backup_password, socket=plan.socket)
     return BackupContext(
         plan=plan,
-        jobs=jobs_of(run, run.uid, stack),
+        jobs=jobs,
         clock=SystemClock(),
-        credentials=credentials,
+        credentials=local_login(flavor, account, jobs.run_directory, socket=plan.socket),
         checkpoint=checkpoint,
         journal=journal,
         stall=StallLimits(settings.STALL_NOTICE_SECONDS, settings.STALL_STOP_SECONDS),

@@ -70,6 +70,8 @@ class Flavor(ABC):
     fill_options: tuple[str, ...]
     show_replication: str
     gtid_query: str
+    #: accounts that log in on a host by its system account, without their passwords
+    by_socket: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self) -> None:
         self.programs = need_programs(COMMON_PROGRAMS | self.server_programs)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lab.checks import need_programs
+from lab.checks import current_user, need_programs
 from lab.errors import LabError
 from lab.flavors.base import (
     ANY_LAB_HOST,
@@ -55,6 +55,7 @@ class MySQL(Flavor):
         "--innodb-doublewrite=OFF",
         "--innodb-redo-log-capacity=64M",
     )
+    by_socket = ("admin", "backup")
     show_replication = "SHOW REPLICA STATUS"
     gtid_query = "SELECT REPLACE(@@global.gtid_executed, '\\n', '')"
 
@@ -107,6 +108,7 @@ class MySQL(Flavor):
             # a copied data directory contains the source's replication settings and would use them
             "skip-replica-start": "ON",
             "replica-net-timeout": 10,
+            "plugin-load-add": "auth_socket.so",
             "replica-parallel-workers": max(1, plan.parallel_appliers),
             "sync-binlog": 0,
             "innodb-flush-log-at-trx-commit": 2,
@@ -142,6 +144,10 @@ class MySQL(Flavor):
         # for the account of a clone on its donor
         admin = accounts["admin"].user
         names = [f"'{admin}'@'{host}'" for host in ("localhost", ANY_LAB_HOST)]
+        statements += [
+            f"ALTER USER '{accounts[key].user}'@'localhost' IDENTIFIED WITH auth_socket AS '{current_user()}'"
+            for key in self.by_socket
+        ]
         return [*statements, *(f"GRANT BACKUP_ADMIN ON *.* TO {name} WITH GRANT OPTION" for name in names)]
 
     def replicate_statements(self, address: str, port: int, account: Account) -> list[tuple[str, tuple[Any, ...]]]:

@@ -29,7 +29,9 @@ def job_dir(stack: Stack) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=run_folder.parent()) as folder:
         option_file = Path(folder) / "admin.cnf"
         option_file.touch(0o600)
-        option_file.write_text(flavor_for("10.11.19", "mariadb").credentials_file(account.user, account.password))
+        option_file.write_text(
+            flavor_for("10.11.19", "mariadb").credentials_file(account.user, account.password, plugin_dir="")
+        )
         yield Path(folder)
 
 

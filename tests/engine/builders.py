@@ -160,7 +160,7 @@ def member(name: str, role: str, number: int, **changes: Any) -> KnownInstance:
         "stop_command": "/usr/bin/systemctl stop mariadb",
         "facts": facts(number),
     }
-    return KnownInstance(**{**values, **changes})
+    return KnownInstance(**{"shared_logins": (), **values, **changes})
 
 
 def inputs(**changes: Any) -> PlanInputs:

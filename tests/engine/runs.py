@@ -4,10 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.local_login import Account
 from dbops.engine.ports import Clock, Database, Jobs
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.rebuilds.steps.run import Account, Accounts, InstanceHandle, Run, RunThresholds, Server
+from dbops.engine.rebuilds.steps.run import Accounts, InstanceHandle, Run, RunThresholds, Server
 from dbops.engine.states import Level
 from tests.fakes import FakeDatabase, FakeShell
 
@@ -63,7 +64,7 @@ def make_run(
         source=side(plan.source, source),
         target=side(plan.target, target),
         primary=Server(plan.primary, lambda _: FakeDatabase()),
-        accounts=Accounts(account, account, account),
+        accounts=Accounts(account, account, account, account),
         checkpoint=dict(checkpoint),
         journal=journal,
         clock=clock,

@@ -1,1 +1,1 @@
-"""Attackers: whoever is a database account, a host, a dump or a message."""
+"""Attackers: a database account, a host, a dump, a message."""

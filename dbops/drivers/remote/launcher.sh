@@ -18,7 +18,7 @@ LC_ALL=C
 # a login file (~/.mylogin.cnf) would send MySQL's clients to another server; they read it even with --defaults-file
 MYSQL_TEST_LOGIN_FILE=/nonexistent
 export PATH LC_ALL MYSQL_TEST_LOGIN_FILE
-unset MYSQL_HOST MYSQL_TCP_PORT MYSQL_UNIX_PORT MYSQL_PWD MYSQL_GROUP_SUFFIX LIBMYSQL_PLUGINS LIBMYSQL_PLUGIN_DIR \
+unset LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN MYSQL_HOST MYSQL_TCP_PORT MYSQL_UNIX_PORT MYSQL_PWD MYSQL_GROUP_SUFFIX LIBMYSQL_PLUGINS LIBMYSQL_PLUGIN_DIR \
     MARIADB_PLUGIN_DIR
 
 verb=$1 work=$2 instance=$2/instances/$3 run=$2/rebuilds/$4 run_id=$4 token=$5 dashboard=$6
@@ -42,6 +42,14 @@ is_plain() { # names that are printed unquoted
     case $1 in '' | *[!A-Za-z0-9._-]*) return 1 ;; esac
 }
 
+allow_plugins() { # of this run's clients
+    [ ! -d "$run/plugins" ] || return 0
+    rm -rf "$run/plugins.new"
+    if ! link_installed_plugins "$run/plugins.new" || ! mv -T "$run/plugins.new" "$run/plugins"; then
+        give_up host.start_failed "cannot create $run/plugins"
+    fi
+}
+
 enter() { # take the fence's lock, then refuse a driver older than the newest one seen
     must_be_ours
     mkdir -p "$instance" "$run/jobs" || give_up host.start_failed "cannot create $work"
@@ -57,6 +65,7 @@ enter() { # take the fence's lock, then refuse a driver older than the newest on
     [ "$token" -ge "$stored" ] || give_up host.fenced "$stored"
     [ "$token" -eq "$stored" ] || store_token || give_up host.start_failed "cannot write $instance/fence"
     store_owner
+    allow_plugins
 }
 
 # Refuse a work directory in which another account can write or which it can exchange: root runs the scripts in it.

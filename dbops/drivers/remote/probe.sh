@@ -12,6 +12,8 @@ PATH=${PATH:-/usr/bin:/bin}:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/
 LC_ALL=C
 export PATH LC_ALL
 
+unset LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN LIBMYSQL_PLUGINS
+
 datadir=$1 defaults_file=$2 inspect=$3 socket=$4 known=$5 plugin_dir=$6 group_suffix=$7
 shift 7
 options=
@@ -252,7 +254,8 @@ account_facts() { # statements
     directory=$(mktemp -d) || return 0
     trap 'rm -rf "$directory"' EXIT
     trap 'exit 1' HUP INT TERM PIPE
-    cat >"$directory/client.cnf"
+    link_installed_plugins "$directory/plugins" || return 0
+    { printf '[client]\nplugin-dir="%s/plugins"\n' "$directory" && cat; } >"$directory/client.cnf"
     number=0
     for statement in "$@"; do
         group=

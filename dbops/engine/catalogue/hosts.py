@@ -5,6 +5,8 @@ from dbops.engine.catalogue.entries import NOT_RUN, NOT_SENT, REPORT, UNCHANGED,
 _OUTCOME = "The outcome shows the current state."
 _RUNNING = "The command may still be running on the host."
 
+_KEPT = "The password was not sent."
+
 _SSH = (
     host(
         "ssh.unreachable",
@@ -83,6 +85,19 @@ _SERVERS = (
         "Correct the account in the inventory, or its password and host part on the server. See accounts.md.",
     ),
     host(
+        "mysql.login_method",
+        "The server asks for a login method that would reveal the password.",
+        _KEPT,
+        "Check what listens at this address. If it is your server, give the account another method. See accounts.md.",
+    ),
+    host(
+        "mysql.unproven",
+        "The server asks for the whole password, but it isn't proven to be the server on that host.",
+        _KEPT,
+        "Check what listens at this address. If it is your server, restart it after a change of its certificate, or set "
+        "`ssl_cert` in its option file. See accounts.md.",
+    ),
+    host(
         "mysql.unreachable",
         "The server doesn't answer, or the connection was lost.",
         "It is unknown whether the last statement took effect. A rebuild checks this before it repeats a statement.",
@@ -117,6 +132,12 @@ _SERVERS = (
         "A GTID position has an unknown format.",
         UNCHANGED,
         "Read the position on the server. If the server shows the same text, please report it.",
+    ),
+    operator(
+        "credentials.shared",
+        "An account with the password of the whole cluster can't log in on a host of MySQL.",
+        _KEPT,
+        "Use `auth_socket` for this account, or give the instance an account of its own. See accounts.md.",
     ),
     operator(
         "credentials.unwritable",

@@ -132,17 +132,20 @@ class Flavor(ABC):
     def clone_problem(self, target_version: Version) -> str:
         """Return why a server of ``target_version`` cannot start this server's data, or ``""``."""
 
-    def credentials_file(self, user: str, password: str, *, socket: str = "") -> str:
+    def credentials_file(self, user: str, password: str, *, plugin_dir: str, socket: str = "") -> str:
         """Return the text of an option file for ``--defaults-file`` of the backup tool and the client.
 
         With ``--defaults-file`` a program reads no other file; a backup's host adds the options of ``tool_options``. Measured
         with 10.11.19: the password does not appear in argv, environment, log or ``xtrabackup_info``. Write the file with mode
         0600.
 
+        Args:
+            plugin_dir: the only directory with login plugins for the client.
+
         Raises:
             Refused: ``credentials.unwritable``, see ``optionfile.quoted``.
         """
-        return credentials_text(self.credential_groups, user, password, socket=socket)
+        return credentials_text(self.credential_groups, user, password, socket=socket, plugin_dir=plugin_dir)
 
     @abstractmethod
     def backup_command(self, program: str, request: BackupRequest) -> list[str]:

@@ -34,8 +34,12 @@ def quoted(value: str, name: str) -> str:
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def credentials_text(groups: Sequence[str], user: str, password: str, *, socket: str = "") -> str:
+def credentials_text(groups: Sequence[str], user: str, password: str, *, socket: str = "", plugin_dir: str = "") -> str:
     """Return an option file with the same credentials in each of ``groups``, for the server on the same machine.
+
+    ``plugin_dir``: the only directory with login plugins. MariaDB's clients load ``dialog.so`` and ``mysql_clear_password.so`` from
+    their own one when the server asks, and then send the password in clear (measured with 10.11.19 and 11.8.9). No line turns off
+    MySQL's built-in method: it is off by default, and MariaDB's clients end at ``enable-cleartext-plugin=0``.
 
     The caller writes it with mode 0600 and passes it as ``--defaults-file``, which must be a program's first argument: it then
     reads no other file. ``host`` and ``protocol`` hold off a TCP connection; ``loose-``: XtraBackup has no ``protocol``.
@@ -49,6 +53,9 @@ def credentials_text(groups: Sequence[str], user: str, password: str, *, socket:
         lines += ["host=localhost", "loose-protocol=socket"]
         if socket:
             lines.append(f"socket={quoted(socket, 'socket path')}")
+        # XtraBackup loads keyring plugins from there, too
+        if plugin_dir and group != "xtrabackup":
+            lines.append(f"plugin-dir={quoted(plugin_dir, 'plugin directory')}")
     return "\n".join(lines) + "\n"
 
 

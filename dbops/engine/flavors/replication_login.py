@@ -19,7 +19,7 @@ def replication_login(
 
     Args:
         options: of the connection (``flavors.connection_options``); empty: those of a new one.
-        plugin_dir: of the target's server, whose threads load their login plugins from there and not from the client's directory.
+        plugin_dir: the only directory with login plugins; the target's server loads its own ones, not those of the client.
 
     Raises:
         Refused: ``credentials.unwritable``.

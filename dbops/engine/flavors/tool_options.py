@@ -52,7 +52,8 @@ ALLOWED: tuple[ToolOption, ...] = (
     ToolOption("lower_case_table_names", FORMAT),
     ToolOption("innodb_flush_method", FORMAT),
     ToolOption("innodb_use_native_aio", FORMAT),
-    ToolOption("plugin_dir", DECRYPT),
+    # mariadb-backup asks the server for it, and would load login plugins from the one of the option file
+    ToolOption("plugin_dir", DECRYPT, (MYSQL,)),
     ToolOption("early_plugin_load", DECRYPT, (MYSQL,), until=((MYSQL, (8, 4, 0)),)),
     ToolOption("keyring_*", DECRYPT, (MYSQL,), until=((MYSQL, (8, 4, 0)),)),
     ToolOption("innodb_encrypt_*", DECRYPT),

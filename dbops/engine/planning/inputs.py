@@ -45,6 +45,8 @@ class KnownInstance:
     replication_tls: str = ""
     replication_tls_ca: str = ""
     replication_delay_seconds: int | None = None
+    #: users whose password goes to the server's socket and opens an instance on another host, too; ``None``: not looked up
+    shared_logins: tuple[str, ...] | None = None
 
     @property
     def server(self) -> ServerFacts | None:

@@ -4,21 +4,33 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Count
+from django.db.models import Count, Q
 
-from dbops.models import AuditEntry, Cluster, Host
+from dbops.models import AuditEntry, Cluster, Host, Instance
+from dbops.models.fleet import ACCOUNTS, SOCKET_ACCOUNTS
 from dbops.models.secret import as_stored, key_number
 
 OWNERS_ON_A_PAGE = 50
 #: The states of a secret, the worst first.
-LOST, NO_FILE, MISSING, OLD_KEY, FILE, STORED = "lost", "no file", "missing", "old key", "file", "stored"
+LOST, NO_FILE, MISSING, OLD_KEY, FILE, SOCKET, STORED = (
+    "lost",
+    "no file",
+    "missing",
+    "old key",
+    "file",
+    "socket",
+    "stored",
+)
 PROBLEMS = (LOST, NO_FILE)
 SECRETS: dict[str, tuple[str, str]] = {
     "ssh_private_key": ("SSH private key", "the dashboard logs in to the host: probes, rebuilds, backups, tests"),
-    "admin_password": ("Dashboard's password", "probes, rebuilds and dumps log in to each instance"),
+    "admin_password": ("Dashboard's password", "probes and rebuilds log in to each instance"),
+    "local_password": ("Dashboard's local password", "rebuilds and dumps log in on the instance's own host"),
     "replication_password": (
         "Replication password",
         "written into a rebuilt replica, which reads from the primary with it",
@@ -70,7 +82,7 @@ class Credentials:
 
 def credentials(number: str | int, *, only_problems: bool = False) -> Credentials:
     """Return one page, clusters first, those with a problem before the others. Three queries."""
-    owners = [*_clusters(), *_hosts()]
+    owners = [*_clusters(), *_instances(), *_hosts()]
     counts: dict[str, int] = {}
     for secret in (secret for owner in owners for secret in owner.secrets):
         counts[secret.state] = counts.get(secret.state, 0) + 1
@@ -82,16 +94,35 @@ def credentials(number: str | int, *, only_problems: bool = False) -> Credential
 
 
 def _clusters() -> Iterator[Owner]:
-    accounts = ("admin", "replication", "backup")
-    tokens = {f"{name}_token": as_stored(f"{name}_password") for name in accounts}
-    users = [f"{name}_user" for name in accounts]
+    tokens = {f"{name}_token": as_stored(f"{name}_password") for name in ACCOUNTS}
+    users = [f"{name}_user" for name in ACCOUNTS]
     rows = Cluster.objects.annotate(uses=Count("instances"), **tokens).order_by("name")
     for row in rows.values("name", "uses", *users, *tokens):
         secrets = (
-            Secret(f"{name}_password", _state(row[f"{name}_token"]), row[f"{name}_user"] or "no account")
-            for name in accounts
+            Secret(f"{name}_password", _state_of(name, row), row[f"{name}_user"] or "no account")
+            for name in ACCOUNTS
+            if name != "local" or row["local_user"]
         )
         yield Owner("cluster", row["name"], row["uses"], tuple(secrets))
+
+
+def _instances() -> Iterator[Owner]:
+    """Return instances with accounts of their own."""
+    tokens = {f"{name}_token": as_stored(f"{name}_password") for name in ACCOUNTS}
+    users = [f"{name}_user" for name in ACCOUNTS]
+    own = reduce(or_, (~Q(**{user: ""}) for user in users))
+    for row in Instance.objects.filter(own).annotate(**tokens).order_by("name").values("name", *users, *tokens):
+        secrets = (
+            Secret(f"{name}_password", _state_of(name, row), row[f"{name}_user"])
+            for name in ACCOUNTS
+            if row[f"{name}_user"]
+        )
+        yield Owner("instance", row["name"], 1, tuple(secrets))
+
+
+def _state_of(account: str, row: dict[str, Any]) -> str:
+    by_socket = account in SOCKET_ACCOUNTS and row[f"{account}_user"] and not row[f"{account}_token"]
+    return SOCKET if by_socket else _state(row[f"{account}_token"])
 
 
 def _hosts() -> Iterator[Owner]:
@@ -116,7 +147,7 @@ def _state(token: str | None) -> str:
 def _with_changes(owners: Iterable[Owner]) -> list[Owner]:
     """Return the owners with the last change of each secret, from the audit log. One query."""
     shown = list(owners)
-    actions = [f"{kind}.{verb}" for kind in ("host", "cluster") for verb in ("created", "changed")]
+    actions = [f"{kind}.{verb}" for kind in ("host", "cluster", "instance") for verb in ("created", "changed")]
     rows = AuditEntry.objects.filter(action__in=actions, subject__in={owner.name for owner in shown})
     rows = rows.filter(detail__has_any_keys=list(SECRETS)).order_by("pk")
     last: dict[tuple[str, str, str], dict[str, Any]] = {}

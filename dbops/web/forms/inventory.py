@@ -19,39 +19,12 @@ from dbops.fleetfile.conflicts import (
     name_conflicts,
 )
 from dbops.models import Cluster, Host, Instance
+from dbops.models.fleet import ACCOUNTS, PASSWORDS, SOCKET_ACCOUNTS
 from dbops.models.secret import is_set
+from dbops.web.forms.inventory_fields import AddressesField, MinutesField, SecretTextarea, secret_field, socket_field
 
 KEEP = "Stored. Leave empty to keep the current value."
 NOT_SET = "Not set"
-
-
-class SecretTextarea(forms.Textarea):
-    """A text area that never shows submitted or stored text."""
-
-    def format_value(self, value: Any) -> str:
-        return ""
-
-
-class AddressesField(forms.CharField):
-    """A list of addresses, one on each line."""
-
-    widget = forms.Textarea
-
-    def prepare_value(self, value: Any) -> Any:
-        return "\n".join(value) if isinstance(value, list) else value
-
-    def to_python(self, value: Any) -> Any:
-        return [line.strip() for line in str(value or "").splitlines() if line.strip()]
-
-
-def secret_field(label: str) -> forms.CharField:
-    return forms.CharField(
-        label=label,
-        required=False,
-        strip=False,
-        max_length=200,
-        widget=forms.PasswordInput(attrs={"autocomplete": "new-password"}),
-    )
 
 
 class InventoryForm(forms.ModelForm):
@@ -188,26 +161,56 @@ class HostForm(InventoryForm):
         yield from instance_conflicts(own_instances, dict.fromkeys(own, hosts[-1]))
 
 
-class MinutesField(forms.IntegerField):
-    """A field in minutes for a column in seconds."""
-
-    def prepare_value(self, value: Any) -> Any:
-        return round(value / 60) if isinstance(value, int) else value
-
-    def clean(self, value: Any) -> Any:
-        minutes = super().clean(value)
-        return None if minutes is None else minutes * 60
-
-
 def _hosts_with_an_instance() -> list[str]:
     """Return the hosts that probes read: those with an instance."""
     return list(Host.objects.filter(instances__isnull=False).distinct().values_list("name", flat=True))
 
 
-class ClusterForm(InventoryForm):
+class AccountsForm(InventoryForm):
+    """Accounts with a password, or without one for socket authentication."""
+
+    secrets = PASSWORDS
+    account_groups: ClassVar = {
+        "Dashboard's account": ("admin_user", "admin_password"),
+        "Dashboard's account on the hosts' sockets": ("local_user", "local_socket", "local_password"),
+        "Replication account": ("replication_user", "replication_password"),
+        "Backup account": ("backup_user", "backup_socket", "backup_password"),
+    }
+    account_users: ClassVar = tuple(f"{account}_user" for account in ACCOUNTS)
+    admin_password = secret_field("Password")
+    local_password = secret_field("Password")
+    replication_password = secret_field("Password")
+    backup_password = secret_field("Password")
+    local_socket = socket_field()
+    backup_socket = socket_field()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for account in SOCKET_ACCOUNTS:
+            user = getattr(self.before, f"{account}_user", "")
+            if self.before and user:
+                self.initial[f"{account}_socket"] = not is_set(self.before, f"{account}_password")
+
+    def clean_together(self, given: dict[str, Any]) -> None:
+        for account in ACCOUNTS:
+            user, secret = given.get(f"{account}_user"), f"{account}_password"
+            password, old_user = given.get(secret), getattr(self.before, f"{account}_user", "")
+            by_socket = given.pop(f"{account}_socket", False)
+            if password and not user:
+                self.add_error(f"{account}_user", "Enter the user of this password.")
+            elif password and by_socket:
+                self.add_error(secret, "Leave the password empty for socket authentication.")
+            elif user and by_socket:
+                given[secret] = ""
+            elif user and not password:
+                if not self.before or user != old_user or not is_set(self.before, secret):
+                    self.add_error(secret, "Enter a password for the new account.")
+                given[secret] = None
+
+
+class ClusterForm(AccountsForm):
     """A cluster and the accounts that its instances share."""
 
-    secrets = tuple(f"{account}_password" for account in rules.ACCOUNTS)
     groups: ClassVar = {
         "Cluster": (
             "name",
@@ -217,9 +220,7 @@ class ClusterForm(InventoryForm):
             "restore_test_host",
             "needs_approval",
         ),
-        "Dashboard's account": ("admin_user", "admin_password"),
-        "Replication account": ("replication_user", "replication_password"),
-        "Backup account": ("backup_user", "backup_password"),
+        **AccountsForm.account_groups,
     }
     write_addresses = AddressesField(
         required=False,
@@ -238,9 +239,6 @@ class ClusterForm(InventoryForm):
         required=False,
         help_text="Host that restores the backups. It needs the backup tool, a server program and disk space for the data.",
     )
-    admin_password = secret_field("Password")
-    replication_password = secret_field("Password")
-    backup_password = secret_field("Password")
 
     class Meta:
         model = Cluster
@@ -251,20 +249,17 @@ class ClusterForm(InventoryForm):
             "redundancy_goal_seconds",
             "restore_test_host",
             "needs_approval",
-            "admin_user",
-            "replication_user",
-            "backup_user",
+            *AccountsForm.account_users,
         ]
         labels: ClassVar = {
             "wanted_replicas": "Target number of healthy replicas",
             "needs_approval": "Require approval by a second operator",
-            "admin_user": "User",
-            "replication_user": "User",
-            "backup_user": "User",
+            **dict.fromkeys(AccountsForm.account_users, "User"),
         }
         help_texts: ClassVar = {
             "wanted_replicas": "Availability counts a gap while fewer instances besides the primary are healthy. Empty: all.",
             "needs_approval": "A rebuild starts only after another operator approves the request.",
+            "local_user": "Empty: the account above.",
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -275,31 +270,21 @@ class ClusterForm(InventoryForm):
         field = cast(forms.ChoiceField, self.fields["restore_test_host"])
         field.choices = [("", "Host of the backup file"), *((name, name) for name in names), *lost]
 
-    def clean_together(self, given: dict[str, Any]) -> None:
-        for account in rules.ACCOUNTS:
-            user, secret = given.get(f"{account}_user"), f"{account}_password"
-            password, old_user = given.get(secret), getattr(self.before, f"{account}_user", "")
-            if user and not password:
-                if user != old_user or not getattr(self.before, secret, ""):
-                    self.add_error(secret, "Enter a password for the new account.")
-                given[secret] = None
-            elif password and not user:
-                self.add_error(f"{account}_user", "Enter the user of this password.")
-
     def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
         fleet, own = self._others()
         others = [PlacedObject(name) for name in fleet.clusters if name not in own]
         yield from name_conflicts([*others, PlacedObject(given.get("name", ""), None, self)], "cluster")
 
 
-class InstanceForm(InventoryForm):
-    """One server process."""
+class InstanceForm(AccountsForm):
+    """One server process. Its accounts replace those of its cluster."""
 
     groups: ClassVar = {
         "Instance": ("name", "cluster", "role", "host", "address", "port"),
         "Files": ("datadir", "defaults_file", "group_suffix", "os_user"),
         "Replication after a rebuild": ("replication_tls", "replication_tls_ca", "replication_delay_seconds"),
         "Start and stop (systemd unit or commands)": ("systemd_unit", "start_command", "stop_command"),
+        **AccountsForm.account_groups,
     }
 
     class Meta:
@@ -308,8 +293,10 @@ class InstanceForm(InventoryForm):
             *("name", "cluster", "role", "host", "address", "port", "datadir", "defaults_file", "os_user"),
             *("group_suffix", "replication_tls", "replication_tls_ca", "replication_delay_seconds"),
             *("systemd_unit", "start_command", "stop_command"),
+            *AccountsForm.account_users,
         ]
         labels: ClassVar = {
+            **dict.fromkeys(AccountsForm.account_users, "User"),
             "datadir": "Data directory",
             "os_user": "Data directory owner",
             "group_suffix": "Option group suffix",
@@ -325,6 +312,7 @@ class InstanceForm(InventoryForm):
             "replication_tls_ca": "A file on the instance's host, outside the data directory. Empty: as before.",
             "replication_delay_seconds": "Empty: as before.",
             "start_command": "Starts with an absolute path.",
+            **dict.fromkeys(AccountsForm.account_users, "Empty: the account of the cluster."),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -332,6 +320,7 @@ class InstanceForm(InventoryForm):
         self.fields["address"].required = False
 
     def clean_together(self, given: dict[str, Any]) -> None:
+        super().clean_together(given)
         host = given.get("host")
         if host and "address" in given and not given["address"]:
             given["address"] = host.ssh_address

@@ -14,7 +14,8 @@ from dbops.fleetfile import stored
 from dbops.fleetfile.conflicts import InventoryConflict, PlacedObject, name_conflicts
 from dbops.fleetfile.schedules import schedule_problems
 from dbops.models import AccessToken, BackupSchedule, Cluster, Instance
-from dbops.web.forms.inventory import InventoryForm, MinutesField, sentence
+from dbops.web.forms.inventory import InventoryForm, sentence
+from dbops.web.forms.inventory_fields import MinutesField
 
 INSTANCES_IN_A_LIST = 200
 METHODS = [

@@ -10,8 +10,8 @@ from django.http import QueryDict
 from dbops.engine.states import Role
 from dbops.engine.topology.proposals import ProposedMember
 from dbops.fleetfile.proposal import ProposedAccount, ProposedInstance
-from dbops.fleetfile.rules import ACCOUNTS
 from dbops.models import Cluster, Host
+from dbops.models.fleet import ACCOUNTS
 from dbops.queries.topology import ProposalRow
 
 ROLES = [("", "Select a role"), *((role.value, role.value) for role in Role)]

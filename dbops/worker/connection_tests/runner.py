@@ -15,8 +15,10 @@ from dbops.audit.log import SYSTEM, append
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
 from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.scripts import load
+from dbops.loaders.accounts import account_of, secrets_of
 from dbops.loaders.members import shown_fingerprint
 from dbops.models import Cluster, ConnectionTest, Host, Instance
+from dbops.models.fleet import PASSWORDS
 from dbops.models.secret import as_stored, key_number
 from dbops.security.redaction import redact_record
 from dbops.worker import prober
@@ -124,7 +126,7 @@ def _unfit(host: Host, found: str) -> NoReturn:
 def _test_mysql(row: ConnectionTest, report: TestReport) -> None:
     instance = row.instance
     assert instance is not None  # noqa: S101 - of this kind
-    account = f"{instance.cluster.admin_user}@{instance.address}:{instance.port}"
+    account = f"{account_of(instance, 'admin').user}@{instance.address}:{instance.port}"
     sql = "SELECT VERSION() AS version, CURRENT_USER() AS account, @@hostname AS hostname, @@server_id AS server_id"
     report.command(instance.name, sql)
     began = time.monotonic()
@@ -143,7 +145,7 @@ def _test_mysql(row: ConnectionTest, report: TestReport) -> None:
     if facts.admin_login:
         said = facts.admin_login.error or "logged in"
         report.check("Dashboard's account over the local socket", said, ok=not facts.admin_login.error)
-    if not instance.cluster.backup_user:
+    if not account_of(instance, "backup").user:
         report.check("Backup account", "none in the inventory: not tried")
     elif facts.host_problem:
         text = f"not tried, as the host cannot be read: {facts.host_problem.text}"
@@ -196,14 +198,14 @@ def _can_read_secrets(row: ConnectionTest) -> bool:
     hosts = (row.host_id, row.source_host_id, row.instance.host_id if row.instance else None)
     tokens = [*Host.objects.filter(pk__in=[pk for pk in hosts if pk]).values_list(as_stored("ssh_private_key"))]
     if row.instance:
-        columns = [as_stored(f"{name}_password") for name in ("admin", "replication", "backup")]
+        columns = [as_stored(name) for name in PASSWORDS]
         tokens += Cluster.objects.filter(pk=row.instance.cluster_id).values_list(*columns)
+        tokens += Instance.objects.filter(pk=row.instance.pk).values_list(*columns)
     return all(key_number(token) is not None for found in tokens for token in found if token)
 
 
 def _secrets_of(row: ConnectionTest) -> list[str]:
-    cluster = row.instance.cluster if row.instance else None
-    return [cluster.admin_password, cluster.replication_password, cluster.backup_password] if cluster else []
+    return secrets_of(row.instance.cluster) if row.instance else []
 
 
 def _unreadable(row: ConnectionTest) -> Refused:

@@ -300,3 +300,37 @@ def test_form_refuses_to_change_the_host_of_a_running_backup(fleet, operator):
         response = operator.post(url, shown(operator, url) | change)
         assert response.status_code == 422
         assert names(str(errors(response)).lower(), f"backup run {run.pk}", *change)
+
+
+def test_instance_gets_accounts_of_its_own(fleet, operator):
+    url = edit_url("instance", "shop-2")
+    values = shown(operator, url)
+    assert "admin_password" in errors(operator.post(url, values | {"admin_user": "dbops_2"}))
+    assert "admin_user" in errors(operator.post(url, values | {"admin_password": "own-s3cret"}))
+    given = {"admin_user": "dbops_2", "admin_password": "own-s3cret", "backup_user": "root", "backup_socket": "on"}
+    assert operator.post(url, values | given).status_code == 302
+    instance = Instance.objects.get(name="shop-2")
+    assert (instance.admin_password, instance.backup_user, instance.backup_password) == ("own-s3cret", "root", "")
+    assert "own-s3cret" not in str(AuditEntry.objects.get().detail)
+    assert operator.post(url, shown(operator, url)).status_code == 302
+    assert AuditEntry.objects.count() == 1, "an unchanged form keeps both"
+    assert b"own-s3cret" not in operator.get(url).content
+    without = shown(operator, url)
+    del without["admin_user"]
+    assert operator.post(url, without).status_code == 302
+    instance.refresh_from_db()
+    assert (instance.admin_user, instance.admin_password) == ("", "")
+
+
+def test_socket_authentication_removes_the_password(fleet, operator):
+    url = edit_url("cluster", "shop")
+    values = shown(operator, url) | {"backup_user": "root", "backup_password": "x"}
+    assert "backup_password" in errors(operator.post(url, values | {"backup_socket": "on"}))
+    assert operator.post(url, values).status_code == 302
+    assert Cluster.objects.get().backup_password == "x"
+    operator.post(url, shown(operator, url) | {"backup_socket": "on"})
+    assert Cluster.objects.get().backup_password == ""
+    values = shown(operator, url)
+    assert values["backup_socket"]
+    del values["backup_socket"]
+    assert "backup_password" in errors(operator.post(url, values))

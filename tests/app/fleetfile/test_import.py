@@ -328,3 +328,46 @@ def test_import_of_an_export_names_missing_secrets(folder):
     found = errors_of(folder, text)
     assert len(found) == 2
     assert [error.split(": ")[1].rpartition(".")[2] for error in found] == ["admin", "replication"]
+
+
+OWN = "        accounts:\n          admin: {user: dbops_2, password: own-s3cret}\n          backup: {user: root, socket: true}\n"
+
+
+def test_accounts_of_an_instance_are_kept_and_exported(folder):
+    folder.load()
+    text = folder.with_change("        role: replica\n", f"        role: replica\n{OWN}")
+    assert changed(folder.load(text)) == [
+        ("instance", "shop-2", ["admin_password", "admin_user", "backup_user"]),
+    ]
+    instance = Instance.objects.get(name="shop-2")
+    assert (instance.admin_user, instance.admin_password) == ("dbops_2", "own-s3cret")
+    assert (instance.backup_user, instance.backup_password, instance.local_user) == ("root", "", "")
+    exported = export_fleet()
+    assert "own-s3cret" not in exported
+    assert folder.load(exported).count("changed") == 0
+    assert folder.load().count("changed") == 0, "omitted accounts keep their stored value"
+
+
+@pytest.mark.parametrize(
+    "accounts",
+    [
+        "{admin: {user: dbops, socket: true}}",
+        "{local: {user: root}}",
+        "{local: {user: root, socket: true, password: x}}",
+        "{local: {user: root, socket: 1}}",
+        "{backup: {socket: true}}",
+    ],
+)
+def test_accounts_without_a_way_to_log_in_are_refused(folder, accounts):
+    text = folder.with_change("        role: replica\n", f"        role: replica\n        accounts: {accounts}\n")
+    assert all("accounts" in error for error in errors_of(folder, text))
+
+
+def test_cluster_can_log_in_by_its_sockets(folder):
+    folder.load()
+    text = folder.with_change("    accounts:\n", "    accounts:\n      local: {user: root, socket: true}\n")
+    assert changed(folder.load(text)) == [("cluster", "shop", ["local_user"])]
+    assert "local:" in export_fleet()
+    text = text.replace("{user: root, socket: true}", "{user: root, password: now-s3cret}")
+    assert changed(folder.load(text)) == [("cluster", "shop", ["local_password"])]
+    assert Cluster.objects.get().local_password == "now-s3cret"

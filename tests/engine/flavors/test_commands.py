@@ -97,19 +97,21 @@ PASSWORDS = [
 @pytest.mark.parametrize("password", PASSWORDS)
 def test_option_file_passwords_are_read_back_by_the_server(password: str, tmp_path: Path) -> None:
     option_file = tmp_path / "credentials.cnf"
-    option_file.write_text(flavor_for("10.11.19-MariaDB").credentials_file("us er", password, socket="/a b/s.sock"))
+    option_file.write_text(
+        flavor_for("10.11.19-MariaDB").credentials_file("us er", password, plugin_dir="/p", socket="/a b/s.sock")
+    )
     option_file.chmod(0o600)
     shown = subprocess.run(
         ["my_print_defaults", f"--defaults-file={option_file}", "mariadb-backup"], capture_output=True, check=True
     ).stdout.decode()
-    local = "--host=localhost\n--loose-protocol=socket\n--socket=/a b/s.sock\n"
+    local = "--host=localhost\n--loose-protocol=socket\n--socket=/a b/s.sock\n--plugin-dir=/p\n"
     assert shown == f"--user=us er\n--password={password}\n{local}"
 
 
 @pytest.mark.parametrize("password", ["a\nb", "a\rb", "a\0b", "x" * 5000])
 def test_credentials_file_refuses_an_unwritable_password_without_showing_it(password: str) -> None:
     with pytest.raises(Refused) as error:
-        flavor_for("8.4.10").credentials_file("u", password)
+        flavor_for("8.4.10").credentials_file("u", password, plugin_dir="/p")
     assert error.value.code == "credentials.unwritable"
     assert password not in str(error.value)
 

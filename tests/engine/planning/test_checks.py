@@ -237,6 +237,16 @@ CASES = [
             )
         ),
     ),
+    (
+        "source.shared_login",
+        WARNING,
+        lambda: inputs(source=replace(member("backup-1", "backup", 12, facts=facts(12)), shared_logins=("dbops",))),
+    ),
+    (
+        "target.shared_login",
+        WARNING,
+        lambda: inputs(target=replace(member("replica-1", "replica", 13, facts=facts(13)), shared_logins=("dbops",))),
+    ),
     ("source.engines", WARNING, lambda: inputs(source=source_with(foreign_engines={"MyISAM": 3}))),
     ("source.external_paths", REFUSAL, lambda: inputs(source=source_with(external_paths=("/srv/undo",)))),
     (

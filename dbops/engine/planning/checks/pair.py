@@ -209,10 +209,29 @@ def local_logins_work(inputs: PlanInputs) -> Iterator[Finding]:
             continue
         code, title = f"{role}.admin_login", f"The dashboard's account can log in locally on the {role}"
         if facts.admin_login.error:
-            advice = "Let the account log in over the local socket, without TLS. See docs/how-to/accounts.md."
+            advice = (
+                "Let the account log in over the local socket, without TLS or by socket. See docs/how-to/accounts.md."
+            )
             yield refusal(code, title, facts.admin_login.error, advice)
         else:
             yield ok(code, title, "Over the local socket.")
+
+
+def local_passwords_open_one_host(inputs: PlanInputs) -> Iterator[Finding]:
+    """Check what a stolen password opens: the server's own account can listen on its socket, where clients send the password."""
+    sides = [("target", inputs.target)] if inputs.archive else [("source", inputs.source), ("target", inputs.target)]
+    for role, member in sides:
+        if member.shared_logins is None:
+            continue
+        code, title = f"{role}.shared_login", f"No password that the {role}'s host gets opens another host"
+        if member.shared_logins:
+            seen = f"{', '.join(member.shared_logins)} can log in to other hosts of the cluster with the same password."
+            advice = (
+                "Use socket authentication on the hosts, or an account for each instance. See docs/how-to/accounts.md."
+            )
+            yield warning(code, title, seen, advice)
+        else:
+            yield ok(code, title, "Socket authentication, or accounts of its own.")
 
 
 CHECKS = (
@@ -223,4 +242,5 @@ CHECKS = (
     formats_fit,
     clocks_agree,
     local_logins_work,
+    local_passwords_open_one_host,
 )

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import Flavor
 from dbops.engine.hosts.jobs import IN_BASH
+from dbops.engine.hosts.local_login import Account
 from dbops.engine.ports import Clock, CommandResult, Database, Jobs, JobState, Shell
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
@@ -16,16 +17,11 @@ from dbops.engine.tuning.stream_rate import SLOWEST
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
-    """A MySQL account. The password never shows in a repr."""
-
-    user: str
-    password: str = field(repr=False)
-
-
-@dataclass(frozen=True, slots=True)
 class Accounts:
-    admin: Account
+    """Accounts of one rebuild; the first two are the dashboard's, on the servers' sockets."""
+
+    source: Account
+    target: Account
     replication: Account
     backup: Account
 

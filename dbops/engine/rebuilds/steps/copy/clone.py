@@ -10,6 +10,7 @@ from dbops.engine.flavors.dump_load import clone_server_options, initialise_comm
 from dbops.engine.flavors.optionfile import option_words
 from dbops.engine.hosts import stall
 from dbops.engine.hosts.jobs import pairs
+from dbops.engine.hosts.local_login import Account, local_login
 from dbops.engine.hosts.progress import add_sample, rate_of
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
@@ -98,13 +99,15 @@ class OpenDonor(Step):
 
     def _try_from_target(self, run: Run, password: str) -> None:
         source = run.plan.source
-        credentials = run.flavor.credentials_file(account_name(run.run_id), password)
+        credentials = local_login(
+            run.flavor, Account(account_name(run.run_id), password), run.target.jobs.run_directory
+        )
         try:
             run.act(
                 run.target,
                 "open.try",
                 f"log in to {source.address}:{source.port} as {account_name(run.run_id)}",
-                load("check_donor_login"),
+                load("login_plugins", "check_donor_login"),
                 run.plan.programs["target.client"],
                 source.address,
                 str(source.port),
@@ -147,7 +150,7 @@ class Clone(JobStep):
         state = run.target.jobs.follow(self.name)
         if state.status is not JobStatus.ABSENT:
             return state
-        plan, source, admin = run.plan, run.plan.source, run.accounts.admin
+        plan, source, admin = run.plan, run.plan.source, run.accounts.target
         with closing(run.source.connect(10.0)) as database:
             password = new_password(run, database, "stream.password")
         statements = clone_statements(
@@ -176,7 +179,7 @@ class Clone(JobStep):
             *first,
             secrets={
                 "clone.sql": statements,
-                "admin.cnf": run.flavor.credentials_file(admin.user, admin.password),
+                "admin.cnf": local_login(run.flavor, admin, run.target.jobs.run_directory),
             },
         )
 

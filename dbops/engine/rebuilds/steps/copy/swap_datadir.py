@@ -2,6 +2,7 @@
 
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.jobs import REFUSED_STATUS, job_must_succeed, pairs
+from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
@@ -37,7 +38,7 @@ class SwapDatadir(JobStep):
         return super().advance(run) if may_swap_datadir(run) else again(ASK_SECONDS)
 
     def start(self, run: Run) -> JobState:
-        target, plan, admin = run.plan.target, run.plan, run.accounts.admin
+        target, plan, admin = run.plan.target, run.plan, run.accounts.target
         if "incomplete_copy" in run.checkpoint and not run.checkpoint.get("incomplete_copy_tree"):
             raise Refused(
                 "resume.changed",
@@ -67,7 +68,7 @@ class SwapDatadir(JobStep):
             run.checkpoint.get("incomplete_copy_tree", ""),
             *split_command(target.stop_command),
             secrets={
-                "admin.cnf": run.flavor.credentials_file(admin.user, admin.password),
+                "admin.cnf": local_login(run.flavor, admin, run.target.jobs.run_directory),
                 "inside": "".join(f"{line}\n" for line in plan.inside),
             },
         )

@@ -4,6 +4,7 @@ from contextlib import closing
 
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.jobs import job_must_succeed, pairs
+from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Database, JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
@@ -74,7 +75,7 @@ class Rollback(JobStep):
         return run.settings.stall_stop_seconds
 
     def start(self, run: Run) -> JobState:
-        plan, target, admin = run.plan, run.plan.target, run.accounts.admin
+        plan, target, admin = run.plan, run.plan.target, run.accounts.target
         run.checkpoint.pop("found", None)  # outdated from here on
         return run.start_job(
             run.target,
@@ -92,7 +93,7 @@ class Rollback(JobStep):
             target.machine,
             target.os_user,
             *split_command(target.stop_command),
-            secrets={"admin.cnf": run.flavor.credentials_file(admin.user, admin.password)},
+            secrets={"admin.cnf": local_login(run.flavor, admin, run.target.jobs.run_directory)},
         )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:

@@ -4,11 +4,15 @@ from contextlib import closing
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors.replication_login import replication_login
+from dbops.engine.hosts.local_login import PLUGINS
 from dbops.engine.hosts.scripts import load
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.states import Level
+
+#: Beside ``PLUGINS``: links to the same plugins of the target's server.
+SERVER_PLUGINS = "server_plugins"
 
 
 def sources_of(plan: Plan) -> tuple[PlannedInstance, ...]:
@@ -44,8 +48,13 @@ def try_replication_account(run: Run) -> None:
         Unreachable: the target's host did not answer.
     """
     kept, account, target = run.plan.replication or KeptReplication(), run.accounts.replication, run.plan.target
+    server_plugins = _plugin_dir(run)
     login = replication_login(
-        run.flavor, account.user, account.password, kept.options, plugin_dir=_plugin_dir(run)
+        run.flavor,
+        account.user,
+        account.password,
+        kept.options,
+        plugin_dir=f"{run.target.jobs.run_directory}/{SERVER_PLUGINS if server_plugins else PLUGINS}",
     ).encode()
     open_to_it = []
     for party in sources_of(run.plan):
@@ -55,10 +64,11 @@ def try_replication_account(run: Run) -> None:
                 run.target,
                 f"preflight.replication.{party.name}",
                 f"log in to {place} as {account.user}{' over TLS' if kept.tls else ''}",
-                load("check_donor_login"),
+                load("login_plugins", "check_donor_login"),
                 run.plan.programs["target.client"],
                 party.address,
                 str(party.port),
+                server_plugins,
                 stdin=login,
             )
         except Unreachable:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.facts.instance import to_record
+from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
 from dbops.engine.rebuilds.kept_replication import SOURCE_LINE, KeptReplication
@@ -169,8 +170,11 @@ class OpenAccess(Step):
 
 def check_account(run: Run) -> None:
     """Test the local socket login that pausing, resuming and the last check need. Raises as ``Run.act``."""
-    account = run.accounts.admin
-    for side, program in ((run.source, "source.client"), (run.target, "target.client")):
+    sides = (
+        (run.source, "source.client", run.accounts.source),
+        (run.target, "target.client", run.accounts.target),
+    )
+    for side, program, account in sides:
         if side.party.is_answering:
             run.act(
                 side,
@@ -179,7 +183,7 @@ def check_account(run: Run) -> None:
                 load("check_local_login"),
                 run.plan.programs[program],
                 side.party.socket,
-                stdin=run.flavor.credentials_file(account.user, account.password).encode(),
+                stdin=local_login(run.flavor, account, side.jobs.run_directory).encode(),
             )
 
 

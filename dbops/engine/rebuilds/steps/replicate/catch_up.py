@@ -7,6 +7,7 @@ from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.hosts import stall
+from dbops.engine.hosts.local_login import Account
 from dbops.engine.hosts.progress import add_sample, catch_up_progress
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
@@ -23,7 +24,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     shown_change,
     target_database,
 )
-from dbops.engine.rebuilds.steps.run import Account, Run, StepOutcome, done
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from dbops.engine.rebuilds.steps.start.relaxed_durability import relax, relax_commands, watch
 from dbops.engine.states import Level
 

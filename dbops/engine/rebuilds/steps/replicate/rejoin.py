@@ -10,6 +10,7 @@ from dataclasses import replace
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import ReplicationSource
+from dbops.engine.hosts.local_login import Account
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
@@ -24,7 +25,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     shown_change,
 )
 from dbops.engine.rebuilds.steps.replicate.replication_kept import is_close
-from dbops.engine.rebuilds.steps.run import Account, Run, Server, StepOutcome, again
+from dbops.engine.rebuilds.steps.run import Run, Server, StepOutcome, again
 from dbops.engine.states import Level
 
 #: How long the target's replication may be stopped until the intermediate replica has what the target has.

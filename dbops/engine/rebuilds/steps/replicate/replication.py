@@ -7,11 +7,12 @@ from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import Coordinates, ReplicationSource
+from dbops.engine.hosts.local_login import Account
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location, inspect_host
-from dbops.engine.rebuilds.steps.run import Account, Run, StepOutcome, again
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
 
 MASKED = "********"
 #: How long to wait for a service manager to restart a server that died.

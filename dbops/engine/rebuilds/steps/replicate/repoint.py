@@ -4,6 +4,7 @@ from contextlib import closing
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.local_login import Account
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.replicate.errant import must_have_nothing_errant
@@ -19,7 +20,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
     target_database,
 )
 from dbops.engine.rebuilds.steps.replicate.repoint_by_position import repoint_by_position
-from dbops.engine.rebuilds.steps.run import Account, Run, StepOutcome, done
+from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from dbops.engine.rebuilds.steps.source.release import close_source
 from dbops.engine.rebuilds.steps.start.relaxed_durability import watch
 

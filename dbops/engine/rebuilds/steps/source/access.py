@@ -6,6 +6,7 @@ from dbops.engine.backups.archives import Archive
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors.tool_options import NO_TOOL, script_arguments
 from dbops.engine.hosts.jobs import IN_BASH, pairs
+from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
 from dbops.engine.rebuilds.steps.commands import from_addresses, known_hosts_line, sent_command
 from dbops.engine.rebuilds.steps.run import Run
@@ -40,7 +41,7 @@ def let_in(run: Run, public_key: str, key: str) -> None:
     """
     source, account = run.source.party, run.accounts.backup
     command = sent_command(run.plan, run.flavor, run.source.jobs.run_directory)
-    credentials = run.flavor.credentials_file(account.user, account.password, socket=source.socket)
+    credentials = local_login(run.flavor, account, run.source.jobs.run_directory, socket=source.socket)
     options = script_arguments(run.flavor, source.defaults_file)
     serve(
         run,

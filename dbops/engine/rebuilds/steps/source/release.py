@@ -2,6 +2,7 @@
 
 from contextlib import closing
 
+from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.steps.run import Run
@@ -16,7 +17,7 @@ def start_guard(run: Run, name: str) -> JobState:
     Return its state: an earlier one of that name that has ended no longer guards. A guard releases the source as soon as dbops is silent
     for some time, so a second guard needs a name of its own.
     """
-    source, flavor, admin = run.source.party, run.flavor, run.accounts.admin
+    source, flavor, admin = run.source.party, run.flavor, run.accounts.source
     run.checkpoint["source_opened"], run.checkpoint["source_closed"] = True, False
     state = run.start_job(
         run.source,
@@ -31,7 +32,7 @@ def start_guard(run: Run, name: str) -> JobState:
         flavor.resume_applier(),
         str(run.settings.guard_paused_seconds),
         str(run.settings.guard_idle_seconds),
-        secrets={"admin.cnf": flavor.credentials_file(admin.user, admin.password)},
+        secrets={"admin.cnf": local_login(flavor, admin, run.source.jobs.run_directory)},
         lock="guard",
     )
     run.checkpoint["guard_started"] = True
@@ -41,7 +42,7 @@ def start_guard(run: Run, name: str) -> JobState:
 
 def pause_source(run: Run, key: str) -> None:
     """Stop the source's applier, under the guard. Raises as ``Run.act``: without a live guard nothing is paused."""
-    admin, statement = run.accounts.admin, run.flavor.pause_applier()
+    admin, statement = run.accounts.source, run.flavor.pause_applier()
     run.act(
         run.source,
         key,
@@ -50,13 +51,13 @@ def pause_source(run: Run, key: str) -> None:
         run.plan.programs["source.client"],
         run.source.party.socket,
         statement,
-        stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+        stdin=local_login(run.flavor, admin, run.source.jobs.run_directory).encode(),
     )
 
 
 def resume_source(run: Run, key: str) -> None:
     """Start the source's applier again, under the same guard. Raises as ``Run.act``."""
-    admin, statement = run.accounts.admin, run.flavor.resume_applier()
+    admin, statement = run.accounts.source, run.flavor.resume_applier()
     run.act(
         run.source,
         key,
@@ -65,7 +66,7 @@ def resume_source(run: Run, key: str) -> None:
         run.plan.programs["source.client"],
         run.source.party.socket,
         statement,
-        stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+        stdin=local_login(run.flavor, admin, run.source.jobs.run_directory).encode(),
     )
 
 
@@ -86,7 +87,7 @@ def close_source(run: Run) -> None:
     """
     if not run.checkpoint.get("source_opened") or run.checkpoint.get("source_closed"):
         return
-    source, admin = run.source.party, run.accounts.admin
+    source, admin = run.source.party, run.accounts.source
     run.act(
         run.source,
         f"{run.journal.step}.close-source",
@@ -98,7 +99,7 @@ def close_source(run: Run) -> None:
         run.plan.programs["source.client"],
         source.socket,
         run.flavor.resume_applier(),
-        stdin=run.flavor.credentials_file(admin.user, admin.password).encode(),
+        stdin=local_login(run.flavor, admin, run.source.jobs.run_directory).encode(),
         timeout_seconds=30,
     )
     run.checkpoint["source_closed"] = True
