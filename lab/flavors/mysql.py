@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from lab.checks import current_user, need_programs
+from lab.checks import current_user, need_programs, server_user
 from lab.errors import LabError
 from lab.flavors.base import (
     ANY_LAB_HOST,
@@ -145,8 +145,8 @@ class MySQL(Flavor):
         admin = accounts["admin"].user
         names = [f"'{admin}'@'{host}'" for host in ("localhost", ANY_LAB_HOST)]
         statements += [
-            f"ALTER USER '{accounts[key].user}'@'localhost' IDENTIFIED WITH auth_socket AS '{current_user()}'"
-            for key in self.by_socket
+            f"ALTER USER '{accounts[key].user}'@'localhost' IDENTIFIED WITH auth_socket AS '{system_account}'"
+            for key, system_account in zip(self.by_socket, (current_user(), server_user()), strict=True)
         ]
         return [*statements, *(f"GRANT BACKUP_ADMIN ON *.* TO {name} WITH GRANT OPTION" for name in names)]
 

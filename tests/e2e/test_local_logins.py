@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab.checks import current_user
+from lab.checks import current_user, server_user
 from tests.stack import Stack
 
 pytestmark = pytest.mark.services
@@ -17,8 +17,10 @@ TARGET, SOURCE = "replica-1", "backup-1"
 def sockets(stack: Stack, tmp_path: Path) -> Iterator[None]:
     """Let the inventory name the system account for the sockets, and lock every account there that has a password."""
     fleet = yaml.safe_load(stack.lab.fleet_yaml.read_text())
-    by_socket = {"user": current_user(), "socket": True}
-    fleet["clusters"][0]["accounts"] |= {"local": by_socket, "backup": by_socket}
+    fleet["clusters"][0]["accounts"] |= {
+        "local": {"user": current_user(), "socket": True},
+        "backup": {"user": server_user(), "socket": True},
+    }
     changed = tmp_path / "fleet.yaml"
     changed.write_text(yaml.safe_dump(fleet))
     users = ", ".join(f"'{stack.lab.accounts[name].user}'@'localhost'" for name in ("admin", "backup"))

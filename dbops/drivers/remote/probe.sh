@@ -11,7 +11,6 @@ umask 077
 PATH=${PATH:-/usr/bin:/bin}:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/libexec:/usr/local/mysql/bin
 LC_ALL=C
 export PATH LC_ALL
-
 unset LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN LIBMYSQL_PLUGINS
 
 datadir=$1 defaults_file=$2 inspect=$3 socket=$4 known=$5 plugin_dir=$6 group_suffix=$7
@@ -154,8 +153,7 @@ server_pids() { # a server changes into its data directory
     done
 }
 
-# The lowest directory above the data in which an account other than root and the data's owner can exchange names, as in
-# scripts/common.sh: root changes no names below it.
+# The lowest directory above the data in which an account other than root and the data's owner can exchange names (common.sh).
 exchangeable() {
     at=$(dirname -- "$real") owner=$(stat -c %U -- "$real" 2>/dev/null || echo root) unless=-true
     [ -d "$at" ] || at=$nearest
@@ -256,15 +254,21 @@ account_facts() { # statements
     trap 'exit 1' HUP INT TERM PIPE
     link_installed_plugins "$directory/plugins" || return 0
     { printf '[client]\nplugin-dir="%s/plugins"\n' "$directory" && cat; } >"$directory/client.cnf"
-    number=0
+    # The backup account is tried as the account of the backup tool, which the server can let in without a password: the data's owner.
+    sed '/^\[.*_admin\]/,$d' "$directory/client.cnf" >"$directory/backup.cnf"
+    as_tool='' number=0
+    if [ "$(id -u)" = 0 ] && as_tool=$(stat -c 'setpriv --reuid=%u --regid=%g --clear-groups --no-new-privs' -- "$real" 2>/dev/null); then
+        chown "$(stat -c %u -- "$real")" "$directory/backup.cnf" && chmod 711 "$directory"
+    fi
     for statement in "$@"; do
-        group=
-        case $statement in admin:*) group=_admin statement=${statement#admin:} ;; esac # of the dashboard's own account
+        group='' file=backup as=$as_tool
+        case $statement in admin:*) group=_admin file=client as='' statement=${statement#admin:} ;; esac # of the dashboard's own account
         if [ -z "$client" ]; then
             error='no mariadb or mysql client program on this host'
         elif [ -z "$socket" ]; then
             error='the socket of the server is unknown'
-        elif error=$(timeout 5 "$client" "--defaults-file=$directory/client.cnf" "--defaults-group-suffix=$group" \
+        elif # shellcheck disable=SC2086  # words
+            error=$(timeout 5 $as "$client" "--defaults-file=$directory/$file.cnf" "--defaults-group-suffix=$group" \
             "--socket=$socket" --batch --silent -e "$statement" 2>&1 >/dev/null); then
             error=
         else

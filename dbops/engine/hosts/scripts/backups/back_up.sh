@@ -34,9 +34,16 @@ tool=$(first_program "${tools[@]}") ||
     refuse "${tools[0]} is not installed on this host. Install the server's client or backup package."
 command -v -- "${compress[0]}" >/dev/null ||
     refuse "${compress[0]}, which compresses the backup, is not installed on this host. Install the package ${compress[0]}."
+add_tool_options "$DBOPS_JOB_DIR/backup.cnf" "$datadir" "$defaults" "$groups" "$names" || exit 70
+owner=$(owner_of "$datadir") run=${DBOPS_RUN_DIR##*/}
+make_tool_directory "$owner" "$run" || fail "Files cannot be written in $PWD."
+query() { # as the tool's account
+    set_tool_words "$owner" "$run" "$client" --defaults-file="$PWD/backup.cnf" --local-infile=0 --socket="$socket" --batch --skip-column-names -e "$1"
+    # shellcheck disable=SC2154  # set_tool_words sets it
+    "${tool_words[@]}"
+}
 if client=$(first_program "${clients[@]}"); then
-    answer=$("$client" --defaults-file="$DBOPS_JOB_DIR/backup.cnf" --socket="$socket" --batch --skip-column-names \
-        -e 'SELECT @@server_id, @@datadir' 2>&1) || fail "The account cannot query the server at $socket: $answer"
+    answer=$(query 'SELECT @@server_id, @@datadir' 2>&1) || fail "The account cannot query the server at $socket: $answer"
     read -r id where <<<"$answer"
     { [ "$id" = "$server_id" ] && [ "$(identity_of "$where")" = "$identity" ]; } ||
         refuse "The server at $socket has server id $id and data directory $where. It is not the probed server."
@@ -55,7 +62,7 @@ free=$(df -B1 --output=avail -- "$directory" | tail -n 1)
     refuse "$directory has $((free / 1048576)) MiB free, but the backup needs $((needed / 1048576)) MiB."
 rm -f -- "$file"
 # as a new file: another account may be able to put a link in its place
-{ set -o noclobber && : >"$file" && exec 97<>"$file"; } 2>/dev/null || refuse "Files cannot be written in $directory."
+{ set -o noclobber && : >"$file" && exec 96<>"$file"; } 2>/dev/null || refuse "Files cannot be written in $directory."
 set +o noclobber
 
 # the server's work has priority
@@ -79,15 +86,12 @@ positions() {
 # shellcheck disable=SC2154  # set_tool_words sets it
 run_tool() { stage tool "${tool_words[@]}" </dev/null; }
 # a full disk ends the whole pipe immediately
-write() { stage write tee --output-error=exit -- /dev/fd/97; }
+write() { stage write tee --output-error=exit -- /dev/fd/96; }
 add_up_here() {
     echo "$BASHPID" >pid.sum
     add_up 2>log.sum >sum
 }
 
-add_tool_options "$DBOPS_JOB_DIR/backup.cnf" "$datadir" "$defaults" "$groups" "$names" || exit 70
-owner=$(owner_of "$datadir") run=${DBOPS_RUN_DIR##*/}
-make_tool_directory "$owner" "$run" || fail "Files cannot be written in $PWD."
 set_tool_words "$owner" "$run" "$tool" "${options[@]}"
 if [ "$method" = dump ]; then
     # Copy both ends of the dump from the stream: they contain its position (MariaDB's GTID is at the end) and show that it is
@@ -114,8 +118,7 @@ done
 {
     printf 'facts %s\n' "$(printf 'bytes=%s\nidentity=%s\nsha256=%s\ntool=%s\nprogram=%s\nmount=%s\n' "$(stat -c %s -- "$file")" \
         "$(stat -c %d:%i -- "$file")" "$(cut -d' ' -f1 sum)" "$("$tool" --no-defaults --version 2>&1 | tail -n 1)" "$tool" "$here" | base64 -w0)"
-    [ "$method" = dump ] || [ -z "${client:-}" ] || printf 'binlogs %s\n' "$("$client" --defaults-file="$DBOPS_JOB_DIR/backup.cnf" \
-        --socket="$socket" --batch --skip-column-names -e 'SHOW BINARY LOGS' 2>/dev/null | cut -f 1,2 | base64 -w0)"
+    [ "$method" = dump ] || [ -z "${client:-}" ] || printf 'binlogs %s\n' "$(query 'SHOW BINARY LOGS' 2>/dev/null | cut -f 1,2 | base64 -w0)"
     [ ! -f last.part ] || printf 'end %s\n' "$(tail -n 1 last.part | tail -c 400 | base64 -w0)"
     [ ! -f first.part ] || printf 'position %s\n' "$(cat first.part last.part | positions | head -c 8192 | base64 -w0)"
     printf 'log %s\n' "$(tail -c 65536 log.tool | base64 -w0)"

@@ -9,13 +9,14 @@ client=$1 socket=$2 seconds=$3
 shift 3
 cd "$DBOPS_RUN_DIR" || exit 70
 trap 'rm -f try.log' EXIT
-set_tool_words "$(owner_of tool)" "${DBOPS_RUN_DIR##*/}" "$@"
-as_served=(env -i PATH="$PATH" HOME=/ LC_ALL=C MYSQL_TEST_LOGIN_FILE=/nonexistent)
+owner=$(owner_of tool)
+set_tool_words "$owner" "${DBOPS_RUN_DIR##*/}" "$@"
 # shellcheck disable=SC2154  # set_tool_words sets it
 (cd / && exec timeout -s KILL "$seconds" "${tool_words[@]}" --print-param) </dev/null >/dev/null 2>try.log
 echo "status=$?"
-if answer=$("${as_served[@]}" "$client" --defaults-file="$PWD/backup.cnf" --socket="$socket" --connect-timeout=10 --batch \
-    --skip-column-names -e 'SELECT @@server_id, @@datadir' 2>/dev/null); then
+set_tool_words "$owner" "${DBOPS_RUN_DIR##*/}" "$client" --defaults-file="$PWD/backup.cnf" --local-infile=0 --socket="$socket" \
+    --connect-timeout=10 --batch --skip-column-names -e 'SELECT @@server_id, @@datadir'
+if answer=$("${tool_words[@]}" 2>/dev/null); then
     read -r id where <<<"$answer"
     echo "server=$id $(identity_of "$where")"
 fi

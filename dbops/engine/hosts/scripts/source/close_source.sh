@@ -9,7 +9,7 @@ cat >close.cnf
 end_backup
 resume_replication "$4" "$PWD/close.cnf" "$5" "$6" || status=1
 revoke_key "$(keys_file "$2" "$3")" "$1" || status=1
-rm -rf backup.cnf backup.argv backup.pid serve shared_read shared_read.py gone.* tool target lsn
+rm -rf backup.cnf tool.cnf backup.argv backup.pid serve shared_read shared_read.py gone.* tool target lsn
 if [ "$status" = 0 ]; then
     touch release
     # a guard that was killed with all processes of its host could not remove them; a living one no longer needs them

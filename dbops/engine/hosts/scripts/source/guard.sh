@@ -38,5 +38,5 @@ for _ in $(seq 60); do # retry on a full disk or a concurrent change of the file
     ! revoke_key "$keys" "$run_id" || break
     sleep 1
 done
-rm -f backup.cnf
+rm -f backup.cnf tool.cnf
 echo "The source is released."
