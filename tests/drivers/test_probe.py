@@ -26,6 +26,7 @@ from dbops.drivers.probe_server import clients, redo_rate
 from dbops.drivers.ssh import SshShell
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import InstanceFacts, RunTimeSetting, from_record, to_record
+from dbops.engine.hosts.local_login import Account
 from dbops.engine.ports import Database, Shell
 from tests.drivers.conftest import ADDRESS, BACKUP_PASSWORD, MYSQL_PORT, PASSWORD, Server, Sshd, chosen_shell
 from tests.fakes import FakeShell
@@ -52,7 +53,11 @@ def any_shell(request: pytest.FixtureRequest) -> Shell:
 @pytest.fixture
 def target(server: Server) -> ProbeTarget:
     return ProbeTarget(
-        str(server.datadir), str(server.defaults_file), "monitor", PASSWORD, "repl", "backup", BACKUP_PASSWORD
+        str(server.datadir),
+        str(server.defaults_file),
+        local=Account("monitor", PASSWORD),
+        backup=Account("backup", BACKUP_PASSWORD),
+        our_users=("monitor", "repl", "backup"),
     )
 
 
@@ -247,7 +252,7 @@ class TestInstance:
         self, target: ProbeTarget, shell: SshShell, opened: Callable[[], Database], database: MysqlDatabase
     ) -> None:
         database.execute("CREATE USER poor@localhost IDENTIFIED BY 'poor'")
-        poor = replace(target, backup_user="poor", backup_password="poor")
+        poor = replace(target, backup=Account("poor", "poor"))
         facts = probe_instance(poor, shell, opened, NOW)
         assert any("Access denied" in check.error for check in facts.backup_account)
         assert all("\n" not in check.error for check in facts.backup_account)

@@ -15,6 +15,7 @@ from dbops.drivers.probe_host import Inspect
 from dbops.drivers.ssh import SshShell
 from dbops.engine.facts.instance import InstanceFacts, from_record, to_record
 from dbops.engine.facts.stored_data import FileLink, StoredData, StoredFiles
+from dbops.engine.hosts.local_login import Account
 from dbops.engine.ports import Database
 from tests.drivers.conftest import BACKUP_PASSWORD, Server
 from tests.drivers.test_probe import NOW, ask
@@ -115,9 +116,7 @@ class TestHost:
 class TestServer:
     @pytest.fixture
     def probe(self, shell: SshShell, server: Server) -> Callable[..., InstanceFacts]:
-        target = ProbeTarget(
-            str(server.datadir), str(server.defaults_file), "monitor", "repl", "backup", BACKUP_PASSWORD
-        )
+        target = ProbeTarget(str(server.datadir), str(server.defaults_file), backup=Account("backup", BACKUP_PASSWORD))
         opened: Callable[[], Database] = lambda: MysqlDatabase(server.address)  # noqa: E731
         return lambda *args, **options: probe_instance(target, shell, opened, *args, **options)
 
