@@ -10,6 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 ACCOUNT = "mysql"
+#: The account without rights.
+NOBODY = pwd.getpwuid(65534).pw_name
 EXCHANGE = 2  # RENAME_EXCHANGE of renameat2
 AT_FDCWD = -100
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -39,7 +39,7 @@ class Ground:
         return self.folder / "of-root"
 
     def make(self, *, parent_of: str = "root") -> None:
-        """Make all of it anew. ``parent_of``: the account that owns the directory above the data."""
+        """Make all of it. ``parent_of``: the account that owns the directory above the data."""
         for path in (self.parent, self.roots):
             shutil.rmtree(path, ignore_errors=True)
             path.mkdir(mode=0o755)

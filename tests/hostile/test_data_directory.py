@@ -15,7 +15,7 @@ from dbops.engine.hosts.scripts import load
 from tests.drivers.test_probe import ask
 from tests.fakes import FakeShell
 
-from .attacker import ACCOUNT, as_account, attack, exchange
+from .attacker import ACCOUNT, NOBODY, as_account, attack, exchange
 from .ground import RUN, SECRET, Ground
 
 REFUSED = 65
@@ -156,7 +156,7 @@ def test_link_planted_for_moved_data_receives_nothing(ground: Ground, aside: str
 
 
 def test_swap_refuses_a_path_that_another_account_can_exchange(ground: Ground) -> None:
-    shutil.chown(ground.parent, "nobody")
+    shutil.chown(ground.parent, NOBODY)
     ended = swap(ground, f"{ground.data}.dbops-old-{RUN}")
     assert ended.returncode == REFUSED, ended
     assert (ground.data / "ibdata1").read_text() == "ibdata1"
@@ -171,14 +171,14 @@ def test_swap_refuses_a_path_that_another_account_can_exchange(ground: Ground) -
         ("root", 0o755, 0o777, True),
         ("root", 0o1777, 0o755, False),
         (ACCOUNT, 0o755, 0o777, False),
-        ("nobody", 0o755, 0o755, True),
-        ("nobody", 0o1777, 0o755, False),
+        (NOBODY, 0o755, 0o755, True),
+        (NOBODY, 0o1777, 0o755, False),
     ],
 )
 def test_plan_and_script_agree_on_who_can_exchange_the_directory(
     ground: Ground, parent_of: str, mode: int, above: int, is_refused: bool
 ) -> None:
-    """Whoever can write in the directory above it can exchange it; what the account itself can do, root leaves to the account."""
+    """An account that can write in the directory above can exchange it; what the account itself can do, root leaves to the account."""
     ground.make(parent_of=parent_of)
     ground.parent.chmod(mode)
     ground.folder.chmod(above)

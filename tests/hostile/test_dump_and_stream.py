@@ -24,7 +24,7 @@ from .ground import RUN, SECRET, Ground
 from .test_data_directory import mark, run
 
 AS_ACCOUNT = ("setpriv", f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--init-groups")
-#: Every way in which a client can be told to run a program, write a file or read one, each alone on a line.
+#: Every way in which a client can be made to run a program, write a file or read one, each alone on a line.
 COMMANDS = (
     "\\! touch {canary}",
     "system touch {canary}",

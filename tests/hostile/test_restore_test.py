@@ -3,12 +3,13 @@
 import hashlib
 import json
 import subprocess
+from uuid import uuid4
 
 import pytest
 
 from dbops.engine.hosts.scripts import load
 
-from .attacker import ACCOUNT
+from .attacker import ACCOUNT, NOBODY
 from .ground import RUN, Ground
 from .test_data_directory import run
 
@@ -36,9 +37,10 @@ def restore(ground: Ground, owner: str) -> subprocess.CompletedProcess[str]:
     packed.write_bytes(subprocess.run(["zstd", "-q", "-c"], input=b"stream", capture_output=True, check=True).stdout)
     sum_, size = hashlib.sha256(packed.read_bytes()).hexdigest(), packed.stat().st_size
     (ground.roots / "backup.xb.zst.json").write_text(json.dumps({"run": RUN, "sha256": sum_}, indent=1))
-    data = f"{ground.roots}/.dbops-restore-test-{RUN}/data"
+    one = uuid4().hex[:16]
+    data = f"{ground.roots}/.dbops-restore-test-{one}/data"
     unpack, prepare = ["-C", data], [f"--target-dir={data}"]
-    words = ["", packed, size, RUN, sum_, ground.roots, RUN, owner, 1, 1, 1 << 34, 1, 5, "log-applied"]
+    words = ["", packed, size, RUN, sum_, ground.roots, one, owner, 1, 1, 1 << 34, 1, 5, "log-applied"]
     words += ["unpacker", "tool", "server", "client", "checkpoints", len(unpack), len(prepare), 0, 0]
     path = f"{programs}:"
     return run(ground, load(*SCRIPTS), *words, *unpack, *prepare, path=path)
@@ -49,7 +51,7 @@ def restore(ground: Ground, owner: str) -> subprocess.CompletedProcess[str]:
 def test_no_program_of_a_restore_test_runs_as_root(ground: Ground, mode: int, owner: str) -> None:
     ground.roots.chmod(mode)
     ended = restore(ground, owner)
-    wanted = ACCOUNT if owner == ACCOUNT else "nobody"
+    wanted = ACCOUNT if owner == ACCOUNT else NOBODY
     ran = {path.name: path.read_text().strip() for path in (ground.folder / "open").iterdir()}
     assert ran == dict.fromkeys(PROGRAMS, wanted), ended
     assert not list(ground.roots.glob(".dbops-restore-test-*"))

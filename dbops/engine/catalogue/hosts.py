@@ -190,7 +190,7 @@ _JOBS = (
         "host.work_directory",
         "Another account can write in the work directory on the host, or exchange it.",
         UNCHANGED,
-        "Give the named directory to dbops's SSH account, and let nobody else write there. Or set another `work_dir` in the inventory.",
+        "Give the named directory to dbops's SSH account, without write permission for others. Or set another `work_dir`.",
     ),
     host(
         "host.fence_damaged",

@@ -122,7 +122,7 @@ is_roots_path() {
 }
 
 # Enter the directory of name $1, and set as_names to the words before a command that changes names in it. The owner of the data
-# changes them if it can write there. Otherwise root does, if nobody else can exchange them on the way. The caller uses names
+# changes them if it can write there. Otherwise root does, if no other account can exchange them on the way. The caller uses names
 # relative to the directory that it has entered: a path could lead elsewhere by then.
 enter_directory_of() {
     cd -P -- "$(dirname -- "$1")" || return 1

@@ -1,6 +1,6 @@
 #!/bin/bash
-# The options that come with a copy (backup-my.cnf). A backup tool obeys them when it prepares, and whoever controls the source
-# writes them: a library to load, directories, logs. What describes the files of the copy is kept, if its value is of the expected
+# The options that come with a copy (backup-my.cnf). A backup tool obeys them when it prepares, and the account of the source's server
+# can write them: a library to load, directories, logs. What describes the files of the copy is kept, if its value is of the expected
 # form. How to decrypt them is taken from this host's own option file.
 
 # Print the lines of standard input that describe the files of a copy, and nothing else.

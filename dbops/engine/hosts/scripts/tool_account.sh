@@ -5,7 +5,7 @@
 # Only root can enter the working directory. The program gets three descriptors: 97 is the directory of login plugins, 98 its
 # option file, and 99 the directory "tool", which belongs to its account.
 
-# Make the directory for account $1. What the program writes lies in a directory of name $2, the run's.
+# Make the directory for account $1. What the program writes is in a directory of name $2, the run's.
 make_tool_directory() {
     rm -rf -- tool
     mkdir -- tool "tool/$2" "tool/$2/target" "tool/$2/lsn" || return 1

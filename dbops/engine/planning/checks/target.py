@@ -270,7 +270,7 @@ def target_path_belongs_to_root(inputs: PlanInputs) -> Iterator[Finding]:
             code,
             title,
             f"Another account can exchange names in {facts.datadir.exchangeable}.",
-            "Give this directory to root, or to the server's account, and let nobody else write there.",
+            "Give this directory to root, or to the server's account, and remove the write permission of others.",
         )
     else:
         yield ok(code, title, facts.datadir.path)

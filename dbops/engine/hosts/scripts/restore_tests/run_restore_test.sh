@@ -101,8 +101,8 @@ leave() {
 trap leave EXIT
 mkdir -- "$scratch" "$sockets" || fail "space $scratch cannot be made."
 mkdir -- "$scratch/data" "$scratch/tmp" || fail "space $scratch cannot be written."
-# Everything that reads the restored data runs as an account without privileges: whoever wrote the backup must gain nothing here.
-{ [ "$owner" != root ] && id -u -- "$owner" >/dev/null 2>&1; } || owner=nobody
+# Everything that reads the restored data runs as an account without privileges: the writer of the backup must gain nothing here.
+{ [ "$owner" != root ] && id -u -- "$owner" >/dev/null 2>&1; } || owner=65534:65534
 [ "$(id -u)" = 0 ] || owner=$(id -un)
 become "$owner"
 chown -R -h -- "$owner" "$scratch" "$sockets" || fail "space $scratch cannot be given to $owner."
