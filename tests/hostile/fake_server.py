@@ -19,6 +19,7 @@ SECURE_CONNECTION, PLUGIN_AUTH, LENENC_DATA = 0x8000, 0x80000, 0x200000
 NATIVE, OLD, CLEAR, DIALOG = "mysql_native_password", "mysql_old_password", "mysql_clear_password", "dialog"
 SHA256, CACHING_SHA2, ED25519 = "sha256_password", "caching_sha2_password", "client_ed25519"
 OK, MORE, SWITCH, LEGACY_SWITCH = b"\0\0\0\2\0\0\0", b"\1", b"\xfe", b"\xfe"
+FILE = b"\xfb"
 FAST, FULL, WANTS_KEY = b"\3", b"\4", (b"\1", b"\2")
 
 
@@ -30,11 +31,13 @@ class Demand:
         greets_with: the method of the greeting, before anything else is said.
         switches_to: the method of the request to switch; empty: none.
         legacy: ask for ``mysql_old_password`` by the packet of servers before 4.1, which names no method.
+        wants_file: ask for this file of the client in answer to every statement, as after LOAD DATA LOCAL.
     """
 
     greets_with: str = NATIVE
     switches_to: str = ""
     legacy: bool = False
+    wants_file: str = ""
 
     @property
     def method(self) -> str:
@@ -114,7 +117,11 @@ class FakeServer:
         self._ask_on(talk)
         talk.send(OK)
         while talk.read():
-            talk.send(OK)
+            talk.send(FILE + self.demand.wants_file.encode() if self.demand.wants_file else OK)
+            while self.demand.wants_file and talk.read():
+                pass
+            if self.demand.wants_file:
+                talk.send(OK)
 
     def _ask_on(self, talk: "Talk") -> None:
         """Ask for the full exchange, and send the own key on request."""

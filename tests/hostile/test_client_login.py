@@ -21,6 +21,7 @@ from tests.fakes import FakeShell
 from tests.hostile.fake_server import CACHING_SHA2, CLEAR, DIALOG, ED25519, NATIVE, OLD, SHA256, Demand, FakeServer
 
 PASSWORD = "correct horse battery"
+SECRET = "of-root-alone"
 #: Of the client library, whose login plugins a hostile server's option file could name for the backup tool.
 CLIENTS_PLUGINS = Path("/usr/lib/x86_64-linux-gnu/libmariadb3/plugin")
 METHODS = (CLEAR, DIALOG, SHA256, CACHING_SHA2, OLD)
@@ -60,10 +61,12 @@ def programs(request: pytest.FixtureRequest) -> Programs:
     return Programs(request.param, MARIADB_11_8.programs(folder))
 
 
-def log_in(programs: Programs, name: str, server: FakeServer, folder: Path, own_options: str = "") -> None:
+def log_in(
+    programs: Programs, name: str, server: FakeServer, folder: Path, own_options: str = "", further: str = ""
+) -> None:
     """Start a program as a job does: with the option file of a run, in the run's directory, against the fake server.
 
-    ``own_options``: of the server's option file, of which the backup tool gets a part.
+    ``own_options``: of the server's option file, of which the backup tool gets a part. ``further``: lines for the run's file.
     """
     run = f"run-{len(list(folder.iterdir()))}"
     shell = FakeShell(runs_here=True)
@@ -75,7 +78,7 @@ def log_in(programs: Programs, name: str, server: FakeServer, folder: Path, own_
         script = f'{load("common", "tool_options")}\ncat >login.cnf; add_tool_options login.cnf "$1" "$2" "$3" "$4"; shift 4\n'
         script += 'program=$1; shift; timeout 20 "$program" --defaults-file="$PWD/login.cnf" "$@" >/dev/null; exit 0'
         words = [str(folder), *script_arguments(flavor, str(folder / "my.cnf")), *programs.command(name)]
-        jobs.act(IN_BASH, script, *words, stdin=text.encode(), timeout_seconds=30)
+        jobs.act(IN_BASH, script, *words, stdin=(text + further).encode(), timeout_seconds=30)
     (folder / "s").unlink()
     assert server.logins, "the program has to get as far as the server"
 
@@ -170,3 +173,15 @@ def test_trial_of_the_replication_account_keeps_the_password(method: str, tmp_pa
     assert server.logins
     assert done.returncode
     assert not server.got(PASSWORD)
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_program_on_a_host_sends_no_file(
+    programs: Programs, asks: bool, stolen_certificate: Path, tmp_path: Path
+) -> None:
+    """A server can ask for a file of the client in answer to any statement. With another option it arrives: the control."""
+    (tmp_path / "secret").write_text(SECRET)
+    server = FakeServer(Demand(wants_file=str(tmp_path / "secret")), stolen_certificate)
+    (tmp_path / "work").mkdir()
+    log_in(programs, "mariadb", server, tmp_path / "work", further="[mysql]\nlocal-infile=1\n" if asks else "")
+    assert server.got(SECRET) is asks

@@ -42,7 +42,8 @@ def credentials_text(groups: Sequence[str], user: str, password: str, *, socket:
     MySQL's built-in method: it is off by default, and MariaDB's clients end at ``enable-cleartext-plugin=0``.
 
     The caller writes it with mode 0600 and passes it as ``--defaults-file``, which must be a program's first argument: it then
-    reads no other file. ``host`` and ``protocol`` hold off a TCP connection; ``loose-``: XtraBackup has no ``protocol``.
+    reads no other file. ``local-infile``: a server can ask a client for any file, which older clients send. ``host`` and
+    ``protocol`` hold off a TCP connection; ``loose-``: XtraBackup has no ``protocol``.
 
     Raises:
         Refused: ``credentials.unwritable``.
@@ -56,7 +57,7 @@ def credentials_text(groups: Sequence[str], user: str, password: str, *, socket:
         # XtraBackup loads keyring plugins from there, too
         if plugin_dir and group != "xtrabackup":
             lines.append(f"plugin-dir={quoted(plugin_dir, 'plugin directory')}")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "[mysql]", "local-infile=0"]) + "\n"
 
 
 def option_words(defaults_file: str, group_suffix: str = "") -> list[str]:
