@@ -24,13 +24,12 @@ from kombu.exceptions import OperationalError
 
 from lab.lab import Lab
 from tests import ran, run_folder, tables
+from tests.facts import has_rate, is_news
 from tests.loaded import MANAGE, Loaded
 from tests.networks import free_network, free_port
 
 ROOT = Path(__file__).parents[1]
 DATABASE = "dbops.sqlite3"
-#: Between two probes that make a rate, and a little more.
-RATE_SECONDS = 1.2
 OPERATOR, OPERATOR_PASSWORD = "olga", "correct horse battery staple"
 VIEWER, VIEWER_PASSWORD = "victor", "staple battery horse correct"
 LOG_IN = f"""
@@ -116,8 +115,6 @@ class Stack:
             "DBOPS_REDIS_PORT": str(self.redis_port),
             "DBOPS_KEY_DIRECTORY": str(self.folder),
             "DBOPS_WEB_PORT": str(self.web_port),
-            # who waits for a probe asks for one
-            "DBOPS_PROBE_INTERVAL_SECONDS": "6",
             "DBOPS_WORKER_CONCURRENCY": "3",
             "DBOPS_VERIFY_STEADY_SECONDS": "2",
             # a test starts the restore tests that it needs
@@ -306,6 +303,17 @@ class Stack:
         ):
             probe_due.apply_async(connection=redis, expires=5, retry=False)
 
+    def wait_for_probe(self, what: str, seen: Callable[[], Any], *names: str, seconds: float = 60.0) -> Any:
+        """Wait until probes of these instances have seen something. Each look makes one due: the dashboard's own are rare."""
+
+        def look() -> Any:
+            if answer := seen():
+                return answer
+            self.probe_now(*names)
+            return None
+
+        return wait_for(what, look, seconds, every_seconds=1)
+
     def wait_for_facts(self, name: str, seconds: float = 40.0, *, answering: bool | None = None) -> dict[str, Any]:
         """Wait for a probe that begins after now: one that was under way has seen half of what was just done."""
         asked = datetime.now(UTC)
@@ -378,17 +386,6 @@ def running_stack(
             if lab.folder.is_dir():
                 lab.down()
             run_folder.remove(folder)
-
-
-def has_rate(facts: dict[str, Any]) -> bool:
-    return (facts.get("server") or {}).get("redo_bytes_per_second") is not None
-
-
-def is_news(facts: dict[str, Any], known: str | None) -> bool:
-    """Say whether a server's answer is another than that of the time ``known``, and old enough: rates take a second."""
-    if not facts.get("server") or facts["observed_at"] == known:
-        return False
-    return (datetime.now(UTC) - datetime.fromisoformat(facts["observed_at"])).total_seconds() > RATE_SECONDS
 
 
 def answers(url: str) -> bool:
