@@ -9,7 +9,6 @@ import signal
 import subprocess
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -25,8 +24,8 @@ from kombu.exceptions import OperationalError
 from lab.lab import Lab
 from tests import ran, run_folder, tables
 from tests.facts import has_rate, is_news
-from tests.loaded import MANAGE, Loaded
-from tests.networks import free_network, free_port
+from tests.loaded import MANAGE, Forked, Loaded, celery_words
+from tests.networks import answers, free_network, free_port
 
 ROOT = Path(__file__).parents[1]
 DATABASE = "dbops.sqlite3"
@@ -101,10 +100,11 @@ class Stack:
     def __init__(self, folder: Path, lab: Lab, database_url: str = "") -> None:
         self.folder, self.lab = folder, lab
         self.database_url = database_url or f"sqlite:///{folder / DATABASE}"
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, subprocess.Popen[bytes] | Forked] = {}
         #: of workers alone, beside the environment of all processes
         self.worker_settings: dict[str, str] = {}
-        self._loaded: Loaded | None = None
+        #: one for each environment that was used; Celery's processes are its children
+        self._loaded: list[Loaded] = []
         self._loading = threading.Lock()
         self.web_port, self.redis_port = free_port(), free_port()
         self.environment = {
@@ -127,18 +127,25 @@ class Stack:
         return f"http://127.0.0.1:{self.web_port}"
 
     def start(self, *names: str) -> None:
-        """Start processes by name; ``worker-2`` is one more ``worker``."""
+        """Start processes by name; ``worker-2`` is one more ``worker``. A worker or beat with the usual settings is a fork."""
         for name in names:
             kind = name.partition("-")[0]
+            settings = self.worker_settings if kind == "worker" else {}
             with (self.folder / f"{name}.log").open("ab") as log:
-                self.processes[name] = subprocess.Popen(
-                    [ROOT / "script" / "run", kind],
-                    env=self.environment | (self.worker_settings if kind == "worker" else {}),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
+                if kind in ("worker", "beat") and not settings:
+                    words = celery_words(kind, self.environment)
+                    with open(os.devnull) as nothing:
+                        streams = (nothing.fileno(), log.fileno(), log.fileno())
+                        self.processes[name] = self._ready_to_manage().start(words, streams)
+                else:
+                    self.processes[name] = subprocess.Popen(
+                        [ROOT / "script" / "run", kind],
+                        env=self.environment | settings,
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,
+                    )
 
     def stop(self, name: str, number: int = signal.SIGTERM) -> None:
         process = self.processes.pop(name)
@@ -172,8 +179,8 @@ class Stack:
         finally:
             if "redis" in self.processes:
                 self.stop("redis")
-            if self._loaded is not None:
-                self._loaded.close()
+            for loaded in self._loaded:
+                loaded.close()
 
     def migrate(self) -> None:
         """Make the tables and the accounts, and collect what pages load, as an installation does; SQLite's are copies."""
@@ -194,12 +201,11 @@ class Stack:
 
     def _ready_to_manage(self) -> Loaded:
         with self._loading:
-            if self._loaded is not None and self._loaded.environment != self.environment:
-                self._loaded.close()
-                self._loaded = None
-            if self._loaded is None:
-                self._loaded = Loaded(self.environment, self.folder / "loaded.log")
-            return self._loaded
+            for loaded in self._loaded:
+                if loaded.environment == self.environment:
+                    return loaded
+            self._loaded.append(Loaded(self.environment, self.folder / "loaded.log", celery=True))
+            return self._loaded[-1]
 
     def session_key(self) -> str:
         """Log the operator in and return the key of the session."""
@@ -386,11 +392,3 @@ def running_stack(
             if lab.folder.is_dir():
                 lab.down()
             run_folder.remove(folder)
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
-            return answer.status == 200
-    except (urllib.error.URLError, OSError):
-        return False
