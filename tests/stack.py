@@ -31,12 +31,12 @@ ROOT = Path(__file__).parents[1]
 DATABASE = "dbops.sqlite3"
 OPERATOR, OPERATOR_PASSWORD = "olga", "correct horse battery staple"
 VIEWER, VIEWER_PASSWORD = "victor", "staple battery horse correct"
-LOG_IN = f"""
+LOG_IN = """
 from django.contrib.auth import SESSION_KEY, BACKEND_SESSION_KEY, HASH_SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.conf import settings
-user = User.objects.get(username="{OPERATOR}")
+user = User.objects.get(username={name!r})
 session = SessionStore()
 session[SESSION_KEY], session[BACKEND_SESSION_KEY] = str(user.pk), settings.AUTHENTICATION_BACKENDS[0]
 session[HASH_SESSION_KEY] = user.get_session_auth_hash()
@@ -207,9 +207,9 @@ class Stack:
             self._loaded.append(Loaded(self.environment, self.folder / "loaded.log", celery=True))
             return self._loaded[-1]
 
-    def session_key(self) -> str:
-        """Log the operator in and return the key of the session."""
-        return self.manage("shell", "--no-imports", "-c", LOG_IN).stdout.split()[-1]
+    def session_key(self, name: str = OPERATOR) -> str:
+        """Log somebody in and return the key of the session."""
+        return self.manage("shell", "--no-imports", "-c", LOG_IN.format(name=name)).stdout.split()[-1]
 
     def get(self, path: str, session: str = "") -> bytes:
         """Return what the web process answers the operator, in a new session where none is given."""
