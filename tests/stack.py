@@ -45,7 +45,7 @@ print(session.session_key)
 """
 
 
-def wait_for(what: str, probe: Callable[[], Any], seconds: float = 30.0, *, every_seconds: float = 0.2) -> Any:
+def wait_for(what: str, probe: Callable[[], Any], seconds: float = 60.0, *, every_seconds: float = 0.2) -> Any:
     """Return the first true answer of ``probe``; fail the test after ``seconds``."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -243,7 +243,7 @@ class Stack:
             return bool(plan.get("is_possible"))
 
         try:
-            wait_for(f"a possible plan for {target}", is_possible, 60)
+            wait_for(f"a possible plan for {target}", is_possible, 120)
         except AssertionError as error:
             refused = [item for item in plan.get("findings", []) if item["severity"] == "refusal"]
             raise AssertionError(f"{error}: {refused}") from None
@@ -277,7 +277,7 @@ class Stack:
 
         self._send_hint()
         try:
-            wait_for("facts of every instance", all_have_rates, 40)
+            wait_for("facts of every instance", all_have_rates, 120)
         except AssertionError as error:
             parts = ("observed_at", "host_problem", "server_problem", "server")
             known = [{part: self.facts(name).get(part) for part in parts} for name in names]
@@ -320,7 +320,7 @@ class Stack:
 
         return wait_for(what, look, seconds, every_seconds=1)
 
-    def wait_for_facts(self, name: str, seconds: float = 40.0, *, answering: bool | None = None) -> dict[str, Any]:
+    def wait_for_facts(self, name: str, seconds: float = 90.0, *, answering: bool | None = None) -> dict[str, Any]:
         """Wait for a probe that begins after now: one that was under way has seen half of what was just done."""
         asked = datetime.now(UTC)
         self.probe_now(name)
@@ -337,7 +337,7 @@ class Stack:
         """Run ``manage.py rebuild --follow --json`` to the end. Return its exit status and its lines."""
         try:
             done = self.manage(
-                "rebuild", target, "--reason", "a test", "--follow", "--json", *words, check=False, timeout=150
+                "rebuild", target, "--reason", "a test", "--follow", "--json", *words, check=False, timeout=300
             )
         except subprocess.TimeoutExpired:
             raise AssertionError(

@@ -312,7 +312,7 @@ def test_missing_source_fails_before_any_destruction(stack: Stack) -> None:
             source.sshd.stop()
         finally:
             stack.start("worker")
-        status, lines = following.result(160)
+        status, lines = following.result(320)
     result = lines[-1]
     assert (status, result["status"]) == (1, "failed")
     assert result["error"]["code"] == "plan.no_facts"
