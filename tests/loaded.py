@@ -64,7 +64,7 @@ class Forked:
         """Return its exit status as ``subprocess`` does; raise ``TimeoutError`` when it has not ended by then."""
         if self._status is None:
             self._connection.settimeout(timeout_seconds)
-            self._status = int(self._answers.readline())
+            self._status = int(self._answers.readline() or -signal.SIGKILL)  # the loaded process ends, and all with it
             self.close()
         return self._status
 
