@@ -1,5 +1,7 @@
 """Configuration of the Django app, with its database checks."""
 
+import gc
+
 from django.apps import AppConfig
 from django.core.checks import Tags, register
 
@@ -13,5 +15,6 @@ class DbopsConfig(AppConfig):
     verbose_name = "dbops"
 
     def ready(self) -> None:
+        gc.freeze()  # the modules stay to the end; to look for garbage in them took each command a quarter of its time
         register(check_collation, Tags.database)
         register(check_redis_password, Tags.security, deploy=True)

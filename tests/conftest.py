@@ -8,7 +8,7 @@ from hypothesis import HealthCheck
 from hypothesis import settings as properties
 
 from dbops.database.config import MARIADB, SQLITE
-from tests import order, ran, run_folder
+from tests import order, ran, run_folder, statements
 
 # The same examples on every machine and in every run, and no clock that judges them: a shared machine is slow at times.
 # `--hypothesis-profile=long` looks for new ones: after a change of what they are about, and in a quiet hour.
@@ -45,17 +45,23 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
         for_tests["CHARSET"], for_tests["COLLATION"] = "utf8mb4", "utf8mb4_bin"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--left-out", help="a JSON file with the names of tests that do not run")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     run_folder.begin(config)
     ran.begin(config)
+    statements.begin(config)
 
 
 def pytest_keyboard_interrupt() -> None:
     run_folder.end_workers()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    statements.deselect(config, items)
     ran.claim(items)
     order.longest_first(items)
 
@@ -69,3 +75,4 @@ def pytest_collection_finish() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     ran.print_runs(terminalreporter, config)
+    statements.keep(config)

@@ -2,23 +2,35 @@
 
 ``manage.py`` takes two seconds of a processor to read its modules, and the tests run it hundreds of times. A fork of this process
 runs the same words with the same environment, standard streams and exit status; nothing of one command is left for the next.
+Celery's processes can be forks, too, each with a session of its own.
 """
 
 import array
+import atexit
+import gc
+import importlib
 import os
+import re
 import runpy
+import select
 import selectors
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
+from typing import NoReturn
 
 ROOT = Path(__file__).parents[1]
-MANAGE = "manage"
+MANAGE, CELERY = "manage", "celery"
+CELERY_MODULES = (
+    *("celery.bin.celery", "celery.apps.worker", "celery.apps.beat", "celery.concurrency.prefork"),
+    *("kombu.transport.redis", "dbops.worker.tasks"),
+)
 Streams = tuple[int, int, int]
 
 
@@ -42,11 +54,17 @@ class Forked:
         except ProcessLookupError:
             pass
 
+    def poll(self) -> int | None:
+        """Return its exit status, ``None`` while it runs."""
+        if self._status is None and not select.select([self._connection], [], [], 0)[0]:
+            return None
+        return self.wait(10)
+
     def wait(self, timeout_seconds: float) -> int:
         """Return its exit status as ``subprocess`` does; raise ``TimeoutError`` when it has not ended by then."""
         if self._status is None:
             self._connection.settimeout(timeout_seconds)
-            self._status = int(self._answers.readline())
+            self._status = int(self._answers.readline() or -signal.SIGKILL)  # the loaded process ends, and all with it
             self.close()
         return self._status
 
@@ -57,14 +75,14 @@ class Forked:
 
 
 class Loaded:
-    """The loaded process, for one environment: settings are read when modules are."""
+    """The loaded process, for one environment: settings are read when modules are. ``celery``: its modules are loaded, too."""
 
-    def __init__(self, environment: Mapping[str, str], log: Path) -> None:
+    def __init__(self, environment: Mapping[str, str], log: Path, *, celery: bool = False) -> None:
         self.environment = dict(environment)
         self._address = f"\0dbops-tests-{uuid.uuid4().hex}"
         self.log = log.open("ab")
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.loaded", self._address[1:]],
+            [sys.executable, "-m", "tests.loaded", self._address[1:], *([CELERY] if celery else [])],
             cwd=ROOT,
             env=self.environment,
             stdin=subprocess.PIPE,
@@ -85,7 +103,7 @@ class Loaded:
         self.log.close()
 
     def start(self, words: tuple[str, ...], streams: Streams) -> Forked:
-        """Begin ``manage`` with its words, or a module by its name, with these standard streams."""
+        """Begin ``manage`` or ``celery`` with its words, or a module by its name, with these standard streams."""
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.connect(self._address)
         connection.sendmsg(
@@ -111,10 +129,21 @@ class Loaded:
             return subprocess.CompletedProcess(words, status, out.read(), errors.read())
 
 
-def load() -> None:
+def celery_words(kind: str, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words with which ``script/run`` begins a worker or beat."""
+    lines = (ROOT / "script" / "run").read_text()
+    command = re.search(rf"exec (celery -A dbops {kind} .*?[^\\])\n", lines, re.S)
+    assert command, f"script/run begins no {kind}"
+    expanded = ["sh", "-c", f"state=$DBOPS_STATE_DIR; printf '%s\\0' {command[1]}"]
+    done = subprocess.run(expanded, env=dict(environment), check=True, capture_output=True, text=True)
+    return tuple(done.stdout.split("\0")[:-1])
+
+
+def load(*, with_celery: bool = False) -> None:
     """Read whatever a command may need; nothing here opens a connection or starts a thread, or a fork would inherit it."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
     import django
+    from django.core.checks import run_checks
     from django.core.management import get_commands, load_command_class
 
     django.setup()
@@ -124,6 +153,12 @@ def load() -> None:
     for name, app in get_commands().items():
         if app == "dbops":
             load_command_class(app, name)
+    for name in CELERY_MODULES if with_celery else ():
+        importlib.import_module(name)
+    run_checks()  # each command does, and what it reads for it is then there
+    # What is there now is not looked at by the forks' garbage collectors, so their pages stay shared.
+    gc.collect()
+    gc.freeze()
 
 
 def _become(words: list[str], streams: list[int]) -> None:
@@ -136,8 +171,24 @@ def _become(words: list[str], streams: list[int]) -> None:
         sys.argv = ["manage.py", *words[1:]]
         execute_from_command_line(sys.argv)
     else:
+        if words[0] == CELERY:  # as `script/run` begins it in a session of its own
+            os.setsid()
+            os.umask(0o077)
         sys.argv = words
         runpy.run_module(words[0], run_name="__main__", alter_sys=True)
+
+
+def _leave(code: int | str | None) -> NoReturn:
+    """End as the interpreter does, but do not take the loaded modules apart: that takes longer than most commands."""
+    if isinstance(code, str):
+        print(code, file=sys.stderr)
+    for thread in threading.enumerate():
+        if thread is not threading.main_thread() and not thread.daemon:
+            thread.join()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(1 if isinstance(code, str) else code or 0)
 
 
 class Server:
@@ -207,8 +258,12 @@ class Server:
 
 
 if __name__ == "__main__":
-    load()
+    load(with_celery=CELERY in sys.argv[2:])
     server = Server(sys.argv[1])
     print("ready", flush=True)
     if order := server.serve():
-        _become(*order)
+        try:
+            _become(*order)
+        except SystemExit as ended:
+            _leave(ended.code)
+    _leave(0)

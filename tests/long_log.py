@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from tests import run_folder
-from tests.stack import OPERATOR, OPERATOR_PASSWORD, Stack, answers, wait_for
+from tests.networks import answers
+from tests.stack import OPERATOR, OPERATOR_PASSWORD, Stack, wait_for
 
 LINES = 100_000
 #: every thousandth line is of the target, each ten-thousandth is a warning, and one is hostile

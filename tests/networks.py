@@ -1,7 +1,9 @@
-"""Loopback networks and ports for tests: several suites may run side by side on one machine."""
+"""Loopback networks and ports for tests, and who answers there: several suites may run side by side on one machine."""
 
 import os
 import socket
+import urllib.error
+import urllib.request
 
 FIRST, COUNT = 100, 150
 #: Below the ports that the kernel gives to connections (from 32768 on): another process may take one of these at any moment.
@@ -47,3 +49,11 @@ def _is_free(address: str, port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=2) as answer:
+            return answer.status == 200
+    except (urllib.error.URLError, OSError):
+        return False

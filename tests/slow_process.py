@@ -87,4 +87,4 @@ def braked(target: LabHost, share: float = 0.1, stage: str = "stream/unpack") ->
         yield brake
     finally:
         brake.release()
-        thread.join(5)
+        thread.join(30)

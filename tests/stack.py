@@ -9,7 +9,6 @@ import signal
 import subprocess
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -24,21 +23,20 @@ from kombu.exceptions import OperationalError
 
 from lab.lab import Lab
 from tests import ran, run_folder, tables
-from tests.loaded import MANAGE, Loaded
-from tests.networks import free_network, free_port
+from tests.facts import has_rate, is_news
+from tests.loaded import MANAGE, Forked, Loaded, celery_words
+from tests.networks import answers, free_network, free_port
 
 ROOT = Path(__file__).parents[1]
 DATABASE = "dbops.sqlite3"
-#: Between two probes that make a rate, and a little more.
-RATE_SECONDS = 1.2
 OPERATOR, OPERATOR_PASSWORD = "olga", "correct horse battery staple"
 VIEWER, VIEWER_PASSWORD = "victor", "staple battery horse correct"
-LOG_IN = f"""
+LOG_IN = """
 from django.contrib.auth import SESSION_KEY, BACKEND_SESSION_KEY, HASH_SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.backends.db import SessionStore
 from django.conf import settings
-user = User.objects.get(username="{OPERATOR}")
+user = User.objects.get(username={name!r})
 session = SessionStore()
 session[SESSION_KEY], session[BACKEND_SESSION_KEY] = str(user.pk), settings.AUTHENTICATION_BACKENDS[0]
 session[HASH_SESSION_KEY] = user.get_session_auth_hash()
@@ -47,7 +45,7 @@ print(session.session_key)
 """
 
 
-def wait_for(what: str, probe: Callable[[], Any], seconds: float = 30.0, *, every_seconds: float = 0.2) -> Any:
+def wait_for(what: str, probe: Callable[[], Any], seconds: float = 60.0, *, every_seconds: float = 0.2) -> Any:
     """Return the first true answer of ``probe``; fail the test after ``seconds``."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -102,10 +100,11 @@ class Stack:
     def __init__(self, folder: Path, lab: Lab, database_url: str = "") -> None:
         self.folder, self.lab = folder, lab
         self.database_url = database_url or f"sqlite:///{folder / DATABASE}"
-        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.processes: dict[str, subprocess.Popen[bytes] | Forked] = {}
         #: of workers alone, beside the environment of all processes
         self.worker_settings: dict[str, str] = {}
-        self._loaded: Loaded | None = None
+        #: one for each environment that was used; Celery's processes are its children
+        self._loaded: list[Loaded] = []
         self._loading = threading.Lock()
         self.web_port, self.redis_port = free_port(), free_port()
         self.environment = {
@@ -116,8 +115,6 @@ class Stack:
             "DBOPS_REDIS_PORT": str(self.redis_port),
             "DBOPS_KEY_DIRECTORY": str(self.folder),
             "DBOPS_WEB_PORT": str(self.web_port),
-            # who waits for a probe asks for one
-            "DBOPS_PROBE_INTERVAL_SECONDS": "6",
             "DBOPS_WORKER_CONCURRENCY": "3",
             "DBOPS_VERIFY_STEADY_SECONDS": "2",
             # a test starts the restore tests that it needs
@@ -130,18 +127,25 @@ class Stack:
         return f"http://127.0.0.1:{self.web_port}"
 
     def start(self, *names: str) -> None:
-        """Start processes by name; ``worker-2`` is one more ``worker``."""
+        """Start processes by name; ``worker-2`` is one more ``worker``. A worker or beat with the usual settings is a fork."""
         for name in names:
             kind = name.partition("-")[0]
+            settings = self.worker_settings if kind == "worker" else {}
             with (self.folder / f"{name}.log").open("ab") as log:
-                self.processes[name] = subprocess.Popen(
-                    [ROOT / "script" / "run", kind],
-                    env=self.environment | (self.worker_settings if kind == "worker" else {}),
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
+                if kind in ("worker", "beat") and not settings:
+                    words = celery_words(kind, self.environment)
+                    with open(os.devnull) as nothing:
+                        streams = (nothing.fileno(), log.fileno(), log.fileno())
+                        self.processes[name] = self._ready_to_manage().start(words, streams)
+                else:
+                    self.processes[name] = subprocess.Popen(
+                        [ROOT / "script" / "run", kind],
+                        env=self.environment | settings,
+                        stdin=subprocess.DEVNULL,
+                        stdout=log,
+                        stderr=log,
+                        start_new_session=True,
+                    )
 
     def stop(self, name: str, number: int = signal.SIGTERM) -> None:
         process = self.processes.pop(name)
@@ -175,8 +179,8 @@ class Stack:
         finally:
             if "redis" in self.processes:
                 self.stop("redis")
-            if self._loaded is not None:
-                self._loaded.close()
+            for loaded in self._loaded:
+                loaded.close()
 
     def migrate(self) -> None:
         """Make the tables and the accounts, and collect what pages load, as an installation does; SQLite's are copies."""
@@ -197,16 +201,15 @@ class Stack:
 
     def _ready_to_manage(self) -> Loaded:
         with self._loading:
-            if self._loaded is not None and self._loaded.environment != self.environment:
-                self._loaded.close()
-                self._loaded = None
-            if self._loaded is None:
-                self._loaded = Loaded(self.environment, self.folder / "loaded.log")
-            return self._loaded
+            for loaded in self._loaded:
+                if loaded.environment == self.environment:
+                    return loaded
+            self._loaded.append(Loaded(self.environment, self.folder / "loaded.log", celery=True))
+            return self._loaded[-1]
 
-    def session_key(self) -> str:
-        """Log the operator in and return the key of the session."""
-        return self.manage("shell", "--no-imports", "-c", LOG_IN).stdout.split()[-1]
+    def session_key(self, name: str = OPERATOR) -> str:
+        """Log somebody in and return the key of the session."""
+        return self.manage("shell", "--no-imports", "-c", LOG_IN.format(name=name)).stdout.split()[-1]
 
     def get(self, path: str, session: str = "") -> bytes:
         """Return what the web process answers the operator, in a new session where none is given."""
@@ -240,7 +243,7 @@ class Stack:
             return bool(plan.get("is_possible"))
 
         try:
-            wait_for(f"a possible plan for {target}", is_possible, 60)
+            wait_for(f"a possible plan for {target}", is_possible, 120)
         except AssertionError as error:
             refused = [item for item in plan.get("findings", []) if item["severity"] == "refusal"]
             raise AssertionError(f"{error}: {refused}") from None
@@ -274,7 +277,7 @@ class Stack:
 
         self._send_hint()
         try:
-            wait_for("facts of every instance", all_have_rates, 40)
+            wait_for("facts of every instance", all_have_rates, 120)
         except AssertionError as error:
             parts = ("observed_at", "host_problem", "server_problem", "server")
             known = [{part: self.facts(name).get(part) for part in parts} for name in names]
@@ -306,7 +309,18 @@ class Stack:
         ):
             probe_due.apply_async(connection=redis, expires=5, retry=False)
 
-    def wait_for_facts(self, name: str, seconds: float = 40.0, *, answering: bool | None = None) -> dict[str, Any]:
+    def wait_for_probe(self, what: str, seen: Callable[[], Any], *names: str, seconds: float = 60.0) -> Any:
+        """Wait until probes of these instances have seen something. Each look makes one due: the dashboard's own are rare."""
+
+        def look() -> Any:
+            if answer := seen():
+                return answer
+            self.probe_now(*names)
+            return None
+
+        return wait_for(what, look, seconds, every_seconds=1)
+
+    def wait_for_facts(self, name: str, seconds: float = 90.0, *, answering: bool | None = None) -> dict[str, Any]:
         """Wait for a probe that begins after now: one that was under way has seen half of what was just done."""
         asked = datetime.now(UTC)
         self.probe_now(name)
@@ -323,7 +337,7 @@ class Stack:
         """Run ``manage.py rebuild --follow --json`` to the end. Return its exit status and its lines."""
         try:
             done = self.manage(
-                "rebuild", target, "--reason", "a test", "--follow", "--json", *words, check=False, timeout=150
+                "rebuild", target, "--reason", "a test", "--follow", "--json", *words, check=False, timeout=300
             )
         except subprocess.TimeoutExpired:
             raise AssertionError(
@@ -378,22 +392,3 @@ def running_stack(
             if lab.folder.is_dir():
                 lab.down()
             run_folder.remove(folder)
-
-
-def has_rate(facts: dict[str, Any]) -> bool:
-    return (facts.get("server") or {}).get("redo_bytes_per_second") is not None
-
-
-def is_news(facts: dict[str, Any], known: str | None) -> bool:
-    """Say whether a server's answer is another than that of the time ``known``, and old enough: rates take a second."""
-    if not facts.get("server") or facts["observed_at"] == known:
-        return False
-    return (datetime.now(UTC) - datetime.fromisoformat(facts["observed_at"])).total_seconds() > RATE_SECONDS
-
-
-def answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as answer:
-            return answer.status == 200
-    except (urllib.error.URLError, OSError):
-        return False

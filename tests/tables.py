@@ -44,6 +44,7 @@ def _cursor(url: str) -> Iterator[Any]:
             user=parts["USER"],
             password=parts["PASSWORD"],
             database=parts["NAME"],
+            ssl_disabled=True,  # PyMySQL would load the machine's authorities for each connection
         )
     with closing(connection):
         yield connection.cursor(), (str if isinstance(connection, sqlite3.Connection) else _percent)

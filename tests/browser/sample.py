@@ -7,9 +7,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.networks import free_port
+from tests.networks import answers, free_port
 from tests.run_folder import new_folder
-from tests.stack import ROOT, VIEWER, VIEWER_PASSWORD, answers, wait_for
+from tests.stack import ROOT, VIEWER, VIEWER_PASSWORD, wait_for
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.stack import Stack, answers, wait_for
+from tests.networks import answers
+from tests.stack import Stack, wait_for
 
 from .chromium import Visitor
 

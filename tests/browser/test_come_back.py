@@ -6,8 +6,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.networks import answers
 from tests.slow_process import Brake
-from tests.stack import Stack, answers, wait_for
+from tests.stack import Stack, wait_for
 
 from .chromium import Visitor
 from .pages import LITTLE, figure, let_some_through, slow_rebuild, status, wait_for_stream

@@ -147,7 +147,7 @@ def test_client_forwards_signals(
         assert process.stdout
         assert process.stdout.readline() == b"ready\n"
         process.send_signal(number)
-        assert (process.stdout.read(), process.wait(20)) == (b"got\n", 9)
+        assert (process.stdout.read(), process.wait(60)) == (b"got\n", 9)
     assert dashboard.said("end")["exit_status"] == 9
 
 
@@ -162,7 +162,7 @@ def test_client_ends_with_a_command_killed_by_a_signal(
             assert time.monotonic() < deadline
             time.sleep(0.05)
         process.send_signal(number)
-        assert process.wait(20) == -number
+        assert process.wait(60) == -number
     pid = dashboard.said("start")["pid"]
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -207,7 +207,7 @@ def test_client_leaves_nothing_open(shell: list[str], token_file: Path, tmp_path
         with descriptor_9(lock.fileno()):
             done = run(shell, f"http://127.0.0.1:{deaf.getsockname()[1]}", token_file, "--", "true", pass_fds=[9])
         assert done.returncode == 0
-        assert time.monotonic() - before < 10
+        assert time.monotonic() - before < 30
         assert subprocess.run(["flock", "-n", tmp_path / "lock", "true"], check=False).returncode == 0
         holders = subprocess.run(
             ["sh", "-c", f"ls -l /proc/[0-9]*/fd 2>/dev/null | grep -c '{tmp_path}/lock'"],
@@ -239,7 +239,7 @@ def test_client_waits_for_the_source(shell: list[str], dashboard: Dashboard, tok
     dashboard.answers = ["false"]
     before = time.monotonic()
     done = run(shell, dashboard.url, token_file, "--wait", "2", "--", "echo", "made")
-    assert (done.stdout, 1 < time.monotonic() - before < 20) == (b"made\n", True)
+    assert (done.stdout, 1 < time.monotonic() - before < 50) == (b"made\n", True)
     assert b"waits for the source" in done.stderr
     assert "may-start?instance=backup-1" in dashboard.heard[0][1]
 

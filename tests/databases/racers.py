@@ -57,7 +57,7 @@ class Racer:
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait(10)
+        self.process.wait(60)
         self._answers.close()
         try:
             self._orders.close()

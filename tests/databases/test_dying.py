@@ -71,7 +71,7 @@ def test_stopped_transaction_is_not_waited_for(
 def is_not_waited_for(still: Racer, hand: Racer, pk: int) -> None:
     began = time.monotonic()
     assert hand.do("start", pk) == ""
-    assert time.monotonic() - began < 6
+    assert time.monotonic() - began < 15
     os.kill(still.process.pid, signal.SIGCONT)
     with pytest.raises(AssertionError, match=r"InternalError|OperationalError"):
         still.answer()

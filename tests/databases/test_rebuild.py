@@ -23,7 +23,7 @@ def kill_the_worker(stack: Stack) -> bool:
     """Kill the worker with all of its processes, and start another."""
     process = stack.processes.pop("worker")
     os.killpg(process.pid, signal.SIGKILL)
-    process.wait(10)
+    process.wait(60)
     stack.start("worker")
     return True
 

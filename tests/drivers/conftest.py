@@ -114,7 +114,7 @@ def sshd(folder: Path) -> Iterator[Sshd]:
         yield Sshd(ssh, SshAddress(ADDRESS, SSH_PORT, getpass.getuser(), (ssh / "user").read_text()))
     finally:
         process.terminate()
-        process.wait(10)
+        process.wait(60)
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def server(folder: Path) -> Iterator[Server]:
         yield Server(datadir, config, MysqlAddress(ADDRESS, MYSQL_PORT, "monitor", PASSWORD), process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(60)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ def port() -> Iterator[int]:
         yield number
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(60)
         shutil.rmtree(folder)
 
 
@@ -64,7 +64,7 @@ def take_one(line: Connection) -> Any:
     taken: list[Any] = []
     hints = Queue("hints", exchange="hints", routing_key="hints")
     with Consumer(line.default_channel, [hints], callbacks=[lambda body, message: taken.append(body)]):
-        line.drain_events(timeout=5)
+        line.drain_events(timeout=30)
     return taken
 
 
@@ -256,7 +256,7 @@ def guarded(tmp_path: Path) -> Iterator[dict[str, str]]:
         yield environment
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def answer_of(port: int, password: str | None = None) -> str:
@@ -340,7 +340,7 @@ def strict(tmp_path: Path) -> Iterator[dict[str, str]]:
         yield {**os.environ, **environment, "DBOPS_WORKER_CONCURRENCY": "1"}
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(30)
+        process.wait(60)
 
 
 def test_worker_works_over_tls_with_an_account_of_few_rights(strict: dict[str, str], tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ class TestDying:
         """The regression of a probe that read the status, then found the lock free: the status had come in between."""
         jobs = make_real(FakeShell(runs_here=True), tmp_path)()
         jobs.start("a", "exit 3")
-        jobs.follow("a", 5)
+        jobs.follow("a", 60)
         status = job_dir(jobs, "a") / "rc"
         wait_until(lambda: not Path(f"/proc/{(status.parent / 'pid').read_text().split()[0]}").exists())
         status.rename(tmp_path / "rc")
@@ -138,5 +138,5 @@ class TestDying:
     def test_daemon_without_descriptors_does_not_keep_the_lock(self, make: Maker) -> None:
         jobs = make()
         jobs.start("a", "setsid sleep 3 </dev/null >/dev/null 2>&1 7>&- 9>&- & sleep 0.2")
-        assert jobs.follow("a", 5).status is ENDED
+        assert jobs.follow("a", 60).status is ENDED
         assert jobs.start("b", "true").status in (RUNNING, ENDED)

@@ -85,7 +85,7 @@ class TestProcesses:
                 found = [item for item in ask(any_shell, tmp_path).backups if str(tmp_path) in item.command]
                 assert [(item.pid, item.tool) for item in found] == [(process.pid, "innobackupex")]
             finally:
-                process.communicate(b"\n", timeout=10)
+                process.communicate(b"\n", timeout=60)
 
     def test_restore_is_not_a_backup(self, any_shell: Shell, tmp_path: Path) -> None:
         with running(tmp_path, "mariadb-backup", "--prepare", f"--target-dir={tmp_path}") as process:

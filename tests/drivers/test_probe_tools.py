@@ -29,7 +29,7 @@ def test_tool_that_floods_or_hangs_hides_no_other_fact(
     file.write_text("[mysqld]\nserver-id = 5\n")
     before = time.monotonic()
     reading = ask(FakeShell(runs_here=True), tmp_path, defaults_file=str(file))
-    assert time.monotonic() - before < 10
+    assert time.monotonic() - before < 40
     assert reading.config is not None
     assert (reading.config.server_id, reading.datadir.exists) == (5, True)
     tools = reading.host.tools

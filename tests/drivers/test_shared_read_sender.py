@@ -56,7 +56,7 @@ class Source:
         for process in self.processes:
             if process.poll() is None:
                 process.kill()
-            process.wait(10)
+            process.wait(60)
             for stream in (process.stdout, process.stderr):
                 if stream is not None:
                     stream.close()
@@ -93,15 +93,15 @@ def wanted(source: Source) -> str:
 def digests(*takers: "subprocess.Popen[bytes]") -> list[str]:
     """All are read at one time: one that is not read would stall."""
     readers = [subprocess.Popen(["sha256sum"], stdin=taker.stdout, stdout=subprocess.PIPE) for taker in takers]
-    return [reader.communicate(timeout=30)[0].split()[0].decode() for reader in readers]
+    return [reader.communicate(timeout=60)[0].split()[0].decode() for reader in readers]
 
 
 def test_every_target_gets_every_byte_and_the_status(source: Source) -> None:
     sender = source.send("leader", "b", "c")
     takers = [source.take(name) for name in ("leader", "b", "c")]
     assert digests(*takers) == [wanted(source)] * 3
-    assert [taker.wait(10) for taker in takers] == [0, 0, 0]
-    assert sender.wait(10) == 0
+    assert [taker.wait(60) for taker in takers] == [0, 0, 0]
+    assert sender.wait(60) == 0
     for name in ("leader", "b", "c"):
         assert (source.folder / name / "backup.log").read_text() == "completed OK!\n"
         assert (source.folder / name / "backup.status").read_text() == "0\n"
@@ -113,7 +113,7 @@ def test_stalled_target_is_dropped_and_others_finish(source: Source) -> None:
     sender = source.send("leader", "b")
     stalled, other = source.take("b"), source.take("leader")  # the first is never read
     assert digests(other) == [wanted(source)]
-    assert (other.wait(10), stalled.wait(10), sender.wait(10)) == (0, 74, 0)
+    assert (other.wait(60), stalled.wait(60), sender.wait(60)) == (0, 74, 0)
     assert stalled.stderr is not None
     assert b"it took no byte for" in stalled.stderr.read()
     assert not (source.folder / "b" / "backup.status").exists()
@@ -127,7 +127,7 @@ def test_disconnected_target_is_dropped_and_others_finish(source: Source) -> Non
     broken.stdout.close()
     broken.stdout = None
     assert digests(other) == [wanted(source)]
-    assert (other.wait(10), broken.wait(10)) == (0, 74)
+    assert (other.wait(60), broken.wait(60)) == (0, 74)
 
 
 def test_killed_taker_is_dropped_and_others_finish(source: Source) -> None:
@@ -137,7 +137,7 @@ def test_killed_taker_is_dropped_and_others_finish(source: Source) -> None:
     killed.stdout.read(1 << 16)
     killed.kill()
     assert digests(other) == [wanted(source)]
-    assert other.wait(10) == 0
+    assert other.wait(60) == 0
 
 
 def test_status_of_the_tool_reaches_every_target(source: Source) -> None:
@@ -145,8 +145,8 @@ def test_status_of_the_tool_reaches_every_target(source: Source) -> None:
     sender = source.send("leader", "b")
     takers = [source.take("leader"), source.take("b")]
     digests(*takers)
-    assert [taker.wait(10) for taker in takers] == [3, 3]
-    assert sender.wait(10) == 1
+    assert [taker.wait(60) for taker in takers] == [3, 3]
+    assert sender.wait(60) == 1
     assert (source.folder / "b" / "backup.log").read_text() == "broken\n"
     assert (source.folder / "b" / "backup.status").read_text() == "3\n"
 
@@ -158,7 +158,7 @@ def test_sender_begins_without_a_late_target(source: Source) -> None:
     assert sender.stdout is not None
     assert re.search(r"^late\b.* 0 bytes", sender.stdout.read(), re.MULTILINE)
     late = source.take("late")
-    assert late.wait(10) == 74
+    assert late.wait(60) == 74
     assert late.stderr is not None
     assert re.search(rb"^dbops: .* 0 bytes", late.stderr.read(), re.MULTILINE)
 
@@ -184,14 +184,14 @@ def test_sender_ends_at_once_when_all_targets_are_gone(source: Source) -> None:
     sender = source.send("leader", "b", wait=3600)
     for name in ("leader", "b"):
         (source.leader / f"gone.{name}").touch()
-    assert sender.wait(20) == 75
+    assert sender.wait(60) == 75
     assert not (source.leader / "backup.pid").exists()
 
 
 def test_unexpected_target_gets_no_data(source: Source) -> None:
     source.send("leader")
     stranger = source.take("stranger")
-    assert (digest_of(stranger), stranger.wait(10)) == (hashlib.sha256(b"").hexdigest(), 74)
+    assert (digest_of(stranger), stranger.wait(60)) == (hashlib.sha256(b"").hexdigest(), 74)
     assert digests(source.take("leader")) == [wanted(source)]
 
 
@@ -203,7 +203,7 @@ def test_tool_is_killed_without_targets_even_if_it_ignores_sigterm(source: Sourc
     taker.stdout.read(2)
     pid = int((source.leader / "backup.pid").read_text().split()[0])
     taker.send_signal(signal.SIGKILL)
-    assert sender.wait(20) == 1
+    assert sender.wait(60) == 1
     assert not os.path.exists(f"/proc/{pid}")
 
 
@@ -220,7 +220,7 @@ def test_sender_buffers_a_bounded_amount_for_a_slow_target(source: Source) -> No
     )
     assert resident < 40 << 20
     assert digests(slow) == [wanted(source)]
-    assert reader.communicate(timeout=20)[0].split() == [str(MEGABYTES << 20).encode()]
+    assert reader.communicate(timeout=60)[0].split() == [str(MEGABYTES << 20).encode()]
 
 
 def test_second_sender_of_a_run_sends_nothing(source: Source) -> None:
@@ -233,7 +233,7 @@ def test_second_sender_of_a_run_sends_nothing(source: Source) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=20,
+        timeout=60,
     )
     assert (again.returncode, again.stdout.count("\n")) == (75, 1)
 
@@ -252,7 +252,7 @@ def expanded(*takers: "subprocess.Popen[bytes]") -> list[tuple[str, int]]:
         subprocess.Popen(["bash", "-c", script], stdin=taker.stdout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         for taker in takers
     ]
-    return [(reader.communicate(timeout=30)[0].split()[0].decode(), reader.returncode) for reader in readers]
+    return [(reader.communicate(timeout=60)[0].split()[0].decode(), reader.returncode) for reader in readers]
 
 
 def test_stream_is_compressed_once_and_expanded_by_each_target(source: Source) -> None:
@@ -260,8 +260,8 @@ def test_stream_is_compressed_once_and_expanded_by_each_target(source: Source) -
     sender = source.send("leader", "b", "c")
     takers = [source.take(name) for name in ("leader", "b", "c")]
     assert expanded(*takers) == [(wanted(source), 0)] * 3
-    assert [taker.wait(10) for taker in takers] == [0, 0, 0]
-    assert sender.wait(10) == 0
+    assert [taker.wait(60) for taker in takers] == [0, 0, 0]
+    assert sender.wait(60) == 0
     for name in ("leader", "b", "c"):
         assert (source.folder / name / "backup.log").read_text() == "completed OK!\n"
         assert (source.folder / name / "backup.status").read_text() == "0\n"
@@ -273,8 +273,8 @@ def test_failed_tool_fails_every_target_despite_the_compressor(source: Source) -
     sender = source.send("leader", "b")
     takers = [source.take("leader"), source.take("b")]
     assert [status for _, status in expanded(*takers)] == [0, 0]
-    assert [taker.wait(10) for taker in takers] == [3, 3]
-    assert sender.wait(10) == 1
+    assert [taker.wait(60) for taker in takers] == [3, 3]
+    assert sender.wait(60) == 1
     assert [(source.folder / name / "backup.status").read_text() for name in ("leader", "b")] == ["3\n"] * 2
 
 
@@ -290,8 +290,8 @@ def test_failed_compressor_fails_every_target(source: Source, compressor: str, s
     sender = source.send("leader", "b")
     takers = [source.take("leader"), source.take("b")]
     assert all(code != 0 and digest != wanted(source) for digest, code in expanded(*takers))
-    assert [taker.wait(10) for taker in takers] == [status] * 2
-    assert sender.wait(10) == 1
+    assert [taker.wait(60) for taker in takers] == [status] * 2
+    assert sender.wait(60) == 1
     assert [(source.folder / name / "backup.status").read_text() for name in ("leader", "b")] == [f"{status}\n"] * 2
 
 
@@ -303,7 +303,7 @@ def test_tool_and_compressor_are_killed_without_targets(source: Source) -> None:
     taker.stdout.read(2)
     group = int((source.leader / "backup.pid").read_text().split()[0])
     taker.send_signal(signal.SIGKILL)
-    assert sender.wait(20) == 1
+    assert sender.wait(60) == 1
     wait_for("all of the group is gone", lambda: not lives(group), 10)
 
 

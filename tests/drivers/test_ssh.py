@@ -89,9 +89,9 @@ class TestEveryShell:
     def test_run_times_out_and_can_be_used_again(self, any_shell: Shell) -> None:
         before = time.monotonic()
         with pytest.raises(Unreachable) as caught:
-            any_shell.run("exec sleep 5", timeout_seconds=0.7)
+            any_shell.run("exec sleep 60", timeout_seconds=0.7)
         assert caught.value.code == "ssh.timeout"
-        assert time.monotonic() - before < 2
+        assert time.monotonic() - before < 30
         assert any_shell.run("echo again").stdout == "again\n"
 
 
@@ -163,7 +163,7 @@ class TestConnecting:
         before = time.monotonic()
         error = refusal(replace(sshd.pinned(), port=silent_port), connect_timeout_seconds=1.0)
         assert error.code == "ssh.unreachable"
-        assert time.monotonic() - before < 3
+        assert time.monotonic() - before < 12
 
     def test_connect_times_out_when_packets_are_dropped(self, sshd: Sshd) -> None:
         """A full backlog: the kernel drops what comes, as a firewall does."""
@@ -177,7 +177,7 @@ class TestConnecting:
             before = time.monotonic()
             error = refusal(replace(sshd.pinned(), port=listener.getsockname()[1]), connect_timeout_seconds=1.0)
             assert error.code == "ssh.unreachable"
-            assert time.monotonic() - before < 3
+            assert time.monotonic() - before < 12
             for item in waiting:
                 item.close()
 

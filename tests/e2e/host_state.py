@@ -152,7 +152,7 @@ def rebuild_and(stack: Stack, target: str, step: str, act: Callable[[], bool]) -
             status, _ = stack.rebuild(target, check=False)
         finally:
             done.set()
-        hand.result(10)
+        hand.result(60)
     return status, last_rebuild(stack)
 
 

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.services, pytest.mark.skipif(bool(why_no_mysql()), rea
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    with running_stack(web=False, flavor="mysql", size="256M") as running:
+    with running_stack(web=False, flavor="mysql") as running:
         yield running
 
 
@@ -44,11 +44,11 @@ def nothing_is_left(stack: Stack) -> Iterator[None]:
 
 @pytest.fixture
 def slowly(stack: Stack) -> Iterator[None]:
-    """Let the target take at most 15 MiB a second, so that there is time to do something in the middle of the copy."""
+    """Let the target take at most 5 MiB a second, so that there is time to do something in the middle of the copy."""
     file = stack.lab.host(TARGET).config_file
     before = file.read_text()
     limits = (
-        "loose-clone-max-data-bandwidth = 15\nloose-clone-autotune-concurrency = OFF\nloose-clone-max-concurrency = 1\n"
+        "loose-clone-max-data-bandwidth = 5\nloose-clone-autotune-concurrency = OFF\nloose-clone-max-concurrency = 1\n"
     )
     file.write_text(before.replace("[mysqld]\n", f"[mysqld]\n{limits}"))
     yield

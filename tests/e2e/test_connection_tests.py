@@ -56,7 +56,7 @@ def test_stream_test_uses_the_rebuild_path_and_leaves_nothing(stack: Stack) -> N
         found = ended(stack, ask(stack))
     assert found["status"] == "passed", found
     assert found["result"]["bytes_per_second"] > 1_000_000
-    assert 1.5 < found["result"]["seconds"] < 5
+    assert 1.5 < found["result"]["seconds"] < 20
     rates = found["result"]["rates"]
     assert list(rates) == found["result"]["ciphers_offered"].split(",")
     assert max(rates, key=lambda cipher: rates[cipher]) == found["result"]["cipher"]

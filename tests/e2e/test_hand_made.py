@@ -60,7 +60,7 @@ def test_manual_restore_is_found_and_explained_by_the_next_rebuild(stack: Stack)
     )
     assert found(stack, "data_replaced") == []
     replaced_by_hand(stack.lab.host(TARGET))
-    [row] = wait_for("the rebuild by hand is found", lambda: found(stack, "data_replaced"), 60)
+    [row] = stack.wait_for_probe("the rebuild by hand is found", lambda: found(stack, "data_replaced"), TARGET)
     assert re.search(r"\b20\d\d-\d\d-\d\d\b", str(row["detail"])), "when they were made"
     session = stack.session_key()
     [cluster] = stack.rows("SELECT name FROM dbops_cluster")
@@ -70,15 +70,15 @@ def test_manual_restore_is_found_and_explained_by_the_next_rebuild(stack: Stack)
     assert b"instance.found_replaced" in stack.get("/audit/?view=data-movement", session)
 
     set_back(stack)
-    [row] = wait_for("the history that went back is found", lambda: found(stack, "history_lost"), 60)
+    [row] = stack.wait_for_probe("the history that went back is found", lambda: found(stack, "history_lost"), TARGET)
     assert re.search(rf"\b{TARGET}\b.*\b0-\d+-\d+", str(row["detail"])), "which transactions are gone"
 
     stack.wait_for_possible_plan(TARGET)
     stack.rebuild(TARGET)
-    wait_for(
+    stack.wait_for_probe(
         "our rebuild explains both",
         lambda: not [*found(stack, "data_replaced"), *found(stack, "history_lost")],
-        60,
+        TARGET,
     )
     stack.wait_for_facts(TARGET, answering=True)
     assert [*found(stack, "data_replaced"), *found(stack, "history_lost")] == []

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.stack import Stack, wait_for
+from tests.stack import Stack
 
 pytestmark = pytest.mark.services
 CLIENT = Path(__file__).parents[2] / "static" / "client" / "dbops-backup-report"
@@ -34,7 +34,7 @@ def begun(stack: Stack, after: int, what: str, **wanted: Any) -> dict[str, Any]:
         assert len(new) <= 1, f"one run, several rows: {new}"
         return next((row for row in new if all(row[name] == value for name, value in wanted.items())), None)
 
-    found: dict[str, Any] = wait_for(what, look, 60)
+    found: dict[str, Any] = stack.wait_for_probe(what, look, "backup-1")
     return found
 
 
@@ -64,7 +64,7 @@ def test_dump_in_a_loop_is_one_observed_run(stack: Stack) -> None:
         assert (row["name"], row["origin"], row["method"]) == ("backup-1", "observed", "dump")
         assert row["evidence"]["tool"] == "mariadb-dump"
         first_seen = row["last_seen_at"]
-        wait_for("the next probe", lambda: runs(stack)[-1]["last_seen_at"] > first_seen, 40)
+        stack.wait_for_probe("the next probe", lambda: runs(stack)[-1]["last_seen_at"] > first_seen, "backup-1")
     ended = begun(stack, before, "its end", status="ended")
     assert ended["finished_at"] > ended["started_at"]
 
@@ -92,12 +92,12 @@ def test_observed_and_reported_backup_is_one_run(stack: Stack) -> None:
     reporting = ["sh", str(fetched), "--file", str(file), "--wait", "5", "--", *dump]
     with slow_reader(reporting, env=environment) as process:
         row = begun(stack, before, "seen and reported", status="running", origin="reported")
-        row = wait_for(
+        row = stack.wait_for_probe(
             "both know of it",
             lambda: next(
                 (one for one in runs(stack) if one["evidence"].get("process") and one["id"] == row["id"]), None
             ),
-            60,
+            "backup-1",
         )
         assert row["evidence"]["pid"] == row["evidence"]["reported_pid"]
         file.write_bytes(b"x" * 4321)

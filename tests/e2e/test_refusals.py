@@ -71,7 +71,7 @@ def wait_for_problem(stack: Stack, name: str, side: str, code: str) -> None:
     def seen() -> bool:
         return (stack.facts(name).get(f"{side}_problem") or {}).get("code") == code
 
-    wait_for(f"{code} of {name}", seen, 40)
+    stack.wait_for_probe(f"{code} of {name}", seen, name)
 
 
 def refusals(stack: Stack) -> set[str]:
@@ -143,10 +143,10 @@ def test_wrong_backup_password_is_refused(stack: Stack) -> None:
     """It would show only after the target's data is gone: so it is tried on the source before."""
     with nothing_changes(stack):
         import_edited(stack, lambda fleet, item: fleet["clusters"][0]["accounts"]["backup"].update(password="not this"))
-        wait_for(
+        stack.wait_for_probe(
             "the account's refusal",
             lambda: any("Access denied" in item["error"] for item in stack.facts(SOURCE)["backup_account"]),
-            40,
+            SOURCE,
         )
         error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
@@ -247,7 +247,7 @@ def test_missing_program_is_refused(stack: Stack, name: str, programs: tuple[str
         return not set(programs) & set(tools)
 
     with nothing_changes(stack), without_program(stack.lab.host(name), stack.lab.folder / "bin", *programs):
-        wait_for(f"{programs[0]} to be missed on {name}", is_missed, 40)
+        stack.wait_for_probe(f"{programs[0]} to be missed on {name}", is_missed, name)
         error = refused(stack, TARGET)
         assert error["code"] == "plan.refused"
         assert text in error["cause"]
@@ -261,7 +261,7 @@ def wait_for_free_bytes(stack: Stack, low: int, high: int) -> None:
         facts = stack.facts(TARGET)
         return facts["server"] is None and low <= (facts["datadir"] or {}).get("free_bytes", -1) <= high
 
-    wait_for("the small disk to be read", seen, 40)
+    stack.wait_for_probe("the small disk to be read", seen, TARGET)
 
 
 def test_small_disk_is_refused_by_the_plan(stack: Stack) -> None:
@@ -312,7 +312,7 @@ def test_missing_source_fails_before_any_destruction(stack: Stack) -> None:
             source.sshd.stop()
         finally:
             stack.start("worker")
-        status, lines = following.result(160)
+        status, lines = following.result(320)
     result = lines[-1]
     assert (status, result["status"]) == (1, "failed")
     assert result["error"]["code"] == "plan.no_facts"

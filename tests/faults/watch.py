@@ -28,6 +28,7 @@ def over_socket(stack: Stack, name: str, sql: str) -> dict[str, Any]:
         user=account.user,
         password=account.password,
         connect_timeout=5,
+        ssl_disabled=True,
         cursorclass=pymysql.cursors.DictCursor,
     )
     try:

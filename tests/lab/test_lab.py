@@ -164,7 +164,7 @@ def test_lab_start_and_stop_by_ssh_return_at_once(lab: Lab) -> None:
     ssh(lab, host, f"exec 7>{lab.folder}/lock && flock 7 && {host.start_script}")
     subprocess.run(["flock", "-n", f"{lab.folder}/lock", "true"], check=True)
     assert "already running" in ssh(lab, host, str(host.start_script))
-    assert time.monotonic() - began < 15
+    assert time.monotonic() - began < 60
     assert eventually(lambda: replicates(lab, "replica-1"))
 
 

@@ -105,7 +105,7 @@ def copied_in(stack: Stack, step: str, copy: Path) -> Iterator[None]:
             yield
         finally:
             done.set()
-            copying.result(10)
+            copying.result(60)
 
 
 def put_back(stack: Stack, copy: Path, key: int) -> None:

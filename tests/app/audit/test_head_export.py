@@ -31,7 +31,7 @@ def test_send_head_appends_a_line_that_verify_reads(settings: Any, tmp_path: Pat
 def test_send_head_reaches_syslog(settings: Any) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiver:
         receiver.bind(("127.0.0.1", 0))
-        receiver.settimeout(10)
+        receiver.settimeout(60)
         settings.AUDIT_HEAD_SYSLOG = f"127.0.0.1:{receiver.getsockname()[1]}"
         assert send_head() == []
         text = receiver.recv(1000).decode().rstrip("\0")

@@ -244,7 +244,7 @@ class TestRaces:
 
         def run(deed: Any) -> None:
             try:
-                gate.wait(20)
+                gate.wait(60)
                 deed()
             except Exception as error:  # noqa: BLE001 - raised below
                 errors.append(error)
@@ -285,7 +285,7 @@ class TestRaces:
 
         def slowly(*arguments: Any) -> Any:
             found = which_run(*arguments)
-            decided.wait(20)
+            decided.wait(60)
             return found
 
         monkeypatch.setattr(external_runs, "which_run", slowly)

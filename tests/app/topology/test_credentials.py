@@ -48,7 +48,7 @@ class Listener:
             except OSError:
                 return
             with client:
-                client.settimeout(5)
+                client.settimeout(60)
                 self.heard.append(b"")
                 self._send(client, 0, GREETING)
                 self._hear(client)

@@ -20,7 +20,7 @@ CLIENT = (
 )
 
 
-def wait_until(what: Callable[[], bool], seconds: float = 10.0) -> bool:
+def wait_until(what: Callable[[], bool], seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while not what() and time.monotonic() < end:
         time.sleep(0.02)
@@ -84,7 +84,7 @@ def test_pause_waits_for_a_guard_that_replaces_a_dead_one(source: Source) -> Non
 def test_guard_resumes_the_source_and_removes_the_key_without_heartbeat(source: Source) -> None:
     guard = source.guard(patience=1)
     assert source.pause() == 0
-    assert guard.wait(20) == 0
+    assert guard.wait(60) == 0
     assert source.said == ["STOP", "START"]
     assert (source.root / "keys").read_text() == ""
 
@@ -93,7 +93,7 @@ def test_guard_retries_removing_a_locked_key(source: Source) -> None:
     lock = subprocess.Popen(["flock", str(source.root / ".dbops-keys.lock"), "sleep", "14"])
     guard = source.guard(patience=1)
     try:
-        assert guard.wait(40) == 0
+        assert guard.wait(60) == 0
     finally:
         lock.wait()
     assert (source.root / "keys").read_text() == ""
@@ -106,10 +106,10 @@ def pause_while_the_guard_gives_up(source: Source, script: str) -> bool:
     assert held != GUARD
     (source.root / "hold").touch()
     guard = source.guard(patience=0, script=held)
-    assert wait_until((source.root / "at-its-end").exists, 20)
+    assert wait_until((source.root / "at-its-end").exists)
     source.pause(script=script)
     (source.root / "hold").unlink()
-    guard.wait(20)
+    guard.wait(60)
     return source.is_left_stopped()
 
 
@@ -134,4 +134,4 @@ def test_pause_times_out_when_the_server_hangs(source: Source) -> None:
         script = PAUSE.replace('-e "SELECT 1" >/dev/null', "--version >/dev/null")  # it hangs only after that
         began = time.monotonic()
         assert source.pause("mariadb", str(place), script=script) not in (0, 65)
-    assert 5 < time.monotonic() - began < 20
+    assert 5 < time.monotonic() - began < 40

@@ -111,14 +111,14 @@ def running(proxy: Proxy) -> Iterator[Proxy]:
     thread.start()
     try:
         opening = asyncio.start_server(proxy.serve, *proxy.listen)
-        listener = asyncio.run_coroutine_threadsafe(opening, loop).result(10)
+        listener = asyncio.run_coroutine_threadsafe(opening, loop).result(60)
         try:
             yield proxy
         finally:
-            asyncio.run_coroutine_threadsafe(_end(listener), loop).result(10)
+            asyncio.run_coroutine_threadsafe(_end(listener), loop).result(60)
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join(10)
+        thread.join(60)
         loop.close()
 
 

@@ -8,7 +8,6 @@ from tests.faults.injectors import disks, tools
 from tests.faults.kinds.tools import order_of_source
 from tests.faults.matrix import Expected, Fault, register
 from tests.faults.scene import SOURCE, TARGET, Scene
-from tests.stack import wait_for
 
 
 class Disk(Fault):
@@ -50,7 +49,7 @@ class TargetDataFull(Disk):
             free = (facts["datadir"] or {}).get("free_bytes", 0)
             return facts["server"] is None and self.big * 0.9 <= free / disks.MEBIBYTE <= self.big
 
-        wait_for("the small disk to be read", seen, 40)
+        scene.stack.wait_for_probe("the small disk to be read", seen, TARGET)
 
     def inject(self, scene: Scene) -> None:
         if scene.step == "swap-datadir":

@@ -71,7 +71,7 @@ class PausedControl(Fault):
     brake = None
 
     def inject(self, scene: Scene) -> None:
-        seconds_until("the source is paused", lambda: not applies(scene.stack, SOURCE), 5)
+        seconds_until("the source is paused", lambda: not applies(scene.stack, SOURCE), 30)
 
 
 @register

@@ -11,7 +11,8 @@ from contextlib import closing
 from tests.faults.kinds.worker import REATTACHED
 from tests.faults.matrix import Expected, Fault, register
 from tests.faults.scene import Scene
-from tests.stack import answers, wait_for
+from tests.networks import answers
+from tests.stack import wait_for
 
 
 @register

@@ -5,7 +5,6 @@ from typing import ClassVar
 from tests.faults.injectors import tools
 from tests.faults.matrix import Expected, Fault, register
 from tests.faults.scene import SOURCE, Scene
-from tests.stack import wait_for
 
 
 def order_of_source(scene: Scene, order: str) -> None:
@@ -16,7 +15,7 @@ def order_of_source(scene: Scene, order: str) -> None:
         known = (scene.stack.facts(SOURCE)["host"] or {}).get("tools", {})
         return known.get(tools.NAME, {}).get("path") == program
 
-    wait_for("a probe that finds the other tool", found, 30)
+    scene.stack.wait_for_probe("a probe that finds the other tool", found, SOURCE)
     tools.order(scene.source, order)
 
 
