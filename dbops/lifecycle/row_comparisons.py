@@ -147,12 +147,13 @@ def may_pause(lease: ComparisonLease) -> str:
     return ""
 
 
-def make_way(replaced: int | None, read: list[int]) -> tuple[list[RowComparison], str]:
+def make_way(replaced: int | None, read: list[int], why: str) -> tuple[list[RowComparison], str]:
     """End the comparisons of an instance that a rebuild replaces, in the transaction in which it takes its holds.
 
     Args:
         replaced: primary key of the rebuild's target, if any.
         read: primary keys of the instances that the job reads.
+        why: the reason of the end, part of a sentence.
 
     Returns:
         The ended comparisons, for ``record_replaced``; and what the job has to wait for: the moment in which the replication of its
@@ -169,7 +170,7 @@ def make_way(replaced: int | None, read: list[int]) -> tuple[list[RowComparison]
             )
     ended = [comparison for comparison in active if comparison.target_id == replaced]
     for comparison in ended:
-        error = Cancelled("comparison.superseded", f"Comparing all rows of {comparison.target.name}")
+        error = Cancelled("comparison.superseded", f"Comparing all rows of {comparison.target.name}", cause=why)
         _end_at_once(comparison, error.as_record(), RUN_ACTIVE)
     return ended, ""
 

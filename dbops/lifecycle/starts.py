@@ -85,7 +85,7 @@ def start(row: Rebuild | BackupRun, unmet_conditions: Callable[[], str] = lambda
                 raise _ConditionUnmet(reason)
             replaced = next((instance.pk for instance, purpose in claims if purpose == "target"), None)
             read = [instance.pk for instance, purpose in claims if purpose != "target"]
-            ended, reason = row_comparisons.make_way(replaced, read)
+            ended, reason = row_comparisons.make_way(replaced, read, f"{row} of this instance started")
             if reason:
                 raise _ConditionUnmet(reason)
             log_event(row, _started(row, now))
