@@ -12,6 +12,7 @@ from django.utils import timezone
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.states import RunStatus, Status
 from dbops.models import AuditEntry, Instance, Rebuild, RowComparison
+from dbops.operations.rebuilds import plan_rebuild
 from dbops.queries.fleet.cluster_status import clusters_now
 from tests.app import rows
 from tests.app.comparison_rows import RESULT, made_comparison
@@ -102,6 +103,8 @@ def test_replica_whose_rows_differ_is_a_problem_until_it_is_rebuilt(
     [cluster] = clusters_now(timezone.now())
     assert [one.state for one in cluster.members if one.name == rebuilt.target.name] == [state]
     assert viewer.get("/").status_code == 200
+    plan = plan_rebuild(target=fleet["backup-1"], source=fleet["replica-1"])
+    assert ("source.rows_differ" in [finding.code for finding in plan.warnings]) is is_current
 
 
 def test_evidence_and_command_line_have_it(operator: Client, rebuilt: Rebuild) -> None:
