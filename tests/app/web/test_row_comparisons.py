@@ -58,6 +58,14 @@ def test_page_shows_the_progress_and_polls_while_it_runs(viewer: Client, rebuilt
     assert found.pk
 
 
+def test_page_that_was_open_at_the_success_loads_it(viewer: Client, rebuilt: Rebuild) -> None:
+    made_comparison(rebuilt, RunStatus.RUNNING)
+    Rebuild.objects.update(checkpoint={"certificate": {"continues": True}})
+    address = f'hx-get="/rebuilds/{rebuilt.pk}/comparison/"'
+    assert address in viewer.get(f"/rebuilds/{rebuilt.pk}/poll/").content.decode()
+    assert address not in page_of(viewer, rebuilt)
+
+
 def test_page_of_a_rebuild_without_one_has_no_part_for_it(viewer: Client, rebuilt: Rebuild) -> None:
     assert marks(page_of(viewer, rebuilt), "comparison") == []
     assert viewer.get(f"/rebuilds/{rebuilt.pk}/comparison/").status_code == 404
