@@ -47,7 +47,7 @@ class ComparisonDriver(Driver[RowComparison, StepOutcome]):
     def record(self, result: StepOutcome) -> float | None:
         if result.done:
             rows = self.checkpoint[RECORD]["rows"]
-            text = f"All rows are equal: {rows['count']} rows of {rows['tables']} tables after the rebuild."
+            text = f"All compared rows are equal: {rows['count']} rows of {rows['tables']} tables after the rebuild."
             self._end(RunStatus.SUCCEEDED, None, text)
             return None
         self.journal.note(waiting_for=str(result.result.get("waits", ""))[:500])
