@@ -24,6 +24,7 @@ from dbops.web.views import (
     rebuild_group,
     rebuild_log,
     rebuilds,
+    row_comparisons,
     shared_reads,
     what_if,
 )
@@ -47,6 +48,8 @@ urlpatterns = [
     path("rebuilds/<int:rebuild_id>/samples/", rebuilds.rebuild_samples, name="rebuild-samples"),
     path("rebuilds/<int:rebuild_id>/actions/", rebuilds.actions, name="rebuild-actions"),
     path("rebuilds/<int:rebuild_id>/cancel/", rebuilds.cancel, name="rebuild-cancel"),
+    path("rebuilds/<int:rebuild_id>/comparison/", row_comparisons.part, name="rebuild-comparison"),
+    path("rebuilds/<int:rebuild_id>/comparison/cancel/", row_comparisons.cancel, name="rebuild-comparison-cancel"),
     path("rebuilds/<int:rebuild_id>/approval/", approvals.approval, name="rebuild-approval"),
     path("rebuilds/<int:rebuild_id>/group/", shared_reads.shared_read, name="rebuild-shared-read"),
     path("rebuilds/<int:rebuild_id>/rate-limit/", rate_limit.rate, name="rebuild-rate-limit"),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import TypeAlias
 
 from django.db import transaction
 from django.db.models import F
@@ -9,13 +10,18 @@ from django.utils import timezone
 
 from dbops.engine.states import Level
 from dbops.messaging import updates
-from dbops.models import BackupEvent, BackupRun, Rebuild, RebuildEvent, RestoreTest
+from dbops.models import BackupEvent, BackupRun, Rebuild, RebuildEvent, RestoreTest, RowComparison
 from dbops.security.redaction import redact
 
+LoggedRow: TypeAlias = Rebuild | BackupRun | RestoreTest | RowComparison
 
-def log_event(row: Rebuild | BackupRun | RestoreTest, text: str, *, level: Level = Level.INFO) -> None:
-    """Add one line to the history of a row. A restore test has no history: its lines are in that of its backup run."""
+
+def log_event(row: LoggedRow, text: str, *, level: Level = Level.INFO) -> None:
+    """Add one line to the history of a row. The lines of a restore test are its backup run's, those of a row comparison its rebuild's."""
     now, text = timezone.now(), redact(text)
+    if isinstance(row, RowComparison):
+        RebuildEvent.objects.create(rebuild_id=row.rebuild_id, at=now, level=level, text=text)
+        return
     if isinstance(row, Rebuild):
         RebuildEvent.objects.create(rebuild=row, at=now, level=level, text=text)
         return
@@ -36,20 +42,23 @@ def log_events(model: type[Rebuild] | type[BackupRun], lines: Mapping[int, str])
         )
 
 
-def last_line(row: Rebuild | BackupRun | RestoreTest) -> str | None:
-    owner = row.run if isinstance(row, RestoreTest) else row
-    return owner.events.order_by("-pk").values_list("text", flat=True).first()
+def _owner(row: LoggedRow) -> Rebuild | BackupRun:
+    """Return the row whose history has the lines of a row."""
+    return row.run if isinstance(row, RestoreTest) else row.rebuild if isinstance(row, RowComparison) else row
 
 
-def was_logged(row: Rebuild | BackupRun | RestoreTest, text: str, since: datetime) -> bool:
+def last_line(row: LoggedRow) -> str | None:
+    return _owner(row).events.order_by("-pk").values_list("text", flat=True).first()
+
+
+def was_logged(row: LoggedRow, text: str, since: datetime) -> bool:
     """Return whether the history of a row has a line with that text since a time."""
-    owner = row.run if isinstance(row, RestoreTest) else row
-    return owner.events.filter(at__gte=since, text__contains=redact(text)).exists()
+    return _owner(row).events.filter(at__gte=since, text__contains=redact(text)).exists()
 
 
-def revision_update(row: Rebuild | BackupRun | RestoreTest) -> None:
+def revision_update(row: LoggedRow) -> None:
     """Announce an update. The page of a backup run polls: it needs no announcement, but a new revision if only its restore test
-    changed.
+    changed. So does the part of a page that shows a row comparison, which has its own revision.
     """
     if isinstance(row, Rebuild):
         announce_later(row.pk)

@@ -1,9 +1,9 @@
-"""Leases of rebuilds, backup runs and restore tests: one driver at a time, and every write of a driver checks its lease."""
+"""Leases of jobs (rebuilds, backup runs, restore tests, row comparisons): one driver at a time, every write of which checks its lease."""
 
 import secrets
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from django.conf import settings
 from django.db import transaction
@@ -16,9 +16,10 @@ from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import Level, RunStatus, may_end
 from dbops.lifecycle.events import last_line, log_event, revision_update, was_logged
-from dbops.models import BackupEvent, BackupRun, Rebuild, RestoreTest
+from dbops.models import BackupEvent, BackupRun, Rebuild, RestoreTest, RowComparison
 
-Row = TypeVar("Row", Rebuild, BackupRun, RestoreTest)
+Row = TypeVar("Row", Rebuild, BackupRun, RestoreTest, RowComparison)
+LeasedRow: TypeAlias = Rebuild | BackupRun | RestoreTest | RowComparison
 #: Rows whose history is that of a backup run.
 Run = TypeVar("Run", BackupRun, RestoreTest)
 
@@ -35,7 +36,7 @@ class LeaseLost(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lease(Generic[Row]):
-    """The right of one driver to drive one rebuild, backup run or restore test until a time that each heartbeat extends."""
+    """The right of one driver to drive one row until a time that each heartbeat extends."""
 
     row: Row
     owner: str
@@ -51,6 +52,10 @@ class Lease(Generic[Row]):
 
     @property
     def restore_test(self: "Lease[RestoreTest]") -> RestoreTest:
+        return self.row
+
+    @property
+    def comparison(self: "Lease[RowComparison]") -> RowComparison:
         return self.row
 
 
@@ -107,20 +112,20 @@ def lowest_fence(started_at: datetime | None, now: datetime) -> int:
     return max(0, int(now.timestamp() * 10) - int(started_at.timestamp()) * 10) if started_at else 0
 
 
-def _audit_take_over(row: Rebuild | BackupRun | RestoreTest, silence: float) -> None:
+def _audit_take_over(row: LeasedRow, silence: float) -> None:
     """Record that another driver continues: the one before did not release the row, because it died, was ended or was too slow."""
     audit_move(row, "taken_over", silent_seconds=round(silence), fence=row.fence)
 
 
-def audit_move(
-    row: Rebuild | BackupRun | RestoreTest, word: str, *, by: str = SYSTEM, reason: str = "", **detail: Any
-) -> None:
+def audit_move(row: LeasedRow, word: str, *, by: str = SYSTEM, reason: str = "", **detail: Any) -> None:
     """Record the end of a row in the audit log, as the last write of its transaction. ``by``: dbops, or a person."""
     match row:
         case Rebuild():
             kind, subject, about = "rebuild", row.target.name, {"rebuild": row.pk}
         case RestoreTest():
             kind, subject, about = "restore_test", row.source.name, {"restore_test": row.pk, "backup_run": row.run_id}
+        case RowComparison():
+            kind, subject, about = "comparison", row.target.name, {"comparison": row.pk, "rebuild": row.rebuild_id}
         case _:
             kind, subject, about = "backup", row.instance.name, {"backup_run": row.pk}
     append(actor=by, reason=reason, action=f"{kind}.{word}", subject=subject, detail={**about, **detail})
@@ -217,7 +222,8 @@ def mark_unreachable(lease: Lease[Row], text: str, *, is_refusal: bool = False) 
             log_event(lease.row, text, level=Level.WARNING)
         if row.status == RUNNING and (now - since).total_seconds() > settings.LOST_AFTER_SECONDS:
             changes["status"] = LOST
-            log_event(lease.row, f"Lost since {since:%H:%M:%S} UTC: {text} The holds stay.", level=Level.ERROR)
+            stays = "" if isinstance(lease.row, RowComparison) else " The holds stay."
+            log_event(lease.row, f"Lost since {since:%H:%M:%S} UTC: {text}{stays}", level=Level.ERROR)
         mine(lease).update(**changes)
         if "status" in changes:
             audit_move(lease.row, "lost", since=moment(since))

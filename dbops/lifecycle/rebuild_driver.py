@@ -13,10 +13,10 @@ from dbops.audit.log import SYSTEM, append
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
-from dbops.lifecycle import leases
+from dbops.lifecycle import leases, row_comparisons
 from dbops.lifecycle.backup_runs import run_again
 from dbops.lifecycle.events import announce_later, log_event
-from dbops.lifecycle.leases import NO_LEASE, Lease, LeaseLost, extend, mine
+from dbops.lifecycle.leases import NO_LEASE, Lease, LeaseLost, audit_move, extend, mine
 from dbops.lifecycle.shared_reads import pass_on_source
 from dbops.models import ExecutedCommand, Hold, InstanceState, Rebuild, RebuildEvent, RebuildStep
 
@@ -236,6 +236,7 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             level=LEVELS.get(status, Level.ERROR),
         )
         run_again(lease.rebuild)
+        comparison = row_comparisons.queue(lease.rebuild) if status is Status.SUCCEEDED else None
         append(
             actor=SYSTEM,
             action=f"rebuild.{status}",
@@ -244,6 +245,8 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             cluster=lease.rebuild.target.cluster.name,
             detail=_audit_detail(lease.rebuild, outcome),
         )
+        if comparison is not None:
+            audit_move(comparison, "queued")
     announce_later(lease.rebuild.pk)
 
 

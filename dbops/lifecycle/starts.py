@@ -13,6 +13,7 @@ from dbops.database.errors import locked, lost_a_race
 from dbops.engine.methods import method_named
 from dbops.engine.schedule.scheduler import JobKind, hold_reason
 from dbops.engine.states import LATE, Approval, Status
+from dbops.lifecycle import row_comparisons
 from dbops.lifecycle.events import announce_many_later, log_event, log_events, revision_update
 from dbops.lifecycle.leases import audit_move
 from dbops.models import BackupRun, Hold, Instance, Rebuild
@@ -82,8 +83,14 @@ def start(row: Rebuild | BackupRun, unmet_conditions: Callable[[], str] = lambda
             )
             if reason := unmet_conditions() or _leader_is_away(row):
                 raise _ConditionUnmet(reason)
+            replaced = next((instance.pk for instance, purpose in claims if purpose == "target"), None)
+            read = [instance.pk for instance, purpose in claims if purpose != "target"]
+            ended, reason = row_comparisons.make_way(replaced, read, f"{row} of this instance started")
+            if reason:
+                raise _ConditionUnmet(reason)
             log_event(row, _started(row, now))
             audit_move(row, "started", **_audited_start(row))
+            row_comparisons.record_replaced(ended)
     except _ConditionUnmet as closed:
         return wait(row, str(closed))
     except IntegrityError:

@@ -22,7 +22,17 @@ from dbops.lifecycle import topology_differences
 from dbops.loaders.accounts import account_of, shared_logins
 from dbops.loaders.members import member_of
 from dbops.loaders.step_history import step_histories_of
-from dbops.models import BackupRun, Cluster, ConnectionTest, Host, Instance, InstanceState, Rebuild, RestoreTest
+from dbops.models import (
+    BackupRun,
+    Cluster,
+    ConnectionTest,
+    Host,
+    Instance,
+    InstanceState,
+    Rebuild,
+    RestoreTest,
+    RowComparison,
+)
 
 #: Number of newest finished backups per cluster to read; enough to include each instance and method.
 ARCHIVES = 200
@@ -70,8 +80,15 @@ def plan_inputs_of(
         relaxes=settings.RELAX_DURABILITY,
         link=link_between(source.host_id, target.host_id),
         unrestored=unrestored_replication(target),
+        source_differs=differs_since(source),
         differences=topology_differences.open_differences([target.cluster_id]).get(target.cluster_id, ()),
     )
+
+
+def differs_since(instance: Instance) -> int | None:
+    """Return the rebuild of an instance after which rows of its current data were found to differ; ``None`` without one. One query."""
+    found = RowComparison.objects.filter(target=instance, is_current=True, differing__gt=0)
+    return found.values_list("rebuild_id", flat=True).first()
 
 
 def unrestored_replication(target: Instance) -> KeptReplication | None:

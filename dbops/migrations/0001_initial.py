@@ -1228,6 +1228,70 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="RowComparison",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("uid", models.CharField(max_length=32, unique=True)),
+                ("started_at", models.DateTimeField(null=True)),
+                ("waiting_for", models.CharField(blank=True, max_length=500)),
+                ("checkpoint", models.JSONField(default=dict)),
+                ("error", models.JSONField(default=dict)),
+                ("cancel_requested_at", models.DateTimeField(null=True)),
+                ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
+                ("revision", models.BigIntegerField(default=0)),
+                ("run_token", models.CharField(blank=True, max_length=32)),
+                ("lease_owner", models.CharField(blank=True, max_length=64)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("fence", models.BigIntegerField(default=0)),
+                ("heartbeat_at", models.DateTimeField(null=True)),
+                ("next_tick_at", models.DateTimeField(db_index=True, null=True)),
+                ("unreachable_since", models.DateTimeField(null=True)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("running", "running"),
+                            ("lost", "lost"),
+                            ("succeeded", "succeeded"),
+                            ("failed", "failed"),
+                            ("cancelled", "cancelled"),
+                            ("ended", "ended"),
+                            ("missed", "missed"),
+                        ],
+                        db_index=True,
+                        max_length=10,
+                    ),
+                ),
+                ("queued_at", models.DateTimeField()),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("cluster_slot", models.BigIntegerField(null=True, unique=True)),
+                ("is_pausing", models.BooleanField(default=False)),
+                ("paused_at", models.DateTimeField(null=True)),
+                ("differing", models.IntegerField(default=0)),
+                ("is_current", models.BooleanField(default=True)),
+                (
+                    "rebuild",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="row_comparison",
+                        to="dbops.rebuild",
+                    ),
+                ),
+                (
+                    "target",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="row_comparisons",
+                        to="dbops.instance",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["-pk"],
+            },
+        ),
+        migrations.CreateModel(
             name="TopologyDifference",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -1394,6 +1458,10 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="restoretest",
             index=models.Index(fields=["source", "status", "finished_at"], name="dbops_restore_test_source"),
+        ),
+        migrations.AddIndex(
+            model_name="rowcomparison",
+            index=models.Index(fields=["is_current", "differing"], name="dbops_row_comparison_problem"),
         ),
         # Not in a transaction: MariaDB would end it with the first trigger.
         migrations.RunPython(create_triggers, drop_triggers, atomic=False),

@@ -11,6 +11,7 @@ from .heartbeats import ProcessHeartbeat
 from .instance_periods import InstancePeriod
 from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSample, RebuildStep
 from .restore_tests import RestoreTest
+from .row_comparisons import RowComparison
 from .topology import Discovery, ServerIdentity, TopologyDifference
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "StrictPlace",
     "Rebuild",
     "RebuildSample",
+    "RowComparison",
     "SentReport",
     "ServerIdentity",
     "DefaultView",

@@ -115,7 +115,7 @@ def request_rebuild(
         fingerprint: of the plan that the person saw.
         request_key: unique to the form: the second click of the same form returns the same rebuild.
         method: a key of ``engine.methods.METHODS``.
-        full_certificate: compare all rows of the copy, however long that takes.
+        full_certificate: compare all rows of the copy, also after success.
         start: the key of the chosen start option (``engine.schedule.start_options``).
         expires_hours: hours until a queued rebuild expires; ``None`` for the default.
         joins: the leader whose read it shares, and with which it starts.

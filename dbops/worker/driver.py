@@ -144,7 +144,7 @@ class Driver(ABC, Generic[Row, Result]):
         """Advance the work for about a second. Every error except an unreachable host ends the row."""
 
     @abstractmethod
-    def record(self, result: Result) -> None:
+    def record(self, result: Result) -> float | None:
         """Record the result of a step. As in ``prepare``, an unexpected error does not end the row."""
 
     @abstractmethod
@@ -203,8 +203,7 @@ class Driver(ABC, Generic[Row, Result]):
             found = f"{type(error).__name__}: {error}"
             return self.begin_ending(Bug("bug", f"Driving {self.row}", cause=found, next_step="Please report this."))
         self.mark_reachable()
-        self.record(result)
-        return None
+        return self.record(result)
 
     def meet_silence(self, error: Unreachable) -> float | None:
         """Handle an unreachable host: before any change the row ends; after a change the state is unknown, and dbops retries.

@@ -9,11 +9,13 @@ from typing import Any, Generic
 from django.utils import timezone
 
 from dbops.engine.errors import Cancelled, DbopsError
+from dbops.engine.rebuilds.certificate.record import RECORD
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.states import Level, Status, StepState
-from dbops.lifecycle import cleanups, leases, rebuild_driver
+from dbops.lifecycle import cleanups, leases, rebuild_driver, row_comparisons
 from dbops.lifecycle.leases import Lease, Run, Update
 from dbops.lifecycle.rebuild_driver import RebuildLease, RebuildUpdate
+from dbops.lifecycle.row_comparisons import ComparisonLease, ComparisonUpdate
 from dbops.models import BackupEvent, BackupRun, ExecutedCommand, Rebuild, RebuildEvent, RestoreTest
 from dbops.security.redaction import RecordRedactor, redact, redact_record
 
@@ -228,6 +230,66 @@ class RebuildJournal(_RebuildRows):
             text=self.redact(str(error)) if error else "",
         )
         self._written_at = time.monotonic()
+
+
+class ComparisonJournal(BufferedJournal):
+    """The journal of a row comparison: lines of its rebuild's history, and columns of its row.
+
+    A call takes some seconds, so each check writes: it is the check of the lease before the target's replication stops.
+    """
+
+    step = ""
+
+    def __init__(self, lease: ComparisonLease, secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
+        super().__init__(secrets, checkpoint)
+        self._lease, self._update = lease, ComparisonUpdate()
+
+    def cancelled(self) -> Cancelled:
+        operation = f"Comparing all rows of {self._lease.comparison.target.name}"
+        return Cancelled("comparison.cancelled", operation, cause="a person requested the end")
+
+    def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
+        event = RebuildEvent(
+            rebuild_id=self._lease.comparison.rebuild_id,
+            at=timezone.now(),
+            host=host,
+            level=level,
+            text=self.redact(text),
+        )
+        self._update.events.append(event)
+
+    def progress(self, **known: Any) -> None:
+        """Do nothing: the record in the checkpoint shows the progress."""
+
+    def measured(self, figures: Figures) -> None:
+        """Do nothing: a comparison has no charts."""
+
+    def command(self, key: str, place: str, text: str) -> None:
+        """Check the lease. The statements of thousands of rounds have no rows."""
+        self.flush()
+
+    def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
+        """Do nothing: see ``command``."""
+
+    def check(self) -> None:
+        self.flush()
+
+    def note(self, **changes: Any) -> None:
+        """Write columns of the row with the next news."""
+        self._update.changes.update(changes)
+
+    def take(self) -> ComparisonUpdate:
+        """Return the news to write, with the checkpoint and what follows from it."""
+        update, self._update = self._update, ComparisonUpdate()
+        checkpoint = self.changed_memory()
+        if checkpoint is not None:
+            differing = checkpoint.get(RECORD, {}).get("differing", 0)
+            update.changes |= {"checkpoint": checkpoint, "differing": differing}
+        update.changes["is_pausing"] = bool(self.checkpoint.get("certify.paused"))
+        return update
+
+    def write(self) -> bool:
+        return row_comparisons.heartbeat(self._lease, self.take())
 
 
 class SweepJournal(_RebuildRows):

@@ -17,11 +17,12 @@ from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
+from dbops.engine.states import RUN_AT_WORK
 from dbops.engine.topology.members import transactions_lost
 from dbops.lifecycle import external_runs, instance_periods, topology_differences
 from dbops.loaders.accounts import account_of, local_account_of
 from dbops.loaders.plan_inputs import plan_inputs_of, restore_tests_of_runs
-from dbops.models import Instance, InstanceState
+from dbops.models import Instance, InstanceState, RowComparison
 from dbops.models.fleet import ACCOUNTS
 from dbops.security.redaction import without_nul
 from dbops.worker.connections import open_database, open_shell
@@ -34,6 +35,8 @@ THREADS = 16
 PATIENCE_SECONDS = 25
 #: The same for a rebuild's repeated probe of its instances.
 LIVE_PATIENCE_SECONDS = 15
+#: How long a row comparison may stop replication for a moment, and when the instance is then probed again.
+PAUSE_SECONDS, AFTER_PAUSE_SECONDS = 10, 2
 
 
 def probe_due() -> int:
@@ -123,6 +126,10 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
     else:
         log.error("probing %s: %s", instance.name, type(error).__name__, exc_info=error)
         facts = _nothing_read(instance, error)
+    if _was_paused(instance, facts):
+        again = timezone.now() + timedelta(seconds=AFTER_PAUSE_SECONDS)
+        InstanceState.objects.filter(instance=instance).update(probe_due_at=again)
+        return False
     InstanceState.objects.filter(instance=instance).update(
         **without_nul(InstanceState.columns(facts)), **_reading(instance.state, facts), **_gtid(instance.state, facts)
     )
@@ -135,6 +142,15 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
     except DatabaseError:
         log.exception("what was seen of %s", instance.name)
     return True
+
+
+def _was_paused(instance: Instance, facts: InstanceFacts) -> bool:
+    """Return whether replication is stopped because a row comparison stopped it for a moment. One query if it is stopped."""
+    channels = facts.server.replication if facts.server else ()
+    if not channels or all(channel.is_running for channel in channels):
+        return False
+    since = facts.observed_at - timedelta(seconds=PAUSE_SECONDS)
+    return RowComparison.objects.filter(target=instance, status__in=RUN_AT_WORK, paused_at__gte=since).exists()
 
 
 def _nothing_read(instance: Instance, error: BaseException) -> InstanceFacts:

@@ -10,6 +10,7 @@ from dbops.lifecycle import (
     cleanups,
     rebuild_driver,
     restore_tests,
+    row_comparisons,
     run_flags,
     run_reports,
     run_schedules,
@@ -33,6 +34,7 @@ from dbops.worker.drive import LONGEST_OUTAGE_SECONDS, drive
 from dbops.worker.pending import pending
 from dbops.worker.rebuilds import RebuildDriver
 from dbops.worker.restore_tests import RestoreTestDriver
+from dbops.worker.row_comparisons import ComparisonDriver
 
 #: ``drive`` limits each tick itself.
 SOFT_LIMIT = LONGEST_OUTAGE_SECONDS + settings.CELERY_TASK_SOFT_TIME_LIMIT
@@ -57,6 +59,12 @@ def drive_restore_test(restore_test_id: int) -> None:
     drive(RestoreTestDriver.tick, restore_test_id, lambda: wakeups.publish("drive_restore_test", restore_test_id))
 
 
+@app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
+def drive_comparison(comparison_id: int) -> None:
+    """Drive one row comparison for a round, and request the next one if it is due."""
+    drive(ComparisonDriver.tick, comparison_id, lambda: wakeups.publish("drive_comparison", comparison_id))
+
+
 @app.task
 def reconcile() -> None:
     """Queue due backups, start queued jobs, and send ticks for due rows without a living driver."""
@@ -65,12 +73,15 @@ def reconcile() -> None:
     due_backups.queue_due(timezone.now())
     scheduler.start_what_can()
     due_restore_tests.start_what_can()
+    row_comparisons.start_what_can()
     for rebuild_id in rebuild_driver.due(timezone.now()):
         wakeups.publish("drive_rebuild", rebuild_id)
     for run_id in backup_runs.due(timezone.now()):
         wakeups.publish("drive_backup", run_id)
     for restore_test_id in restore_tests.due(timezone.now()):
         wakeups.publish("drive_restore_test", restore_test_id)
+    for comparison_id in row_comparisons.due(timezone.now()):
+        wakeups.publish("drive_comparison", comparison_id)
     for rebuild_id in cleanups.sweeps_due(timezone.now()):
         wakeups.publish("sweep", rebuild_id)
     for discovery_id in discovery.discoveries_due():

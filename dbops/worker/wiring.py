@@ -2,6 +2,7 @@
 
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -19,7 +20,7 @@ from dbops.engine.states import BackupMethod
 from dbops.loaders.accounts import account_of, local_account_of
 from dbops.loaders.plan_inputs import slowest_rate
 from dbops.loaders.shared_reads import RowSharedReadMembers
-from dbops.models import BackupRun, Host, Instance, Rebuild
+from dbops.models import BackupRun, Host, Instance, Rebuild, RowComparison
 from dbops.worker import prober
 from dbops.worker.connections import connect_to, jobs_on, open_database, open_shell
 
@@ -89,6 +90,13 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitSta
             shared_read_buffer_bytes=settings.SHARED_READ_BUFFER_BYTES,
         ),
     )
+
+
+def build_comparison_run(
+    comparison: RowComparison, plan: Plan, journal: StepJournal, stack: ExitStack, checkpoint: dict[str, Any]
+) -> Run:
+    """Build the drivers of a row comparison: those of its rebuild, with its own memory. It opens connections to servers alone."""
+    return replace(build_run(comparison.rebuild, plan, journal, stack), run_id=comparison.uid, checkpoint=checkpoint)
 
 
 def build_context(

@@ -69,6 +69,7 @@ ELSEWHERE = {
     "follow-up",  # retry, put back: of a failed rebuild
     "rebuild-approval",  # test_second_person.py
     "rebuild-cancel",
+    "rebuild-comparison-cancel",  # test_row_comparisons.py
     "rebuild-force-fail",
     "rebuild-shared-read",  # test_one_read.py
     "rebuild-rate-limit",  # test_one_read.py
@@ -93,6 +94,7 @@ NO_PAGES = {
     "rebuild-poll",
     "rebuild-samples",
     "rebuild-actions",
+    "rebuild-comparison",
     "rebuild-evidence",  # a file; test_second_person.py opens it
     "rebuild-log-lines",
     "rebuild-log-matches",

@@ -11,8 +11,8 @@ from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.rebuilds.certificate import columns, ranges, rows
 from dbops.engine.rebuilds.certificate.inventory import Scope, differences, read_inventory
+from dbops.engine.rebuilds.certificate.key_values import bounds_of, range_of
 from dbops.engine.rebuilds.certificate.openable import Table
-from dbops.engine.rebuilds.steps.certify.rows import _bounds_of, _range_of
 from lab.pytest_plugin import start_lab
 from lab.unpacked import MARIADB_11_8, why_no_mysql
 from tests import run_folder
@@ -191,7 +191,7 @@ def test_ranges_cover_each_row_once_and_use_the_index(
     [expected] = server.database.query(rows.whole([one]))
 
     def read(part: ranges.Range) -> tuple[int, int, int]:
-        sql, parameters = ranges.ranged(one, _range_of(json.loads(json.dumps(_bounds_of(part)))))
+        sql, parameters = ranges.ranged(one, range_of(json.loads(json.dumps(bounds_of(part)))))
         way = server.database.query(f"EXPLAIN FORMAT=TRADITIONAL {sql}", parameters)[0]
         # the table is too small for a way through a secondary index
         assert kind == "a unique key" or (way["type"], way["key"]) == ("range", "PRIMARY"), way

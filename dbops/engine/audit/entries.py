@@ -7,7 +7,10 @@ DONE = "done"
 #: Last words of actions that are outcomes.
 OUTCOMES = ("cancelled", "declined", "expired", "failed", "lost", "missed", "refused", "unknown")
 #: First words of actions whose subject is an instance or a cluster.
-OF_INSTANCES, OF_CLUSTERS = ("backup", "instance", "restore_test", "rebuild"), ("cluster", "maintenance", "topology")
+OF_INSTANCES, OF_CLUSTERS = (
+    ("backup", "comparison", "instance", "restore_test", "rebuild"),
+    ("cluster", "maintenance", "topology"),
+)
 
 #: Named views: prefixes of actions.
 OVERRIDES = (

@@ -1,6 +1,6 @@
 """Errors between the copy and a running replica: resume, roll back, prepare, start, replicate, verify."""
 
-from dbops.engine.catalogue.entries import UNCHANGED, Section, host, operator
+from dbops.engine.catalogue.entries import UNCHANGED, Section, cancelled, host, operator
 
 _UNUSABLE = "The copy is unusable. The outcome says where the old data is."
 _KEPT = "The target runs on the new data, read-only, and replicates. The old data is not removed. The outcome says where it is."
@@ -162,9 +162,58 @@ _CERTIFICATE = (
     ),
 )
 
+_SERVES = "The replica serves and replicates. The rebuild stays succeeded."
+
+_COMPARISON = (
+    host(
+        "comparison.differs",
+        "Rows of the copy differ from the compared server. The comparison that continued after the rebuild found them.",
+        _SERVES + " The old data is removed.",
+        "Compare the named tables on the primary, the source and the target. If the source differs from the primary, rebuild the "
+        "source first. Then rebuild this replica again.",
+    ),
+    host(
+        "comparison.not_possible",
+        "The rest of the rows could not be compared.",
+        _SERVES,
+        "The message says why. To compare all rows, correct it and rebuild again with the full certificate.",
+    ),
+    host(
+        "comparison.replication",
+        "The replica replicates from another server than after its rebuild, or no longer.",
+        _SERVES.partition(".")[2].strip() + " The comparison has ended.",
+        "No action is needed if a person or a failover changed it. Rebuild again to compare all rows.",
+    ),
+    host(
+        "comparison.other_server",
+        "Another server than after the rebuild answers at an address.",
+        "Nothing was changed there. The comparison has ended.",
+        "Check addresses and ports in the inventory, and which server listens there.",
+    ),
+    cancelled(
+        "comparison.superseded",
+        "The comparison ended before it was complete: a rebuild of the same instance started.",
+        "What was compared until then is on the page of the earlier rebuild.",
+        "No action is needed. The new rebuild has its own certificate.",
+    ),
+    cancelled(
+        "comparison.cancelled",
+        "A user ended the comparison of all rows.",
+        _SERVES,
+        "Rebuild again with the full certificate if you need it.",
+    ),
+    operator(
+        "comparison.ended",
+        "The comparison has ended, or its end was requested.",
+        UNCHANGED,
+        "No action is needed.",
+    ),
+)
+
 SECTIONS = (
     Section("Resume and roll back", _RESUME),
     Section("Prepare and start", _START),
     Section("Replication", _REPLICATION),
     Section("Certificate", _CERTIFICATE),
+    Section("Comparison after the rebuild", _COMPARISON),
 )

@@ -64,6 +64,7 @@ METHOD = Method(
         pair.formats_fit,
         source.source_answers,
         source.source_has_a_fit_role,
+        source.source_rows_are_equal,
         source.source_replicates,
         source.source_can_be_replicated_from,
         source.source_holds_nothing_of_its_own,

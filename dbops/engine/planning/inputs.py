@@ -106,7 +106,8 @@ class PlanInputs:
     backups of the cluster. ``restore_tests``: by run, the last conclusive restore test. ``histories``: measurements of the cluster's
     rebuilds, by method; ``history``: those of the requested method. ``fleet`` and ``others``: the same for all other clusters.
     ``link``: the measurement between the two hosts. ``unrestored``: how the target replicated before a rebuild that changed it and did
-    not succeed; ``None`` without such a rebuild.
+    not succeed; ``None`` without such a rebuild. ``source_differs``: the rebuild of the source whose comparison of all rows found
+    differences; ``None`` if none did.
     """
 
     target: KnownInstance
@@ -133,6 +134,7 @@ class PlanInputs:
     archive: Archive | None = None
     link: MeasuredLink | None = None
     unrestored: KeptReplication | None = None
+    source_differs: int | None = None
 
     def by(self, method: MethodTraits) -> "PlanInputs":
         """Return the inputs for one method: its own history, and the backup that it would read."""

@@ -149,7 +149,7 @@ class Plan:
     skips_source: bool = False
     #: how the target replicated, which the rebuild restores; ``None`` if that is unknown, or in an older plan
     replication: KeptReplication | None = None
-    #: how long the certificate compares rows, in seconds, and whether it compares all of them however long that takes
+    #: how long the certificate compares rows, in seconds, and whether the others are compared after the rebuild
     certificate_seconds: int = 120
     full_certificate: bool = False
     #: the intermediate replica that the target goes back to at the end; ``None``: it stays at the primary

@@ -4,8 +4,7 @@ import json
 import secrets
 import sys
 import time
-from collections.abc import Callable, Iterator
-from datetime import UTC
+from collections.abc import Callable
 from math import isfinite
 from typing import Any
 
@@ -16,14 +15,13 @@ from dbops.engine.facts.instance import to_record
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.rebuilds.follow_ups import RESUME, ROLLBACK
 from dbops.engine.rebuilds.plan import Plan, PlannedStep
-from dbops.engine.schedule.backup_windows import TimeEstimate
-from dbops.engine.schedule.eligibility import EligibilityState
 from dbops.engine.schedule.start_option_keys import StartMode
 from dbops.engine.states import Status, StepState
 from dbops.engine.tuning.stream_rate import MIB
 from dbops.management.accounts import actor_named
 from dbops.management.command import DbopsCommand
-from dbops.models import Instance, Rebuild, RebuildStep
+from dbops.management.start_text import start_lines
+from dbops.models import Instance, Rebuild, RebuildStep, RowComparison
 from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval
 from dbops.operations.follow_up_options import choices_of, has_worked
 from dbops.operations.follow_ups import request_follow_up
@@ -36,8 +34,10 @@ from dbops.operations.rebuilds import (
     request_rebuild,
     set_priority,
 )
+from dbops.operations.row_comparisons import cancel_comparison
 from dbops.operations.start_options import StartOptions, offered_start_options
 from dbops.queries.rebuilds.pages import expected_start_of
+from dbops.queries.rebuilds.row_comparisons import as_record, comparison_of
 
 EXIT_STATUS = {Status.SUCCEEDED: 0, Status.FAILED: 1, Status.EXPIRED: 1, Status.LOST: 1, Status.CANCELLED: 3}
 REFUSED = 2
@@ -64,7 +64,9 @@ class Command(DbopsCommand):
             "--keep-old-data", action="store_true", help="keep the old data directory after verification"
         )
         parser.add_argument(
-            "--full-certificate", action="store_true", help="compare all rows of the copy with the source"
+            "--full-certificate",
+            action="store_true",
+            help="compare all rows of the copy: what takes longer continues after success",
         )
         parser.add_argument("--plan", action="store_true", help="print the plan; change nothing")
         parser.add_argument(
@@ -99,8 +101,8 @@ class Command(DbopsCommand):
         self.as_json = options["json"]
         try:
             target, source = self._instance(options["target"]), self._source(options["source"])
-            if options["cancel"]:
-                self._cancel(target, options["user"])
+            if options["cancel"] or options["cancel_comparison"]:
+                (self._cancel if options["cancel"] else self._cancel_comparison)(target, options["user"])
                 return
             if options["rate"] is not None:
                 self._set_rate(target, options["user"], options["rate"])
@@ -207,6 +209,14 @@ class Command(DbopsCommand):
             {"rebuild": rebuild.pk, "status": rebuild.status}, f"Cancellation of rebuild {rebuild.pk} requested."
         )
 
+    def _cancel_comparison(self, target: Instance, user: str | None) -> None:
+        found = RowComparison.objects.filter(target=target).select_related("target").first()
+        if found is None:
+            raise CommandError(f"{target.name} has no comparison of all rows.", returncode=REFUSED)
+        cancel_comparison(actor=actor_named(user), comparison=found)
+        record = {"rebuild": found.rebuild_id, "row_comparison": as_record(found)}
+        self._write(record, f"Cancellation of the comparison of rebuild {found.rebuild_id} requested.")
+
     def _set_rate(self, target: Instance, user: str | None, mib: float) -> None:
         rebuild = self._unfinished(target.name)
         # NaN and infinity become 0, which is refused as too slow; only an exact 0 removes the limit
@@ -308,12 +318,18 @@ class Command(DbopsCommand):
             "seconds": (rebuild.finished_at - rebuild.requested_at).total_seconds() if rebuild.finished_at else None,
             "steps": steps,
             "certificate": rebuild.checkpoint.get("certificate"),
+            "row_comparison": as_record(comparison_of(rebuild.pk)),
         }
 
 
 def _add_controls(parser: CommandParser) -> None:
     """Add the options that control or follow an existing rebuild, and the output options."""
     parser.add_argument("--cancel", action="store_true", help="cancel the instance's unfinished rebuild")
+    parser.add_argument(
+        "--cancel-comparison",
+        action="store_true",
+        help="cancel the comparison of all rows that continues after the instance's last rebuild",
+    )
     parser.add_argument(
         "--roll-back",
         action="store_true",
@@ -350,30 +366,6 @@ def _expected_start(rebuild: Rebuild) -> dict[str, Any]:
         return {}
     p50, p90 = (moment.isoformat() if moment else None for moment in (found.p50, found.p90))
     return {"expected_start": {"p50": p50, "p90": p90, "basis": found.reason}}
-
-
-def start_lines(options: StartOptions) -> Iterator[str]:
-    """Yield the eligibility, the blockers and all start options, with times in UTC."""
-    answer = options.eligibility
-    until = f" {_clock(answer.free)}" if answer.answer == EligibilityState.UNTIL else ""
-    yield f"Rebuild status: {answer.answer}{until}"
-    for blocker in (*answer.blockers, *answer.warnings):
-        yield f"  {blocker.effect:9} {blocker.text} Until: {_clock(blocker.until)}. To unblock: {blocker.clears}."
-    yield "Start options (--start KEY; another source: --source NAME):"
-    for choice in options.options:
-        times = f"starts {_clock(choice.starts)}, finished {_clock(choice.finishes)}"
-        yield (
-            f"  {choice.key:28} {choice.title}: {times}"
-            if choice.is_possible
-            else (f"  {'not possible':28} {choice.title}: {choice.reason}")
-        )
-
-
-def _clock(end: TimeEstimate) -> str:
-    if end.p50 is None or end.p90 is None:
-        return f"no estimate ({end.reason})"
-    likely, late = (f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC" for moment in (end.p50, end.p90))
-    return likely if likely == late else f"{likely} (p90: {late})"
 
 
 def predicted(step: PlannedStep) -> str:

@@ -12,10 +12,14 @@ from dbops.engine.facts.instance import InstanceFacts, ReplicationFacts, ServerF
 from dbops.engine.facts.summary import judge, summarize
 from dbops.engine.states import ACTIVE, Role, Status, StepState
 from dbops.models import Cluster, Hold, Instance, Rebuild, RebuildStep
+from dbops.queries.rebuilds.row_comparisons import Differing, differing
 
 RECENT_REBUILDS = 8
 #: Rebuild buttons at the top of a cluster's page; the table has one for each instance.
 BUTTONS = 6
+
+#: States of a replica that serves: data that differs is then its greatest problem.
+LIVE_STATES = ("healthy", "warning", "lagging")
 
 # The order in which a cluster's instances are listed.
 ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
@@ -36,7 +40,10 @@ class ActiveRebuild:
 
 @dataclass(frozen=True, slots=True)
 class InstanceRow:
-    """One instance on a page. ``None`` means unknown. ``refusals`` say why its rebuild cannot be requested."""
+    """One instance on a page. ``None`` means unknown. ``refusals`` say why its rebuild cannot be requested.
+
+    ``differing``: rows of its data differ, as the comparison after its rebuild found.
+    """
 
     instance: Instance
     facts: InstanceFacts | None
@@ -48,6 +55,7 @@ class InstanceRow:
     held_by: int | None
     rebuild: ActiveRebuild | None
     refusals: tuple[str, ...] = ()
+    differing: Differing | None = None
 
     @property
     def server(self) -> ServerFacts | None:
@@ -115,14 +123,15 @@ class ClusterPage:
 
 @dataclass(slots=True)
 class _Claims:
-    """Active rebuilds and holds, by instance."""
+    """Active rebuilds, holds and data that differs, by instance."""
 
     by_target: dict[int, ActiveRebuild] = field(default_factory=dict)
     holds: dict[int, Hold] = field(default_factory=dict)
+    differing: dict[int, Differing] = field(default_factory=dict)
 
 
 def cluster_page(cluster: Cluster) -> ClusterPage:
-    """Return one cluster with its instances and latest rebuilds. Six queries."""
+    """Return one cluster with its instances and latest rebuilds. Seven queries."""
     row = cluster_row(cluster)
     recent = (
         Rebuild.objects.filter(target__cluster=cluster)
@@ -147,7 +156,7 @@ def _with_slowest(rebuilds: list[Rebuild]) -> Iterator[RebuildHistoryRow]:
 
 
 def cluster_row(cluster: Cluster) -> ClusterRow:
-    """Return a cluster's instances, each judged with all of them in view. Four queries."""
+    """Return a cluster's instances, each judged with all of them in view. Five queries."""
     return _cluster_row(cluster, list(_instances().filter(cluster=cluster)), _claims(), timezone.now())
 
 
@@ -176,6 +185,7 @@ def _claims() -> _Claims:
         )
         claims.by_target[rebuild.target_id] = running
     claims.holds = {hold.instance_id: hold for hold in Hold.objects.all()}
+    claims.differing = differing()
     return claims
 
 
@@ -195,6 +205,9 @@ def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
     running, hold = claims.by_target.get(instance.pk), claims.holds.get(instance.pk)
     summary = summarize(facts) if facts else None
     word, text = judge(summary, Role(instance.role), is_fresh=is_fresh)
+    unlike = claims.differing.get(instance.pk)
+    if unlike and word in LIVE_STATES:
+        word, text = "warning", unlike.text
     if running and running.status != Status.QUEUED:
         word, text = "rebuilding", f"rebuild {running.pk} is {running.status}"
     return InstanceRow(
@@ -207,6 +220,7 @@ def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
         held_as=hold.purpose if hold else "",
         held_by=hold.rebuild_id if hold else None,
         rebuild=running,
+        differing=unlike,
     )
 
 

@@ -18,6 +18,8 @@ from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceStatus
 from dbops.engine.states import ACTIVE, Role, Status, StepState
 from dbops.loaders.cluster_snapshots import active_work, differences, instance_status
 from dbops.models import Cluster, Instance, Rebuild, RebuildStep
+from dbops.queries.fleet.cluster import LIVE_STATES
+from dbops.queries.rebuilds.row_comparisons import Differing, differing
 
 ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
 STATE_COLUMNS = ("state__problem", "state__stopped", "state__lag_seconds", "read_only", "freshness")
@@ -75,7 +77,7 @@ class ClusterNow:
 
 
 def clusters_now(now: datetime, only: Collection[int] | None = None) -> list[ClusterNow]:
-    """Return clusters by name: all of them, or those with these primary keys. Eight queries."""
+    """Return clusters by name: all of them, or those with these primary keys. Nine queries."""
     clusters, instances = Cluster.objects.all(), Instance.objects.all()
     if only is not None:
         clusters, instances = clusters.filter(pk__in=only), instances.filter(cluster__in=only)
@@ -83,7 +85,7 @@ def clusters_now(now: datetime, only: Collection[int] | None = None) -> list[Clu
     marks = {"freshness": _freshness(now), "read_only": read_only}
     rows = list(instances.annotate(**marks).order_by().values_list(*INSTANCE_COLUMNS))
     rebuilds = _rebuilds({row[0]: (row[1], row[3]) for row in rows})
-    members = _members(rows, rebuilds)
+    members = _members(rows, rebuilds, differing(only))
     jobs, stops = active_work(only, now=now)
     unlike = differences()
     return [
@@ -116,7 +118,9 @@ def _freshness(now: datetime) -> Case:
     )
 
 
-def _members(rows: Iterable[tuple[Any, ...]], rebuilds: Mapping[int, RunningRebuild]) -> dict[int, list[MemberStatus]]:
+def _members(
+    rows: Iterable[tuple[Any, ...]], rebuilds: Mapping[int, RunningRebuild], unlike: Mapping[int, Differing]
+) -> dict[int, list[MemberStatus]]:
     roles = {item.value: item for item in Role}
     # Most instances are alike: each kind is judged once.
     judged: dict[tuple[Any, ...], tuple[str, str, Summary | None]] = {}
@@ -126,6 +130,8 @@ def _members(rows: Iterable[tuple[Any, ...]], rebuilds: Mapping[int, RunningRebu
         if (known := judged.get(kind)) is None:
             known = judged[kind] = _judged(roles[word], *read)
         state, text, summary = known
+        if pk in unlike and state in LIVE_STATES:
+            state, text = "warning", unlike[pk].text
         rebuild = rebuilds.get(pk)
         if rebuild and rebuild.status != Status.QUEUED:
             state, text = "rebuilding", f"rebuild {rebuild.pk} is {rebuild.status}"

@@ -13,6 +13,7 @@ from dbops.engine.audit.excerpt import excerpt
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.models import AuditEntry, ExecutedCommand, Rebuild, RebuildStep
+from dbops.queries.rebuilds.row_comparisons import as_record, comparison_of
 
 FORMAT = "dbops evidence 1"
 COMMAND = "command.ended"
@@ -62,7 +63,7 @@ class Evidence:
 
 
 def evidence_of(rebuild: Rebuild, *, made_by: str, now: datetime) -> Evidence:
-    """Return the evidence of a rebuild read with ``rebuilds.find``. Six queries at most.
+    """Return the evidence of a rebuild read with ``rebuilds.find``. Seven queries at most.
 
     The head is read first: later entries come after it and are not in the file.
     """
@@ -97,6 +98,7 @@ def evidence_of(rebuild: Rebuild, *, made_by: str, now: datetime) -> Evidence:
             "steps": [_step(step) for step in steps],
             "commands": [_command(command) for command in commands],
             "data": {name: rebuild.checkpoint[key] for name, key in REMEMBERED.items() if key in rebuild.checkpoint},
+            "row_comparison": as_record(comparison_of(rebuild.pk)),
             "end": {
                 "at": _at(rebuild.finished_at),
                 "status": rebuild.status,

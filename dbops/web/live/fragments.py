@@ -13,6 +13,7 @@ from dbops.queries.rebuilds import log as rebuild_log
 from dbops.queries.rebuilds import metrics
 from dbops.queries.rebuilds import pages as queries
 from dbops.queries.rebuilds.outcome import comparison
+from dbops.queries.rebuilds.row_comparisons import comparison_of
 from dbops.web.charts import rebuild as charts
 from dbops.web.templatetags.dbops import clean
 
@@ -48,6 +49,7 @@ def context(rebuild: Rebuild) -> dict[str, Any]:
         "points": charts.as_json(points[-metrics.NEWEST :]),
         "charts": charts.charts(points),
         "summary": comparison(page),
+        "comparison": comparison_of(rebuild.pk) if rebuild.status == Status.SUCCEEDED else None,
         "rebuild": rebuild,
         "log": log,
         **log_tools(rebuild),

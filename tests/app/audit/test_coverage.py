@@ -52,6 +52,7 @@ VERBS = {
     "backups.mark_run_ended": "backup.marked_ended",
     "backups.request_restore_test": "restore_test.requested",
     "backups.stop_restore_test": "restore_test.stop_requested",
+    "row_comparisons.cancel_comparison": "comparison.cancel_requested",
     "connection_tests.request_ssh": "test.requested",
     "connection_tests.request_mysql": "test.requested",
     "connection_tests.request_stream": "test.requested",

@@ -10,10 +10,11 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from dbops.engine.states import FINAL, RunStatus, Status
-from dbops.models import BackupSchedule, ConnectionTest, Discovery, Instance
+from dbops.models import BackupSchedule, ConnectionTest, Discovery, Instance, Rebuild
 from dbops.worker import scheduler, tasks
 from dbops.worker.pending import pending
 from tests.app.backup_rows import make_run, make_schedule
+from tests.app.comparison_rows import made_comparison
 from tests.app.factories import make_rebuild, make_trio
 from tests.app.restore_test_rows import ended_restore_test, made
 
@@ -36,6 +37,10 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 @pytest.fixture
 def trio() -> Trio:
     return make_trio()
+
+
+def ended(trio: Trio) -> Rebuild:
+    return make_rebuild(target=trio[2], source=trio[1], status=Status.SUCCEEDED)
 
 
 def rebuild(trio: Trio, status: Status, **values: Any) -> None:
@@ -79,6 +84,14 @@ WAITING: dict[str, tuple[str, Callable[[Trio], Any]]] = {
         "restore test",
         lambda trio: restore_test(trio, RunStatus.RUNNING, next_tick_at=in_seconds(-1)),
     ),
+    "queued row comparison": (
+        "queued row comparison",
+        lambda trio: made_comparison(ended(trio), RunStatus.QUEUED),
+    ),
+    "due row comparison": (
+        "row comparison",
+        lambda trio: made_comparison(ended(trio), RunStatus.RUNNING, next_tick_at=in_seconds(-1)),
+    ),
     **{
         f"sweep after {status}": ("sweep", lambda trio, end=status: rebuild(trio, end, sweep_due_at=in_seconds(-1)))
         for status in sorted(FINAL)
@@ -110,6 +123,8 @@ IDLE: dict[str, Callable[[Trio], Any]] = {
     "others' backup": lambda trio: schedule(trio, next_due_at=in_seconds(-1), run_by="external"),
     "a sweep later": lambda trio: rebuild(trio, Status.FAILED, sweep_due_at=in_seconds(30)),
     "an ended rebuild": lambda trio: rebuild(trio, Status.SUCCEEDED),
+    "a paused row comparison": lambda trio: made_comparison(ended(trio), RunStatus.RUNNING, next_tick_at=in_seconds(5)),
+    "an ended row comparison": lambda trio: made_comparison(ended(trio), RunStatus.SUCCEEDED),
     "an ended discovery": lambda _: asked(Discovery, "done"),
     "an ended test": lambda _: asked(ConnectionTest, "passed"),
 }

@@ -1,14 +1,18 @@
 """What a probe stores when something goes wrong."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.states import RunStatus, Status
 from dbops.models import Instance, InstanceState
 from dbops.worker import prober
 from tests.app import rows
+from tests.app.comparison_rows import made_comparison
+from tests.app.factories import make_rebuild
 
 pytestmark = pytest.mark.django_db
 
@@ -29,3 +33,23 @@ def test_fault_in_a_probe_is_stored_as_a_problem(monkeypatch: pytest.MonkeyPatch
     assert (facts.host, facts.server, facts.host_problem.code) == (None, None, "probe.fault")
     assert "secret" not in facts.host_problem.text
     assert timezone.now() - facts.observed_at < timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(("seconds", "status", "stored"), [(1, "running", 0), (60, "running", 1), (1, "succeeded", 1)])
+def test_moment_in_which_a_row_comparison_stops_replication_is_no_state(
+    monkeypatch: pytest.MonkeyPatch, seconds: int, status: str, stored: int
+) -> None:
+    fleet = rows.make_fleet()
+    rebuild = make_rebuild(target=fleet["replica-1"], source=fleet["backup-1"], status=Status.SUCCEEDED)
+    made_comparison(rebuild, RunStatus(status), paused_at=timezone.now() - timedelta(seconds=seconds))
+    known = rows.facts_of("replica-1", timezone.now())
+    assert known.server is not None
+    stopped = tuple(replace(channel, sql_running="No") for channel in known.server.replication)
+    found = replace(known, observed_at=timezone.now(), server=replace(known.server, replication=stopped))
+    monkeypatch.setattr(prober, "read", lambda *_, **__: found)
+    instance = Instance.objects.select_related("host", "cluster", "state__period").get(name="replica-1")
+    assert prober.probe_all([instance]) == stored
+    state = InstanceState.objects.get(instance=instance)
+    assert bool(state.stopped) is bool(stored)
+    if not stored:
+        assert state.probe_due_at < timezone.now() + timedelta(seconds=5)

@@ -131,6 +131,7 @@ CASES = [
             )
         ),
     ),
+    ("source.rows_differ", WARNING, lambda: inputs(source_differs=17)),
     ("source.errant", REFUSAL, lambda: inputs(source=source_with(gtid_binlog="0-11-100,7-12-3"))),
     (
         "target.read_only_config",

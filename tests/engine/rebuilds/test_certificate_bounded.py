@@ -11,7 +11,8 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, Bounded, took_too_long
 from dbops.engine.rebuilds.certificate.openable import Table, open_tables
-from dbops.engine.rebuilds.steps.certify import looks, reference, rows, step
+from dbops.engine.rebuilds.steps.certify import looks, reference, step
+from dbops.engine.rebuilds.steps.certify.rounds import Round
 from dbops.engine.rebuilds.steps.certify.snapshots import RELEASE
 from dbops.engine.rebuilds.steps.run import StepOutcome
 from tests.engine.rebuilds.test_certificate import MARIADB, Answers, at
@@ -72,10 +73,19 @@ def test_server_ends_a_statement_and_none_begins_after_the_time_of_the_call(flav
 
 
 def a_round(server: Database, names: list[str], *, large: bool, full: bool) -> tuple[Any, dict[str, Any]]:
-    state = {"small": None, "large": [["a", name] for name in names if large], "at": None, "again": [], "fraction": 0.5}
+    tables = [["a", name] for name in names if large]
+    state = {
+        "small": None,
+        "sized": list(tables),
+        "large": tables,
+        "whole": list(tables) if full else [],
+        "sampled": {},
+        "at": None,
+    }
+    state |= {"again": [], "fraction": 0.5}
     record: dict[str, Any] = {"rows": {"tables": 0, "count": 0, "ranges": 0}}
     run = running(lambda: server, full_certificate=full)
-    return rows._Round(run, record, state, server, server, 5.0), record
+    return Round(run, record, state, server, server, 5.0), record
 
 
 def data(names: list[str], key: bool, **more: Any) -> dict[str, Any]:

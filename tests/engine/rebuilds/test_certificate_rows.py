@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.rebuilds.certificate import ranges, rows, sizes
+from dbops.engine.rebuilds.certificate import key_values, ranges, rows, sizes
 from dbops.engine.rebuilds.certificate.openable import Table
-from dbops.engine.rebuilds.steps.certify import rows as certify
 from tests.engine.rebuilds.test_certificate import Answers
 
 
@@ -87,11 +86,11 @@ def test_bounds_of_a_composite_key_are_those_of_all_its_columns() -> None:
 def test_key_values_survive_a_checkpoint() -> None:
     moment = datetime(2026, 1, 2, 3, 4, 5, 6000)  # noqa: DTZ001 - as a server's
     part = ranges.Range(after=(3, "x", b"\x00", Decimal("12345678901234567890.10")), until=(4, moment))
-    kept = certify._range_of(json.loads(json.dumps(certify._bounds_of(part))))
+    kept = key_values.range_of(json.loads(json.dumps(key_values.bounds_of(part))))
     assert kept.after == part.after
     assert kept.until == (4, "2026-01-02 03:04:05.006000")
     assert kept.from_ is None
-    assert certify._decoded(7) == (7,)  # of an earlier release
+    assert key_values.decoded(7) == (7,)  # of an earlier release
 
 
 MIB = 1024**2
@@ -100,7 +99,7 @@ MIB = 1024**2
 def test_size_is_the_one_that_innodb_keeps_and_that_of_all_partitions() -> None:
     tables = [Table("a", "big"), Table("a", "parts"), Table("a", "small")]
     kept = {"big": 17 * MIB, "parts#P#p0": 9 * MIB, "parts#p#p1#sp#s": 9 * MIB, "small": MIB}
-    server = Answers({"innodb_table_stats": [{"s": "a", "n": name, "bytes": size} for name, size in kept.items()]})
+    server = Answers({"innodb_table_stats": [{"s": "a", "n": name, "size": size} for name, size in kept.items()]})
     assert sizes.large_of(server, tables) == [Table("a", "big"), Table("a", "parts")]  # type: ignore[arg-type]
     assert not any("DATA_LENGTH" in sql for sql in server.asked)
 

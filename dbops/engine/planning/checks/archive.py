@@ -9,6 +9,7 @@ from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, unknown, warning
 from dbops.engine.planning.checks.pair import find_tool
+from dbops.engine.planning.checks.source import source_rows_are_equal
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
@@ -205,6 +206,7 @@ def programs_that_load_are_there(inputs: PlanInputs) -> Iterator[Finding]:
 #: The checks of a physical backup.
 CHECKS = (
     there_is_one,
+    source_rows_are_equal,
     no_restore_test_failed,
     no_newer_one_was_passed_over,
     its_host_answers,
@@ -216,6 +218,7 @@ CHECKS = (
 #: The checks of a dump. A dump is SQL, which any server of the same series can load.
 OF_A_DUMP = (
     there_is_one,
+    source_rows_are_equal,
     its_host_answers,
     the_target_can_open_it,
     programs_that_load_are_there,

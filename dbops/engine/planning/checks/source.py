@@ -44,6 +44,20 @@ def source_has_a_fit_role(inputs: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, source.name)
 
 
+def source_rows_are_equal(inputs: PlanInputs) -> Iterator[Finding]:
+    """Warn of a source whose rows differ: the copy would have the same rows, and equal them in its certificate."""
+    code, title = "source.rows_differ", "No rows of the source are known to differ"
+    if inputs.source_differs is None:
+        yield ok(code, title, "No comparison found any.")
+    else:
+        yield warning(
+            code,
+            title,
+            f"Rows of {inputs.source.name} differ, as found after its rebuild {inputs.source_differs}.",
+            "Rebuild the source first, or choose another one: the copy would have the same rows.",
+        )
+
+
 def source_replicates(inputs: PlanInputs) -> Iterator[Finding]:
     """Check the source's replication: a stopped source gives an old copy, and its lag adds to the time of catching up."""
     code, title, server = "source.replication", "The source replicates with little lag", inputs.source.server
@@ -214,6 +228,7 @@ def nothing_lies_outside(inputs: PlanInputs) -> Iterator[Finding]:
 CHECKS = (
     source_answers,
     source_has_a_fit_role,
+    source_rows_are_equal,
     source_replicates,
     source_can_be_replicated_from,
     positions_are_known,

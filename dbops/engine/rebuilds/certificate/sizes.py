@@ -21,9 +21,10 @@ _TABLES = (
 )
 NAMES = f"SELECT TABLE_SCHEMA AS s, TABLE_NAME AS n, ENGINE AS engine{_TABLES}"  # noqa: S608 - constants
 STATISTICS = (
-    "SELECT database_name AS s, table_name AS n, clustered_index_size * @@innodb_page_size AS bytes"
+    "SELECT database_name AS s, table_name AS n, clustered_index_size * @@innodb_page_size AS size"
     " FROM mysql.innodb_table_stats"
 )
+ROWS = "SELECT database_name AS s, table_name AS n, n_rows AS size FROM mysql.innodb_table_stats"
 OPENED = f"SELECT TABLE_SCHEMA AS s, TABLE_NAME AS n, DATA_LENGTH AS bytes{_TABLES} AND TABLE_SCHEMA IN "  # noqa: S608
 
 
@@ -45,10 +46,16 @@ def large_of(database: Database, tables: Collection[Table]) -> list[Table]:
     return sorted(table for table in tables if sizes.get(table, 0) > LARGE_BYTES)
 
 
-def _kept_sizes(database: Database, tables: Iterable[Table]) -> dict[Table, int]:
+def about_rows(database: Database, tables: Collection[Table]) -> int | None:
+    """Return about how many rows the tables have, as InnoDB keeps it; ``None`` if that is unknown. Raises as ``Database.query``."""
+    known = _kept_sizes(database, tables, ROWS)
+    return sum(known[table] for table in tables) if all(table in known for table in tables) else None
+
+
+def _kept_sizes(database: Database, tables: Iterable[Table], statement: str = STATISTICS) -> dict[Table, int]:
     """Return the sizes that InnoDB keeps. Tables can lack them, or the account the privilege to read them."""
     try:
-        rows = database.query(STATISTICS)
+        rows = database.query(statement)
     except Unreachable:
         raise
     except RemoteFailure:
@@ -59,5 +66,5 @@ def _kept_sizes(database: Database, tables: Iterable[Table]) -> dict[Table, int]
         if table not in known:
             at = table.name.lower().rfind(PARTITION)
             table = Table(table.schema, table.name[: max(at, 0)])
-        sizes[table] = sizes.get(table, 0) + int(row["bytes"] or 0)
+        sizes[table] = sizes.get(table, 0) + int(row["size"] or 0)
     return sizes

@@ -29,7 +29,7 @@ def common_snapshot(run: Run, reference: Reference) -> Iterator[tuple[str, Bound
     """Open two connections with a snapshot each; the position is empty where both did not meet.
 
     Raises:
-        Unreachable, RemoteFailure: see ``Database.query``.
+        Unreachable, RemoteFailure: see ``Database.query``; and as ``StepJournal.check``.
     """
     here, there = connect_to_target(run, LONGEST_SECONDS), connect_again(run, reference, LONGEST_SECONDS)
     try:
@@ -38,12 +38,15 @@ def common_snapshot(run: Run, reference: Reference) -> Iterator[tuple[str, Bound
                 database.execute(statement)
         # of its own: a session with a snapshot cannot stop replication
         with closing(run.target.connect(READ_SECONDS)) as control:
+            # connected before its right to stop replication is checked: a server that was replaced since gets no statement
+            control.query("SELECT 1")
             try:
                 _pause(run, control)
                 position = _meet(run, reference, control, there)
                 here.execute(SNAPSHOT)
             finally:
                 replicate_again(run, control)
+            run.journal.check()  # writes that it replicates
         for database in (here, there):
             database.execute(SAVE)
             database.begin(SNAPSHOT_SECONDS)

@@ -107,7 +107,7 @@ def _bounded(
 
 def _amount(plan: Plan) -> str:
     if plan.full_certificate:
-        return "all rows"
+        return f"all rows, for up to {plan.certificate_seconds} s and the rest after the rebuild,"
     return f"rows for up to {plan.certificate_seconds} s, ranges of large tables,"
 
 
