@@ -30,6 +30,7 @@ from dbops.engine.hosts.local_login import Account
 from dbops.engine.ports import Database, Shell
 from tests.drivers.conftest import ADDRESS, BACKUP_PASSWORD, MYSQL_PORT, PASSWORD, Server, Sshd, chosen_shell
 from tests.fakes import FakeShell
+from tests.scratch import left_in_tmp
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -220,7 +221,9 @@ class TestHostOverSsh:
         )
         assert "Access denied" in reading.statements[0].error
         assert password not in reading.statements[0].error
-        assert [path for path in Path("/tmp").glob("tmp.*/*") if has_it(path)] == []
+        assert [
+            path for path in (file for folder in left_in_tmp("tmp.*") for file in folder.glob("*")) if has_it(path)
+        ] == []
 
 
 @pytest.mark.services

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.said import names, numbers
+from tests.scratch import left_in_tmp
 from tests.stack import Stack, running_stack, wait_for
 
 from .host_state import is_replicating, one, processes_of, same_data_at_one_gtid
@@ -111,7 +112,7 @@ def test_replica_is_rebuilt_from_a_dump(stack: Stack) -> None:
     assert logs_of_the_run(rebuild, lines)
     assert stack.lab.host(TARGET).data_dir.stat().st_ino != before
     assert is_replicating(stack, TARGET)
-    assert list(Path("/tmp").glob("dbops-load.*")) == []
+    assert left_in_tmp("dbops-load.*") == []
     same_data_at_one_gtid(stack, TARGET)
     assert one(stack, TARGET, "SELECT id FROM sbtest.after_the_dump")["id"] == 4
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from lab.unpacked import why_no_mysql
+from tests.scratch import left_in_tmp
 from tests.stack import Stack, running_stack, wait_for
 
 from .host_state import checksums, last_rebuild, one, processes_of, when_step
@@ -39,7 +40,7 @@ def nothing_is_left(stack: Stack) -> Iterator[None]:
     assert stack.rows("SELECT * FROM dbops_hold") == []
     assert processes_of(last_rebuild(stack)["uid"]) == []
     # another test process can clone at the same time
-    assert [path for path in Path("/tmp").glob("dbops-clone.*") if not processes_of(str(path))] == []
+    assert [path for path in left_in_tmp("dbops-clone.*") if not processes_of(str(path))] == []
 
 
 @pytest.fixture

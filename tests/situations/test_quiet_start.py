@@ -18,6 +18,7 @@ from dbops.engine.hosts.scripts import load
 from lab.unpacked import why_no_mysql
 from tests.e2e.host_state import is_replicating, last_rebuild, on_a_small_disk, one, when_step
 from tests.faults.injectors import disks
+from tests.scratch import left_in_tmp
 from tests.stack import Stack, running_stack, wait_for
 
 pytestmark = pytest.mark.services
@@ -256,7 +257,7 @@ def test_links_in_the_data_are_forgotten_before_the_copy_starts(mysql: Stack, tm
         assert one(mysql, TARGET, "SELECT @@max_connections AS n")["n"] == 77
         before = one(mysql, PRIMARY, "SELECT @@gtid_executed AS gtid")["gtid"]
         assert one(mysql, TARGET, f"SELECT GTID_SUBTRACT(@@gtid_executed, '{before}') AS errant")["errant"] == ""
-    assert list(Path("/tmp").glob("dbops-quiet.*")) == []
+    assert left_in_tmp("dbops-quiet.*") == []
 
 
 def clone_on_a_disk_that_fills(stack: Stack) -> dict[str, Any]:
