@@ -111,6 +111,8 @@ def test_replica_whose_rows_differ_is_a_problem_until_it_is_rebuilt(
     [cluster] = clusters_now(timezone.now())
     assert [one.state for one in cluster.members if one.name == rebuilt.target.name] == [state]
     assert viewer.get("/").status_code == 200
+    lineage = viewer.get("/instances/replica-1/lineage/").content.decode()
+    assert marks(lineage, "differing") == (["1"] if is_current else [])
     plan = plan_rebuild(target=fleet["backup-1"], source=fleet["replica-1"])
     assert ("source.rows_differ" in [finding.code for finding in plan.warnings]) is is_current
 
