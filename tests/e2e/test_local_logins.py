@@ -17,8 +17,8 @@ TARGET, SOURCE = "replica-1", "backup-1"
 def sockets(stack: Stack, tmp_path: Path) -> Iterator[None]:
     """Let the inventory name the system account for the sockets, and lock every account there that has a password."""
     fleet = yaml.safe_load(stack.lab.fleet_yaml.read_text())
-    by_socket = {"user": current_user(), "socket": True}
-    fleet["clusters"][0]["accounts"] |= {"local": by_socket, "backup": by_socket}
+    for kind in ("local", "backup"):
+        fleet["clusters"][0]["accounts"][kind] = {"user": current_user(), "socket": True}
     changed = tmp_path / "fleet.yaml"
     changed.write_text(yaml.safe_dump(fleet))
     users = ", ".join(f"'{stack.lab.accounts[name].user}'@'localhost'" for name in ("admin", "backup"))

@@ -239,7 +239,11 @@ account_facts() { # statements
     trap 'rm -rf "$directory"' EXIT
     trap 'exit 1' HUP INT TERM PIPE
     link_installed_plugins "$directory/plugins" || return 0
-    { printf '[client]\nplugin-dir="%s/plugins"\n' "$directory" && cat; } >"$directory/client.cnf"
+    sed "s|^plugin-dir=\"plugins\"\$|plugin-dir=\"$directory/plugins\"|" >"$directory/client.cnf"
+    # of the server's flavor where both are installed
+    if ! grep -q '^\[mariabackup\]$' "$directory/client.cnf"; then
+        client=$(command -v mysql || command -v mariadb) || client=
+    fi
     number=0
     for statement in "$@"; do
         group=
