@@ -13,7 +13,7 @@ from dbops.engine.errors import DbopsError
 from dbops.engine.facts.backups import FoundSchedule
 from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, StatementCheck, Tool
 from dbops.engine.flavors.optionfile import credentials_text
-from dbops.engine.hosts.local_login import NO_ACCOUNT, Account, why_withheld
+from dbops.engine.hosts.local_login import NO_ACCOUNT, PLUGINS, Account, why_withheld
 from dbops.engine.ports import Database, Shell
 
 #: interval of reading sizes
@@ -192,10 +192,12 @@ def _logins(target: ProbeTarget, server: ServerReading) -> tuple[list[str], str]
     statements, credentials = [], ""
     if target.backup.user and not why_withheld(server.flavor, target.backup):
         statements = server.flavor.statements_of_backup(replica=bool(server.facts.replication))
-        credentials = credentials_text(server.flavor.credential_groups, target.backup.user, target.backup.password)
+        credentials = credentials_text(
+            server.flavor.credential_groups, target.backup.user, target.backup.password, plugin_dir=PLUGINS
+        )
     if target.local.user and not why_withheld(server.flavor, target.local):
         statements = [*statements, f"{ADMIN}{SELECT_ONE}"]
-        credentials += credentials_text(("client_admin",), target.local.user, target.local.password)
+        credentials += credentials_text(("client_admin",), target.local.user, target.local.password, plugin_dir=PLUGINS)
     return statements, credentials
 
 

@@ -148,6 +148,7 @@ class Migration(migrations.Migration):
                     "admin_user",
                     models.CharField(
                         blank=True,
+                        default="",
                         max_length=80,
                         validators=[
                             django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
@@ -156,9 +157,22 @@ class Migration(migrations.Migration):
                 ),
                 ("admin_password", dbops.models.secret.SecretTextField(blank=True, default="")),
                 (
+                    "local_user",
+                    models.CharField(
+                        blank=True,
+                        default="",
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("local_password", dbops.models.secret.SecretTextField(blank=True, default="")),
+                (
                     "replication_user",
                     models.CharField(
                         blank=True,
+                        default="",
                         max_length=80,
                         validators=[
                             django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
@@ -170,6 +184,7 @@ class Migration(migrations.Migration):
                     "backup_user",
                     models.CharField(
                         blank=True,
+                        default="",
                         max_length=80,
                         validators=[
                             django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
@@ -272,6 +287,54 @@ class Migration(migrations.Migration):
             name="Instance",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "admin_user",
+                    models.CharField(
+                        blank=True,
+                        default="",
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("admin_password", dbops.models.secret.SecretTextField(blank=True, default="")),
+                (
+                    "local_user",
+                    models.CharField(
+                        blank=True,
+                        default="",
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("local_password", dbops.models.secret.SecretTextField(blank=True, default="")),
+                (
+                    "replication_user",
+                    models.CharField(
+                        blank=True,
+                        default="",
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("replication_password", dbops.models.secret.SecretTextField(blank=True, default="")),
+                (
+                    "backup_user",
+                    models.CharField(
+                        blank=True,
+                        default="",
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("backup_password", dbops.models.secret.SecretTextField(blank=True, default="")),
                 (
                     "name",
                     models.CharField(

@@ -66,17 +66,17 @@ def server() -> Iterator[Server]:
         f"[mysqld]\nuser={getpass.getuser()}\ndatadir={folder}/data\nsocket={folder}/s\nport={server.address.port}\n"
         f"bind-address=127.0.0.1\nmysqlx=OFF\nbasedir={prefix}/usr\nlc-messages-dir={prefix}/usr/share/mysql\n"
         f"character-sets-dir={prefix}/usr/share/mysql/charsets\nplugin-dir={prefix}/usr/lib/mysql/plugin\n"
-        "plugin-load-add=auth_socket.so\ninnodb-buffer-pool-size=32M\nskip-log-bin\ninnodb-doublewrite=OFF\n"
+        "plugin-load-add=auth_socket.so\ninnodb-buffer-pool-size=32M\nskip-log-bin\nsecure-file-priv=\ninnodb-doublewrite=OFF\n"
     )
     initialize = [server.programs["mysqld"], f"--defaults-file={folder}/my.cnf", "--initialize-insecure"]
     subprocess.run(initialize, check=True, capture_output=True, timeout=120)
-    server.start()
     accounts = (
         f"CREATE USER dbops@'%' IDENTIFIED BY '{PASSWORD}'; CREATE USER other@'%' IDENTIFIED BY '{PASSWORD}';"
         f"CREATE USER here@localhost IDENTIFIED WITH auth_socket AS '{getpass.getuser()}'"
     )
-    assert not server.ask(accounts).returncode
     try:
+        server.start()
+        assert not server.ask(accounts).returncode
         yield server
     finally:
         server.stop()

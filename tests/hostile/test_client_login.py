@@ -14,7 +14,7 @@ from dbops.engine.flavors.optionfile import credentials_text
 from dbops.engine.flavors.replication_login import replication_login
 from dbops.engine.flavors.tool_options import script_arguments
 from dbops.engine.hosts.jobs import IN_BASH
-from dbops.engine.hosts.local_login import Account, local_login
+from dbops.engine.hosts.local_login import PLUGINS, Account, local_login
 from dbops.engine.hosts.scripts import load
 from lab.unpacked import MARIADB_11_8, MYSQL
 from tests.fakes import FakeShell
@@ -151,7 +151,7 @@ def test_probe_keeps_the_password(method: str, stolen_certificate: Path, tmp_pat
             defaults_file="",
             inspect=Inspect.CHEAP,
             socket=str(tmp_path / "s"),
-            credentials=credentials_text(flavor.credential_groups, "backup", PASSWORD),
+            credentials=credentials_text(flavor.credential_groups, "backup", PASSWORD, plugin_dir=PLUGINS),
             statements=["SELECT 1"],
         )
     assert server.logins

@@ -248,12 +248,12 @@ stored_facts() { # links and .isl files, keys, and plugins. No content of a file
 
 account_facts() { # statements
     [ $# -gt 0 ] || return 0
-    client=$(command -v mariadb || command -v mysql) || client=
     directory=$(mktemp -d) || return 0
     trap 'rm -rf "$directory"' EXIT
     trap 'exit 1' HUP INT TERM PIPE
     link_installed_plugins "$directory/plugins" || return 0
-    { printf '[client]\nplugin-dir="%s/plugins"\n' "$directory" && cat; } >"$directory/client.cnf"
+    sed "s|^plugin-dir=\"plugins\"\$|plugin-dir=\"$directory/plugins\"|" >"$directory/client.cnf"
+    client=$(grep -q '^\[mariabackup\]$' "$directory/client.cnf" && command -v mariadb || command -v mysql || command -v mariadb) || client=
     # The backup account is tried as the account of the backup tool, which the server can let in without a password: the data's owner.
     sed '/^\[.*_admin\]/,$d' "$directory/client.cnf" >"$directory/backup.cnf"
     as_tool='' number=0

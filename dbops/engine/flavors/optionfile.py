@@ -55,8 +55,9 @@ def credentials_text(groups: Sequence[str], user: str, password: str, *, socket:
         if socket:
             lines.append(f"socket={quoted(socket, 'socket path')}")
         # XtraBackup loads keyring plugins from there, too
-        if plugin_dir and group != "xtrabackup":
-            lines.append(f"plugin-dir={quoted(plugin_dir, 'plugin directory')}")
+        if group != "xtrabackup":
+            # nothing is lost without a password, and MariaDB's client needs a plugin for MySQL's auth_socket
+            lines.append(f"plugin-dir={quoted(plugin_dir if password else '', 'plugin directory')}")
     return "\n".join([*lines, "[mysql]", "local-infile=0"]) + "\n"
 
 

@@ -104,7 +104,8 @@ def test_option_file_passwords_are_read_back_by_the_server(password: str, tmp_pa
     shown = subprocess.run(
         ["my_print_defaults", f"--defaults-file={option_file}", "mariadb-backup"], capture_output=True, check=True
     ).stdout.decode()
-    local = "--host=localhost\n--loose-protocol=socket\n--socket=/a b/s.sock\n--plugin-dir=/p\n"
+    local = "--host=localhost\n--loose-protocol=socket\n--socket=/a b/s.sock\n"
+    local += "--plugin-dir=/p\n" if password else "--plugin-dir=\n"
     assert shown == f"--user=us er\n--password={password}\n{local}"
 
 

@@ -9,7 +9,7 @@
 make_tool_directory() {
     rm -rf -- tool
     mkdir -- tool "tool/$2" "tool/$2/target" "tool/$2/lsn" || return 1
-    sed "s|^plugin-dir=.*|plugin-dir=/proc/self/fd/97|" backup.cnf >tool.cnf || return 1
+    sed 's|^plugin-dir="..*"$|plugin-dir=/proc/self/fd/97|' backup.cnf >tool.cnf || return 1
     [ "$(id -un)" = "$1" ] || chown -h -- "$1" "tool/$2/target" "tool/$2/lsn" "tool/$2" tool tool.cnf
 }
 
