@@ -63,7 +63,7 @@ def pytest_keyboard_interrupt() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     statements.deselect(config, items)
     ran.claim(items)
-    order.longest_first(items)
+    order.put_in_order(items)
 
 
 def pytest_collection_finish() -> None:

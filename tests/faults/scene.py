@@ -16,7 +16,7 @@ from tests.stack import Stack, wait_for
 
 TARGET, SOURCE, PRIMARY = "replica-1", "backup-1", "primary-1"
 #: writes a second on the primary while rebuilds run: enough for every backup to have something to roll forward
-LOAD_TPS = 30
+LOAD_TPS = 10
 
 
 @dataclass(slots=True)

@@ -39,8 +39,9 @@ class TargetDataFull(Disk):
 
     def prepare(self, scene: Scene) -> None:
         host = scene.target
-        host.stop_server()
-        self.parts.callback(host.start_server)
+        if host.server_pid() is not None:  # a failed rebuild before this one may have left no data to start on
+            host.stop_server()
+            self.parts.callback(host.start_server)
         self.parts.enter_context(disks.small(host.data_dir, self.big))
         self.parts.callback(host.stop_server)
 
