@@ -166,7 +166,7 @@ def test_swap_refuses_a_path_that_another_account_can_exchange(ground: Ground) -
     ("parent_of", "mode", "above", "is_refused"),
     [
         ("root", 0o755, 0o755, False),
-        ("root", 0o775, 0o755, False),
+        ("root", 0o775, 0o755, True),
         ("root", 0o755, 0o1777, False),
         ("root", 0o755, 0o777, True),
         ("root", 0o1777, 0o755, False),

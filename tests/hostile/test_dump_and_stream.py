@@ -124,7 +124,7 @@ def test_no_line_of_a_dump_is_a_command(ground: Ground) -> None:
     """Each way alone, with the script's options. Without them the first one works: the control."""
     client = find_program("mariadb")
     assert client
-    options = load("load_dump").partition("only_sql=(")[2].partition(")")[0].split()
+    options = load("common").partition("only_sql=(")[2].partition(")")[0].split()
     with running_server(ground) as socket:
         canary, script = ground.data / "canary", ground.data / "script.sql"
         script.write_text(f"\\! touch {canary}\n")

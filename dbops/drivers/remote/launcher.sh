@@ -70,14 +70,14 @@ enter() { # take the fence's lock, then refuse a driver older than the newest on
 
 # Refuse a work directory in which another account can write or which it can exchange: root runs the scripts in it.
 must_be_ours() {
-    found=$(find -H "$work" -maxdepth 0 \( ! -user "$(id -u)" -o -perm -002 -o -perm -020 ! -group "$(id -g)" \) -print 2>/dev/null)
+    found=$(find -H "$work" -maxdepth 0 \( ! -user "$(id -u)" -o -perm -002 -o -perm -020 \) -print 2>/dev/null)
     at=$work
     set --
     while [ "$(id -u)" = 0 ] && [ "$at" != / ]; do
         at=${at%/*} at=${at:-/}
         set -- "$@" "$at"
     done
-    [ $# -eq 0 ] || found=$found$(find -H "$@" -maxdepth 0 \( ! -uid 0 -o ! -perm -1000 \( -perm -002 -o -perm -020 ! -gid 0 \) \) -print 2>/dev/null)
+    [ $# -eq 0 ] || found=$found$(find -H "$@" -maxdepth 0 \( ! -uid 0 -o ! -perm -1000 \( -perm -002 -o -perm -020 \) \) -print 2>/dev/null)
     [ -z "$found" ] || give_up host.work_directory "$(printf '%s' "$found" | tr '\n' ' ')"
 }
 

@@ -10,9 +10,7 @@ set -u
 umask 077
 PATH=${PATH:-/usr/bin:/bin}:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/libexec:/usr/local/mysql/bin
 LC_ALL=C
-export PATH LC_ALL
-unset LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN LIBMYSQL_PLUGINS
-
+export PATH LC_ALLunset LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN LIBMYSQL_PLUGINS
 datadir=$1 defaults_file=$2 inspect=$3 socket=$4 known=$5 plugin_dir=$6 group_suffix=$7
 shift 7
 options=
@@ -160,7 +158,7 @@ exchangeable() {
     [ "$(id -u)" = 0 ] || return 0
     [ "$owner" = root ] || ! setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups test -w "$at" 2>/dev/null || return 0
     # shellcheck disable=SC2086  # words
-    while [ -z "$(find "$at" -maxdepth 0 \( ! -uid 0 -o $unless \( -perm -002 -o -perm -020 ! -gid 0 \) \) -print)" ]; do
+    while [ -z "$(find "$at" -maxdepth 0 \( ! -uid 0 -o $unless \( -perm -002 -o -perm -020 \) \) -print)" ]; do
         [ "$at" != / ] || return 0
         at=$(dirname -- "$at") unless='! -perm -1000' # a sticky directory protects what is root's in it
     done
@@ -254,11 +252,13 @@ account_facts() { # statements
     link_installed_plugins "$directory/plugins" || return 0
     sed "s|^plugin-dir=\"plugins\"\$|plugin-dir=\"$directory/plugins\"|" >"$directory/client.cnf"
     client=$(grep -q '^\[mariabackup\]$' "$directory/client.cnf" && command -v mariadb || command -v mysql || command -v mariadb) || client=
-    # The backup account is tried as the account of the backup tool, which the server can let in without a password: the data's owner.
+    # The backup account is tried as the account of the backup tool, the server's: it may need no password.
     sed '/^\[.*_admin\]/,$d' "$directory/client.cnf" >"$directory/backup.cnf"
     as_tool='' number=0
-    if [ "$(id -u)" = 0 ] && as_tool=$(stat -c 'setpriv --reuid=%u --regid=%g --clear-groups --no-new-privs' -- "$real" 2>/dev/null); then
-        chown "$(stat -c %u -- "$real")" "$directory/backup.cnf" && chmod 711 "$directory"
+    pid=$(server_pids)
+    if [ "$(id -u)" = 0 ] && uid=$(awk '/^Uid:/ { print $2 }' "/proc/${pid%% *}/status" 2>/dev/null) && [ -n "$uid" ]; then
+        as_tool="setpriv --reuid=$uid --regid=$(awk '/^Gid:/ { print $2 }' "/proc/${pid%% *}/status") --clear-groups --no-new-privs"
+        chown "$uid" "$directory/backup.cnf" && chmod 711 "$directory"
     fi
     for statement in "$@"; do
         group='' file=backup as=$as_tool

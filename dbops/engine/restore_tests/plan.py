@@ -104,7 +104,7 @@ class RestoreTestPlan:
         return (
             ("unpack", f"{source} | {show([self.unpackers[0], *self.unpack])}"),
             ("prepare", show([self.tools[0], *self.prepare])),
-            ("start", f"{show(server)} --socket=/tmp/dbops-restore-test-{self.restore_test}/s"),
+            ("start", f"{show(server)} --socket=/tmp/dbops-restore-test-{self.restore_test}/run/s"),
         )
 
     def arguments(self) -> list[str]:

@@ -95,26 +95,36 @@ become() {
         *:*) account=("--reuid=${1%:*}" "--regid=${1#*:}" --clear-groups) ;;
         *) account=("--reuid=$1" "--regid=$(id -gn -- "$1")" --init-groups) || fail "The user $1 does not exist." ;;
     esac
-    as_owner=(setpriv "${account[@]}" --no-new-privs --inh-caps=-all --)
+    as_owner=(setpriv "${account[@]}" --no-new-privs --)
 }
 
-# Print the account that owns $1 for become: its name, or numbers if it has none here, as for a container's.
-owner_of() {
-    local name
-    name=$(stat -L -c %U -- "$1")
-    if [ "$name" = UNKNOWN ]; then stat -L -c %u:%g -- "$1"; else echo "$name"; fi
+# Print the account of the server that runs on data directory $1, for become: its name, or numbers if it has none here, as in a
+# container. It is read from the process: the owner of the directory can exchange the path for a directory of root's.
+account_of_server() {
+    local pid uid gid
+    pid=$(servers_in "$1" | head -n 1)
+    [ -n "$pid" ] || fail "No server runs on $1."
+    uid=$(sed -n 's/^Uid:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$pid/status")
+    gid=$(sed -n 's/^Gid:[^0-9]*\([0-9]*\).*/\1/p' "/proc/$pid/status")
+    [ -n "$uid$gid" ] || fail "The server on $1 has just ended."
+    id -un -- "$uid" 2>/dev/null || echo "$uid:$gid"
 }
+
+# What makes a client obey nothing but SQL. --binary-mode: no command of the client but "delimiter" and "charset" (seen with 10.11,
+# 11.8 and 9.7). local-infile: a server can ask for a file. The others where they exist.
+# shellcheck disable=SC2034  # for other scripts
+only_sql=(--binary-mode --local-infile=0 --loose-sandbox --loose-system-command=OFF)
 
 # Run a command as the account of become, in /: it cannot enter the directories of root in which our scripts work.
 as_owner() { (exec_as_owner "$@"); }
-exec_as_owner() { cd / && exec "${as_owner[@]}" "$@"; }
+exec_as_owner() { cd / && exec ${as_owner[@]+"${as_owner[@]}"} "$@"; }
 
 # Whether the working directory and all above it can be changed by root alone: then no other account exchanges names on this path.
 # Others can write in a sticky directory above, which protects the directories of root in it.
 is_roots_path() {
     local at=. path unless=(-true)
     path=$(pwd -P)
-    while [ -z "$(find "$at" -maxdepth 0 \( ! -uid 0 -o "${unless[@]}" \( -perm -002 -o -perm -020 ! -gid 0 \) \) -print)" ]; do
+    while [ -z "$(find "$at" -maxdepth 0 \( ! -uid 0 -o "${unless[@]}" \( -perm -002 -o -perm -020 \) \) -print)" ]; do
         [ "$path" != / ] || return 0
         path=${path%/*} path=${path:-/} at=$at/.. unless=(! -perm -1000)
     done
@@ -126,7 +136,7 @@ is_roots_path() {
 # relative to the directory that it has entered: a path could lead elsewhere by then.
 enter_directory_of() {
     cd -P -- "$(dirname -- "$1")" || return 1
-    as_names=("${as_owner[@]}")
+    as_names=(${as_owner[@]+"${as_owner[@]}"})
     [ ${#as_owner[@]} -gt 0 ] || return 0
     "${as_owner[@]}" test -w . && return 0
     as_names=()
@@ -134,7 +144,7 @@ enter_directory_of() {
 }
 
 # Change names in the entered directory.
-as_names() { "${as_names[@]}" "$@"; }
+as_names() { ${as_names[@]+"${as_names[@]}"} "$@"; }
 
 must_enter_directory_of() {
     enter_directory_of "$1" || refuse "Accounts other than root and the server's can exchange $1. Give the directories above it to root."
@@ -146,7 +156,7 @@ move_beside() (
     from=./${1##*/} to=./${3##*/}
     { [ -d "$from" ] && [ ! -L "$from" ] && [ "$(identity_of "$from")" = "$2" ]; } || fail "$1 is no longer the directory to move."
     { [ ! -e "$to" ] && [ ! -L "$to" ]; } || fail "$3 already exists."
-    "${as_names[@]}" mv -T -n -- "$from" "$to" || fail "$1 could not be moved to $3."
+    as_names mv -T -n -- "$from" "$to" || fail "$1 could not be moved to $3."
     [ "$(identity_of "$to")" = "$2" ] || fail "$1 could not be moved to $3."
 )
 
@@ -161,16 +171,17 @@ existing_above() {
 make_data_directory() {
     local missing
     while missing=$(existing_above "$1") && [ "$missing" != "$1" ]; do
-        (must_enter_directory_of "$missing" && exec "${as_names[@]}" mkdir -m 0755 -- "./${missing##*/}") || return 1
+        (must_enter_directory_of "$missing" && as_names mkdir -m 0755 -- "./${missing##*/}") || return 1
     done
     (
         must_enter_directory_of "$1"
         new=./${1##*/}
-        "${as_names[@]}" mkdir -m 0700 -- "$new" || exit 1
+        as_names mkdir -m 0700 -- "$new" || exit 1
         # the owner's files get the label of their directory
         if [ ${#as_names[@]} -eq 0 ] && command -v selinuxenabled >/dev/null && selinuxenabled; then restorecon -- "$1" || exit 1; fi
-        if [ "$(stat -c %U -- "$new")" != "$2" ]; then chown -h -- "$2:$(id -gn -- "$2")" "$new" || exit 1; fi
-        cd -P -- "$new" && "${as_owner[@]}" chmod -- "$3" .
+        # made by the owner itself where it can write: root gives nothing away by a name that others can exchange
+        if [ ${#as_names[@]} -eq 0 ] && [ ${#as_owner[@]} -gt 0 ]; then chown -h -- "$2:$(id -gn -- "$2")" "$new" || exit 1; fi
+        cd -P -- "$new" && ${as_owner[@]+"${as_owner[@]}"} chmod -- "$3" .
     )
 }
 
@@ -179,13 +190,14 @@ in_data() (
     cd -P -- "$1" || fail "$1 is missing."
     [ "$(identity_of .)" = "$2" ] || fail "$1 is no longer the data directory."
     shift 2
-    exec "${as_owner[@]}" "$@"
+    exec ${as_owner[@]+"${as_owner[@]}"} "$@"
 )
 
 # Write the inode of the copy's system tablespace to the marker of run $2 in data directory $1: it identifies the data from here on.
 identify_copy() {
     # shellcheck disable=SC2016  # for the inner shell
-    as_owner sh -c 'cd -P -- "$1" && stat -c %i -- ./ibdata1 2>/dev/null >"$2"' dbops "$1" "$(mark_of "$1" "$2")"
+    as_owner sh -c 'cd -P -- "$1" && { stat -c %i -- ./ibdata1 2>/dev/null || :; } >"$2"' dbops "$1" "$(mark_of "$1" "$2")" ||
+        fail "The marker in $1 cannot be written."
 }
 
 # Print the regular files $2... of data directory $1 that exist, one line "NAME BASE64" each, as far as the owner can read them.

@@ -31,6 +31,14 @@ loaded_libraries() {
     sed -n 's/^ *\(early[-_]\)\?plugin[-_]load\([-_]add\)\? *= *//p' | tr -d '"' | tr ';' '\n' | sed 's/.*=//; s/\.so$//; s/ //g' | grep . || true
 }
 
+# Print the directory in which root has installed library $1. The tool has none of its own.
+installed_plugins() {
+    local directory
+    for directory in /usr/lib/mysql/plugin /usr/lib64/mysql/plugin /usr/lib/*/mariadb*/plugin /usr/lib64/mariadb*/plugin; do
+        if [ "$(stat -L -c %u -- "$directory/$1" 2>/dev/null)" = 0 ]; then echo "$directory" && return; fi
+    done
+}
+
 # Print what the tool gets, from the copied options on standard input. Fails if the copy needs a library that this host does not load.
 # $1 this host's own options for decryption, one "name=value" a line
 tool_gets() {
@@ -44,7 +52,11 @@ tool_gets() {
     describing_lines <<<"$copied"
     # without one in the copy, nothing in it is encrypted
     loads=$(loaded_libraries <<<"$copied" | sed 's/$/.so/' | paste -s -d ';')
-    [ -z "$loads" ] || printf '%s\n' "plugin_load=$loads" "$(grep -Ev '^(early[-_])?plugin[-_]load' <<<"$1")"
+    [ -n "$loads" ] || return 0
+    echo "plugin_load=$loads"
+    grep -q '^plugin[-_]dir=' <<<"$1" || echo "plugin_dir=$(installed_plugins "${loads%%;*}")"
+    grep -Ev '^(early[-_])?plugin[-_]load' <<<"$1" | sed 's/[\\"]/\\&/g; s/=\(.*\)$/="\1"/'
+    return 0
 }
 
 # Put the checked options in the place of those that came with the copy in data directory $1, once. Needs become.

@@ -16,27 +16,31 @@ make_tool_directory() {
 # Set tool_words to the words that run a program as account $1, without the environment of a login, which can name other servers.
 # $2 the run's name  then the program's words, in which paths of the working directory are replaced by the descriptors.
 set_tool_words() {
-    local name=$2 word
+    local name=$2 word place
     become "$1"
     shift 2
     # root may open more files than the account
     # shellcheck disable=SC2016  # for the inner shell
     tool_words=(bash -c 'ulimit -n "$(cat /proc/sys/fs/nr_open)" 2>/dev/null
         exec 96>&-; [ ! -d "$2" ] || exec 97<"$2"; exec 98<"$1/tool.cnf" 99<"$1/tool"; shift 2; cd / && exec "$@"'
-        dbops "$PWD" "${DBOPS_RUN_DIR:-$PWD}/plugins" env -i PATH="$PATH" HOME=/ LC_ALL=C MYSQL_TEST_LOGIN_FILE=/nonexistent "${as_owner[@]}")
+        dbops "$PWD" "${DBOPS_RUN_DIR:-$PWD}/plugins" env -i PATH="$PATH" HOME=/ LC_ALL=C MYSQL_TEST_LOGIN_FILE=/nonexistent
+        ${as_owner[@]+"${as_owner[@]}"})
     for word; do
-        word=${word//"$PWD/backup.cnf"/"/proc/self/fd/98"}
-        word=${word//"$PWD/target"/"/proc/self/fd/99/$name/target"}
-        tool_words+=("${word//"$PWD/lsn"/"/proc/self/fd/99/$name/lsn"}")
+        for place in "$PWD" "${DBOPS_JOB_DIR:-$PWD}" "${DBOPS_RUN_DIR:-$PWD}"; do # the work directory can be behind a link
+            word=${word//"$place/backup.cnf"/"/proc/self/fd/98"}
+            word=${word//"$place/target"/"/proc/self/fd/99/$name/target"}
+            word=${word//"$place/lsn"/"/proc/self/fd/99/$name/lsn"}
+        done
+        tool_words+=("$word")
     done
 }
 
 # Print the files "$@" that the program wrote beside its stream, one line "NAME BASE64" each, as its account.
 print_tool_files() {
     local as_owner name
-    become "$(owner_of tool)"
+    become "$(stat -c %u:%g -- tool)"
     # shellcheck disable=SC2016  # for the inner shell
-    (cd -P -- tool && exec "${as_owner[@]}" sh -c 'cd -P -- ./*/lsn && for name; do
+    (cd -P -- tool && exec ${as_owner[@]+"${as_owner[@]}"} sh -c 'cd -P -- ./*/lsn && for name; do
         [ ! -f "$name" ] || [ -L "$name" ] || printf "%s %s\n" "$name" "$(head -c 262144 -- "$name" | base64 -w0)"
     done' dbops "$@")
 }

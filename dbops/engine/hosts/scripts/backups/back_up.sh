@@ -35,10 +35,16 @@ tool=$(first_program "${tools[@]}") ||
 command -v -- "${compress[0]}" >/dev/null ||
     refuse "${compress[0]}, which compresses the backup, is not installed on this host. Install the package ${compress[0]}."
 add_tool_options "$DBOPS_JOB_DIR/backup.cnf" "$datadir" "$defaults" "$groups" "$names" || exit 70
-owner=$(owner_of "$datadir") run=${DBOPS_RUN_DIR##*/}
-# A dump logs in as the dashboard's local account. Without a password, the server knows that by the account that runs us. A dump program
-# opens no file of the data.
-if [ "$method" = dump ] && grep -qx 'password=""' "$DBOPS_JOB_DIR/backup.cnf"; then owner=$(id -un); fi
+owner=$(account_of_server "$datadir") || { echo "$owner" && exit 70; }
+run=${DBOPS_RUN_DIR##*/}
+# A dump program opens no file of the data, and logs in as the dashboard's local account. The server's account must not get that one's
+# password. Without a password, the server knows the local account by the one that runs us.
+if [ "$method" = dump ] && grep -qx 'password=""' "$DBOPS_JOB_DIR/backup.cnf"; then
+    owner=$(id -un)
+elif [ "$method" = dump ] && [ "$(id -u)" = 0 ]; then
+    owner=65534:65534
+fi
+echo tool.cnf >>"$DBOPS_JOB_DIR/secrets"
 make_tool_directory "$owner" "$run" || fail "Files cannot be written in $PWD."
 query() { # as the tool's account
     set_tool_words "$owner" "$run" "$client" --defaults-file="$PWD/backup.cnf" --local-infile=0 --socket="$socket" --batch --skip-column-names -e "$1"
@@ -65,8 +71,10 @@ free=$(df -B1 --output=avail -- "$directory" | tail -n 1)
     refuse "$directory has $((free / 1048576)) MiB free, but the backup needs $((needed / 1048576)) MiB."
 rm -f -- "$file"
 # as a new file: another account may be able to put a link in its place
-{ set -o noclobber && : >"$file" && exec 96<>"$file"; } 2>/dev/null || refuse "Files cannot be written in $directory."
+set -o noclobber
+{ exec 96>"$file"; } 2>/dev/null || refuse "Files cannot be written in $directory."
 set +o noclobber
+[ "$(LC_ALL=C stat -L -c %F /dev/fd/96)" = "regular empty file" ] || refuse "$file is not a new file."
 
 # the server's work has priority
 renice -n 10 -p $$ >/dev/null 2>&1
@@ -114,13 +122,15 @@ else
     stages=("${PIPESTATUS[@]}")
     names=(tool compress write sum)
 fi
-sync -- "$file" || fail "$file could not be synced to disk."
+sync -- /dev/fd/96 || fail "$file could not be synced to disk."
+bytes=$(stat -L -c %s /dev/fd/96) identity=$(stat -L -c %d:%i /dev/fd/96)
+exec 96>&- # the tool's account must not get it
 for number in "${!names[@]}"; do
     echo "${stages[$number]}" >"stage.${names[$number]}"
 done
 {
-    printf 'facts %s\n' "$(printf 'bytes=%s\nidentity=%s\nsha256=%s\ntool=%s\nprogram=%s\nmount=%s\n' "$(stat -c %s -- "$file")" \
-        "$(stat -c %d:%i -- "$file")" "$(cut -d' ' -f1 sum)" "$("$tool" --no-defaults --version 2>&1 | tail -n 1)" "$tool" "$here" | base64 -w0)"
+    printf 'facts %s\n' "$(printf 'bytes=%s\nidentity=%s\nsha256=%s\ntool=%s\nprogram=%s\nmount=%s\n' "$bytes" \
+        "$identity" "$(cut -d' ' -f1 sum)" "$("$tool" --no-defaults --version 2>&1 | tail -n 1)" "$tool" "$here" | base64 -w0)"
     [ "$method" = dump ] || [ -z "${client:-}" ] || printf 'binlogs %s\n' "$(query 'SHOW BINARY LOGS' 2>/dev/null | cut -f 1,2 | base64 -w0)"
     [ ! -f last.part ] || printf 'end %s\n' "$(tail -n 1 last.part | tail -c 400 | base64 -w0)"
     [ ! -f first.part ] || printf 'position %s\n' "$(cat first.part last.part | positions | head -c 8192 | base64 -w0)"

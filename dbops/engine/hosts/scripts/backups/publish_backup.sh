@@ -15,7 +15,7 @@ if ! is_published; then
 fi
 rm -f -- ".$final.json.partial"
 # as a new file: another account may be able to put a link in its place
-{ (set -o noclobber && cat >".$final.json.partial") && sync -- ".$final.json.partial" && mv -fT -- ".$final.json.partial" "$final.json"; } ||
+{ (set -o noclobber && exec 96>".$final.json.partial" && [ "$(LC_ALL=C stat -L -c %F /dev/fd/96)" = "regular empty file" ] && cat >&96) && sync -- ".$final.json.partial" && mv -fT -- ".$final.json.partial" "$final.json"; } ||
     fail "The record of $final cannot be written."
 [ -e "$final" ] || mv -nT -- "$partial" "$final" || fail "$partial cannot be renamed."
 is_published || fail "$final is not the written file."

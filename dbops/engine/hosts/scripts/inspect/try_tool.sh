@@ -9,7 +9,7 @@ client=$1 socket=$2 seconds=$3
 shift 3
 cd "$DBOPS_RUN_DIR" || exit 70
 trap 'rm -f try.log' EXIT
-owner=$(owner_of tool)
+owner=$(stat -c %u:%g -- tool)
 set_tool_words "$owner" "${DBOPS_RUN_DIR##*/}" "$@"
 # shellcheck disable=SC2154  # set_tool_words sets it
 (cd / && exec timeout -s KILL "$seconds" "${tool_words[@]}" --print-param) </dev/null >/dev/null 2>try.log

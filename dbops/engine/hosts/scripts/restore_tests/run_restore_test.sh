@@ -99,18 +99,28 @@ leave() {
     exit "$status"
 }
 trap leave EXIT
-mkdir -- "$scratch" "$sockets" || fail "space $scratch cannot be made."
-mkdir -- "$scratch/data" "$scratch/tmp" || fail "space $scratch cannot be written."
 # Everything that reads the restored data runs as an account without privileges: the writer of the backup must gain nothing here.
 { [ "$owner" != root ] && id -u -- "$owner" >/dev/null 2>&1; } || owner=65534:65534
 [ "$(id -u)" = 0 ] || owner=$(id -un)
 become "$owner"
-chown -R -h -- "$owner" "$scratch" "$sockets" || fail "space $scratch cannot be given to $owner."
 data=$scratch/data
+make_scratch() (
+    name=./${scratch##*/}
+    cd -P -- "$place" || exit
+    if [ ${#as_owner[@]} -eq 0 ] || "${as_owner[@]}" test -w .; then # its names are the account's
+        ${as_owner[@]+"${as_owner[@]}"} mkdir -m 0700 -- "$name" "$name/data" "$name/tmp"
+    else
+        is_roots_path || refuse "space Accounts other than root can exchange names in $place. Choose another directory."
+        mkdir -m 0700 -- "$name" "$name/data" "$name/tmp" && chown -h -- "$owner" "$name/data" "$name/tmp" "$name"
+    fi
+)
+make_scratch || { status=$?; [ "$status" = 65 ] && exit 65; fail "space $scratch cannot be made."; }
+# only root changes names in it
+{ mkdir -m 0711 -- "$sockets" && mkdir -m 0700 -- "$sockets/run" && mkdir -m 0755 -- "$sockets/view"; } || fail "space $sockets cannot be made."
+[ ${#as_owner[@]} -eq 0 ] || chown -h -- "$owner" "$sockets/run" || fail "space $sockets cannot be given to $owner."
 # Often only root can enter directories of backups: then it shows this account the scratch directory elsewhere.
 if ! as_owner test -w "$data" 2>/dev/null; then
     view=$sockets/view
-    as_owner mkdir -- "$view" || fail "space $view cannot be made."
     # shellcheck disable=SC2016  # for the inner shell
     as_owner=(unshare --mount --propagation private -- bash -c 'mount --bind -- "$1" "$2" && shift 2 && exec "$@"' dbops "$scratch" "$view" "${as_owner[@]}")
     as_owner test -w "$view/data" 2>/dev/null || refuse "space $owner cannot enter $place, and root cannot show it elsewhere. Choose another directory."
@@ -253,11 +263,11 @@ done < <(as_owner sed 's/ *= */=/' "$my_cnf" 2>/dev/null)
     echo "$BASHPID" >pid.server
     exec 2>log.server >&2 </dev/null
     exec_as_owner "$program" --no-defaults "${layout[@]}" "${options[@]}" "--datadir=$seen_data" \
-        "--tmpdir=$seen_scratch/tmp" "--socket=$sockets/s" "--pid-file=$sockets/pid"
+        "--tmpdir=$seen_scratch/tmp" "--socket=$sockets/run/s" "--pid-file=$sockets/run/pid"
 ) &
 serving=$!
 # utf8mb4: names outside of latin1 would arrive as question marks, and CHECK TABLE would not find them
-ask=("$client" --no-defaults --local-infile=0 --default-character-set=utf8mb4 "--socket=$sockets/s" --user=root --batch --skip-column-names)
+ask=("$client" --no-defaults --local-infile=0 --default-character-set=utf8mb4 "--socket=$sockets/run/s" --user=root --batch --skip-column-names)
 query() { as_owner "${ask[@]}" "$@"; }
 query_stage() { # name: the same, counted and logged under this name
     echo "$BASHPID" >"pid.$1"

@@ -18,7 +18,7 @@ rm -f input.tmp
 add_tool_options backup.cnf.tmp "$datadir" "$defaults" "$groups" "$names"
 mv -f backup.cnf.tmp backup.cnf
 if [ -n "$names" ]; then
-    owner=$(owner_of "$datadir")
+    owner=$(account_of_server "$datadir") || { echo "$owner" && exit 70; }
     make_tool_directory "$owner" "$run_id"
     set_tool_words "$owner" "$run_id" "$@"
     # shellcheck disable=SC2154  # set_tool_words sets it

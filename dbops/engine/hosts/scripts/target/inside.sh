@@ -9,7 +9,7 @@ as_user() {
     local as_owner
     become "$1"
     shift
-    "${as_owner[@]}" "$@"
+    ${as_owner[@]+"${as_owner[@]}"} "$@"
 }
 
 # Whether a directory above $2 in $1 is a link: the link itself is kept.
@@ -106,15 +106,14 @@ pack_inside() {
     pack_empty "$4" "${missing[@]}"
 }
 
-# Unpack $2 into data directory $1 as its owner, in place of what the source persisted. Directories that exist stay as they are.
+# Unpack $2 into data directory $1 as "owner", in place of what the source persisted. Directories that exist stay as they are.
+# shellcheck disable=SC2154  # the caller's
 unpack_inside() {
     [ -f "$2" ] || return 0
-    local owner
-    owner=$(stat -c %U -- "$1")
     forget_persisted "$1"
     (cd -- "$1" && as_user "$owner" tar -x -p --no-overwrite-dir -f "$2") >&2 || fail "The files in $1 that the option file names could not be restored."
     as_user "$owner" touch -- "${2%.inside}.unpacked" || fail "$1 cannot be written."
 }
 
 # Remove the settings that a server persisted in data directory $1.
-forget_persisted() { as_user "$(stat -c %U -- "$1")" rm -f -- "$1/mysqld-auto.cnf" || fail "$1/mysqld-auto.cnf could not be removed."; }
+forget_persisted() { as_user "$owner" rm -f -- "$1/mysqld-auto.cnf" || fail "$1/mysqld-auto.cnf could not be removed."; }

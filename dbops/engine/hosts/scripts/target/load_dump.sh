@@ -37,9 +37,6 @@ for _ in $(seq 600); do
 done
 as_owner "${ask[@]}" -e 'SELECT 1' >/dev/null 2>log.load || fail "The server that loads the dump does not answer: $(tail -n 1 log.load)"
 
-# --binary-mode: no command of the client but "delimiter" and "charset" (seen with 10.11, 11.8 and 9.7); the others where they exist
-only_sql=(--binary-mode --local-infile=0 --loose-sandbox --loose-system-command=OFF)
-
 stage() { # name, command: one stage of the pipe, counted and logged under its name
     echo "$BASHPID" >"pid.$1"
     exec 2>"log.$1"
@@ -56,6 +53,7 @@ stage transport "${transport[@]}" </dev/null |
     (
         echo "$BASHPID" >pid.load
         exec 2>log.load >/dev/null
+        # shellcheck disable=SC2154  # of common.sh
         exec_as_owner "${ask[@]}" "${only_sql[@]}" --max-allowed-packet=1G
     )
 stages=("${PIPESTATUS[@]}")

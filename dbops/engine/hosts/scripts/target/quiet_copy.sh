@@ -42,11 +42,12 @@ quiet_mysql() { # $1 client program  $2 statements that forget replication  $3 R
     printf '%s\n' "SET sql_log_bin = 0;" "DROP USER IF EXISTS 'dbops-quiet'@'localhost';" \
         "CREATE USER 'dbops-quiet'@'localhost' IDENTIFIED BY '$password';" \
         "GRANT ALL ON *.* TO 'dbops-quiet'@'localhost';" | as_owner tee "$scratch/init.sql" >/dev/null
-    printf '%s\n' "[client]" "user=dbops-quiet" "password=$password" "socket=$scratch/s" >client.cnf
-    trap 'kill -KILL "$serving" 2>/dev/null; rm -rf -- "$scratch" client.cnf' EXIT
+    printf '%s\n' "[client]" "user=dbops-quiet" "password=$password" "socket=$scratch/s" | as_owner tee "$scratch/client.cnf" >/dev/null
+    trap 'kill -KILL "$serving" 2>/dev/null; rm -rf -- "$scratch"' EXIT
     private_server "--init-file=$scratch/init.sql" </dev/null >log.quiet 2>&1 &
     serving=$!
-    ask=("$client" "--defaults-file=$PWD/client.cnf" --local-infile=0 --batch --skip-column-names --raw --default-character-set=utf8mb4)
+    # as the owner, who can listen in the server's place and answer with a command of the client
+    ask=(as_owner "$client" "--defaults-file=$scratch/client.cnf" "${only_sql[@]}" --batch --skip-column-names --raw --default-character-set=utf8mb4)
     until "${ask[@]}" -e 'SELECT 1' >/dev/null 2>log.ask; do
         kill -0 "$serving" 2>/dev/null || fail "The server that makes the copy quiet ended: $(last_errors)"
         sleep 0.2

@@ -9,7 +9,8 @@ become "$owner"
 must_be_new_copy "$datadir" "$identity" "$mark"
 no_server_on "$datadir"
 in_data "$datadir" "$identity" rm -f -- auto.cnf "$@" || fail "Tool files could not be removed."
-foreign=$(in_data "$datadir" "$identity" find . -mindepth 1 ! -path './.dbops-old-*' ! -path ./lost+found ! -user "$owner" -print -quit) ||
+foreign=$(in_data "$datadir" "$identity" find . -mindepth 1 \( -path './.dbops-*' -o -path ./lost+found \) -prune -o \
+    ! -user "$owner" -print -quit) ||
     fail "The files of $datadir could not be listed."
 [ -z "$foreign" ] || fail "${foreign#./} in $datadir does not belong to $owner."
 echo "owner=$owner"

@@ -126,7 +126,7 @@ wait "$braking" 2>/dev/null
 rm -f nothing
 identify_copy "$datadir" "$mark"
 # The counters of /proc were last read at the last query, which can be long ago.
-size=$(as_owner du -sb --exclude='.dbops-*' -- "$datadir" | cut -f1)
+size=$(as_owner du -sb --exclude='.dbops-*' --exclude=lost+found -- "$datadir" | cut -f1)
 seen=0
 [ ! -e counter.unpack ] || read -r seen _ <counter.unpack
 [ "${seen:-0}" -ge "${size:-0}" ] || echo "$size $size" >counter.unpack

@@ -84,7 +84,8 @@ mode=0750
 if [ ! -d "$datadir" ]; then
     :
 elif [ -z "$aside" ]; then
-    in_data "$datadir" "$expected_identity" find . -xdev -mindepth 1 ! -path './.dbops-old-*' ! -path './.dbops-failed-*' ! -path ./lost+found -delete ||
+    in_data "$datadir" "$expected_identity" find . -mindepth 1 -maxdepth 1 ! -name '.dbops-old-*' ! -name '.dbops-failed-*' ! -name lost+found \
+        -exec rm -rf --one-file-system -- {} + ||
         fail "The old data could not be removed."
 elif mountpoint -q -- "$datadir"; then
     inside=./${aside##*/}
