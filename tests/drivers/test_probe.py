@@ -1,6 +1,5 @@
 """The probe against a real host and a real server, and its parts alone."""
 
-import dataclasses
 import os
 from collections.abc import Callable
 from dataclasses import replace
@@ -53,13 +52,8 @@ def any_shell(request: pytest.FixtureRequest) -> Shell:
 
 @pytest.fixture
 def target(server: Server) -> ProbeTarget:
-    return ProbeTarget(
-        str(server.datadir),
-        str(server.defaults_file),
-        local=Account("monitor", PASSWORD),
-        backup=Account("backup", BACKUP_PASSWORD),
-        our_users=("monitor", "repl", "backup"),
-    )
+    accounts = Account("monitor", PASSWORD), Account("backup", BACKUP_PASSWORD)
+    return ProbeTarget(str(server.datadir), str(server.defaults_file), *accounts, ("monitor", "repl", "backup"))
 
 
 @pytest.fixture
@@ -400,7 +394,5 @@ class TestParts:
         new = ask(shell, tmp_path / "b").datadir
         previous = InstanceFacts(NOW, datadir=old)
         assert with_sizes(new, False, NOW, previous) == new
-        again = with_sizes(
-            dataclasses.replace(old, total_bytes=None, data_bytes=None), True, NOW + timedelta(1), previous
-        )
+        again = with_sizes(replace(old, total_bytes=None, data_bytes=None), True, NOW + timedelta(1), previous)
         assert (again.total_bytes, again.measured_at) == (0, NOW + timedelta(1))

@@ -25,6 +25,7 @@ class Ground:
 
     folder: Path
     before: dict[str, tuple[int, int, int, str]] = field(default_factory=dict)
+    inodes: set[int] = field(default_factory=set)
 
     @property
     def parent(self) -> Path:
@@ -33,6 +34,11 @@ class Ground:
     @property
     def data(self) -> Path:
         return self.parent / "data"
+
+    @property
+    def neighbour(self) -> Path:
+        """A directory of root beside the data directory: an account that owns the parent can exchange the two."""
+        return self.parent / "of-root"
 
     @property
     def roots(self) -> Path:
@@ -50,6 +56,9 @@ class Ground:
         (self.roots / "ibdata1").write_text(SECRET)
         (self.roots / "folder").mkdir(mode=0o700)
         self.roots.chmod(0o755)
+        self.neighbour.mkdir(mode=0o700)
+        (self.neighbour / "ibdata1").write_text(SECRET)
+        self.inodes = {path.stat().st_ino for path in (self.neighbour, self.neighbour / "ibdata1")}
         self.before = self.state()
 
     def fill(self, directory: Path) -> None:
@@ -61,17 +70,24 @@ class Ground:
         directory.chmod(0o750)
 
     def state(self) -> dict[str, tuple[int, int, int, str]]:
-        """Return owner, group, mode and content of all that is root's."""
+        """Return owner, group, mode and content of all that is root's, wherever the account has moved it."""
         found = {}
         for path in (self.roots, *sorted(self.roots.rglob("*"))):
-            status = path.lstat()
-            text = path.read_text() if path.is_file() and not path.is_symlink() else ""
-            found[str(path)] = (status.st_uid, status.st_gid, status.st_mode, text)
+            found[str(path)] = _described(path)
+        for path in sorted(self.parent.rglob("*")):
+            if path.lstat().st_ino in self.inodes:
+                found[str(path.lstat().st_ino)] = _described(path)
         return found
 
     def identity(self, path: Path) -> str:
         status = path.stat()
         return f"{status.st_dev}:{status.st_ino}"
+
+
+def _described(path: Path) -> tuple[int, int, int, str]:
+    status = path.lstat()
+    text = path.read_text() if path.is_file() and not path.is_symlink() else ""
+    return status.st_uid, status.st_gid, status.st_mode, text
 
 
 @pytest.fixture

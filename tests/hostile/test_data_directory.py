@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from dbops.engine.hosts.scripts import load
 from tests.drivers.test_probe import ask
 from tests.fakes import FakeShell
+from tests.stack import wait_for
 
 from .attacker import ACCOUNT, NOBODY, as_account, attack, exchange
 from .ground import RUN, SECRET, Ground
@@ -71,18 +73,19 @@ def is_mount_point(ground: Ground) -> str:
 
 
 class Exchanger:
-    """The account exchanges its directory with a link to root's, again and again."""
+    """The account exchanges its directory with a link to root's, or with root's own beside it, again and again."""
 
-    def __init__(self, ground: Ground, name: Path) -> None:
-        self.name, self.link = name, name.with_name("zz-link")
+    def __init__(self, ground: Ground, name: Path, *, with_neighbour: bool = False) -> None:
+        self.name, self.other = name, ground.neighbour if with_neighbour else name.with_name("zz-link")
         self.roots = ground.roots
 
     def plant(self) -> None:
-        os.symlink(self.roots, self.link)
+        if not self.other.exists():
+            os.symlink(self.roots, self.other)
 
     def __call__(self) -> None:
-        exchange(self.name, self.link)
-        exchange(self.name, self.link)
+        exchange(self.name, self.other)
+        exchange(self.name, self.other)
 
 
 STEPS: dict[str, Callable[[Ground], object]] = {
@@ -95,21 +98,19 @@ STEPS: dict[str, Callable[[Ground], object]] = {
 }
 
 
+@pytest.mark.parametrize("with_neighbour", [False, True], ids=["link", "directory of root"])
 @pytest.mark.parametrize("name", STEPS)
-def test_directory_exchanged_for_a_link_never_leads_to_roots_files(ground: Ground, name: str) -> None:
+def test_exchanged_directory_never_leads_to_roots_files(ground: Ground, name: str, with_neighbour: bool) -> None:
     """The parent belongs to the account, so the name of the data directory does too."""
     for _ in range(TRIES):
         ground.make(parent_of=ACCOUNT)
         as_account(mark(ground).touch)
         if name == "rollback":
             ground.fill(Path(f"{ground.data}.dbops-old-{RUN}"))
-        attacker = Exchanger(ground, ground.data)
+        attacker = Exchanger(ground, ground.data, with_neighbour=with_neighbour)
         as_account(attacker.plant)
-        with attack(attacker):
-            try:
-                STEPS[name](ground)
-            except FileNotFoundError:  # while the name was read for the step's arguments
-                continue
+        with attack(attacker), suppress(FileNotFoundError):  # while the name was read for the step's arguments
+            STEPS[name](ground)
         assert ground.state() == ground.before
 
 
@@ -213,7 +214,7 @@ def test_swap_and_rollback_work_without_an_attack(ground: Ground, parent_of: str
     assert roll_back(ground, aside, failed).returncode == 0
     assert (ground.data / "ibdata1").exists()
     assert remove(ground, failed, ground.identity(failed)).returncode == 0
-    assert sorted(path.name for path in ground.parent.iterdir()) == ["data"]
+    assert sorted(path.name for path in ground.parent.iterdir()) == ["data", ground.neighbour.name]
 
 
 def test_files_of_other_accounts_in_old_data_are_removed_where_names_are_roots(ground: Ground) -> None:
@@ -245,3 +246,50 @@ def test_files_for_the_check_are_not_read_through_links(ground: Ground) -> None:
     names = [ground.data, "backup-my.cnf", ACCOUNT]
     shown = run(ground, load("common") + '\nbecome "$3"\nprint_files "$1" "$2"', *names).stdout
     assert shown.split()[0] == "backup-my.cnf"
+
+
+def test_account_of_a_server_is_its_process_s(ground: Ground) -> None:
+    """The directory's owner is what the account wants it to be: it can put a directory of root's in its place."""
+    program = ground.folder / "mysqld"
+    shutil.copy(shutil.which("sleep") or "/bin/sleep", program)
+    words = ["setpriv", f"--reuid={ACCOUNT}", f"--regid={ACCOUNT}", "--init-groups", str(program), "60"]
+    server = subprocess.Popen(words, cwd=ground.data)
+    try:
+        shutil.chown(ground.data, "root", "root")
+        script = load("common") + '\naccount_of_server "$1"'
+        wait_for("the server runs", lambda: run(ground, script, ground.data).stdout.strip() == ACCOUNT, 20)
+        assert run(ground, script, ground.neighbour).returncode != 0
+    finally:
+        server.kill()
+        server.wait()
+
+
+@pytest.mark.parametrize("aside", [True, False])
+def test_unreadable_lost_and_found_of_a_mount_point_stays(ground: Ground, aside: bool) -> None:
+    """As ``mkfs`` makes it, for root alone: the owner cannot look into it."""
+    lost = ground.data / "lost+found"
+    lost.mkdir(mode=0o700)
+    path = is_mount_point(ground)
+    ended = swap(ground, f"{ground.data}/.dbops-old-{RUN}" if aside else "", path=path)
+    assert ended.returncode == 0, ended
+    ground.fill(ground.data / "new")
+    assert set_ownership(ground).returncode == 0
+    sync = run(ground, load("common", "sync_copy"), ground.data, ACCOUNT)
+    assert (sync.returncode, lost.is_dir()) == (0, True), sync
+
+
+def test_client_of_a_quiet_start_is_the_owner_s_and_obeys_no_command(ground: Ground) -> None:
+    """The account can listen in its server's place, and its answer is what the client reads."""
+    said = ground.data / "said"
+    client = ground.folder / "client"
+    client.write_text(f"#!/bin/bash\n(id -un; echo $*) | paste -s >>{said}\n")
+    client.chmod(0o755)
+    script = (
+        load("common", "inside", "server_log", "quiet_copy")
+        + '\ndatadir=$1 owner=$2 quiet_server=(sleep)\nbecome "$2"\n'
+    )
+    script += 'private_server() { exec sleep 1; }\nquiet_copy mysql "$3" "" REPLICA'
+    run(ground, script, ground.data, ACCOUNT, client)
+    lines = said.read_text().splitlines()
+    assert lines
+    assert [line for line in lines if not line.startswith(ACCOUNT) or "--binary-mode" not in line] == []

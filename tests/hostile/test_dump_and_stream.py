@@ -173,10 +173,10 @@ def test_prepare_gets_no_option_of_the_stream_that_is_not_checked(ground: Ground
     status, lines = options_after_check(ground, own)
     assert status == 0
     assert sorted(lines[1:]) == [
-        f"{LIBRARY}_filename=/etc/mysql/keys",
+        f'{LIBRARY}_filename="/etc/mysql/keys"',
         "innodb_log_file_size=50331648",
         "innodb_page_size=16384",
-        "plugin-dir=/usr/lib/plugins",
+        'plugin-dir="/usr/lib/plugins"',
         f"plugin_load={LIBRARY}.so",
     ]
 

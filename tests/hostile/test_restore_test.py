@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 import subprocess
 from uuid import uuid4
 
@@ -55,6 +56,21 @@ def test_no_program_of_a_restore_test_runs_as_root(ground: Ground, mode: int, ow
     ran = {path.name: path.read_text().strip() for path in (ground.folder / "open").iterdir()}
     assert ran == dict.fromkeys(PROGRAMS, wanted), ended
     assert not list(ground.roots.glob(".dbops-restore-test-*"))
+
+
+def test_scratch_directory_is_made_by_the_account_that_owns_its_place(ground: Ground) -> None:
+    """Root gives away nothing by a name that this account can exchange."""
+    shutil.chown(ground.roots, ACCOUNT)
+    ended = restore(ground, ACCOUNT)
+    assert {path.read_text().strip() for path in (ground.folder / "open").iterdir()} == {ACCOUNT}, ended
+    assert not list(ground.roots.glob(".dbops-restore-test-*"))
+
+
+def test_scratch_directory_is_not_made_where_a_third_account_can_exchange_it(ground: Ground) -> None:
+    shutil.chown(ground.roots, NOBODY)
+    ended = restore(ground, ACCOUNT)
+    assert ended.stdout.splitlines()[-1].startswith("REFUSED: space "), ended
+    assert not list((ground.folder / "open").iterdir())
 
 
 def test_links_in_a_backup_are_refused_before_a_program_reads_them(

@@ -183,7 +183,9 @@ def test_login_that_complains_on_standard_error_is_no_obstacle(stack: Stack) -> 
 @contextmanager
 def noexec(folder: Path) -> Iterator[None]:
     """Mount an empty file system without execution over a folder."""
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "noexec,size=64M,mode=755", "dbops-test", folder], check=False)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "noexec,size=64M,mode=755", "dbops-test", folder], check=False
+    )
     if mounted.returncode:
         pytest.skip("mounting is not permitted here")
     try:

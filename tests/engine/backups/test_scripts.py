@@ -49,6 +49,8 @@ class Place:
 
     def __init__(self, tmp_path: Path) -> None:
         self.root = tmp_path
+        for folder in (tmp_path, *tmp_path.parents[:3]):  # a dump runs as another account
+            folder.chmod(folder.stat().st_mode | 0o055)
         self.bin, self.data, self.job, self.backups = (tmp_path / name for name in ("bin", "data", "job", "backups"))
         for path in (self.bin, self.data, self.job):
             path.mkdir()

@@ -90,7 +90,7 @@ must_be_machine() {
 become() {
     local account
     as_owner=()
-    [ "$(id -un)" != "$1" ] || return 0
+    case $1 in "$(id -un)" | "$(id -u):$(id -g)") return 0 ;; esac
     case $1 in
         *:*) account=("--reuid=${1%:*}" "--regid=${1#*:}" --clear-groups) ;;
         *) account=("--reuid=$1" "--regid=$(id -gn -- "$1")" --init-groups) || fail "The user $1 does not exist." ;;

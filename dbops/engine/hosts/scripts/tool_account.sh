@@ -27,9 +27,10 @@ set_tool_words() {
         ${as_owner[@]+"${as_owner[@]}"})
     for word; do
         for place in "$PWD" "${DBOPS_JOB_DIR:-$PWD}" "${DBOPS_RUN_DIR:-$PWD}"; do # the work directory can be behind a link
-            word=${word//"$place/backup.cnf"/"/proc/self/fd/98"}
-            word=${word//"$place/target"/"/proc/self/fd/99/$name/target"}
-            word=${word//"$place/lsn"/"/proc/self/fd/99/$name/lsn"}
+            case $word in
+                *="$place/backup.cnf") word=${word%%=*}=/proc/self/fd/98 ;;
+                *="$place/target" | *="$place/lsn") word=${word%%=*}=/proc/self/fd/99/$name/${word##*/} ;;
+            esac
         done
         tool_words+=("$word")
     done
