@@ -49,7 +49,7 @@ def keep(places: tuple[Path, Path], *lines: str) -> list[str]:
     (old.parent / "list").write_text("".join(f"{line}\n" for line in lines))
     script = (
         f"{load('common', 'inside')}\nset -u\n"
-        'pack_inside "$1" "$(id -un)" list packed || exit 1\nunpack_inside "$2" "$PWD/packed"\n'
+        'owner=$(id -un); pack_inside "$1" "$owner" list packed || exit 1\nunpack_inside "$2" "$PWD/packed"\n'
         '[ ! -e packed.made ] && unpack_inside "$2" "$PWD/packed"'
     )
     done = subprocess.run(
