@@ -1,15 +1,19 @@
 """A backup tool with wrong results: a script of its name that a host's sessions find before the real one.
 
-Without an order it is the real tool. An order is bash that has ``$real``, ``$python`` and ``$here`` (this folder), and the
-tool's words in ``$@``. It disturbs backups, or preparations when it is given for them.
+Without an order it is the real tool. An order is bash that has ``$real``, ``$python`` and ``$here`` (the script's folder), and the
+tool's words in ``$@``. It runs as the server's account, and disturbs backups, or preparations when it is given for them.
 """
 
+import os
+import shutil
+import signal
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from lab.checks import find_program
 from lab.hosts import LabHost
+from tests.stack import wait_for
 
 NAME = "mariadb-backup"
 HERE = Path(__file__).parent
@@ -42,9 +46,9 @@ ORDERS = {
     "an error page": 'echo "<html><head><title>502 Bad Gateway</title></head></html>"; exit 0',
     "a banner first": 'echo "Welcome to db7. Authorised use only."; exec "$real" "$@"',
     "never says completed": 'set -o pipefail; { "$real" "$@" 2>&1 >&3 3>&- | grep -v --line-buffered "completed OK!" >&2; } 3>&1',
-    "its status is lost": 'parent=$PPID; "$real" "$@"; kill -KILL "$parent"',
-    # root would raise the limit again
-    "few open files": """exec setpriv --bounding-set=-sys_resource bash -c 'ulimit -n 16; exec "$0" "$@"' "$real" "$@" """,
+    # until ``lose_status``: the server's account cannot end the process of root that waits for the status
+    "its status is lost": '"$real" "$@"; kill -STOP $$',
+    "few open files": 'ulimit -n 16; exec "$real" "$@"',
     "a full temporary directory": f'exec "$real" "$@" "--tmpdir=$(dirname "$(dirname "$0")")/{TEMPORARY}"',
     "hears no signal": 'exec "$python" "$here/deaf.py"',
     "runs below a script": '"$real" "$@"; exit $?',
@@ -58,7 +62,10 @@ def install(host: LabHost) -> Path:
     """Put the script before the real tool. The next probe of the host finds it."""
     program = host.sshd.programs / NAME
     program.parent.mkdir(exist_ok=True)
-    program.write_text(SCRIPT.format(real=find_program(NAME), python=sys.executable, here=HERE))
+    for helper in ("chunks.py", "deaf.py"):  # in a folder that the server's account can enter, as its Python must be
+        (program.parent / helper).write_text((HERE / helper).read_text())
+    python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
+    program.write_text(SCRIPT.format(real=find_program(NAME), python=python, here=program.parent))
     program.chmod(0o755)
     return program
 
@@ -70,6 +77,25 @@ def order(host: LabHost, name: str, stage: str = "backup") -> None:
         file.write_text(ORDERS[name])
     else:
         file.unlink(missing_ok=True)
+
+
+def lose_status(host: LabHost) -> None:
+    """Kill the process that waits for the status of the host's backup, which has ended but for its last word."""
+    program = str(host.sshd.programs / NAME)
+    pid = wait_for("the tool has stopped", lambda: _stopped(program), 120)
+    os.kill(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
+    os.kill(pid, signal.SIGCONT)
+
+
+def _stopped(program: str) -> int | None:
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            is_ours = program.encode() in (path / "cmdline").read_bytes().split(b"\0")
+            if is_ours and (path / "stat").read_text().rpartition(")")[2].split()[0] == "T":
+                return int(path.name)
+        except OSError:
+            continue
+    return None
 
 
 def set_lines(host: LabHost, lines: Iterable[str]) -> None:

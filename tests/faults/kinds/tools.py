@@ -124,6 +124,9 @@ class StatusLost(Tool):
     codes = ("stream.unverified",)
     statuses: ClassVar[dict[str, object]] = {"source backup": None, "unpack": 0}
 
+    def inject(self, scene: Scene) -> None:
+        tools.lose_status(scene.source)
+
 
 @register
 class FewOpenFiles(Tool):
