@@ -42,14 +42,19 @@ def run_discovery(discovery_id: int, bounds: Bounds = BOUNDS) -> bool:
     return True
 
 
-def _listed() -> set[Address]:
-    """Return the addresses of instances that people entered in the inventory. One query."""
-    rows = Instance.objects.values_list("address", "host__ssh_address", "host__stream_address", "port")
-    return {(name.casefold(), port) for *names, port in rows for name in names if name}
+def _listed() -> dict[Address, Instance]:
+    """Return the instances that people entered in the inventory by each of their addresses. One query."""
+    found: dict[Address, Instance] = {}
+    for instance in Instance.objects.select_related("host", "cluster"):
+        found[instance.address.casefold(), instance.port] = instance
+        for name in (instance.host.ssh_address, instance.host.stream_address):
+            if name:
+                found.setdefault((name.casefold(), instance.port), instance)
+    return found
 
 
-def _open(row: Discovery, listed: set[Address] | None, host: str, port: int) -> Database:
-    """Open a connection to a discovered server.
+def _open(row: Discovery, listed: dict[Address, Instance] | None, host: str, port: int) -> Database:
+    """Open a connection to a discovered server. It runs in threads, which have no connection to dbops's own database.
 
     Args:
         listed: addresses where a stored account may log in, because replicas report their own address unverified. ``None`` for an
@@ -58,16 +63,14 @@ def _open(row: Discovery, listed: set[Address] | None, host: str, port: int) -> 
     Raises:
         Refused: the address is not listed (``discovery.not_listed``).
     """
-    if listed is not None and (host.casefold(), port) not in listed:
+    instance = listed.get((host.casefold(), port)) if listed is not None else None
+    if listed is not None and instance is None:
         raise Refused(
             "discovery.not_listed",
             f"Reading {host}:{port}",
             cause="the server is not in the inventory, and dbops sends stored accounts only to listed servers",
         )
-    rows = Instance.objects.select_related("host", "cluster").filter(
-        cluster=row.cluster, address__iexact=host, port=port
-    )
-    if row.cluster and (instance := rows.first()):
+    if instance and instance.cluster_id == row.cluster_id and instance.address.casefold() == host.casefold():
         return open_database(instance, connect_timeout_seconds=CONNECT_SECONDS, read_timeout_seconds=ANSWER_SECONDS)
     user, password = (row.cluster.admin_user, row.cluster.admin_password) if row.cluster else (row.user, row.password)
     return connect_with(
