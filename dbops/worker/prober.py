@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import DatabaseError
+from django.db.models import Q
 from django.utils import timezone
 
 from dbops.drivers.probe import ProbeTarget, probe_instance
@@ -130,9 +131,14 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
         again = timezone.now() + timedelta(seconds=AFTER_PAUSE_SECONDS)
         InstanceState.objects.filter(instance=instance).update(probe_due_at=again)
         return False
-    InstanceState.objects.filter(instance=instance).update(
-        **without_nul(InstanceState.columns(facts)), **_reading(instance.state, facts), **_gtid(instance.state, facts)
+    # Two workers can probe at the same time, and the one that began first can end last.
+    older = InstanceState.objects.filter(
+        Q(observed_at__isnull=True) | Q(observed_at__lte=facts.observed_at), instance=instance
     )
+    if not older.update(
+        **without_nul(InstanceState.columns(facts)), **_reading(instance.state, facts), **_gtid(instance.state, facts)
+    ):
+        return False
     try:
         external_runs.observe(instance, facts)
     except DatabaseError:  # the next probe repeats it; the other instances of this round are still stored

@@ -105,7 +105,7 @@ def test_killed_compressor_fails_the_rebuild_and_releases_the_source(slow: Stack
     assert status == 1
     assert json.loads(last(slow)["error"])["code"].startswith("stream.")
     wait_for("the source replicates", lambda: is_replicating(slow, SOURCE), 30)
-    assert processes_of(last(slow)["uid"]) == []
+    wait_for("the run's processes have ended", lambda: processes_of(last(slow)["uid"]) == [], 30)
 
 
 def compressor(option: str, uid: str) -> int | None:

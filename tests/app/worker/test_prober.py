@@ -53,3 +53,15 @@ def test_moment_in_which_a_row_comparison_stops_replication_is_no_state(
     assert bool(state.stopped) is bool(stored)
     if not stored:
         assert state.probe_due_at < timezone.now() + timedelta(seconds=5)
+
+
+def test_probe_that_ends_after_a_newer_one_overwrites_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers probe at the same time. A plan made of the older reading would be refused as changed."""
+    rows.make_fleet()
+    now = timezone.now()
+    instance = Instance.objects.select_related("host", "cluster", "state__period").get(name="replica-1")
+    for age, stored in ((0, 1), (5, 0)):
+        found = rows.facts_of("replica-1", now - timedelta(seconds=age))
+        monkeypatch.setattr(prober, "read", lambda *_, found=found, **__: found)
+        assert prober.probe_all([instance]) == stored
+    assert InstanceState.objects.get(instance=instance).observed_at == rows.facts_of("replica-1", now).observed_at
