@@ -18,7 +18,7 @@ def work(make: Maker) -> Iterator[Path]:
     """The work directory of the jobs on a file system of its own."""
     path = Path(make().run_directory).parents[1]
     path.mkdir(parents=True, exist_ok=True)
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "dbops-test", path], check=False)
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,mode=755", "dbops-test", path], check=False)
     if mounted.returncode:
         pytest.skip("mounting is not permitted here")
     try:
