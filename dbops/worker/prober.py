@@ -131,9 +131,11 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
         again = timezone.now() + timedelta(seconds=AFTER_PAUSE_SECONDS)
         InstanceState.objects.filter(instance=instance).update(probe_due_at=again)
         return False
-    # Two workers can probe at the same time, and the one that began first can end last.
+    # Two workers can probe at the same time, and the one that began first can end last. What is of the future was read before the
+    # clock was set back.
     older = InstanceState.objects.filter(
-        Q(observed_at__isnull=True) | Q(observed_at__lte=facts.observed_at), instance=instance
+        Q(observed_at__isnull=True) | Q(observed_at__lte=facts.observed_at) | Q(observed_at__gt=timezone.now()),
+        instance=instance,
     )
     if not older.update(
         **without_nul(InstanceState.columns(facts)), **_reading(instance.state, facts), **_gtid(instance.state, facts)

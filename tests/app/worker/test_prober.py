@@ -65,3 +65,13 @@ def test_probe_that_ends_after_a_newer_one_overwrites_nothing(monkeypatch: pytes
         monkeypatch.setattr(prober, "read", lambda *_, found=found, **__: found)
         assert prober.probe_all([instance]) == stored
     assert InstanceState.objects.get(instance=instance).observed_at == rows.facts_of("replica-1", now).observed_at
+
+
+def test_probe_is_stored_after_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows.make_fleet()
+    InstanceState.objects.update(observed_at=timezone.now() + timedelta(hours=1))
+    instance = Instance.objects.select_related("host", "cluster", "state__period").get(name="replica-1")
+    found = rows.facts_of("replica-1", timezone.now())
+    monkeypatch.setattr(prober, "read", lambda *_, **__: found)
+    assert prober.probe_all([instance]) == 1
+    assert InstanceState.objects.get(instance=instance).observed_at == found.observed_at
