@@ -56,7 +56,7 @@ fi
 depth=()
 [ -z "$aside" ] || depth=(-maxdepth 1)
 if [ -d "$datadir" ] && { [ -z "$aside" ] || mountpoint -q -- "$datadir"; }; then
-    foreign=$(find "$datadir" -xdev -mindepth 1 "${depth[@]}" \( -path "$datadir/.dbops-*" -o -path "$datadir/lost+found" \) -prune \
+    foreign=$(find "$datadir" -xdev -mindepth 1 ${depth[@]+"${depth[@]}"} \( -path "$datadir/.dbops-*" -o -path "$datadir/lost+found" \) -prune \
         -o -type d ! -user "$owner" -print -quit)
     [ -z "$foreign" ] || refuse "$foreign does not belong to $owner. Move it elsewhere, or give it to $owner."
 fi
