@@ -15,7 +15,7 @@ from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import CommandResult, Jobs, JobState, JobStatus, Shell
 
 REMOTE = Path(__file__).parent / "remote"
-LAUNCHER = load("login_plugins") + (REMOTE / "launcher.sh").read_text(encoding="utf-8")
+LAUNCHER = load("exchangeable", "login_plugins") + (REMOTE / "launcher.sh").read_text(encoding="utf-8")
 WRAPPER = (REMOTE / "wrapper.sh").read_text(encoding="utf-8")
 
 MARKER = "dbops:"

@@ -18,7 +18,9 @@ from dbops.engine.facts.instance import ConfigFacts, DatadirFacts, HostFacts, St
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import CommandResult, Shell
 
-SCRIPT = load("login_plugins") + (Path(__file__).parent / "remote" / "probe.sh").read_text(encoding="utf-8")
+SCRIPT = load("exchangeable", "login_plugins") + (Path(__file__).parent / "remote" / "probe.sh").read_text(
+    encoding="utf-8"
+)
 TIMEOUT_SECONDS = 20.0
 UNLIMITED = 2**31 - 1
 #: ``mysql  Ver 15.1 Distrib 10.11.19-MariaDB``: the client's own number comes first; xtrabackup's has a fourth part

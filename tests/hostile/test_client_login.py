@@ -119,7 +119,7 @@ def test_only_plugins_of_root_are_linked(tmp_path: Path) -> None:
         (tmp_path / "link", ["client_ed25519.so"]),
     ):
         into = tmp_path / f"from {folder.name}"
-        script = f'{load("login_plugins")}\nlink_plugins "$@"'
+        script = f'{load("exchangeable", "login_plugins")}\nlink_plugins "$@"'
         subprocess.run(["sh", "-c", script, "dbops", into, folder], check=True)
         links = sorted(into.iterdir())
         assert [path.name for path in links] == expected
@@ -166,7 +166,7 @@ def test_trial_of_the_replication_account_keeps_the_password(method: str, tmp_pa
     text = replication_login(flavor, "repl", PASSWORD, {}, plugin_dir=f"{tmp_path}/server_plugins")
     with server.listening(("127.0.0.1", 0)) as listener:
         words = ["mariadb", "127.0.0.1", str(listener.getsockname()[1]), str(CLIENTS_PLUGINS)]
-        script = load("login_plugins", "check_donor_login")
+        script = load("exchangeable", "login_plugins", "check_donor_login")
         done = subprocess.run(
             ["bash", "-c", script, "dbops", *words], input=text, text=True, check=False, cwd=tmp_path, timeout=30
         )

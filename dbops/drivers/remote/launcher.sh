@@ -70,15 +70,12 @@ enter() { # take the fence's lock, then refuse a driver older than the newest on
 
 # Refuse a work directory in which another account can write or which it can exchange: root runs the scripts in it.
 must_be_ours() {
-    found=$(find -H "$work" -maxdepth 0 \( ! -user "$(id -u)" -o -perm -002 -o -perm -020 \) -print 2>/dev/null)
-    at=$work
-    set --
-    while [ "$(id -u)" = 0 ] && [ "$at" != / ]; do
-        at=${at%/*} at=${at:-/}
-        set -- "$@" "$at"
-    done
-    [ $# -eq 0 ] || found=$found$(find -H "$@" -maxdepth 0 \( ! -uid 0 -o ! -perm -1000 \( -perm -002 -o -perm -020 \) \) -print 2>/dev/null)
-    [ -z "$found" ] || give_up host.work_directory "$(printf '%s' "$found" | tr '\n' ' ')"
+    if [ "$(id -u)" = 0 ]; then
+        found=$(exchangeable_at "$work")
+    else
+        found=$(find -H "$work" -maxdepth 0 \( ! -user "$(id -u)" -o -perm -002 -o -perm -020 \) -print 2>/dev/null)
+    fi
+    [ -z "$found" ] || give_up host.work_directory "$found"
 }
 
 # Tokens of two dashboards cannot be compared: the later start would fence the earlier run while it works.

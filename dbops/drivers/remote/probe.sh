@@ -153,16 +153,11 @@ server_pids() { # a server changes into its data directory
 
 # The lowest directory above the data in which an account other than root and the data's owner can exchange names (common.sh).
 exchangeable() {
-    at=$(dirname -- "$real") owner=$(stat -c %U -- "$real" 2>/dev/null || echo root) unless=-true
+    at=$(dirname -- "$real") owner=$(stat -c %U -- "$real" 2>/dev/null || echo root)
     [ -d "$at" ] || at=$nearest
     [ "$(id -u)" = 0 ] || return 0
     [ "$owner" = root ] || ! setpriv "--reuid=$owner" "--regid=$(id -gn -- "$owner")" --init-groups test -w "$at" 2>/dev/null || return 0
-    # shellcheck disable=SC2086  # words
-    while [ -z "$(find "$at" -maxdepth 0 \( ! -uid 0 -o $unless \( -perm -002 -o -perm -020 \) \) -print)" ]; do
-        [ "$at" != / ] || return 0
-        at=$(dirname -- "$at") unless='! -perm -1000' # a sticky directory protects what is root's in it
-    done
-    printf '%s' "$at"
+    exchangeable_at "$at"
 }
 
 datadir_facts() {

@@ -1,19 +1,6 @@
 #!/bin/sh
 # Login plugins that a client program may load: those that answer a challenge. Others send the password itself.
-
-# Whether $1 and every directory above it belong to root, who alone may write there.
-is_roots() (
-    one=$1
-    while :; do
-        case $(stat -c '%u %A' -- "$one" 2>/dev/null) in
-        '0 '?????-??-?) ;;
-        *) return 1 ;;
-        esac
-        [ "$one" != / ] || return 0
-        one=${one%/*}
-        one=${one:-/}
-    done
-)
+# Needs exchangeable.sh.
 
 # Fill the new directory $1 with links to the plugins of the directories $2...; the first one with a plugin wins.
 link_plugins() (
@@ -23,7 +10,7 @@ link_plugins() (
     for directory in "$@"; do
         for plugin in client_ed25519.so parsec.so; do
             file=$(readlink -f -- "$directory/$plugin" 2>/dev/null) || continue
-            if [ -f "$file" ] && [ ! -e "$into/$plugin" ] && is_roots "$file"; then
+            if [ -f "$file" ] && [ ! -e "$into/$plugin" ] && [ -z "$(exchangeable_at "$file")" ]; then
                 ln -s "$file" "$into/$plugin"
             fi
         done

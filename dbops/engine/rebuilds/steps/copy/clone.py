@@ -107,7 +107,7 @@ class OpenDonor(Step):
                 run.target,
                 "open.try",
                 f"log in to {source.address}:{source.port} as {account_name(run.run_id)}",
-                load("login_plugins", "check_donor_login"),
+                load("exchangeable", "login_plugins", "check_donor_login"),
                 run.plan.programs["target.client"],
                 source.address,
                 str(source.port),

@@ -64,7 +64,7 @@ def try_replication_account(run: Run) -> None:
                 run.target,
                 f"preflight.replication.{party.name}",
                 f"log in to {place} as {account.user}{' over TLS' if kept.tls else ''}",
-                load("login_plugins", "check_donor_login"),
+                load("exchangeable", "login_plugins", "check_donor_login"),
                 run.plan.programs["target.client"],
                 party.address,
                 str(party.port),
