@@ -23,7 +23,7 @@ def test_mysql_replica_is_rebuilt() -> None:
         stack.wait_for_facts("replica-1", answering=False)
         _, lines = stack.rebuild("replica-1")
         assert lines[-1]["status"] == "succeeded"
-        goal = one(stack, "primary-1", "SELECT @@gtid_executed AS gtid")["gtid"]
+        goal = one(stack, "primary-1", "SELECT @@GLOBAL.gtid_executed AS gtid")["gtid"]
         reached = one(stack, "replica-1", f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{goal}', 30) AS reached")["reached"]
         assert reached == 0
         assert one(stack, "replica-1", "SELECT @@server_uuid AS u") != one(

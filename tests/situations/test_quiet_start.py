@@ -185,7 +185,9 @@ def test_event_of_a_cloned_source_writes_nothing_on_the_copy(mysql: Stack) -> No
     _, lines = mysql.rebuild(TARGET, "--method", "clone", check=False)
     assert lines[-1]["status"] == "succeeded", lines[-1]
     assert one(mysql, TARGET, "SELECT COUNT(*) AS n, SLEEP(2.5) FROM clocks.ticks")["n"] == 0
-    row = one(mysql, TARGET, "SELECT @@event_scheduler AS scheduler, @@server_uuid AS own, @@gtid_executed AS gtid")
+    row = one(
+        mysql, TARGET, "SELECT @@event_scheduler AS scheduler, @@server_uuid AS own, @@GLOBAL.gtid_executed AS gtid"
+    )
     assert row["scheduler"] == "ON"
     assert settings(mysql, TARGET) == before
     assert quieted(mysql) == {"event_scheduler", "super_read_only", "offline_mode"}
@@ -255,8 +257,8 @@ def test_links_in_the_data_are_forgotten_before_the_copy_starts(mysql: Stack, tm
         assert done.returncode == 0, done
         assert one(mysql, TARGET, "SHOW REPLICA STATUS") == {}
         assert one(mysql, TARGET, "SELECT @@max_connections AS n")["n"] == 77
-        before = one(mysql, PRIMARY, "SELECT @@gtid_executed AS gtid")["gtid"]
-        assert one(mysql, TARGET, f"SELECT GTID_SUBTRACT(@@gtid_executed, '{before}') AS errant")["errant"] == ""
+        before = one(mysql, PRIMARY, "SELECT @@GLOBAL.gtid_executed AS gtid")["gtid"]
+        assert one(mysql, TARGET, f"SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, '{before}') AS errant")["errant"] == ""
     assert left_in_tmp("dbops-quiet.*") == []
 
 
