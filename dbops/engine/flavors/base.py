@@ -1,7 +1,7 @@
 """Common interface of MySQL 5.7, 8.0, 8.4, 9.x and MariaDB: words, names and parsers, without I/O."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,7 +85,7 @@ class LogLine:
     """Meaning of one log line of a tool. ``text`` is the line without thread, time and statements of users.
 
     ``kind`` is one of ``milestone``, ``file`` (the copy of ``path`` begins), ``redo`` (``lsn`` reached), ``recovery`` (prepare:
-    ``done`` of ``total`` by LSN, or ``percent``), ``error``, ``completed``, ``other``.
+    ``done`` of ``total`` by LSN, or ``percent`` of one batch; see ``prepare_progress``), ``error``, ``completed``, ``other``.
     """
 
     kind: str
@@ -150,6 +150,11 @@ class Flavor(ABC):
     @abstractmethod
     def backup_command(self, program: str, request: BackupRequest) -> list[str]:
         """Return the words of a backup that streams to standard output and logs to standard error."""
+
+    @property
+    def tool_ignores_unknown_options(self) -> bool:
+        """Return whether the backup tool takes an option that it does not know in silence; see ``recognized``."""
+        return False
 
     @abstractmethod
     def compress_problem(self, tool_version: str | None, unpacker_version: str | None) -> str:
@@ -221,26 +226,6 @@ class Flavor(ABC):
     @abstractmethod
     def same_run(self, sent: BackupInfo, arrived: BackupInfo) -> bool:
         """Return whether the ``*_info`` kept on the source and the received one are from the same run."""
-
-    def prepare_percent(self, lines: Iterable[str], checkpoints: Checkpoints | None = None) -> float | None:
-        """Return the applied share of the redo log, 0 to 100, from the log so far; ``None`` if unknown.
-
-        The log has absolute numbers, so the LSN at which recovery began is needed. mariadb-backup prints it; it may be far before
-        ``to_lsn`` (measured with 10.11.19: to_lsn is the checkpoint at the end of the backup). XtraBackup begins at ``to_lsn``.
-        """
-        begin, percent = None, None
-        for line in map(self.parse_prepare_line, lines):
-            if line.kind == "milestone" and line.lsn is not None:
-                begin = line.lsn
-            if line.kind != "recovery":
-                continue
-            total = line.total or (checkpoints.last_lsn if checkpoints else None)
-            start = begin if begin is not None else checkpoints.to_lsn if checkpoints else None
-            if line.percent is not None:
-                percent = line.percent
-            elif line.done is not None and total and start is not None and total > start:
-                percent = max(0.0, min(100.0, 100.0 * (line.done - start) / (total - start)))
-        return percent
 
     # --- SQL ------------------------------------------------------------------------------------------------------
     @property

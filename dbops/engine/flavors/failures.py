@@ -1,6 +1,6 @@
 """Known failures of backup, stream and prepare, by the messages of the tools.
 
-The messages were seen with XtraBackup 2.4.9, 8.0.35-30, 8.4.0 and with mariadb-backup and mbstream 10.11.19 and 11.8.6.
+The messages were seen with XtraBackup 2.4.9, 2.4.20, 8.0.35-30, 8.4.0 and with mariadb-backup and mbstream 10.11.19 and 11.8.6.
 """
 
 import re
@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbops.engine.catalogue import CATALOGUE as ERRORS
+from dbops.engine.flavors.logs import HARMLESS
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,9 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
         "backup.other_datadir",
     ),
     _known(
-        r"missing required privilege|Access denied; you need|command denied to user|lack of permission",
+        # error 1044 names a database: the login itself succeeded
+        r"missing required privilege|Access denied; you need|command denied to user|lack of permission"
+        r"|Access denied for user .* to database",
         "backup.privilege",
     ),
     _known(
@@ -138,8 +141,6 @@ CATALOGUE: tuple[tuple[re.Pattern[str], KnownFailure], ...] = (
         "transport.lost",
     ),
 )
-
-_HARMLESS = re.compile(r"replication_group_members|setrlimit failed|cannot open \./mariadb_backup_checkpoints")
 #: Consequences of another failure: other entries in the log are more specific.
 CONSEQUENCES = frozenset({"stream.broken_pipe", "stream.truncated"})
 #: A decompressing xbstream can fail with exit status 0: its zstd sink drops the status of a write (its source).
@@ -153,7 +154,7 @@ def known_failure(lines: Iterable[str]) -> KnownFailure | None:
     """
     consequence = None
     for line in lines:
-        if _HARMLESS.search(line):
+        if HARMLESS.search(line):
             continue
         found = next((failure for pattern, failure in CATALOGUE if pattern.search(line)), None)
         if found is None:

@@ -1,7 +1,7 @@
 """Parse log lines of XtraBackup and mariadb-backup. Their formats differ by version, so lines are searched, not matched in full.
 
-``tests/engine/flavors/samples`` has real lines of 10.11.19, ``tests/engine/recorded`` those of XtraBackup 2.4.9, 8.0.35 and
-8.4.0.
+``tests/engine/flavors/samples`` has real lines of 10.11.19, ``tests/engine/recorded`` those of XtraBackup 2.4.9, 2.4.20, 8.0.35
+and 8.4.0.
 """
 
 import re
@@ -26,7 +26,9 @@ _ERROR = re.compile(
     r"|option 'datadir' has different values"
 )
 #: Successful runs print these too: XtraBackup without SELECT on that table; a tool that looks for the newer metadata names first.
-_HARMLESS = re.compile(r"replication_group_members|cannot open \./mariadb_backup_checkpoints|setrlimit failed")
+HARMLESS = re.compile(
+    r"performance_schema\.replication_group_members|cannot open \./mariadb_backup_checkpoints|setrlimit failed"
+)
 _REDO = re.compile(r">> log scanned up to \((\d+)\)|Retrying read of log at LSN=(\d+)")
 _FILE = re.compile(
     r"(?:Compressing and streaming|Streaming|Copying)\s+(\S.*?)(?:\s+to\s+\S+)?(?:\s+up to position \d+)?\s*$"
@@ -40,7 +42,8 @@ _MILESTONES = (
     r"Starting \d+ threads? for parallel data files transfer",
     r"(?:Starting to backup|Finished backing up) non-InnoDB",
     r"Waiting for log copy thread to read lsn \d+",
-    r"Waiting (?:\d+ seconds )?for (?:query|queries)",
+    # not "Waiting 600 seconds for queries running longer than 60 seconds to finish": every run logs it, with nothing to wait for
+    r"Waiting for (?:query|queries)",
     r"Unable to obtain lock",
     r"Killing query",
     r"(?:STOP|Starting|Stopping) (?:SLAVE|slave) SQL",
@@ -53,9 +56,15 @@ _MILESTONE = re.compile("|".join(_MILESTONES))
 #: "Waiting for query 9 (duration 5 sec): update accounts set ..." and "Killing query 126 (duration 6 sec): ..."
 _STATEMENT = re.compile(r"((?:Waiting for|Killing) query \d+ \(duration \d+ sec\)).*")
 
+_OPEN_POSITION = re.compile(r"binlog position: ")
+#: The longest position that is joined; less than what is read of a log at once.
+SET_CHARACTERS = 32_768
+
 _RECOVER_LSN = re.compile(r"To recover: LSN (\d+)/(\d+)")
 _SCANNED = re.compile(r"scanned up to log sequence number (\d+)")
-_CHECKPOINT_LSN = re.compile(r"Starting crash recovery from checkpoint LSN=(\d+)")
+_FIRST_LSN = re.compile(
+    r"Starting crash recovery from checkpoint LSN=(\d+)|xtrabackup_logfile detected: .*start_lsn=\((\d+)\)"
+)
 _PERCENT = re.compile(r"(\d{1,3})%")
 _PERCENT_LINE = re.compile(r"recovered pages:|\[MY-012533\]|\[InnoDB\]\s+\d+%\s*$")
 _OLD_PERCENT = re.compile(r"Progress in percents?: ([\d ]+)")
@@ -78,7 +87,7 @@ def backup_line(line: str) -> LogLine:
     text = bare(line)
     if _COMPLETED.search(line):
         return LogLine("completed", text)
-    if _HARMLESS.search(line):
+    if HARMLESS.search(line):
         return LogLine("other", text)
     if found := _FILE.search(text):
         return LogLine("file", text, path=next(group for group in found.groups() if group))
@@ -92,12 +101,12 @@ def backup_line(line: str) -> LogLine:
 
 
 def prepare_line(line: str) -> LogLine:
-    """Parse a line of a prepare's log. LSNs are absolute: see ``Flavor.prepare_percent``."""
+    """Parse a line of a prepare's log. LSNs are absolute: see ``prepare_progress``."""
     text = bare(line)
     if _COMPLETED.search(line):
         return LogLine("completed", text)
-    if found := _CHECKPOINT_LSN.search(line):
-        return LogLine("milestone", text, lsn=int(found[1]))
+    if found := _FIRST_LSN.search(line):
+        return LogLine("milestone", text, lsn=int(found[1] or found[2]))
     if found := _RECOVER_LSN.search(line):
         return LogLine("recovery", text, lsn=int(found[1]), done=int(found[1]), total=int(found[2]))
     if found := _SCANNED.search(line):
@@ -106,11 +115,32 @@ def prepare_line(line: str) -> LogLine:
         return LogLine("recovery", text, percent=float(found[1].split()[-1]))
     if _PERCENT_LINE.search(line) and (numbers := _PERCENT.findall(line)):
         return LogLine("recovery", text, percent=float(numbers[-1]))
-    if _HARMLESS.search(line):
+    if HARMLESS.search(line):
         return LogLine("other", text)
     if _ERROR.search(line):
         return LogLine("error", text)
     return LogLine("milestone" if _PREPARE_MILESTONES.search(text) else "other", text)
+
+
+def whole_positions(lines: Sequence[str]) -> tuple[list[str], int]:
+    """Join a position whose GTID set has several lines: XtraBackup logs one line for each server's uuid.
+
+    Returns:
+        The lines, and how many of the given ones they contain: a position whose end is not logged yet waits for it.
+    """
+    joined: list[str] = []
+    begin = number = 0
+    while begin < len(lines):
+        number = begin + 1
+        text = lines[begin]
+        while _OPEN_POSITION.search(text) and text.count("'") % 2 and len(text) < SET_CHARACTERS:
+            if number == len(lines):
+                return joined, begin
+            text += lines[number].strip()
+            number += 1
+        joined.append(text)
+        begin = number
+    return joined, begin
 
 
 def stuck_redo(lines: Sequence[str], times: int = 10) -> int | None:

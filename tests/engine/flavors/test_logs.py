@@ -6,9 +6,9 @@ import pytest
 
 from dbops.engine.catalogue import CATALOGUE as ERRORS
 from dbops.engine.flavors import flavor_for, logs
-from dbops.engine.flavors.base import Checkpoints
 from dbops.engine.flavors.failures import CATALOGUE, known_failure
 from dbops.engine.flavors.logs import stuck_redo
+from dbops.engine.flavors.prepare_progress import PrepareProgress, prepare_progress
 
 #: What servers, tools and scripts say or get: recorded, not worded here.
 FIRST_LINE = "Using server version 10.11.19-MariaDB-0+deb12u1-log"
@@ -96,23 +96,31 @@ def test_lines_of_every_version_are_understood(line: str, kind: str, text: str |
     assert text is None or parsed.text == text
 
 
-def test_prepare_percent_counts_from_the_start_of_recovery() -> None:
+def test_prepare_progress_counts_from_the_start_of_recovery() -> None:
     log = lines("prepare-batches")
     upto = next(number for number, line in enumerate(log) if "LSN 1071135567" in line)
-    assert mariadb.prepare_percent(log[: upto + 1]) == pytest.approx(76.9, abs=0.1)
-    assert mariadb.prepare_percent(log) == 100.0
-    assert mariadb.prepare_percent(log[:10]) is None
+    assert prepare_progress(mariadb, log[: upto + 1]).percent == pytest.approx(76.9, abs=0.1)
+    assert prepare_progress(mariadb, log).percent == 100.0
+    assert prepare_progress(mariadb, log[:10]).percent is None
     assert mariadb.parse_prepare_line(log[-1]).kind == "completed"
 
 
-def test_prepare_percent_counts_from_the_checkpoints_in_xtrabackup() -> None:
-    log = [
-        "2026-11-20T20:16:30.1-00:00 0 [Note] [MY-012550] [InnoDB] Doing recovery: scanned up to log sequence number 1500"
-    ]
-    assert mysql.prepare_percent(log, Checkpoints("full-backuped", 1000, 2000)) == 50.0
-    assert mysql.prepare_percent(log) is None
-    log.append("2026-11-20T20:16:31.1-00:00 0 [Note] [MY-012533] [InnoDB] 80%")
-    assert mysql.prepare_percent(log, Checkpoints("full-backuped", 1000, 2000)) == 80.0
+def test_prepare_progress_remembers_what_the_log_no_longer_shows() -> None:
+    log = lines("prepare-batches")
+    upto = next(number for number, line in enumerate(log) if "LSN 1071135567" in line)
+    before = prepare_progress(mariadb, log[:upto])
+    assert prepare_progress(mariadb, log[upto : upto + 1], before).percent == pytest.approx(76.9, abs=0.1)
+    assert prepare_progress(mariadb, log[upto : upto + 1], PrepareProgress(before.begin_lsn, 80.0)).percent == 80.0
+
+
+def test_prepare_progress_takes_a_batch_for_the_log_that_it_applies() -> None:
+    start = "2026-11-20T20:16:30.1-00:00 0 [Note] [MY-011825] [Xtrabackup] xtrabackup_logfile detected: size=8388608, start_lsn=(1000)"
+    read = "2026-11-20T20:16:30.1-00:00 0 [Note] [MY-012550] [InnoDB] Doing recovery: scanned up to log sequence number 1500"
+    half = "2026-11-20T20:16:31.1-00:00 0 [Note] [MY-012533] [InnoDB] 50%"
+    log = [start, read, half]
+    assert prepare_progress(mysql, log, last_lsn=2000).percent == 25.0
+    assert prepare_progress(mysql, log, last_lsn=2000, memory_bytes=4000).percent == 50.0
+    assert prepare_progress(mysql, log[:2], last_lsn=2000).percent is None
     assert mysql.parse_prepare_line(PERCENT).percent == 37.0
 
 
@@ -155,6 +163,10 @@ def test_known_failure_finds_the_cause_in_whole_logs(name: str, code: str | None
             "backup.access_denied",
         ),
         ("[00] 2026-11-20 22:29:15 Error: missing required privilege RELOAD on *.*", "backup.privilege"),
+        (
+            "mysqldump: Couldn't execute 'show events': Access denied for user 'dbops'@'localhost' to database 'mysql' (1044)",
+            "backup.privilege",
+        ),
         (
             "[00] FATAL ERROR: 2026-11-20 22:29:15 failed to execute query SHOW ALL SLAVES STATUS: Access denied; "
             "you need (at least one of) the SUPER, SLAVE MONITOR privilege(s) for this operation",

@@ -8,6 +8,7 @@ import pytest
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.base import Checkpoints, Coordinates
 from dbops.engine.flavors.failures import known_failure
+from dbops.engine.flavors.prepare_progress import PrepareProgress, prepare_progress
 from dbops.engine.tuning.prepare import PrepareReason, choose
 from tests.engine.flavors.test_commands import REQUEST
 
@@ -193,8 +194,8 @@ def test_parse_prepare_line_reads_progress_and_completion(series: Series) -> Non
     assert known_failure(lines) is None
     if series is not OLD:
         assert [(line.kind, line.done) for line in parsed][0] == ("recovery", 2248780800)
-        begun = Checkpoints("full-backuped", 2248780800 - 300, 2248780800 + 100)
-        assert series.flavor.prepare_percent(lines[:1], begun) == 75.0
+        begun = PrepareProgress(begin_lsn=2248780800 - 300)
+        assert prepare_progress(series.flavor, lines, begun, last_lsn=2248780800 + 100).percent == 75.0
 
 
 @pytest.mark.parametrize(("series", "name"), FAILURES)

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.failures import DISK_FULL, known_failure
-from dbops.engine.flavors.logs import stuck_redo
+from dbops.engine.flavors.logs import stuck_redo, whole_positions
 from dbops.engine.hosts import stall
 from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.progress import add_sample, copy_progress
@@ -157,7 +157,8 @@ class Stream(JobStep):
         if not found.get("guard") and not found.get("given_back"):
             rearm(run, "")
         lines = log.split("\n")
-        complete, rest = lines[:-1], lines[-1]
+        complete, count = whole_positions(lines[:-1])
+        rest = "\n".join(lines[count:])
         run.checkpoint["stream.log_offset"] = offset + len(log.encode()) - len(rest.encode())
         self._give_up_if_stuck(run, complete)
         for line in complete:

@@ -1,10 +1,11 @@
 """Turn a whole copy into a running server: prepare, change owner and identity, start."""
 
+from dataclasses import asdict
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
-from dbops.engine.flavors.base import Checkpoints
+from dbops.engine.flavors.prepare_progress import PrepareProgress, prepare_progress
 from dbops.engine.flavors.quiet import NOT_QUIET, quiet_commands, quiet_words
 from dbops.engine.flavors.tool_options import server_groups
 from dbops.engine.hosts.jobs import REFUSED_STATUS, job_must_succeed, pairs
@@ -80,11 +81,18 @@ class Prepare(JobStep):
 
     def follow(self, run: Run, state: JobState) -> None:
         lines = state.tails.get("prepare", "").splitlines()
-        percent = run.flavor.prepare_percent(lines, Checkpoints(**run.checkpoint["checkpoints"]))
+        found = prepare_progress(
+            run.flavor,
+            lines,
+            PrepareProgress(**run.checkpoint.get("prepare.progress", {})),
+            last_lsn=run.checkpoint["checkpoints"]["last_lsn"],
+            memory_bytes=run.checkpoint.get("prepare.memory_bytes", run.plan.prepare_memory_bytes),
+        )
+        run.checkpoint["prepare.progress"] = asdict(found)
         known: dict[str, Any] = {"note": "applying the redo log"}
         run.journal.measured(figures_of(state.counters, "prepare"))
-        if percent is not None:
-            known["percent"] = percent
+        if found.percent is not None:
+            known["percent"] = found.percent
         run.journal.progress(**known)
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
