@@ -161,6 +161,11 @@ class MySQL(Flavor):
             f"--open-files-limit={request.open_files_limit or 1_000_000}",
         ]
 
+    @property
+    def tool_ignores_unknown_options(self) -> bool:
+        """Return whether it is XtraBackup 2.4 (measured with 2.4.9 and 2.4.20); 8.x ends at an unknown option."""
+        return self.version < (8, 0, 0)
+
     def compress_problem(self, tool_version: str | None, unpacker_version: str | None) -> str:
         return xtrabackup_compress_problem(tool_version, unpacker_version)
 

@@ -1,7 +1,8 @@
 #!/bin/bash
 # Try the backup tool on the source with the option file and arguments of the backup: it logs in, prints its parameters and
 # ends; it copies nothing. Then ask the server that this option file leads to who it is.
-# Print "status=" of the tool, "server=" with server id and data directory's identity, and the end of the tool's log.
+# Print "status=" of the tool, "server=" with server id and data directory's identity, and the tool's log: the options that it
+# recognized, and its end.
 # $1 client program  $2 socket  $3 seconds  then the backup command
 set -u
 umask 077
@@ -21,4 +22,5 @@ if answer=$("${tool_words[@]}" 2>/dev/null); then
     echo "server=$id $(identity_of "$where")"
 fi
 echo "log="
+grep -a 'recognized [a-z]* arguments:' try.log | head -c 8000
 tail -c 4000 try.log

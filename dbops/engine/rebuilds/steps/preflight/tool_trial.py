@@ -3,7 +3,9 @@
 import re
 
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.failures import KnownFailure, known_failure
+from dbops.engine.flavors.recognized import ignored_options
 from dbops.engine.hosts.jobs import IN_BASH, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
@@ -24,8 +26,8 @@ def try_tool(run: Run) -> None:
     """Log in with the backup tool, its option file and its account, and check which server it reaches. It copies nothing.
 
     Raises:
-        RemoteFailure: a known failure of the tool, ``backup.trial`` for another one, ``backup.other_server`` if the option file
-            leads to another server than the plan's.
+        RemoteFailure: a known failure of the tool, ``backup.trial`` for another one, ``backup.option`` if the tool ignores an option,
+            ``backup.other_server`` if the option file leads to another server than the plan's.
     """
     source = run.source
     command = backup_command(run.plan, run.flavor, source.jobs.run_directory)
@@ -47,6 +49,7 @@ def try_tool(run: Run) -> None:
     status = int(found["status"]) if found.get("status", "").isdigit() else result.exit_status
     run.journal.finished(KEY, status, log or result.stderr)
     _must_have_ended_well(status, log or result.stderr)
+    _must_know_its_options(run.flavor, command, log)
     planned = f"{source.party.server_id} {source.party.datadir_identity}"
     if found.get("server", planned) != planned:
         raise RemoteFailure(
@@ -73,6 +76,13 @@ def _must_have_ended_well(status: int | None, log: str) -> None:
     if known := known_failure(log.splitlines()):
         raise _known(known, said)
     raise RemoteFailure("backup.trial", OPERATION, cause=f"exit status {status}; it wrote: {said}", state=LEFT)
+
+
+def _must_know_its_options(flavor: Flavor, command: list[str], log: str) -> None:
+    """Raise where a tool that takes unknown options in silence would copy for hours without one of them."""
+    ignored = ignored_options(command, log.splitlines()) if flavor.tool_ignores_unknown_options else []
+    if ignored:
+        raise RemoteFailure("backup.option", OPERATION, cause=f"it ignores {', '.join(ignored)}", state=LEFT)
 
 
 def _known(known: KnownFailure, said: str) -> RemoteFailure:
