@@ -249,6 +249,10 @@ def test_links_in_the_data_are_forgotten_before_the_copy_starts(mysql: Stack, tm
     host = mysql.lab.host(TARGET)
     assert one(mysql, TARGET, "SHOW REPLICA STATUS")
     one(mysql, TARGET, "SET PERSIST max_connections = 77")
+    # links that need not run to come with the data: of a second source, and of a group
+    login = "SOURCE_USER = 'u', SOURCE_PASSWORD = 'p'"
+    one(mysql, TARGET, f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '127.0.0.9', {login} FOR CHANNEL 'second'")
+    one(mysql, TARGET, f"CHANGE REPLICATION SOURCE TO {login} FOR CHANNEL 'group_replication_recovery'")
     with configured(mysql, TARGET, skip_replica_start="OFF"):
         assert one(mysql, TARGET, "SHOW REPLICA STATUS")["Replica_SQL_Running"] == "Yes"
         host.stop_server()
@@ -256,6 +260,9 @@ def test_links_in_the_data_are_forgotten_before_the_copy_starts(mysql: Stack, tm
         done = start_as_a_copy(mysql, tmp_path / "job")
         assert done.returncode == 0, done
         assert one(mysql, TARGET, "SHOW REPLICA STATUS") == {}
+        for table in ("slave_master_info", "slave_relay_log_info", "slave_worker_info"):
+            assert one(mysql, TARGET, f"SELECT COUNT(*) AS n FROM mysql.{table}")["n"] == 0, table
+        assert [path.name for path in host.data_dir.iterdir() if "relay" in path.name] == []
         assert one(mysql, TARGET, "SELECT @@max_connections AS n")["n"] == 77
         before = one(mysql, PRIMARY, "SELECT @@GLOBAL.gtid_executed AS gtid")["gtid"]
         assert one(mysql, TARGET, f"SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, '{before}') AS errant")["errant"] == ""

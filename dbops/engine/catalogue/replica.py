@@ -101,6 +101,12 @@ _REPLICATION = (
         "A plugin that can't be loaded: install it in the server's `plugin_dir` on the target.",
     ),
     host(
+        "replication.changed",
+        "The copy no longer follows the server to which dbops attached it, and without GTID its position there is unknown.",
+        "The target runs on the new data, read-only. The outcome says where the old data is.",
+        "Find out who repointed the target. Then rebuild again or roll back: attaching it once more would apply transactions twice.",
+    ),
+    host(
         "replication.not_kept",
         "The target does not replicate with the settings that the plan names.",
         "The target runs on the new data, read-only. The old data is not removed. The outcome says where it is.",

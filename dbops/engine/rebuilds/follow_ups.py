@@ -8,7 +8,7 @@ from dbops.engine.rebuilds.plan import Plan, PlannedInstance, PlannedStep
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.certify.step import Certify
 from dbops.engine.rebuilds.steps.finish.verify import Verify
-from dbops.engine.rebuilds.steps.replicate.catch_up import CatchUp
+from dbops.engine.rebuilds.steps.replicate.catch_up import ATTACHED, CatchUp
 from dbops.engine.rebuilds.steps.replicate.repoint import Repoint
 from dbops.engine.rebuilds.steps.start.prepare_and_start import Prepare, SetOwnership, StartServer
 from dbops.engine.states import Status, StepState
@@ -30,6 +30,7 @@ REMEMBERED = (
     "worthless",
     "incomplete_copy",
     "quieted",
+    ATTACHED,
     "quiet",
     "own_events",
     "rejoin",

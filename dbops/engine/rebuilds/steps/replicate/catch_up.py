@@ -3,6 +3,7 @@
 from contextlib import closing
 from typing import Any
 
+from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Coordinates
@@ -28,6 +29,9 @@ from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 from dbops.engine.rebuilds.steps.start.relaxed_durability import relax, relax_commands, watch
 from dbops.engine.states import Level
 
+#: The checkpoint's mark of a copy that dbops attached to its leader.
+ATTACHED = "attached"
+
 
 def leader_of(plan: Plan) -> PlannedInstance:
     """Return the first server that the copy follows: the copied one, or the primary (``Plan.follows_primary``)."""
@@ -37,6 +41,20 @@ def leader_of(plan: Plan) -> PlannedInstance:
 def leader_database(run: Run) -> Database:
     """Connect to the first server that the copy follows. Raises as ``Database.query``."""
     return run.primary.connect(10.0) if run.plan.follows_primary else run.source.connect(10.0)
+
+
+def _is_ours(run: Run, link: ReplicationFacts | None) -> bool:
+    """Return whether this run, or the one that it resumes, attached the copy to its leader.
+
+    Host and port do not show it: the data of a MySQL replica has the source's own link, and a copy of a backup follows the same
+    primary. With GTID a repeated attach is harmless, so the mark counts. Without GTID it would apply transactions twice where the mark
+    was lost with the last writes of the database; there the leader is the copied server itself, which no copied link names.
+    """
+    if link is None or not is_attached_to(link, leader_of(run.plan)) or link.uses_gtid != run.plan.uses_gtid:
+        return False
+    if not run.plan.uses_gtid:
+        return True
+    return bool(run.checkpoint.get(ATTACHED)) and link.source_user == run.accounts.replication.user
 
 
 class CatchUp(Step):
@@ -63,13 +81,19 @@ class CatchUp(Step):
             relax(run, database)
             link = read_link(database, run.flavor)
             leader = leader_of(run.plan)
-            if not is_attached_to(link, leader):
+            if not _is_ours(run, link):
                 self._attach(run, database)
                 return probe_again(run, self.name)
             wait = must_run(run, database, link, "catch-up", f"Replicating from {leader.name}")
             return wait or self._progress(run, database, link)
 
     def _attach(self, run: Run, database: Database) -> None:
+        if not run.plan.uses_gtid and run.checkpoint.get(ATTACHED):
+            raise RemoteFailure(
+                "replication.changed",
+                f"Catching up with {leader_of(run.plan).name}",
+                cause=f"another server or account was set on {run.plan.target.name} since dbops attached it",
+            )
         flavor, start = run.flavor, Coordinates(**run.checkpoint["position"])
         channels = [flavor.parse_replication(row).channel for row in database.query(flavor.show_replication)]
         for number, statement in enumerate([*flavor.stop_replication(), *flavor.forget_replication(channels)]):
@@ -79,6 +103,7 @@ class CatchUp(Step):
             run.execute(run.target, database, f"catch-up.position.{number}", statement)
         leader = leader_of(run.plan)
         replicate_from(run, database, "catch-up", leader, start=None if run.plan.uses_gtid else start)
+        run.checkpoint[ATTACHED] = True
         run.journal.say(
             f"{run.plan.target.name} replicates from {leader.name}, starting at {start.gtid or start.log_file}."
         )
