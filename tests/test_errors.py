@@ -14,6 +14,7 @@ import pytest
 
 from dbops.drivers.jobs import LAUNCHER, REFUSALS
 from dbops.engine import errors
+from dbops.engine.backups.completeness import OF_A_DUMP
 from dbops.engine.catalogue import CATALOGUE, SECTIONS
 from dbops.engine.catalogue.entries import Entry
 from dbops.engine.flavors.failures import CATALOGUE as KNOWN_FAILURES
@@ -165,7 +166,9 @@ DYNAMIC: dict[str, Callable[[], Codes]] = {
     "dbops/engine/rebuilds/copy_check.py:judge_copy": of_evidence,
     "dbops/engine/rebuilds/archive_check.py:judge_fetch": of_fetch,
     "dbops/engine/rebuilds/archive_check.py:judge_load": lambda: of_fetch() | {("dump.server", "host")},
-    "dbops/engine/backups/completeness.py:_known_cause": catalogue,
+    "dbops/engine/backups/completeness.py:_known_cause": lambda: (
+        catalogue() | {(code, "host") for code in OF_A_DUMP.values()}
+    ),
     "dbops/engine/rebuilds/steps/preflight/tool_trial.py:_known": catalogue,
     "dbops/drivers/jobs.py:HostJobs._answer": of_launcher,
     "dbops/engine/restore_tests/result.py:_refuse": lambda: (

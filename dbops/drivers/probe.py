@@ -19,7 +19,8 @@ from dbops.engine.ports import Database, Shell
 #: interval of reading sizes
 MEASURE_SECONDS = 300.0
 
-SELECT_ONE = "SELECT 1"
+#: The login of the dashboard's account and its privileges in one statement.
+SHOW_GRANTS = "SHOW GRANTS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +72,9 @@ def probe_instance(
         server=server.facts if server else None,
         backup_account=tuple(item for item in tried if not item.statement.startswith(ADMIN)),
         admin_login=next(
-            (replace(item, statement=SELECT_ONE) for item in tried if item.statement.startswith(ADMIN)), None
+            (replace(item, statement=SHOW_GRANTS) for item in tried if item.statement.startswith(ADMIN)), None
         ),
+        local_privileges=host.local_privileges if host else None,
         backup_processes=host.backups if host else None,
         found_schedules=_schedules(host, previous),
         host_problem=host_problem,
@@ -196,7 +198,7 @@ def _logins(target: ProbeTarget, server: ServerReading) -> tuple[list[str], str]
             server.flavor.credential_groups, target.backup.user, target.backup.password, plugin_dir=PLUGINS
         )
     if target.local.user and not why_withheld(server.flavor, target.local):
-        statements = [*statements, f"{ADMIN}{SELECT_ONE}"]
+        statements = [*statements, f"{ADMIN}{SHOW_GRANTS}"]
         credentials += credentials_text(("client_admin",), target.local.user, target.local.password, plugin_dir=PLUGINS)
     return statements, credentials
 
@@ -205,9 +207,9 @@ def _withheld(target: ProbeTarget, server: ServerReading) -> list[StatementCheck
     """Return the tests that would reveal a password."""
     found = []
     if reason := why_withheld(server.flavor, target.backup):
-        found.append(StatementCheck(SELECT_ONE, reason))
+        found.append(StatementCheck(SHOW_GRANTS, reason))
     if reason := why_withheld(server.flavor, target.local):
-        found.append(StatementCheck(f"{ADMIN}{SELECT_ONE}", reason))
+        found.append(StatementCheck(f"{ADMIN}{SHOW_GRANTS}", reason))
     return found
 
 

@@ -48,7 +48,7 @@ class Inspect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class HostReading:
-    """The result of one round trip. ``schedules`` is ``None`` if not requested."""
+    """The result of one round trip. ``schedules`` is ``None`` if not requested, ``local_privileges`` if that login failed."""
 
     host: HostFacts
     datadir: DatadirFacts
@@ -56,6 +56,7 @@ class HostReading:
     statements: tuple[StatementCheck, ...]
     backups: tuple[BackupProcess, ...]
     schedules: tuple[FoundSchedule, ...] | None
+    local_privileges: tuple[str, ...] | None
 
 
 def read_host(
@@ -116,6 +117,7 @@ def read_host(
         backups=backup_processes(records, place=place, work_dir=work_dir, read_at=after),
         schedules=found_schedules(records) if inspect is Inspect.ALL else None,
         statements=_statements(records, statements),
+        local_privileges=_privileges(records.get("local_privileges")),
     )
 
 
@@ -129,6 +131,10 @@ def _statements(records: Mapping[str, str], statements: list[str]) -> tuple[Stat
         StatementCheck(statement, _last_line(records.get(f"statement.{number}", "not tried")))
         for number, statement in enumerate(statements)
     )
+
+
+def _privileges(text: str | None) -> tuple[str, ...] | None:
+    return None if text is None else tuple(sorted({name.strip() for name in text.split(",")} - {""}))
 
 
 def _refuse_half(result: CommandResult, records: Mapping[str, str]) -> None:

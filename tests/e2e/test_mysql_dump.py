@@ -25,6 +25,22 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
+#: Without them: a failed dump, an error in a dump that ends with 0, and a dump that lacks objects.
+@pytest.mark.parametrize("privilege", ["EVENT", "PROCESS", "TRIGGER"])
+def test_dump_is_refused_where_its_account_lacks_a_privilege(stack: Stack, privilege: str) -> None:
+    account = f"'{stack.lab.accounts['admin'].user}'@'localhost'"
+    one(stack, "primary-1", f"REVOKE {privilege} ON *.* FROM {account}")
+    try:
+        goal = one(stack, "primary-1", "SELECT @@GLOBAL.gtid_executed AS gtid")["gtid"]
+        one(stack, SOURCE, f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{goal}', 30) AS reached")
+        status, result = back_up(stack, "statements")
+    finally:
+        one(stack, "primary-1", f"GRANT {privilege} ON *.* TO {account}")
+    assert status != 0, result
+    assert result["error"]["code"] == "backup.dump_account"
+    assert privilege in result["error"]["cause"]
+
+
 @pytest.mark.runs("MySQL 9.7", "catch-up")
 @pytest.mark.runs("MySQL 9.7", "dump")
 def test_replica_is_rebuilt_from_a_dump_without_its_server(stack: Stack) -> None:

@@ -262,7 +262,8 @@ def test_links_in_the_data_are_forgotten_before_the_copy_starts(mysql: Stack, tm
         assert one(mysql, TARGET, "SHOW REPLICA STATUS") == {}
         for table in ("slave_master_info", "slave_relay_log_info", "slave_worker_info"):
             assert one(mysql, TARGET, f"SELECT COUNT(*) AS n FROM mysql.{table}")["n"] == 0, table
-        assert [path.name for path in host.data_dir.iterdir() if "relay" in path.name] == []
+        left = [path.name for path in host.data_dir.iterdir() if path.name.startswith("relay-")]
+        assert left == [], "relay logs of named channels"
         assert one(mysql, TARGET, "SELECT @@max_connections AS n")["n"] == 77
         before = one(mysql, PRIMARY, "SELECT @@GLOBAL.gtid_executed AS gtid")["gtid"]
         assert one(mysql, TARGET, f"SELECT GTID_SUBTRACT(@@GLOBAL.gtid_executed, '{before}') AS errant")["errant"] == ""

@@ -256,16 +256,20 @@ account_facts() { # statements
         chown "$uid" "$directory/backup.cnf" && chmod 711 "$directory"
     fi
     for statement in "$@"; do
-        group='' file=backup as=$as_tool
-        case $statement in admin:*) group=_admin file=client as='' statement=${statement#admin:} ;; esac # of the dashboard's own account
+        group='' file=backup as=$as_tool answer=/dev/null
+        case $statement in admin:*) # of the dashboard's own account
+            group=_admin file=client as='' statement=${statement#admin:} answer=$directory/answer ;;
+        esac
         if [ -z "$client" ]; then
             error='no mariadb or mysql client program on this host'
         elif [ -z "$socket" ]; then
             error='the socket of the server is unknown'
         elif # shellcheck disable=SC2086  # words
             error=$(timeout 5 $as "$client" "--defaults-file=$directory/$file.cnf" "--defaults-group-suffix=$group" \
-            "--socket=$socket" --batch --silent -e "$statement" 2>&1 >/dev/null); then
+            "--socket=$socket" --batch --silent -e "$statement" 2>&1 >"$answer"); then
             error=
+            # what SHOW GRANTS says of all schemas; the rest of a line has the hash of a password
+            [ -z "$group" ] || put local_privileges "$(sed -n 's/^GRANT \([A-Z_, ]*\) ON \*\.\* TO .*/\1/p' "$answer" | tr '\n' ',')"
         else
             error=${error:-no answer in 5 s}
         fi

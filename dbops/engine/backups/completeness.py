@@ -25,6 +25,9 @@ STAGES = {
 #: The entry of a known failure speaks of a rebuild; these are of a backup.
 NOTHING_KEPT = CATALOGUE["backup.failed"].state
 
+#: A dump runs as the dashboard's account, not as the backup account.
+OF_A_DUMP = {"backup.privilege": "backup.dump_privilege", "backup.access_denied": "backup.dump_login"}
+
 _BINLOG_POS = re.compile(r"filename '([^']*)', position '?(\d+)'?(?:,? GTID of the last change '([^']*)')?", re.DOTALL)
 #: Normal output of a dump program. Anything else on its standard error fails the backup.
 _HARMLESS = re.compile(r"warning|deprecated|^--\s|^\s*$", re.IGNORECASE)
@@ -116,7 +119,9 @@ def _failure(code: str, found: str) -> RemoteFailure:
     return RemoteFailure(code, "Running the backup", cause=found)
 
 
-def _known_cause(known: KnownFailure, said: str) -> RemoteFailure:
+def _known_cause(plan: BackupPlan, known: KnownFailure, said: str) -> RemoteFailure:
+    if plan.method is BackupMethod.DUMP:
+        known = KnownFailure(OF_A_DUMP.get(known.code, known.code))
     found = f"{known.sentence} ({said})"
     return RemoteFailure(known.code, "Running the backup", cause=found, state=NOTHING_KEPT)
 
@@ -153,7 +158,7 @@ def _stages_must_have_worked(plan: BackupPlan, state: JobState, log: str) -> Non
                 f"signal {signal} killed the program of stage '{name}' ({said})",
             )
     if known := _known(state, log):
-        raise _known_cause(known, said)
+        raise _known_cause(plan, known, said)
     words = next((tail for name in ("write", "compress", "tool") if (tail := state.tails.get(name, "").strip())), "")
     raise _failure("backup.failed", f"exit statuses: {said}. Last output: {words[-500:] or '(none)'}")
 

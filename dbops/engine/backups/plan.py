@@ -9,7 +9,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.base import BackupRequest
-from dbops.engine.flavors.dumps import dump_options, dump_programs
+from dbops.engine.flavors.dumps import dump_options, dump_programs, missing_for_dump
 from dbops.engine.hosts.ssh import show
 from dbops.engine.states import BackupMethod, Role
 
@@ -116,8 +116,9 @@ def plan_backup(
         run_directory: of this run on the host; the tool's credentials will be below it.
 
     Raises:
-        Refused: the server does not answer (``backup.no_server``), the schedule has no directory (``backup.no_directory``), or
-            the flavor is unknown (``flavor.unknown``, ``flavor.unsupported``).
+        Refused: the server does not answer (``backup.no_server``), the schedule has no directory (``backup.no_directory``), the
+            account of a dump lacks a privilege (``backup.dump_account``), or the flavor is unknown (``flavor.unknown``,
+            ``flavor.unsupported``).
     """
     operation = f"Planning a backup of {asked.instance}"
     if not asked.directory.startswith("/"):
@@ -131,6 +132,8 @@ def plan_backup(
     server, host = facts.server, facts.host
     flavor = flavor_for(server.version, server.flavor)
     is_dump = asked.method is BackupMethod.DUMP
+    if is_dump and (lacks := lacking_for_dump(facts)):
+        raise Refused("backup.dump_account", operation, cause=lacks)
     ending = "sql.gz" if is_dump else "xbstream.zst"
     last, data = asked.last_bytes, facts.datadir.data_bytes
     return BackupPlan(
@@ -159,6 +162,15 @@ def plan_backup(
         defaults_file=asked.defaults_file,
         gaps=tuple(_gaps(server, is_dump=is_dump)),
     )
+
+
+def lacking_for_dump(facts: InstanceFacts) -> str:
+    """Return which privileges the account of a dump lacks, as the end of a sentence; ``""`` if none, or if that is unknown."""
+    if facts.server is None or facts.local_privileges is None:
+        return ""
+    flavor = flavor_for(facts.server.version, facts.server.flavor)
+    missing = missing_for_dump(flavor, facts.server, facts.local_privileges)
+    return f"the dashboard's account on the local socket lacks {', '.join(missing)} on *.*" if missing else ""
 
 
 def _gaps(server: ServerFacts, *, is_dump: bool) -> Iterator[str]:

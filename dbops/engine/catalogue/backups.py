@@ -40,6 +40,12 @@ _RUNS = (
         "Check the instance. Run the backup again when the server answers.",
     ),
     operator(
+        "backup.dump_account",
+        "The account that makes dumps lacks a privilege, so a dump would fail or leave objects out.",
+        NOT_WRITTEN,
+        "Grant what is missing to the dashboard's account on the local socket (`local`, else `admin`). See accounts.md.",
+    ),
+    operator(
         "backup.refused",
         "The host is not ready for a backup. The message gives the reason.",
         NOT_WRITTEN,
@@ -50,6 +56,18 @@ _RUNS = (
         "A program of the backup failed.",
         _REMOVED,
         "Fix the problem on the host, then run the backup again.",
+    ),
+    host(
+        "backup.dump_privilege",
+        "The account that makes dumps lacks a privilege.",
+        _REMOVED,
+        "Grant what the message names to the dashboard's account on the local socket (`local`, else `admin`). See accounts.md.",
+    ),
+    host(
+        "backup.dump_login",
+        "The server rejects the account that makes dumps.",
+        _REMOVED,
+        "Correct the dashboard's account on the local socket (`local`, else `admin`) in the inventory, or its host part.",
     ),
     host(
         "backup.killed",

@@ -281,6 +281,7 @@ class InstanceFacts:
     """All facts of one probe. A part that could not be read is ``None``, and its problem has the reason.
 
     ``admin_login`` is the dashboard's login over the local socket, with the client program of the host; ``None`` if it was not tried.
+    ``local_privileges`` are that account's on all schemas, ``None`` if they are unknown.
     ``backup_processes`` are the backup tools that run on the host now, whichever instance they read. ``replication_seen`` are the
     connections of the last probe that the server answered, at ``replication_seen_at``; ``None`` if it never did.
     """
@@ -292,6 +293,7 @@ class InstanceFacts:
     server: ServerFacts | None = None
     backup_account: tuple[StatementCheck, ...] = ()
     admin_login: StatementCheck | None = None
+    local_privileges: tuple[str, ...] | None = None
     backup_processes: tuple[BackupProcess, ...] | None = None
     found_schedules: tuple[FoundSchedule, ...] | None = None
     host_problem: Problem | None = None

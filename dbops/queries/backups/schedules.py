@@ -9,20 +9,22 @@ from django.db.models import F, Q, Window
 from django.db.models.functions import Coalesce, Lower, RowNumber
 from django.db.models.lookups import Contains
 
+from dbops.engine.backups.plan import lacking_for_dump
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
-from dbops.engine.states import RUN_FINAL, RunStatus
-from dbops.models import BackupRun, BackupSchedule
+from dbops.engine.states import RUN_FINAL, BackupMethod, RunBy, RunStatus
+from dbops.models import BackupRun, BackupSchedule, InstanceState
 
 SCHEDULES_ON_A_PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """A schedule with its learned duration (``None``: unknown) and its last ended run."""
+    """A schedule with its learned duration (``None``: unknown) and its last ended run. ``lacks``: why its next dump cannot start."""
 
     schedule: BackupSchedule
     duration: Duration | None
     last_run: BackupRun | None
+    lacks: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class SchedulePage:
 
 
 def schedules(text: str = "", number: str | int = 1) -> SchedulePage:
-    """Return one page of the schedules, by instance. ``text`` filters by name. Four queries."""
+    """Return one page of the schedules, by instance. ``text`` filters by name. At most five queries."""
     found = BackupSchedule.objects.select_related("instance__cluster").order_by("instance__name", "name")
     if text:
         # `icontains` would not do: it is case-sensitive with MariaDB's binary collation.
@@ -46,7 +48,7 @@ def schedules(text: str = "", number: str | int = 1) -> SchedulePage:
 
 
 def of_cluster(cluster_id: int) -> list[ScheduleRow]:
-    """Return the schedules of a cluster. Three queries."""
+    """Return the schedules of a cluster. At most four queries."""
     found = BackupSchedule.objects.filter(instance__cluster=cluster_id).select_related("instance__cluster")
     return _rows(list(found.order_by("instance__name", "name")))
 
@@ -87,4 +89,23 @@ def _rows(found: list[BackupSchedule]) -> list[ScheduleRow]:
         .filter(place=1)
         .defer("evidence", "progress", "checkpoint")
     }
-    return [ScheduleRow(item, durations[item.pk], last.get(item.pk)) for item in found]
+    lacks = _lacking(found)
+    return [
+        ScheduleRow(
+            item, durations[item.pk], last.get(item.pk), lacks.get(item.instance_id, "") if _dumps(item) else ""
+        )
+        for item in found
+    ]
+
+
+def _dumps(schedule: BackupSchedule) -> bool:
+    return schedule.method == BackupMethod.DUMP and schedule.run_by == RunBy.DBOPS
+
+
+def _lacking(found: list[BackupSchedule]) -> dict[int, str]:
+    """Return what the accounts of dumps lack, by instance. One query if dbops makes dumps."""
+    instances = {item.instance_id for item in found if _dumps(item)}
+    if not instances:
+        return {}
+    states = InstanceState.objects.filter(instance__in=instances)
+    return {state.instance_id: lacking_for_dump(facts) for state in states if (facts := state.facts())}

@@ -1,6 +1,7 @@
 """The pages about schedules: list, form, due times, switching and removing."""
 
 import re
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +12,7 @@ from django.utils.html import escape
 
 from dbops.models import BackupRun, BackupSchedule
 from dbops.queries.backups.due import due_times_of
-from tests.app.factories import make_run, make_schedule, make_trio
+from tests.app.factories import make_facts, make_run, make_schedule, make_trio, set_facts
 
 pytestmark = pytest.mark.django_db
 
@@ -47,6 +48,21 @@ def test_schedule_form_adds_a_schedule(operator: Client) -> None:
     (shown,) = operator.get("/schedules/").context["found"].rows
     assert shown.duration.runs == 0
     assert "3 h 00 min" in listed
+
+
+def test_schedules_name_a_dump_whose_account_lacks_a_privilege(operator: Client) -> None:
+    _, backup, replica = make_trio()
+    for instance in (backup, replica):
+        facts = replace(make_facts(), local_privileges=("EVENT", "SELECT", "SHOW VIEW"))
+        set_facts(instance, facts)
+    make_schedule(backup, "dumps", method="dump", run_by="dbops")
+    make_schedule(backup, "of-cron", method="dump")
+    make_schedule(replica, "files", run_by="dbops")
+    answer = operator.get("/schedules/")
+    lacks = {row.schedule.name: row.lacks for row in answer.context["found"].rows}
+    assert "TRIGGER" in lacks.pop("dumps")
+    assert lacks == {"of-cron": "", "files": ""}
+    assert answer.content.decode().count('data-problem="backup.dump_account"') == 1
 
 
 @pytest.mark.parametrize(("typed", "stored"), [("", None), ("1", 1)])

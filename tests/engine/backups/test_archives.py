@@ -248,6 +248,25 @@ def test_dump_plan_loads_with_networking_off() -> None:
     assert [step.name for step in plan.steps if step.name in ("prepare", "set-ownership")] == []
 
 
+@pytest.mark.parametrize(
+    ("privileges", "severities"),
+    [
+        (("EVENT", "SELECT", "SHOW VIEW"), {Severity.WARNING}),
+        (("ALL PRIVILEGES",), {Severity.OK}),
+        (None, set()),
+    ],
+)
+def test_dump_plan_warns_of_an_account_that_leaves_objects_out(
+    privileges: tuple[str, ...] | None, severities: set[Severity]
+) -> None:
+    given = world(dump())
+    assert given.source.facts is not None
+    facts = replace(given.source.facts, local_privileges=privileges)
+    plan = build_plan(replace(given, source=replace(given.source, facts=facts)), "dump")
+    assert {finding.severity for finding in plan.findings if finding.code == "dump.account"} == severities
+    assert plan.refusals == ()
+
+
 def test_dump_plan_needs_the_space_of_the_data() -> None:
     plan = build_plan(world(dump(data_bytes=10**15)), "dump")
     assert "target.space" in {finding.code for finding in plan.findings if finding.severity is not Severity.OK}

@@ -38,6 +38,22 @@ def test_judge_backup_returns_positions_of_good_runs() -> None:
     assert dump.exit_statuses == dict.fromkeys(samples.STAGES[DUMP], 0)
 
 
+@pytest.mark.parametrize(
+    ("said", "of_a_dump", "of_the_tool"),
+    [
+        (
+            "mysqldump: Couldn't execute 'show events': Access denied for user 'dbops'@'localhost' to database 'mysql' (1044)",
+            "backup.dump_privilege",
+            "backup.privilege",
+        ),
+        ("Got error: 1045: Access denied for user 'x'@'localhost'", "backup.dump_login", "backup.access_denied"),
+    ],
+)
+def test_judge_backup_names_the_account_that_was_used(said: str, of_a_dump: str, of_the_tool: str) -> None:
+    assert code_of(DUMP, {"tool": 2}, log=said)[0] == of_a_dump
+    assert code_of(PHYSICAL, {"tool": 2}, log=said)[0] == of_the_tool
+
+
 @pytest.mark.parametrize("stage", samples.STAGES[DUMP])
 def test_judge_backup_fails_when_any_stage_failed(stage: str) -> None:
     assert code_of(DUMP, {stage: 3})[0] == "backup.failed"

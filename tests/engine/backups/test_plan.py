@@ -9,7 +9,7 @@ from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import StorageFacts, from_record, to_record
 from dbops.engine.flavors import flavor_for
-from dbops.engine.flavors.dumps import dump_options, dump_position, dump_programs
+from dbops.engine.flavors.dumps import dump_options, dump_position, dump_programs, missing_for_dump
 from dbops.engine.states import BackupMethod, Role
 from tests.engine import builders
 
@@ -48,6 +48,40 @@ def test_dump_options_use_the_position_words_of_the_flavor(
 def test_options_never_stop_an_applier(flavor: tuple[str, str]) -> None:
     words = options(*flavor) + list(samples.plan().options)
     assert not [word for word in words if "dump-slave" in word or "dump-replica" in word or "safe-slave" in word]
+
+
+EVERY_DUMP = ("EVENT", "SELECT", "SHOW VIEW", "TRIGGER")
+
+
+@pytest.mark.parametrize(
+    ("version", "flavor", "privileges", "log_bin", "lacks"),
+    [
+        ("10.11.19", "mariadb", EVERY_DUMP, True, []),
+        ("10.11.19", "mariadb", ("SELECT", "SHOW VIEW", "SUPER", "RELOAD"), True, ["TRIGGER", "EVENT"]),
+        ("9.7.4", "mysql", EVERY_DUMP, True, ["PROCESS", "RELOAD", "REPLICATION CLIENT"]),
+        ("9.7.4", "mysql", EVERY_DUMP, False, ["PROCESS"]),
+        ("9.7.4", "mysql", (*EVERY_DUMP, "PROCESS", "FLUSH_TABLES", "SUPER"), True, []),
+        ("5.7.29", "mysql", ("SELECT", "PROCESS", "RELOAD", "SUPER"), True, ["SHOW VIEW", "TRIGGER", "EVENT"]),
+        ("8.0.46", "mysql", ("ALL PRIVILEGES",), True, []),
+        ("8.0.46", "mysql", (), False, ["SELECT", "SHOW VIEW", "TRIGGER", "EVENT", "PROCESS"]),
+    ],
+)
+def test_missing_for_dump_names_what_the_program_needs(
+    version: str, flavor: str, privileges: tuple[str, ...], log_bin: bool, lacks: list[str]
+) -> None:
+    server = replace(builders.server(12), flavor=flavor, version=version, log_bin=log_bin)
+    assert missing_for_dump(flavor_for(version, flavor), server, privileges) == lacks
+
+
+def test_plan_backup_refuses_an_account_that_would_leave_objects_out() -> None:
+    poor = builders.facts(12, local_privileges=("EVENT", "SELECT", "SHOW VIEW"))
+    with pytest.raises(Refused) as error:
+        samples.plan(DUMP, poor)
+    assert error.value.code == "backup.dump_account"
+    assert "TRIGGER" in error.value.cause
+    assert samples.plan(BackupMethod.PHYSICAL, poor)
+    assert samples.plan(DUMP, builders.facts(12, local_privileges=EVERY_DUMP))
+    assert samples.plan(DUMP, builders.facts(12, local_privileges=None))
 
 
 def test_programs_by_flavor() -> None:

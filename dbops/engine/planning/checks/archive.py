@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import datetime
 
+from dbops.engine.backups.plan import lacking_for_dump
 from dbops.engine.backups.restore_test_ends import RestoreTestEnd
 from dbops.engine.errors import DbopsError
 from dbops.engine.flavors import parse_version
@@ -215,9 +216,26 @@ CHECKS = (
     the_primary_uses_gtid,
     binlogs_reach_back,
 )
+
+
 #: The checks of a dump. A dump is SQL, which any server of the same series can load.
+def dumps_have_everything(inputs: PlanInputs) -> Iterator[Finding]:
+    """Warn of an account that makes incomplete dumps: some objects are left out without an error."""
+    code, title, facts = "dump.account", "The account that makes dumps may read everything", inputs.source.facts
+    if facts is None or facts.server is None or facts.local_privileges is None:
+        return
+    if lacks := lacking_for_dump(facts):
+        advice = (
+            "Grant them and make a new dump: this one may lack triggers or whole schemas. See docs/how-to/accounts.md."
+        )
+        yield warning(code, title, f"{lacks[:1].upper()}{lacks[1:]}.", advice)
+    else:
+        yield ok(code, title, "It has all privileges that a dump needs.")
+
+
 OF_A_DUMP = (
     there_is_one,
+    dumps_have_everything,
     source_rows_are_equal,
     its_host_answers,
     the_target_can_open_it,
