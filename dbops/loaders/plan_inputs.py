@@ -13,9 +13,10 @@ from dbops.engine.backups.archives import Archive, is_known_bad
 from dbops.engine.backups.restore_test_ends import RestoreTestEnd, last_conclusive
 from dbops.engine.facts.instance import HostFacts, from_record
 from dbops.engine.planning.inputs import PlanInputs
+from dbops.engine.planning.step_estimates import COPY
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.states import BackupMethod, Role, RunOrigin, RunStatus, Status
+from dbops.engine.states import BackupMethod, Role, RunOrigin, RunStatus, Status, StepState
 from dbops.engine.tuning.stream_rate import floor_of
 from dbops.engine.tuning.transport import MeasuredLink
 from dbops.lifecycle import topology_differences
@@ -30,6 +31,7 @@ from dbops.models import (
     Instance,
     InstanceState,
     Rebuild,
+    RebuildStep,
     RestoreTest,
     RowComparison,
 )
@@ -81,6 +83,7 @@ def plan_inputs_of(
         link=link_between(source.host_id, target.host_id),
         unrestored=unrestored_replication(target),
         source_differs=differs_since(source),
+        last_write_lock_seconds=last_write_lock_seconds(source),
         differences=topology_differences.open_differences([target.cluster_id]).get(target.cluster_id, ()),
     )
 
@@ -89,6 +92,23 @@ def differs_since(instance: Instance) -> int | None:
     """Return the rebuild of an instance after which rows of its current data were found to differ; ``None`` without one. One query."""
     found = RowComparison.objects.filter(target=instance, is_current=True, differing__gt=0)
     return found.values_list("rebuild_id", flat=True).first()
+
+
+def last_write_lock_seconds(instance: Instance) -> float | None:
+    """Return for how long writes on an instance waited for the backup tool when it last ran there, ``None`` if unknown. Two queries."""
+    name = "write_lock_seconds"
+    steps = RebuildStep.objects.filter(
+        rebuild__source=instance, name=COPY, state=StepState.DONE, result__has_key=name
+    ).order_by("-finished_at")
+    runs = BackupRun.objects.filter(
+        instance=instance, method=BackupMethod.PHYSICAL, origin=RunOrigin.MANAGED, status=RunStatus.SUCCEEDED
+    ).order_by("-finished_at")
+    found = [
+        *steps.values_list("finished_at", f"result__{name}")[:1],
+        *runs.filter(evidence__has_key=name).values_list("finished_at", f"evidence__{name}")[:1],
+    ]
+    known = [(at, float(seconds)) for at, seconds in found if at and seconds is not None]
+    return max(known)[1] if known else None
 
 
 def unrestored_replication(target: Instance) -> KeptReplication | None:

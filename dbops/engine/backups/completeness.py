@@ -13,6 +13,7 @@ from dbops.engine.flavors.binlog_origin import foreign_position
 from dbops.engine.flavors.dumps import dump_position
 from dbops.engine.flavors.failures import CONSEQUENCES, KnownFailure, known_failure
 from dbops.engine.flavors.gtid import without_space
+from dbops.engine.flavors.write_lock import write_lock_seconds
 from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs, reason_of
 from dbops.engine.hosts.tool_output import KILLED_STATUSES, OTHER_DATADIR, decode_files, first_of
 from dbops.engine.ports import JobState, JobStatus
@@ -48,6 +49,8 @@ class VerifiedBackup:
     exit_statuses: Mapping[str, int]
     warnings: tuple[str, ...] = field(default=())
     mount: str = ""
+    #: how long writes on the server waited for a physical backup; ``None`` if its log does not show it
+    write_lock_seconds: float | None = None
 
 
 def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> VerifiedBackup:
@@ -86,7 +89,15 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Verified
         if plan.method is BackupMethod.DUMP
         else (),
         mount=facts.get("mount", ""),
+        write_lock_seconds=_write_lock_seconds(plan, files),
     )
+
+
+def _write_lock_seconds(plan: BackupPlan, files: Mapping[str, str]) -> float | None:
+    if plan.method is BackupMethod.DUMP:
+        return None
+    flavor = flavor_for(plan.version, plan.flavor)
+    return write_lock_seconds(flavor, files.get("log", "").splitlines(), first_of(flavor, "info", files) or "")
 
 
 def position_of(plan: BackupPlan, files: Mapping[str, str]) -> Coordinates:

@@ -210,6 +210,7 @@ def _publish(context: BackupContext, state: JobState, whole: VerifiedBackup) -> 
         "position": asdict(whole.position),
         "tool": whole.tool,
         "mount": whole.mount,
+        "write_lock_seconds": whole.write_lock_seconds,
         "exit_statuses": dict(whole.exit_statuses),
         "command": plan.command,
         "started_at": _iso(state.started_at),

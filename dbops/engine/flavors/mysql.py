@@ -142,7 +142,7 @@ class MySQL(Flavor):
         """Return the command line. Without ``--no-version-check`` the tool calls home.
 
         ``--ftwrl-wait-timeout`` bounds the wait for statements longer than 60 s (the tool's own threshold) before a global read
-        lock, which is taken only for MyISAM tables or positions without GTID. 2.4 keeps every file open, 8.x few.
+        lock: see ``write_lock.when_writes_wait``. 2.4 keeps every file open, 8.x few.
         """
         return [
             program,

@@ -2,6 +2,7 @@
 
 from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.flavors.versions import parse_version
+from dbops.engine.flavors.write_lock import when_writes_wait
 
 
 def needs_pause(server: ServerFacts) -> tuple[bool, str]:
@@ -42,6 +43,11 @@ def needs_pause(server: ServerFacts) -> tuple[bool, str]:
         return (
             False,
             "Positions are kept by GTID; tables that are not InnoDB hold the applier up for a short lock at the end.",
+        )
+    if when_writes_wait(server)[0]:
+        return (
+            False,
+            "Positions are kept by GTID; the tool's global read lock holds the applier up at the end of each run.",
         )
     return False, "Positions are kept by GTID and the tables are InnoDB; replication continues."
 

@@ -107,7 +107,8 @@ class PlanInputs:
     rebuilds, by method; ``history``: those of the requested method. ``fleet`` and ``others``: the same for all other clusters.
     ``link``: the measurement between the two hosts. ``unrestored``: how the target replicated before a rebuild that changed it and did
     not succeed; ``None`` without such a rebuild. ``source_differs``: the rebuild of the source whose comparison of all rows found
-    differences; ``None`` if none did.
+    differences; ``None`` if none did. ``last_write_lock_seconds``: for how long writes on the source waited for the backup tool when it
+    last ran there; ``None`` if that is unknown.
     """
 
     target: KnownInstance
@@ -135,6 +136,7 @@ class PlanInputs:
     link: MeasuredLink | None = None
     unrestored: KeptReplication | None = None
     source_differs: int | None = None
+    last_write_lock_seconds: float | None = None
 
     def by(self, method: MethodTraits) -> "PlanInputs":
         """Return the inputs for one method: its own history, and the backup that it would read."""

@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 
 from dbops.engine.facts.instance import ServerFacts
+from dbops.engine.flavors.write_lock import NOT_COPIED, when_writes_wait
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.checks.target import not_written_by
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 from dbops.engine.states import Role
-
-#: Engines without rows in files: nothing of them is copied.
-NOT_LOCKED = frozenset({"MEMORY", "BLACKHOLE"})
 
 
 def source_answers(inputs: PlanInputs) -> Iterator[Finding]:
@@ -201,12 +199,26 @@ def engines_are_copied_online(inputs: PlanInputs) -> Iterator[Finding]:
     code, title, server = "source.engines", "All tables are copied without locks", inputs.source.server
     if server is None:
         return
-    locked = {engine: count for engine, count in server.foreign_engines.items() if engine not in NOT_LOCKED}
+    locked = {engine: count for engine, count in server.foreign_engines.items() if engine not in NOT_COPIED}
     if locked:
         seen = ", ".join(f"{count} {engine}" for engine, count in sorted(locked.items()))
         yield warning(code, title, f"Not InnoDB: {seen}.", "Writes to these tables wait while they are copied.")
     else:
         yield ok(code, title, "InnoDB only." if not server.foreign_engines else "No other engine with files.")
+
+
+def writes_wait(inputs: PlanInputs) -> Iterator[Finding]:
+    """Warn where writes on the source, and so its applier, wait while files are copied."""
+    code, title, server = "source.write_lock", "Writes on the source do not wait for the copy", inputs.source.server
+    if server is None:
+        return
+    is_long, seen = when_writes_wait(server)
+    if inputs.last_write_lock_seconds is not None:
+        seen += f" In its last run they waited {inputs.last_write_lock_seconds:.0f} s."
+    if is_long:
+        yield warning(code, title, seen, "Replication of the source falls behind by this time. Its clients wait, too.")
+    else:
+        yield ok(code, title, seen)
 
 
 def nothing_lies_outside(inputs: PlanInputs) -> Iterator[Finding]:
@@ -236,5 +248,6 @@ CHECKS = (
     binlogs_are_kept,
     backup_account_may_finish,
     engines_are_copied_online,
+    writes_wait,
     nothing_lies_outside,
 )

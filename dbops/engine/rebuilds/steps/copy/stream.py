@@ -7,6 +7,7 @@ from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.failures import DISK_FULL, known_failure
 from dbops.engine.flavors.logs import stuck_redo, whole_positions
+from dbops.engine.flavors.write_lock import WriteLock, follow_write_lock, write_lock_seconds
 from dbops.engine.hosts import stall
 from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.progress import add_sample, copy_progress
@@ -161,6 +162,8 @@ class Stream(JobStep):
         rest = "\n".join(lines[count:])
         run.checkpoint["stream.log_offset"] = offset + len(log.encode()) - len(rest.encode())
         self._give_up_if_stuck(run, complete)
+        locked = follow_write_lock(complete, WriteLock(**run.checkpoint.get("stream.write_lock", {})))
+        run.checkpoint["stream.write_lock"] = asdict(locked)
         for line in complete:
             parsed = run.flavor.parse_backup_line(line)
             if parsed.kind in ("milestone", "error", "completed"):
@@ -222,7 +225,13 @@ class Stream(JobStep):
         run.journal.say(
             f"The copy is complete: backup {info.uuid}, up to LSN {checkpoints.last_lsn}.", host=run.target.party.host
         )
-        return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds)
+        locked = run.checkpoint["stream.write_lock"]["seconds"]
+        if locked is None:  # the log was written faster than it was read
+            record = first_of(run.flavor, "info", evidence.target_files) or ""
+            locked = write_lock_seconds(run.flavor, evidence.source_log.splitlines(), record)
+        if locked is not None:
+            run.journal.say(f"Writes on the source waited {locked:.1f} s for the copy.", host=run.source.party.host)
+        return done(exit_statuses=statuses, tails=tails, bytes=received, seconds=seconds, write_lock_seconds=locked)
 
     def _source_was_ours(self, run: Run, found: dict[str, str]) -> None:
         """Raise the guard's reason if it ended the backup after a silence: it is the first cause, not the broken pipe."""
