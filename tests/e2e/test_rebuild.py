@@ -29,6 +29,8 @@ def test_wiped_replica_is_rebuilt_under_load_with_the_same_data(stack: Stack) ->
     )
     assert one(stack, "replica-1", "SELECT @@read_only AS r")["r"] == 1
     same_data_at_one_gtid(stack, "replica-1")
+    [stream] = stack.rows("SELECT result FROM dbops_rebuildstep WHERE name = 'stream' ORDER BY id DESC LIMIT 1")
+    assert json.loads(stream["result"])["write_lock_seconds"] >= 0
 
 
 def test_rebuild_leaves_nothing_on_the_source(stack: Stack) -> None:

@@ -23,3 +23,10 @@ def test_option_that_the_tool_took_in_silence_is_found() -> None:
         "--no-such-option"
     ]
     assert ignored_options(["xtrabackup", "--no-such-option"], log[2:]) == []
+
+
+def test_trial_of_the_tool_shows_an_option_that_it_ignores() -> None:
+    log = lines("trial-unknown-option.log")
+    given = [word for word in command() if not word.startswith(("--user", "--password"))]
+    assert ignored_options(given, log) == []
+    assert ignored_options([*given, "--no-such-option=1"], log) == ["--no-such-option"]

@@ -61,46 +61,34 @@ def test_prepare_begins_where_the_copied_log_begins() -> None:
     assert prepare_progress(FLAVOR, log[: begun + 1]).begin_lsn == BEGIN
 
 
-def follow(log: list[str], *, memory_bytes: int, at_once: int = 40) -> list[float | None]:
+def follow(log: list[str], *, last_lsn: int, memory_bytes: int, at_once: int = 40) -> list[float | None]:
     """Return the percentages that are shown, with a look after every line at no more than the log's end."""
     progress, shown = PrepareProgress(), []
     for number in range(1, len(log) + 1):
         seen = log[max(0, number - at_once) : number]
-        progress = prepare_progress(FLAVOR, seen, progress, last_lsn=END, memory_bytes=memory_bytes)
+        progress = prepare_progress(FLAVOR, seen, progress, last_lsn=last_lsn, memory_bytes=memory_bytes)
         shown.append(progress.percent)
     return shown
 
 
 def test_prepare_progress_of_one_batch_follows_its_percentages() -> None:
-    shown = follow(lines("prepare.log"), memory_bytes=MEMORY)
+    shown = follow(lines("prepare.log"), last_lsn=END, memory_bytes=MEMORY)
     batch = next(number for number, line in enumerate(lines("prepare.log")) if "Progress in percent" in line)
     assert set(shown[:batch]) == {None}
     assert set(shown[batch:]) == {99.0}
 
 
-def batches(count: int) -> list[str]:
-    """Return the recorded log, in which the log was applied in several batches, as the tool does it with too little memory."""
-    log = lines("prepare.log")
-    first = next(number for number, line in enumerate(log) if "Starting an apply batch" in line)
-    start, progress, completed = log[first : first + 3]
-    [read] = [line for line in log[:first] if "scanned up to" in line]
-    many: list[str] = []
-    for number in range(1, count + 1):
-        lsn = BEGIN + (END - BEGIN) * number // count
-        many += [start, progress, completed, read.replace(str(END), str(lsn))]
-    return [*log[:first], *many, start, progress, completed, *log[first + 3 :]]
-
-
-def test_prepare_progress_of_many_batches_never_goes_back_and_is_never_early() -> None:
-    log = batches(10)
-    shown = follow(log, memory_bytes=MIB)
+@pytest.mark.parametrize("at_once", [3, 40])
+def test_prepare_progress_of_many_batches_never_goes_back_and_is_never_early(at_once: int) -> None:
+    log = lines("prepare-batches.log")
+    shown = follow(log, last_lsn=28052689, memory_bytes=10 * MIB, at_once=at_once)
     known = [percent for percent in shown if percent is not None]
     assert known == sorted(known)
-    done = 0
-    for line, percent in zip(log, shown, strict=True):
-        done += "Apply batch completed" in line
-        assert (percent or 0.0) <= 10 * min(done, 10) + 10
-    assert 90.0 <= known[-1] < 100.0
+    batches = [percent for line, percent in zip(log, shown, strict=True) if "Apply batch completed" in line]
+    assert len(batches) == 9
+    assert [round(percent or 0.0) for percent in batches[:2]] == [8, 30]
+    assert (batches[-2] or 0.0) < 96.0
+    assert max(known) < 100.0
 
 
 def test_position_with_a_set_of_several_lines_is_one_line() -> None:

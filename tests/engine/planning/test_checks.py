@@ -302,6 +302,21 @@ def test_mysql_without_gtid_and_with_parallel_appliers_has_no_single_position() 
     assert severities(inputs(source=mysql), "source.gtid") == {REFUSAL}
 
 
+@pytest.mark.parametrize(
+    ("server", "severity"),
+    [
+        ({"flavor": "mysql", "version": "5.7.29", "version_comment": ""}, WARNING),
+        ({"flavor": "mysql", "version": "8.0.46", "version_comment": ""}, OK),
+        ({}, OK),
+    ],
+)
+def test_check_says_when_writes_wait_and_how_long_they_did(server: dict[str, str], severity: Severity) -> None:
+    given = inputs(source=source_with(**server), last_write_lock_seconds=37.0)
+    [found] = [finding for finding in run_checks(given) if finding.code == "source.write_lock"]
+    assert found.severity is severity
+    assert "37 s" in found.seen
+
+
 def test_plan_is_possible_when_the_target_is_down() -> None:
     plan = build_plan(inputs(target=member("replica-1", "replica", 13, facts=down(13))))
     assert plan.is_possible
