@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -254,30 +253,6 @@ class TestInstance:
         facts = probe_instance(poor, shell, opened, NOW)
         assert any("Access denied" in check.error for check in facts.backup_account)
         assert all("\n" not in check.error for check in facts.backup_account)
-
-    def test_local_privileges_are_those_of_all_schemas_and_of_a_role(
-        self, target: ProbeTarget, shell: SshShell, opened: Callable[[], Database], database: MysqlDatabase
-    ) -> None:
-        for statement in (
-            "CREATE USER reader@localhost IDENTIFIED BY 'reader'",
-            "GRANT SELECT, SHOW VIEW ON *.* TO reader@localhost",
-            "GRANT EVENT ON mysql.* TO reader@localhost",
-            "CREATE ROLE triggers",
-            "GRANT TRIGGER ON *.* TO triggers",
-            "GRANT triggers TO reader@localhost",
-            "SET DEFAULT ROLE triggers FOR reader@localhost",
-        ):
-            database.execute(statement)
-        try:
-            facts = probe_instance(replace(target, local=Account("reader", "reader")), shell, opened, NOW)
-            refused = probe_instance(replace(target, local=Account("reader", "wrong")), shell, opened, NOW)
-        finally:
-            with closing(opened()) as again:  # the first connection may have been idle for too long
-                again.execute("DROP USER reader@localhost")
-                again.execute("DROP ROLE triggers")
-        assert facts.local_privileges == ("SELECT", "SHOW VIEW", "TRIGGER")
-        assert refused.local_privileges is None
-        assert from_record(InstanceFacts, to_record(facts)) == facts
 
     def test_local_login_of_the_dashboard_fails_where_the_account_requires_a_certificate(
         self, target: ProbeTarget, shell: SshShell, opened: Callable[[], Database], database: MysqlDatabase

@@ -26,7 +26,7 @@ def target(*, is_shared: bool, password: str = "secret") -> ProbeTarget:
 )
 def test_both_accounts_are_tried(version: str, given: dict[str, bool]) -> None:
     statements, credentials = _logins(target(**given), reading(version))
-    assert statements[-1] == f"{ADMIN}SELECT 1"
+    assert statements[-1] == f"{ADMIN}SHOW GRANTS"
     assert len(statements) > 1
     assert credentials.count('password="secret"') > 1
     assert not _withheld(target(**given), reading(version))
@@ -34,12 +34,12 @@ def test_both_accounts_are_tried(version: str, given: dict[str, bool]) -> None:
 
 def test_accounts_without_a_password_are_tried() -> None:
     statements, credentials = _logins(target(is_shared=True, password=""), reading("9.7.4"))
-    assert statements[-1] == f"{ADMIN}SELECT 1"
+    assert statements[-1] == f"{ADMIN}SHOW GRANTS"
     assert 'user="local"' in credentials
 
 
 def test_shared_passwords_stay_away_from_a_mysql_server() -> None:
     assert _logins(target(is_shared=True), reading("9.7.4")) == ([], "")
     withheld = _withheld(target(is_shared=True), reading("9.7.4"))
-    assert [item.statement for item in withheld] == ["SELECT 1", f"{ADMIN}SELECT 1"]
+    assert [item.statement for item in withheld] == ["SELECT 1", f"{ADMIN}SHOW GRANTS"]
     assert all(item.error and "secret" not in item.error for item in withheld)
