@@ -52,6 +52,7 @@ def test_run_page_shows_the_end_with_evidence(viewer: Client) -> None:
         "sha256": "ab" * 32,
         "position": {"gtid": "0-1-99", "log_file": "b.1"},
         "tool": "mariadb-backup 10.11.19",
+        "write_lock_seconds": 12.5,
     }
     run = make(
         RunStatus.SUCCEEDED,
@@ -62,7 +63,7 @@ def test_run_page_shows_the_end_with_evidence(viewer: Client) -> None:
     )
     page = viewer.get(url(run)).content.decode()
     removed = f'datetime="{machine_time(run.removed_at)}"'
-    for text in ("ab" * 32, "0-1-99", "mariadb-backup 10.11.19", OUTCOME, removed):
+    for text in ("ab" * 32, "0-1-99", "mariadb-backup 10.11.19", "12.5 s", OUTCOME, removed):
         assert text in page, text
     assert f'hx-get="{url(run)}' not in page  # an ended run is not asked about again
 
