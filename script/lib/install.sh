@@ -44,6 +44,7 @@ tcsh tcsh
 FILES_TEST="
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
 /usr/lib/postgresql/*/bin/postgres postgresql
+/usr/lib/galera/libgalera_smm.so galera-4
 /usr/lib/*/libaio.so.1 libaio1
 /usr/lib/*/libnuma.so.1 libnuma1
 "

@@ -175,6 +175,17 @@ class TestHost:
         tool.unlink()
         assert "xtrabackup" not in ask(shell, tmp_path, known=newer).host.tools
 
+    def test_programs_get_no_login_plugins_from_the_environment(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tool = tmp_path / "xtrabackup"
+        tool.write_text('#!/bin/sh\necho "$LIBMYSQL_PLUGINS$LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN|$LC_ALL"\n')
+        tool.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+        monkeypatch.setenv("LIBMYSQL_PLUGINS", "other")
+        monkeypatch.setenv("LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN", "1")
+        assert ask(FakeShell(runs_here=True), tmp_path).host.tools["xtrabackup"].said == "|C"
+
     def test_probe_fails_when_tools_are_missing(self, tmp_path: Path) -> None:
         shell = FakeShell()
         shell.expect("", "this account is currently not available\n")

@@ -7,10 +7,9 @@ from datetime import datetime
 
 from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.flavors.base import Flavor, parse_pairs
+from dbops.engine.flavors.engines import locked
 from dbops.engine.flavors.versions import parse_version
 
-#: Engines without rows in files: nothing of them is copied.
-NOT_COPIED = frozenset({"MEMORY", "BLACKHOLE"})
 #: More is a point in time, not a duration.
 LONGEST_SECONDS = 365 * 24 * 3600
 _BEGIN = re.compile(
@@ -81,7 +80,7 @@ def when_writes_wait(server: ServerFacts) -> tuple[bool, str]:
             True,
             "XtraBackup 2.4 takes a global read lock in every run, while it copies all files that are not InnoDB's.",
         )
-    if any(count for engine, count in server.foreign_engines.items() if engine not in NOT_COPIED):
+    if locked(server.foreign_engines):
         return True, "XtraBackup takes a global read lock while it copies tables that are not InnoDB."
     if not server.gtid_enabled:
         return True, "XtraBackup takes a global read lock to read a position without GTID."
