@@ -38,6 +38,8 @@ java default-jre-headless
 iptables iptables
 busybox busybox
 tcsh tcsh
+sudo sudo
+openssl openssl
 "
 # packages without a program on PATH
 FILES_TEST="
