@@ -2,16 +2,13 @@
 
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from lab.hosts import LabHost
 from tests.stack import OPERATOR, Stack, wait_for
-from tests.sudo_account import account, installed, why_not
+from tests.sudo_account import path_in, through_gates, why_not
 
 from .host_state import is_replicating, one, same_data_at_one_gtid
 from .test_connection_tests import ended
@@ -31,35 +28,9 @@ print(request_ssh(actor=User.objects.get(username="{OPERATOR}"), host=Host.objec
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    with account() as name, backup_stack(1, files="physical", statements="dump") as running:
-        use_account(running, name)
-        with ExitStack() as gates:
-            for host in running.lab.hosts:
-                gates.enter_context(gate_on(running, host))
-            running.wait_for_facts(TARGET, answering=True)
-            yield running
-
-
-def use_account(stack: Stack, name: str) -> None:
-    """Log in to every host as the account, as whom sshd reads the keys."""
-    content = yaml.safe_load(stack.lab.fleet_yaml.read_text())
-    for host in content["hosts"]:
-        host["ssh"]["user"], host["sudo"] = name, True
-    for lab_host in stack.lab.hosts:
-        lab_host.sshd.authorized_keys.chmod(0o644)
-    path = stack.folder / "sudo.yaml"
-    path.write_text(yaml.safe_dump(content, sort_keys=False, width=1000))
-    stack.manage("fleet", "import", str(path))
-
-
-@contextmanager
-def gate_on(stack: Stack, host: LabHost) -> Iterator[Path]:
-    """Install what the commands print; give the gate's path."""
-    program = stack.manage("host", "gate", host.name).stdout
-    sudoers = stack.manage("host", "sudoers", host.name).stdout
-    path = sudoers.split("NOPASSWD: ")[1].strip()
-    with installed(path, program, sudoers):
-        yield Path(path)
+    with backup_stack(1, files="physical", statements="dump") as running, through_gates(running):
+        running.wait_for_facts(TARGET, answering=True)
+        yield running
 
 
 def ssh_user(stack: Stack) -> str:
@@ -128,7 +99,7 @@ def test_outdated_gate_is_refused_before_anything_is_stopped(stack: Stack) -> No
     host = stack.lab.host(TARGET)
     pid = host.server_pid()
     stack.wait_for_possible_plan(TARGET)
-    path = Path(stack.manage("host", "sudoers", TARGET).stdout.split("NOPASSWD: ")[1].strip())
+    path = Path(path_in(stack.manage("host", "sudoers", TARGET).stdout))
     good = path.read_text()
     path.write_text(good.replace("version=1\n", "version=0\n"))
     try:
