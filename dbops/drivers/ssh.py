@@ -19,6 +19,7 @@ import paramiko
 from paramiko.pkey import UnknownKeyType
 from paramiko.ssh_exception import IncompatiblePeer
 
+from dbops.drivers.gate import CHALLENGE, REFUSED_PREFIX, REFUSED_STATUS, Gate
 from dbops.drivers.quoting import for_any_shell, quote
 from dbops.engine.errors import Bug, NoAccess, Refused, Unreachable
 from dbops.engine.hosts.host_keys import HOST_KEY_ALGORITHMS, HostKey, fingerprint_of_blob, parse_host_key
@@ -37,14 +38,19 @@ KEY_CLASSES: tuple[type[paramiko.PKey], ...] = (paramiko.Ed25519Key, paramiko.EC
 
 @dataclass(frozen=True, slots=True)
 class SshAddress:
-    """Address and credentials. ``host_key`` is the pinned ``type base64``, ``""`` if none was accepted."""
+    """Address and credentials.
+
+    Args:
+        host_key: the pinned ``type base64``, ``""`` if none was accepted.
+        gate: runs commands as root through sudo; ``None``: they run as ``user``.
+    """
 
     address: str
     port: int
     user: str
     private_key: str = field(repr=False)
     host_key: str = ""
-    sudo: bool = False
+    gate: Gate | None = None
 
     @property
     def place(self) -> str:
@@ -77,16 +83,17 @@ class SshShell(Shell):
         self._lock = threading.Lock()
 
     def run(self, script: str, *arguments: str, stdin: bytes = b"", timeout_seconds: float = 10.0) -> CommandResult:
-        command = quote(["sh", "-c", script, "dbops", *arguments])
-        if self.address.sudo:
-            command = f"sudo -n -- {command}"
-        command = for_any_shell(f"exec {command}")
-        if len(command.encode()) > COMMAND_LIMIT_BYTES:
+        words = quote(["sh", "-c", script, "dbops", *arguments])
+        gate = self.address.gate
+        command = for_any_shell(gate.command if gate else f"exec {words}")
+        if len((words if gate else command).encode()) > COMMAND_LIMIT_BYTES:
             raise Bug("ssh.command_too_long", "Building a command for a host", cause=f"{len(command)} characters")
+        answer = (lambda challenge: gate.message(challenge, words, stdin)) if gate else None
         with self._lock:
-            exchange = _Exchange(self, command, stdin, timeout_seconds)
+            exchange = _Exchange(self, command, answer or stdin, timeout_seconds)
             result = exchange.run()
-        self._check_sudo(result)
+        if gate:
+            self._check_root(result, is_root=exchange.is_challenged)
         return result
 
     def close(self) -> None:
@@ -154,24 +161,30 @@ class SshShell(Shell):
                 cause=f"{found.type} {found.fingerprint} where {pinned.type} {pinned.fingerprint} was accepted",
             )
 
-    def _check_sudo(self, result: CommandResult) -> None:
-        if self.address.sudo and result.exit_status == 1 and result.stderr.startswith("sudo: "):
-            raise NoAccess(
-                "ssh.sudo_refused",
-                f"Becoming root as {self.address.place}",
-                cause=result.stderr.splitlines()[0][:200],
-            )
+    def _check_root(self, result: CommandResult, *, is_root: bool) -> None:
+        """Raise ``NoAccess`` if sudo or the gate refused. ``is_root``: a command of root's has answered."""
+        operation = f"Becoming root as {self.address.place}"
+        if not is_root and (said := _line_of(result.stderr, "sudo: ")):
+            raise NoAccess("ssh.sudo_refused", operation, cause=said)
+        if result.exit_status == REFUSED_STATUS and (said := _line_of(result.stderr, REFUSED_PREFIX)):
+            raise NoAccess("ssh.gate_refused", operation, cause=said)
 
 
 class _Exchange:
-    """One command on one channel. At the deadline, a watchdog closes the connection, which ends all waits on it."""
+    """One command on one channel. At the deadline, a watchdog closes the connection, which ends all waits on it.
 
-    def __init__(self, shell: SshShell, command: str, stdin: bytes, timeout_seconds: float) -> None:
+    ``stdin``: of the command, or what to answer to its challenge.
+    """
+
+    def __init__(
+        self, shell: SshShell, command: str, stdin: bytes | Callable[[str], bytes], timeout_seconds: float
+    ) -> None:
         self.shell = shell
         self.command = command
         self.stdin = stdin
         self.timeout_seconds = timeout_seconds
         self.timed_out = threading.Event()
+        self.is_challenged = False
 
     def run(self) -> CommandResult:
         channel = self.shell.open_channel()
@@ -204,26 +217,34 @@ class _Exchange:
 
     def _talk(self, channel: paramiko.Channel) -> CommandResult:
         channel.exec_command(self.command)
-        stderr = _Drain()
-        helpers = [
-            threading.Thread(target=stderr.read, args=(channel.recv_stderr,), daemon=True),
-            threading.Thread(target=self._write, args=(channel,), daemon=True),
-        ]
-        for helper in helpers:
-            helper.start()
-        stdout = _Drain()
+        stderr, stdout = _Drain(), _Drain()
+        reader = threading.Thread(target=stderr.read, args=(channel.recv_stderr,), daemon=True)
+        reader.start()
+        stdin = self.stdin if isinstance(self.stdin, bytes) else self._answer(channel, self.stdin)
+        writer = threading.Thread(target=self._write, args=(channel, stdin), daemon=True)
+        writer.start()
         stdout.read(channel.recv)
-        helpers[0].join()
+        reader.join()
         channel.status_event.wait()
         status = channel.exit_status
         channel.close()
-        helpers[1].join()
+        writer.join()
         return CommandResult(None if status == -1 else status, stdout.text(), stderr.text())
 
-    def _write(self, channel: paramiko.Channel) -> None:
+    def _answer(self, channel: paramiko.Channel, answer: Callable[[str], bytes]) -> bytes:
+        """Wait for the challenge, and return the answer; ``b""`` if the command ended without one."""
+        said = b""
+        while part := channel.recv(65536):
+            said = (said + part)[-OUTPUT_LIMIT_BYTES:]
+            if found := CHALLENGE.search(said):
+                self.is_challenged = True
+                return answer(found[1].decode())
+        return b""
+
+    def _write(self, channel: paramiko.Channel, stdin: bytes) -> None:
         try:
-            if self.stdin:
-                channel.sendall(self.stdin)
+            if stdin:
+                channel.sendall(stdin)
             channel.shutdown_write()
         except (paramiko.SSHException, EOFError, OSError):
             pass  # the command ended without reading all input; its status and output explain why
@@ -326,6 +347,10 @@ def _transport(address: str, port: int, timeout_seconds: float, dead_after_secon
     transport.auth_timeout = timeout_seconds
     transport.daemon = True
     return transport
+
+
+def _line_of(text: str, prefix: str) -> str:
+    return next((line[:200] for line in text.splitlines() if line.startswith(prefix)), "")
 
 
 def _close(transport: paramiko.Transport) -> None:

@@ -14,6 +14,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.hosts.access import Endpoint
 from dbops.engine.ports import Jobs, Shell
 from dbops.loaders.accounts import account_of
+from dbops.loaders.gates import gate_of
 from dbops.models import Cluster, Host, Instance
 from dbops.security.permissions import sample_refusal
 
@@ -32,7 +33,7 @@ def open_shell(host: Host) -> SshShell:
             user=host.ssh_user,
             private_key=private_key_of(host),
             host_key=host.host_key,
-            sudo=host.sudo,
+            gate=gate_of(host) if host.sudo else None,
         )
     )
 

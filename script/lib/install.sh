@@ -39,6 +39,8 @@ mvn maven
 iptables iptables
 busybox busybox
 tcsh tcsh
+sudo sudo
+openssl openssl
 "
 # packages without a program on PATH
 FILES_TEST="

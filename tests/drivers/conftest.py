@@ -20,10 +20,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import NameOID
 
+from dbops.drivers.gate import Gate
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.ssh import SshAddress, SshShell
 from dbops.engine.hosts.host_keys import HostKey, parse_host_key
 from dbops.engine.ports import Shell
+from dbops.security.gate_key import gate_key
+from dbops.security.keys import make_signing_key
 from tests.drivers.worlds import Maker, end_sessions, make_real
 from tests.fakes import FakeHost, FakeJobs, FakeShell, ended, running
 from tests.networks import free_network
@@ -46,6 +49,11 @@ class Sshd:
 
     def pinned(self, kind: str = "ed25519") -> SshAddress:
         return replace(self.address, host_key=self.host_key(kind).line)
+
+    def with_sudo(self) -> SshAddress:
+        """Return the address of an account that may run any command through sudo."""
+        pinned = self.pinned()
+        return replace(pinned, gate=Gate(pinned.host_key, gate_key(make_signing_key())))
 
 
 @dataclass(frozen=True)

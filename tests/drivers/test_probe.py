@@ -200,7 +200,7 @@ class TestHostOverSsh:
         assert ask(shell, tmp_path).host.local_address == ADDRESS
 
     def test_probe_finds_the_address_of_the_host_under_sudo(self, sshd: Sshd, tmp_path: Path) -> None:
-        shell = SshShell(replace(sshd.pinned(), sudo=True))
+        shell = SshShell(sshd.with_sudo())
         assert ask(shell, tmp_path).host.local_address == ADDRESS
         shell.close()
 

@@ -223,14 +223,14 @@ class TestOneConnection:
         assert answers == {number: str(number) for number in range(8)}
 
     def test_sudo_runs_every_script_as_root(self, sshd: Sshd) -> None:
-        shell = SshShell(replace(sshd.pinned(), sudo=True))
+        shell = SshShell(sshd.with_sudo())
         assert shell.run('echo "$UNDER_SUDO"; echo "$1" "$UNDER_SUDO"', "a'b").stdout == "1\na'b 1\n"
         shell.close()
 
     def test_sudo_with_password_is_refused(self, sshd: Sshd) -> None:
         (sshd.folder / "forbid").touch()
         try:
-            error = refusal(replace(sshd.pinned(), sudo=True))
+            error = refusal(sshd.with_sudo())
             assert isinstance(error, NoAccess)
             assert error.code == "ssh.sudo_refused"
         finally:

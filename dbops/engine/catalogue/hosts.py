@@ -57,7 +57,20 @@ _SSH = (
         "ssh.sudo_refused",
         "The SSH user can't run commands as root without a password.",
         NOT_RUN,
-        "Allow `sudo -n` for this user, or log in as root and disable `sudo` in the inventory.",
+        "Install what `manage.py host gate NAME` and `manage.py host sudoers NAME` print. Or log in as root and disable `sudo` "
+        "in the inventory.",
+    ),
+    operator(
+        "ssh.gate_refused",
+        "The gate on the host refuses the dashboard's command.",
+        NOT_RUN,
+        "Install what `manage.py host gate NAME` prints now, and `openssl` on the host.",
+    ),
+    operator(
+        "ssh.gate_needless",
+        "Root needs no gate and no sudoers file.",
+        UNCHANGED,
+        "Set the host's SSH user to an account for dbops, or disable `sudo` in the inventory.",
     ),
     operator(
         "ssh.key_file",

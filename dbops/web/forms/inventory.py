@@ -116,13 +116,15 @@ class HostForm(InventoryForm):
             "ssh_port": "SSH port",
             "ssh_user": "SSH user",
             "ssh_key_file": "Key file",
-            "sudo": "Run commands with sudo -n",
+            "sudo": "Run commands as root with sudo -n",
             "work_dir": "Work directory",
             "authorized_keys_file": "Authorized keys file",
             "stream_address": "Stream address",
         }
         help_texts: ClassVar = {
             "ssh_key_file": "Path of a private key without a passphrase on the dashboard’s machine.",
+            "sudo": "Install what “manage.py host gate NAME” and “manage.py host sudoers NAME” print on the host. "
+            "The SSH user can then run nothing else as root.",
             "work_dir": "Directory for run directories and journals.",
             "authorized_keys_file": "File that the temporary key of a rebuild is added to. Empty: ~/.ssh/authorized_keys of the SSH user.",
             "stream_address": "Address at which other hosts reach this host by SSH. Empty: the SSH address.",

@@ -99,8 +99,9 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
     place = f"{host.ssh_user}@{host.ssh_address}:{host.ssh_port}"
     report.check("Logged in", f"{place} in {took:.2f} s; the host calls itself {found['host']}, {found['system']}")
     report.check("Host key", f"the pinned one, {shown_fingerprint(host)}")
-    through = " through sudo" if host.sudo else ""
+    through = f" through sudo by {found['gate'] or 'any command'}" if host.sudo else ""
     report.check("Commands run as", f"{found['user']}{through}")
+    report.measured["gate"] = found["gate"]
     missing = found["missing"]
     fits = report.check("Programs", f"missing: {missing}" if missing else ", ".join(PROGRAMS), ok=not missing)
     fits &= _check_writable(report, found, "Work directory", host.work_dir, "work_writable")

@@ -32,7 +32,7 @@ class FakeShell:
 
 
 def looks(**changed: str) -> str:
-    found = {"user": "root", "host": "db-3", "system": "Linux 6.1", "missing": "", "work_writable": "1"}
+    found = {"user": "root", "host": "db-3", "system": "Linux 6.1", "missing": "", "work_writable": "1", "gate": ""}
     found |= {"work_free": "5000000000", "keys": "/root/.ssh/authorized_keys", "keys_writable": "1", "done": "1"}
     return "".join(f"{name}={value}\n" for name, value in (found | changed).items())
 

@@ -18,6 +18,7 @@ can_write() { # an existing file or directory, or its nearest existing parent
 echo "user=$(id -un)"
 echo "host=$(uname -n)"
 echo "system=$(uname -sr)"
+echo "gate=${DBOPS_GATE-}"
 missing=
 for program in "$@"; do
     command -v "$program" >/dev/null || missing="$missing $program"

@@ -33,8 +33,9 @@ keys=$(keys_file "$keys" "$user")
 [ -e "$keys" ] || install -m 0600 -o "$user" /dev/null "$keys"
 # by bash, not as a program: the file system can be mounted noexec
 # in single quotes, which every login shell supports: printf %q writes $'...' for non-ASCII text
-run="bash '$(printf '%s' "$PWD/serve" | sed "s/'/'\\\\''/g")'"
-command="$run \"\$SSH_ORIGINAL_COMMAND\""
+# a host with a gate allows nothing but the gate, which runs it by bash
+run=${DBOPS_GATE:-bash}${DBOPS_GATE:+ serve}
+command="$run '$(printf '%s' "$PWD/serve" | sed "s/'/'\\\\''/g")' \"\$SSH_ORIGINAL_COMMAND\""
 [ "$through_sudo" != 1 ] || command="sudo -n -- $command"
 expiry=$(date -d "+$lifetime seconds" +%Y%m%d%H%M%S)
 # sshd removes only a backslash before a quote
