@@ -58,7 +58,7 @@ def env_int(name: str, default: int) -> int:
 
 
 def env_port(name: str, default: int) -> int:
-    """Return a port. Kubernetes sets tcp://ADDRESS:PORT by itself, for a service whose name makes ours: not meant for us."""
+    """Return a port. Kubernetes sets tcp://ADDRESS:PORT for a service whose name makes this variable: ignored."""
     return default if os.environ.get(name, "").startswith("tcp://") else env_int(name, default)
 
 

@@ -14,7 +14,7 @@ def read_secret(file: Path) -> str:
     """Return the content of a file without blanks around it.
 
     A file of this process's own account must have mode 0600 or less. What systemd, Docker or Kubernetes delivers belongs to
-    root, or lies on a mount that cannot be written. It may have more readers, if nothing but this account reaches it.
+    root, or is on a mount that cannot be written. It may have more readers, if nothing but this account reaches it.
 
     Raises:
         PermissionError: Other accounts can read or change the file, or this account cannot read it.
@@ -45,15 +45,15 @@ def refuse_root_of_other_state(folder: Path) -> None:
 
 def _problem(file: Path, found: os.stat_result) -> str:
     """Return what is wrong with the access to a file, and the fix; "" if nothing is."""
-    is_read_only = bool(os.statvfs(file).f_flag & os.ST_RDONLY)
-    if found.st_uid == os.geteuid() and not is_read_only:
+    # Docker and Kubernetes mount what they deliver for one container, beside its root file system; its modes cannot change.
+    is_delivered = bool(os.statvfs(file).f_flag & os.ST_RDONLY) and found.st_dev != Path("/").stat().st_dev
+    if is_delivered:
+        return ""
+    if found.st_uid == os.geteuid():
         return f"can be read by other users. Run: chmod 600 {file}" if found.st_mode & 0o077 else ""
-    if found.st_mode & CHANGE_BY_OTHERS and not is_read_only:
+    if found.st_mode & CHANGE_BY_OTHERS:
         return f"can be changed by other users. Run as {_name(found.st_uid)}: chmod go-w {file}"
     if _is_closed(found, READ) or any(_is_closed(folder.stat(), SEARCH) for folder in file.parents):
-        return ""
-    # A mount beside the root file system: Docker and Kubernetes make one for each container, and its modes cannot change.
-    if is_read_only and found.st_dev != Path("/").stat().st_dev:
         return ""
     return (
         f"can be read by other users (mode {stat.S_IMODE(found.st_mode):04o}, owner {_name(found.st_uid)}). Run as "

@@ -42,9 +42,9 @@ def _reachable(*places: Path, hold: Path) -> list[str]:
     blocked = {place: above for place, above in closed.items() if above}
     holds = {place: hold / f"hold-{number}" for number, place in enumerate(blocked)}
     return [
-        *(f"mkdir {kept} && mount --bind {place} {kept}" for place, kept in holds.items()),
+        *(f"mkdir -p {kept}\nmount --bind {place} {kept}" for place, kept in holds.items()),
         *(f"mount -t tmpfs -o mode=755 tmpfs {above}" for above in {*blocked.values()}),
-        *(f"mkdir -p {place} && mount --bind {kept} {place}" for place, kept in holds.items()),
+        *(f"mkdir -p {place}\nmount --bind {kept} {place}" for place, kept in holds.items()),
     ]
 
 

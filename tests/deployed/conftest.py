@@ -9,7 +9,7 @@ from .dashboard import Dashboard, new_state
 from .proxies import HOST
 
 PREFIX = "/dbops"
-#: Stands for the network of compose: on loopback, so that nobody needs rights to have an address in it.
+#: In place of the network of compose: on loopback, so that a proxy has an address in it without rights.
 SUBNET, GATEWAY = "127.30.57.0/24", "127.30.57.1"
 TRUSTED = composed({"DBOPS_SUBNET": SUBNET})["services"]["web"]["environment"]["FORWARDED_ALLOW_IPS"]
 

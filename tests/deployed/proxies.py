@@ -19,7 +19,7 @@ from .dashboard import started
 
 HOST = "dbops.example.org"
 PAGE = ROOT / "docs" / "how-to" / "proxy.md"
-ACCOUNT = "nobody"
+ACCOUNT = "daemon"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Proxy:
     name: str
     around: Callable[[str, Path], str]
     command: Callable[[Path], list[str]]
-    #: what stands for the port in the fragment
+    #: how the fragment names its port
     port: str
 
 

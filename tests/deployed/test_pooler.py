@@ -46,7 +46,7 @@ def running_pooler(server_url: str) -> Iterator[str]:
     database = f"{name} = host={host} port={server_port} user={USER} password='{PASSWORD}'"
     own = f"listen_addr = 127.0.0.1\nlisten_port = {port}\nunix_socket_dir =\nignore_startup_parameters = options,extra_float_digits\n"
     (folder / "pgbouncer.ini").write_text(f"[databases]\n{database}\n[pgbouncer]\n{own}{SETTINGS}")
-    account = "nobody" if os.geteuid() == 0 else None
+    account = "daemon" if os.geteuid() == 0 else None
     if account:
         os.chown(folder, pwd.getpwnam(account).pw_uid, -1)
     words = ["pgbouncer", folder / "pgbouncer.ini"]

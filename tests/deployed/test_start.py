@@ -18,7 +18,7 @@ pytestmark = pytest.mark.services
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run as another account")
 SERVICE = "tcp://10.96.0.5:8000"
-ACCOUNT = "nobody"
+ACCOUNT = "daemon"
 
 
 @pytest.mark.parametrize("name", ["st#hash", "st?query", "st%41percent", "st with ü"])

@@ -15,7 +15,7 @@ from tests.stack import OPERATOR, OPERATOR_PASSWORD
 from .proxies import HOST
 
 TOKEN = re.compile(r'name="csrfmiddlewaretoken" value="([^"]+)"')
-#: What a browser asks for by itself or on a click.
+#: What a browser loads, or requests on a click.
 ADDRESS = re.compile(r'\b(?:href|src|action|formaction|hx-(?:get|post)|sse-connect|data-[\w-]+)="(/[^"]*)"')
 
 
