@@ -6,7 +6,8 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends redis-server \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --system --user-group --uid 10001 --home-dir /var/lib/dbops --shell /usr/sbin/nologin dbops \
-    && install -d -o dbops -g dbops -m 0700 /var/lib/dbops /var/lib/dbops-redis /var/lib/dbops-queue
+    # Group root: platforms such as OpenShift run images as any user id in that group, which has no other member.
+    && install -d -o dbops -g root -m 0770 /var/lib/dbops /var/lib/dbops-redis /var/lib/dbops-queue
 
 WORKDIR /srv/dbops
 COPY requirements.txt constraints.txt ./

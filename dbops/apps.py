@@ -5,7 +5,7 @@ import gc
 from django.apps import AppConfig
 from django.core.checks import Tags, register
 
-from dbops.database.checks import check_collation
+from dbops.database.checks import check_collation, check_session
 from dbops.messaging.checks import check_redis_password
 
 
@@ -17,4 +17,5 @@ class DbopsConfig(AppConfig):
     def ready(self) -> None:
         gc.freeze()  # the modules stay to the end; to look for garbage in them took each command a quarter of its time
         register(check_collation, Tags.database)
+        register(check_session, Tags.database)
         register(check_redis_password, Tags.security, deploy=True)

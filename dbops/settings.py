@@ -1,12 +1,15 @@
 """All settings. Each ``DBOPS_*`` variable is explained in ``docs/reference/configuration.md``."""
 
 import os
+import re
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from csp.constants import NONE, SELF
 
-from dbops.database.config import database_settings
+from dbops.database.config import database_settings, sqlite_url
 from dbops.security.keys import (
     dashboard_name,
     make_encryption_key,
@@ -15,10 +18,29 @@ from dbops.security.keys import (
     read_or_make,
     with_password,
 )
+from dbops.security.secret_files import refuse_root_of_other_state
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def clearly(read: Callable[P, T]) -> Callable[P, T]:
+    """Return a function that reads a setting, and ends the process with one line if it is wrong, whatever program reads it."""
+
+    @wraps(read)
+    def reading(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return read(*args, **kwargs)
+        except (OSError, ValueError) as error:
+            raise SystemExit(f"dbops: {error}") from None
+
+    return reading
+
+
+@clearly
 def env_bool(name: str, default: bool) -> bool:
     """Return a 0/1 variable as a boolean. Other values are errors, so that a typo never enables anything."""
     value = os.environ.get(name, "1" if default else "0")
@@ -27,23 +49,42 @@ def env_bool(name: str, default: bool) -> bool:
     return value == "1"
 
 
+@clearly
 def env_int(name: str, default: int) -> int:
-    return int(os.environ.get(name, default))
+    value = os.environ.get(name, str(default))
+    if not re.fullmatch(r"-?[0-9]+", value):
+        raise ValueError(f"{name} must be a whole number, not {value!r}")
+    return int(value)
+
+
+def env_port(name: str, default: int) -> int:
+    """Return a port. Kubernetes sets tcp://ADDRESS:PORT for a service whose name makes this variable: ignored."""
+    return default if os.environ.get(name, "").startswith("tcp://") else env_int(name, default)
 
 
 def env_list(name: str, default: str = "") -> list[str]:
     return [item.strip() for item in os.environ.get(name, default).split(",") if item.strip()]
 
 
+@clearly
+def env_prefix(name: str) -> str:
+    """Return a URL path without its last slash; "" for the root of the host."""
+    value = os.environ.get(name, "").rstrip("/")
+    if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", value):
+        raise ValueError(f"{name} must be a path such as /dbops, not {value!r}")
+    return value
+
+
 STATE_DIR = Path(os.environ.get("DBOPS_STATE_DIR", BASE_DIR / "var"))
+clearly(refuse_root_of_other_state)(STATE_DIR)
 DEBUG = env_bool("DBOPS_DEBUG", False)
-SECRET_KEY = read_or_make(
+SECRET_KEY = clearly(read_or_make)(
     variable="DBOPS_SECRET_KEY",
     file=Path(os.environ.get("DBOPS_SECRET_KEY_FILE", STATE_DIR / "secret.key")),
     make=make_signing_key,
 )
 # Comma-separated keys for rotation: the first encrypts, all decrypt.
-ENCRYPTION_KEYS = read_or_make(
+ENCRYPTION_KEYS = clearly(read_or_make)(
     variable="DBOPS_ENCRYPTION_KEY",
     file=Path(os.environ.get("DBOPS_ENCRYPTION_KEY_FILE", STATE_DIR / "encryption.key")),
     make=make_encryption_key,
@@ -52,7 +93,8 @@ ENCRYPTION_KEYS = read_or_make(
 # Key files that people may name in the browser. Anyone with a shell names any file with `manage.py fleet import`.
 KEY_DIRECTORY = Path(os.environ.get("DBOPS_KEY_DIRECTORY", STATE_DIR / "keys"))
 
-ALLOWED_HOSTS = env_list("DBOPS_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+# Loopback always: a health check on this machine asks by address. No page of another site can send these names.
+ALLOWED_HOSTS = list(dict.fromkeys([*env_list("DBOPS_ALLOWED_HOSTS"), "localhost", "127.0.0.1", "[::1]"]))
 # The name of this installation on database hosts: for people its host, and a part that no other installation has.
 DASHBOARD = dashboard_name(ALLOWED_HOSTS, SECRET_KEY)
 CSRF_TRUSTED_ORIGINS = env_list("DBOPS_TRUSTED_ORIGINS")
@@ -60,6 +102,10 @@ SECURE_COOKIES = env_bool("DBOPS_HTTPS", False)
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_COOKIES
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if SECURE_COOKIES else None
 SESSION_COOKIE_AGE = 12 * 3600
+# Path of all pages behind a proxy that serves other sites on the same host name. Other sites do not get the cookies.
+URL_PREFIX = env_prefix("DBOPS_URL_PREFIX")
+FORCE_SCRIPT_NAME = URL_PREFIX or None
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = URL_PREFIX or "/"
 X_FRAME_OPTIONS = "DENY"
 
 INSTALLED_APPS = [
@@ -125,8 +171,8 @@ CONTENT_SECURITY_POLICY = {
 
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 DATABASES: dict[str, Any] = {
-    "default": database_settings(
-        os.environ.get("DBOPS_DATABASE_URL", f"sqlite:///{STATE_DIR / 'dbops.sqlite3'}"),
+    "default": clearly(database_settings)(
+        os.environ.get("DBOPS_DATABASE_URL", sqlite_url(STATE_DIR / "dbops.sqlite3")),
         wait_seconds=env_int("DBOPS_DATABASE_WAIT_SECONDS", 20),
     )
 }
@@ -146,7 +192,7 @@ USE_I18N = False
 TIME_ZONE = os.environ.get("DBOPS_TIME_ZONE", "UTC")
 USE_TZ = True
 
-STATIC_URL = "/static/"
+STATIC_URL = f"{URL_PREFIX}/static/"
 STATIC_ROOT = STATE_DIR / "static"
 STATICFILES_DIRS = [BASE_DIR / "static"]
 # Without collected files, serve the originals uncompressed, so that tests and developers need no extra step.
@@ -159,7 +205,7 @@ MESSAGE_TAGS = {40: "danger"}
 
 REDIS_URL = with_password(
     os.environ.get("DBOPS_REDIS_URL", "redis://127.0.0.1:6379/0"),
-    read_if_there(
+    clearly(read_if_there)(
         variable="DBOPS_REDIS_PASSWORD",
         file=Path(os.environ.get("DBOPS_REDIS_PASSWORD_FILE") or STATE_DIR / "redis.password"),
     ),
@@ -227,9 +273,9 @@ REDUNDANCY_GOAL_SECONDS = env_int("DBOPS_REDUNDANCY_GOAL_SECONDS", 4 * 3600)
 REPORT_RECIPIENTS = env_list("DBOPS_REPORT_RECIPIENTS")
 REPORT_FROM = os.environ.get("DBOPS_REPORT_FROM", "dbops@localhost")
 EMAIL_HOST = os.environ.get("DBOPS_EMAIL_HOST", "localhost")
-EMAIL_PORT = env_int("DBOPS_EMAIL_PORT", 25)
+EMAIL_PORT = env_port("DBOPS_EMAIL_PORT", 25)
 EMAIL_HOST_USER = os.environ.get("DBOPS_EMAIL_USER", "")
-EMAIL_HOST_PASSWORD = read_if_there(variable="DBOPS_EMAIL_PASSWORD", file=STATE_DIR / "email-password")
+EMAIL_HOST_PASSWORD = clearly(read_if_there)(variable="DBOPS_EMAIL_PASSWORD", file=STATE_DIR / "email-password")
 EMAIL_USE_TLS = env_bool("DBOPS_EMAIL_TLS", False)
 EMAIL_TIMEOUT = 10
 

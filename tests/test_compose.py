@@ -2,12 +2,14 @@
 
 import re
 import subprocess
+from ipaddress import ip_network
 from pathlib import Path
 
 import pytest
 import yaml
 
 from script.lib import stage
+from tests.deployed.compose import composed
 
 ROOT = Path(__file__).resolve().parent.parent
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -64,6 +66,15 @@ def test_only_web_is_reachable_from_outside():
     assert SERVICES["web"]["ports"] == ["${DBOPS_LISTEN:-127.0.0.1:8000}:8000"]
     assert SERVICES["redis"]["networks"] == ["queue"]
     assert COMPOSE["networks"]["queue"] == {"internal": True}
+
+
+def test_web_trusts_the_containers_network_that_its_port_is_published_from():
+    found = composed({})
+    [network] = found["networks"]["outside"]["ipam"]["config"]
+    assert found["services"]["web"]["environment"]["FORWARDED_ALLOW_IPS"] == network["subnet"]
+    assert ip_network(network["subnet"]).is_private
+    own = composed({"DBOPS_PROXY_ADDRESS": "192.0.2.7"})
+    assert own["services"]["web"]["environment"]["FORWARDED_ALLOW_IPS"] == "192.0.2.7"
 
 
 def test_worker_gets_longer_to_end_than_it_takes():

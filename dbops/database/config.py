@@ -1,10 +1,17 @@
 """Settings of the dashboard's database from its URL, with safe options for each vendor."""
 
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import dj_database_url
 
 SQLITE, POSTGRESQL, MARIADB = (f"django.db.backends.{name}" for name in ("sqlite3", "postgresql", "mysql"))
+
+
+def sqlite_url(file: Path) -> str:
+    """Return the URL of a SQLite file. Quoted: ``#``, ``?`` and ``%`` of a folder's name are not the URL's own."""
+    return f"sqlite:///{quote(str(file))}"
 
 
 def database_settings(url: str, *, wait_seconds: int) -> dict[str, Any]:
@@ -26,6 +33,8 @@ def database_settings(url: str, *, wait_seconds: int) -> dict[str, Any]:
             f"DBOPS_DATABASE_URL is for {found['ENGINE']}, but must begin with sqlite, postgresql or mysql"
         )
     found["OPTIONS"] = {**options(wait_seconds), **found.get("OPTIONS", {})}
+    # Behind a pooler, the next rows of a cursor could be asked of another session.
+    found["DISABLE_SERVER_SIDE_CURSORS"] = True
     return found
 
 
@@ -43,6 +52,7 @@ def _sqlite_options(wait_seconds: int) -> dict[str, Any]:
 def _postgresql_options(wait_seconds: int) -> dict[str, Any]:
     return {
         "connect_timeout": wait_seconds,
+        # A pooler can lose these: ``database.checks`` compares.
         "options": f"-c default_transaction_isolation=read\\ committed -c lock_timeout={wait_seconds}s"
         f" -c idle_in_transaction_session_timeout={wait_seconds * 500}ms",
         # Without keepalives, a connection to a lost machine waits for two hours.

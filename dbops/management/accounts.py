@@ -1,11 +1,20 @@
 """Resolve the user that a management command acts as."""
 
 import getpass
+import os
 
 from django.contrib.auth.models import Group, User
 from django.core.management.base import CommandError
 
 from dbops.security.permissions import OPERATOR, make_groups
+
+
+def login_name() -> str:
+    """Return the name of the account that runs this command; its number where it has no name, as in many containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid-{os.getuid()}"
 
 
 def actor_named(name: str | None) -> User:
@@ -22,7 +31,7 @@ def actor_named(name: str | None) -> User:
         except User.DoesNotExist:
             raise CommandError(f"There is no user named {name!r}.", returncode=2) from None
     make_groups()
-    user, made = User.objects.get_or_create(username=f"cli-{getpass.getuser()}")
+    user, made = User.objects.get_or_create(username=f"cli-{login_name()}")
     if made:
         user.set_unusable_password()
         user.save(update_fields=["password"])

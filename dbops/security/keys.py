@@ -1,4 +1,4 @@
-"""The dashboard's two keys, from the environment or from a 0600 file created on first start."""
+"""The dashboard's secrets, from the environment or from files. The two keys are created on first start."""
 
 import hashlib
 import os
@@ -10,6 +10,8 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from cryptography.fernet import Fernet
+
+from dbops.security.secret_files import read_secret
 
 
 def dashboard_name(allowed_hosts: Sequence[str], signing_key: str) -> str:
@@ -35,34 +37,29 @@ def read_or_make(*, variable: str, file: Path, make: Callable[[], str]) -> str:
     Two processes that start at the same time agree: the complete file is linked into place, and the second reads it.
 
     Raises:
-        PermissionError: Other users can read the file.
+        PermissionError: Other users can read the file, or this one cannot read or create it.
     """
     if value := os.environ.get(variable):
         return value
-    if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        draft = file.with_name(f".{file.name}.{os.getpid()}")
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as handle:
-            handle.write(make() + "\n")
-        try:
-            os.link(draft, file)
-        except FileExistsError:
-            pass
-        finally:
-            draft.unlink()
-    return _content(file)
+    try:
+        return read_secret(file)
+    except FileNotFoundError:
+        _create(file, make())
+    return read_secret(file)
 
 
 def read_if_there(*, variable: str, file: Path) -> str:
     """Return the secret from environment variable ``variable``, else from ``file``; "" if there is neither.
 
     Raises:
-        PermissionError: Other users can read the file.
+        PermissionError: Other users can read the file, or this one cannot.
     """
     if value := os.environ.get(variable):
         return value
-    return _content(file) if file.exists() else ""
+    try:
+        return read_secret(file)
+    except FileNotFoundError:
+        return ""
 
 
 def with_password(url: str, password: str) -> str:
@@ -74,7 +71,20 @@ def with_password(url: str, password: str) -> str:
     return urlunsplit(parts._replace(netloc=place))
 
 
-def _content(file: Path) -> str:
-    if file.stat().st_mode & 0o077:
-        raise PermissionError(f"{file} can be read by other users. Run: chmod 600 {file}")
-    return file.read_text().strip()
+def _create(file: Path, content: str) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft = file.with_name(f".{file.name}.{os.getpid()}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise PermissionError(
+            f"{file} cannot be created ({error.strerror}). Is DBOPS_STATE_DIR set, and can this account write there?"
+        ) from error
+    with os.fdopen(descriptor, "w") as handle:
+        handle.write(content + "\n")
+    try:
+        os.link(draft, file)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()

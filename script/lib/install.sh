@@ -38,6 +38,12 @@ java default-jre-headless
 mvn maven
 iptables iptables
 busybox busybox
+nginx nginx-light
+apache2 apache2
+haproxy haproxy
+caddy caddy
+pgbouncer pgbouncer
+openssl openssl
 tcsh tcsh
 sudo sudo
 openssl openssl

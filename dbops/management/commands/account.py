@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
+from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.operations.accounts import list_accounts, save_account
 from dbops.operations.login_limits import unblock
@@ -44,11 +45,11 @@ class Command(DbopsCommand):
     def _unblock(self, name: str) -> None:
         if not User.objects.filter(username=name).exists():
             raise CommandError(f"There is no account {name!r}. Nothing changed.")
-        unblock(name, actor=f"{getpass.getuser()} (manage.py)")
+        unblock(name, actor=f"{login_name()} (manage.py)")
         self.stdout.write(f"{name}: unblocked")
 
     def _create(self, name: str, group: str, password: str, superuser: bool) -> None:
-        actor = f"{getpass.getuser()} (manage.py)"
+        actor = f"{login_name()} (manage.py)"
         try:
             user, changed = save_account(actor=actor, name=name, group=group, password=password, superuser=superuser)
         except Refused as error:

@@ -1,6 +1,5 @@
 """``manage.py audit verify [--heads FILE]``, ``head``, ``export [--format jsonl|csv]`` and ``archive --before DAY --to FOLDER``."""
 
-import getpass
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from dbops.audit.log import current_head
 from dbops.engine.audit.chain import read_heads
 from dbops.engine.audit.entries import VIEWS
 from dbops.engine.errors import Refused
+from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.operations.audit_archive import archive_entries
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
@@ -47,7 +47,7 @@ class Command(DbopsCommand):
         export.add_argument("--until", type=datetime.fromisoformat, help="entries before this time")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        actor = f"{getpass.getuser()} (manage.py)"
+        actor = f"{login_name()} (manage.py)"
         if options["verb"] == "head":
             self.stdout.write(str(current_head()))
         elif options["verb"] == "archive":

@@ -1,6 +1,5 @@
 """``manage.py availability_report [--month 2026-03] [--cluster NAME] --html FILE``."""
 
-import getpass
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from dbops.lib.documents import render_document
+from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.models import Cluster
 from dbops.operations.audit import record_export
@@ -42,9 +42,7 @@ class Command(DbopsCommand):
         except OSError as error:
             raise CommandError(f"{to}: {error.strerror}. Nothing was written.") from None
         asked = {"month": month.key, "cluster": options["cluster"]}
-        record_export(
-            f"{getpass.getuser()} (manage.py)", "availability", path="manage.py availability_report", filter=asked
-        )
+        record_export(f"{login_name()} (manage.py)", "availability", path="manage.py availability_report", filter=asked)
         self.stdout.write(f"{month.key}: written to {to}")
 
 

@@ -3,7 +3,6 @@
 Exit status: 0 discovered, 1 not finished or no server could be read, 2 refused.
 """
 
-import getpass
 import sys
 import time
 from collections.abc import Iterable
@@ -12,6 +11,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
+from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.models import Cluster, Discovery
 from dbops.operations.topology import request_discovery
@@ -40,7 +40,7 @@ class Command(DbopsCommand):
         password = sys.stdin.read().removesuffix("\n").removesuffix("\r") if options["user"] else ""
         try:
             row = request_discovery(
-                actor=f"{getpass.getuser()} (manage.py)",
+                actor=f"{login_name()} (manage.py)",
                 address=address,
                 port=port,
                 cluster=_cluster(options["cluster_accounts"]),

@@ -1,6 +1,5 @@
 """``manage.py evidence NUMBER --html FILE``."""
 
-import getpass
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +7,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from dbops.lib.documents import render_document
+from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.operations.audit_log import take_evidence
 from dbops.queries.rebuilds.evidence import evidence_of
@@ -26,7 +26,7 @@ class Command(DbopsCommand):
         rebuild = find(number)
         if rebuild is None:
             raise CommandError(f"There is no rebuild {number}.")
-        actor = f"{getpass.getuser()} (manage.py)"
+        actor = f"{login_name()} (manage.py)"
         found = evidence_of(rebuild, made_by=actor, now=timezone.now())
         html = render_document("rebuilds/evidence.html", evidence=found, is_file=True)
         try:

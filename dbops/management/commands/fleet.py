@@ -1,12 +1,12 @@
 """``manage.py fleet import FILE`` and ``manage.py fleet export [FILE]``. Exit status: 0 or 1 (nothing changed)."""
 
-import getpass
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from dbops.fleetfile.store import UNCHANGED
+from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.operations.audit import record_export
 from dbops.operations.fleet import FleetFileErrors, export_fleet, import_fleet
@@ -35,7 +35,7 @@ class Command(DbopsCommand):
     def _import(self, file: Path, *, replace_host_keys: bool, dry_run: bool) -> None:
         try:
             report = import_fleet(
-                actor=f"{getpass.getuser()} (manage.py)",
+                actor=f"{login_name()} (manage.py)",
                 text=file.read_text(encoding="utf-8"),
                 base_dir=file.resolve().parent,
                 replace_host_keys=replace_host_keys,
@@ -57,7 +57,7 @@ class Command(DbopsCommand):
 
     def _export(self, file: Path | None) -> None:
         text = export_fleet()
-        record_export(f"{getpass.getuser()} (manage.py)", "fleet", path="manage.py fleet export")
+        record_export(f"{login_name()} (manage.py)", "fleet", path="manage.py fleet export")
         if file is None:
             self.stdout.write(text, ending="")
             return

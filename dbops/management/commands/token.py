@@ -1,11 +1,11 @@
 """``manage.py token make NAME --cluster CLUSTER``, ``manage.py token list`` and ``manage.py token revoke NAME``."""
 
-import getpass
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 
 from dbops.engine.errors import Refused
+from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.models import Cluster
 from dbops.operations.tokens import CALENDAR, REPORT, make_token, revoke_token
@@ -28,7 +28,7 @@ class Command(DbopsCommand):
         verbs.add_parser("list", help="list tokens without their secrets")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        actor = f"{getpass.getuser()} (manage.py)"
+        actor = f"{login_name()} (manage.py)"
         try:
             if options["verb"] == "make":
                 self._make(actor, options["name"], options["purpose"], options["cluster"])

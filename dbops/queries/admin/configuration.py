@@ -15,6 +15,7 @@ from django.db import connection
 from django.db.migrations.loader import MigrationLoader
 
 from dbops import __version__
+from dbops.database.config import sqlite_url
 from dbops.models import ProcessHeartbeat
 
 ENVIRONMENT, DEFAULT, FROM_FILE = "environment", "default", "file"
@@ -43,6 +44,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_ALLOWED_HOSTS": lambda: ", ".join(settings.ALLOWED_HOSTS),
     "DBOPS_TRUSTED_ORIGINS": lambda: ", ".join(settings.CSRF_TRUSTED_ORIGINS),
     "DBOPS_HTTPS": lambda: int(settings.SECURE_COOKIES),
+    "DBOPS_URL_PREFIX": lambda: settings.URL_PREFIX,
     "DBOPS_DEBUG": lambda: int(settings.DEBUG),
     "DBOPS_TIME_ZONE": lambda: settings.TIME_ZONE,
     "DBOPS_SAMPLE": lambda: int(settings.SAMPLE),
@@ -160,7 +162,7 @@ def _file(variable: str, name: str) -> str:
 
 
 def _database_file() -> str:
-    return f"sqlite:///{settings.STATE_DIR / 'dbops.sqlite3'}"
+    return sqlite_url(settings.STATE_DIR / "dbops.sqlite3")
 
 
 def _database() -> str:

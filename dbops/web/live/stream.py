@@ -22,6 +22,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+from django.urls import set_script_prefix
 from django.views.decorators.http import require_GET
 from redis.exceptions import RedisError
 
@@ -245,8 +246,13 @@ async def _in_database(function: Callable[P, R], *args: P.args, **kwargs: P.kwar
 
 
 def _start(coroutine: Any) -> asyncio.Task[None]:
-    """Start a task that outlives the first request that needs it: with its own context, because asgiref ends the request's."""
-    return asyncio.create_task(coroutine, context=contextvars.Context())
+    """Start a task that outlives the first request that needs it: with its own context, because asgiref ends the request's.
+
+    Of the request, only the prefix of every link is kept.
+    """
+    context = contextvars.Context()
+    context.run(set_script_prefix, settings.FORCE_SCRIPT_NAME or "/")
+    return asyncio.create_task(coroutine, context=context)
 
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()

@@ -48,7 +48,7 @@ class SampleMiddleware(MiddlewareMixin):
 
 def _answer(request: HttpRequest, refusal: Refused, template: str, *, status: int) -> HttpResponse:
     error = refusal.as_record()
-    if request.path.startswith(API):
+    if request.path_info.startswith(API):
         return JsonResponse({"error": error}, status=status)
     return render(request, template, {"error": error, "typed": typed(request)}, status=status)
 

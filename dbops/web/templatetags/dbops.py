@@ -302,7 +302,7 @@ def without(name: str, cluster: str) -> str:
 
 @register.filter
 def is_of_backups(address: str) -> bool:
-    """Return whether a URL is a page about backups: one of its tabs, or below one."""
+    """Return whether a path below the prefix is a page about backups: one of its tabs, or below one."""
     return str(address).startswith(("/backups/", "/schedules/", "/calendar/", "/queue/"))
 
 

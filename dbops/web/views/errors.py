@@ -10,6 +10,7 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.views.decorators.csrf import requires_csrf_token
 
+from dbops.web.csrf_causes import csrf_cause
 from dbops.web.middleware.refusals import typed
 
 log = logging.getLogger(__name__)
@@ -25,9 +26,9 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 @requires_csrf_token
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer 403 to a form whose CSRF token is missing or old. The reason is only logged: it does not help users."""
+    """Answer 403 to a form that fails the CSRF check, with the cause and its fix. Django's own reason is only logged."""
     log.warning("refused a form sent to %r: %s", request.path, reason)
-    return render(request, "403_csrf.html", {"typed": typed(request)}, status=403)
+    return render(request, "403_csrf.html", {"typed": typed(request), "cause": csrf_cause(request)}, status=403)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
