@@ -36,3 +36,17 @@ def test_tool_that_floods_or_hangs_hides_no_other_fact(
     assert tools["mariadb"].version
     assert tools["mariadb-backup"].version is None
     assert 0 < len(tools["mariadb-backup"].said) <= 120
+
+
+def test_programs_get_no_login_plugin_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These variables let MySQL's client send the whole password to a server that asks for it."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name in ("LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN", "LIBMYSQL_PLUGINS"):
+        monkeypatch.setenv(name, "of-the-login")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    (tmp_path / "mariadb-backup").write_text(
+        '#!/bin/sh\necho "$LC_ALL, ${LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN-unset}, ${LIBMYSQL_PLUGINS-unset}"\n'
+    )
+    (tmp_path / "mariadb-backup").chmod(0o755)
+    reading = ask(FakeShell(runs_here=True), tmp_path)
+    assert reading.host.tools["mariadb-backup"].said == "C, unset, unset"

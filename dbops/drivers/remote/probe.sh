@@ -10,7 +10,8 @@ set -u
 umask 077
 PATH=${PATH:-/usr/bin:/bin}:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/libexec:/usr/local/mysql/bin
 LC_ALL=C
-export PATH LC_ALLunset LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN LIBMYSQL_PLUGINS
+export PATH LC_ALL
+unset LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN LIBMYSQL_PLUGINS
 datadir=$1 defaults_file=$2 inspect=$3 socket=$4 known=$5 plugin_dir=$6 group_suffix=$7
 shift 7
 options=
