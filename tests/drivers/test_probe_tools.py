@@ -44,9 +44,14 @@ def test_programs_get_no_login_plugin_from_the_environment(tmp_path: Path, monke
     for name in ("LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN", "LIBMYSQL_PLUGINS"):
         monkeypatch.setenv(name, "of-the-login")
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
-    (tmp_path / "mariadb-backup").write_text(
+    (tmp_path / "mysqldump").write_text(
         '#!/bin/sh\necho "$LC_ALL, ${LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN-unset}, ${LIBMYSQL_PLUGINS-unset}"\n'
     )
-    (tmp_path / "mariadb-backup").chmod(0o755)
+    (tmp_path / "mysqldump").chmod(0o755)
     reading = ask(FakeShell(runs_here=True), tmp_path)
-    assert reading.host.tools["mariadb-backup"].said == "C, unset, unset"
+    assert reading.host.tools["mysqldump"].said == "C, unset, unset"
+
+
+def test_dump_program_is_read_with_its_version(tmp_path: Path) -> None:
+    tools = ask(FakeShell(runs_here=True), tmp_path).host.tools
+    assert tools["mariadb-dump"].version == tools["mariadb"].version

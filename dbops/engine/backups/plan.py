@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dbops.engine.errors import Refused
-from dbops.engine.facts.instance import InstanceFacts, ServerFacts
+from dbops.engine.facts.instance import InstanceFacts, ServerFacts, Tool
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.base import BackupRequest
-from dbops.engine.flavors.dumps import dump_options, dump_programs
+from dbops.engine.flavors.dumps import dump_options, dump_problem, dump_program, dump_programs
 from dbops.engine.hosts.ssh import show
 from dbops.engine.states import BackupMethod, Role
 
@@ -116,8 +116,9 @@ def plan_backup(
         run_directory: of this run on the host; the tool's credentials will be below it.
 
     Raises:
-        Refused: the server does not answer (``backup.no_server``), the schedule has no directory (``backup.no_directory``), or
-            the flavor is unknown (``flavor.unknown``, ``flavor.unsupported``).
+        Refused: the server does not answer (``backup.no_server``), the schedule has no directory (``backup.no_directory``), a dump by
+            the host's program could not be restored (``backup.dump_program``), or the flavor is unknown (``flavor.unknown``,
+            ``flavor.unsupported``).
     """
     operation = f"Planning a backup of {asked.instance}"
     if not asked.directory.startswith("/"):
@@ -131,6 +132,9 @@ def plan_backup(
     server, host = facts.server, facts.host
     flavor = flavor_for(server.version, server.flavor)
     is_dump = asked.method is BackupMethod.DUMP
+    program = dump_program(flavor, host.tools) if is_dump else None
+    if problem := dump_problem(flavor, program):
+        raise Refused("backup.dump_program", operation, cause=problem.rstrip("."))
     ending = "sql.gz" if is_dump else "xbstream.zst"
     last, data = asked.last_bytes, facts.datadir.data_bytes
     return BackupPlan(
@@ -147,7 +151,7 @@ def plan_backup(
         socket=server.socket,
         directory=asked.directory.rstrip("/") or "/",
         file=f"{asked.instance}-{asked.method}-{started_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{asked.run_id}.{ending}",
-        tools=dump_programs(flavor) if is_dump else flavor.backup_programs,
+        tools=_programs(flavor, program, is_dump=is_dump),
         options=tuple(_options(asked, flavor, facts, server, f"{run_directory}/jobs/{JOB}")),
         compressor=_compressor(asked.method, host.cpu_count),
         clients=flavor.client_programs,
@@ -159,6 +163,13 @@ def plan_backup(
         defaults_file=asked.defaults_file,
         gaps=tuple(_gaps(server, is_dump=is_dump)),
     )
+
+
+def _programs(flavor: Flavor, program: Tool | None, *, is_dump: bool) -> tuple[str, ...]:
+    """Return the names of the tool; the path of a dump program whose version the options were chosen for."""
+    if program:
+        return (program.path,)
+    return dump_programs(flavor) if is_dump else flavor.backup_programs
 
 
 def _gaps(server: ServerFacts, *, is_dump: bool) -> Iterator[str]:
@@ -191,7 +202,9 @@ def _problem(facts: InstanceFacts | None) -> str:
 def _options(asked: BackupSettings, flavor: Flavor, facts: InstanceFacts, server: ServerFacts, job: str) -> list[str]:
     """Return the arguments of the program."""
     if asked.method is BackupMethod.DUMP:
-        return dump_options(flavor, server, credentials_file=f"{job}/{CREDENTIALS}")
+        program = dump_program(flavor, facts.host.tools) if facts.host else None
+        version = program.version if program else None
+        return dump_options(flavor, server, credentials_file=f"{job}/{CREDENTIALS}", program_version=version)
     return flavor.backup_command(
         "tool",
         BackupRequest(

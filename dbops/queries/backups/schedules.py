@@ -9,20 +9,27 @@ from django.db.models import F, Q, Window
 from django.db.models.functions import Coalesce, Lower, RowNumber
 from django.db.models.lookups import Contains
 
+from dbops.engine.facts.instance import InstanceFacts, from_record
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.dumps import dump_problem, dump_program
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
-from dbops.engine.states import RUN_FINAL, RunStatus
-from dbops.models import BackupRun, BackupSchedule
+from dbops.engine.states import RUN_FINAL, BackupMethod, RunBy, RunStatus
+from dbops.models import BackupRun, BackupSchedule, InstanceState
 
 SCHEDULES_ON_A_PAGE = 50
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """A schedule with its learned duration (``None``: unknown) and its last ended run."""
+    """A schedule with its learned duration (``None``: unknown) and its last ended run.
+
+    ``problem``: why its next run will be refused, as far as the last probe knows; ``""`` if nothing is known.
+    """
 
     schedule: BackupSchedule
     duration: Duration | None
     last_run: BackupRun | None
+    problem: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +39,7 @@ class SchedulePage:
 
 
 def schedules(text: str = "", number: str | int = 1) -> SchedulePage:
-    """Return one page of the schedules, by instance. ``text`` filters by name. Four queries."""
+    """Return one page of the schedules, by instance. ``text`` filters by name. Five queries."""
     found = BackupSchedule.objects.select_related("instance__cluster").order_by("instance__name", "name")
     if text:
         # `icontains` would not do: it is case-sensitive with MariaDB's binary collation.
@@ -46,7 +53,7 @@ def schedules(text: str = "", number: str | int = 1) -> SchedulePage:
 
 
 def of_cluster(cluster_id: int) -> list[ScheduleRow]:
-    """Return the schedules of a cluster. Three queries."""
+    """Return the schedules of a cluster. Four queries."""
     found = BackupSchedule.objects.filter(instance__cluster=cluster_id).select_related("instance__cluster")
     return _rows(list(found.order_by("instance__name", "name")))
 
@@ -87,4 +94,18 @@ def _rows(found: list[BackupSchedule]) -> list[ScheduleRow]:
         .filter(place=1)
         .defer("evidence", "progress", "checkpoint")
     }
-    return [ScheduleRow(item, durations[item.pk], last.get(item.pk)) for item in found]
+    problems = _problems(found)
+    return [ScheduleRow(item, durations[item.pk], last.get(item.pk), problems.get(item.pk, "")) for item in found]
+
+
+def _problems(found: list[BackupSchedule]) -> dict[int, str]:
+    """Return why dumps that dbops would make cannot be restored, by schedule. One query."""
+    dumps = [item for item in found if (item.method, item.run_by) == (BackupMethod.DUMP, RunBy.DBOPS)]
+    records = InstanceState.objects.filter(instance__in={item.instance_id for item in dumps})
+    problems = {}
+    for instance, record in records.values_list("instance_id", "record"):
+        facts = from_record(InstanceFacts, record) if record else None
+        if facts and facts.host and facts.server:
+            flavor = flavor_for(facts.server.version, facts.server.flavor)
+            problems[instance] = dump_problem(flavor, dump_program(flavor, facts.host.tools))
+    return {item.pk: problems.get(item.instance_id, "") for item in dumps}

@@ -9,9 +9,10 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
+from dbops.engine.facts.instance import Tool, to_record
 from dbops.models import BackupRun, BackupSchedule
 from dbops.queries.backups.due import due_times_of
-from tests.app.factories import make_run, make_schedule, make_trio
+from tests.app.factories import make_facts, make_host_facts, make_run, make_schedule, make_trio
 
 pytestmark = pytest.mark.django_db
 
@@ -199,3 +200,17 @@ def test_schedule_list_takes_a_fixed_number_of_queries(operator: Client, django_
         make_run(backup, schedule=row, started_at=timezone.now() - timedelta(hours=9), seconds=60)
     with django_assert_num_queries(7):
         assert "s-11" in operator.get("/schedules/").content.decode()
+
+
+@pytest.mark.parametrize(("program", "shown"), [("8.0.46", True), ("10.11.19", False)])
+def test_schedule_list_names_a_dump_program_that_cannot_serve(operator: Client, program: str, shown: bool) -> None:
+    _, backup, _ = make_trio()
+    facts = make_facts(host=make_host_facts(tools={"mysqldump": Tool("/usr/bin/mysqldump", program)}))
+    backup.state.record = to_record(facts)
+    backup.state.save()
+    make_schedule(backup, "files", run_by="dbops")
+    make_schedule(backup, "statements", method="dump", run_by="dbops")
+    page = operator.get("/schedules/")
+    problems = {row.schedule.name: row.problem for row in page.context["found"].rows}
+    assert {name: bool(text) for name, text in problems.items()} == {"files": False, "statements": shown}
+    assert ('data-code="backup.dump_program"' in page.content.decode()) is shown
