@@ -35,9 +35,9 @@ _RUNS = (
     ),
     operator(
         "backup.dump_program",
-        "The host's dump program is of the other product: MariaDB's for a MySQL server, or MySQL's for MariaDB.",
+        "The host's dump program is of the other product, or of MySQL 5.7 for a newer server. A dump by it could not be restored.",
         NOT_WRITTEN,
-        "Install the `mysqldump` of MySQL (`mariadb-dump` of MariaDB), first on the PATH of the host. Then run the backup again.",
+        "Install the dump program of the server's product and series, first on the PATH of the host. Then run the backup again.",
     ),
     operator(
         "backup.no_server",

@@ -15,7 +15,7 @@ from dbops.engine.facts.instance import ServerFacts, Tool
 from dbops.engine.flavors import Flavor, parse_version
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.gtid import without_space
-from dbops.engine.flavors.versions import PRODUCTS, product_of
+from dbops.engine.flavors.versions import PRODUCTS, dotted, product_of
 
 _MARIADB_GTID = re.compile(r"SET GLOBAL gtid_slave_pos\s*=\s*'([^']*)'", re.IGNORECASE)
 _MYSQL_GTID = re.compile(r"GTID_PURGED\s*=\s*(?:/\*!\d+\s*'\+'\*/\s*)?'([^']*)'", re.IGNORECASE)
@@ -37,17 +37,21 @@ def dump_problem(flavor: Flavor, program: Tool | None) -> str:
     """Return why a dump by this program could not be restored, or ``""``.
 
     Measured with MariaDB's 10.11.19 on MySQL 5.7.22 and 8.0.15: it records no GTID set, and writes the values of generated columns,
-    which MySQL refuses to load (error 3105). ``mysql.engine_cost`` of 8.0 has such a column.
+    which MySQL refuses to load (error 3105). ``mysql.engine_cost`` of 8.0 has such a column. MySQL's 5.7.26 on 8.0.15: it writes
+    system tables that 8.0 does not take (error 3554).
     """
     if program is None or program.version is None:
         return ""
-    product = product_of(program.version)
+    product, number = product_of(program.version), parse_version(program.version)
+    server = f"{PRODUCTS[flavor.name]} {dotted(flavor.version)}"
+    found = f"{program.path} is of {PRODUCTS[product]} {program.version}, and the server is {server}"
+    if product == flavor.name == "mysql" and number < (8, 0, 0) <= flavor.version:
+        return f"{found}: its dump has system tables that {server} refuses to load."
     if product == flavor.name:
         return ""
-    found = f"{program.path} {program.version} is the program of {PRODUCTS[product]}, and the server is {PRODUCTS[flavor.name]}"
     if flavor.name == "mariadb":
         return f"{found}: its dump has no GTID position."
-    return f"{found}: its dump has no GTID set, and MySQL cannot load tables with generated columns from it."
+    return f"{found}: its dump has no GTID set, and MySQL refuses to load tables with generated columns from it."
 
 
 def dump_options(

@@ -20,8 +20,8 @@ link_plugins() (
 # Print the plugin directories beside client programs that are installed elsewhere, as from an archive.
 plugins_beside_clients() {
     for program in mysql mysqldump mariadb mariadb-dump; do
-        program=$(command -v "$program") && program=$(readlink -f -- "$program") || continue
-        case $program in /usr/bin/*) continue ;; esac
+        program=$(readlink -f -- "$(command -v "$program")")
+        case $program in '' | /usr/bin/*) continue ;; esac
         program=${program%/*}
         printf '%s\n' "${program%/*}/lib/plugin" "${program%/*}/lib/mysql/plugin"
     done
