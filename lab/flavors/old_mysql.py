@@ -118,7 +118,7 @@ class OldMySQL(MySQL):
 
 
 class MySQL57(OldMySQL):
-    """MySQL 5.7 with MariaDB's clients: those of MySQL 9 have no ``mysql_native_password``."""
+    """MySQL 5.7 with MariaDB's clients, as on a host with Debian's ``default-mysql-client``."""
 
     name = "mysql-5.7"
     unpacked = MYSQL_5_7

@@ -36,3 +36,22 @@ def test_tool_that_floods_or_hangs_hides_no_other_fact(
     assert tools["mariadb"].version
     assert tools["mariadb-backup"].version is None
     assert 0 < len(tools["mariadb-backup"].said) <= 120
+
+
+def test_programs_get_no_login_plugin_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """These variables let MySQL's client send the whole password to a server that asks for it."""
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    for name in ("LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN", "LIBMYSQL_PLUGINS"):
+        monkeypatch.setenv(name, "of-the-login")
+    monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
+    (tmp_path / "mysqldump").write_text(
+        '#!/bin/sh\necho "$LC_ALL, ${LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN-unset}, ${LIBMYSQL_PLUGINS-unset}"\n'
+    )
+    (tmp_path / "mysqldump").chmod(0o755)
+    reading = ask(FakeShell(runs_here=True), tmp_path)
+    assert reading.host.tools["mysqldump"].said == "C, unset, unset"
+
+
+def test_dump_program_is_read_with_its_version(tmp_path: Path) -> None:
+    tools = ask(FakeShell(runs_here=True), tmp_path).host.tools
+    assert tools["mariadb-dump"].version == tools["mariadb"].version

@@ -141,6 +141,24 @@ def test_mysql_s_client_reveals_what_dbops_withholds(method: str, reveals: bool,
     assert server.got(PASSWORD) is reveals
 
 
+@pytest.mark.skipif(bool(MYSQL.why_not()), reason=MYSQL.why_not())
+def test_mysql_s_client_answers_the_challenge_of_5_7(tmp_path: Path) -> None:
+    """MySQL 9 has that login as a file beside its programs; these are not where a package installs them."""
+    place = f"{MYSQL.folder()}/usr/bin"
+    script = f'{load("exchangeable", "login_plugins")}\nlink_installed_plugins "$1"'
+    subprocess.run(
+        ["sh", "-c", script, "dbops", tmp_path / PLUGINS], env={"PATH": f"{place}:/usr/bin:/bin"}, check=True
+    )
+    server, socket, file = FakeServer(Demand(switches_to=NATIVE)), str(tmp_path / "s"), tmp_path / "login.cnf"
+    file.touch(0o600)
+    file.write_text(local_login(flavor_for("5.7.22"), Account("own", PASSWORD), str(tmp_path), socket=socket))
+    with server.listening(socket):
+        command = [f"{place}/mysql", f"--defaults-file={file}", "-e", "SELECT 1"]
+        subprocess.run(command, capture_output=True, check=False, timeout=20)
+    assert len(server.answers[-1]) == 20
+    assert not server.got(PASSWORD)
+
+
 @pytest.mark.parametrize("method", [CLEAR, DIALOG, CACHING_SHA2])
 def test_probe_keeps_the_password(method: str, stolen_certificate: Path, tmp_path: Path) -> None:
     server, flavor = FakeServer(Demand(switches_to=method), stolen_certificate), flavor_for("10.11.19-MariaDB")

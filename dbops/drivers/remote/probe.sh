@@ -57,6 +57,7 @@ host_facts() {
 tool_facts() { # each program's path, its file identity if the version is needed, and its version output
     set --
     for name in mariadb-backup mariabackup xtrabackup xbstream mbstream mariadbd mysqld mariadb mysql \
+        mariadb-dump mysqldump \
         ssh ssh-keygen flock setsid setpriv bash systemctl zstd \
         gzip python3 mariadb-install-db mysql_install_db; do
         path=$(command -v "$name") || continue

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from dbops.engine.errors import Refused
-from dbops.engine.facts.instance import InstanceFacts, ServerFacts
+from dbops.engine.facts.instance import InstanceFacts, ServerFacts, Tool
 from dbops.engine.flavors import Flavor, engines, flavor_for
 from dbops.engine.flavors.base import BackupRequest
-from dbops.engine.flavors.dumps import dump_options, dump_programs, missing_for_dump
+from dbops.engine.flavors.dumps import dump_options, dump_problem, dump_program, dump_programs, missing_for_dump
 from dbops.engine.hosts.ssh import show
 from dbops.engine.states import BackupMethod, Role
 
@@ -116,8 +116,8 @@ def plan_backup(
         run_directory: of this run on the host; the tool's credentials will be below it.
 
     Raises:
-        Refused: the server does not answer (``backup.no_server``), the schedule has no directory (``backup.no_directory``), the
-            account of a dump lacks a privilege (``backup.dump_account``), or the flavor is unknown (``flavor.unknown``,
+        Refused: the server does not answer (``backup.no_server``), the schedule has no directory (``backup.no_directory``), a dump
+            cannot be made (``why_no_dump``), or the flavor is unknown (``flavor.unknown``,
             ``flavor.unsupported``).
     """
     operation = f"Planning a backup of {asked.instance}"
@@ -132,8 +132,9 @@ def plan_backup(
     server, host = facts.server, facts.host
     flavor = flavor_for(server.version, server.flavor)
     is_dump = asked.method is BackupMethod.DUMP
-    if is_dump and (lacks := lacking_for_dump(facts)):
-        raise Refused("backup.dump_account", operation, cause=lacks)
+    program = dump_program(flavor, host.tools) if is_dump else None
+    if is_dump and (problem := why_no_dump(facts)):
+        raise Refused(problem[0], operation, cause=problem[1])
     ending = "sql.gz" if is_dump else "xbstream.zst"
     last, data = asked.last_bytes, facts.datadir.data_bytes
     return BackupPlan(
@@ -150,7 +151,7 @@ def plan_backup(
         socket=server.socket,
         directory=asked.directory.rstrip("/") or "/",
         file=f"{asked.instance}-{asked.method}-{started_at.astimezone(UTC):%Y%m%dT%H%M%SZ}-{asked.run_id}.{ending}",
-        tools=dump_programs(flavor) if is_dump else flavor.backup_programs,
+        tools=_programs(flavor, program, is_dump=is_dump),
         options=tuple(_options(asked, flavor, facts, server, f"{run_directory}/jobs/{JOB}")),
         compressor=_compressor(asked.method, host.cpu_count),
         clients=flavor.client_programs,
@@ -164,6 +165,20 @@ def plan_backup(
     )
 
 
+def why_no_dump(facts: InstanceFacts) -> tuple[str, str] | None:
+    """Return the code and cause of a refused dump, ``None`` if none is known.
+
+    ``backup.dump_program``: a dump by the host's program could not be restored. ``backup.dump_account``: see ``lacking_for_dump``.
+    """
+    if facts.server is None:
+        return None
+    flavor = flavor_for(facts.server.version, facts.server.flavor)
+    if facts.host and (problem := dump_problem(flavor, dump_program(flavor, facts.host.tools))):
+        return "backup.dump_program", problem.rstrip(".")
+    lacks = lacking_for_dump(facts)
+    return ("backup.dump_account", lacks) if lacks else None
+
+
 def lacking_for_dump(facts: InstanceFacts) -> str:
     """Return which privileges the account of a dump lacks, as the end of a sentence; ``""`` if none, or if that is unknown."""
     if facts.server is None or facts.local_privileges is None:
@@ -171,6 +186,13 @@ def lacking_for_dump(facts: InstanceFacts) -> str:
     flavor = flavor_for(facts.server.version, facts.server.flavor)
     missing = missing_for_dump(flavor, facts.server, facts.local_privileges)
     return f"the dashboard's account on the local socket lacks {', '.join(missing)} on *.*" if missing else ""
+
+
+def _programs(flavor: Flavor, program: Tool | None, *, is_dump: bool) -> tuple[str, ...]:
+    """Return the names of the tool; the path of a dump program whose version the options were chosen for."""
+    if program:
+        return (program.path,)
+    return dump_programs(flavor) if is_dump else flavor.backup_programs
 
 
 def _gaps(server: ServerFacts, *, is_dump: bool) -> Iterator[str]:
@@ -205,7 +227,9 @@ def _problem(facts: InstanceFacts | None) -> str:
 def _options(asked: BackupSettings, flavor: Flavor, facts: InstanceFacts, server: ServerFacts, job: str) -> list[str]:
     """Return the arguments of the program."""
     if asked.method is BackupMethod.DUMP:
-        return dump_options(flavor, server, credentials_file=f"{job}/{CREDENTIALS}")
+        program = dump_program(flavor, facts.host.tools) if facts.host else None
+        version = program.version if program else None
+        return dump_options(flavor, server, credentials_file=f"{job}/{CREDENTIALS}", program_version=version)
     return flavor.backup_command(
         "tool",
         BackupRequest(

@@ -34,6 +34,12 @@ _RUNS = (
         "Set an absolute path with enough free space on the instance's host, outside the data directory.",
     ),
     operator(
+        "backup.dump_program",
+        "The host's dump program is of the other product, or of MySQL 5.7 for a newer server. A dump by it could not be restored.",
+        NOT_WRITTEN,
+        "Install the dump program of the server's product and series, first on the PATH of the host. Then run the backup again.",
+    ),
+    operator(
         "backup.no_server",
         "The server to back up doesn't answer, so its version and socket are unknown.",
         NOT_WRITTEN,

@@ -4,7 +4,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.flavors.base import Flavor, Version
 from dbops.engine.flavors.mariadb import MariaDB
 from dbops.engine.flavors.mysql import MySQL
-from dbops.engine.flavors.versions import parse_version
+from dbops.engine.flavors.versions import MARIADB_NUMBERS, parse_version
 
 __all__ = ["Flavor", "MariaDB", "MySQL", "Version", "flavor_for", "parse_version"]
 
@@ -28,7 +28,7 @@ def flavor_for(version: str, version_comment: str = "") -> Flavor:
     numbers = parse_version(version)
     words = f"{version} {version_comment}".lower()
     is_mariadb = "mariadb" in words
-    if not is_mariadb and 10 <= numbers[0] < 26:
+    if not is_mariadb and numbers[0] in MARIADB_NUMBERS:
         raise _refused(
             "flavor.unknown",
             version,

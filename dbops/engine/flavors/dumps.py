@@ -1,17 +1,21 @@
 """Differences between mysqldump and mariadb-dump: names, options, and the lines of a dump with its position.
 
+``mysqldump`` is a name of both products: on a host with ``default-mysql-client`` it is MariaDB's, whatever the server is. So the
+program's own version decides about its options.
+
 ``--dump-slave`` and ``--dump-replica`` are not used on replicas: both stop the replica's applier during the dump, and a killed
 dump leaves the applier stopped; MySQL's also creates an errant transaction (measured). A replica with its own binary log has its
 own position, which covers every applied transaction; with GTID a restored copy needs nothing else.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from dbops.engine.facts.instance import ServerFacts
-from dbops.engine.flavors import Flavor
+from dbops.engine.facts.instance import ServerFacts, Tool
+from dbops.engine.flavors import Flavor, parse_version
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.gtid import without_space
+from dbops.engine.flavors.versions import PRODUCTS, dotted, product_of
 
 _MARIADB_GTID = re.compile(r"SET GLOBAL gtid_slave_pos\s*=\s*'([^']*)'", re.IGNORECASE)
 _MYSQL_GTID = re.compile(r"GTID_PURGED\s*=\s*(?:/\*!\d+\s*'\+'\*/\s*)?'([^']*)'", re.IGNORECASE)
@@ -24,11 +28,42 @@ def dump_programs(flavor: Flavor) -> tuple[str, ...]:
     return ("mariadb-dump", "mysqldump") if flavor.name == "mariadb" else ("mysqldump",)
 
 
-def dump_options(flavor: Flavor, server: ServerFacts, *, credentials_file: str) -> list[str]:
+def dump_program(flavor: Flavor, tools: Mapping[str, Tool]) -> Tool | None:
+    """Return the program of a host that dumps this server, ``None`` if it has none."""
+    return next((tools[name] for name in dump_programs(flavor) if name in tools), None)
+
+
+def dump_problem(flavor: Flavor, program: Tool | None) -> str:
+    """Return why a dump by this program could not be restored, or ``""``.
+
+    Measured with MariaDB's 10.11.19 on MySQL 5.7.22 and 8.0.15: it records no GTID set, and writes the values of generated columns,
+    which MySQL refuses to load (error 3105). ``mysql.engine_cost`` of 8.0 has such a column. MySQL's 5.7.26 on 8.0.15: it writes
+    system tables that 8.0 does not take (error 3554).
+    """
+    if program is None or program.version is None:
+        return ""
+    product, number = product_of(program.version), parse_version(program.version)
+    server = f"{PRODUCTS[flavor.name]} {dotted(flavor.version)}"
+    found = f"{program.path} is of {PRODUCTS[product]} {program.version}, and the server is {server}"
+    if product == flavor.name == "mysql" and number < (8, 0, 0) <= flavor.version:
+        return f"{found}: its dump has system tables that {server} refuses to load."
+    if product == flavor.name:
+        return ""
+    if flavor.name == "mariadb":
+        return f"{found}: its dump has no GTID position."
+    return f"{found}: its dump has no GTID set, and MySQL refuses to load tables with generated columns from it."
+
+
+def dump_options(
+    flavor: Flavor, server: ServerFacts, *, credentials_file: str, program_version: str | None = None
+) -> list[str]:
     """Return the options of a dump of all data in one snapshot; writes to InnoDB continue during the dump.
 
     The position is requested if the server writes a binary log: without one the program refuses. MySQL takes a global read lock
     for a moment; MariaDB takes none (its snapshot has its position).
+
+    Args:
+        program_version: of the dump program; ``None`` counts as that of the server.
     """
     options = [
         f"--defaults-file={credentials_file}",
@@ -37,10 +72,13 @@ def dump_options(flavor: Flavor, server: ServerFacts, *, credentials_file: str) 
     ]
     if flavor.name == "mariadb":
         return [*options, *(["--master-data=2", "--gtid"] if server.log_bin else [])]
-    position = "--source-data=2" if flavor.version >= (8, 0, 26) else "--master-data=2"
+    program = parse_version(program_version) if program_version else flavor.version
+    position = "--source-data=2" if program >= (8, 0, 26) else "--master-data=2"
     return [
         *options,
         f"--set-gtid-purged={'ON' if server.gtid_enabled else 'OFF'}",
+        # programs of 8.0 read a table that servers before 8.0 do not have (error 1109)
+        *(["--skip-column-statistics"] if flavor.version < (8, 0, 0) <= program else []),
         *([position] if server.log_bin else []),
     ]
 

@@ -1,7 +1,8 @@
 """Global variables that a person set at run time: a copy starts a new server, which reads its option file only.
 
 Which variable was set by a statement, the server itself says: MariaDB in ``information_schema.SYSTEM_VARIABLES``, MySQL 8.0 and newer
-in ``performance_schema.variables_info`` (measured with 10.11.19, 11.8.9 and 9.7.4). Earlier MySQL does not say it.
+in ``performance_schema.variables_info`` (measured with 10.11.19, 11.8.9, 8.0.15 and 9.7.4). Earlier MySQL does not say it. MySQL also
+names variables that only a session set (``mysql_defaults``).
 """
 
 import re
@@ -9,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from dbops.engine.facts.instance import RunTimeSetting
 from dbops.engine.flavors.base import Flavor
+from dbops.engine.flavors.mysql_defaults import OF_SESSIONS
 from dbops.engine.flavors.sql_text import sql_text
 
 #: Settings of replication itself. Filters belong to a connection (``connection_options``), positions to the data.
@@ -21,8 +23,9 @@ _STATE = re.compile(
     r"gtid_(slave_pos|binlog_state|purged|executed|next)|sql_(slave|replica)_skip_counter|replicate_[a-z_]+|read_only|timestamp"
 )
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,63}")
-#: Defaults of MySQL's variables that dbops sets and puts back: they count as set at run time from then on.
+#: Defaults of MySQL's variables that count as set at run time from then on: a session set them for itself, or dbops put them back.
 _MYSQL_DEFAULTS = {
+    **OF_SESSIONS,
     **{"event_scheduler": "ON", "super_read_only": "OFF", "offline_mode": "OFF", "innodb_doublewrite": "ON"},
     **{"innodb_flush_log_at_trx_commit": "1", "sync_binlog": "1", "replica_parallel_workers": "4"},
 }

@@ -5,6 +5,10 @@ import re
 from dbops.engine.errors import Refused
 from dbops.engine.flavors.base import Version
 
+#: First numbers of MariaDB's versions; MySQL skipped them.
+MARIADB_NUMBERS = range(10, 26)
+PRODUCTS = {"mariadb": "MariaDB", "mysql": "MySQL"}
+
 _NUMBERS = re.compile(r"(?<![\d.])(\d+)\.(\d+)(?:\.(\d+))?")
 
 
@@ -27,6 +31,11 @@ def parse_version(text: str) -> Version:
         )
     major, minor, patch = found.groups()
     return int(major), int(minor), int(patch or 0)
+
+
+def product_of(program_version: str) -> str:
+    """Return ``mariadb`` or ``mysql``, by the version that a client program prints."""
+    return "mariadb" if parse_version(program_version)[0] in MARIADB_NUMBERS else "mysql"
 
 
 def series(version: Version) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from django.db.models import F, Q, Window
 from django.db.models.functions import Coalesce, Lower, RowNumber
 from django.db.models.lookups import Contains
 
-from dbops.engine.backups.plan import lacking_for_dump
+from dbops.engine.backups.plan import why_no_dump
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.states import RUN_FINAL, BackupMethod, RunBy, RunStatus
 from dbops.models import BackupRun, BackupSchedule, InstanceState
@@ -19,12 +19,15 @@ SCHEDULES_ON_A_PAGE = 50
 
 @dataclass(frozen=True, slots=True)
 class ScheduleRow:
-    """A schedule with its learned duration (``None``: unknown) and its last ended run. ``lacks``: why its next dump cannot start."""
+    """A schedule with its learned duration (``None``: unknown) and its last ended run.
+
+    ``problem``: code and cause of the refusal of its next run, as far as the last probe knows.
+    """
 
     schedule: BackupSchedule
     duration: Duration | None
     last_run: BackupRun | None
-    lacks: str = ""
+    problem: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,23 +92,15 @@ def _rows(found: list[BackupSchedule]) -> list[ScheduleRow]:
         .filter(place=1)
         .defer("evidence", "progress", "checkpoint")
     }
-    lacks = _lacking(found)
-    return [
-        ScheduleRow(
-            item, durations[item.pk], last.get(item.pk), lacks.get(item.instance_id, "") if _dumps(item) else ""
-        )
-        for item in found
-    ]
+    problems = _problems(found)
+    return [ScheduleRow(item, durations[item.pk], last.get(item.pk), problems.get(item.pk)) for item in found]
 
 
-def _dumps(schedule: BackupSchedule) -> bool:
-    return schedule.method == BackupMethod.DUMP and schedule.run_by == RunBy.DBOPS
-
-
-def _lacking(found: list[BackupSchedule]) -> dict[int, str]:
-    """Return what the accounts of dumps lack, by instance. One query if dbops makes dumps."""
-    instances = {item.instance_id for item in found if _dumps(item)}
-    if not instances:
+def _problems(found: list[BackupSchedule]) -> dict[int, tuple[str, str]]:
+    """Return why dumps that dbops would make are refused, by schedule. One query if dbops makes dumps."""
+    dumps = [item for item in found if (item.method, item.run_by) == (BackupMethod.DUMP, RunBy.DBOPS)]
+    if not dumps:
         return {}
-    states = InstanceState.objects.filter(instance__in=instances)
-    return {state.instance_id: lacking_for_dump(facts) for state in states if (facts := state.facts())}
+    states = InstanceState.objects.filter(instance__in={item.instance_id for item in dumps})
+    problems = {state.instance_id: why_no_dump(facts) for state in states if (facts := state.facts())}
+    return {item.pk: problem for item in dumps if (problem := problems.get(item.instance_id))}

@@ -10,9 +10,10 @@ from django.test import Client
 from django.utils import timezone
 from django.utils.html import escape
 
+from dbops.engine.facts.instance import Tool, to_record
 from dbops.models import BackupRun, BackupSchedule
 from dbops.queries.backups.due import due_times_of
-from tests.app.factories import make_facts, make_run, make_schedule, make_trio, set_facts
+from tests.app.factories import make_facts, make_host_facts, make_run, make_schedule, make_trio, set_facts
 
 pytestmark = pytest.mark.django_db
 
@@ -59,10 +60,12 @@ def test_schedules_name_a_dump_whose_account_lacks_a_privilege(operator: Client)
     make_schedule(backup, "of-cron", method="dump")
     make_schedule(replica, "files", run_by="dbops")
     answer = operator.get("/schedules/")
-    lacks = {row.schedule.name: row.lacks for row in answer.context["found"].rows}
-    assert "TRIGGER" in lacks.pop("dumps")
-    assert lacks == {"of-cron": "", "files": ""}
-    assert answer.content.decode().count('data-problem="backup.dump_account"') == 1
+    problems = {row.schedule.name: row.problem for row in answer.context["found"].rows}
+    code, cause = problems.pop("dumps")
+    assert code == "backup.dump_account"
+    assert "TRIGGER" in cause
+    assert problems == {"of-cron": None, "files": None}
+    assert answer.content.decode().count('data-code="backup.dump_account"') == 1
 
 
 @pytest.mark.parametrize(("typed", "stored"), [("", None), ("1", 1)])
@@ -215,3 +218,17 @@ def test_schedule_list_takes_a_fixed_number_of_queries(operator: Client, django_
         make_run(backup, schedule=row, started_at=timezone.now() - timedelta(hours=9), seconds=60)
     with django_assert_num_queries(7):
         assert "s-11" in operator.get("/schedules/").content.decode()
+
+
+@pytest.mark.parametrize(("program", "shown"), [("8.0.46", True), ("10.11.19", False)])
+def test_schedule_list_names_a_dump_program_that_cannot_serve(operator: Client, program: str, shown: bool) -> None:
+    _, backup, _ = make_trio()
+    facts = make_facts(host=make_host_facts(tools={"mysqldump": Tool("/usr/bin/mysqldump", program)}))
+    backup.state.record = to_record(facts)
+    backup.state.save()
+    make_schedule(backup, "files", run_by="dbops")
+    make_schedule(backup, "statements", method="dump", run_by="dbops")
+    page = operator.get("/schedules/")
+    problems = {row.schedule.name: row.problem for row in page.context["found"].rows}
+    assert {name: bool(text) for name, text in problems.items()} == {"files": False, "statements": shown}
+    assert ('data-code="backup.dump_program"' in page.content.decode()) is shown

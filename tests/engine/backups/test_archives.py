@@ -321,3 +321,23 @@ def test_retry_of_a_loaded_dump_skips_preparation() -> None:
     assert option.is_possible
     assert set(option.skips) == {"set-ownership", "prepare"}
     assert remembered(ended)["loaded"]
+
+
+@pytest.mark.parametrize(
+    ("version", "archives", "severity"),
+    [
+        ("10.11.19", (archive(method=BackupMethod.DUMP),), Severity.OK),
+        ("8.0.46", (archive(method=BackupMethod.DUMP),), Severity.WARNING),
+        ("8.0.46", (), Severity.REFUSAL),
+    ],
+)
+def test_dump_plan_names_a_program_of_the_other_product(
+    version: str, archives: tuple[Archive, ...], severity: Severity
+) -> None:
+    of = world(*archives)
+    assert of.source.facts is not None
+    assert of.source.facts.host is not None
+    tools = {**of.source.facts.host.tools, "mysqldump": Tool("/usr/bin/mysqldump", version)}
+    facts = replace(of.source.facts, host=replace(of.source.facts.host, tools=tools))
+    plan = build_plan(replace(of, source=replace(of.source, facts=facts)), "dump")
+    assert [item.severity for item in plan.findings if item.code == "dump.program"] == [severity]

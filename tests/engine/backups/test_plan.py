@@ -7,7 +7,7 @@ import pytest
 
 from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.errors import Refused
-from dbops.engine.facts.instance import StorageFacts, from_record, to_record
+from dbops.engine.facts.instance import HostFacts, StorageFacts, Tool, from_record, to_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.dumps import dump_options, dump_position, dump_programs, missing_for_dump
 from dbops.engine.states import BackupMethod, Role
@@ -18,11 +18,12 @@ from . import samples
 DUMP = BackupMethod.DUMP
 
 
-def options(version: str, flavor: str, **server: Any) -> list[str]:
+def options(version: str, flavor: str, program: str | None = None, **server: Any) -> list[str]:
     return dump_options(
         flavor_for(version, flavor),
         replace(builders.server(12), flavor=flavor, version=version, **server),
         credentials_file="C",
+        program_version=program,
     )
 
 
@@ -42,6 +43,54 @@ def test_dump_options_use_the_position_words_of_the_flavor(
     found = options(version, flavor, **server)
     assert found[0] == "--defaults-file=C"
     assert found[found.index("--all-databases") + 1 :] == wanted
+
+
+@pytest.mark.parametrize(
+    ("version", "program", "wanted"),
+    [
+        ("8.0.15", "9.7.4-2", ["--source-data=2"]),
+        ("8.0.46", "8.0.19", ["--master-data=2"]),
+        ("5.7.22", "5.7.42", ["--master-data=2"]),
+        ("5.7.22", "8.0.21", ["--skip-column-statistics", "--master-data=2"]),
+        ("5.7.22", "9.7.4-2", ["--skip-column-statistics", "--source-data=2"]),
+    ],
+)
+def test_dump_options_are_those_of_the_program(version: str, program: str, wanted: list[str]) -> None:
+    found = options(version, "mysql", program, gtid_enabled=True)
+    assert found[found.index("--all-databases") + 1 :] == ["--set-gtid-purged=ON", *wanted]
+
+
+def host_with(**tools: str) -> HostFacts:
+    return builders.host(12, tools={name: Tool(f"/opt/{name}", version) for name, version in tools.items()})
+
+
+@pytest.mark.parametrize(
+    ("version", "flavor", "program"),
+    [
+        ("5.7.22", "mysql", "10.11.19"),
+        ("8.0.15", "mysql", "11.8.9"),
+        ("8.0.15", "mysql", "5.7.26"),
+        ("10.11.19", "mariadb", "8.0.46"),
+        ("10.11.19", "mariadb", "26.7.0"),
+    ],
+)
+def test_dump_that_could_not_be_restored_is_refused(version: str, flavor: str, program: str) -> None:
+    server = builders.server(12, flavor=flavor, version=version)
+    facts = builders.facts(12, server=server, host=host_with(mysqldump=program))
+    with pytest.raises(Refused) as caught:
+        samples.plan(DUMP, facts)
+    assert caught.value.code == "backup.dump_program"
+    assert all(word in caught.value.cause for word in ("/opt/mysqldump", program, version))
+    assert samples.plan(facts=facts).method is BackupMethod.PHYSICAL
+
+
+def test_dump_runs_the_program_whose_version_was_read() -> None:
+    host = host_with(**{"mysqldump": "10.11.19", "mariadb-dump": "10.11.20"})
+    assert samples.plan(DUMP, builders.facts(12, host=host)).tools == ("/opt/mariadb-dump",)
+    server = builders.server(12, flavor="mysql", version="8.0.15")
+    made = samples.plan(DUMP, builders.facts(12, server=server, host=host_with(mysqldump="9.7.4-2")))
+    assert made.tools == ("/opt/mysqldump",)
+    assert "--source-data=2" in made.options
 
 
 @pytest.mark.parametrize("flavor", [("10.11.19", "mariadb"), ("8.0.46", "mysql"), ("5.7.44", "mysql")])

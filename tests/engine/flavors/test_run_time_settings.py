@@ -52,6 +52,24 @@ def test_default_of_a_variable_that_dbops_itself_sets_is_known() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "options", "expected"),
+    [
+        ("wait_timeout", "28800", {}, True),
+        ("wait_timeout", "600", {}, False),
+        ("wait_timeout", "28800", {"wait_timeout": "600"}, False),
+        ("binlog_row_value_options", "", {}, True),
+        ("optimizer_switch", "index_merge=on", {}, False),
+    ],
+)
+def test_variable_that_a_session_set_for_itself_still_has_its_default(
+    name: str, value: str, options: dict[str, str], expected: bool
+) -> None:
+    """MySQL marks it as set: 8.0.15 and 9.7.4 name ``wait_timeout`` after a probe."""
+    [found] = run_time_settings_from([row(name, value)], MYSQL)
+    assert outlasts_restart(found, options) is expected
+
+
+@pytest.mark.parametrize(
     ("setting", "options", "expected"),
     [
         (RunTimeSetting("slave_exec_mode", "STRICT", "STRICT"), {}, True),

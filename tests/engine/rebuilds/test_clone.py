@@ -105,6 +105,7 @@ def test_clone_plan_is_possible_without_a_backup_tool() -> None:
     [
         ({"version": "8.4.3"}, {}, "clone.version"),
         ({"version": "8.0.17"}, {"version": "8.0.17"}, "clone.version"),
+        ({"version": "8.0.15", "clone": None}, {"version": "8.0.15"}, "clone.version"),
         ({"foreign_engines": {"MyISAM": 2}}, {}, "clone.engines"),
         ({"gtid_enabled": False}, {}, "clone.gtid"),
         ({"clone": replace(ABLE, super_read_only=True)}, {}, "clone.super_read_only"),

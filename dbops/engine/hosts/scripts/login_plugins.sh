@@ -8,7 +8,7 @@ link_plugins() (
     shift
     mkdir "$into" && chmod 755 "$into" || return 1
     for directory in "$@"; do
-        for plugin in client_ed25519.so parsec.so; do
+        for plugin in client_ed25519.so parsec.so mysql_native_password.so; do
             file=$(readlink -f -- "$directory/$plugin" 2>/dev/null) || continue
             if [ -f "$file" ] && [ ! -e "$into/$plugin" ] && [ -z "$(exchangeable_at "$file")" ]; then
                 ln -s "$file" "$into/$plugin"
@@ -17,7 +17,24 @@ link_plugins() (
     done
 )
 
-# The same with the plugins of the installed clients.
-link_installed_plugins() {
-    link_plugins "$1" /usr/lib/*/libmariadb3/plugin /usr/lib/*/mariadb*/plugin /usr/lib*/mariadb/plugin /usr/lib*/mysql/plugin
+# Print the plugin directories beside client programs that are installed elsewhere, as from an archive.
+plugins_beside_clients() {
+    for program in mysql mysqldump mariadb mariadb-dump; do
+        program=$(readlink -f -- "$(command -v "$program")")
+        case $program in '' | /usr/bin/*) continue ;; esac
+        program=${program%/*}
+        printf '%s\n' "${program%/*}/lib/plugin" "${program%/*}/lib/mysql/plugin"
+    done
 }
+
+# The same with the plugins of the installed clients. MySQL 9 has that of accounts of MySQL 5.7 as a file.
+link_installed_plugins() (
+    into=$1
+    set -- /usr/lib/*/libmariadb3/plugin /usr/lib/*/mariadb*/plugin /usr/lib*/mariadb/plugin /usr/lib*/mysql/plugin
+    while read -r directory; do
+        set -- "$@" "$directory"
+    done <<EOF
+$(plugins_beside_clients)
+EOF
+    link_plugins "$into" "$@"
+)

@@ -8,6 +8,8 @@ from dbops.engine.backups.restore_test_ends import RestoreTestEnd
 from dbops.engine.errors import DbopsError
 from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.dump_load import install_programs
+from dbops.engine.flavors.dumps import dump_problem, dump_program
+from dbops.engine.flavors.versions import PRODUCTS
 from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, unknown, warning
 from dbops.engine.planning.checks.pair import find_tool
 from dbops.engine.planning.checks.source import backup_has_all_engines, source_rows_are_equal
@@ -204,6 +206,23 @@ def programs_that_load_are_there(inputs: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "All programs found.")
 
 
+def new_dumps_can_be_restored(inputs: PlanInputs) -> Iterator[Finding]:
+    """Check the program that dumps the source: that of the other product has the same name."""
+    code, title, source = "dump.program", "The source's host has the dump program of its server", inputs.source
+    flavor, host = inputs.flavor, source.facts.host if source.facts else None
+    program = dump_program(flavor, host.tools) if flavor and host else None
+    if flavor is None or program is None:
+        return
+    problem = dump_problem(flavor, program)
+    advice = f"Install the dump program of {PRODUCTS[flavor.name]} on {source.host}, first on its PATH. Or choose another method."
+    if problem and inputs.archive is None:
+        yield refusal(code, title, problem, advice)
+    elif problem:
+        yield warning(code, title, problem, f"The last dump is read. {advice}")
+    else:
+        yield ok(code, title, f"{program.path} {program.version}")
+
+
 #: The checks of a physical backup.
 CHECKS = (
     there_is_one,
@@ -219,7 +238,6 @@ CHECKS = (
 )
 
 
-#: The checks of a dump. A dump is SQL, which any server of the same series can load.
 def dumps_have_everything(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of an account that makes incomplete dumps: some objects are left out without an error."""
     code, title, facts = "dump.account", "The account that makes dumps may read everything", inputs.source.facts
@@ -234,8 +252,10 @@ def dumps_have_everything(inputs: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "It has all privileges that a dump needs.")
 
 
+#: The checks of a dump. A dump is SQL, which any server of the same series can load.
 OF_A_DUMP = (
     there_is_one,
+    new_dumps_can_be_restored,
     dumps_have_everything,
     source_rows_are_equal,
     its_host_answers,

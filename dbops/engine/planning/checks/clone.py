@@ -45,6 +45,9 @@ def the_plugin_can_be_had(inputs: PlanInputs) -> Iterator[Finding]:
     code, title, facts = "clone.plugin", "The source has or can load the clone plugin", clone_facts(inputs)
     if inputs.source.server is None or inputs.source.server.flavor != "mysql":
         return
+    version = parse_version(inputs.source.server.version)
+    if version_problem(version, version):  # it has no such plugin, so none was looked for
+        return
     if facts is None:
         yield unknown(code, title, "the clone plugin of the source")
     elif facts.plugin == "ACTIVE":

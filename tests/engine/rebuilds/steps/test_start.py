@@ -50,3 +50,11 @@ def test_quiet_copy_is_remembered_whatever_the_started_server_is(run: Run) -> No
         StartServer().finish(run, JobState(JobStatus.ENDED, exit_status=0))
     assert error.value.code == "start.identity"
     assert run.checkpoint["quieted"]
+
+
+@pytest.mark.parametrize(("tail", "named"), [("shop.one\nshop.two\n", "shop.one, shop.two"), ("\n", None), ("", None)])
+def test_disabled_events_are_named(run: Run, tail: str, named: str | None) -> None:
+    with pytest.raises(RemoteFailure):
+        StartServer().finish(run, JobState(JobStatus.ENDED, exit_status=0, tails={"events": tail}))
+    assert isinstance(run.journal, RecordedJournal)
+    assert [line.rpartition(": ")[2] for line in run.journal.lines] == ([f"{named}."] if named else [])

@@ -246,7 +246,7 @@ class StartServer(JobStep):
         if not self.starts_a_copy(run):
             return
         run.checkpoint["quieted"] = True
-        if named := ", ".join(state.tails.get("events", "").split("\n")):
+        if named := ", ".join(state.tails.get("events", "").splitlines()):
             text = f"Events that were enabled in the copy are disabled, as on a replica: {named}."
             run.journal.say(text, host=run.plan.target.host)
 
