@@ -140,7 +140,8 @@ class MysqlDatabase(Database):
             return RemoteFailure("mysql.login_method", login, cause=str(error))
         if isinstance(error, Unproven):
             return RemoteFailure("mysql.unproven", login, cause=str(error))
-        if number in DENIED:
+        # a statement can be refused with the error of a login, too: STOP SLAVE of MySQL 5.7 without SUPER
+        if number in DENIED and self._connection is None:
             return RemoteFailure(
                 "mysql.access_denied",
                 login,

@@ -112,6 +112,11 @@ class TestServer:
         assert error.code == "mysql.access_denied"
         assert "wrong-one" not in str(error)
 
+    def test_statement_that_is_denied_is_no_failed_login(self, server: Server) -> None:
+        """MySQL 5.7 answers STOP SLAVE without SUPER with the error of a login."""
+        error = refusal(MysqlDatabase(server.address), "SIGNAL SQLSTATE '28000' SET MYSQL_ERRNO = 1045")
+        assert (error.code, error.cause.partition(":")[0]) == ("mysql.error", "1045")
+
     @pytest.mark.parametrize("password", ["gehe\u00ebim", "x\u20ac", "\u65e5\u672c '\"\\ %s"])
     def test_passwords_are_sent_as_utf8(self, server: Server, database: MysqlDatabase, password: str) -> None:
         database.execute("CREATE OR REPLACE USER odd@'%%' IDENTIFIED BY %s", (password,))

@@ -9,7 +9,7 @@ import pytest
 
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.engine.flavors import Flavor, flavor_for
-from dbops.engine.rebuilds.certificate import columns, ranges, rows
+from dbops.engine.rebuilds.certificate import columns, ranges, rows, sizes
 from dbops.engine.rebuilds.certificate.inventory import Scope, differences, read_inventory
 from dbops.engine.rebuilds.certificate.key_values import bounds_of, range_of
 from dbops.engine.rebuilds.certificate.openable import Table
@@ -154,6 +154,14 @@ def test_settings_of_a_session_or_server_change_no_digest(server: Server) -> Non
     after = read_inventory(server.database, server.flavor, scope)
     assert differences(before, after) == {}
     assert after.parts["column"] > len(after.tables) > 1
+
+
+@pytest.mark.situation("equal", "tables whose size InnoDB does not keep are sized by opening them, on each series")
+def test_table_without_kept_statistics_has_a_size(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.reset()
+    server.run("ALTER TABLE shapes.thing STATS_PERSISTENT=0", "DELETE FROM mysql.innodb_table_stats")
+    monkeypatch.setattr(sizes, "LARGE_BYTES", 1)
+    assert sizes.large_of(server.database, [THING]) == [THING]
 
 
 #: The key's columns, its definition, and the values of a row.
