@@ -230,6 +230,9 @@ class MySQL(Flavor):
     def show_binlog_position(self) -> str:
         return "SHOW BINARY LOG STATUS" if self._speaks_binary_log else "SHOW MASTER STATUS"
 
+    def variable_name(self, name: str) -> str:
+        return name if self.version >= (8, 0, 26) else super().variable_name(name)
+
     def stop_replication(self) -> list[str]:
         return [f"STOP {self._replica}"]
 
