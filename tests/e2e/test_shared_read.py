@@ -6,6 +6,7 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -27,9 +28,9 @@ REPLICAS = ("replica-1", "replica-2", "replica-3")
 FINAL = "('succeeded', 'failed', 'cancelled', 'expired')"
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[Stack]:
-    with running_stack(web=False, replicas=3, size="96M") as running:
+@contextmanager
+def three_replicas(flavor: str = "mariadb") -> Iterator[Stack]:
+    with running_stack(web=False, replicas=3, size="96M", flavor=flavor) as running:
         # the pause is what is shared: with statements it is needed
         one(running, "backup-1", "SET GLOBAL binlog_format = STATEMENT")
         running.wait_for_facts("backup-1", answering=True)
@@ -37,6 +38,12 @@ def three() -> Iterator[Stack]:
         running.environment["DBOPS_SHARED_READ_BUFFER_BYTES"] = str(BUFFER_BYTES)
         running.stop("worker")
         running.start("worker")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Stack]:
+    with three_replicas() as running:
         yield running
 
 
