@@ -21,6 +21,7 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
+from dbops.drivers.probe_server import LSN
 from dbops.engine.flavors import Flavor
 from dbops.engine.tuning.prepare import PrepareOptions, PrepareReason, choose
 from lab.errors import LabError
@@ -72,12 +73,11 @@ class Source:
                 cursor.execute(f"SET GLOBAL innodb_{name} = {value}")
 
     def lsn(self) -> int:
-        """Return the log sequence number, or what grows as fast."""
-        name = "Innodb_os_log_written" if is_mysql(self.lab) else "Innodb_lsn_current"
         with self.lab.connect(self.lab.primary.name) as connection, connection.cursor() as cursor:
-            cursor.execute(f"SHOW GLOBAL STATUS LIKE '{name}'")
+            cursor.execute("SHOW ENGINE INNODB STATUS")
             row = cursor.fetchone() or {}
-            return int(row["Value"])
+            found = LSN.search(str(row["Status"]))
+            return int(found[1]) if found else 0
 
     def back_up(self, directory: Path, writes: str) -> None:
         """Back up into ``directory`` while ``redo_bytes`` of redo are written."""

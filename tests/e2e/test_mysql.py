@@ -1,6 +1,7 @@
 """MySQL replicas rebuilt by stream with XtraBackup, under writes: also what InnoDB alone does not have, and each binary log format."""
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -150,6 +151,18 @@ def binary_logs(stack: Stack, value: str, before: str) -> Iterator[None]:
     finally:
         write(before, (SOURCE, TARGET, PRIMARY))
         stack.wait_for_facts(SOURCE)
+
+
+def test_probe_reads_the_log_sequence_number(stack: Stack) -> None:
+    def read() -> int:
+        [found] = re.findall(
+            r"^Log sequence number:?\s+(\d+)", one(stack, SOURCE, "SHOW ENGINE INNODB STATUS")["Status"], re.M
+        )
+        return int(found)
+
+    before = read()
+    seen = stack.wait_for_facts(SOURCE)["server"]["redo_lsn"]
+    assert before <= seen <= read()
 
 
 def words_of(stack: Stack) -> tuple[str, str]:
