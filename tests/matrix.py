@@ -1,6 +1,7 @@
 """Which server is rebuilt in which way, and how that is known: ``docs/reference/versions.md``, written from the tests' own markers.
 
-``@pytest.mark.runs(server, way)`` marks a test that does it for real on that server, ``@pytest.mark.recorded(server, way)`` one that
+``@pytest.mark.runs(server, way)`` marks a test that does it for real on that server, ``@pytest.mark.by_hand(server, way)`` one that
+does so only on a machine whose developer has installed the programs, ``@pytest.mark.recorded(server, way)`` one that
 compares with recorded output of that server's tool. Where no test says anything, the plan's own checks are asked
 whether they refuse it. ``script/matrix`` writes the file; ``tests/test_matrix.py`` fails where it is not what the markers say.
 """
@@ -22,7 +23,7 @@ from tests.engine.builders import inputs
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "reference" / "versions.md"
-MARKS = ("runs", "recorded")
+MARKS = ("runs", "by_hand", "recorded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,10 @@ ALSO = {
     "catch-up": "relaxed durability while a copy rolls forward",
 }
 WAYS = (*METHODS, *ALSO)
-RUN, RECORDED, UNTRIED = "**run here**", "by recorded output", "not tried"
+RUN, BY_HAND, RECORDED, UNTRIED = "**run here**", "run by hand", "by recorded output", "not tried"
+KNOWN_BY = {"runs": RUN, "by_hand": BY_HAND, "recorded": RECORDED}
+#: Day and versions of the last run of the tests with the marker ``by_hand``, by server.
+RAN_BY_HAND = {"MySQL 5.7": "2026-11-26: MySQL 5.7.22 with XtraBackup 2.4.20"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,10 +156,8 @@ def _member(member: KnownInstance, server: Server) -> KnownInstance:
 def cell(server: Server, way: str, found: list[Mark]) -> str:
     """Return what the table says of one way on one server."""
     kinds = {mark.kind for mark in found if (mark.server, mark.way) == (server.name, way)}
-    if "runs" in kinds:
-        return RUN
-    if "recorded" in kinds:
-        return RECORDED
+    if kind := next((kind for kind in MARKS if kind in kinds), ""):
+        return KNOWN_BY[kind]
     reason = refusal(server, way)
     return f"no: {reason}" if reason else UNTRIED
 
@@ -175,7 +177,7 @@ def document(found: list[Mark] | None = None) -> str:
         if mark.test not in files:
             files.append(mark.test)
     tests = [
-        [server.name, way, RUN if kind == "runs" else RECORDED, ", ".join(f"`{file}`" for file in said[key])]
+        [server.name, way, KNOWN_BY[kind], ", ".join(f"`{file}`" for file in said[key])]
         for server in SERVERS
         for way in WAYS
         for kind in MARKS
@@ -207,8 +209,10 @@ MIDDLE = (
 * {RUN}: `script/test` does it with real servers and compares the data. It uses the machine's own MariaDB (10.11 on Debian 12).
   It unpacks Debian's packages of MariaDB 11.8 and MySQL 9.7 into folders. If they are unavailable, their tests are skipped.
   Each test run ends with a list of what ran and what did not.
+* {BY_HAND}: the same tests do it where a developer has installed the server with its XtraBackup (`mysqld`, `xtrabackup` and
+  `xbstream`). No package registry has this tool, so `script/test` skips them elsewhere. Last run: {"; ".join(RAN_BY_HAND.values())}.
 * {RECORDED}: tests compare command lines, log lines, failures and metadata files with the recorded output of real runs
-  (`tests/engine/recorded`). With `mysqld`, `xtrabackup` and `xbstream` installed, `tests/e2e/test_mysql.py` runs them.
+  (`tests/engine/recorded`).
 * {UNTRIED}: dbops offers it, but no test has done it on that series.
 * no: it does not exist, or a plan is refused; see the code in [checks](checks.md).
 

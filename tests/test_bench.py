@@ -12,6 +12,7 @@ import pytest
 
 from script.lib import bench_ciphers, benches
 from script.lib.bench_cpu import Cost, Programs, cost_between, cost_of
+from script.lib.bench_prepare import redo_file
 from script.lib.bench_rebuild_rows import KEYS, first_birth, rows_of
 from script.lib.bench_rows import GOALS, Goal, Group, Row, against_median, document, pairs, row_of, rows_without, table
 from script.lib.bench_table import PARTS, parse
@@ -270,3 +271,9 @@ def test_first_byte_is_the_oldest_file_except_the_mark(tmp_path: Path) -> None:
 def test_first_byte_is_none_in_an_empty_directory(tmp_path: Path) -> None:
     with pytest.raises(Failed):
         first_birth(tmp_path)
+
+
+def test_redo_of_a_backup_is_found_by_either_name(tmp_path: Path) -> None:
+    assert redo_file(tmp_path).name == "ib_logfile0"
+    (tmp_path / "xtrabackup_logfile").touch()
+    assert redo_file(tmp_path) == tmp_path / "xtrabackup_logfile"

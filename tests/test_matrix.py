@@ -5,13 +5,17 @@ from pathlib import Path
 import pytest
 
 from tests import matrix, ran
-from tests.matrix import DOCUMENT, RECORDED, RUN, SERVERS, UNTRIED, WAYS, Mark, cell, document, marks, refusal
+from tests.matrix import BY_HAND, DOCUMENT, RECORDED, RUN, SERVERS, UNTRIED, WAYS, Mark, cell, document, marks, refusal
 
 SERVER = {server.name: server for server in SERVERS}
 
 
 def test_version_table_equals_the_markers() -> None:
     assert DOCUMENT.read_text() == document(), "run script/matrix"
+
+
+def test_servers_that_were_run_by_hand_have_a_date() -> None:
+    assert {mark.server for mark in marks() if mark.kind == "by_hand"} == matrix.RAN_BY_HAND.keys()
 
 
 def test_plan_refuses_nothing_that_a_test_does() -> None:
@@ -25,6 +29,8 @@ def test_recorded_is_not_run_and_unsaid_is_not_tried() -> None:
     assert cell(SERVER["MariaDB 10.6"], "xbstream", found) == UNTRIED
     both = [*found, Mark("runs", "MySQL 8.0", "xbstream", "c")]
     assert cell(SERVER["MySQL 8.0"], "xbstream", both) == RUN
+    both[2] = Mark("by_hand", "MySQL 8.0", "xbstream", "c")
+    assert cell(SERVER["MySQL 8.0"], "xbstream", both) == BY_HAND
 
 
 @pytest.mark.parametrize(

@@ -71,6 +71,8 @@ class Flavor(ABC):
     fill_options: tuple[str, ...]
     show_replication: str
     gtid_query: str
+    #: Statement that waits until the server has a position of ``gtid_query``, with that and seconds as parameters; 0 if it has.
+    gtid_wait: str
     #: accounts that log in on a host by its system account, without their passwords
     by_socket: ClassVar[tuple[str, ...]] = ()
     #: Whether each host has accounts of its own (``host_accounts``) for what logs in on its socket.

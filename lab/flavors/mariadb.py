@@ -50,6 +50,7 @@ class MariaDB(Flavor):
     )
     show_replication = "SHOW ALL SLAVES STATUS"
     gtid_query = "SELECT @@global.gtid_current_pos"
+    gtid_wait = "SELECT MASTER_GTID_WAIT(%s, %s)"
 
     @property
     def server(self) -> str:

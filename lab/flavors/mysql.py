@@ -58,6 +58,7 @@ class MySQL(Flavor):
     by_socket: ClassVar[tuple[str, ...]] = ("admin", "backup")
     show_replication = "SHOW REPLICA STATUS"
     gtid_query = "SELECT REPLACE(@@global.gtid_executed, '\\n', '')"
+    gtid_wait = "SELECT WAIT_FOR_EXECUTED_GTID_SET(%s, %s)"
 
     def __init__(self) -> None:
         self.prefix = None if installed_mysql() else MYSQL.folder()

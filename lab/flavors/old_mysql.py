@@ -25,6 +25,8 @@ from lab.unpacked import MYSQL, MYSQL_5_7, MYSQL_8_0, Unpacked
 
 #: Environment variable with the folder of the programs of Percona XtraBackup 2.4, instead of PATH.
 XTRABACKUP_VARIABLE = "DBOPS_TEST_XTRABACKUP_2_4"
+#: Environment variable with the folder of MySQL 5.7's own clients, where a machine has them.
+CLIENTS_VARIABLE = "DBOPS_TEST_MYSQL_5_7_CLIENTS"
 #: Everything that the dashboard does on a replica and a dump reads; of no version's dynamic privileges.
 _STATIC = (
     "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES, CREATE VIEW, SHOW VIEW, CREATE ROUTINE, "
@@ -133,10 +135,11 @@ class MySQL57(OldMySQL):
 
     @property
     def host_programs(self) -> dict[str, str]:
-        return super().host_programs | xtrabackup_programs()
+        return super().host_programs | own_clients() | xtrabackup_programs()
 
     def options_of_series(self, plan: ServerPlan) -> dict[str, str | int | Path | None]:
-        return super().options_of_series(plan) | {"expire-logs-days": 1}
+        # each server would take 2,600 of the machine's requests (fs.aio-max-nr): too few for several labs
+        return super().options_of_series(plan) | {"expire-logs-days": 1, "innodb-use-native-aio": "OFF"}
 
 
 class MySQL80(OldMySQL):
@@ -165,6 +168,12 @@ class MySQL80(OldMySQL):
 
     def options_of_series(self, plan: ServerPlan) -> dict[str, str | int | Path | None]:
         return super().options_of_series(plan) | {"mysqlx": "OFF", "binlog-expire-logs-seconds": 86400}
+
+
+def own_clients() -> dict[str, str]:
+    """Return the clients of MySQL 5.7; empty if they are not here."""
+    folder = os.environ.get(CLIENTS_VARIABLE)
+    return {path.name: str(path) for path in sorted(Path(folder).iterdir())} if folder else {}
 
 
 def xtrabackup_programs() -> dict[str, str]:

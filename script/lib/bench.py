@@ -19,12 +19,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any, TypeVar
 
+from lab.errors import LabError
 from lab.lab import Lab
 from lab.pytest_plugin import start_lab
 from script.lib import supervisor
 from script.lib.bench_ground import option_file, report, say, scratch, timed
 from script.lib.bench_memory import settle
 from script.lib.bench_rows import Samples, pairs, table
+from script.lib.bench_tools import tools_of
 from script.lib.stage import PYTHON, ROOT
 from script.lib.supervisor import Failed, Process, StopFlag
 
@@ -40,7 +42,7 @@ class Bench:
     """One lab with beat and two workers (one for rebuilds, one for probes), and the timed operations."""
 
     def __init__(self, folder: Path, lab: Lab, stop: StopFlag) -> None:
-        self.folder, self.lab, self.stop = folder, lab, stop
+        self.folder, self.lab, self.stop, self.tools = folder, lab, stop, tools_of(lab)
         port = supervisor.free_port(6490)
         self.environment = {
             **os.environ,
@@ -125,7 +127,8 @@ class Bench:
         directory.mkdir()
         # A person would keep the password in a file too; this one exists only during the run.
         with option_file(source.config_file, account.user, account.password) as file:
-            backup = f"mariadb-backup --defaults-file={file} --backup --stream=xbstream --parallel=1 --slave-info"
+            words = ("--backup", "--stream=xbstream", "--parallel=1", "--slave-info", *self.tools.backup_options)
+            backup = f"{self.tools.backup} --defaults-file={file} {shlex.join(words)}"
             backup += (
                 f" --socket={source.socket} --datadir={source.data_dir} --target-dir=/var/tmp --open-files-limit=65536"
             )
@@ -135,7 +138,7 @@ class Bench:
             ssh += ["-c", cipher] if cipher else []
             pull = shlex.join([*ssh, source.address, f"{backup} 2>/dev/null"])
             settle()
-            seconds = timed(f"{pull} | mbstream -x -C {shlex.quote(str(directory))} -p 1")
+            seconds = timed(f"{pull} | {self.tools.unpack} -x -C {shlex.quote(str(directory))} --parallel=1")
         shutil.rmtree(old, ignore_errors=True)
         return seconds
 
@@ -143,7 +146,8 @@ class Bench:
         """Dump the source, compressed. Return the seconds and the file size; keep the file for ``restore``."""
         source, owner, file = self.lab.host(SOURCE), self.lab.accounts["owner"], self.folder / DUMP
         with option_file(None, owner.user, owner.password) as credentials:
-            dump = f"mariadb-dump --defaults-file={credentials} --socket={source.socket} --single-transaction sbtest"
+            words = shlex.join([f"--socket={source.socket}", "--single-transaction", *self.tools.dump_options])
+            dump = f"{self.tools.dump} --defaults-file={credentials} {words} sbtest"
             settle()
             dumped = timed(f"{dump} | gzip > {file}")
         return {"dump and gzip": dumped, "bytes": float(file.stat().st_size)}
@@ -152,7 +156,7 @@ class Bench:
         """Restore the last dump into an empty schema of the replica, then drop it. Return seconds."""
         target, owner, file = self.lab.host(REPLICA), self.lab.accounts["owner"], self.folder / DUMP
         with option_file(None, owner.user, owner.password) as credentials:
-            client = f"mariadb --defaults-file={credentials} --socket={target.socket}"
+            client = f"{self.tools.client} --defaults-file={credentials} --socket={target.socket}"
             empty = "SET sql_log_bin=0; DROP DATABASE IF EXISTS bench_restore; CREATE DATABASE bench_restore"
             timed(f"{client} -e {shlex.quote(empty)}")
             settle()
@@ -244,6 +248,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         epilog="`script/bench --help` without a name lists all benchmarks.",
     )
     parser.add_argument("--size", default="1G", help="data of the lab (default 1G)")
+    parser.add_argument("--flavor", default="mariadb", help="servers of the lab: mariadb (default), mysql-5.7, ...")
     parser.add_argument("--rounds", type=int, default=3, help="rounds of rebuild and both pipelines (default 3)")
     parser.add_argument(
         "--dumps", type=int, default=3, help="rounds of dump and restore (default 3; 0 leaves them out)"
@@ -256,15 +261,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 def main(arguments: list[str]) -> int:
     options = parse(arguments)
     try:
-        with stage(options.size, "127.0.51", make=Bench) as bench:
+        with stage(options.size, "127.0.51", make=Bench, flavor=options.flavor) as bench:
             if options.load:
                 bench.lab.load_start()
             samples = measure(bench, options.rounds, options.dumps)
-    except Failed as error:
+    except (Failed, LabError) as error:
         say(f"Failed: {error}")
         return 1
     record = {"bytes": bench.bytes, "samples": samples} if options.json else None
-    facts = [f"{bench.bytes / 1024**2:.0f} MiB streamed"]
+    facts = [options.flavor, f"{bench.bytes / 1024**2:.0f} MiB streamed"]
     report("", arguments, facts, [*table(samples), "", *ratios(samples)], record)
     return 0
 

@@ -14,12 +14,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 
-from dbops.engine.flavors import flavor_for
+from dbops.drivers.probe_server import LSN
+from dbops.engine.flavors import Flavor
 from dbops.engine.tuning.prepare import PrepareOptions, PrepareReason, choose
 from lab.errors import LabError
 from lab.lab import Lab
@@ -28,12 +31,15 @@ from lab.pytest_plugin import start_lab
 from lab.settings import parse_size
 from script.lib.bench_ground import option_file, report, say, scratch
 from script.lib.bench_memory import settle
+from script.lib.bench_tools import is_mysql, server_flavor, tools_of
 from script.lib.supervisor import Failed
 
 MIB = 1024**2
 DEFAULT = "the tool's default"
 OURS = "ours"
 LONGEST_LOAD_SECONDS = 3600
+#: XtraBackup waits for statements that are older than a second before it locks the tables.
+WAIT_FOR_STATEMENTS = (f"--ftwrl-wait-timeout={LONGEST_LOAD_SECONDS}", "--ftwrl-wait-threshold=1")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,35 +59,41 @@ class Source:
     """The only server of a lab, with a large enough redo log, and a backup of it."""
 
     def __init__(self, lab: Lab, redo_bytes: int, threads: int) -> None:
-        self.lab, self.redo_bytes, self.threads = lab, redo_bytes, threads
+        self.lab, self.redo_bytes, self.threads, self.tools = lab, redo_bytes, threads, tools_of(lab)
+        sizes = {"log_file_size": 2 * redo_bytes, "buffer_pool_size": max(1024 * MIB, redo_bytes)}
+        if is_mysql(lab):  # not settable at run time, and it has two files
+            host = lab.primary
+            options = f"innodb-log-file-size = {redo_bytes}\ninnodb-buffer-pool-size = {sizes['buffer_pool_size']}\n"
+            host.config_file.write_text(f"{host.config_file.read_text()}[mysqld]\n{options}")
+            host.stop_server()
+            host.start_server()
+            return
         with lab.connect(lab.primary.name) as connection, connection.cursor() as cursor:
-            for name, value in (("log_file_size", 2 * redo_bytes), ("buffer_pool_size", max(1024 * MIB, redo_bytes))):
+            for name, value in sizes.items():
                 cursor.execute(f"SET GLOBAL innodb_{name} = {value}")
 
     def lsn(self) -> int:
         with self.lab.connect(self.lab.primary.name) as connection, connection.cursor() as cursor:
-            cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_lsn_current'")
+            cursor.execute("SHOW ENGINE INNODB STATUS")
             row = cursor.fetchone() or {}
-            return int(row["Value"])
+            found = LSN.search(str(row["Status"]))
+            return int(found[1]) if found else 0
 
     def back_up(self, directory: Path, writes: str) -> None:
         """Back up into ``directory`` while ``redo_bytes`` of redo are written."""
         host, account = self.lab.primary, self.lab.accounts["backup"]
         with ExitStack() as stack:
-            hold = stack.enter_context(self.lab.connect(host.name))
-            cursor = stack.enter_context(hold.cursor())
-            cursor.execute("SET GLOBAL innodb_log_checkpoint_now = ON")
-            # The tool copies the redo log until it gets this lock.
-            cursor.execute("BACKUP STAGE START")
             file = stack.enter_context(option_file(host.config_file, account.user, account.password))
             log = stack.enter_context(directory.with_name("backup.log").open("wb"))
-            command = ["mariadb-backup", f"--defaults-file={file}", "--backup", f"--target-dir={directory}"]
+            command = [self.tools.backup, f"--defaults-file={file}", "--backup", f"--target-dir={directory}"]
             command += [f"--socket={host.socket}", f"--datadir={host.data_dir}", "--open-files-limit=65536"]
+            command += [*self.tools.backup_options, *(WAIT_FOR_STATEMENTS if is_mysql(self.lab) else ())]
+            release = stack.enter_context(self._held())
             backup = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
             try:
                 self._copy_has_begun(directory, backup)
                 (self._update if writes == "random" else self._insert)()
-                cursor.execute("BACKUP STAGE END")
+                release()
                 backup.wait(LONGEST_LOAD_SECONDS)
             finally:
                 if backup.poll() is None:
@@ -92,9 +104,32 @@ class Source:
                 f"the backup ended with {backup.returncode}: {directory.with_name('backup.log').read_text()[-500:]}"
             )
 
+    @contextmanager
+    def _held(self) -> Iterator[Callable[[], object]]:
+        """Let a backup copy the redo log until the yielded function is called.
+
+        MariaDB's tool waits for a lock, XtraBackup for a statement of another client: a lock would stop the writes too.
+        """
+        name = self.lab.primary.name
+        with self.lab.connect(name) as hold, hold.cursor() as cursor:
+            if not is_mysql(self.lab):
+                cursor.execute("SET GLOBAL innodb_log_checkpoint_now = ON")
+                cursor.execute("BACKUP STAGE START")
+                yield partial(cursor.execute, "BACKUP STAGE END")
+                return
+            with self.lab.connect(name) as other, other.cursor() as killer, ThreadPoolExecutor(1) as pool:
+                sleeping = pool.submit(cursor.execute, f"SELECT SLEEP({LONGEST_LOAD_SECONDS})")
+                kill = partial(killer.execute, f"KILL QUERY {hold.thread_id()}")
+                time.sleep(2)  # it must be older than the tool's threshold
+                try:
+                    yield kill
+                finally:
+                    if not sleeping.done():
+                        kill()
+
     def _copy_has_begun(self, directory: Path, backup: "subprocess.Popen[bytes]") -> None:
         until = time.monotonic() + 60
-        while not (directory / "ib_logfile0").exists():
+        while not redo_file(directory).exists():
             if backup.poll() is not None or time.monotonic() > until:
                 raise Failed("the backup does not start to copy the redo log")
             time.sleep(0.1)
@@ -125,6 +160,12 @@ class Source:
                 connection.commit()
 
 
+def redo_file(directory: Path) -> Path:
+    """Return the redo log of a backup that is not prepared."""
+    xtrabackup = directory / "xtrabackup_logfile"
+    return xtrabackup if xtrabackup.exists() else directory / "ib_logfile0"
+
+
 @contextmanager
 def copy_of(backup: Path, *, cold: bool) -> Iterator[Path]:
     """Yield a copy of the backup, written to disk and, if ``cold``, dropped from the page cache."""
@@ -150,10 +191,9 @@ def prepare(command: list[str]) -> Measured:
     return Measured(seconds, cpu, read * 512, written * 512)
 
 
-def our_choice(tool: str, redo_capacity_bytes: int) -> PrepareOptions:
+def our_choice(flavor: Flavor, tool: str, redo_capacity_bytes: int) -> PrepareOptions:
     """Return a plan's choice for this tool and this machine as the target."""
     said = subprocess.run([tool, "--version"], capture_output=True, text=True, check=True)
-    flavor = flavor_for("10.11.0", "mariadb")
     version = flavor.parse_tool_version(said.stdout + said.stderr)
     meminfo = Path("/proc/meminfo").read_text().splitlines()
     free = next(int(line.split()[1]) for line in meminfo if line.startswith("MemAvailable:")) * 1024
@@ -202,9 +242,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="rounds (default 3)")
     parser.add_argument("--writes", choices=("random", "inserts"), default="random", help="load that writes the redo")
     parser.add_argument("--threads", type=int, default=8, help="threads of the random updates (default 8)")
-    parser.add_argument(
-        "--tool", default="mariadb-backup", help="backup tool to use (default: mariadb-backup on the PATH)"
-    )
+    parser.add_argument("--flavor", default="mariadb", help="server of the lab: mariadb (default), mysql-5.7, ...")
+    parser.add_argument("--tool", default="", help="backup tool to prepare with (default: the lab's)")
     parser.add_argument("--memory", action="append", default=[], metavar="SIZE", help="also measure this --use-memory")
     parser.add_argument("--cold", action="store_true", help="drop the machine's page cache before each run (root)")
     parser.add_argument("--json", action="store_true", help="print one JSON object last")
@@ -230,10 +269,13 @@ def run(options: argparse.Namespace) -> tuple[Samples, PrepareOptions, int]:
     redo_bytes = parse_size(options.redo)
     with scratch(passable=True) as folder:
         backup = folder / "backup"
-        with start_lab(folder / "lab", "127.0.53", size=options.size, replicas=0, backups=0) as lab:
+        parts = {"size": options.size, "replicas": 0, "backups": 0, "flavor": options.flavor}
+        with start_lab(folder / "lab", "127.0.53", **parts) as lab:
+            options.tool = options.tool or tools_of(lab).backup
             Source(lab, redo_bytes, options.threads).back_up(backup, options.writes)
-        choice = our_choice(options.tool, 2 * redo_bytes)
-        redo = (backup / "ib_logfile0").stat().st_size
+            flavor = server_flavor(lab)
+        choice = our_choice(flavor, options.tool, 2 * redo_bytes)
+        redo = redo_file(backup).stat().st_size
         return measure(backup, commands_of(options, choice), options.rounds, cold=options.cold), choice, redo
 
 
@@ -251,7 +293,7 @@ def main(arguments: list[str]) -> int:
             for name, found in samples.items()
         }
         record = {"redo_bytes": redo, "memory_bytes": choice.memory_bytes, "options": choice.options, "samples": runs}
-    report("prepare", arguments, [f"{redo / MIB:.0f} MiB of redo"], page(samples, choice), record)
+    report("prepare", arguments, [options.flavor, f"{redo / MIB:.0f} MiB of redo"], page(samples, choice), record)
     return 0
 
 

@@ -98,6 +98,8 @@ HOW = """\
 * **The regular backup** is of sysbench's tables with one secondary index; a dump holds no index. From start to
   publication: written, checksummed, on disk. The dump is `mariadb-dump --single-transaction | gzip`.
 * **The archive** is the physical backup of the same round, removed from the page cache before it is read.
+* **MySQL with XtraBackup** has no row: no package registry has the tool. Where it is installed, `script/bench --flavor mysql-5.7`
+  and `script/bench prepare --flavor mysql-5.7` measure the same. Neither was run on a quiet machine yet.
 """
 
 

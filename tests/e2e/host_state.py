@@ -16,23 +16,42 @@ from typing import Any
 import pytest
 
 from lab.checks import search_path
+from lab.flavors.base import ReplicationStatus
 from lab.hosts import LabHost
 from tests.stack import Stack, wait_for
 
 
-def one(stack: Stack, name: str, sql: str) -> dict[str, Any]:
+def one(stack: Stack, name: str, sql: str, *parameters: object) -> dict[str, Any]:
     connection = stack.lab.connect(name)
     try:
         with connection.cursor() as cursor:
-            cursor.execute(sql)
+            cursor.execute(sql, parameters or None)
             return cursor.fetchone() or {}
     finally:
         connection.close()
 
 
+def link_of(stack: Stack, name: str) -> ReplicationStatus | None:
+    """Return the state of a replica's connection, ``None`` if it has none."""
+    row = one(stack, name, stack.lab.flavor.show_replication)
+    return stack.lab.flavor.parse_replication(row) if row else None
+
+
 def is_replicating(stack: Stack, name: str) -> bool:
-    link = one(stack, name, "SHOW SLAVE STATUS")
-    return (link.get("Slave_IO_Running"), link.get("Slave_SQL_Running")) == ("Yes", "Yes")
+    link = link_of(stack, name)
+    return link is not None and link.works
+
+
+def follows(stack: Stack, name: str, source: str) -> bool:
+    """Whether a replica's connection names this member as its source."""
+    link, host = link_of(stack, name), stack.lab.host(source)
+    return link is not None and link.source == f"{host.address}:{host.port}"
+
+
+def replicate_again(stack: Stack, name: str) -> None:
+    """Start what a lab's server does not start itself after it was stopped."""
+    for statement in stack.lab.flavor.resume_statements():
+        one(stack, name, statement)
 
 
 def processes_of(uid: str) -> list[str]:
@@ -174,34 +193,49 @@ def stream_result(stack: Stack, rebuild: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-TABLES = "SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'sbtest' ORDER BY 1"
+TABLES = (
+    "SELECT CONCAT('`', TABLE_SCHEMA, '`.`', TABLE_NAME, '`') AS name FROM information_schema.TABLES"
+    " WHERE TABLE_SCHEMA LIKE 'sbtest%' ORDER BY 1"
+)
 
 
 def checksums(stack: Stack, name: str) -> dict[str, tuple[int, int]]:
-    """Row count and checksum of every table of the load."""
+    """Row count and checksum of every table of the load, and of other schemas of tests (``sbtest...``)."""
     connection = stack.lab.connect(name)
     try:
         with connection.cursor() as cursor:
             cursor.execute(TABLES)
-            tables = [row["TABLE_NAME"] for row in cursor.fetchall()]
+            tables = [row["name"] for row in cursor.fetchall()]
             found = {}
             for table in tables:
-                cursor.execute(f"SELECT COUNT(*) AS n FROM sbtest.{table}")
+                cursor.execute(f"SELECT COUNT(*) AS n FROM {table}")
                 count = cursor.fetchone()["n"]
-                cursor.execute(f"CHECKSUM TABLE sbtest.{table}")
+                cursor.execute(f"CHECKSUM TABLE {table}")
                 found[table] = (count, cursor.fetchone()["Checksum"])
             return found
     finally:
         connection.close()
 
 
+def position_of(stack: Stack, name: str) -> str:
+    """Return the GTID position or set of a server."""
+    [found] = one(stack, name, stack.lab.flavor.gtid_query).values()
+    return str(found)
+
+
+def wait_for_primary(stack: Stack, replica: str, seconds: int = 60) -> str:
+    """Wait until a replica has what the primary has now. Return that position."""
+    goal = position_of(stack, "primary-1")
+    assert goal
+    assert list(one(stack, replica, stack.lab.flavor.gtid_wait, goal, seconds).values()) == [0]
+    return goal
+
+
 def same_data_at_one_gtid(stack: Stack, replica: str) -> None:
     """Stop the load, let the replica reach the primary's last GTID, and compare every table."""
     stack.lab.load_stop()
-    goal = one(stack, "primary-1", "SELECT @@gtid_binlog_pos AS gtid")["gtid"]
-    reached = one(stack, replica, f"SELECT MASTER_GTID_WAIT('{goal}', 30) AS reached")["reached"]
-    assert reached == 0
-    assert one(stack, replica, "SELECT @@gtid_slave_pos AS gtid")["gtid"] == goal
+    goal = wait_for_primary(stack, replica)
+    assert position_of(stack, replica) == goal
     expected = checksums(stack, "primary-1")
     assert expected
     assert checksums(stack, replica) == expected

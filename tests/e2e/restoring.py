@@ -11,12 +11,14 @@ from typing import Any
 
 import pymysql
 
+from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.base import Coordinates
 from lab.checks import is_root, server_user
-from lab.flavors.base import Account
 from tests.networks import free_port
+from tests.programs import backup_tool, program_of, unpack_tool
 from tests.stack import Stack, wait_for
 
-from .host_state import TABLES
+from .host_state import TABLES, position_of
 
 
 def shell(command: str) -> str:
@@ -26,10 +28,11 @@ def shell(command: str) -> str:
 
 
 class Restored:
-    """A server over restored data."""
+    """A server over restored data, with the option file of a host of the lab and places and addresses of its own."""
 
-    def __init__(self, folder: Path, account: Account) -> None:
-        self.folder, self.account, self.port = folder, account, free_port()
+    def __init__(self, folder: Path, stack: Stack) -> None:
+        self.stack, self.folder, self.port = stack, folder, free_port()
+        self.host, self.account = stack.lab.host("backup-1"), stack.lab.accounts["owner"]
         self.data, self.socket = folder / "data", folder / "s.sock"
         self.process: subprocess.Popen[bytes] | None = None
         for path in (folder, self.data, folder / "tmp"):
@@ -42,10 +45,11 @@ class Restored:
     def start(self) -> None:
         self.own()
         words = [
-            *("mariadbd", "--no-defaults", f"--datadir={self.data}", f"--tmpdir={self.folder / 'tmp'}"),
+            *(self.stack.lab.flavor.server, f"--defaults-file={self.host.config_file}", f"--datadir={self.data}"),
             *(f"--port={self.port}", "--bind-address=127.0.0.1", f"--socket={self.socket}", "--server-id=4000000001"),
-            *("--skip-name-resolve", "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=2"),
-            *("--skip-slave-start", "--performance-schema=OFF"),
+            *(f"--tmpdir={self.folder / 'tmp'}", f"--pid-file={self.folder / 'pid'}", "--skip-log-bin"),
+            *("--innodb-buffer-pool-size=64M", "--skip-slave-start", "--performance-schema=OFF"),
+            f"--log-error={self.folder / 'error.log'}",
         ]
         with (self.folder / "server.log").open("ab") as log:
             user = server_user() if is_root() else None
@@ -57,7 +61,7 @@ class Restored:
             self.process.kill()
             self.process.wait(20)
 
-    def ask(self, *statements: str) -> list[dict[str, Any]]:
+    def ask(self, *statements: str, parameters: tuple[object, ...] = ()) -> list[dict[str, Any]]:
         connection = pymysql.connect(
             host="127.0.0.1",
             port=self.port,
@@ -67,38 +71,35 @@ class Restored:
         )
         with connection, connection.cursor() as cursor:
             for statement in statements:
-                cursor.execute(statement)
+                cursor.execute(statement, parameters or None)
             return list(cursor.fetchall())
 
-    def follow_primary(self, stack: Stack, position: str) -> None:
+    def follow_primary(self, position: str) -> None:
         """Replicate from the primary, from the position beside the backup, up to the primary's current position."""
-        primary, account = stack.lab.primary, stack.lab.accounts["replication"]
-        with stack.lab.connect(primary.name) as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT @@gtid_binlog_pos AS goal")
-            goal = cursor.fetchone()["goal"]
-        self.ask(
-            "STOP SLAVE",
-            "RESET SLAVE ALL",
-            f"SET GLOBAL gtid_slave_pos = '{position}'",
-            f"CHANGE MASTER TO MASTER_HOST='{primary.address}', MASTER_PORT={primary.port}, MASTER_USER='{account.user}',"
-            f" MASTER_PASSWORD='{account.password}', MASTER_USE_GTID=slave_pos",
-            "START SLAVE",
-        )
-        reached = self.ask(f"SELECT MASTER_GTID_WAIT('{goal}', 30) AS reached")[0]["reached"]
-        assert reached == 0, self.ask("SHOW SLAVE STATUS")
+        primary, flavor = self.stack.lab.primary, self.stack.lab.flavor
+        goal = position_of(self.stack, primary.name)
+        words = flavor_for(str(self.ask("SELECT VERSION() AS version")[0]["version"]))
+        start = Coordinates(gtid=position)
+        self.ask(*words.stop_replication(), *words.forget_replication(), *words.set_position(start, ""))
+        for statement, values in flavor.replicate_statements(
+            primary.address, primary.port, self.stack.lab.accounts["replication"]
+        ):
+            self.ask(statement, parameters=values)
+        [reached] = self.ask(flavor.gtid_wait, parameters=(goal, 30))
+        assert list(reached.values()) == [0], self.ask(flavor.show_replication)
 
     def checksums(self) -> dict[str, tuple[int, int]]:
         found = {}
         for row in self.ask(TABLES):
-            table = row["TABLE_NAME"]
-            count = self.ask(f"SELECT COUNT(*) AS n FROM sbtest.{table}")[0]["n"]
-            found[table] = (count, self.ask(f"CHECKSUM TABLE sbtest.{table}")[0]["Checksum"])
+            table = row["name"]
+            count = self.ask(f"SELECT COUNT(*) AS n FROM {table}")[0]["n"]
+            found[table] = (count, self.ask(f"CHECKSUM TABLE {table}")[0]["Checksum"])
         return found
 
 
 @contextmanager
-def restored_server(folder: Path, account: Account) -> Iterator[Restored]:
-    server = Restored(folder, account)
+def restored_server(folder: Path, stack: Stack) -> Iterator[Restored]:
+    server = Restored(folder, stack)
     try:
         yield server
     finally:
@@ -108,8 +109,9 @@ def restored_server(folder: Path, account: Account) -> Iterator[Restored]:
 
 def from_physical(server: Restored, file: str) -> None:
     data = shlex.quote(str(server.data))
-    shell(f"zstd -q -dc {shlex.quote(file)} | mbstream -x -C {data}")
-    shell(f"mariadb-backup --prepare --target-dir={data} 2>&1 | tail -n 1 | grep -q 'completed OK!'")
+    unpack, tool = (program_of(server.host, name(server.host)) for name in (unpack_tool, backup_tool))
+    shell(f"zstd -q -dc {shlex.quote(file)} | {unpack} -x -C {data}")
+    shell(f"{tool} --prepare --target-dir={data} 2>&1 | tail -n 1 | grep -q 'completed OK!'")
     server.start()
 
 

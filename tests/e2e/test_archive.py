@@ -12,7 +12,7 @@ from tests.said import names, numbers
 from tests.scratch import left_in_tmp
 from tests.stack import Stack, running_stack, wait_for
 
-from .host_state import is_replicating, one, processes_of, same_data_at_one_gtid
+from .host_state import is_replicating, one, processes_of, replicate_again, same_data_at_one_gtid
 from .test_managed_backup import SOURCE, back_up, make_schedule
 
 pytestmark = pytest.mark.services
@@ -33,9 +33,15 @@ def logs_of_the_run(rebuild: dict[str, Any], lines: list[dict[str, Any]]) -> boo
     return any(line.get("step") == "stream" and run in numbers(line.get("text", "")) for line in lines)
 
 
-def newest_file(stack: Stack) -> Path:
-    [row] = stack.rows("SELECT path FROM dbops_backuprun WHERE status = 'succeeded' ORDER BY id DESC LIMIT 1")
-    return Path(row["path"])
+def newest_file(stack: Stack, schedule: str = "files") -> Path:
+    """Return the newest backup of a schedule; make one if there is none."""
+    sql = (
+        "SELECT r.path FROM dbops_backuprun r JOIN dbops_backupschedule s ON s.id = r.schedule_id"
+        " WHERE s.name = ? AND r.status = 'succeeded' ORDER BY r.id DESC LIMIT 1"
+    )
+    if not stack.rows(sql, schedule):
+        assert back_up(stack, schedule)[0] == 0
+    return Path(stack.rows(sql, schedule)[0]["path"])
 
 
 @pytest.mark.runs("MariaDB 10.11", "archive")
@@ -61,6 +67,7 @@ def test_replica_is_rebuilt_from_an_archive_without_its_server(stack: Stack) -> 
         assert stack.rows("SELECT 1 FROM dbops_hold") == []
     finally:
         source.start_server()
+        replicate_again(stack, SOURCE)
     stack.wait_for_facts(SOURCE, answering=True)
     same_data_at_one_gtid(stack, TARGET)
     assert one(stack, TARGET, "SELECT COUNT(*) AS rows_there FROM sbtest.after_the_backup")["rows_there"] == 3
@@ -103,7 +110,8 @@ def test_missing_archive_fails_before_any_change(stack: Stack) -> None:
 def test_replica_is_rebuilt_from_a_dump(stack: Stack) -> None:
     status, _ = back_up(stack, "statements")
     assert status == 0
-    one(stack, "primary-1", "CREATE TABLE sbtest.after_the_dump AS SELECT 4 AS id")
+    one(stack, "primary-1", "CREATE TABLE sbtest.after_the_dump (id INT PRIMARY KEY)")
+    one(stack, "primary-1", "INSERT INTO sbtest.after_the_dump VALUES (4)")
     stack.wait_for_possible_plan(TARGET, "--method", "dump")
     before = stack.lab.host(TARGET).data_dir.stat().st_ino
     status, lines = stack.rebuild(TARGET, "--method", "dump")
@@ -119,7 +127,7 @@ def test_replica_is_rebuilt_from_a_dump(stack: Stack) -> None:
 
 def test_refused_dump_statement_fails_with_the_server_error(stack: Stack) -> None:
     """The file is another one than was published, so that the loading server meets a statement that it does not know first."""
-    file = newest_file(stack)
+    file = newest_file(stack, "statements")
     whole = file.read_bytes()
     text = gzip.decompress(whole)
     spoilt = gzip.compress(b"NO SUCH STATEMENT;\n" + text, 1)

@@ -16,7 +16,7 @@ from lab.unpacked import why_no_mysql
 from tests.scratch import left_in_tmp
 from tests.stack import Stack, running_stack, wait_for
 
-from .host_state import checksums, last_rebuild, one, processes_of, when_step
+from .host_state import is_replicating, last_rebuild, one, processes_of, same_data_at_one_gtid, when_step
 
 TARGET, DONOR = "replica-1", "backup-1"
 
@@ -71,11 +71,6 @@ def has_plugin(stack: Stack, name: str) -> bool:
     return bool(loaded or query(stack, name, "SELECT 1 FROM mysql.plugin WHERE name = 'clone'"))
 
 
-def replicates(stack: Stack, name: str) -> bool:
-    rows = query(stack, name, "SHOW REPLICA STATUS")
-    return bool(rows) and (rows[0]["Replica_IO_Running"], rows[0]["Replica_SQL_Running"]) == ("Yes", "Yes")
-
-
 def wait_for_possible_plan(stack: Stack) -> None:
     for name in (DONOR, "primary-1"):
         stack.wait_for_facts(name)
@@ -109,18 +104,6 @@ def is_copying(stack: Stack) -> bool:
     return bool(rows)
 
 
-def same_data(stack: Stack) -> None:
-    stack.lab.load_stop()
-    goal = one(stack, "primary-1", "SELECT @@GLOBAL.gtid_executed AS gtid")["gtid"]
-    reached = one(stack, TARGET, f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{goal}', 60) AS reached")["reached"]
-    assert reached == 0
-    mine = one(stack, TARGET, "SELECT @@GLOBAL.gtid_executed AS gtid")["gtid"]
-    assert one(stack, TARGET, f"SELECT GTID_SUBTRACT('{mine}', '{goal}') AS errant")["errant"] == ""
-    expected = checksums(stack, "primary-1")
-    assert expected
-    assert checksums(stack, TARGET) == expected
-
-
 @pytest.mark.runs("MySQL 9.7", "clone")
 def test_replica_is_cloned_under_writes(stack: Stack) -> None:
     stack.lab.load_start(tps=50)
@@ -131,13 +114,13 @@ def test_replica_is_cloned_under_writes(stack: Stack) -> None:
     assert (rebuild["method"], rebuild["status"]) == ("clone", "succeeded")
     gtid = json.loads(rebuild["checkpoint"])["position"]["gtid"]
     assert any(line.get("step") == "stream" and gtid in line.get("text", "") for line in lines)
-    assert replicates(stack, TARGET)
-    assert replicates(stack, DONOR)
+    assert is_replicating(stack, TARGET)
+    assert is_replicating(stack, DONOR)
     link = query(stack, TARGET, "SHOW REPLICA STATUS")[0]
     assert link["Source_Host"] == stack.lab.primary.address
     uuids = {one(stack, name, "SELECT @@server_uuid AS u")["u"] for name in (TARGET, DONOR, "primary-1")}
     assert len(uuids) == 3
-    same_data(stack)
+    same_data_at_one_gtid(stack, TARGET)
     percents = [line["percent"] for line in lines if line.get("step") == "stream" and line.get("percent") is not None]
     assert percents == sorted(percents)
     for row in stack.rows("SELECT text, output FROM dbops_executedcommand WHERE rebuild_id = ?", rebuild["id"]):
@@ -149,8 +132,8 @@ def test_running_server_is_cloned_over(stack: Stack) -> None:
     before = stack.lab.host(TARGET).data_dir.stat().st_ino
     clone(stack)
     assert stack.lab.host(TARGET).data_dir.stat().st_ino != before
-    assert replicates(stack, TARGET)
-    same_data(stack)
+    assert is_replicating(stack, TARGET)
+    same_data_at_one_gtid(stack, TARGET)
 
 
 @pytest.mark.usefixtures("slowly")
@@ -177,7 +160,7 @@ def test_killed_donor_fails_the_clone_and_old_data_returns(stack: Stack) -> None
     assert lines[-1]["error"]["next_step"], lines[-1]
     status, lines = stack.rebuild(TARGET, "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
-    wait_for("it replicates again", lambda: replicates(stack, TARGET))
+    wait_for("it replicates again", lambda: is_replicating(stack, TARGET))
 
 
 @pytest.fixture
@@ -226,7 +209,7 @@ def test_unreachable_donor_fails_the_clone_and_is_swept_later(stack: Stack) -> N
     query(stack, DONOR, "START REPLICA")
     status, lines = stack.rebuild(TARGET, "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
-    wait_for("it replicates again", lambda: replicates(stack, TARGET))
+    wait_for("it replicates again", lambda: is_replicating(stack, TARGET))
 
 
 @pytest.mark.usefixtures("slowly")
@@ -244,7 +227,7 @@ def test_cancelled_clone_leaves_nothing_on_the_donor(stack: Stack) -> None:
     assert lines[-1]["status"] == "cancelled", lines[-1]
     status, lines = stack.rebuild(TARGET, "--roll-back")
     assert (status, lines[-1]["status"]) == (0, "succeeded")
-    wait_for("it replicates again", lambda: replicates(stack, TARGET))
+    wait_for("it replicates again", lambda: is_replicating(stack, TARGET))
 
 
 @pytest.mark.usefixtures("slowly")
@@ -267,5 +250,5 @@ def test_killed_worker_does_not_end_the_clone(stack: Stack) -> None:
     rebuild = last_rebuild(stack)
     steps = stack.rows("SELECT name, state FROM dbops_rebuildstep WHERE rebuild_id = ?", rebuild["id"])
     assert {row["state"] for row in steps} == {"done"}
-    assert replicates(stack, TARGET)
-    same_data(stack)
+    assert is_replicating(stack, TARGET)
+    same_data_at_one_gtid(stack, TARGET)

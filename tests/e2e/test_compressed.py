@@ -5,12 +5,14 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.programs import backup_tool
 from tests.said import names
 from tests.slow_process import braked
 from tests.stack import Stack, running_stack, wait_for
@@ -22,10 +24,10 @@ pytestmark = pytest.mark.services
 TARGET, SOURCE, MIB = "replica-1", "backup-1", 1024**2
 
 
-@pytest.fixture(scope="module")
-def slow() -> Iterator[Stack]:
-    """A lab whose link was measured to be slow."""
-    with running_stack(web=False) as running:
+@contextmanager
+def slow_link(flavor: str = "mariadb") -> Iterator[Stack]:
+    """Run a lab whose link was measured to be slow."""
+    with running_stack(web=False, flavor=flavor) as running:
         now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
         result = json.dumps({"rates": {"aes128-gcm@openssh.com": 11_000_000.0}, "ciphers_offered": ""})
         hosts = {row["name"]: row["id"] for row in running.rows("SELECT id, name FROM dbops_host")}
@@ -34,6 +36,12 @@ def slow() -> Iterator[Stack]:
             " host_id, source_host_id) VALUES ('stream', 'slow', 'dbops', ?, 'passed', ?, ?, '{}', ?, ?)",
             *(now, now, result, hosts[TARGET], hosts[SOURCE]),
         )
+        yield running
+
+
+@pytest.fixture(scope="module")
+def slow() -> Iterator[Stack]:
+    with slow_link() as running:
         yield running
 
 
@@ -47,7 +55,7 @@ def test_slow_link_rebuild_is_compressed_and_complete(slow: Stack) -> None:
     plan = slow.wait_for_possible_plan(TARGET)
     assert plan["compress_threads"] >= 1
     assert not plan["compresses_itself"]
-    assert any(names(reason, "mariadb-backup", "zstd") for reason in plan["stream_reasons"])
+    assert any(names(reason, backup_tool(slow.lab.host(SOURCE)), "zstd") for reason in plan["stream_reasons"])
     assert any(names(reason, "10 MiB/s") for reason in plan["stream_reasons"])
     slow.rebuild(TARGET)
     same_data_at_one_gtid(slow, TARGET)

@@ -7,9 +7,8 @@ import pytest
 from lab.unpacked import why_no_mysql
 from tests.stack import Stack, running_stack, wait_for
 
-from .host_state import last_rebuild, one, processes_of
+from .host_state import is_replicating, last_rebuild, one, processes_of, replicate_again, same_data_at_one_gtid
 from .settings import own_settings, relaxed_and_put_back, values_of
-from .test_clone import replicates, same_data
 from .test_managed_backup import SOURCE, back_up, make_schedule
 
 pytestmark = [pytest.mark.services, pytest.mark.skipif(bool(why_no_mysql()), reason=why_no_mysql() or "MySQL is here")]
@@ -61,11 +60,11 @@ def test_replica_is_rebuilt_from_a_dump_without_its_server(stack: Stack) -> None
         assert (rebuild["method"], rebuild["status"]) == ("dump", "succeeded"), lines[-1]
     finally:
         source.start_server()
-        one(stack, SOURCE, "START REPLICA")
-    wait_for("it replicates", lambda: replicates(stack, TARGET))
+        replicate_again(stack, SOURCE)
+    wait_for("it replicates", lambda: is_replicating(stack, TARGET))
     assert processes_of(rebuild["uid"]) == []
     assert stack.rows("SELECT * FROM dbops_hold") == []
-    same_data(stack)
+    same_data_at_one_gtid(stack, TARGET)
     assert one(stack, TARGET, "SELECT id FROM sbtest.after_the_dump")["id"] == 4
     changed = relaxed_and_put_back(stack)
     assert changed["innodb_flush_log_at_trx_commit"] == ("2", "1")

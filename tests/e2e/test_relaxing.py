@@ -82,7 +82,7 @@ def held_tables(stack: Stack) -> Any:
     try:
         with connection.cursor() as cursor:
             cursor.execute(TABLES)
-            tables = ", ".join(f"sbtest.{row['TABLE_NAME']} READ" for row in cursor.fetchall())
+            tables = ", ".join(f"{row['name']} READ" for row in cursor.fetchall())
             cursor.execute("SET SESSION lock_wait_timeout = 1")
             cursor.execute(f"LOCK TABLES {tables}")
     except pymysql.OperationalError:  # the second is over, or the server is

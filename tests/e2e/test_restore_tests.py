@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.programs import backup_tool, program_of, unpack_tool
 from tests.said import numbers
 from tests.stack import Stack, wait_for
 
@@ -64,9 +65,8 @@ def unchanged(stack: Stack, left: Callable[[Stack], list[str]]) -> Iterator[None
 
 def servers(stack: Stack) -> set[int]:
     """Return the processes of every server of this lab, those of restore tests included."""
-    return {
-        pid for pid, words in command_lines() if "mariadbd" in words[0] and str(stack.lab.folder) in " ".join(words)
-    }
+    name = Path(stack.lab.flavor.server).name
+    return {pid for pid, words in command_lines() if name in words[0] and str(stack.lab.folder) in " ".join(words)}
 
 
 def command_lines() -> Iterator[tuple[int, list[str]]]:
@@ -116,7 +116,7 @@ def wait_for_end(stack: Stack, pk: int, seconds: float = 90) -> dict[str, Any]:
 
 def slow_prepare(stack: Stack, host: str = SOURCE) -> AbstractContextManager[Path]:
     """Let no preparation begin until the file is made."""
-    return held_program(stack, host, "mariadb-backup", only="--prepare")
+    return held_program(stack, host, backup_tool(stack.lab.host(host)), only="--prepare")
 
 
 def cancel(stack: Stack, restore_test: dict[str, Any]) -> dict[str, Any]:
@@ -191,8 +191,9 @@ def published_instead(stack: Stack, run: int, content: bytes) -> Iterator[None]:
 def test_copy_with_external_files_is_never_started(stack: Stack, run: int, tmp_path: Path) -> None:
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "far.isl").write_text(str(stack.lab.host(SOURCE).data_dir / "ibdata1"))
+    pack = program_of(stack.lab.host(SOURCE), unpack_tool(stack.lab.host(SOURCE)))
     done = subprocess.run(
-        "mbstream -c shop/far.isl | zstd -c", shell=True, cwd=tmp_path, capture_output=True, check=True
+        f"{pack} -c shop/far.isl | zstd -c", shell=True, cwd=tmp_path, capture_output=True, check=True
     )
     with published_instead(stack, run, done.stdout):
         status, result = run_restore_test(stack, run)

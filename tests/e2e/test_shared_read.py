@@ -6,12 +6,14 @@ import re
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from dbops.engine.rebuilds.shared_read import FOLLOWERS
+from tests.programs import is_mysql
 from tests.slow_process import braked
 from tests.stack import Stack, running_stack, wait_for
 
@@ -27,16 +29,25 @@ REPLICAS = ("replica-1", "replica-2", "replica-3")
 FINAL = "('succeeded', 'failed', 'cancelled', 'expired')"
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[Stack]:
-    with running_stack(web=False, replicas=3, size="96M") as running:
+@contextmanager
+def three_replicas(flavor: str = "mariadb") -> Iterator[Stack]:
+    with running_stack(web=False, replicas=3, size="96M", flavor=flavor) as running:
         # the pause is what is shared: with statements it is needed
-        one(running, "backup-1", "SET GLOBAL binlog_format = STATEMENT")
+        # MySQL's replicas that write statements refuse the rows of a primary
+        names = ("primary-1", "backup-1") if is_mysql(running.lab.primary) else ("backup-1",)
+        for name in names:
+            one(running, name, "SET GLOBAL binlog_format = STATEMENT")
         running.wait_for_facts("backup-1", answering=True)
         running.environment["DBOPS_SHARED_READ_STALL_SECONDS"] = "4"
         running.environment["DBOPS_SHARED_READ_BUFFER_BYTES"] = str(BUFFER_BYTES)
         running.stop("worker")
         running.start("worker")
+        yield running
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Stack]:
+    with three_replicas() as running:
         yield running
 
 

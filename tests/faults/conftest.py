@@ -34,14 +34,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 class Stage:
     """The running dashboard and lab. After a violation nothing of them is trusted: new ones are made."""
 
-    def __init__(self) -> None:
-        self._parts = ExitStack()
+    def __init__(self, flavor: str = "mariadb") -> None:
+        self._flavor, self._parts = flavor, ExitStack()
         self._running: Stack | None = None
 
     @property
     def stack(self) -> Stack:
         if self._running is None:
-            self._running = self._parts.enter_context(running_stack(size="64M"))
+            self._running = self._parts.enter_context(running_stack(size="64M", flavor=self._flavor))
         return self._running
 
     def clear(self) -> None:

@@ -125,11 +125,11 @@ def get_ready(scene: Scene) -> None:
 
 
 def counters(scene: Scene) -> dict[str, int]:
-    """What the servers themselves have counted: stages of backups on the source, starts of the target's server."""
+    """What the servers themselves have counted: stages of backups on the source (not MySQL), starts of the target's server."""
     row = one(scene.stack, SOURCE, "SHOW GLOBAL STATUS LIKE 'Com_backup'")
     log = scene.target.error_log
     starts = log.read_text(errors="replace").count("ready for connections") if log.exists() else 0
-    return {"backup_stages": int(row["Value"]), "server_starts": starts}
+    return ({"backup_stages": int(row["Value"])} if row else {}) | {"server_starts": starts}
 
 
 def request(scene: Scene) -> None:

@@ -41,7 +41,8 @@ def over_socket(stack: Stack, name: str, sql: str) -> dict[str, Any]:
 
 def applies(stack: Stack, name: str) -> bool:
     """Say whether the applier of a host runs."""
-    return over_socket(stack, name, "SHOW SLAVE STATUS").get("Slave_SQL_Running") == "Yes"
+    row = over_socket(stack, name, stack.lab.flavor.show_replication)
+    return bool(row) and stack.lab.flavor.parse_replication(row).sql_running
 
 
 def seconds_until(what: str, probe: Callable[[], bool], limit_seconds: float) -> float:

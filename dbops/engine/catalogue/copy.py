@@ -22,8 +22,8 @@ _SOURCE = (
         "backup.redo_overrun",
         "The source overwrote its redo log before the backup had read it.",
         _UNUSABLE,
-        "Enlarge the source's redo log (`innodb_redo_log_capacity`, on MariaDB `innodb_log_file_size`), or rebuild at a time "
-        "with fewer writes. Also check for a slow network or a slow disk on the target.",
+        "Enlarge the source's redo log (`innodb_redo_log_capacity`, on MariaDB and before MySQL 8.0.30 "
+        "`innodb_log_file_size`), or rebuild at a time with fewer writes. Also check for a slow network or a slow disk on the target.",
     ),
     host(
         "backup.redo_stuck",
@@ -110,7 +110,8 @@ _SOURCE = (
         "backup.parallel_without_gtid",
         "The source applies transactions in parallel without GTID, so it has no single position.",
         _UNUSABLE,
-        "Set `replica_parallel_workers = 0` on the source until the rebuild has ended, or use GTID.",
+        "Set `replica_parallel_workers = 0` (before MySQL 8.0.26: `slave_parallel_workers`) on the source until the rebuild "
+        "has ended, or use GTID.",
     ),
     host(
         "backup.lock_wait",

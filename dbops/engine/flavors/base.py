@@ -267,6 +267,10 @@ class Flavor(ABC):
     @abstractmethod
     def show_binlog_position(self) -> str: ...
 
+    def variable_name(self, name: str) -> str:
+        """Return this server's name of a variable or option that the newest MySQL names ``...replica...``."""
+        return name.replace("replica", "slave")
+
     @abstractmethod
     def stop_replication(self) -> list[str]: ...
 

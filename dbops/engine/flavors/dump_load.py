@@ -41,7 +41,7 @@ def load_server_options(flavor: Flavor, *, memory_bytes: int) -> list[str]:
     words = [*_SHARED, f"--innodb-buffer-pool-size={memory_bytes}"]
     if flavor.name == "mariadb":
         return [*words, "--skip-slave-start"]
-    return [*words, NOT_PERSISTED, "--skip-replica-start" if flavor.version >= (8, 0, 26) else "--skip-slave-start"]
+    return [*words, NOT_PERSISTED, flavor.variable_name("--skip-replica-start")]
 
 
 def clone_server_options() -> list[str]:

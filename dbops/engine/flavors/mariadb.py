@@ -299,7 +299,7 @@ class MariaDB(Flavor):
         return _VARIABLES
 
     def read_status(self) -> tuple[str, ...]:
-        return ("Uptime", "Innodb_lsn_current", "Innodb_os_log_written", "Slave_open_temp_tables")
+        return ("Uptime", "Innodb_lsn_current", "Slave_open_temp_tables")
 
     def server_facts_from(
         self, variables: Mapping[str, str], status: Mapping[str, str], replication: Sequence[ReplicationFacts] = ()
@@ -332,7 +332,7 @@ class MariaDB(Flavor):
             "doublewrite": text_of(variables, "innodb_doublewrite"),
             "lower_case_table_names": number_of(variables, "lower_case_table_names"),
             "redo_capacity_bytes": number_of(variables, "innodb_log_file_size") * log_files,
-            "redo_lsn": number_of(status, "Innodb_lsn_current", "Innodb_os_log_written"),
+            "redo_lsn": number_of(status, "Innodb_lsn_current"),
             "uptime_seconds": number_of(status, "Uptime"),
             "parallel_workers": number_of(variables, "slave_parallel_threads"),
             "external_paths": external_paths(

@@ -116,10 +116,9 @@ def quiet_server_options(flavor: Flavor) -> list[str]:
     words = ["--skip-networking", "--event-scheduler=OFF", "--read-only=OFF", "--init-file="]
     if flavor.name == "mariadb":
         return [*words, "--skip-slave-start"]
-    skip = "--skip-replica-start" if flavor.version >= (8, 0, 26) else "--skip-slave-start"
     own = [
         NOT_PERSISTED,
-        skip,
+        flavor.variable_name("--skip-replica-start"),
         "--super-read-only=OFF",
         "--loose-mysqlx=OFF",
         "--loose-group-replication-start-on-boot=OFF",

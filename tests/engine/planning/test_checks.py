@@ -24,6 +24,7 @@ from tests.engine.builders import (
     target_with,
 )
 from tests.engine.by_name import build_plan, run_checks
+from tests.said import names
 
 OK, WARNING, REFUSAL = Severity.OK, Severity.WARNING, Severity.REFUSAL
 
@@ -315,6 +316,27 @@ def test_check_says_when_writes_wait_and_how_long_they_did(server: dict[str, str
     [found] = [finding for finding in run_checks(given) if finding.code == "source.write_lock"]
     assert found.severity is severity
     assert "37 s" in found.seen
+
+
+@pytest.mark.parametrize(
+    ("version", "own", "other"),
+    [("5.7.42", "slave", "replica"), ("8.0.25", "slave", "replica"), ("8.0.26", "replica", "slave")],
+)
+def test_advice_names_variables_as_the_server_does(version: str, own: str, other: str) -> None:
+    """An option that a server does not know keeps it from starting."""
+    mysql = source_with(
+        flavor="mysql",
+        version=version,
+        version_comment="",
+        gtid_enabled=False,
+        parallel_workers=4,
+        log_replica_updates=False,
+    )
+    found = [finding for finding in run_checks(inputs(source=mysql)) if finding.severity is REFUSAL]
+    said = " ".join(f"{finding.seen} {finding.advice}" for finding in found)
+    for name in (f"skip_{own}_start", f"{own}_parallel_workers", f"log_{own}_updates"):
+        assert names(said, name), said
+        assert not names(said, name.replace(own, other)), said
 
 
 def test_plan_is_possible_when_the_target_is_down() -> None:

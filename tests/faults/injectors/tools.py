@@ -11,11 +11,10 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from lab.checks import find_program
 from lab.hosts import LabHost
+from tests.programs import backup_tool, give_back, program_of, put_before
 from tests.stack import wait_for
 
-NAME = "mariadb-backup"
 HERE = Path(__file__).parent
 
 SCRIPT = """#!/bin/bash
@@ -60,19 +59,17 @@ ORDERS = {
 
 def install(host: LabHost) -> Path:
     """Put the script before the real tool. The next probe of the host finds it."""
-    program = host.sshd.programs / NAME
-    program.parent.mkdir(exist_ok=True)
+    folder, name = host.sshd.programs, backup_tool(host)
+    folder.mkdir(exist_ok=True)
     for helper in ("chunks.py", "deaf.py"):  # in a folder that the server's account can enter, as its Python must be
-        (program.parent / helper).write_text((HERE / helper).read_text())
+        (folder / helper).write_text((HERE / helper).read_text())
     python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
-    program.write_text(SCRIPT.format(real=find_program(NAME), python=python, here=program.parent))
-    program.chmod(0o755)
-    return program
+    return put_before(host, name, SCRIPT.format(real=program_of(host, name), python=python, here=folder))
 
 
 def order(host: LabHost, name: str, stage: str = "backup") -> None:
     """Let the host's backups (or each ``prepare``) do that from now on; ``""`` is one like any other."""
-    file = host.sshd.programs / f"{NAME}.{stage}"
+    file = host.sshd.programs / f"{backup_tool(host)}.{stage}"
     if name:
         file.write_text(ORDERS[name])
     else:
@@ -81,7 +78,7 @@ def order(host: LabHost, name: str, stage: str = "backup") -> None:
 
 def lose_status(host: LabHost) -> None:
     """Kill the process that waits for the status of the host's backup, which has ended but for its last word."""
-    program = str(host.sshd.programs / NAME)
+    program = str(host.sshd.programs / backup_tool(host))
     pid = wait_for("the tool has stopped", lambda: _stopped(program), 120)
     os.kill(int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1]), signal.SIGKILL)
     os.kill(pid, signal.SIGCONT)
@@ -100,10 +97,12 @@ def _stopped(program: str) -> int | None:
 
 def set_lines(host: LabHost, lines: Iterable[str]) -> None:
     """Set what a tool that ``prints what it should not`` prints."""
-    (host.sshd.programs / f"{NAME}.lines").write_text("".join(f"{line}\n" for line in lines))
+    (host.sshd.programs / f"{backup_tool(host)}.lines").write_text("".join(f"{line}\n" for line in lines))
 
 
 def remove(host: LabHost) -> None:
     """Let the host's sessions find the real tool again."""
-    for file in host.sshd.programs.glob(f"{NAME}*"):
-        file.unlink()
+    name = backup_tool(host)
+    for ending in ("backup", "prepare", "lines"):
+        (host.sshd.programs / f"{name}.{ending}").unlink(missing_ok=True)
+    give_back(host, name)

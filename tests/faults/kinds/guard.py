@@ -10,6 +10,7 @@ from tests.faults.kinds.tools import order_of_source
 from tests.faults.matrix import Expected, Fault, register
 from tests.faults.scene import SOURCE, Scene
 from tests.faults.watch import applies, seconds_until
+from tests.programs import backup_tool
 
 #: from the fault to a source that replicates again
 GIVEN_BACK_SECONDS = 60.0
@@ -158,11 +159,12 @@ class PausedToolBelowScript(PausedTool):
     order = "runs below a script"
 
     def hit(self, scene: Scene, backup: int) -> None:
-        seconds_until("the real tool runs", lambda: bool(hosts.processes_with(scene.uid, "mariadb-backup")), 20)
+        tool = backup_tool(scene.source)
+        seconds_until("the real tool runs", lambda: bool(hosts.processes_with(scene.uid, tool)), 20)
 
     def during(self, scene: Scene) -> None:
         super().during(scene)
-        left = hosts.processes_with(scene.uid, "mariadb-backup")
+        left = hosts.processes_with(scene.uid, backup_tool(scene.source))
         assert not left, f"the source replicates, and the backup still reads it: {left}"
 
 

@@ -9,10 +9,12 @@ from typing import ClassVar
 from lab.breaking import power_off
 from lab.errors import LabError
 from lab.hosts import LabHost
+from tests.e2e.host_state import replicate_again
 from tests.faults.injectors import hosts
 from tests.faults.matrix import ON_TARGET, Expected, Fault, register
 from tests.faults.moments import wait_until_bytes_flow
 from tests.faults.scene import SOURCE, TARGET, Scene
+from tests.slow_process import worker_of
 
 #: steps that are one detached job on the target
 JOB_STEPS = ("swap-datadir", "stream", "prepare", "set-ownership", "start")
@@ -142,6 +144,7 @@ class SourceServerKilled(OnHost):
 
     def heal(self, scene: Scene) -> None:
         self.host(scene).start_server()
+        replicate_again(scene.stack, SOURCE)
 
 
 @register
@@ -185,6 +188,20 @@ class BackupKilled(BackupHit):
         result = scene.stream_result()
         assert result is not None
         assert result["exit_statuses"]["source backup"] == 137, result["exit_statuses"]
+
+
+@register
+class UnpackKilled(OnHost):
+    name = "unpack-killed"
+    title = "the unpacking program on the target is killed with -9"
+    only_full = True
+    codes = ("stream.killed",)
+
+    def inject(self, scene: Scene) -> None:
+        wait_until_bytes_flow(scene.target)
+        pid = worker_of(scene.target, "stream/unpack")
+        assert pid is not None, "the copy has ended before"
+        os.kill(pid, signal.SIGKILL)
 
 
 @register

@@ -5,6 +5,7 @@ from typing import ClassVar
 from tests.faults.injectors import tools
 from tests.faults.matrix import Expected, Fault, register
 from tests.faults.scene import SOURCE, Scene
+from tests.programs import backup_tool
 
 
 def order_of_source(scene: Scene, order: str) -> None:
@@ -13,7 +14,7 @@ def order_of_source(scene: Scene, order: str) -> None:
 
     def found() -> bool:
         known = (scene.stack.facts(SOURCE)["host"] or {}).get("tools", {})
-        return known.get(tools.NAME, {}).get("path") == program
+        return known.get(backup_tool(scene.source), {}).get("path") == program
 
     scene.stack.wait_for_probe("a probe that finds the other tool", found, SOURCE)
     tools.order(scene.source, order)

@@ -91,21 +91,28 @@ def source_can_be_replicated_from(inputs: PlanInputs) -> Iterator[Finding]:
     code, title, server = "source.binlog", "The copy can replicate from the source", inputs.source.server
     if server is None:
         return
+    updates = _own_name(inputs, "log_replica_updates")
     if skips_source(server):
-        seen = "log_slave_updates is off: the copy attaches to the primary at once, at its own GTID position."
+        seen = f"{updates} is off: the copy attaches to the primary at once, at its own GTID position."
         yield ok(code, title, seen)
     elif not server.log_bin or not server.log_replica_updates:
-        off = "log_bin" if not server.log_bin else "log_slave_updates"
+        off = "log_bin" if not server.log_bin else updates
         yield refusal(
             code, title, f"{off} is off.", f"Turn {off} on: the copy catches up from the source's binary logs."
         )
     else:
-        yield ok(code, title, "log_bin and log_slave_updates are on.")
+        yield ok(code, title, f"log_bin and {updates} are on.")
 
 
 def skips_source(server: ServerFacts) -> bool:
     """Return whether a copy has to attach to the primary, and can: it has its position of the primary by GTID."""
     return server.log_bin and not server.log_replica_updates and server.gtid_enabled
+
+
+def _own_name(inputs: PlanInputs, name: str) -> str:
+    """Return the source's own name of a variable: an unknown name would keep a server from starting."""
+    flavor = inputs.source.flavor
+    return flavor.variable_name(name) if flavor else name
 
 
 def positions_are_known(inputs: PlanInputs) -> Iterator[Finding]:
@@ -118,7 +125,7 @@ def positions_are_known(inputs: PlanInputs) -> Iterator[Finding]:
             code,
             title,
             f"No GTID, and {source.parallel_workers} parallel appliers: the source has no single position.",
-            "Set replica_parallel_workers = 0 on the source during the rebuild, or use GTID.",
+            f"Set {_own_name(inputs, 'replica_parallel_workers')} = 0 on the source during the rebuild, or use GTID.",
         )
     elif source.gtid_enabled:
         yield ok(code, title, "The copy is repointed to the primary by GTID.")

@@ -308,11 +308,12 @@ def target_stays_quiet_after_start(inputs: PlanInputs) -> Iterator[Finding]:
     if config is None or flavor is None:
         return
     if flavor.name == "mysql" and not config.skip_replica_start:
+        option = flavor.variable_name("skip_replica_start")
         yield refusal(
             "target.skip_replica_start",
             "The copy does not start replication on its own",
-            f"{target.defaults_file} does not set skip_replica_start.",
-            "Set skip_replica_start = ON there: the copied settings would start replication from the source's source.",
+            f"{target.defaults_file} does not set {option}.",
+            f"Set {option} = ON there: the copied settings would start replication from the source's source.",
         )
     if not config.read_only:
         yield warning(
