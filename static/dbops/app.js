@@ -1,7 +1,7 @@
 // Additions to pages that also work without it: theme, copying, counting seconds, and the live rebuild page.
 (function () {
   "use strict";
-  // The stream sends something every 15 s; after a longer silence it is dead, whatever the browser reports.
+  // The stream sends something every few seconds; after a longer silence it is dead, whatever the browser reports.
   const LIVE_MILLISECONDS = 20000;
   const AGAIN_MILLISECONDS = 3000;
   const loaded = performance.now();
@@ -172,8 +172,11 @@
   });
   // While the live stream works, its page does not poll: a thousand open pages would load the database.
   document.addEventListener("htmx:beforeRequest", (event) => {
-    const isPoll = /\/poll\/|\/status\//.test(event.detail.pathInfo.requestPath);
-    if (isPoll && Date.now() - liveAt < LIVE_MILLISECONDS && !failing.size) event.preventDefault();
+    const path = event.detail.pathInfo.requestPath;
+    const isLive = Date.now() - liveAt < LIVE_MILLISECONDS && !failing.size;
+    if (isLive && /\/poll\/|\/status\//.test(path)) event.preventDefault();
+    // Without a session only the bar asks on, until there is one again.
+    if (/\/poll\//.test(path) && document.getElementById("bar-logged-out")) event.preventDefault();
   });
 
   // --- the live rebuild page ----------------------------------------------------------------------------------------

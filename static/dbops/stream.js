@@ -4,7 +4,7 @@
 (function () {
   "use strict";
   const AGAIN_MILLISECONDS = 3000;
-  // The server sends something every 15 s.
+  // The server sends something every few seconds.
   const SILENT_MILLISECONDS = 40000;
 
   class SteadySource {

@@ -15,6 +15,10 @@ from dbops.audit.log import append, current_origin
 from dbops.models import GivenPassword
 from dbops.operations.login_limits import count_login, spelled
 from dbops.web.middleware.given_passwords import MUST_CHANGE
+from dbops.web.views.health import status
+
+#: Target of a live rebuild page's poll.
+LIVE_PART = "live"
 
 
 class LoginView(DjangoLoginView):
@@ -24,6 +28,11 @@ class LoginView(DjangoLoginView):
     redirect_authenticated_user = True
 
     def get(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+        if request.headers.get("HX-Target") == LIVE_PART and request.user.is_anonymous:
+            # A watched rebuild stays on the screen, below a bar.
+            answer = status(request)
+            answer["HX-Retarget"], answer["HX-Reswap"] = "#bars", "innerHTML"
+            return answer
         if request.headers.get("HX-Request"):
             # Without this, a page that outlives its session would show the login form inside itself.
             return HttpResponse(
