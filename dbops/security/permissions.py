@@ -2,7 +2,7 @@
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, User
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from dbops.engine.errors import Refused
 
@@ -31,10 +31,10 @@ def may_view(user: AbstractBaseUser | AnonymousUser) -> bool:
     return user.is_superuser or user.groups.filter(name__in=GROUPS).exists()
 
 
-def people_who_may_view() -> set[int]:
-    """Return the keys of all users who can read. One query."""
+def people_who_may_view() -> QuerySet[User]:
+    """Return all users who can read. One query."""
     allowed = Q(is_superuser=True) | Q(groups__name__in=GROUPS)
-    return set(User.objects.filter(allowed, is_active=True).values_list("pk", flat=True))
+    return User.objects.filter(allowed, is_active=True).distinct()
 
 
 def operators() -> list[tuple[int, str]]:

@@ -1,9 +1,11 @@
 // Additions to pages that also work without it: theme, copying, counting seconds, and the live rebuild page.
 (function () {
   "use strict";
-  // The stream sends something every 15 s; after a longer silence it is dead, whatever the browser reports.
+  // The stream sends something every few seconds; after a longer silence it is dead, whatever the browser reports.
   const LIVE_MILLISECONDS = 20000;
   const AGAIN_MILLISECONDS = 3000;
+  // A page that nobody sees polls this rarely: enough for its icon and its notification.
+  const HIDDEN_MILLISECONDS = 30000;
   const loaded = performance.now();
 
   // --- light and dark ---------------------------------------------------------------------------------------------
@@ -171,9 +173,16 @@
     if (event.detail.successful) answered(event.detail.pathInfo.requestPath.split("?")[0]);
   });
   // While the live stream works, its page does not poll: a thousand open pages would load the database.
+  const polledAt = new Map();
   document.addEventListener("htmx:beforeRequest", (event) => {
-    const isPoll = /\/poll\/|\/status\//.test(event.detail.pathInfo.requestPath);
-    if (isPoll && Date.now() - liveAt < LIVE_MILLISECONDS && !failing.size) event.preventDefault();
+    const path = event.detail.pathInfo.requestPath.split("?")[0];
+    if (!/\/poll\/|\/status\//.test(path)) return;
+    const isLive = Date.now() - liveAt < LIVE_MILLISECONDS && !failing.size;
+    const isRare = document.hidden && Date.now() - (polledAt.get(path) ?? 0) < HIDDEN_MILLISECONDS;
+    // Without a session only the bar asks on, until there is one again.
+    const isLoggedOut = path.endsWith("/poll/") && document.getElementById("bar-logged-out");
+    if (isLive || isRare || isLoggedOut) event.preventDefault();
+    else polledAt.set(path, Date.now());
   });
 
   // --- the live rebuild page ----------------------------------------------------------------------------------------
@@ -223,6 +232,15 @@
     connected = false;
     liveAt = 0;
     live("polling", "Live connection lost: asking every 5 s");
+  });
+  document.addEventListener("dbops:rest", () => {
+    connected = false;
+    liveAt = 0;
+    live("waiting", "Connecting");
+  });
+  document.addEventListener("visibilitychange", () => {
+    const poll = shown()?.querySelector("[hx-get]");
+    if (poll && !document.hidden) htmx.trigger(poll, "again");
   });
   document.addEventListener("htmx:sseClose", () => {
     connected = false;

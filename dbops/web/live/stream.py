@@ -29,7 +29,8 @@ from redis.exceptions import RedisError
 from dbops.messaging.updates import STREAM
 from dbops.queries.rebuilds import log as rebuild_log
 from dbops.queries.rebuilds import pages as queries
-from dbops.security.permissions import may_view, people_who_may_view
+from dbops.security.permissions import may_view
+from dbops.security.sessions import sessions_that_may_view
 from dbops.web.live import fragments
 from dbops.web.live import status_bars as bars
 from dbops.web.live.fragments import RenderedLine, Snapshot
@@ -39,7 +40,8 @@ R = TypeVar("R")
 log = logging.getLogger(__name__)
 
 RENDER_GAP_SECONDS = 0.5
-KEEPALIVE_SECONDS = 15.0
+# A page without messages for longer polls. A stream without news looks at its session this often.
+KEEPALIVE_SECONDS = 4.0
 RECHECK_SECONDS = 3.0
 REDIS_RETRY_SECONDS = 2.0
 REDIS_BLOCK_SECONDS = 5.0
@@ -47,8 +49,9 @@ LONGEST_NUMBER = 19
 LINES_KEPT = rebuild_log.LINES_SHOWN
 # A connection ends after this; the browser opens the next one.
 CONNECTION_SECONDS = 600.0
-# Users without access see no updates after this.
-RIGHTS_SECONDS = 15.0
+# How old the answer may be to which sessions may view. With the keep-alive and the page's poll after it, a page whose session
+# has ended says so within 15 s.
+SESSIONS_SECONDS = 4.0
 RETRY_MILLISECONDS = 1000
 
 
@@ -82,34 +85,43 @@ class Hub:
         self.watched: dict[int, Watched] = {}
         self.reader: asyncio.Task[None] | None = None
         self.redis_answers = False
-        self.bars = ("", "")
+        self.bars: tuple[str, str] | None = None
+        self.bars_at: float | None = None
         self.bars_asked = asyncio.Lock()
-        self.allowed: set[int] = set()
+        self.sessions: list[str] = []
+        self.allowed: set[str] = set()
         self.allowed_at = 0.0
-        self.rights_asked = asyncio.Lock()
+        self.sessions_asked = asyncio.Lock()
 
-    async def current_bars(self) -> tuple[str, str]:
-        """Return the key and the text of every page's bars: rendered once per interval and process, not for each connection."""
-        if not bars.current.is_fresh and not self.bars_asked.locked():
+    async def current_bars(self) -> tuple[str, str] | None:
+        """Return the key and the text of every page's bars: rendered once per interval and process, not for each connection.
+
+        ``None`` until they are known. Pages that poll refresh the same status, so freshness alone does not mean that it is rendered.
+        """
+        status = bars.current
+        if (self.bars_at != status.asked_at or not status.is_fresh) and not self.bars_asked.locked():
             async with self.bars_asked:
                 try:
                     self.bars = await _in_database(bars.rendered)
+                    self.bars_at = status.asked_at
                 except Exception:
                     log.exception("rendering the bars")  # retried later; the stream continues
         return self.bars
 
-    async def may_still_view(self, user_id: int) -> bool:
-        """Return whether a user may still view rebuilds: checked once per interval and process, for all users together."""
-        if time.monotonic() - self.allowed_at > RIGHTS_SECONDS and not self.rights_asked.locked():
-            async with self.rights_asked:
+    async def may_still_view(self, session: str) -> bool:
+        """Return whether a session may still view rebuilds: checked once per interval and process, for all open streams together."""
+        if time.monotonic() - self.allowed_at > SESSIONS_SECONDS and not self.sessions_asked.locked():
+            async with self.sessions_asked:
+                asked = set(self.sessions)
                 try:
-                    self.allowed = await _in_database(people_who_may_view)
-                    self.allowed_at = time.monotonic()
+                    found = await _in_database(sessions_that_may_view, asked)
                 except Exception:
-                    log.exception(
-                        "checking who may view rebuilds"
-                    )  # retried at the next event; no stream outlives its maximum age
-        return user_id in self.allowed
+                    log.exception("checking sessions")  # retried later; no stream outlives its maximum age
+                else:
+                    # those that were opened during the query were checked a moment ago
+                    self.allowed = found | (set(self.sessions) - asked)
+                    self.allowed_at = time.monotonic()
+        return session in self.allowed
 
     def join(self, rebuild_id: int) -> tuple[Watched, asyncio.Event]:
         """Start watching a rebuild. The table is read again even if it is already watched."""
@@ -270,7 +282,7 @@ class _Sent:
     parts: dict[str, str] = field(default_factory=dict)
     status: str = ""
     event: int | None = None
-    bars: str = ""
+    bars: str | None = None
 
 
 @lru_cache(maxsize=64)
@@ -311,10 +323,11 @@ def _log_messages(watched: Watched, sent: _Sent) -> list[str]:
     return [message("log-snapshot" if begins else "log", "\n".join(line.html for line in new))]
 
 
-async def stream(rebuild_id: int, user_id: int) -> AsyncGenerator[str, None]:
-    """Yield a rebuild's events until it has ended, the browser leaves, the user loses access, or the connection is old."""
+async def stream(rebuild_id: int, session: str) -> AsyncGenerator[str, None]:
+    """Yield a rebuild's events until it has ended, the browser leaves, the session ends or loses access, or the connection is old."""
     home = hub()
-    home.allowed.add(user_id)  # the user was checked a moment ago
+    home.sessions.append(session)
+    home.allowed.add(session)  # it was checked a moment ago
     watched, client = home.join(rebuild_id)
     sent, began = _Sent(), time.monotonic()
     try:
@@ -325,14 +338,14 @@ async def stream(rebuild_id: int, user_id: int) -> AsyncGenerator[str, None]:
             try:
                 await asyncio.wait_for(client.wait(), KEEPALIVE_SECONDS)
             except TimeoutError:
-                # A page without messages for longer polls.
                 yield message("alive", "")
-            if not await home.may_still_view(user_id):
+            if not await home.may_still_view(session):
                 return
-            key, text = await home.current_bars()
-            if key != sent.bars:
-                sent.bars = key
-                yield message("bars", text)
+            # Also the first time: the page may show bars of an earlier connection.
+            found = await home.current_bars()
+            if found and found[0] != sent.bars:
+                sent.bars = found[0]
+                yield message("bars", found[1])
             client.clear()
             for text in _messages(watched, sent):
                 yield text
@@ -340,6 +353,7 @@ async def stream(rebuild_id: int, user_id: int) -> AsyncGenerator[str, None]:
                 yield message("end", "final")
                 return
     finally:
+        home.sessions.remove(session)
         home.leave(watched, client)
 
 
@@ -372,4 +386,4 @@ async def events(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
     # Django closes the request's database connection with the request, here after minutes: a thousand viewers would hold a
     # thousand.
     await sync_to_async(close_old_connections)()
-    return EventStream(stream(rebuild_id, user.pk))
+    return EventStream(stream(rebuild_id, request.session.session_key or ""))

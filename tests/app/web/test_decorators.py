@@ -95,6 +95,16 @@ def test_expired_session_in_a_fragment_leads_to_login_and_back(
     assert answer.content == b""
 
 
+def test_expired_session_of_a_live_page_shows_the_bar_of_other_pages(client: Client, rebuild: Rebuild) -> None:
+    page = f"/rebuilds/{rebuild.pk}/"
+    headers = {"HX-Request": "true", "HX-Target": "live", "HX-Current-URL": f"http://testserver{page}"}
+    answer = client.get(f"{page}poll/?revision=1", headers=headers, follow=True)
+    assert answer.status_code == 200
+    assert answer.context["is_logged_out"] is True
+    assert (answer["HX-Retarget"], answer["HX-Reswap"]) == ("#bars", "innerHTML")
+    assert "HX-Redirect" not in answer
+
+
 def test_login_and_logout_work(client: Client, rebuild: Rebuild) -> None:
     wrong = client.post("/login/", {"username": "olga", "password": "wrong"})
     assert [error.code for error in wrong.context["form"].non_field_errors().as_data()] == ["invalid_login"]

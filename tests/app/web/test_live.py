@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.db import connection
 from django.db.models import F
-from django.test import AsyncClient
+from django.test import AsyncClient, Client
 from django.utils import timezone
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.states import Status
 from dbops.models import Rebuild, RebuildEvent
+from dbops.security.sessions import sessions_that_may_view
 from dbops.web.live import stream as live
 from dbops.web.live.fragments import RenderedLine, Snapshot
 from dbops.web.live.status_bars import ProcessStatus, StatusBar
@@ -56,8 +58,8 @@ def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
     async_to_sync(bounded)()
 
 
-async def connect(rebuild: Rebuild) -> tuple[Any, AsyncIterator[bytes]]:
-    client = AsyncClient()
+async def connect(rebuild: Rebuild, client: AsyncClient | None = None) -> tuple[Any, AsyncIterator[bytes]]:
+    client = client or AsyncClient()
     await client.alogin(username="olga", password="correct horse battery")
     answer = await client.get(f"/rebuilds/{rebuild.pk}/events/")
     return answer, answer.__aiter__()
@@ -87,6 +89,7 @@ def test_stream_begins_with_a_snapshot(rebuild: Rebuild) -> None:
         assert answer["Content-Type"] == "text/event-stream"
         assert answer["X-Accel-Buffering"] == "no"
         assert "no-cache" in answer["Cache-Control"]
+        assert (await read(stream))[0] == "bars"
         name, log = await read(stream)
         assert name == "log-snapshot"
         assert log.count("<li") == 3
@@ -163,7 +166,7 @@ def test_stream_of_an_ended_rebuild_sends_its_state_and_closes(rebuild: Rebuild)
         async for chunk in stream:
             if chunk.startswith(b"event: "):
                 names.append(chunk.split(b"\n")[0].decode().removeprefix("event: "))
-        assert names == ["log-snapshot", "live", "steps", "commands", "status", "end"]
+        assert names == ["bars", "log-snapshot", "live", "steps", "commands", "status", "end"]
 
     run(check)
 
@@ -194,6 +197,18 @@ def test_stream_sends_changed_status_bars(rebuild: Rebuild, monkeypatch: pytest.
         assert (await read(stream))[0] == "alive"
         monkeypatch.setattr(live.bars, "rendered", lambda: ("", "<i></i>"))
         assert await read_until(stream, "bars") == "<i></i>"
+        await stream.aclose()  # type: ignore[attr-defined]
+
+    run(check)
+
+
+def test_stream_sends_status_bars_that_a_poll_has_refreshed(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def check() -> None:
+        _, stream = await connect(rebuild)
+        await read_until(stream, "status")
+        monkeypatch.setattr(live.bars, "rendered", lambda: ("away", "<p>away</p>"))
+        monkeypatch.setattr(live.bars.current, "asked_at", 1.0)
+        assert await read_until(stream, "bars") == "<p>away</p>"
         await stream.aclose()  # type: ignore[attr-defined]
 
     run(check)
@@ -258,20 +273,78 @@ def test_stream_stops_its_reader_with_the_last_viewer(rebuild: Rebuild) -> None:
     run(check)
 
 
-def test_stream_ends_for_a_deactivated_user(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live, "RIGHTS_SECONDS", 0.0)
+def log_out(client: AsyncClient) -> None:
+    client.logout()
+
+
+def change_password(client: AsyncClient) -> None:
+    user = User.objects.get(username="olga")
+    user.set_password("another horse battery")
+    user.save()
+
+
+def deactivate(client: AsyncClient) -> None:
+    User.objects.filter(username="olga").update(is_active=False)
+
+
+def leave_the_group(client: AsyncClient) -> None:
+    User.objects.get(username="olga").groups.clear()
+
+
+def remove_the_session(client: AsyncClient) -> None:
+    Session.objects.all().delete()
+
+
+def expire(client: AsyncClient) -> None:
+    Session.objects.update(expire_date=timezone.now())
+
+
+@pytest.mark.parametrize("end", [log_out, change_password, deactivate, leave_the_group, remove_the_session, expire])
+def test_stream_ends_with_its_session(
+    rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch, end: Callable[[AsyncClient], None]
+) -> None:
+    monkeypatch.setattr(live, "SESSIONS_SECONDS", 0.0)
+    client = AsyncClient()
 
     async def check() -> None:
-        _, stream = await connect(rebuild)
+        _, stream = await connect(rebuild, client)
         await read_until(stream, "status")
         await write(rebuild, "while allowed")
         assert (await read(stream))[0] == "log"
-        await User.objects.filter(username="olga").aupdate(is_active=False)
+        await sync_to_async(end)(client)
         await write(rebuild, "afterwards")
         left = b"".join([chunk async for chunk in stream])
         assert b"afterwards" not in left
+        assert b"event: end" not in left, "the browser must ask again: it may have another session"
 
     run(check)
+
+
+def test_streams_of_other_sessions_continue(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "SESSIONS_SECONDS", 0.0)
+    left, stays = AsyncClient(), AsyncClient()
+
+    async def check() -> None:
+        streams = [(await connect(rebuild, client))[1] for client in (left, stays)]
+        for stream in streams:
+            await read_until(stream, "status")
+        await sync_to_async(left.logout)()
+        await write(rebuild, "afterwards")
+        assert b"afterwards" not in b"".join([chunk async for chunk in streams[0]])
+        assert "afterwards" in await read_until(streams[1], "log")
+        await streams[1].aclose()  # type: ignore[attr-defined]
+
+    run(check)
+
+
+def test_streams_ask_for_their_sessions_in_two_queries(rebuild: Rebuild, django_assert_num_queries: Any) -> None:
+    keys = []
+    for _ in range(3):
+        client = Client()
+        client.login(username="olga", password="correct horse battery")
+        keys.append(client.cookies["sessionid"].value)
+    with django_assert_num_queries(2):
+        assert sessions_that_may_view([*keys, "unknown"]) == set(keys)
 
 
 def test_stream_ends_after_its_maximum_time(rebuild: Rebuild, monkeypatch: pytest.MonkeyPatch) -> None:
