@@ -10,7 +10,8 @@ from celery import Celery
 from kombu.transport import TRANSPORT_ALIASES
 
 # Replace the transport by alias, so that broker URLs and their TLS options do not change.
-TRANSPORT_ALIASES.update(redis="dbops.messaging.broker:HintTransport", rediss="dbops.messaging.broker:HintTransport")
+HINTS = "dbops.messaging.broker:HintTransport"
+TRANSPORT_ALIASES.update(redis=HINTS, rediss=HINTS, sentinel="dbops.messaging.broker:SentinelHintTransport")
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
 

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from csp.constants import NONE, SELF
 
 from dbops.database.config import database_settings, sqlite_url
+from dbops.messaging.redis_server import broker_options, broker_url
 from dbops.security.keys import (
     dashboard_name,
     make_encryption_key,
@@ -285,7 +286,7 @@ AUDIT_HEAD_FILE = os.environ.get("DBOPS_AUDIT_HEAD_FILE", "")
 AUDIT_HEAD_SYSLOG = os.environ.get("DBOPS_AUDIT_HEAD_SYSLOG", "")
 
 # Celery: the queue carries an id as a wake-up hint, never state (see ``dbops.celery``).
-CELERY_BROKER_URL = REDIS_URL
+CELERY_BROKER_URL = broker_url(REDIS_URL)
 # Without socket timeouts, a frozen Redis blocks publishing until it recovers (measured: 20.0 s of 20).
 CELERY_BROKER_TRANSPORT_OPTIONS = {
     "visibility_timeout": 3600,
@@ -293,8 +294,11 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 2,
     "socket_keepalive": True,
     "health_check_interval": 10,
+    **broker_options(REDIS_URL),
 }
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A Redis that became a read-only replica answers with an error of the channel: without this the worker ends.
+CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.1}
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
@@ -324,24 +328,18 @@ CELERY_TASK_ROUTES = {f"dbops.worker.tasks.{name}": {"queue": "probes"} for name
 CELERY_TIMEZONE = "UTC"
 CELERY_ENABLE_UTC = True
 CELERY_BEAT_SCHEDULER = "dbops.worker.heartbeats:ReportingScheduler"
-# Drop expired hints: the table, not the broker, decides what is due.
 CELERY_BEAT_SCHEDULE = {
-    "reconcile": {"task": "dbops.worker.tasks.reconcile", "schedule": 2.0, "options": {"expires": 5}},
-    "backups": {"task": "dbops.worker.tasks.watch_backups", "schedule": 30.0, "options": {"expires": 25}},
-    "availability": {"task": "dbops.worker.tasks.count_availability", "schedule": 60.0, "options": {"expires": 55}},
-    "probe": {"task": "dbops.worker.tasks.probe_due", "schedule": 2.0, "options": {"expires": 5}},
-    "restore_tests": {"task": "dbops.worker.tasks.queue_restore_tests", "schedule": 10.0, "options": {"expires": 10}},
-    "links": {"task": "dbops.worker.tasks.queue_link_tests", "schedule": 60.0, "options": {"expires": 55}},
-    "weekly report": {
-        "task": "dbops.worker.tasks.send_weekly_report",
-        "schedule": 3600.0,
-        "options": {"expires": 3500},
-    },
-    "audit head": {
-        "task": "dbops.worker.tasks.send_audit_head",
-        "schedule": float(AUDIT_HEAD_SECONDS),
-        "options": {"expires": AUDIT_HEAD_SECONDS},
-    },
+    name: {"task": f"dbops.worker.tasks.{name}", "schedule": seconds}
+    for name, seconds in {
+        "reconcile": 2.0,
+        "probe_due": 2.0,
+        "queue_restore_tests": 10.0,
+        "watch_backups": 30.0,
+        "count_availability": 60.0,
+        "queue_link_tests": 60.0,
+        "send_audit_head": float(AUDIT_HEAD_SECONDS),
+        "send_weekly_report": 3600.0,
+    }.items()
 }
 
 LOGGING = {

@@ -1,6 +1,7 @@
 """What import-linter cannot say: sizes, and that the engine needs Python alone. The limits are in `docs/explanation/architecture.md`."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -110,3 +111,15 @@ def test_import_check_finds_each_kind_of_import(tmp_path, monkeypatch):
     monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
     assert imported(file) == {"time", "celery.app", "dbops.models", "dbops.drivers", "dbops.engine", "dbops.web"}
     assert strangers(file, "dbops.engine") == {"celery.app", "dbops.models", "dbops.drivers", "dbops.web"}
+
+
+def test_product_takes_its_time_from_one_clock() -> None:
+    """``dbops.database.clock``: the wall clocks of two machines differ. The sample has no processes."""
+    folder = ROOT / "dbops"
+    found = {
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*.py")
+        if re.search(r"\btimezone\.now\(|\btime\.time\(|datetime\.now\(", path.read_text(encoding="utf-8"))
+    }
+    found = {name for name in found if not name.startswith("sample/")}
+    assert found <= {"database/clock.py", "management/commands/sample.py"}

@@ -6,9 +6,9 @@ from datetime import datetime
 from logging.handlers import SysLogHandler
 
 from django.conf import settings
-from django.utils import timezone
 
 from dbops.audit.log import current_head
+from dbops.database import clock
 from dbops.engine.audit.chain import ChainHead, moment
 
 SYSLOG_PORT = 514
@@ -20,7 +20,7 @@ def send_head() -> list[str]:
 
     Return the names of failed ones; the worker's log has the reasons.
     """
-    head, now = current_head(), timezone.now()
+    head, now = current_head(), clock.now()
     failed = []
     for name, destination, send in (
         ("file", settings.AUDIT_HEAD_FILE, _append),

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db import IntegrityError, transaction
 from django.db.models import Max
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.audit.chain import ChainEntry, ChainHead, hash_of, plain
 from dbops.engine.audit.entries import outcome_of, subject_is, text_of
 from dbops.models import AuditEntry, AuditHead, AuditName, AuditSegment, AuditText, Instance
@@ -77,7 +77,7 @@ def append(
         sequence=0,
         previous="",
         hash="",
-        at=timezone.now(),
+        at=clock.now(),
         actor=_fitting("actor", actor),
         action=_fitting("action", action),
         subject=_fitting("subject", subject),
@@ -102,7 +102,7 @@ def append(
 def _add(wanted: ChainEntry, head: ChainHead) -> AuditEntry:
     """Write an entry after ``head``, whose row the caller has locked."""
     # The time is read under the lock, so that times rise with the numbers.
-    link = replace(wanted, sequence=head.sequence + 1, previous=head.hash, at=timezone.now())
+    link = replace(wanted, sequence=head.sequence + 1, previous=head.hash, at=clock.now())
     link = replace(link, hash=hash_of(link))
     entry = AuditEntry.objects.create(**{name: getattr(link, name) for name in ChainEntry.__dataclass_fields__})
     AuditText.objects.create(sequence=link.sequence, text=text_of(link.reason, link.detail))
@@ -130,7 +130,7 @@ def _record_mismatch(head: ChainHead) -> ChainHead:
         sequence=0,
         previous="",
         hash="",
-        at=timezone.now(),
+        at=clock.now(),
         actor=SYSTEM,
         action=HEAD_MISMATCH,
         subject="audit log",

@@ -1,6 +1,7 @@
 """Probe one instance: the host by SSH, the server by SQL. Each part can fail on its own."""
 
 import posixpath
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -10,6 +11,7 @@ from dbops.drivers.probe_host import ADMIN, HostReading, Inspect, read_host
 from dbops.drivers.probe_server import ServerReading, read_server
 from dbops.engine.backups.tools import DEFAULT_PORT
 from dbops.engine.errors import DbopsError
+from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.backups import FoundSchedule
 from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, StatementCheck, Tool
 from dbops.engine.flavors.optionfile import credentials_text
@@ -58,11 +60,15 @@ def probe_instance(
         previous: the last probe's facts, for slow readings that are still valid, and for rates.
         is_fresh: read the facts of the data now (engines, tablespaces, links), not the sizes, which take long.
     """
-    measure = is_measuring_due(now, previous)
+    began, measure = time.monotonic(), is_measuring_due(now, previous)
+
+    def clock() -> float:
+        return now.timestamp() + time.monotonic() - began
+
     server, server_problem = _server(target, open_database, measure or is_fresh, now, previous)
     # A wrapper script does not change when its target does: occasionally read all versions.
     tools = previous.host.tools if previous and previous.host and not measure else {}
-    host, host_problem = _host(target, shell, _inspect(measure, is_fresh, previous), server, tools)
+    host, host_problem = _host(target, shell, _inspect(measure, is_fresh, previous), server, tools, clock)
     tried = (*host.statements, *(_withheld(target, server) if server else ())) if host else ()
     return InstanceFacts(
         observed_at=now,
@@ -98,10 +104,11 @@ def _replication_seen(server: ServerReading | None, now: datetime, previous: Ins
 
 
 def is_measuring_due(now: datetime, previous: InstanceFacts | None) -> bool:
-    """Whether the sizes are due: never read, or ``MEASURE_SECONDS`` ago."""
+    """Whether the sizes are due: never read, ``MEASURE_SECONDS`` ago, or in the future, before the clock was set back."""
     if previous is None or previous.datadir is None or previous.datadir.measured_at is None:
         return True
-    return (now - previous.datadir.measured_at).total_seconds() >= MEASURE_SECONDS
+    age = age_seconds(previous.datadir.measured_at, now)
+    return age is None or age >= MEASURE_SECONDS
 
 
 def with_sizes(found: DatadirFacts, measured: bool, now: datetime, previous: InstanceFacts | None) -> DatadirFacts:
@@ -169,7 +176,12 @@ def _server(
 
 
 def _host(
-    target: ProbeTarget, shell: Shell, inspect: Inspect, server: ServerReading | None, tools: Mapping[str, Tool]
+    target: ProbeTarget,
+    shell: Shell,
+    inspect: Inspect,
+    server: ServerReading | None,
+    tools: Mapping[str, Tool],
+    clock: Callable[[], float],
 ) -> tuple[HostReading | None, Problem | None]:
     try:
         statements, credentials = _logins(target, server) if server else ([], "")
@@ -188,6 +200,7 @@ def _host(
             port=target.port,
             work_dir=target.work_dir,
             known=tools,
+            clock=clock,
         )
     except DbopsError as error:
         return None, _problem(error)

@@ -2,7 +2,7 @@
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -74,6 +74,7 @@ def read_host(
     plugin_dir: str = "",
     group_suffix: str = "",
     known: Mapping[str, Tool] = MappingProxyType({}),
+    clock: Callable[[], float] = time.time,
 ) -> HostReading:
     """Read the host's facts.
 
@@ -86,12 +87,13 @@ def read_host(
         work_dir: dbops's directory, to recognize its jobs. group_suffix: of the server's option groups.
         known: programs of the last probe. A program whose file is unchanged does not run again to print its version
             (measured with seven programs: 67 instead of 155 ms of processor time).
+        clock: dbops's, in seconds since 1970; the host's is compared with it.
 
     Raises:
         Unreachable, Refused: as ``Shell.run``.
         RemoteFailure: The script did not finish (``host.probe_failed``).
     """
-    before = time.time()
+    before = clock()
     result = shell.run(
         SCRIPT,
         datadir,
@@ -103,7 +105,7 @@ def read_host(
         stdin=credentials.encode(),
         timeout_seconds=TIMEOUT_SECONDS,
     )
-    records, after = parse_records(result.stdout), time.time()
+    records, after = parse_records(result.stdout), clock()
     _refuse_half(result, records)
     host, directory = _host(records, before, after, known), _datadir(records)
     config = parse_config(records["config"]) if "config" in records else None

@@ -4,8 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from django.utils import timezone
-
+from dbops.database import clock
 from dbops.fleetfile import sshkeys
 from dbops.fleetfile.schedules import due_column
 from dbops.fleetfile.stored import IDENTITY, differences
@@ -70,14 +69,14 @@ def store(
         changes["host_key"] = {
             side: sshkeys.fingerprint_or_empty(key or "") for side, key in changes["host_key"].items()
         }
-        wanted.update(host_key_accepted_by=actor, host_key_accepted_at=timezone.now())
+        wanted.update(host_key_accepted_by=actor, host_key_accepted_at=clock.now())
     if row is None:
         row = model(**wanted)
         _set_due(row, changes)
         row.full_clean(exclude=NOT_CHECKED)
         row.save()
         if isinstance(row, Instance):
-            InstanceState.objects.create(instance=row, probe_due_at=timezone.now())
+            InstanceState.objects.create(instance=row, probe_due_at=clock.now())
         return row, Item(kind, row.name, CREATED, changes)
     if not changes:
         return row, Item(kind, row.name, UNCHANGED)
@@ -96,7 +95,7 @@ def _set_due(row: Row, changes: Mapping[str, Any]) -> list[str]:
     """Update a schedule's next due time. Return the changed columns."""
     if not isinstance(row, BackupSchedule):
         return []
-    columns = due_column(row, changes, timezone.now())
+    columns = due_column(row, changes, clock.now())
     for name, value in columns.items():
         setattr(row, name, value)
     return list(columns)
@@ -110,9 +109,9 @@ def _count_again(row: Row, changes: Mapping[str, Any]) -> None:
     if isinstance(row, Instance) and "name" in changes:
         rename_periods(row)
         rename_differences(row, changes["name"]["before"])
-        recount([row.cluster_id], None, timezone.now())
+        recount([row.cluster_id], None, clock.now())
     if isinstance(row, Cluster) and "wanted_replicas" in changes:
-        recount([row.pk], None, timezone.now())
+        recount([row.pk], None, clock.now())
     if isinstance(row, Host) and "name" in changes:
         Cluster.objects.filter(restore_test_host=changes["name"]["before"]).update(restore_test_host=row.name)
 
@@ -129,7 +128,7 @@ def _probe_again(row: Row, changes: Mapping[str, Any]) -> None:
         states = InstanceState.objects.filter(instance__cluster=row)
     if IDENTITY.get(type(row), frozenset()).intersection(changes):
         end_periods(states)
-        states.update(probe_due_at=timezone.now(), observed_at=None, record={}, gtid_seen="", gtid_lost="")
+        states.update(probe_due_at=clock.now(), observed_at=None, record={}, gtid_seen="", gtid_lost="")
         ServerIdentity.objects.filter(instance__state__in=states).delete()
     else:
-        states.update(probe_due_at=timezone.now())
+        states.update(probe_due_at=clock.now())

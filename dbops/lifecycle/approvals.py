@@ -4,8 +4,8 @@ one.
 
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.database.errors import locked
 from dbops.engine.states import Approval, Level, Status
 from dbops.lifecycle.events import announce_later, log_event
@@ -30,7 +30,7 @@ def decide(rebuild: Rebuild, decision: Approval, by: str, reason: str) -> bool:
         decided = waiting.update(
             approval=decision,
             approval_by=by,
-            approval_at=timezone.now(),
+            approval_at=clock.now(),
             approval_reason=reason,
             waiting_for="",
             revision=F("revision") + 1,

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
+from dbops.database import clock
 from dbops.database.errors import locked
 from dbops.engine.methods import METHODS
 from dbops.engine.states import FINAL, LATE, RUN_FINAL, Level, RunBy, RunOrigin, RunStatus
@@ -48,7 +48,7 @@ def queue(
         since: the time from which the schedule waits, for its queue position. Where a newer occurrence takes the place of one
             that is still queued, it also takes its queue position; otherwise a busy source would delay it forever.
     """
-    queued_at = since or timezone.now()
+    queued_at = since or clock.now()
     run = create_due_run(schedule, RunOrigin.MANAGED, RunStatus.QUEUED, due_at, requested_by=actor, queued_at=queued_at)
     if run is not None:
         log_event(run, text)
@@ -77,7 +77,7 @@ def write_missed(schedule: BackupSchedule, due_times: Iterable[datetime], reason
 
     ``audit_missed`` records them in the audit log at the end of the transaction.
     """
-    now, missed = timezone.now(), []
+    now, missed = clock.now(), []
     for due_at in due_times:
         run = create_due_run(schedule, RunOrigin.MANAGED, RunStatus.MISSED, due_at, finished_at=now, outcome=reason)
         if run is not None:
@@ -102,7 +102,7 @@ def end_queued(run: BackupRun, status: RunStatus, text: str) -> bool:
         moved = (
             locked(BackupRun, run.pk)
             .filter(status=RunStatus.QUEUED)
-            .update(status=status, finished_at=timezone.now(), waiting_for="", outcome=text, revision=F("revision") + 1)
+            .update(status=status, finished_at=clock.now(), waiting_for="", outcome=text, revision=F("revision") + 1)
         )
         if moved:
             log_event(run, text, level=Level.WARNING)
@@ -124,7 +124,7 @@ def flag_late(now: datetime) -> None:
 
 def request_cancel(run: BackupRun, by: str) -> bool:
     """Request the stop of a run from its driver. Return whether the request is new."""
-    now = timezone.now()
+    now = clock.now()
     with transaction.atomic():
         at_work = locked(BackupRun, run.pk).filter(
             origin=RunOrigin.MANAGED, status__in=(RunStatus.RUNNING, RunStatus.LOST)
@@ -226,7 +226,7 @@ def force_fail(run: BackupRun, by: str) -> bool:
             .filter(origin=RunOrigin.MANAGED, status=RunStatus.LOST)
             .update(
                 status=RunStatus.FAILED,
-                finished_at=timezone.now(),
+                finished_at=clock.now(),
                 outcome=outcome,
                 revision=F("revision") + 1,
                 **leases.NO_LEASE,
@@ -266,6 +266,6 @@ def mark_removed(run: BackupRun, text: str) -> None:
     """Record that the file of an ended run was removed, and why."""
     with transaction.atomic():
         if BackupRun.objects.filter(pk=run.pk, removed_at=None).update(
-            removed_at=timezone.now(), revision=F("revision") + 1
+            removed_at=clock.now(), revision=F("revision") + 1
         ):
             log_event(run, text)

@@ -5,9 +5,9 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
+from dbops.database import clock
 from dbops.database.errors import locked
 from dbops.engine.states import FINAL, Level, Status, StepState
 from dbops.lifecycle.backup_runs import run_again
@@ -25,7 +25,7 @@ def force_fail(rebuild: Rebuild, by: str) -> bool:
 
     A running driver loses its lease. The sweep ends processes on the hosts once they answer.
     """
-    now = timezone.now()
+    now = clock.now()
     outcome = (
         f"Marked as failed by {by} while a host was unreachable. The state of {rebuild.target.name} is unknown. "
         "When the hosts respond, dbops stops what still runs there and updates this outcome."
@@ -71,7 +71,7 @@ def claim_sweep(rebuild_id: int) -> Rebuild | None:
 
     A rebuild that holds one of the two instances comes first: its work must not be disturbed.
     """
-    now = timezone.now()
+    now = clock.now()
     rebuild = (
         Rebuild.objects.select_related("target__host", "target__cluster", "source__host")
         .filter(pk=rebuild_id, status__in=FINAL, sweep_due_at__lte=now)

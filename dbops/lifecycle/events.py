@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.states import Level
 from dbops.messaging import updates
 from dbops.models import BackupEvent, BackupRun, Rebuild, RebuildEvent, RestoreTest, RowComparison
@@ -18,7 +18,7 @@ LoggedRow: TypeAlias = Rebuild | BackupRun | RestoreTest | RowComparison
 
 def log_event(row: LoggedRow, text: str, *, level: Level = Level.INFO) -> None:
     """Add one line to the history of a row. The lines of a restore test are its backup run's, those of a row comparison its rebuild's."""
-    now, text = timezone.now(), redact(text)
+    now, text = clock.now(), redact(text)
     if isinstance(row, RowComparison):
         RebuildEvent.objects.create(rebuild_id=row.rebuild_id, at=now, level=level, text=text)
         return
@@ -31,7 +31,7 @@ def log_event(row: LoggedRow, text: str, *, level: Level = Level.INFO) -> None:
 
 def log_events(model: type[Rebuild] | type[BackupRun], lines: Mapping[int, str]) -> None:
     """Add one line to the history of each of many rows, given by primary key."""
-    now = timezone.now()
+    now = clock.now()
     if model is Rebuild:
         RebuildEvent.objects.bulk_create(
             RebuildEvent(rebuild_id=pk, at=now, level=Level.INFO, text=redact(text)) for pk, text in lines.items()

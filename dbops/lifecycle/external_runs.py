@@ -12,8 +12,8 @@ from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import F, Q
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.availability.days import day_of
 from dbops.engine.backups.matching import (
     FAMILY_GAP,
@@ -100,7 +100,7 @@ def sightings_of_run(run: BackupRun) -> Sighting:
     """Return a row as a sighting."""
     known: dict[str, Any] = run.evidence or {}
     is_over = run.status not in RUN_ACTIVE
-    started = run.started_at or run.queued_at or run.last_seen_at or timezone.now()
+    started = run.started_at or run.queued_at or run.last_seen_at or clock.now()
     return Sighting(
         origin=RunOrigin(run.origin),
         method=BackupMethod(run.method),
@@ -119,7 +119,7 @@ def sightings_of_run(run: BackupRun) -> Sighting:
 
 
 def log_run_event(run: BackupRun, text: str, *, level: Level = Level.INFO) -> None:
-    BackupEvent.objects.create(run=run, at=timezone.now(), level=level, text=redact(text))
+    BackupEvent.objects.create(run=run, at=clock.now(), level=level, text=redact(text))
 
 
 def change(run: BackupRun, **values: Any) -> None:
@@ -132,7 +132,7 @@ def change(run: BackupRun, **values: Any) -> None:
 
 def _recount(run: BackupRun, values: dict[str, Any]) -> None:
     """Recount the availability of finished days if the start or end of a run changes."""
-    now = timezone.now()
+    now = clock.now()
     moments: list[datetime] = []
     if (started_at := values.get("started_at", run.started_at)) != run.started_at:
         moments += [moment for moment in (started_at, run.started_at) if moment]
@@ -158,7 +158,7 @@ def mark_ended(run: BackupRun, by: str) -> bool:
         run.refresh_from_db()
         if run.origin == RunOrigin.MANAGED or run.status not in RUN_ACTIVE:
             return False
-        end_unknown(run, timezone.now(), f"Marked as ended by {by}. The result of the backup is unknown.")
+        end_unknown(run, clock.now(), f"Marked as ended by {by}. The result of the backup is unknown.")
         return True
 
 
@@ -207,7 +207,7 @@ def _begin(
         evidence=_kept(sighting, evidence, {}),
         progress=_progress(evidence),
     )
-    recount([instance.cluster_id], sighting.started_at, timezone.now())
+    recount([instance.cluster_id], sighting.started_at, clock.now())
     log_run_event(
         run, "First seen by a probe." if sighting.origin == RunOrigin.OBSERVED else "Start reported by the host."
     )

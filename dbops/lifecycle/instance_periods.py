@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Max, QuerySet
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.availability.periods import ProbedState, end_of_period
 from dbops.engine.facts.instance import InstanceFacts
 from dbops.engine.facts.summary import judge, summarize
@@ -58,7 +58,7 @@ def _recount(begun: InstancePeriod, before: InstancePeriod | None, ended_at: dat
         return
     same = InstancePeriod.objects.filter(cluster=begun.cluster_id, name=begun.name, ended_at__lte=begun.started_at)
     since = ended_at or same.aggregate(newest=Max("ended_at"))["newest"] or begun.started_at
-    recount({begun.cluster_id, before.cluster_id if before else begun.cluster_id}, since, timezone.now())
+    recount({begun.cluster_id, before.cluster_id if before else begun.cluster_id}, since, clock.now())
 
 
 def end_periods(states: QuerySet[InstanceState]) -> None:
@@ -68,7 +68,7 @@ def end_periods(states: QuerySet[InstanceState]) -> None:
         if state.period:
             ended_at = max(state.observed_at or state.period.started_at, state.period.started_at)
             InstancePeriod.objects.filter(pk=state.period.pk, ended_at=None).update(ended_at=ended_at)
-        recount([state.instance.cluster_id], ended_at or _last_seen(state.instance), timezone.now())
+        recount([state.instance.cluster_id], ended_at or _last_seen(state.instance), clock.now())
     states.update(period=None)
 
 

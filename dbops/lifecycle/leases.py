@@ -9,14 +9,16 @@ from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Greatest
-from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
+from dbops.database import clock
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import Level, RunStatus, may_end
+from dbops.lifecycle.clock_steps import last_step_back
 from dbops.lifecycle.events import last_line, log_event, revision_update, was_logged
-from dbops.models import BackupEvent, BackupRun, Rebuild, RestoreTest, RowComparison
+from dbops.models import BackupEvent, BackupRun, ClockStep, Rebuild, RestoreTest, RowComparison
+from dbops.models.leased import TOKENS_PER_SECOND
 
 Row = TypeVar("Row", Rebuild, BackupRun, RestoreTest, RowComparison)
 LeasedRow: TypeAlias = Rebuild | BackupRun | RestoreTest | RowComparison
@@ -83,10 +85,10 @@ def due(model: type[Row], now: datetime) -> list[int]:
 
 def take(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:
     """Become the driver of a row; ``None`` if it has a living driver or no due work. A second delivery does nothing."""
-    now, owner = timezone.now(), secrets.token_hex(8)
+    now, owner = clock.now(), secrets.token_hex(8)
     rows: QuerySet[Any] = model._default_manager.filter(pk=pk)
     before = rows.values("lease_owner", "heartbeat_at", "started_at").first()
-    silence, lowest = None, lowest_fence(before["started_at"], now) if before else 0
+    silence, lowest = None, lowest_fence(before["started_at"], now, last_step_back(now)) if before else 0
     if before and before["lease_owner"] and before["heartbeat_at"]:
         silence = (now - before["heartbeat_at"]).total_seconds()
     with transaction.atomic():
@@ -103,13 +105,22 @@ def take(model: type[Row], pk: int, *related: str) -> Lease[Row] | None:
     return Lease(row, owner, silence)
 
 
-def lowest_fence(started_at: datetime | None, now: datetime) -> int:
+def lowest_fence(started_at: datetime | None, now: datetime, step: ClockStep | None = None) -> int:
     """Return the lowest fence of a lease taken ``now``, in tenths of a second since the second of the start.
 
     It is more than the leases so far: the hosts may have seen larger fences than the row has, if an older copy of the
     database was put back. ``host_token`` has room for 27 hours of them between the starts of two runs in successive seconds.
+
+    Args:
+        step: the step back whose time was not reached again: until then hosts have seen tokens of runs with later starts.
     """
-    return max(0, int(now.timestamp() * 10) - int(started_at.timestamp()) * 10) if started_at else 0
+    if started_at is None:
+        return 0
+    begun = int(started_at.timestamp())
+    if step is not None and begun < step.before.timestamp():
+        since_step = int((now - step.at).total_seconds() * 10)
+        return (int(step.before.timestamp()) - begun) * TOKENS_PER_SECOND + 1000 + max(0, since_step)
+    return max(0, int(now.timestamp() * 10) - begun * 10)
 
 
 def _audit_take_over(row: LeasedRow, silence: float) -> None:
@@ -141,7 +152,7 @@ def mine(lease: Lease[Row]) -> QuerySet[Any]:
 
 def extend(lease: Lease[Row], **changes: Any) -> bool:
     """Extend the lease, and write changes with it. Return whether the lease was still ours."""
-    now = timezone.now()
+    now = clock.now()
     return bool(mine(lease).update(heartbeat_at=now, lease_until=_end(now), **changes))
 
 
@@ -180,7 +191,7 @@ def finish(lease: Lease[Run], status: RunStatus, update: Update, **changes: Any)
         raise Bug("backup.transition", f"Ending {lease.row}", cause=f"{found} may not become {status}")
     ended = {
         "status": status,
-        "finished_at": timezone.now(),
+        "finished_at": clock.now(),
         "unreachable_since": None,
         "revision": F("revision") + 1,
         **NO_LEASE,
@@ -192,7 +203,7 @@ def finish(lease: Lease[Run], status: RunStatus, update: Update, **changes: Any)
 
 def release_lease(lease: Lease[Row], wait_seconds: float) -> None:
     """Release the row for another driver after ``wait_seconds``. A lease that is already lost is no error."""
-    mine(lease).update(lease_owner="", lease_until=None, next_tick_at=timezone.now() + timedelta(seconds=wait_seconds))
+    mine(lease).update(lease_owner="", lease_until=None, next_tick_at=clock.now() + timedelta(seconds=wait_seconds))
 
 
 def log_trouble(lease: Lease[Row], text: str) -> None:
@@ -211,7 +222,7 @@ def mark_unreachable(lease: Lease[Row], text: str, *, is_refusal: bool = False) 
 
     Return since when it has been silent. Raises ``LeaseLost``.
     """
-    now = timezone.now()
+    now = clock.now()
     with transaction.atomic():
         row = mine(lease).select_for_update().first()
         if row is None:
@@ -240,7 +251,7 @@ def mark_reachable(lease: Lease[Row]) -> None:
             raise LeaseLost
         if row.unreachable_since is None and row.status == RUNNING:
             return
-        seconds = (timezone.now() - row.unreachable_since).total_seconds() if row.unreachable_since else 0
+        seconds = (clock.now() - row.unreachable_since).total_seconds() if row.unreachable_since else 0
         mine(lease).update(status=RUNNING, unreachable_since=None, revision=row.revision + 1)
         log_event(lease.row, f"The hosts answer again: re-attached after {seconds:.0f} s.")
         if row.status == LOST:

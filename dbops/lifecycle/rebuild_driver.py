@@ -7,9 +7,9 @@ from typing import Any, TypeAlias
 
 from django.db import transaction
 from django.db.models import F
-from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
+from dbops.database import clock
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import STEP_FINAL, Level, Status, StepState, may_move
@@ -121,7 +121,7 @@ def begin_step(lease: RebuildLease, name: str) -> None:
         if not mine(lease).update(revision=F("revision") + 1):
             raise LeaseLost
         lease.rebuild.steps.filter(name=name, state=StepState.PENDING).update(
-            state=StepState.RUNNING, started_at=timezone.now()
+            state=StepState.RUNNING, started_at=clock.now()
         )
     announce_later(lease.rebuild.pk)
 
@@ -159,7 +159,7 @@ def _end_step(
         raise LeaseLost
     ended = write_update(lease.rebuild, update)
     lease.rebuild.steps.filter(name=name).exclude(state__in=STEP_FINAL).update(
-        state=state, finished_at=timezone.now(), result=result
+        state=state, finished_at=clock.now(), result=result
     )
     return ended
 
@@ -217,10 +217,10 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
             .filter(status=before)
             .update(
                 status=status,
-                finished_at=timezone.now(),
+                finished_at=clock.now(),
                 outcome=outcome,
                 target_slot=None,
-                sweep_due_at=timezone.now() if needs_sweep else None,
+                sweep_due_at=clock.now() if needs_sweep else None,
                 revision=F("revision") + 1,
                 **NO_LEASE,
             )
@@ -253,7 +253,7 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
 def _probe_soon(rebuild: Rebuild) -> None:
     """Schedule a probe of both instances now: the target's facts are older than its new data, and a plan from them is refused."""
     instances = (rebuild.target_id, rebuild.source_id)
-    InstanceState.objects.filter(instance__in=instances).update(probe_due_at=timezone.now())
+    InstanceState.objects.filter(instance__in=instances).update(probe_due_at=clock.now())
 
 
 def _audit_detail(rebuild: Rebuild, outcome: str) -> dict[str, Any]:

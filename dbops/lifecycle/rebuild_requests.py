@@ -9,9 +9,9 @@ from django.conf import settings
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.utils import timezone
 
 from dbops.audit.log import SYSTEM
+from dbops.database import clock
 from dbops.database.errors import locked
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
@@ -68,7 +68,7 @@ def queue(
     Raises:
         Refused: the target has an unfinished rebuild (``rebuild.busy``).
     """
-    now = timezone.now()
+    now = clock.now()
     try:
         with transaction.atomic():
             rebuild = Rebuild.objects.create(
@@ -169,7 +169,7 @@ def end_queued(
         by: the person, or dbops.
         word: the audit action, if the status is not specific enough.
     """
-    now = timezone.now()
+    now = clock.now()
     with transaction.atomic():
         lock_with_followers(rebuild)
         moved = (
@@ -200,9 +200,9 @@ def request_cancel(rebuild: Rebuild, by: str) -> bool:
     with transaction.atomic():
         at_work = locked(Rebuild, rebuild.pk).filter(status__in=(Status.RUNNING, Status.LOST), pending_status="")
         asked = at_work.filter(cancel_requested_at=None).update(
-            cancel_requested_at=timezone.now(),
+            cancel_requested_at=clock.now(),
             cancel_requested_by=by,
-            next_tick_at=timezone.now(),
+            next_tick_at=clock.now(),
             revision=F("revision") + 1,
         )
         if asked:

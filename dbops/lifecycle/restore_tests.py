@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Any, TypeAlias
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.database.errors import locked
 from dbops.engine.states import RUN_FINAL, Level, RunStatus
 from dbops.lifecycle import leases
@@ -40,7 +40,7 @@ def queue(run: BackupRun, text: str, *, by: str = "") -> RestoreTest | None:
                 host=host,
                 status=RunStatus.QUEUED,
                 requested_by=by,
-                requested_at=timezone.now(),
+                requested_at=clock.now(),
                 run_slot=run.pk,
             )
     except IntegrityError:
@@ -69,7 +69,7 @@ def active(run: BackupRun) -> RestoreTest | None:
 
 def start(restore_test: RestoreTest) -> bool:
     """Start a queued restore test if its host has none. Return whether it started: the host's unique slot decides."""
-    now = timezone.now()
+    now = clock.now()
     try:
         with transaction.atomic():
             begun = (
@@ -138,7 +138,7 @@ def stop(restore_test: RestoreTest, by: str) -> bool:
 
     The next restore test on the host removes the leftovers of a lost one. In the caller's transaction.
     """
-    now = timezone.now()
+    now = clock.now()
     rows = locked(RestoreTest, restore_test.pk)
     ended = {**_OVER, "status": RunStatus.CANCELLED, "finished_at": now, "cancel_requested_by": by}
     if rows.filter(status=RunStatus.QUEUED).update(**ended):

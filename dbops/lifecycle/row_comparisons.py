@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.database.errors import locked
 from dbops.engine.errors import Bug, Cancelled
 from dbops.engine.rebuilds.certificate.record import RECORD, REST
@@ -58,7 +58,7 @@ def queue(rebuild: Rebuild) -> RowComparison | None:
         rebuild=rebuild,
         target=rebuild.target,
         status=RunStatus.QUEUED,
-        queued_at=timezone.now(),
+        queued_at=clock.now(),
         checkpoint={name: known[name] for name in TAKEN_OVER if name in known},
     )
     log_event(comparison, "The comparison of all rows continues in the background.")
@@ -79,7 +79,7 @@ def start_what_can() -> list[int]:
 
 def start(comparison: RowComparison) -> bool:
     """Start a queued comparison if its cluster has none that runs. Return whether it started: the cluster's unique slot decides."""
-    now = timezone.now()
+    now = clock.now()
     try:
         with transaction.atomic():
             begun = (
@@ -123,7 +123,7 @@ def in_the_way(comparison: RowComparison) -> str:
     runs = BackupRun.objects.filter(instance__in=servers, status__in=RUN_AT_WORK).select_related("instance")
     for run in runs.order_by("pk")[:1]:
         return f"backup run {run.pk} reads {run.instance.name}"
-    now = timezone.now()
+    now = clock.now()
     current = Maintenance.objects.filter(Q(ends_at=None) | Q(ends_at__gt=now), starts_at__lte=now)
     if current.filter(cluster=comparison.target.cluster_id).exists():
         return f"maintenance of {comparison.target.cluster.name}"
@@ -143,7 +143,7 @@ def may_pause(lease: ComparisonLease) -> str:
             raise LeaseLost
         if reason := in_the_way(lease.row):
             return reason
-        mine(lease).update(is_pausing=True, paused_at=timezone.now())
+        mine(lease).update(is_pausing=True, paused_at=clock.now())
     return ""
 
 
@@ -178,7 +178,7 @@ def make_way(replaced: int | None, read: list[int], why: str) -> tuple[list[RowC
 def _has_just_paused(comparison: RowComparison) -> bool:
     """Return whether a driver can still let the target replicate: if none can reach it, its rebuild must not wait for that."""
     since = comparison.paused_at
-    return since is not None and (timezone.now() - since).total_seconds() < RESUMED_SECONDS
+    return since is not None and (clock.now() - since).total_seconds() < RESUMED_SECONDS
 
 
 def record_replaced(comparisons: list[RowComparison]) -> None:
@@ -191,7 +191,7 @@ def _end_at_once(
     comparison: RowComparison, error: dict[str, str], statuses: Collection[RunStatus], **changes: Any
 ) -> bool:
     """End a comparison that has one of some statuses. Its driver, if any, finds that its lease is lost. Return whether it ended."""
-    ended = {**_OVER, "status": RunStatus.CANCELLED, "finished_at": timezone.now(), "revision": F("revision") + 1}
+    ended = {**_OVER, "status": RunStatus.CANCELLED, "finished_at": clock.now(), "revision": F("revision") + 1}
     checkpoint = _without_keys(comparison.checkpoint)
     rows = RowComparison.objects.filter(pk=comparison.pk, status__in=statuses)
     if not rows.update(**{**ended, "error": error, "checkpoint": checkpoint, **changes}):
@@ -205,7 +205,7 @@ def cancel(comparison: RowComparison, by: str) -> bool:
 
     In the caller's transaction. The driver first makes sure that the target replicates.
     """
-    now = timezone.now()
+    now = clock.now()
     rows = locked(RowComparison, comparison.pk)
     error = Cancelled("comparison.cancelled", f"Comparing all rows of {comparison.target.name}").as_record()
     if _end_at_once(comparison, error, {RunStatus.QUEUED}, cancel_requested_at=now, cancel_requested_by=by):
@@ -250,7 +250,7 @@ def finish(
         if not may_end(RunStatus(found), status):
             raise Bug("rebuild.transition", f"Ending {comparison}", cause=f"{found} may not become {status}")
         checkpoint = _without_keys(update.changes.get("checkpoint", stored))
-        ended = {"status": status, "finished_at": timezone.now(), "error": error, "checkpoint": checkpoint}
+        ended = {"status": status, "finished_at": clock.now(), "error": error, "checkpoint": checkpoint}
         mine(lease).update(**{**update.changes, **_OVER, **ended, "revision": F("revision") + 1})
         RebuildEvent.objects.bulk_create(update.events)
         level = Level.INFO if status is RunStatus.SUCCEEDED else Level.ERROR

@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import Any
 
 from django.db.models import F
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.backups.flags import HISTORY_RUNS, RunFigures, flags_of
 from dbops.engine.states import RUN_AT_WORK, RunStatus
 from dbops.models import BackupRun
@@ -16,7 +16,7 @@ def flag(run: BackupRun, *, now: datetime | None = None) -> list[str]:
 
     Earlier runs are those of its schedule, or without a schedule those of its instance and method.
     """
-    now = now or timezone.now()
+    now = now or clock.now()
     schedule = run.schedule
     same: dict[str, Any] = {"schedule": schedule} if schedule else {"instance": run.instance_id, "method": run.method}
     before = BackupRun.objects.filter(**same, status__in=(RunStatus.SUCCEEDED, RunStatus.ENDED)).exclude(pk=run.pk)

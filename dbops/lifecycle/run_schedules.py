@@ -9,8 +9,8 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.backups.matching import EARLY, fits
 from dbops.engine.states import Level, RunBy, RunOrigin, RunStatus
 from dbops.lib.cron import BadSchedule, last_due, next_due
@@ -70,7 +70,7 @@ def _claim(run: BackupRun, schedule: BackupSchedule, due: datetime) -> bool:
         return False
     if gone:
         text = "This due time was recorded as missed before the run started."
-        BackupEvent.objects.create(run=run, at=timezone.now(), level=Level.WARNING, text=text)
+        BackupEvent.objects.create(run=run, at=clock.now(), level=Level.WARNING, text=text)
     return True
 
 
@@ -85,7 +85,7 @@ def watch_schedules(now: datetime | None = None) -> int:
     A due time counts as missed only if its host was probed from the due time until the run was late. Times without
     probes, also in a downtime of dbops, are unknown and get no row.
     """
-    now = now or timezone.now()
+    now = now or clock.now()
     schedules = BackupSchedule.objects.filter(run_by=RunBy.EXTERNAL, is_enabled=True)
     states = {
         state.instance_id: state for state in InstanceState.objects.filter(instance__backup_schedules__in=schedules)
@@ -160,5 +160,5 @@ def _would_be_seen(schedule: BackupSchedule) -> bool:
     last = list(rows.order_by("-started_at")[:5])
     if any(run.origin == RunOrigin.REPORTED for run in last):
         return True
-    known = [figures(run, timezone.now()).seconds for run in last] or [schedule.expected_seconds]
+    known = [figures(run, clock.now()).seconds for run in last] or [schedule.expected_seconds]
     return all(seconds is None or seconds > 2 * settings.PROBE_INTERVAL_SECONDS for seconds in known)

@@ -8,8 +8,8 @@ from typing import Any
 
 from django.db import transaction
 from django.db.models import F, Q, QuerySet
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.database.errors import locked
 from dbops.engine.rebuilds.shared_read import FOLLOWERS
 from dbops.engine.states import Status, StepState
@@ -122,7 +122,7 @@ def pass_on_source(rebuild: Rebuild) -> None:
     for pk in others.order_by("pk").values_list("pk", flat=True):
         # write the row, so that a rebuild that ends now either has ended, or ends later and frees the hold that it received
         if locked(Rebuild, pk).filter(status__in=AT_WORK).update(revision=F("revision") + 1):
-            held.update(rebuild=pk, taken_at=timezone.now())
+            held.update(rebuild=pk, taken_at=clock.now())
             return
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from django.db import IntegrityError, OperationalError, transaction
 from django.db.models import Case, F, QuerySet, Value, When
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.database.errors import locked, lost_a_race
 from dbops.engine.methods import method_named
 from dbops.engine.schedule.scheduler import JobKind, hold_reason
@@ -62,7 +62,7 @@ def start(row: Rebuild | BackupRun, unmet_conditions: Callable[[], str] = lambda
         unmet_conditions: returns the unmet conditions besides holds, or ``""``. Called in the transaction of the start, after the holds are
             taken: the decision may be some seconds old.
     """
-    now = timezone.now()
+    now = clock.now()
     claims = sorted(claims_of(row), key=lambda claim: claim[0].pk)
     owner = {"rebuild": row} if isinstance(row, Rebuild) else {"backup_run": row}
     try:

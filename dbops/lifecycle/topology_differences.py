@@ -12,9 +12,10 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import transaction
 from django.db.models import F, QuerySet
-from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
+from dbops.database import clock
+from dbops.engine.facts.age import TOLERANCE_SECONDS, age_seconds
 from dbops.engine.topology import members as engine
 from dbops.engine.topology.comparison import Judgement, compare
 from dbops.engine.topology.difference_kinds import REPLACED
@@ -50,7 +51,7 @@ def _note_one(cluster_id: int) -> None:
     _learn_identities(cluster_id)
     cluster = _clusters([cluster_id]).get(cluster_id)
     if cluster is not None:
-        for item in _write(cluster_id, compare(cluster), timezone.now()):
+        for item in _write(cluster_id, compare(cluster), clock.now()):
             _audit_replaced(item)
 
 
@@ -149,8 +150,9 @@ def _clusters(cluster_ids: Collection[int]) -> dict[int, engine.KnownCluster]:
         )
         members[instance.cluster_id].append(row)
         addresses[instance.cluster_id] = tuple(instance.cluster.write_addresses)
-    since = timezone.now() - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS)
-    return {pk: engine.KnownCluster(tuple(found), since, addresses[pk]) for pk, found in members.items()}
+    now = clock.now()
+    since, until = now - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS), now + timedelta(seconds=TOLERANCE_SECONDS)
+    return {pk: engine.KnownCluster(tuple(found), since, addresses[pk], until) for pk, found in members.items()}
 
 
 def stored_of(
@@ -182,7 +184,7 @@ def _learn_identities(cluster_id: int) -> None:
     The time is updated even if the same server answers: a rebuild explains one change of server, and not another one months
     later. A server that is another instance's is never stored: an address can lead to the wrong machine for a while.
     """
-    since = timezone.now() - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS)
+    now = clock.now()
     held = Hold.objects.filter(purpose="target", instance__cluster_id=cluster_id).values_list("instance_id", flat=True)
     rows = Instance.objects.filter(cluster_id=cluster_id).exclude(pk__in=list(held)).select_related("state", "identity")
     rebuilt = {instance_id for _, instance_id in _rebuilt([cluster_id])}
@@ -192,7 +194,10 @@ def _learn_identities(cluster_id: int) -> None:
     for instance in rows:
         state, known = getattr(instance, "state", None), getattr(instance, "identity", None)
         facts = state.facts() if state else None
-        if facts is None or facts.server is None or facts.observed_at < since:
+        if facts is None or facts.server is None:
+            continue
+        age = age_seconds(facts.observed_at, now)
+        if age is None or age > settings.FACTS_MAX_AGE_SECONDS:
             continue
         files = facts.datadir.files if facts.datadir else ""
         if known is None or instance.pk in rebuilt:
@@ -227,7 +232,7 @@ def accept_replaced(instance: Instance, row: TopologyDifference) -> None:
     if row.code == "history_lost":
         InstanceState.objects.filter(instance=instance, gtid_lost__startswith=row.about).update(gtid_lost="")
     else:
-        changes = {"files" if row.code == "data_replaced" else "identity": row.about, "noted_at": timezone.now()}
+        changes = {"files" if row.code == "data_replaced" else "identity": row.about, "noted_at": clock.now()}
         ServerIdentity.objects.update_or_create(instance=instance, defaults=changes)
 
 
@@ -262,7 +267,7 @@ def blocks_rebuilds(cluster_ids: Collection[int] | None = None) -> dict[int, tup
 def accept_difference(row: TopologyDifference, *, by: str, how: str, reason: str) -> bool:
     """Record that a person accepts an open difference. Return whether it was still open. The caller writes the audit entry."""
     still = TopologyDifference.objects.filter(pk=row.pk, gone_at=None, accepted_at=None, confirmed_at__isnull=False)
-    return bool(still.update(accepted_at=timezone.now(), accepted_by=by, accepted_as=how, reason=reason))
+    return bool(still.update(accepted_at=clock.now(), accepted_by=by, accepted_as=how, reason=reason))
 
 
 def withdraw_acceptance(row: TopologyDifference) -> bool:

@@ -13,8 +13,9 @@ from django.db.models import F, OuterRef, Q, QuerySet, Subquery
 from django.db.models import Window as Over
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import RowNumber
-from django.utils import timezone
 
+from dbops.database import clock
+from dbops.engine.facts.age import age_seconds
 from dbops.engine.methods import DEFAULT_METHOD, METHODS, method_named
 from dbops.engine.schedule.backup_windows import (
     LEARNED_RUNS,
@@ -84,7 +85,7 @@ def snapshots(
         only: primary keys of the requested clusters.
         horizon: how far ahead to calculate backup windows.
     """
-    now = now or timezone.now()
+    now = now or clock.now()
     clusters = dict(_of(Cluster.objects.order_by("name"), only, "pk").values_list("pk", "name"))
     rows = _Rows()
     held = _held(only)
@@ -181,8 +182,8 @@ def _why_unknown(observed_at: datetime | None, now: datetime) -> str:
     """Return why an instance's facts are unusable; empty if usable."""
     if observed_at is None:
         return NEVER_READ
-    is_old = (now - observed_at).total_seconds() > settings.FACTS_MAX_AGE_SECONDS
-    return READ_TOO_LONG_AGO if is_old else ""
+    age = age_seconds(observed_at, now)
+    return READ_TOO_LONG_AGO if age is None or age > settings.FACTS_MAX_AGE_SECONDS else ""
 
 
 # Durations

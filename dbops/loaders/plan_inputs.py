@@ -7,8 +7,8 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import QuerySet
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.backups.archives import Archive, is_known_bad
 from dbops.engine.backups.restore_test_ends import RestoreTestEnd, last_conclusive
 from dbops.engine.facts.instance import HostFacts, from_record
@@ -68,7 +68,7 @@ def plan_inputs_of(
         primary=members[primary.pk] if primary else None,
         members=tuple(members.values()),
         write_addresses=tuple(addresses),
-        now=timezone.now(),
+        now=clock.now(),
         fresh_seconds=settings.FACTS_MAX_AGE_SECONDS,
         keep_old_data=keep_old_data,
         full_certificate=full_certificate,

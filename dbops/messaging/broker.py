@@ -12,6 +12,8 @@ from dbops.messaging.wakeups import publish
 log = logging.getLogger(__name__)
 #: What a message raises that has no text, no JSON, or another shape than a hint.
 UNREADABLE = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+#: Hints that wait in a queue while no worker takes them. More say nothing new: the tables decide what is due.
+MOST_WAITING = 100
 #: A flood of unreadable messages leads to one line and one count in this time.
 REPORT_SECONDS = 10.0
 
@@ -55,6 +57,12 @@ class HintChannel(redis.Channel):
     do_restore = False
     QoS = HintQoS
 
+    def _put(self, queue: str, message: Any, **options: Any) -> None:
+        """Put a hint into the queue, unless enough wait. Hints have no expiry: clocks of two machines can differ."""
+        with self.conn_or_acquire() as client:
+            if client.llen(queue) < MOST_WAITING:
+                super()._put(queue, message, **options)
+
     def _brpop_read(self, **options: Any) -> bool | None:
         try:
             taken: bool | None = super()._brpop_read(**options)  # type: ignore[misc]  # not in its types
@@ -77,3 +85,12 @@ class HintTransport(redis.Transport):
             dropped.add(queue or "", error)
             return
         super()._deliver(hint, queue)
+
+
+class SentinelHintChannel(HintChannel, redis.SentinelChannel):
+    """The same, on the server that Sentinels name."""
+
+
+class SentinelHintTransport(HintTransport):
+    Channel = SentinelHintChannel
+    default_port = redis.SentinelTransport.default_port

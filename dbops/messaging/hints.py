@@ -2,7 +2,6 @@
 
 import base64
 import json
-from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -13,7 +12,7 @@ MOST_ARGUMENTS, LARGEST = 4, 2**63 - 1
 
 
 def checked_message(raw: Any, queue: str) -> dict[str, Any]:
-    """Return a new message of what a hint needs: the task, its numbers, its id and its expiry.
+    """Return a new message of what a hint needs: the task, its numbers and its id.
 
     Args:
         raw: a decoded message of the queue, in version 2 of Celery's protocol.
@@ -23,7 +22,7 @@ def checked_message(raw: Any, queue: str) -> dict[str, Any]:
         ValueError, TypeError, LookupError: it is no hint of dbops.
     """
     headers = raw["headers"]
-    task, expires = headers["task"], headers.get("expires")
+    task = headers["task"]
     if not (isinstance(task, str) and task.startswith(f"{TASKS}.") and task.count(".") == TASKS.count(".") + 1):
         raise ValueError("the task is not one of dbops")
     identity = str(UUID(headers["id"]))
@@ -34,7 +33,6 @@ def checked_message(raw: Any, queue: str) -> dict[str, Any]:
         "headers": {
             **{"lang": "py", "task": task, "id": identity, "root_id": identity, "retries": 0},
             **{"timelimit": [None, None], "argsrepr": "", "kwargsrepr": "", "ignore_result": True},
-            "expires": None if expires is None else _moment(expires),
         },
         "properties": {
             **{"correlation_id": identity, "reply_to": "", "delivery_mode": 2, "priority": 0},
@@ -55,8 +53,3 @@ def _numbers(raw: Any) -> list[int]:
     if not all(type(number) is int and 0 <= number <= LARGEST for number in numbers):
         raise ValueError("the arguments of a hint are ids of rows")
     return numbers
-
-
-def _moment(text: Any) -> str:
-    moment = datetime.fromisoformat(text)
-    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 import redis
 from django.conf import settings
 
+from dbops.messaging.redis_server import connect
+
 STREAM = "dbops:rebuilds"
 KEPT_ENTRIES = 1000
 log = logging.getLogger(__name__)
@@ -21,7 +23,7 @@ def announce_many(revisions: Iterable[tuple[int, int]]) -> None:
     """Announce the newest of many (rebuild, revision) pairs in one round trip, up to the stream's length."""
     global _client
     if _client is None:
-        _client = redis.Redis.from_url(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
+        _client = connect(settings.REDIS_URL, socket_timeout=1, socket_connect_timeout=1)
     last = list(revisions)[-KEPT_ENTRIES:]
     try:
         with _client.pipeline(transaction=False) as pipeline:

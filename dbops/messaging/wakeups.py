@@ -27,7 +27,7 @@ def publish_test(test_id: int) -> None:
 
 
 def publish(task: str, *ids: int) -> bool:
-    """Send a hint. If the broker is unreachable, beat and the reconciler catch up later.
+    """Send a hint. If the broker is unreachable or its queue is full, beat and the reconciler catch up later.
 
     Args:
         task: name of a function in ``dbops.worker.tasks``.
@@ -37,7 +37,7 @@ def publish(task: str, *ids: int) -> bool:
         Whether the broker has it.
     """
     try:
-        app.send_task(f"{TASKS}.{task}", args=ids, expires=30, ignore_result=True)
+        app.send_task(f"{TASKS}.{task}", args=ids, ignore_result=True)
     except (OperationalError, OSError) as error:
         log.warning("publishing %s: %s", task, error)
         return False

@@ -479,6 +479,14 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="ClockStep",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("before", models.DateTimeField()),
+                ("at", models.DateTimeField()),
+            ],
+        ),
+        migrations.CreateModel(
             name="ProcessHeartbeat",
             fields=[
                 ("name", models.CharField(max_length=20, primary_key=True, serialize=False)),

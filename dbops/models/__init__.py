@@ -5,6 +5,7 @@ from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
 from .availability import CountedDays, GapDay, SentReport
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
+from .clock_steps import ClockStep
 from .connection_tests import ConnectionTest
 from .fleet import Cluster, Host, Instance, InstanceState, StrictPlace
 from .heartbeats import ProcessHeartbeat
@@ -25,6 +26,7 @@ __all__ = [
     "RestoreTest",
     "BackupRun",
     "BackupSchedule",
+    "ClockStep",
     "Cluster",
     "ExecutedCommand",
     "ConnectionTest",

@@ -10,6 +10,7 @@ from django.db import models
 from django.db.models import Case, F, Value, When
 
 from dbops.engine.facts import instance as facts
+from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.summary import TEXT_CHARACTERS, summarize
 from dbops.engine.states import Role
 
@@ -218,4 +219,5 @@ class InstanceState(models.Model):
         return facts.from_record(facts.InstanceFacts, self.record) if self.record else None
 
     def age_seconds(self, now: datetime) -> float | None:
-        return (now - self.observed_at).total_seconds() if self.observed_at else None
+        """Return how old the facts are; ``None`` without facts, and if they are of the future."""
+        return age_seconds(self.observed_at, now) if self.observed_at else None

@@ -2,6 +2,9 @@
 
 from django.db import models
 
+#: Fences of one run between its start and a start a second later.
+TOKENS_PER_SECOND = 1_000_000
+
 
 class Leased(models.Model):
     """A job with a lease and a history. ``dbops.lifecycle`` alone writes it.
@@ -33,4 +36,4 @@ class Leased(models.Model):
     def host_token(self) -> int:
         """The fencing token shown to hosts: it grows with each lease, and from one start to the next."""
         started = int(self.started_at.timestamp()) if self.started_at else 0
-        return started * 1_000_000 + self.fence
+        return started * TOKENS_PER_SECOND + self.fence

@@ -10,9 +10,9 @@ from django.contrib.auth.models import Group, User
 from django.contrib.sessions.models import Session
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
-from django.utils import timezone
 
 from dbops.audit.log import append
+from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.models import DefaultView, GivenPassword
 from dbops.operations.accounts import check_account, check_password
@@ -211,7 +211,7 @@ def _end_sessions(user: User) -> int:
     """Delete the sessions of an account, so that they stay invalid after a reactivation. Return their number."""
     mine = [
         session.pk
-        for session in Session.objects.filter(expire_date__gt=timezone.now()).iterator()
+        for session in Session.objects.filter(expire_date__gt=clock.now()).iterator()
         if session.get_decoded().get(SESSION_KEY) == str(user.pk)
     ]
     Session.objects.filter(pk__in=mine).delete()

@@ -8,9 +8,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from dbops.audit.log import append, current_anchor
+from dbops.database import clock
 from dbops.engine.audit.chain import ChainEntry, ChainHead, Verification, covered, read_link
 from dbops.engine.errors import Refused
 from dbops.models import AuditEntry, AuditSegment, AuditText
@@ -35,7 +35,7 @@ def archive_entries(*, actor: str, before: datetime, folder: Path) -> AuditSegme
         Refused: the time is too recent (``audit.too_recent``), no entry is older (``audit.nothing_to_archive``), the entries
             were changed (``audit.not_as_written``), or the file cannot be written or verified (``audit.file``).
     """
-    if timezone.now() - before < MIN_AGE:
+    if clock.now() - before < MIN_AGE:
         found = f"{before:%Y-%m-%d} is less than {MIN_AGE.days} days ago"
         raise _refused("audit.too_recent", found)
     anchor = current_anchor()
@@ -112,7 +112,7 @@ def _remove(actor: str, anchor: ChainHead, head: ChainHead, path: Path, file_has
             hash=head.hash,
             file_name=path.name,
             file_hash=file_hash,
-            at=timezone.now(),
+            at=clock.now(),
         )
         # Segment first: the triggers refuse removals without one, and a concurrent archive fails on its number.
         AuditText.objects.filter(sequence__lte=head.sequence).delete()

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.utils import timezone
-
+from dbops.database import clock
 from dbops.engine.backups.matching import Where
 from dbops.engine.errors import Refused
 from dbops.engine.schedule.occupancy import reservations_of
@@ -48,7 +47,7 @@ def take_report(*, token: AccessToken, key: str, kind: str, said: Mapping[str, A
         Refused: the report is invalid (``report.invalid``), the instance is not in the token's cluster
             (``report.unknown_instance``), or the key belongs to another run (``report.key_taken``).
     """
-    now = timezone.now()
+    now = clock.now()
     if not KEY.fullmatch(key):
         raise _invalid("the key must be 8 to 64 letters, digits, dots, dashes or underscores")
     instance, schedule = _subject(token, _text(said, "instance"), _text(said, "schedule"))

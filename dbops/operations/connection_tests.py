@@ -4,9 +4,9 @@ import uuid
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
-from django.utils import timezone
 
 from dbops.audit.log import append
+from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.loaders.host_usage import refuse_in_use, why_in_use
 from dbops.messaging.wakeups import publish_test
@@ -65,7 +65,7 @@ def _ask(actor: User, kind: str, slot: str, **about: Host | Instance) -> Connect
                 uid=uuid.uuid4().hex,
                 slot=slot,
                 requested_by=by,
-                requested_at=timezone.now(),
+                requested_at=clock.now(),
                 status=Statuses.QUEUED,
                 **about,
             )

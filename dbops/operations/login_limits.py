@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 
 from django.db import IntegrityError, transaction
 from django.db.models import F, Q
-from django.utils import timezone
 from django.utils.crypto import salted_hmac
 
 from dbops.audit.log import append
+from dbops.database import clock
 from dbops.models import FailedAttempts
 
 KEPT = timedelta(days=1)
@@ -124,7 +124,7 @@ def _count(*keys: Key) -> Attempt:
 
     What is refused at one address must not count against the account: one client would keep it out everywhere.
     """
-    now = timezone.now()
+    now = clock.now()
     for key in keys:
         if refusal := _refusal(key, now):
             return Attempt(keys, *refusal)

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.utils import timezone
 
 from dbops.audit.log import append
+from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.lifecycle.availability_rollups import recount
 from dbops.models import Cluster, Maintenance
@@ -29,7 +29,7 @@ def begin_maintenance(
     """
     operation = f"Announcing maintenance of {cluster.name}"
     require_operator(actor, operation)
-    now = timezone.now()
+    now = clock.now()
     problems: dict[str, str] = {}
     if not says_why(reason):
         problems["no_reason"] = "no reason was given"
@@ -66,7 +66,7 @@ def end_maintenance(*, actor: User, maintenance: Maintenance) -> None:
     cluster = maintenance.cluster
     operation = f"Ending maintenance of {cluster.name}"
     require_operator(actor, operation)
-    now = timezone.now()
+    now = clock.now()
     with transaction.atomic():
         row = Maintenance.objects.select_for_update().filter(pk=maintenance.pk).first()
         if row is None or (row.ends_at is not None and row.ends_at <= now):
@@ -95,7 +95,7 @@ def mark_maintenance(
     """
     operation = f"Marking past maintenance of {cluster.name} as planned"
     require_operator(actor, operation)
-    now = timezone.now()
+    now = clock.now()
     problems: dict[str, str] = {}
     if not says_why(reason):
         problems["no_reason"] = "no reason was given"
@@ -124,7 +124,7 @@ def unmark_maintenance(*, actor: User, maintenance: Maintenance) -> None:
     """
     operation = f"Removing a maintenance mark of {maintenance.cluster.name}"
     require_operator(actor, operation)
-    now = timezone.now()
+    now = clock.now()
     with transaction.atomic():
         row = Maintenance.objects.select_for_update().filter(pk=maintenance.pk, marked_at__isnull=False).first()
         if row is None:

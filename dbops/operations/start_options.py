@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.inputs import archive_for, bytes_to_copy
@@ -157,7 +157,7 @@ def _why_not(operation: str, offered: StartOptions, key: str) -> Refused:
 
 
 def _stored(choice: StartOption, expires_hours: int | None) -> RequestedStart:
-    now = timezone.now()
+    now = clock.now()
     earliest = max(choice.not_before or now, now)
     patience = timedelta(hours=expires_hours) if expires_hours else timedelta(seconds=settings.QUEUE_EXPIRES_SECONDS)
     expires_at = earliest + patience

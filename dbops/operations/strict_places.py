@@ -12,9 +12,9 @@ from datetime import datetime, timedelta
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.fields.json import KeyTextTransform, KeyTransform
 from django.db.models.functions import Cast
-from django.utils import timezone
 
 from dbops.audit.log import append
+from dbops.database import clock
 from dbops.models import Instance, StrictPlace
 
 KEPT = timedelta(days=90)
@@ -37,7 +37,7 @@ def approval_need(target: Instance) -> ApprovalNeed | None:
     if found.cluster.needs_approval:
         return ApprovalNeed(found.cluster.name)
     same_data = Q(datadir=found.datadir) | Q(port=found.port)
-    known = {"host__in": _identities(found), "until__gt": timezone.now()}
+    known = {"host__in": _identities(found), "until__gt": clock.now()}
     left = StrictPlace.objects.filter(same_data, **known).order_by("-until").first()
     if left is not None:
         return ApprovalNeed(left.cluster, left.until)
@@ -95,12 +95,12 @@ def _identities(item: Instance) -> list[str]:
 
 
 def _remember(item: Instance, actor: str) -> None:
-    until = timezone.now() + KEPT
+    until = clock.now() + KEPT
     place = {"datadir": item.datadir, "port": item.port}
     for host in _identities(item):
         StrictPlace.objects.filter(host=host, **place).delete()
         StrictPlace.objects.create(host=host, **place, cluster=item.cluster.name, until=until)
-    StrictPlace.objects.filter(until__lt=timezone.now()).delete()
+    StrictPlace.objects.filter(until__lt=clock.now()).delete()
     append(
         actor=actor,
         action="override.left_approval",

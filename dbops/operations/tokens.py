@@ -8,9 +8,9 @@ from datetime import timedelta
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import Q
-from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append, current_origin
+from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.models import AccessToken, Cluster
 from dbops.operations.login_limits import TOKEN, count_wrong_token
@@ -39,7 +39,7 @@ def make_token(*, actor: str, name: str, purpose: str, cluster: Cluster | None) 
         digest=digest_of(secret),
         cluster=cluster,
         created_by=actor,
-        created_at=timezone.now(),
+        created_at=clock.now(),
     )
     _check(token)
     try:
@@ -59,7 +59,7 @@ def revoke_token(*, actor: str, name: str) -> AccessToken:
         Refused: there is no token of this name (``token.not_found``).
     """
     with transaction.atomic():
-        revoked = AccessToken.objects.filter(name=name, revoked_at=None).update(revoked_at=timezone.now())
+        revoked = AccessToken.objects.filter(name=name, revoked_at=None).update(revoked_at=clock.now())
         token = AccessToken.objects.filter(name=name).first()
         if token is None:
             raise Refused(
@@ -90,7 +90,7 @@ def token_of(secret: str, purpose: str) -> AccessToken:
             "Checking the access token",
             cause="the request has no valid token for this purpose",
         )
-    now = timezone.now()
+    now = clock.now()
     oldest = now - USE_NOTED_EVERY[purpose]
     stale = Q(last_used_at=None) | Q(last_used_at__lt=oldest)
     if found.last_used_at is None or found.last_used_at < oldest:

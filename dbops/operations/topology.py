@@ -5,9 +5,9 @@ from typing import NoReturn
 from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.db import transaction
-from django.utils import timezone
 
 from dbops.audit.log import append
+from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.engine.states import Role
 from dbops.engine.topology.difference_kinds import CHANGES_ROLES, REPLACED
@@ -49,7 +49,7 @@ def request_discovery(
     with transaction.atomic():
         row = Discovery.objects.create(
             requested_by=actor,
-            requested_at=timezone.now(),
+            requested_at=clock.now(),
             address=address,
             port=port,
             cluster=cluster,

@@ -2,8 +2,7 @@
 
 from contextlib import ExitStack
 
-from django.utils import timezone
-
+from dbops.database import clock
 from dbops.engine.backups.flags import RunFlag
 from dbops.engine.backups.job import BackupContext, Removal, clean_up, remove
 from dbops.engine.backups.plan import BackupPlan
@@ -82,7 +81,7 @@ class BackupFiles:
 
     def _remove_older(self, context: BackupContext) -> None:
         """Apply the schedule's retention."""
-        run, schedule, now = self.run, self.run.schedule, timezone.now()
+        run, schedule, now = self.run, self.run.schedule, clock.now()
         if schedule is None:
             return
         rows = {item.pk: item for item in backup_runs.kept_runs(schedule)}

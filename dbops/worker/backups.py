@@ -6,8 +6,7 @@ A failed or stopped run removes its partial file before it ends. An unreachable 
 from contextlib import ExitStack
 from typing import Any
 
-from django.utils import timezone
-
+from dbops.database import clock
 from dbops.engine.backups.job import BackupContext, PublishedBackup, advance, clean_up
 from dbops.engine.backups.plan import BackupPlan, BackupSettings, plan_backup
 from dbops.engine.facts.instance import from_record
@@ -85,7 +84,7 @@ class BackupDriver(RunDriver[BackupRun, PublishedBackup | None, BackupContext]):
                 role=Role(instance.role),
             ),
             facts,
-            started_at=run.started_at or timezone.now(),
+            started_at=run.started_at or clock.now(),
             run_directory=jobs_of(run, run.uid, self.stack).run_directory,
         )
 

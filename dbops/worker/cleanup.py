@@ -1,9 +1,9 @@
 """Sweep after a rebuild: clean up its hosts once they answer, and update its outcome."""
 
 import logging
-import time
 from contextlib import ExitStack
 
+from dbops.database import clock
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import method_named
@@ -12,6 +12,7 @@ from dbops.engine.rebuilds.steps.finish.sweep import needs_sweep, sweep
 from dbops.engine.rebuilds.steps.preflight.data_location import describe_data_location
 from dbops.lifecycle import cleanups
 from dbops.loaders.accounts import secrets_of
+from dbops.models.leased import TOKENS_PER_SECOND
 from dbops.security.redaction import redact_record
 from dbops.worker.journal import SweepJournal
 from dbops.worker.wiring import build_run
@@ -22,7 +23,7 @@ log = logging.getLogger(__name__)
 def sweep_one(rebuild_id: int) -> bool:
     """Sweep one rebuild if due. Return whether everything is clean now. Never raises for host errors."""
     # Taken before the holds are checked: a rebuild that starts later shows the hosts a larger fence.
-    token = int(time.time()) * 1_000_000
+    token = int(clock.now().timestamp()) * TOKENS_PER_SECOND
     rebuild = cleanups.claim_sweep(rebuild_id)
     if rebuild is None:
         return False

@@ -4,8 +4,8 @@ import logging
 from datetime import timedelta
 
 from django.db.models import Q
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.drivers.discover import Bounds, discover
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
@@ -28,7 +28,7 @@ def run_discovery(discovery_id: int, bounds: Bounds = BOUNDS) -> bool:
     """Run one queued discovery. Return whether it was queued: a second message does nothing."""
     mine = Discovery.objects.filter(pk=discovery_id)
     if not mine.filter(status=Discovery.Statuses.QUEUED).update(
-        status=Discovery.Statuses.RUNNING, started_at=timezone.now()
+        status=Discovery.Statuses.RUNNING, started_at=clock.now()
     ):
         return False
     row = mine.select_related("cluster").get()
@@ -81,7 +81,7 @@ def _open(row: Discovery, listed: dict[Address, Instance] | None, host: str, por
 def _end(pk: int, status: str, **values: object) -> bool:
     """End the discovery and remove the password from the row, in one write."""
     rows = Discovery.objects.filter(pk=pk, status__in=(Discovery.Statuses.QUEUED, Discovery.Statuses.RUNNING))
-    return bool(rows.update(status=status, finished_at=timezone.now(), password="", **values))
+    return bool(rows.update(status=status, finished_at=clock.now(), password="", **values))
 
 
 def _error(found: str, detail: str = "") -> dict[str, str]:
@@ -90,7 +90,7 @@ def _error(found: str, detail: str = "") -> dict[str, str]:
 
 def discoveries_due() -> list[int]:
     """End discoveries without a living worker, and return those that still wait for one."""
-    now = timezone.now()
+    now = clock.now()
     lost = Q(status=Discovery.Statuses.RUNNING, started_at__lt=now - timedelta(seconds=RUNS_AT_MOST_SECONDS))
     lost |= Q(status=Discovery.Statuses.QUEUED, requested_at__lt=now - timedelta(seconds=WAITS_AT_MOST_SECONDS))
     for pk in Discovery.objects.filter(lost).values_list("pk", flat=True):

@@ -10,8 +10,8 @@ from typing import Any, Generic, TypeVar
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
 from django.db import connection
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.database.errors import AWAY, mend_connection
 from dbops.engine.errors import Bug, Cancelled, DbopsError, NoAccess, Unreachable
 from dbops.engine.ports import Jobs
@@ -218,4 +218,4 @@ class Driver(ABC, Generic[Row, Result]):
 
     def _silent_seconds(self) -> float:
         since = self.row.unreachable_since
-        return (timezone.now() - since).total_seconds() if since else 0.0
+        return (clock.now() - since).total_seconds() if since else 0.0

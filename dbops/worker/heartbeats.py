@@ -6,16 +6,18 @@ a report.
 
 import logging
 import time
+from datetime import datetime, timedelta
 from typing import Any
 
 from celery import Task
-from celery.beat import PersistentScheduler
+from celery.beat import Scheduler
 from celery.exceptions import Ignore
-from django.db import DatabaseError, IntegrityError, InterfaceError
+from django.db import DatabaseError, IntegrityError, InterfaceError, transaction
 from django.db.models import F
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.database.errors import mend_connection
+from dbops.lifecycle import clock_steps
 from dbops.models import ProcessHeartbeat
 from dbops.sample.database_check import sample_guard
 
@@ -26,23 +28,58 @@ WORKER, BEAT = "worker", "beat"
 GAP_SECONDS = 5.0
 #: Anyone who writes to the queue can also write counts.
 MOST_DROPPED = 10**12
-_last: dict[str, float] = {}
+#: Smaller steps of the clock are those of a time service.
+STEP_SECONDS = 2.0
+#: Reports of one step by several processes come within this time.
+SAME_STEP_SECONDS = 60.0
+#: When each process name was reported last, by the monotonic clock and by dbops's; ``None``: the database did not answer.
+_last: dict[str, tuple[float, datetime | None]] = {}
 
 
 def report(name: str) -> None:
-    """Record that a process of this name is alive. Never raises if the database does not answer."""
-    if time.monotonic() - _last.get(name, float("-inf")) < GAP_SECONDS:
+    """Record that a process of this name is alive, and a step of the clock. Never raises if the database does not answer."""
+    last, passed = _last.get(name), time.monotonic()
+    if last and passed - last[0] < GAP_SECONDS:
         return
-    _last[name] = time.monotonic()
-    now = timezone.now()
+    _last[name] = (passed, None)
     try:
-        if not ProcessHeartbeat.objects.filter(pk=name).update(at=now):
-            ProcessHeartbeat.objects.create(name=name, at=now)
+        now = clock.now()
+        _last[name] = (passed, now)
+        _note_step_forward(name, last, passed, now)
+        if not _write(name, now):
+            _note_step_back(name, passed - last[0] if last else 0.0, now)
     except IntegrityError:
         pass  # another process was first
     except (DatabaseError, InterfaceError) as error:
         log.warning("reporting that %s lives: %s", name, error)
         mend_connection()
+
+
+def _write(name: str, now: datetime) -> bool:
+    """Write the heartbeat. Return whether that was possible: not over one of the future."""
+    latest = now + timedelta(seconds=STEP_SECONDS)
+    if ProcessHeartbeat.objects.filter(pk=name, at__lte=latest).update(at=now):
+        return True
+    return ProcessHeartbeat.objects.get_or_create(name=name, defaults={"at": now})[1]
+
+
+def _note_step_back(name: str, unseen_seconds: float, now: datetime) -> None:
+    """Note that the last heartbeat is of the future. One process finds it, also the first one after a restart."""
+    with transaction.atomic():
+        before = ProcessHeartbeat.objects.filter(pk=name).values_list("at", flat=True).first()
+        if before and before > now and ProcessHeartbeat.objects.filter(pk=name, at=before).update(at=now):
+            log.warning("the clock was set back by %.0f s", (before - now).total_seconds())
+            clock_steps.note_step(before, now, unseen_seconds=max(unseen_seconds, SAME_STEP_SECONDS))
+
+
+def _note_step_forward(name: str, last: tuple[float, datetime | None] | None, passed: float, now: datetime) -> None:
+    """Note that more time has passed by dbops's clock than by this machine's monotonic clock. Only beat looks all the time."""
+    if name != BEAT or last is None or last[1] is None:
+        return
+    expected = last[1] + timedelta(seconds=passed - last[0])
+    if (now - expected).total_seconds() > STEP_SECONDS:
+        log.warning("the clock was set forward by %.0f s", (now - expected).total_seconds())
+        clock_steps.note_step(expected, now, unseen_seconds=passed - last[0])
 
 
 def count_dropped(number: int) -> None:
@@ -76,10 +113,24 @@ class ReportingTask(Task):
         report(WORKER)
 
 
-class ReportingScheduler(PersistentScheduler):
-    """Celery's scheduler with a heartbeat at each tick."""
+class ReportingScheduler(Scheduler):
+    """A scheduler with a heartbeat at each tick. Intervals are of the monotonic clock, and nothing is kept in a file.
 
-    def tick(self, *args: Any, **kwargs: Any) -> float:
+    Celery's own compares wall-clock times and keeps them: after a step back by an hour it sends nothing for that hour, also after a
+    restart (measured with Celery 5.7).
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._due: dict[str, float] = {}
+        super().__init__(*args, **kwargs)
+
+    def tick(self, *_: Any, **__: Any) -> float:
+        """Send what is due. Return the seconds until the next is."""
         if not is_wrong_database():
             report(BEAT)
-        return float(super().tick(*args, **kwargs))
+        now = time.monotonic()
+        for name, entry in self.schedule.items():
+            if self._due.get(name, now) <= now:
+                self._due[name] = now + float(self.app.conf.beat_schedule[name]["schedule"])
+                self.apply_entry(entry, producer=self.producer)
+        return min(max(0.0, min(self._due.values()) - time.monotonic()), GAP_SECONDS)

@@ -6,8 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Generic
 
-from django.utils import timezone
-
+from dbops.database import clock
 from dbops.engine.errors import Cancelled, DbopsError
 from dbops.engine.rebuilds.certificate.record import RECORD
 from dbops.engine.rebuilds.metrics import Figures
@@ -90,7 +89,7 @@ class RunRows(BufferedJournal, Generic[Run]):
         self._run_id, self._update = run_id, Update()
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
-        event = BackupEvent(run_id=self._run_id, at=timezone.now(), level=level, text=self.redact(text))
+        event = BackupEvent(run_id=self._run_id, at=clock.now(), level=level, text=self.redact(text))
         self._update.events.append(event)
 
     def progress(self, **known: Any) -> None:
@@ -171,9 +170,7 @@ class _RebuildRows(BufferedJournal):
 
     def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
         line = self.redact(text)
-        event = RebuildEvent(
-            rebuild=self._rebuild, at=timezone.now(), step=self.step, host=host, level=level, text=line
-        )
+        event = RebuildEvent(rebuild=self._rebuild, at=clock.now(), step=self.step, host=host, level=level, text=line)
         self._update.events.append(event)
 
     def progress(self, **known: Any) -> None:
@@ -186,12 +183,12 @@ class _RebuildRows(BufferedJournal):
         """Write at once: a command has a row before it runs."""
         line = self.redact(text)
         self._update.started_commands[key] = ExecutedCommand(
-            rebuild=self._rebuild, key=key, step=self.step, place=place, text=line, started_at=timezone.now()
+            rebuild=self._rebuild, key=key, step=self.step, place=place, text=line, started_at=clock.now()
         )
         self.flush()
 
     def finished(self, key: str, exit_status: int | None, output: str = "") -> None:
-        self._update.finished_commands[key] = (exit_status, self.redact(output), timezone.now())
+        self._update.finished_commands[key] = (exit_status, self.redact(output), clock.now())
 
 
 class RebuildJournal(_RebuildRows):
@@ -251,7 +248,7 @@ class ComparisonJournal(BufferedJournal):
     def say(self, text: str, *, level: Level = Level.INFO, host: str = "") -> None:
         event = RebuildEvent(
             rebuild_id=self._lease.comparison.rebuild_id,
-            at=timezone.now(),
+            at=clock.now(),
             host=host,
             level=level,
             text=self.redact(text),

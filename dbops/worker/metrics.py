@@ -6,8 +6,8 @@ from datetime import datetime
 
 from celery.exceptions import SoftTimeLimitExceeded
 from django.conf import settings
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.rebuilds.metrics import Figures, number_at
 from dbops.lifecycle import metrics
 from dbops.models import InstanceState, Rebuild
@@ -31,7 +31,7 @@ class Sampler:
         started = self._rebuild.started_at
         if started is None or time.monotonic() < self._rests_until:
             return
-        now = timezone.now()
+        now = clock.now()
         number = number_at((now - started).total_seconds())
         if number <= self._last:
             return

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from django.conf import settings
 from django.db import DatabaseError
 from django.db.models import Q
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.errors import Bug, Refused, Unreachable
@@ -42,7 +42,7 @@ PAUSE_SECONDS, AFTER_PAUSE_SECONDS = 10, 2
 
 def probe_due() -> int:
     """Probe every due instance that is not being probed. Return the number of stored probes."""
-    now = timezone.now()
+    now = clock.now()
     claimed = [instance for instance in _due_instances(now) if _claim(instance, now)]
     return probe_all(claimed)
 
@@ -50,7 +50,10 @@ def probe_due() -> int:
 def _due_instances(now: datetime) -> list[Instance]:
     for instance in Instance.objects.filter(state=None):
         InstanceState.objects.get_or_create(instance=instance, defaults={"probe_due_at": now})
-    due = Instance.objects.filter(state__probe_due_at__lte=now).order_by("state__probe_due_at")
+    # A time beyond every interval was written before the clock was set back.
+    latest = now + timedelta(seconds=2 * settings.PROBE_INTERVAL_SECONDS + AFTER_PAUSE_SECONDS)
+    is_due = Q(state__probe_due_at__lte=now) | Q(state__probe_due_at__gt=latest)
+    due = Instance.objects.filter(is_due).order_by("state__probe_due_at")
     return list(due.select_related("host", "cluster", "state__period")[: 4 * THREADS])
 
 
@@ -92,7 +95,7 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
         shell = open_shell(instance.host)
     except Refused as error:
         return InstanceFacts(
-            observed_at=timezone.now(),
+            observed_at=clock.now(),
             host_problem=Problem(error.code, error.cause),
             replication_seen=previous.replication_seen if previous else None,
             replication_seen_at=previous.replication_seen_at if previous else None,
@@ -112,7 +115,7 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
             ),
             shell,
             lambda: open_database(instance, read_timeout_seconds=5.0),
-            timezone.now(),
+            clock.now(),
             previous,
             is_fresh=is_fresh,
         )
@@ -128,13 +131,13 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
         log.error("probing %s: %s", instance.name, type(error).__name__, exc_info=error)
         facts = _nothing_read(instance, error)
     if _was_paused(instance, facts):
-        again = timezone.now() + timedelta(seconds=AFTER_PAUSE_SECONDS)
+        again = clock.now() + timedelta(seconds=AFTER_PAUSE_SECONDS)
         InstanceState.objects.filter(instance=instance).update(probe_due_at=again)
         return False
     # Two workers can probe at the same time, and the one that began first can end last. What is of the future was read before the
     # clock was set back.
     older = InstanceState.objects.filter(
-        Q(observed_at__isnull=True) | Q(observed_at__lte=facts.observed_at) | Q(observed_at__gt=timezone.now()),
+        Q(observed_at__isnull=True) | Q(observed_at__lte=facts.observed_at) | Q(observed_at__gt=clock.now()),
         instance=instance,
     )
     if not older.update(
@@ -168,7 +171,7 @@ def _nothing_read(instance: Instance, error: BaseException) -> InstanceFacts:
     fault = Bug("probe.fault", f"Reading {instance.name}", cause=type(error).__name__)
     problem = Problem(fault.code, f"{fault.operation}: {fault.cause}")
     return InstanceFacts(
-        observed_at=timezone.now(),
+        observed_at=clock.now(),
         found_schedules=before.found_schedules if before else None,
         host_problem=problem,
         server_problem=problem,

@@ -4,7 +4,6 @@ All lasting state is in the table and on the hosts, so a tick may die at any mom
 """
 
 import logging
-import time
 from contextlib import ExitStack
 
 from dbops.engine.catalogue import CATALOGUE
@@ -152,8 +151,8 @@ class RebuildDriver(Driver[Rebuild, StepOutcome]):
     def _clean_up_failed(self, error: DbopsError) -> float | None:
         """Retry for a while, then end: the guard releases the source without dbops."""
         checkpoint = self.checkpoint
-        since = checkpoint.setdefault("clean-up.since", time.time())
-        if time.time() - since < CLEAN_UP_PATIENCE_SECONDS:
+        since = checkpoint.setdefault("clean-up.since", self.run.clock.now())
+        if self.run.clock.now() - since < CLEAN_UP_PATIENCE_SECONDS:
             if checkpoint.get("clean-up.said") != str(error):
                 self.journal.say(f"Clean-up will be retried: {error}", level=Level.WARNING)
             checkpoint["clean-up.said"] = str(error)

@@ -22,8 +22,8 @@ from dbops.models import RestoreTest
 from dbops.worker.expected_contents import expected_contents
 from dbops.worker.journal import RestoreTestJournal
 from dbops.worker.restore_test_hosts import Hosts
+from dbops.worker.run_clock import RunClock
 from dbops.worker.run_driver import RunDriver
-from dbops.worker.wiring import SystemClock
 
 
 class RestoreTestDriver(RunDriver[RestoreTest, RestoreTestResult | None, RestoreTestContext]):
@@ -61,7 +61,7 @@ class RestoreTestDriver(RunDriver[RestoreTest, RestoreTestResult | None, Restore
         context = RestoreTestContext(
             plan,
             self.hosts.jobs(self.row.uid),
-            SystemClock(),
+            RunClock(self.checkpoint),
             self.checkpoint,
             self.journal,
             lambda: expected_contents(self.row, self.journal),

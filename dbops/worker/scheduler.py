@@ -9,8 +9,8 @@ from typing import Any
 
 from django.db.models import CharField
 from django.db.models.functions import Cast
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.methods import method_named
 from dbops.engine.rebuilds.shared_read import SharedReadPhase
 from dbops.engine.schedule.scheduler import JobKind, Key, QueuedJob, decide, line_order
@@ -33,7 +33,7 @@ def start_what_can() -> list[int]:
     old. Reading and deciding takes a constant number of queries; writing changed reasons takes some for hundreds of rows, and
     each start a handful.
     """
-    now = timezone.now()
+    now = clock.now()
     _expire(now)
     queued = _queued_rebuilds()
     followers = _followers(queued)
@@ -186,7 +186,7 @@ def _start(job: QueuedJob) -> bool:
 
 def _unmet_conditions_of(rebuild_id: int) -> str:
     """Check the conditions during the start: maintenance or an external backup may have begun since the pass began."""
-    return unmet_conditions(timezone.now(), rebuild_id).get(rebuild_id, "")
+    return unmet_conditions(clock.now(), rebuild_id).get(rebuild_id, "")
 
 
 def _write_waits(jobs: Iterable[QueuedJob], reasons: Mapping[Key, str]) -> None:

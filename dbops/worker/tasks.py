@@ -1,10 +1,10 @@
 """Celery tasks. A message is a hint that work may be due; the tables decide."""
 
 from django.conf import settings
-from django.utils import timezone
 
 from dbops.audit import head_export
 from dbops.celery import app
+from dbops.database import clock
 from dbops.lifecycle import (
     backup_runs,
     cleanups,
@@ -68,21 +68,21 @@ def drive_comparison(comparison_id: int) -> None:
 @app.task
 def reconcile() -> None:
     """Queue due backups, start queued jobs, and send ticks for due rows without a living driver."""
-    if not pending(timezone.now()):
+    if not pending(clock.now()):
         return
-    due_backups.queue_due(timezone.now())
+    due_backups.queue_due(clock.now())
     scheduler.start_what_can()
     due_restore_tests.start_what_can()
     row_comparisons.start_what_can()
-    for rebuild_id in rebuild_driver.due(timezone.now()):
+    for rebuild_id in rebuild_driver.due(clock.now()):
         wakeups.publish("drive_rebuild", rebuild_id)
-    for run_id in backup_runs.due(timezone.now()):
+    for run_id in backup_runs.due(clock.now()):
         wakeups.publish("drive_backup", run_id)
-    for restore_test_id in restore_tests.due(timezone.now()):
+    for restore_test_id in restore_tests.due(clock.now()):
         wakeups.publish("drive_restore_test", restore_test_id)
-    for comparison_id in row_comparisons.due(timezone.now()):
+    for comparison_id in row_comparisons.due(clock.now()):
         wakeups.publish("drive_comparison", comparison_id)
-    for rebuild_id in cleanups.sweeps_due(timezone.now()):
+    for rebuild_id in cleanups.sweeps_due(clock.now()):
         wakeups.publish("sweep", rebuild_id)
     for discovery_id in discovery.discoveries_due():
         wakeups.publish("discover", discovery_id)
@@ -123,7 +123,7 @@ def probe_due() -> None:
 @app.task
 def watch_backups() -> None:
     """Check missed due times, silent reporters, and runs that take too long."""
-    now = timezone.now()
+    now = clock.now()
     run_schedules.watch_schedules(now)
     run_reports.end_silent_reports(now)
     run_flags.flag_running(now)
@@ -132,13 +132,13 @@ def watch_backups() -> None:
 @app.task
 def queue_link_tests() -> None:
     """Queue a due stream measurement that can begin now; ``reconcile`` sends it to a worker."""
-    due_link_tests.queue_due(timezone.now())
+    due_link_tests.queue_due(clock.now())
 
 
 @app.task
 def queue_restore_tests() -> None:
     """Queue due restore tests; ``reconcile`` starts them."""
-    due_restore_tests.queue_due(timezone.now())
+    due_restore_tests.queue_due(clock.now())
 
 
 @app.task
@@ -150,10 +150,10 @@ def send_audit_head() -> None:
 @app.task
 def count_availability() -> None:
     """Count the gaps of finished days."""
-    availability_rollup.count_days(timezone.now(), seconds=settings.TICK_SECONDS)
+    availability_rollup.count_days(clock.now(), seconds=settings.TICK_SECONDS)
 
 
 @app.task
 def send_weekly_report() -> None:
     """Send the report of the last week, once."""
-    weekly_report.send_report(timezone.now())
+    weekly_report.send_report(clock.now())

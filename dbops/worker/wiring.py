@@ -1,6 +1,5 @@
 """Composition root: build the engine's drivers from rows."""
 
-import time
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -23,14 +22,7 @@ from dbops.loaders.shared_reads import RowSharedReadMembers
 from dbops.models import BackupRun, Host, Instance, Rebuild, RowComparison
 from dbops.worker import prober
 from dbops.worker.connections import connect_to, jobs_on, open_database, open_shell
-
-
-class SystemClock:
-    def now(self) -> float:
-        return time.time()
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
+from dbops.worker.run_clock import RunClock
 
 
 def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitStack, *, token: int | None = None) -> Run:
@@ -38,7 +30,7 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitSta
 
     ``token`` is the fence shown to the hosts instead of the lease's.
     """
-    cluster = rebuild.target.cluster
+    cluster, checkpoint = rebuild.target.cluster, dict(rebuild.checkpoint)
 
     def side(instance: Instance, party: PlannedInstance, fence: str = "") -> InstanceHandle:
         return _side(rebuild.uid, rebuild.host_token if token is None else token, instance, party, stack, fence)
@@ -65,9 +57,9 @@ def build_run(rebuild: Rebuild, plan: Plan, journal: StepJournal, stack: ExitSta
             replication=account_of(rebuild.target, "replication"),
             backup=account_of(rebuild.source, "backup"),
         ),
-        checkpoint=dict(rebuild.checkpoint),
+        checkpoint=checkpoint,
         journal=journal,
-        clock=SystemClock(),
+        clock=RunClock(checkpoint),
         replan=lambda: prober.replan(rebuild.target, rebuild.source, plan),
         shared_read_members=RowSharedReadMembers(rebuild),
         slowest_rate=lambda: slowest_rate(plan, rebuild.source_id),
@@ -96,7 +88,8 @@ def build_comparison_run(
     comparison: RowComparison, plan: Plan, journal: StepJournal, stack: ExitStack, checkpoint: dict[str, Any]
 ) -> Run:
     """Build the drivers of a row comparison: those of its rebuild, with its own memory. It opens connections to servers alone."""
-    return replace(build_run(comparison.rebuild, plan, journal, stack), run_id=comparison.uid, checkpoint=checkpoint)
+    run = build_run(comparison.rebuild, plan, journal, stack)
+    return replace(run, run_id=comparison.uid, checkpoint=checkpoint, clock=RunClock(checkpoint))
 
 
 def build_context(
@@ -109,7 +102,7 @@ def build_context(
     return BackupContext(
         plan=plan,
         jobs=jobs,
-        clock=SystemClock(),
+        clock=RunClock(checkpoint),
         credentials=local_login(flavor, account, jobs.run_directory, socket=plan.socket),
         checkpoint=checkpoint,
         journal=journal,

@@ -280,8 +280,8 @@ def test_redis_asks_for_the_password_that_all_processes_read(guarded: dict[str, 
         "refused",
         "True",
     ]
-    imports = "from dbops.messaging.wakeups import publish; from dbops.web.live.status_bars import ask_redis"
-    code = f"{imports}; print(publish('reconcile'), ask_redis())"
+    imports = "from dbops.messaging.wakeups import publish; from dbops.web.live.status_bars import redis_problem"
+    code = f"{imports}; print(publish('reconcile'), redis_problem() is None)"
 
     def answers(**changed: str) -> str:
         words = [sys.executable, ROOT / "manage.py", "shell", "--no-imports", "-c", code]

@@ -187,6 +187,19 @@ _PROCESSES = (
         "Jobs on hosts continue, but workers get no tasks. Live pages refresh every few seconds instead.",
         "Start Redis (`script/run redis`) or check its log. No data is lost, and work continues automatically.",
     ),
+    host(
+        "redis.refuses",
+        "Redis answers the web process and refuses to write: it is a read-only replica, or its memory is full.",
+        "Jobs on hosts continue, but workers get no tasks. Live pages refresh every few seconds instead.",
+        "Make it the primary, or point `DBOPS_REDIS_URL` to the primary or its Sentinels. Give it more memory if it is full. "
+        "No data is lost, and work continues automatically.",
+    ),
+    host(
+        "clock.stepped",
+        "The clock was set back, and facts from before have times in the future.",
+        "Their age is unknown, so no plan is based on them. Every instance is probed again now.",
+        "Wait a few seconds. If this repeats, check the time service of the machine of the dashboard's database.",
+    ),
 )
 
 _SAMPLE = (
@@ -235,8 +248,7 @@ SECTIONS = (
         _PROCESSES,
         "These errors appear as a bar at the top of every page, and disappear when the process is back. Jobs on hosts continue,\n"
         "but no next step starts. The guard on a source ends a copy that still reads the source after `DBOPS_GUARD_IDLE_SECONDS`\n"
-        "without a worker, or after `DBOPS_GUARD_HEARTBEAT_SECONDS` if replication was paused. The clocks of all machines that run\n"
-        "dbops must agree.",
+        "without a worker, or after `DBOPS_GUARD_HEARTBEAT_SECONDS` if replication was paused.",
     ),
     Section("Sample", _SAMPLE),
 )

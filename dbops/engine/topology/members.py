@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts.instance import Attached, InstanceFacts, ReplicationFacts, ServerFacts
@@ -43,13 +43,18 @@ class StoredInstance:
 
 @dataclass(frozen=True, slots=True)
 class KnownCluster:
-    """A cluster's instances, and the time from which facts are fresh. ``addresses`` are the write addresses of applications
-    (``host[:port]``).
+    """A cluster's instances, and from when to when their facts are fresh: not old, and not of the future.
+
+    ``addresses`` are the write addresses of applications (``host[:port]``).
     """
 
     members: tuple[StoredInstance, ...]
     fresh_since: datetime
     addresses: tuple[str, ...] = ()
+    fresh_until: datetime = datetime.max.replace(tzinfo=UTC)
+
+    def is_fresh(self, facts: InstanceFacts) -> bool:
+        return self.fresh_since <= facts.observed_at <= self.fresh_until
 
     @property
     def primary(self) -> StoredInstance | None:
@@ -58,7 +63,7 @@ class KnownCluster:
     def is_read(self, member: StoredInstance) -> bool:
         """Return whether the server has fresh facts, and dbops is not rebuilding it."""
         facts = member.facts
-        return bool(facts and facts.server and facts.observed_at >= self.fresh_since and not member.is_ours)
+        return bool(facts and facts.server and self.is_fresh(facts) and not member.is_ours)
 
     def server(self, member: StoredInstance) -> ServerFacts | None:
         return member.server if self.is_read(member) else None
@@ -66,7 +71,7 @@ class KnownCluster:
     def is_silent(self, member: StoredInstance) -> bool:
         """Return whether the server was probed recently and did not answer."""
         facts = member.facts
-        return bool(facts and facts.server is None and facts.server_problem and facts.observed_at >= self.fresh_since)
+        return bool(facts and facts.server is None and facts.server_problem and self.is_fresh(facts))
 
     def source_of(self, member: StoredInstance, link: ReplicationFacts) -> StoredInstance | None:
         """Return the member at the other end of a connection: by the identity that both ends report, else by address."""

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
+from dbops.database import clock
 from dbops.lib.documents import render_document
 from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
@@ -24,7 +25,7 @@ class Command(DbopsCommand):
         parser.add_argument("--html", type=Path, metavar="FILE", required=True, help="file to write")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        now, zone = timezone.now(), timezone.get_current_timezone()
+        now, zone = clock.now(), timezone.get_current_timezone()
         month = month_of(_first(options["month"]) or last_month(now, zone), now, zone)
         if month is None:
             raise CommandError(f"{options['month']} is in the future.")

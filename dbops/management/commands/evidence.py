@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.lib.documents import render_document
 from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
@@ -27,7 +27,7 @@ class Command(DbopsCommand):
         if rebuild is None:
             raise CommandError(f"There is no rebuild {number}.")
         actor = f"{login_name()} (manage.py)"
-        found = evidence_of(rebuild, made_by=actor, now=timezone.now())
+        found = evidence_of(rebuild, made_by=actor, now=clock.now())
         html = render_document("rebuilds/evidence.html", evidence=found, is_file=True)
         try:
             # Bytes, not text: the audit log stores the hash of exactly these.

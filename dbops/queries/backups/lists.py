@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from django.core.paginator import Page, Paginator
 from django.db.models import F, Q, QuerySet, TextField
 from django.db.models.functions import Cast, Coalesce
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.backups.flags import RunFlag
 from dbops.engine.facts.backups import BackupProcess, FoundSchedule, Reads
 from dbops.engine.facts.instance import from_record
@@ -97,9 +97,7 @@ def runs(
 
 def listed(*, cluster: str, flag: str, number: str | int) -> Page[RunRow]:
     """Return one page of the runs of the last ``DAYS_SHOWN`` days. Two queries."""
-    rows = runs(since=timezone.now() - timedelta(days=DAYS_SHOWN), cluster=cluster, flag=flag).defer(
-        "checkpoint", "error"
-    )
+    rows = runs(since=clock.now() - timedelta(days=DAYS_SHOWN), cluster=cluster, flag=flag).defer("checkpoint", "error")
     page = Paginator(rows, RUNS_ON_A_PAGE).get_page(number)
     return Page(rows_of(page.object_list), page.number, page.paginator)  # type: ignore[arg-type]  # counts without listing
 

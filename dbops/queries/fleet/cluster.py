@@ -6,8 +6,8 @@ from datetime import datetime
 
 from django.conf import settings
 from django.db.models import QuerySet
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.facts.instance import InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.facts.summary import judge, summarize
 from dbops.engine.states import ACTIVE, Role, Status, StepState
@@ -157,7 +157,7 @@ def _with_slowest(rebuilds: list[Rebuild]) -> Iterator[RebuildHistoryRow]:
 
 def cluster_row(cluster: Cluster) -> ClusterRow:
     """Return a cluster's instances, each judged with all of them in view. Five queries."""
-    return _cluster_row(cluster, list(_instances().filter(cluster=cluster)), _claims(), timezone.now())
+    return _cluster_row(cluster, list(_instances().filter(cluster=cluster)), _claims(), clock.now())
 
 
 def _instances() -> QuerySet[Instance]:

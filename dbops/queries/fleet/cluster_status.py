@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.db.models import Case, CharField, Value, When
 
+from dbops.engine.facts.age import TOLERANCE_SECONDS
 from dbops.engine.facts.summary import Summary, judge
 from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceStatus
 from dbops.engine.states import ACTIVE, Role, Status, StepState
@@ -109,9 +110,9 @@ def clusters_now(now: datetime, only: Collection[int] | None = None) -> list[Clu
 
 def _freshness(now: datetime) -> Case:
     """Return the age of facts, computed by the database: thousands of datetime objects would take longer than all the rest."""
-    oldest = now - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS)
+    oldest, newest = now - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS), now + timedelta(seconds=TOLERANCE_SECONDS)
     return Case(
-        When(state__observed_at__gte=oldest, then=Value(FRESH)),
+        When(state__observed_at__range=(oldest, newest), then=Value(FRESH)),
         When(state__observed_at__isnull=False, then=Value(OLD)),
         default=Value(NEVER),
         output_field=CharField(),

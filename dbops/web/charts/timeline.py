@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from dbops.database import clock as database_clock
 from dbops.engine.schedule.calendar import Interval, lanes, merge, place, position, ticks
 from dbops.engine.schedule.timeline import SHORTEST_SECONDS, BarKind, Timeline, TimelineBar
 from dbops.security.redaction import CONTROL, ESCAPES
@@ -121,7 +122,7 @@ def clock(moment: datetime, day: Interval | None = None) -> str:
 
 def spoken(interval: Interval, now: datetime | None = None) -> str:
     """Return ``06:10-23:00``, with the day if it is not today."""
-    today = timezone.localtime(now or timezone.now()).date()
+    today = timezone.localtime(now or database_clock.now()).date()
 
     def one(moment: datetime) -> str:
         local = timezone.localtime(moment)

@@ -7,8 +7,8 @@ from zoneinfo import available_timezones
 
 from django import forms
 from django.core.exceptions import ValidationError
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.fleetfile import stored
 from dbops.fleetfile.conflicts import InventoryConflict, PlacedObject, name_conflicts
@@ -125,7 +125,7 @@ class MaintenanceForm(forms.Form):
         self.add_error(None, ValidationError(text, code=code))
 
     def clean_starts_at(self) -> datetime:
-        return self.cleaned_data["starts_at"] or timezone.now()
+        return self.cleaned_data["starts_at"] or clock.now()
 
 
 class MarkForm(MaintenanceForm):

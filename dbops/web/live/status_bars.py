@@ -1,6 +1,6 @@
-"""The bars at the top of every page that report a missing worker, beat or Redis.
+"""The bars at the top of every page that report a missing worker, beat or Redis, and a clock that was set back.
 
-They are judged at most once in ``FRESH_SECONDS`` for each web process, by one query and one request to Redis, for any number of
+They are judged at most once in ``FRESH_SECONDS`` for each web process, by two queries and one request to Redis, for any number of
 users. Users without login or access see none.
 """
 
@@ -8,17 +8,21 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import redis
 from django.conf import settings
 from django.http import HttpRequest
 from django.template.loader import render_to_string
-from django.utils import timezone
 
+from dbops.database import clock
 from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.facts.age import age_seconds
+from dbops.lifecycle import clock_steps
+from dbops.messaging.redis_server import connect
+from dbops.models import ClockStep
 from dbops.queries.admin.configuration import pulses
 from dbops.web.templatetags.dbops import duration
 
@@ -27,11 +31,14 @@ SILENT_SECONDS = 40.0
 #: A fresh installation's first tick may come this long after the web process.
 GRACE_SECONDS = 60.0
 REDIS_PATIENCE_SECONDS = 0.5
+#: A key that is written to find out whether Redis takes writes.
+TRIED_KEY = "dbops:tried"
+LONGEST_REASON = 120
 
 
 @dataclass(frozen=True)
 class StatusBar:
-    """One missing process: its error, and since when it is missing."""
+    """What keeps dbops from working: its error, and since when."""
 
     error: RemoteFailure
     since: datetime
@@ -42,28 +49,46 @@ class StatusBar:
 
 
 def judge(
-    reported: dict[str, datetime], *, now: datetime, web_since: datetime, redis_away_since: datetime | None
+    reported: dict[str, datetime],
+    *,
+    now: datetime,
+    web_since: datetime,
+    redis_problem: tuple[RemoteFailure, datetime] | None,
+    step: ClockStep | None = None,
 ) -> list[StatusBar]:
     """Return the bars to show, a cause before its effects.
 
     Args:
         reported: the last sign of life by process, ``queries.admin.configuration.pulses``.
         web_since: start of this web process: a process that never reported is missed from then on, after ``GRACE_SECONDS``.
-        redis_away_since: ``None`` while Redis answers. Without Redis workers get no tasks, so their silence is expected.
+        redis_problem: why Redis is of no use, and since when. Then workers get no tasks, so their silence is expected.
+        step: a step back of the clock, while facts of the future are left.
     """
-    if redis_away_since is not None:
-        return [StatusBar(_redis_away(), redis_away_since)]
+    found = [StatusBar(_stepped_back(step), step.at)] if step else []
+    if redis_problem is not None:
+        return [*found, StatusBar(*redis_problem)]
     for name, error in (("beat", _beat_away), ("worker", _worker_away)):
         since = reported.get(name, web_since)
         patience = SILENT_SECONDS if name in reported else GRACE_SECONDS
-        if now - since > timedelta(seconds=patience):
+        age = age_seconds(since, now)
+        if age is not None and age > patience:
             # Without beat a live worker has nothing to do and nothing to report: one bar, not two.
-            return [StatusBar(error(), since)]
-    return []
+            return [*found, StatusBar(error(), since)]
+    return found
+
+
+def _stepped_back(step: ClockStep) -> RemoteFailure:
+    return RemoteFailure(
+        "clock.stepped", "Comparing times", cause=f"The clock was set back by {duration(-step.seconds)}"
+    )
 
 
 def _redis_away() -> RemoteFailure:
     return _away("redis.away", "Sending messages between dbops processes", "Redis is unreachable")
+
+
+def _redis_refuses(words: str) -> RemoteFailure:
+    return _away("redis.refuses", "Sending messages between dbops processes", f"Redis takes no writes ({words})")
 
 
 def _worker_away() -> RemoteFailure:
@@ -95,19 +120,20 @@ class ProcessStatus:
         self,
         *,
         read: Callable[[], dict[str, datetime]] = pulses,
-        redis_answers: Callable[[], bool] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        ask_redis: Callable[[], RemoteFailure | None] | None = None,
+        find_step: Callable[[datetime], ClockStep | None] = clock_steps.step_with_facts_left,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.read, self.redis_answers, self.clock = read, redis_answers or ask_redis, clock
-        self.web_since = timezone.now()
-        self.redis_away_since: datetime | None = None
+        self.read, self.ask_redis, self.monotonic = read, ask_redis or redis_problem, monotonic
+        self.find_step, self.web_since = find_step, clock.now()
+        self.redis_problem: tuple[RemoteFailure, datetime] | None = None
         self.asking = threading.Lock()
         self.asked_at = float("-inf")
         self.found: list[StatusBar] = []
 
     @property
     def is_fresh(self) -> bool:
-        return self.clock() - self.asked_at < FRESH_SECONDS
+        return self.monotonic() - self.asked_at < FRESH_SECONDS
 
     def bars(self) -> list[StatusBar]:
         """Return the bars. One caller refreshes them; others get the previous ones. The sample has none."""
@@ -121,27 +147,36 @@ class ProcessStatus:
         return self.found
 
     def _ask(self) -> None:
-        self.asked_at, now = self.clock(), timezone.now()
-        if self.redis_answers():
-            self.redis_away_since = None
-        elif self.redis_away_since is None:
-            self.redis_away_since = now
-        reported = self.read()
-        self.found = judge(reported, now=now, web_since=self.web_since, redis_away_since=self.redis_away_since)
+        self.asked_at, now = self.monotonic(), clock.now()
+        error = self.ask_redis()
+        is_known = self.redis_problem is not None and error is not None and error.code == self.redis_problem[0].code
+        if not is_known:
+            self.redis_problem = (error, now) if error else None
+        self.found = judge(
+            self.read(),
+            now=now,
+            web_since=self.web_since,
+            redis_problem=self.redis_problem,
+            step=self.find_step(now),
+        )
 
 
 _client: redis.Redis | None = None
 
 
-def ask_redis() -> bool:
+def redis_problem() -> RemoteFailure | None:
+    """Return why Redis is of no use. A write is tried: a read-only replica and a full Redis answer a ping."""
     global _client
     if _client is None:
         patience = {"socket_timeout": REDIS_PATIENCE_SECONDS, "socket_connect_timeout": REDIS_PATIENCE_SECONDS}
-        _client = redis.Redis.from_url(settings.REDIS_URL, **patience)
+        _client = connect(settings.REDIS_URL, **patience)
     try:
-        return bool(_client.ping())
+        _client.set(TRIED_KEY, "", ex=60)
+    except redis.ResponseError as error:
+        return _redis_refuses(str(error)[:LONGEST_REASON])
     except (redis.RedisError, OSError):
-        return False
+        return _redis_away()
+    return None
 
 
 current = ProcessStatus()

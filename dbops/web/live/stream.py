@@ -17,7 +17,6 @@ from functools import lru_cache
 from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
-import redis.asyncio
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.db import close_old_connections
@@ -26,6 +25,7 @@ from django.urls import set_script_prefix
 from django.views.decorators.http import require_GET
 from redis.exceptions import RedisError
 
+from dbops.messaging.redis_server import connect_async
 from dbops.messaging.updates import STREAM
 from dbops.queries.rebuilds import log as rebuild_log
 from dbops.queries.rebuilds import pages as queries
@@ -170,7 +170,7 @@ class Hub:
     async def _read(self) -> None:
         """Follow the Redis stream and wake the named rebuilds. Any failure of Redis leads to the re-check."""
         while True:
-            client = redis.asyncio.Redis.from_url(
+            client = connect_async(
                 settings.REDIS_URL,
                 decode_responses=True,
                 socket_connect_timeout=2,

@@ -13,6 +13,8 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from dbops.database import clock
+from dbops.engine.facts.age import age_seconds
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
 from dbops.engine.schedule.backup_windows import in_tenths
 from dbops.engine.schedule.calendar import Interval
@@ -142,12 +144,17 @@ def duration(value: float | str | None) -> str:
     return f"{seconds // 86400} d {seconds % 86400 // 3600} h"
 
 
+#: The age of a time in the future: the clock was set back.
+UNKNOWN_AGE = "unknown"
+
+
 @register.filter
 def age(value: datetime | None) -> str:
     """Return how long ago a time was: ``12 s ago``, ``now`` below one second; ``never`` for none."""
     if value is None:
         return "never"
-    return seconds_ago(max(0, round((timezone.now() - value).total_seconds())))
+    seconds = age_seconds(value, clock.now())
+    return UNKNOWN_AGE if seconds is None else seconds_ago(round(seconds))
 
 
 def seconds_ago(seconds: int) -> str:
@@ -165,13 +172,15 @@ def ago(value: datetime | None) -> SafeString | str:
     """Return ``12 s ago`` or ``now`` as an element that app.js keeps counting, with the exact time in its title."""
     if value is None:
         return "never"
-    seconds = max(0, round((timezone.now() - value).total_seconds()))
+    seconds = age_seconds(value, clock.now())
+    if seconds is None:
+        return format_html('<time datetime="{}" title="{}">{}</time>', machine_time(value), exact(value), UNKNOWN_AGE)
     return format_html(
         '<time datetime="{}" title="{}" data-ago="{}">{}</time>',
         machine_time(value),
         exact(value),
-        seconds,
-        seconds_ago(seconds),
+        round(seconds),
+        seconds_ago(round(seconds)),
     )
 
 
@@ -182,8 +191,10 @@ def elapsed(start: datetime | None, end: datetime | None = None) -> SafeString |
         return "—"
     if end:
         return duration((end - start).total_seconds())
-    seconds = max(0, round((timezone.now() - start).total_seconds()))
-    return format_html('<span data-elapsed="{}">{}</span>', seconds, duration(seconds))
+    seconds = age_seconds(start, clock.now())
+    if seconds is None:
+        return UNKNOWN_AGE
+    return format_html('<span data-elapsed="{}">{}</span>', round(seconds), duration(round(seconds)))
 
 
 @register.simple_tag

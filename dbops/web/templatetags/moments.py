@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from dbops.database import clock
 from dbops.web.templatetags.dbops import exact, machine_time
 
 register = template.Library()
@@ -28,7 +29,7 @@ def moment(value: datetime | None, unknown: str = "Unknown") -> SafeString | str
 @register.filter
 def seconds_until(value: datetime) -> int:
     """Return the seconds until a time, up to the end of its displayed minute: app.js shows when it has passed."""
-    return max(0, round((value - timezone.now()).total_seconds())) + 60
+    return max(0, round((value - clock.now()).total_seconds())) + 60
 
 
 @register.simple_tag

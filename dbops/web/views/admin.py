@@ -8,7 +8,7 @@ from django.views.decorators.http import require_GET
 from dbops.queries.admin import configuration
 from dbops.queries.admin import credentials as queries
 from dbops.web.decorators import operator_page
-from dbops.web.live.status_bars import ask_redis
+from dbops.web.live.status_bars import redis_problem
 from dbops.web.templatetags.dbops import age
 
 
@@ -35,7 +35,7 @@ def settings(request: HttpRequest) -> HttpResponse:
     """Show all settings in effect, and versions for bug reports."""
     seen, dropped = configuration.processes()
     about = configuration.versions() | {
-        "Redis": "reachable" if ask_redis() else "unreachable",
+        "Redis": problem.cause if (problem := redis_problem()) else "takes writes",
         "Worker": f"last reported {age(seen.get('worker'))}",
         "Beat": f"last reported {age(seen.get('beat'))}",
         "Dropped messages": dropped,

@@ -9,6 +9,7 @@ from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 from django.views.decorators.http import require_GET, require_POST
 
+from dbops.database import clock
 from dbops.engine.audit.entries import VIEWS
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
 from dbops.queries.audit.log import AuditFilter, archived_in, choices, entries, every, stored
@@ -74,7 +75,7 @@ def export(request: HttpRequest) -> HttpResponseBase:
     by = user_of(request).get_username()
     lines = export_log(every(wanted), kind, actor=by, wanted=wanted.as_record())
     answer = streamed(request, lines, TYPES[kind])
-    answer["Content-Disposition"] = f'attachment; filename="audit-{timezone.now():%Y%m%d-%H%M%S}.{kind}"'
+    answer["Content-Disposition"] = f'attachment; filename="audit-{clock.now():%Y%m%d-%H%M%S}.{kind}"'
     return answer
 
 

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
+from dbops.database import clock
 from dbops.engine.availability.record import PlannedMaintenance
 from dbops.engine.availability.shortages import Gap
 from dbops.engine.availability.verified_sources import STALE_AFTER
@@ -41,8 +42,8 @@ def availability(request: HttpRequest) -> HttpResponse:
     text, show = filters(request.GET)
     days = days_of(request.GET)
     if request.GET.get("format") in FORMATS:
-        return fleet_file(*everything(timezone.now(), days=days, text=text, show=show), request.GET["format"])
-    found = today(timezone.now(), days=days, text=text, show=show, number=request.GET.get("page", "1"))
+        return fleet_file(*everything(clock.now(), days=days, text=text, show=show), request.GET["format"])
+    found = today(clock.now(), days=days, text=text, show=show, number=request.GET.get("page", "1"))
     context = {
         "found": found,
         "fleet": found.fleet,
@@ -96,7 +97,7 @@ def unmark(request: HttpRequest, name: str, maintenance_id: int) -> HttpResponse
 def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, status: int = 200) -> HttpResponse:
     """Return a cluster's page. ``form`` is a rejected form with its input."""
     days, gap = days_of(request.GET), GAPS.get(request.GET.get("gap", ""), Gap.NOT_REBUILDABLE)
-    now = timezone.now()
+    now = clock.now()
     found = cluster_gaps(row, now, days=days, gap=gap)
     times, sources = history.times(row, found.period), history.verified_sources(row)
     ahead, restores_now = cluster_forecast(row, now), restores(now, [row.pk]).get(row.pk, [])
@@ -139,7 +140,7 @@ def _show(request: HttpRequest, row: Cluster, *, form: MarkForm | None = None, s
 
 def _months() -> list[date]:
     """Return the months whose reports a page links to: the current and the last one."""
-    now, zone = timezone.now(), timezone.get_current_timezone()
+    now, zone = clock.now(), timezone.get_current_timezone()
     return [now.astimezone(zone).date().replace(day=1), last_month(now, zone)]
 
 

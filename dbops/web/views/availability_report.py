@@ -8,6 +8,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dbops.database import clock
 from dbops.lib.documents import render_document
 from dbops.models import Cluster
 from dbops.queries.availability.report import ReportPeriod, cluster_report, fleet_report, month_of
@@ -31,7 +32,7 @@ class MonthConverter:
 @viewer_page
 def fleet(request: HttpRequest, first: date) -> HttpResponse:
     """Show the report of a month for all clusters."""
-    now = timezone.now()
+    now = clock.now()
     report = fleet_report(_month(first, now), now)
     return HttpResponse(render_document("availability/report_fleet.html", report=report, is_file=False))
 
@@ -41,7 +42,7 @@ def fleet(request: HttpRequest, first: date) -> HttpResponse:
 @viewer_page
 def cluster(request: HttpRequest, first: date, name: str) -> HttpResponse:
     """Show the report of a month for one cluster."""
-    now, row = timezone.now(), get_object_or_404(Cluster, name=name)
+    now, row = clock.now(), get_object_or_404(Cluster, name=name)
     report = cluster_report(row, _month(first, now), now)
     return HttpResponse(render_document("availability/report_cluster.html", report=report, is_file=False))
 

@@ -2,10 +2,10 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dbops.database import clock
 from dbops.queries.backups import lists as queries
 from dbops.queries.backups import trends
 from dbops.web.charts.trends import card, legend
@@ -38,7 +38,7 @@ def history(request: HttpRequest) -> HttpResponse:
     """Show duration and size of each schedule's runs over time."""
     asked = request.GET
     text, days = asked.get("text", "").strip().replace("\0", ""), _period(asked.get("days", ""))
-    found = trends.history(timezone.now(), days=days, text=text, number=asked.get("page", "1"))
+    found = trends.history(clock.now(), days=days, text=text, number=asked.get("page", "1"))
     context = {
         "page": found.page,
         "cards": [card(series, days) for series in found.series],

@@ -10,6 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
+from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.models import Cluster, Maintenance
 from dbops.operations import maintenance as verbs
@@ -29,9 +30,7 @@ from dbops.web.views.fleet import show_cluster
 def calendar(request: HttpRequest, name: str) -> HttpResponse:
     """Show seven days of a cluster: past jobs, backup windows and free slots."""
     cluster = get_object_or_404(Cluster, name=name)
-    page = queries.calendar(
-        cluster, timezone.now(), timezone.get_current_timezone(), _date(request.GET.get("from", ""))
-    )
+    page = queries.calendar(cluster, clock.now(), timezone.get_current_timezone(), _date(request.GET.get("from", "")))
     drawn = [(day, day_row(day.timeline, name=f"{day.on:%A %d %B}")) for day in page.days]
     return render(request, "calendar/week.html", {"cluster": cluster, "calendar": page, "days": drawn})
 
@@ -44,7 +43,7 @@ def fleet_calendar(request: HttpRequest) -> HttpResponse:
     asked = request.GET
     span = asked.get("span", "")
     found = fleet_queries.fleet_calendar(
-        timezone.now(),
+        clock.now(),
         timezone.get_current_timezone(),
         first=_date(asked.get("from", "")),
         span=CalendarSpan(span) if span in set(CalendarSpan) else CalendarSpan.DAY,
@@ -64,7 +63,7 @@ def fleet_calendar(request: HttpRequest) -> HttpResponse:
 @viewer_page
 def queue(request: HttpRequest) -> HttpResponse:
     """Show the running and queued jobs of each instance."""
-    found = read_queue(timezone.now(), request.GET.get("page", "1"))
+    found = read_queue(clock.now(), request.GET.get("page", "1"))
     template = "calendar/_queues.html" if request.headers.get("HX-Request") else "calendar/queue.html"
     return render(request, template, {"page": found.page, "queues": found.queues, "whole_fleet": True})
 

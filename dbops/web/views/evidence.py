@@ -5,6 +5,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dbops.database import clock
 from dbops.lib.documents import render_document
 from dbops.operations.audit_log import take_evidence
 from dbops.queries.rebuilds.evidence import evidence_of
@@ -20,7 +21,7 @@ def evidence(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     found = find(rebuild_id)
     if found is None:
         raise Http404(f"There is no rebuild {rebuild_id}.")
-    by, now = user_of(request).get_username(), timezone.now()
+    by, now = user_of(request).get_username(), clock.now()
     html = render_document("rebuilds/evidence.html", evidence=evidence_of(found, made_by=by, now=now), is_file=True)
     take_evidence(html, found, actor=by, path=request.path)
     name = f"rebuild-{rebuild_id}-{timezone.localtime(now):%Y%m%d-%H%M%S}.html"

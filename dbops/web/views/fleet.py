@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
 
+from dbops.database import clock
 from dbops.models import Cluster
 from dbops.operations.account_admin import default_view_of, save_default_view
 from dbops.queries import topology
@@ -46,7 +47,7 @@ def fleet(request: HttpRequest) -> HttpResponse:
     if saved and not request.GET:
         return redirect(f"{request.path}?{saved}")
     text, show = filters(request.GET)
-    found = overview.fleet(timezone.now(), text=text, show=show, number=request.GET.get("page", "1"))
+    found = overview.fleet(clock.now(), text=text, show=show, number=request.GET.get("page", "1"))
     context = {
         "fleet": found,
         "page": found.page,
@@ -92,7 +93,7 @@ def show_cluster(
     request: HttpRequest, found: Cluster, *, maintenance_form: MaintenanceForm | None = None, status: int = 200
 ) -> HttpResponse:
     """Return a cluster's page. ``maintenance_form`` is an invalid form with its input."""
-    now = timezone.now()
+    now = clock.now()
     page = queries.cluster_page(found)
     agenda = calendar.agenda_of(page.cluster, now)
     is_poll = bool(request.headers.get("HX-Request"))

@@ -8,11 +8,11 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods
 
+from dbops.database import clock
 from dbops.engine.errors import DbopsError, Refused
 from dbops.fleetfile import sshkeys, stored
 from dbops.models import Cluster, ConnectionTest, Host, Instance
@@ -190,7 +190,7 @@ def _edit(request: HttpRequest, kind: InventoryKind, row: Row | None) -> HttpRes
             if isinstance(saved, Host) and not saved.host_key:
                 return redirect("host-key", name=saved.name)
             return redirect("inventory")
-    known = lineage_of(form.before, timezone.now()) if isinstance(form.before, Instance) else None
+    known = lineage_of(form.before, clock.now()) if isinstance(form.before, Instance) else None
     context = {"form": form, "kind": kind.word, "name": name, "tests": _tests(form.before), "lineage": known}
     return render(request, "inventory/edit.html", context, status=422 if form.is_bound else 200)
 

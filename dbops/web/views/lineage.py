@@ -7,10 +7,10 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dbops.database import clock
 from dbops.engine.audit.chain import moment
 from dbops.models import Instance
 from dbops.queries.fleet.doublewrite import doublewrite_of
@@ -31,7 +31,7 @@ COLUMNS = (
 @viewer_page
 def lineage(request: HttpRequest, name: str) -> HttpResponse:
     """Show the lineage of one instance, or send it as a file."""
-    instance, now = get_object_or_404(Instance.objects.select_related("cluster"), name=name), timezone.now()
+    instance, now = get_object_or_404(Instance.objects.select_related("cluster"), name=name), clock.now()
     found = lineage_of(instance, now)
     form = request.GET.get("format")
     if form == "csv":

@@ -10,10 +10,10 @@ from django.contrib.auth.views import LoginView as DjangoLoginView
 from django.contrib.auth.views import LogoutView as DjangoLogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
-from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 
 from dbops.audit.log import append, current_origin
+from dbops.database import clock
 from dbops.models import GivenPassword
 from dbops.operations.login_limits import count_login, spelled
 from dbops.web.middleware.given_passwords import MUST_CHANGE
@@ -51,7 +51,7 @@ class LoginView(DjangoLoginView):
         if self.attempt.is_first_blocked:
             append(actor=_known(name), action="login.blocked", subject="dbops", outcome="refused")
         context = self.get_context_data(blocked_until=self.attempt.blocked_until)
-        seconds = max(1, round((self.attempt.blocked_until - timezone.now()).total_seconds()))
+        seconds = max(1, round((self.attempt.blocked_until - clock.now()).total_seconds()))
         headers = {"Retry-After": str(seconds)}
         return self.render_to_response(context, status=429, headers=headers)
 

@@ -7,6 +7,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.models import BackupSchedule, Instance
 from dbops.operations import schedules as verbs
@@ -32,7 +33,7 @@ def schedules(request: HttpRequest) -> HttpResponse:
 @viewer_page
 def due(request: HttpRequest) -> HttpResponse:
     """Show the next due times of a cron expression while the form is filled in."""
-    times = due_times_of(request.GET.get("cron", ""), request.GET.get("time_zone", ""), timezone.now())
+    times = due_times_of(request.GET.get("cron", ""), request.GET.get("time_zone", ""), clock.now())
     return render(request, "schedules/_due.html", {"due": times})
 
 
@@ -117,7 +118,7 @@ def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
     context = {
         "form": form,
         "row": row,
-        "due": due_times_of(cron, zone, timezone.now()) if cron else None,
+        "due": due_times_of(cron, zone, clock.now()) if cron else None,
         "duration": queries.learned([row])[row.pk] if row else None,
     }
     return render(request, "schedules/edit.html", context, status=422 if form.errors and not only_show else 200)

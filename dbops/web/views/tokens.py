@@ -7,10 +7,10 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.models import AccessToken, Cluster
 from dbops.operations import tokens as verbs
@@ -72,7 +72,7 @@ def calendar_feed(request: HttpRequest) -> HttpResponse:
         text = "This address is not valid. Ask an operator for a new one.\n"
         status = 429 if error.code == "report.too_many" else 403
         return HttpResponse(text, status=status, content_type="text/plain; charset=utf-8")
-    now = timezone.now()
+    now = clock.now()
     name = f"Backups of {token.cluster.name}" if token.cluster else "Backups of the fleet"
     body = ical.render(feed(token.cluster, now), name=name, domain=request.get_host(), now=now)
     headers = {"Content-Disposition": 'inline; filename="windows.ics"', "X-Content-Type-Options": "nosniff"}

@@ -4,10 +4,10 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, render
-from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
+from dbops.database import clock
 from dbops.models import Cluster
 from dbops.queries.availability.overview import PERIODS
 from dbops.queries.availability.what_if import HOURS, WhatIfRequest, what_if
@@ -27,7 +27,7 @@ def page(request: HttpRequest, name: str) -> HttpResponse:
     """Show a period as recorded and with one change, and the best single changes."""
     row = get_object_or_404(Cluster, name=name)
     days, asked = days_of(request.GET), _asked(request.GET)
-    found = what_if(row, timezone.now(), asked, days=days)
+    found = what_if(row, clock.now(), asked, days=days)
     best = [proposal(one, found.schedules, days) for one in found.best]
     if request.GET.get("format") in FORMATS:
         return what_if_file(row.name, found, best, request.GET["format"])

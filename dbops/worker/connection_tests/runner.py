@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
-from django.utils import timezone
 
 from dbops.audit.log import SYSTEM, append
+from dbops.database import clock
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure
 from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.scripts import load
@@ -46,7 +46,7 @@ Statuses, Kinds = ConnectionTest.Statuses, ConnectionTest.Kinds
 def run_test(test_id: int) -> bool:
     """Run one queued test. Return whether it was queued: a second message does nothing."""
     mine = ConnectionTest.objects.filter(pk=test_id, status=Statuses.QUEUED)
-    if not mine.update(status=Statuses.RUNNING, started_at=timezone.now()):
+    if not mine.update(status=Statuses.RUNNING, started_at=clock.now()):
         return False
     row, report = _rows().get(pk=test_id), TestReport()
     if not _can_read_secrets(row):
@@ -66,7 +66,7 @@ def run_test(test_id: int) -> bool:
 
 def tests_due() -> list[int]:
     """End tests without a living worker, and return those that still wait for one."""
-    now = timezone.now()
+    now = clock.now()
     lost = Q(status=Statuses.RUNNING, started_at__lt=now - timedelta(seconds=RUNS_AT_MOST_SECONDS))
     lost |= Q(status=Statuses.QUEUED, requested_at__lt=now - timedelta(seconds=WAITS_AT_MOST_SECONDS))
     for row in _rows().filter(lost):
@@ -178,7 +178,7 @@ def _end(
     values: dict[str, Any] = {"error": redact_record(error.as_record(), secrets)} if error else {}
     if report is not None:
         values["result"] = redact_record(report.as_record(), secrets)
-    now = timezone.now()
+    now = clock.now()
     open_rows = ConnectionTest.objects.filter(pk=row.pk, status__in=(Statuses.QUEUED, Statuses.RUNNING))
     with transaction.atomic():
         if not open_rows.update(status=status, finished_at=now, slot=None, **values):

@@ -19,7 +19,7 @@ DOCUMENT = (Path(__file__).parents[3] / "docs" / "reference" / "configuration.md
 
 @pytest.fixture(autouse=True)
 def _redis(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dbops.web.views.admin.ask_redis", lambda: True)
+    monkeypatch.setattr("dbops.web.views.admin.redis_problem", lambda: None)
 
 
 def found(name: str) -> configuration.Setting:

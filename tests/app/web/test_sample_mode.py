@@ -94,7 +94,7 @@ def test_status_bars_are_empty_in_sample_mode(monkeypatch: pytest.MonkeyPatch) -
         raise AssertionError("Redis was asked")
 
     monkeypatch.setattr(ProcessStatus, "is_fresh", False)
-    assert ProcessStatus(redis_answers=ask).bars() == []
+    assert ProcessStatus(ask_redis=ask).bars() == []
 
 
 def test_empty_page_links_to_the_sample(operator: Client, settings: Any) -> None:

@@ -1,5 +1,6 @@
 """Status bars for workers, beat and Redis: correct, timely and cheap."""
 
+import re
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,9 +9,12 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from dbops.models import ProcessHeartbeat
+from dbops.engine.errors import RemoteFailure
+from dbops.lifecycle import clock_steps
+from dbops.models import ClockStep, InstanceState, ProcessHeartbeat
 from dbops.web.live import status_bars
 from dbops.web.live.status_bars import ProcessStatus, StatusBar, judge
+from tests.app.factories import make_trio
 
 NOW = datetime.fromisoformat("2026-03-01T03:00:00+00:00")
 
@@ -20,8 +24,8 @@ def ago(seconds: float) -> datetime:
 
 
 def codes(reported: dict[str, datetime], *, web_since: float = 3600, redis_away: float | None = None) -> list[str]:
-    away = None if redis_away is None else ago(redis_away)
-    return [bar.error.code for bar in judge(reported, now=NOW, web_since=ago(web_since), redis_away_since=away)]
+    problem = None if redis_away is None else (status_bars._redis_away(), ago(redis_away))
+    return [bar.error.code for bar in judge(reported, now=NOW, web_since=ago(web_since), redis_problem=problem)]
 
 
 @pytest.mark.parametrize(
@@ -33,6 +37,7 @@ def codes(reported: dict[str, datetime], *, web_since: float = 3600, redis_away:
         (41, 1, ["beat.away"]),
         (41, 41, ["beat.away"]),  # without beat a worker has nothing to report
         (-5, -5, []),  # a clock that is ahead
+        (-3600, -3600, []),  # of before a step back: the next report comes in seconds
     ],
 )
 def test_bars_name_silent_processes(beat: float, worker: float, expected: list[str]) -> None:
@@ -50,12 +55,38 @@ def test_bars_name_only_redis_when_it_is_unreachable() -> None:
     assert codes({"beat": ago(99), "worker": ago(99)}, redis_away=12) == ["redis.away"]
 
 
+def test_bars_name_a_step_back_before_its_effects() -> None:
+    step = ClockStep(before=NOW + timedelta(minutes=58), at=NOW)
+    found = judge({}, now=NOW, web_since=ago(99), redis_problem=None, step=step)
+    assert [(bar.error.code, bar.since) for bar in found] == [("clock.stepped", NOW), ("beat.away", ago(99))]
+
+
+def test_step_back_is_shown_until_every_instance_is_read_again(viewer: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProcessStatus, "is_fresh", False)
+    monkeypatch.setattr(status_bars.current, "ask_redis", lambda: None)
+    now = timezone.now()
+    for name in ("beat", "worker"):
+        ProcessHeartbeat.objects.create(name=name, at=now)
+    read = make_trio()[2].state
+    InstanceState.objects.filter(pk=read.pk).update(observed_at=now + timedelta(minutes=58))
+    clock_steps.note_step(now + timedelta(minutes=58), now, unseen_seconds=5)
+    assert "<code>clock.stepped</code>" in viewer.get("/status/").content.decode()
+    InstanceState.objects.filter(pk=read.pk).update(observed_at=now)
+    assert "<code>clock.stepped</code>" not in viewer.get("/status/").content.decode()
+    monkeypatch.setattr(status_bars.current, "found", [])
+
+
 class Asked:
     """A state of the bars whose clock, Redis and database the test moves."""
 
     def __init__(self) -> None:
         self.time, self.answers, self.reads = 0.0, True, 0
-        self.status = ProcessStatus(read=self.read, redis_answers=lambda: self.answers, clock=lambda: self.time)
+        self.status = ProcessStatus(
+            read=self.read, ask_redis=self.ask_redis, find_step=lambda _: None, monotonic=lambda: self.time
+        )
+
+    def ask_redis(self) -> RemoteFailure | None:
+        return None if self.answers else status_bars._redis_away()
 
     def read(self) -> dict[str, datetime]:
         self.reads += 1
@@ -118,7 +149,8 @@ def test_every_page_shows_the_bars(viewer: Client, say: Say, page: str) -> None:
     say(status_bars._worker_away)
     text = " ".join(viewer.get(page).content.decode().split())
     assert 'id="bar-workeraway"' in text
-    assert 'data-elapsed="47"' in text
+    [seconds] = re.findall(r'data-elapsed="(\d+)"', text)
+    assert 47 <= int(seconds) < 60
     assert "15 min" in text, "GUARD_IDLE_SECONDS"
     assert "45 s" in text, "GUARD_HEARTBEAT_SECONDS"
     assert "script/run worker" in text
@@ -131,14 +163,14 @@ def test_bars_take_no_query_while_fresh(viewer: Client, say: Say, django_assert_
         assert "<code>redis.away</code>" in viewer.get("/status/").content.decode()
 
 
-def test_bars_take_one_query_when_stale(
+def test_bars_take_two_queries_when_stale(
     viewer: Client, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
 ) -> None:
     monkeypatch.setattr(ProcessStatus, "is_fresh", False)
-    monkeypatch.setattr(status_bars.current, "redis_answers", lambda: True)
+    monkeypatch.setattr(status_bars.current, "ask_redis", lambda: None)
     ProcessHeartbeat.objects.create(name="beat", at=timezone.now())
     ProcessHeartbeat.objects.create(name="worker", at=timezone.now() - timedelta(seconds=50))
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(5):
         text = viewer.get("/status/").content.decode()
     assert "<code>worker.away</code>" in text
     monkeypatch.setattr(status_bars.current, "found", [])

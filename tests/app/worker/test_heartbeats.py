@@ -1,7 +1,8 @@
 """Workers and beat report that they live, seldom, and fail for nothing."""
 
 import logging
-from pathlib import Path
+from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from dbops.celery import app
-from dbops.models import ProcessHeartbeat
+from dbops.models import AuditEntry, ClockStep, ProcessHeartbeat
 from dbops.worker import heartbeats, tasks
 from tests.said import names
 
@@ -31,13 +32,82 @@ def test_task_reports_its_worker() -> None:
         assert ProcessHeartbeat.objects.get().at >= before
 
 
-def test_tick_reports_beat(tmp_path: Path) -> None:
+class Beat(heartbeats.ReportingScheduler):
+    """Beat without a broker: ``sent`` has what it sends."""
+
+    producer = None
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+        super().__init__(app=app)
+
+    def apply_entry(self, entry: Any, producer: Any = None) -> None:  # noqa: ARG002 - as Celery's
+        self.sent.append(entry.name)
+
+
+def test_tick_reports_beat_and_sends_each_hint_at_the_start() -> None:
     assert app.conf.beat_scheduler == "dbops.worker.heartbeats:ReportingScheduler"
-    scheduler = heartbeats.ReportingScheduler(app=app, lazy=True, schedule_filename=str(tmp_path / "schedule"))
-    scheduler._store = {"entries": {}}  # nothing is due
-    assert scheduler.tick() == scheduler.max_interval
-    scheduler._store = None
+    beat = Beat()
+    assert 0 < beat.tick() <= min(entry["schedule"] for entry in app.conf.beat_schedule.values())
+    assert sorted(beat.sent) == sorted(app.conf.beat_schedule)
     assert ProcessHeartbeat.objects.get().name == "beat"
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_beat_keeps_its_intervals_when_the_clock_is_set(hours: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    beat, passed = Beat(), [1000.0]
+    monkeypatch.setattr(heartbeats.time, "monotonic", lambda: passed[0])
+    beat.tick()
+    wall = timezone.now() + timedelta(hours=hours)
+    monkeypatch.setattr("django.utils.timezone.now", lambda: wall)
+    beat.sent.clear()
+    passed[0] += 1.0
+    assert beat.tick() <= 1.0
+    assert beat.sent == []
+    passed[0] += 1.1
+    beat.tick()
+    assert sorted(beat.sent) == ["probe_due", "reconcile"]
+
+
+@pytest.fixture
+def times(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Let the test move the wall clock (``wall``) and the monotonic clock (``passed``)."""
+    times = SimpleNamespace(wall=timezone.now(), passed=1000.0)
+    monkeypatch.setattr("django.utils.timezone.now", lambda: times.wall)
+    monkeypatch.setattr(heartbeats.time, "monotonic", lambda: times.passed)
+    return times
+
+
+@pytest.mark.parametrize("seconds", [-3600, -10, 10, 3600])
+def test_step_of_the_clock_is_noted_once(times: Any, seconds: int) -> None:
+    for name in ("beat", "worker"):
+        heartbeats.report(name)
+    times.passed += 5
+    times.wall += timedelta(seconds=5 + seconds)
+    for name in ("beat", "worker", "beat"):
+        heartbeats.report(name)
+    [step] = ClockStep.objects.all()
+    assert step.seconds == pytest.approx(seconds, abs=5)
+    [entry] = AuditEntry.objects.filter(action="clock.stepped")
+    assert entry.detail["seconds"] == round(step.seconds)
+    assert {row.at for row in ProcessHeartbeat.objects.all()} == {times.wall}
+
+
+def test_step_back_is_noted_by_a_process_that_starts_after_it(times: Any) -> None:
+    heartbeats.report("worker")
+    heartbeats._last.clear()
+    times.wall -= timedelta(hours=1)
+    heartbeats.report("worker")
+    assert ClockStep.objects.get().seconds == pytest.approx(-3600)
+
+
+@pytest.mark.parametrize("seconds", [0, 1, -1])
+def test_corrections_of_a_time_service_are_no_steps(times: Any, seconds: int) -> None:
+    heartbeats.report("beat")
+    times.passed += 6
+    times.wall += timedelta(seconds=6 + seconds)
+    heartbeats.report("beat")
+    assert not ClockStep.objects.exists()
 
 
 def test_heartbeat_is_written_rarely(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
+from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.planning.checks import replication
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
@@ -28,8 +29,15 @@ def facts_are_fresh(inputs: PlanInputs) -> Iterator[Finding]:
         if member.facts is None:
             yield unknown(code, title, member.name)
             continue
-        age = (inputs.now - member.facts.observed_at).total_seconds()
-        if age > inputs.fresh_seconds:
+        age = age_seconds(member.facts.observed_at, inputs.now)
+        if age is None:
+            yield refusal(
+                code,
+                title,
+                f"{member.name} was last probed in the future: the clock was set back.",
+                "Wait for the next probe, then reload this page.",
+            )
+        elif age > inputs.fresh_seconds:
             yield refusal(
                 code,
                 title,
@@ -37,7 +45,7 @@ def facts_are_fresh(inputs: PlanInputs) -> Iterator[Finding]:
                 "Check that worker and beat run, then reload this page.",
             )
         else:
-            yield ok(code, title, f"{member.name} probed {max(age, 0):.0f} s ago.")
+            yield ok(code, title, f"{member.name} probed {age:.0f} s ago.")
 
 
 def target_host_answers(inputs: PlanInputs) -> Iterator[Finding]:

@@ -1,0 +1,56 @@
+"""What happens when dbops's clock is set: the audit log has it, and nothing waits for a time that comes a second time."""
+
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+
+from dbops.audit.log import SYSTEM, append
+from dbops.engine.facts.age import TOLERANCE_SECONDS
+from dbops.models import BackupRun, ClockStep, InstanceState, Rebuild, RestoreTest, RowComparison
+
+LEASED = (Rebuild, BackupRun, RestoreTest, RowComparison)
+
+
+def note_step(before: datetime, at: datetime, *, unseen_seconds: float) -> None:
+    """Record that the clock was set, and bring times of the future back, in one transaction. A second report does nothing.
+
+    Args:
+        before: the time that the clock would have shown.
+        at: the time that it shows.
+        unseen_seconds: how long ago the caller last looked at the clock: another process can have reported the same step since.
+    """
+    with transaction.atomic():
+        since = at - timedelta(seconds=unseen_seconds + TOLERANCE_SECONDS)
+        if ClockStep.objects.filter(at__range=(since, at + timedelta(seconds=TOLERANCE_SECONDS))).exists():
+            return
+        ClockStep.objects.create(before=before, at=at)
+        bring_back(at)
+        seconds = round((at - before).total_seconds())
+        append(actor=SYSTEM, action="clock.stepped", subject="dbops", detail={"seconds": seconds})
+
+
+def bring_back(now: datetime) -> None:
+    """Make due what a time of the future keeps from being done.
+
+    A lease keeps its whole length from now: its driver can be alive, and extends it. A dead driver's ends.
+    """
+    InstanceState.objects.filter(probe_due_at__gt=now).update(probe_due_at=now)
+    longest = now + timedelta(seconds=settings.LEASE_SECONDS)
+    for model in LEASED:
+        model._default_manager.filter(lease_until__gt=longest).update(lease_until=longest)
+        model._default_manager.filter(next_tick_at__gt=now).update(next_tick_at=now)
+        model._default_manager.filter(unreachable_since__gt=now).update(unreachable_since=now)
+    Rebuild.objects.filter(sweep_due_at__gt=now).update(sweep_due_at=now)
+
+
+def step_with_facts_left(now: datetime) -> ClockStep | None:
+    """Return the last step back while an instance has facts of the future: they were read before it. One query, or two."""
+    step = last_step_back(now)
+    ahead = now + timedelta(seconds=TOLERANCE_SECONDS)
+    return step if step and InstanceState.objects.filter(observed_at__gt=ahead).exists() else None
+
+
+def last_step_back(now: datetime) -> ClockStep | None:
+    """Return the last step back whose time was not reached again."""
+    return ClockStep.objects.filter(before__gt=now).order_by("-pk").first()
