@@ -6,9 +6,9 @@ from typing import Any
 from django.contrib.auth import HASH_SESSION_KEY, SESSION_KEY
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
+from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-from dbops.database import clock
 from dbops.security.permissions import people_who_may_view
 
 
@@ -18,7 +18,7 @@ def sessions_that_may_view(keys: Collection[str]) -> set[str]:
     A session ends with a logout, its expiry, its removal, a new password of its user, or the user's account.
     """
     users = {str(user.pk): user for user in people_who_may_view()}
-    found = Session.objects.filter(session_key__in=keys, expire_date__gt=clock.now())
+    found = Session.objects.filter(session_key__in=keys, expire_date__gt=timezone.now())
     return {session.session_key for session in found if _is_valid(session.get_decoded(), users)}
 
 
