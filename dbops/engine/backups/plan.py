@@ -7,7 +7,7 @@ from typing import Any
 
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts
-from dbops.engine.flavors import Flavor, flavor_for
+from dbops.engine.flavors import Flavor, engines, flavor_for
 from dbops.engine.flavors.base import BackupRequest
 from dbops.engine.flavors.dumps import dump_options, dump_programs
 from dbops.engine.hosts.ssh import show
@@ -168,6 +168,8 @@ def _gaps(server: ServerFacts, *, is_dump: bool) -> Iterator[str]:
         yield f"The backup lacks what replication filters leave out: {'; '.join(filters)}."
     if is_dump:
         return
+    if lost := engines.not_copied(server.foreign_engines, flavor=server.flavor):
+        yield f"The backup lacks tables of these engines: {engines.as_text(lost)}. A dump has them."
     if count := server.foreign_engines.get("MEMORY", 0):
         yield f"The rows of {count} MEMORY tables are not in the backup."
     if server.stored and server.stored.outside_files:

@@ -9,7 +9,7 @@ from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, unknown, warning
 from dbops.engine.planning.checks.pair import find_tool
-from dbops.engine.planning.checks.source import source_rows_are_equal
+from dbops.engine.planning.checks.source import backup_has_all_engines, source_rows_are_equal
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
@@ -207,6 +207,7 @@ def programs_that_load_are_there(inputs: PlanInputs) -> Iterator[Finding]:
 CHECKS = (
     there_is_one,
     source_rows_are_equal,
+    backup_has_all_engines,
     no_restore_test_failed,
     no_newer_one_was_passed_over,
     its_host_answers,

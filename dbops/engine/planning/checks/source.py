@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 
 from dbops.engine.facts.instance import ServerFacts
+from dbops.engine.flavors import engines
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.checks.target import not_written_by
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 from dbops.engine.states import Role
-
-#: Engines without rows in files: nothing of them is copied.
-NOT_LOCKED = frozenset({"MEMORY", "BLACKHOLE"})
 
 
 def source_answers(inputs: PlanInputs) -> Iterator[Finding]:
@@ -198,15 +196,37 @@ def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
 
 
 def engines_are_copied_online(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse tables of engines that no backup tool copies: the copy would lack their rows, or not start."""
     code, title, server = "source.engines", "All tables are copied without locks", inputs.source.server
     if server is None:
         return
-    locked = {engine: count for engine, count in server.foreign_engines.items() if engine not in NOT_LOCKED}
-    if locked:
-        seen = ", ".join(f"{count} {engine}" for engine, count in sorted(locked.items()))
-        yield warning(code, title, f"Not InnoDB: {seen}.", "Writes to these tables wait while they are copied.")
+    if lost := engines.not_copied(server.foreign_engines, flavor=server.flavor):
+        yield _not_copied(code, title, lost)
+    elif locked := engines.locked(server.foreign_engines):
+        seen = f"Not InnoDB: {engines.as_text(locked)}."
+        yield warning(code, title, seen, "Writes to these tables wait while they are copied.")
     else:
-        yield ok(code, title, "InnoDB only." if not server.foreign_engines else "No other engine with files.")
+        yield ok(code, title, engines.as_text(server.foreign_engines) or "InnoDB only.")
+
+
+def backup_has_all_engines(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse a physical backup of a server that has tables of other engines now: the backup lacks them."""
+    code, title, server = "source.engines", "The backup has all tables", inputs.source.server
+    if server is None:
+        return
+    if lost := engines.not_copied(server.foreign_engines, flavor=server.flavor):
+        yield _not_copied(code, title, lost)
+    else:
+        yield ok(code, title, engines.as_text(server.foreign_engines) or "InnoDB only.")
+
+
+def _not_copied(code: str, title: str, lost: dict[str, int]) -> Finding:
+    return refusal(
+        code,
+        title,
+        f"A physical backup lacks tables of these engines: {engines.as_text(lost)}.",
+        "Convert them to InnoDB, or choose the method dump: a dump has all tables.",
+    )
 
 
 def nothing_lies_outside(inputs: PlanInputs) -> Iterator[Finding]:
