@@ -6,10 +6,12 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from dbops.drivers.probe_kind import read_kind
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts.instance import Problem
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
+from dbops.engine.flavors.server_kind import KIND_VARIABLES
 from dbops.engine.flavors.variables import number_of, text_of, truth_of
 from dbops.engine.ports import Database
 from dbops.engine.topology.nodes import (
@@ -34,6 +36,7 @@ VARIABLES = (
     "log_bin",
     "gtid_executed",
     "gtid_current_pos",
+    *KIND_VARIABLES,
 )
 #: Signs of a dump or physical backup in a process list.
 BACKUP_WORDS = {
@@ -181,6 +184,7 @@ def _read(host: str, port: int, database: Database) -> NodeReading:
         addresses=((host, port),),
         flavor=flavor.name,
         version=".".join(map(str, flavor.version)),
+        kind=read_kind(database, values, flavor=flavor.name),
         read_only=text_of(values, "read_only").upper() not in ("", "OFF", "0"),
         log_bin=truth_of(values, "log_bin"),
         gtid="".join(text_of(values, "gtid_executed", "gtid_current_pos").split()),

@@ -84,10 +84,15 @@ def probe_instance(
 def _replication_seen(server: ServerReading | None, now: datetime, previous: InstanceFacts | None) -> dict[str, Any]:
     """Keep how the instance last replicated while its server is down: a rebuild restores it."""
     if server:
-        return {"replication_seen": server.facts.replication, "replication_seen_at": now}
+        group = server.facts.group
+        return {"replication_seen": server.facts.replication, "replication_seen_at": now, "group_seen": group}
     if previous is None:
         return {}
-    return {"replication_seen": previous.replication_seen, "replication_seen_at": previous.replication_seen_at}
+    return {
+        "replication_seen": previous.replication_seen,
+        "replication_seen_at": previous.replication_seen_at,
+        "group_seen": previous.group_seen,
+    }
 
 
 def is_measuring_due(now: datetime, previous: InstanceFacts | None) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from dbops.drivers.probe_kind import read_kind
 from dbops.drivers.probe_stored import read_stored
 from dbops.engine.backups.tools import LOCAL_NAMES, tool_of_statement
 from dbops.engine.errors import RemoteFailure, Unreachable
@@ -25,6 +26,7 @@ from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.channels import read_channels
 from dbops.engine.flavors.gtid import without_space
 from dbops.engine.flavors.run_time_settings import run_time_settings_from, show_run_time_settings
+from dbops.engine.flavors.server_kind import KIND_VARIABLES
 from dbops.engine.flavors.variables import number_of, text_of, truth_of
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.clone import FIRST_VERSION
@@ -67,10 +69,11 @@ def read_server(
     """
     first = database.query("SELECT VERSION() AS version, @@version_comment AS comment")[0]
     flavor = flavor_for(str(first["version"]), str(first["comment"]))
-    variables = _named(database, "VARIABLES", flavor.read_variables())
+    variables = _named(database, "VARIABLES", (*flavor.read_variables(), *KIND_VARIABLES))
     status = _named(database, "STATUS", flavor.read_status())
     replication = _replication(database, flavor, status)
     fields: dict[str, Any] = {"replication": replication, **flavor.server_facts_from(variables, status, replication)}
+    fields["kind"] = read_kind(database, variables, flavor=flavor.name)
     fields["redo_lsn"] = fields.get("redo_lsn") or _lsn_from_status(database)
     fields["redo_bytes_per_second"] = redo_rate(fields["redo_lsn"], now, previous)
     fields["replicas"] = tuple(_attached(row) for row in database.query(flavor.show_replicas))

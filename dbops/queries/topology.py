@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Q
 
 from dbops.engine.facts.instance import Attached, ReplicationFacts, from_record
+from dbops.engine.facts.server_kind import ServerKind
 from dbops.engine.states import Role
 from dbops.engine.topology import members as engine
 from dbops.engine.topology.difference_kinds import CHANGES_ROLES, MEANINGS
@@ -130,7 +131,7 @@ def _of_row(row: InstanceRow, sources: Sequence[tuple[ReplicationFacts, str]]) -
     lines = [f"{row.instance.address}:{row.instance.port}"]
     if server:
         writes = "read-only" if server.read_only else "writable"
-        lines += [f"{server.flavor} {server.version}", writes]
+        lines += [*_kind_lines(server.kind, server.flavor, server.version), writes]
     return Drawn(
         key=row.instance.name,
         name=row.instance.name,
@@ -299,7 +300,8 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
         lines = [", ".join(f"{host}:{port}" for host, port in node.addresses)]
         if node.is_read:
             writes = "read-only" if node.read_only else "writable"
-            lines += [f"{node.flavor} {node.version}", writes, f"server id {node.server_id}"]
+            kind = _kind_lines(node.kind, node.flavor, node.version)
+            lines += [*kind, writes, f"server id {node.server_id}"]
         notes = [f"In the inventory: {instance.name}, {instance.role} of {instance.cluster.name}."] if instance else []
         drawn[node.key] = Drawn(
             key=node.key,
@@ -328,6 +330,12 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
     keys = [*names, *(key for key in drawn if key not in names)]
     drawn = {key: replace(item, sources=tuple(upward.get(key, ()))) for key, item in drawn.items()}
     return _trees(arrange(keys, upward, tops), drawn)
+
+
+def _kind_lines(kind: ServerKind | None, flavor: str, version: str) -> list[str]:
+    """Return a server's product with its version, and its group."""
+    product = f"{kind.product if kind else flavor} {version}"
+    return [product, f"member of the {kind.group.description}"] if kind and kind.group else [product]
 
 
 def _health(links: Sequence[ReplicationLink] | None) -> str:

@@ -19,6 +19,7 @@ from dbops.engine.facts.instance import (
     ServerFacts,
     Tool,
 )
+from dbops.engine.facts.server_kind import ServerKind
 from dbops.lib.cron import due_times, next_due
 from dbops.models import (
     BackupRun,
@@ -130,6 +131,7 @@ def _facts(now: datetime) -> InstanceFacts:
         redo_capacity_bytes=4 * GIB,
         redo_lsn=123456789,
         uptime_seconds=86400 * 31,
+        kind=ServerKind("MariaDB"),
         parallel_workers=4,
         innodb_bytes=1470 * GIB,
         replication=(channel,),

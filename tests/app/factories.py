@@ -21,6 +21,7 @@ from dbops.engine.facts.instance import (
     Tool,
     to_record,
 )
+from dbops.engine.facts.server_kind import ServerKind
 from dbops.engine.facts.stored_data import StoredData, StoredFiles
 from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand, PlannedInstance, PlannedStep
 from dbops.engine.states import FINAL, Severity, Status, StepState
@@ -236,6 +237,7 @@ def make_server_facts(**values: Any) -> ServerFacts:
         "redo_lsn": 123456789,
         "uptime_seconds": 86400 * 31,
         "parallel_workers": 4,
+        "kind": ServerKind("MariaDB"),
         "innodb_bytes": 1470 * GIB,
         "stored": StoredData(plugin_dir="/usr/lib/mysql/plugin", has_time_zones=True),
         "clients": (Client("shop", "10.0.1.7", "shop", "Sleep"),),

@@ -20,6 +20,7 @@ class Server(Database):
         self.processes: list[dict[str, Any]] = values.pop("processes", [])
         self.error: Exception | None = values.pop("error", None)
         self.forbidden: str = values.pop("forbidden", "")
+        self.group: list[dict[str, Any]] = values.pop("group", [])
         self.values = {
             "server_id": str(number),
             "hostname": f"db-{number}",
@@ -43,6 +44,8 @@ class Server(Database):
             return [{"version": "8.4.3" if mysql else "10.11.19-MariaDB", "comment": "MySQL" if mysql else "MariaDB"}]
         if "VARIABLES" in sql:
             return [{"Variable_name": name, "Value": value} for name, value in self.values.items()]
+        if "GLOBAL STATUS" in sql or "replication_group_members" in sql:
+            return self.group
         if sql in ("SHOW ALL SLAVES STATUS", "SHOW REPLICA STATUS"):
             new = sql == "SHOW REPLICA STATUS"
             source, replica = ("Source", "Replica") if new else ("Master", "Slave")
@@ -123,6 +126,35 @@ def test_discovery_merges_two_addresses_of_one_server() -> None:
     links = found.nodes[1].links
     assert links is not None
     assert links[0].source == found.nodes[0].key
+
+
+def test_discovery_reads_what_a_server_is() -> None:
+    galera = Server(
+        1,
+        wsrep_on="ON",
+        wsrep_provider="/usr/lib/galera/libgalera_smm.so",
+        wsrep_cluster_name="shop",
+        group=[{"Variable_name": "wsrep_cluster_size", "Value": "3"}],
+        hosts=[reported(2, "r")],
+        processes=[dump("r:1")],
+    )
+    aurora = Server(2, sources=[("p", 3306)], aurora_version="3.05.2")
+    found = by_address(World({("p", 3306): galera, ("r", 3306): aurora}).discover("p"))
+    galera_kind, aurora_kind = found["p:3306"].kind, found["r:3306"].kind
+    assert galera_kind is not None
+    assert galera_kind.group is not None
+    assert (galera_kind.product, galera_kind.group.name, galera_kind.group.size) == ("MariaDB", "shop", 3)
+    assert aurora_kind is not None
+    assert (aurora_kind.managed_by, aurora_kind.group) == ("Amazon Aurora", None)
+
+
+def test_discovery_of_a_group_whose_members_the_account_may_not_read_names_it() -> None:
+    name = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
+    member = Server(1, flavor="mysql", group_replication_group_name=name, forbidden="replication_group_members")
+    [node] = World({("p", 3306): member}).discover("p").nodes
+    assert node.kind is not None
+    assert node.kind.group is not None
+    assert (node.kind.group.name, node.kind.group.state, node.kind.group.size) == (name, "", None)
 
 
 def test_discovery_keeps_two_servers_with_one_uuid() -> None:

@@ -15,6 +15,7 @@ from dbops.engine.facts.instance import (
     StatementCheck,
     Tool,
 )
+from dbops.engine.facts.server_kind import ServerKind
 from dbops.engine.facts.stored_data import StoredData, StoredFiles
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 
@@ -83,6 +84,7 @@ def server(number: int, **changes: Any) -> ServerFacts:
             plugin_dir="/usr/lib/mysql/plugin", has_time_zones=True, account_plugins=("mysql_native_password",)
         ),
         "replication": (link(),),
+        "kind": ServerKind("MariaDB"),
     }
     return ServerFacts(**{**values, **changes})
 

@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, FoundSchedule
+from dbops.engine.facts.server_kind import MemberGroup, ServerKind
 from dbops.engine.facts.stored_data import StoredData, StoredFiles
 
 T = TypeVar("T")
@@ -227,7 +228,7 @@ class ServerFacts:
     longer contain: MySQL's set, or MariaDB's position at the beginning of its oldest log; ``None`` if not read. ``doublewrite``
     is ``innodb_doublewrite`` as reported, ``""`` in an older record. ``backup_connections`` are those with statements of a backup
     tool; ``None``: not read (an older record). ``clone`` is ``None`` if the server cannot clone: MariaDB, and MySQL before
-    8.0.18. ``stored`` is ``None`` in an older record. ``set_at_run_time`` is ``None`` if the server does not tell it.
+    8.0.18. ``stored`` and ``kind`` are ``None`` in an older record. ``set_at_run_time`` is ``None`` if the server does not tell it.
     """
 
     flavor: str
@@ -266,6 +267,11 @@ class ServerFacts:
     clone: CloneFacts | None = None
     stored: StoredData | None = None
     set_at_run_time: tuple[RunTimeSetting, ...] | None = None
+    kind: ServerKind | None = None
+
+    @property
+    def group(self) -> MemberGroup | None:
+        return self.kind.group if self.kind else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +288,8 @@ class InstanceFacts:
 
     ``admin_login`` is the dashboard's login over the local socket, with the client program of the host; ``None`` if it was not tried.
     ``backup_processes`` are the backup tools that run on the host now, whichever instance they read. ``replication_seen`` are the
-    connections of the last probe that the server answered, at ``replication_seen_at``; ``None`` if it never did.
+    connections of the last probe that the server answered, at ``replication_seen_at``; ``None`` if it never did. ``group_seen`` is
+    the group of which it was a member then.
     """
 
     observed_at: datetime
@@ -298,6 +305,7 @@ class InstanceFacts:
     server_problem: Problem | None = None
     replication_seen: tuple[ReplicationFacts, ...] | None = None
     replication_seen_at: datetime | None = None
+    group_seen: MemberGroup | None = None
 
     @property
     def is_reachable(self) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dbops.engine.facts.instance import Problem
+from dbops.engine.facts.server_kind import ServerKind
 
 Address = tuple[str, int]
 
@@ -75,6 +76,7 @@ class Node:
     backups: tuple[str, ...] = ()
     unread: tuple[str, ...] = ()
     problem: Problem | None = None
+    kind: ServerKind | None = None
 
     @property
     def is_read(self) -> bool:

@@ -169,6 +169,7 @@ def _of_member(
     node: Node, by_key: Mapping[str, Node], replicas: Sequence[str], rings: set[str], role: Role | None
 ) -> Iterable[str]:
     yield from node.unread
+    yield from _of_kind(node)
     if node.links and role is not Role.PRIMARY and node.read_only is False:
         yield "Writable replica: read_only is off."
     if node.links and replicas and role is Role.REPLICA:
@@ -187,6 +188,15 @@ def _of_member(
             yield f"Replication from {link.address} is stopped{': ' + link.error if link.error else ''}."
     for silent in node.silent:
         yield f"One of its replicas was not found: {silent.description}."
+
+
+def _of_kind(node: Node) -> Iterable[str]:
+    """Name what dbops does not follow: the other members of a group, and what a service does with its own servers."""
+    if node.kind and (group := node.kind.group):
+        others = f": {', '.join(group.members)}" if group.members else ""
+        yield f"Member of the {group.description}. Its members are not followed{others}. A rebuild neither reads nor replaces a member."
+    if node.kind and node.kind.managed_by:
+        yield f"A server of {node.kind.managed_by}: no host to log in to, so a rebuild neither reads nor replaces it."
 
 
 def _remarks(

@@ -18,6 +18,7 @@ from dbops.engine.facts.instance import (
     StorageFacts,
     Tool,
 )
+from dbops.engine.facts.server_kind import ServerKind
 from dbops.engine.facts.stored_data import StoredData, StoredFiles
 from dbops.models import Instance
 from dbops.sample.generate.clusters import GIB, SampleCluster
@@ -158,6 +159,7 @@ def _server(cluster: SampleCluster, instances: list[Instance], instance: Instanc
         redo_bytes_per_second=350_000.0,
         uptime_seconds=41 * 86400,
         parallel_workers=4,
+        kind=ServerKind("MySQL" if is_mysql else "MariaDB"),
         innodb_bytes=int(cluster.data_bytes * 0.98),
         stored=StoredData(plugin_dir="/usr/lib/mysql/plugin", has_time_zones=True),
         replication=() if is_primary else (_channel(cluster, primary, position),),

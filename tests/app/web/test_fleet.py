@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from django.utils.html import strip_tags
 
+from dbops.engine.facts.server_kind import GALERA, MemberGroup, ServerKind
 from dbops.engine.schedule.blocker import BlockerKind
 from dbops.engine.schedule.eligibility import Eligibility, EligibilityState
 from dbops.engine.states import Status
@@ -130,7 +131,7 @@ def test_cluster_page_shows_probed_facts(viewer: Client) -> None:
     text = viewer.get("/clusters/shop/").content.decode()
     for shown in (
         "primary-1",
-        "mariadb 10.11.19",
+        "MariaDB 10.11.19",
         "1.45 TiB",
         "2.34 TiB",
         'data-read-only="yes"',
@@ -139,6 +140,18 @@ def test_cluster_page_shows_probed_facts(viewer: Client) -> None:
         assert shown in text
     assert 'title="3e11fa47-71ca-11e1-9e33-c80aa9429562:1-8812"' in text
     assert "3e11fa47…:1-8812" in text
+
+
+def test_cluster_page_names_product_and_group(viewer: Client) -> None:
+    _, _, replica = make_trio()
+    group = MemberGroup(GALERA, "<shop>", "Synced", size=3)
+    set_facts(replica, make_facts(kind=ServerKind("Percona XtraDB Cluster", group=group)))
+    text = viewer.get("/clusters/shop/").content.decode()
+    assert 'data-product="Percona XtraDB Cluster"' in text
+    assert 'data-group="&lt;shop&gt;"' in text
+    assert text.count("data-group=") == 1
+    topology = viewer.get("/clusters/shop/topology/").content.decode()
+    assert "Percona XtraDB Cluster 10.11.19" in topology
 
 
 def test_rebuild_button_is_for_operators(operator: Client, viewer: Client) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dbops.engine.facts.instance import Problem
+from dbops.engine.facts.server_kind import GALERA, MemberGroup, ServerKind
 from dbops.engine.states import Role
 from dbops.engine.topology.nodes import Node, ReplicationLink, Silent
 from dbops.engine.topology.proposals import ProposedCluster, ProposedMember, propose
@@ -143,3 +144,17 @@ def test_propose_puts_every_node_into_one_cluster(nodes: list[Node]) -> None:
         assert len(primaries) <= 1 or primaries == set(cluster.co_primaries)
         assert all(member.why for member in cluster.members)
         assert not any(member.role and member.node.problem for member in cluster.members)
+
+
+def test_proposal_remarks_on_groups_and_services() -> None:
+    group = MemberGroup(GALERA, "shop", size=2, members=("10.0.0.1:3306", "10.0.0.2:3306"))
+    nodes = [
+        node("p", kind=ServerKind("MariaDB", group=group)),
+        node("r", "p", kind=ServerKind("Amazon RDS (MariaDB)", managed_by="Amazon RDS")),
+        node("s", "p", kind=ServerKind("MariaDB")),
+    ]
+    [cluster] = propose(nodes)
+    remarks = {key: member.remarks for key, member in members(cluster).items()}
+    assert [len(remarks[key]) for key in "prs"] == [1, 1, 0]
+    assert all(place in remarks["p"][0] for place in group.members)
+    assert "Amazon RDS" in remarks["r"][0]
