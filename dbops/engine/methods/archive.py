@@ -1,6 +1,17 @@
 """The ``archive`` method: unpack the latest complete physical backup and catch up from the primary."""
 
-from dbops.engine.planning.checks import archive, capacity, inside, layout, pair, source, storage, target, topology
+from dbops.engine.planning.checks import (
+    archive,
+    capacity,
+    inside,
+    kind,
+    layout,
+    pair,
+    source,
+    storage,
+    target,
+    topology,
+)
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.steps.certify.step import Certify
 from dbops.engine.rebuilds.steps.copy.archive import Fetch, OpenArchive
@@ -41,6 +52,7 @@ METHOD = Method(
     checks=(
         *topology.CHECKS,
         *target.CHECKS,
+        *kind.OF_A_BACKUP,
         pair.source_is_another,
         pair.members_of_one_cluster,
         pair.local_logins_work,

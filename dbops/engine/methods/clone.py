@@ -1,6 +1,6 @@
 """The ``clone`` method: the target's MySQL server clones the source's. MySQL 8.0 and newer, no backup tool, no pause."""
 
-from dbops.engine.planning.checks import capacity, clone, inside, layout, pair, source, storage, target, topology
+from dbops.engine.planning.checks import capacity, clone, inside, kind, layout, pair, source, storage, target, topology
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.steps.certify.step import Certify
 from dbops.engine.rebuilds.steps.copy.clone import Clone, OpenDonor, closing_statements
@@ -57,6 +57,7 @@ METHOD = Method(
     checks=(
         *topology.CHECKS,
         *target.CHECKS,
+        *kind.CHECKS,
         pair.source_is_another,
         pair.members_of_one_cluster,
         pair.local_logins_work,

@@ -1,6 +1,6 @@
 """The ``dump`` method: load the latest complete dump into a new data directory and catch up from the primary."""
 
-from dbops.engine.planning.checks import archive, capacity, inside, layout, pair, storage, target, topology
+from dbops.engine.planning.checks import archive, capacity, inside, kind, layout, pair, storage, target, topology
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.steps.certify.step import Certify
 from dbops.engine.rebuilds.steps.copy.archive import OpenArchive
@@ -48,6 +48,7 @@ METHOD = Method(
     checks=(
         *topology.CHECKS,
         *target.CHECKS,
+        *kind.OF_A_DUMP,
         pair.source_is_another,
         pair.members_of_one_cluster,
         pair.local_logins_work,

@@ -140,7 +140,7 @@ def source_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     missing = flavor.gtid_missing(
         source.gtid_binlog or source.gtid_executed, primary.gtid_binlog or primary.gtid_executed
     )
-    if errant := not_written_by(primary, missing):
+    if errant := not_written_by(primary, missing, inputs.members):
         yield refusal(
             code,
             title,

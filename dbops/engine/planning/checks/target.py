@@ -1,6 +1,6 @@
 """Check that the target is the right instance to wipe."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.planning.checks import replication
@@ -164,7 +164,7 @@ def target_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     missing = flavor.gtid_missing(
         target.gtid_binlog or target.gtid_executed, primary.gtid_binlog or primary.gtid_executed
     )
-    lost = not_written_by(primary, missing)
+    lost = not_written_by(primary, missing, inputs.members)
     if lost:
         yield warning(
             code,
@@ -176,9 +176,15 @@ def target_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, "The primary has all transactions of the target.")
 
 
-def not_written_by(primary: ServerFacts, gtids: str) -> str:
-    """Leave out the primary's own transactions: under load it is read a moment before the target, which is then ahead."""
+def not_written_by(primary: ServerFacts, gtids: str, members: Iterable[KnownInstance] = ()) -> str:
+    """Leave out transactions of the primary and its group: under load it is read a moment before the target, which is then ahead.
+
+    On MariaDB a group's transactions have the server ids of its members: of these, ``members`` has those of the inventory.
+    """
     origins = {str(primary.server_id), primary.server_uuid.lower()} - {""}
+    if group := primary.group:
+        origins |= set(group.origins)
+        origins |= {str(one.server.server_id) for one in members if one.server and group.is_of(one.server.group)}
 
     def origin(entry: str) -> str:
         return entry.split(":", 1)[0].lower() if ":" in entry else entry.split("-")[1]

@@ -1,0 +1,206 @@
+"""Check what the servers are: members of a group, servers of a managed service, or different products."""
+
+from collections.abc import Iterator
+
+from dbops.engine.facts.server_kind import GALERA, MemberGroup, ServerKind
+from dbops.engine.flavors.server_kind import configured_group
+from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
+from dbops.engine.planning.inputs import KnownInstance, PlanInputs
+from dbops.engine.rebuilds.plan import Finding
+
+#: How a member comes back. The group copies its data itself, and counts its transactions.
+REJOIN = {
+    True: (
+        "Start its server: Galera sends what it lacks (IST), or a whole copy (SST) if its data directory is empty. To make it an "
+        "asynchronous replica, remove the wsrep options from its option file first."
+    ),
+    False: (
+        "Start Group Replication on it: distributed recovery sends what it lacks, or clones. In an InnoDB Cluster, use "
+        "cluster.rejoinInstance(), or cluster.addInstance() with recoveryMethod 'clone'. To make it an asynchronous replica, remove "
+        "its group_replication options first, persisted ones included."
+    ),
+}
+ANOTHER_SOURCE = "Choose an asynchronous replica of the primary. The first one can come from a backup of the primary (archive, dump)."
+OWN_COPIES = {
+    "Amazon Aurora": "Add a reader to the cluster, or restore a snapshot.",
+    "Amazon RDS": "Create a read replica, or restore a snapshot.",
+    "Google Cloud SQL": "Create a read replica, or clone the instance.",
+    "Azure Database": "Create a read replica, or restore a backup.",
+}
+#: States in which a member has all data and takes part.
+FIT = {"", "ONLINE PRIMARY", "ONLINE SECONDARY", "ONLINE", "Synced", "Donor/Desynced"}
+
+
+def target_is_in_no_group(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse a member of a group: the group brings it back, and a copy by dbops would not know the group's state."""
+    code, title, target = "target.group", "The target is in no Galera cluster or replication group", inputs.target
+    if target.facts is None:
+        return
+    config, flavor = target.facts.config, inputs.flavor.name if inputs.flavor else ""
+    configured = configured_group(config.options, flavor=flavor) if config else None
+    group = group_of(target)
+    if group:
+        seen = f"{target.name} is {'' if target.server else 'or was '}a member of the {group.description}."
+        yield refusal(code, title, seen, REJOIN[group.mechanism == GALERA])
+    elif configured:
+        seen = f"{target.defaults_file} makes {target.name} a member of the {configured.description}."
+        yield refusal(code, title, seen, REJOIN[configured.mechanism == GALERA])
+    else:
+        yield ok(code, title, "It is not.")
+
+
+def source_is_in_no_group(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse to read a member: it takes the group's writes, and slows all members down when it falls behind (flow control)."""
+    code, title, group = (
+        "source.group",
+        "The source is in no Galera cluster or replication group",
+        group_of(inputs.source),
+    )
+    if inputs.source.server is None:
+        return
+    if group:
+        seen = (
+            f"{inputs.source.name} is a member of the {group.description}. It takes part in every write: while it is read, it can "
+            "slow down all members."
+        )
+        yield refusal(code, title, seen, ANOTHER_SOURCE)
+    else:
+        yield ok(code, title, "It is not.")
+
+
+def backup_counts_as_the_primary_does(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse the backup of a member whose GTIDs are its own: at the primary they name other transactions."""
+    code, title = "source.group", "The backup's GTIDs are those of the primary"
+    source, primary = inputs.source, inputs.primary
+    group = group_of(source)
+    if primary is None or (source.facts is None and group is None):
+        return
+    if group is None or source.name == primary.name:
+        yield ok(code, title, "The backup is of the primary." if group else "It is of no group's member.")
+    elif not group.is_of(group_of(primary)) or not group.shares_gtids:
+        seen = f"The backup is of {source.name}, a member of the {group.description}, whose GTIDs are not those of {primary.name}."
+        yield refusal(code, title, seen, f"Use a backup of {primary.name}, or of an asynchronous replica of it.")
+    else:
+        yield ok(code, title, f"{source.name} and {primary.name} are members of the {group.description}.")
+
+
+def primary_can_be_followed(inputs: PlanInputs) -> Iterator[Finding]:
+    """Check a primary that is a member of a group: what it logs, and what its GTIDs mean on another member."""
+    code, title, primary = "primary.group", "A replica can follow the primary", inputs.primary
+    server = primary.server if primary else None
+    if primary is None or server is None:
+        return
+    group = server.group
+    if group is None:
+        yield ok(code, title, "It is in no Galera cluster or replication group.")
+        return
+    seen = f"{primary.name} is a member of the {group.description}."
+    if not (server.log_bin and server.log_replica_updates):
+        off = "log_slave_updates is off: its binary log lacks the writes of the other members."
+        yield refusal(code, title, f"{seen} {off}", "Turn log_slave_updates on, or choose another member as primary.")
+    elif f"{group.state} {group.role}".strip() not in FIT:
+        yield warning(code, title, seen, "Wait until it takes part in the group again.")
+    elif not group.shares_gtids:
+        advice = (
+            "Its GTIDs are its own (wsrep_gtid_mode is OFF), so the copy can follow no other member later. If this member is lost, "
+            "the replica needs another rebuild."
+        )
+        yield warning(code, title, seen, advice)
+    else:
+        yield ok(code, title, f"{seen} Its GTIDs are the same on each member.")
+
+
+def target_is_not_managed(inputs: PlanInputs) -> Iterator[Finding]:
+    code, title = "target.managed", "The target runs on a host of yours"
+    kind = kind_of(inputs.target)
+    if inputs.target.server is None:
+        return
+    if kind is None:
+        yield unknown(code, title, f"the product of {inputs.target.name}")
+    elif kind.managed_by:
+        seen = f"{inputs.target.name} is a server of {kind.managed_by}, which has no host to log in to."
+        yield refusal(code, title, seen, f"Replace it with the service's own means: {OWN_COPIES[kind.managed_by]}")
+    else:
+        yield ok(code, title, kind.product)
+
+
+def source_is_not_managed(inputs: PlanInputs) -> Iterator[Finding]:
+    """Refuse a managed source: there is no host for the backup tool, no file, and no plugin or account for a clone."""
+    code, title = "source.managed", "The source runs on a host of yours"
+    kind = kind_of(inputs.source)
+    if inputs.source.server is None:
+        return
+    if kind is None:
+        yield unknown(code, title, f"the product of {inputs.source.name}")
+    elif kind.managed_by:
+        seen = f"{inputs.source.name} is a server of {kind.managed_by}, which gives no access to its files."
+        advice = (
+            "Choose a replica on a host of yours. To get a first one, load a dump of the service's server by hand, and attach "
+            f"the replica. Or stay within the service: {OWN_COPIES[kind.managed_by]}"
+        )
+        yield refusal(code, title, seen, advice)
+    else:
+        yield ok(code, title, kind.product)
+
+
+def primary_keeps_what_it_says(inputs: PlanInputs) -> Iterator[Finding]:
+    """Warn of a managed primary: its service removes binary logs by a rule of its own."""
+    code, title, primary = "primary.managed", "The primary's binary logs are kept by its own settings", inputs.primary
+    kind = kind_of(primary) if primary else None
+    if primary is None or primary.server is None:
+        return
+    if kind is None:
+        yield unknown(code, title, f"the product of {primary.name}")
+    elif kind.managed_by in ("Amazon RDS", "Amazon Aurora"):
+        advice = (
+            "Check 'binlog retention hours' (CALL mysql.rds_show_configuration). Without it, binary logs are removed as soon as "
+            "possible, whatever binlog_expire_logs_seconds says."
+        )
+        yield warning(code, title, f"{primary.name} is a server of {kind.managed_by}.", advice)
+    elif kind.managed_by:
+        advice = "Check in the service's settings how long it keeps binary logs."
+        yield warning(code, title, f"{primary.name} is a server of {kind.managed_by}.", advice)
+    else:
+        yield ok(code, title, kind.product)
+
+
+def products_agree(inputs: PlanInputs) -> Iterator[Finding]:
+    """Warn of another product: a feature of one maker in the files can stop the other's server, or stay unread."""
+    code, title = "pair.product", "Source and target are the same product"
+    source, target = kind_of(inputs.source), kind_of(inputs.target)
+    if source is None or target is None:
+        return
+    if source.product != target.product:
+        advice = (
+            "Check that the source uses nothing that the other product lacks: compressed columns, MyRocks, encryption of one maker. "
+            "A dump (method dump) has no such files."
+        )
+        yield warning(code, title, f"{source.product} and {target.product}.", advice)
+    else:
+        yield ok(code, title, source.product)
+
+
+def group_of(member: KnownInstance) -> MemberGroup | None:
+    """Return the group of which an instance is a member, or was when it was last read."""
+    if member.server:
+        return member.server.group
+    return member.facts.group_seen if member.facts else None
+
+
+def kind_of(member: KnownInstance) -> ServerKind | None:
+    return member.server.kind if member.server else None
+
+
+#: For a target of any method.
+OF_A_TARGET = (
+    target_is_in_no_group,
+    target_is_not_managed,
+    primary_can_be_followed,
+    primary_keeps_what_it_says,
+)
+#: For a method that reads the source's server.
+CHECKS = (*OF_A_TARGET, source_is_in_no_group, source_is_not_managed, products_agree)
+#: For a finished physical backup.
+OF_A_BACKUP = (*OF_A_TARGET, backup_counts_as_the_primary_does, products_agree)
+#: For a dump, which any product of the flavor can load.
+OF_A_DUMP = (*OF_A_TARGET, backup_counts_as_the_primary_does)
