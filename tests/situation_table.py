@@ -63,6 +63,11 @@ SITUATIONS = {
     "chained": ("Target that follows an intermediate replica", "succeeded; it followed the primary"),
     "layout": ("Start-up settings that differ from the data", "failed late"),
     "link": ("A schema that is a symbolic link", "succeeded; the schema's place was lost"),
+    "galera": ("Servers of a Galera cluster", "members were replaced like replicas"),
+    "group replication": (
+        "Servers of Group Replication (InnoDB Cluster)",
+        "members were replaced like replicas; under writes, a plan was refused",
+    ),
 }
 
 

@@ -43,6 +43,7 @@ tcsh tcsh
 FILES_TEST="
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
 /usr/lib/postgresql/*/bin/postgres postgresql
+/usr/lib/galera/libgalera_smm.so galera-4
 "
 
 root=${root:?the checkout}

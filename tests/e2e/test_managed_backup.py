@@ -46,7 +46,7 @@ def backups_of(stack: Stack) -> Path:
     return stack.lab.host(SOURCE).folder / "backups"
 
 
-def make_schedule(stack: Stack, name: str, method: str) -> None:
+def make_schedule(stack: Stack, name: str, method: str, instance: str = SOURCE) -> None:
     """It is due in half a day: the tests request their backups."""
     far = datetime.now(UTC) + timedelta(hours=12)
     stack.write(
@@ -56,8 +56,8 @@ def make_schedule(stack: Stack, name: str, method: str) -> None:
         name,
         method,
         f"0 {far.hour} * * *",
-        str(backups_of(stack)),
-        SOURCE,
+        str(stack.lab.host(instance).folder / "backups"),
+        instance,
     )
 
 
