@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from lab.checks import current_user
-from lab.flavors.base import Account
+from lab.flavors.base import Account, host_accounts
 from lab.hosts import LabHost
 from lab.secrets import write_private
 
@@ -20,13 +20,21 @@ def fleet(
     accounts: Mapping[str, Account],
     ssh_key: Path,
     by_socket: Collection[str] = (),
+    *,
+    own_accounts: bool = False,
 ) -> dict[str, Any]:
-    """Return the fleet file's content. Each host has one instance of the same name. ``by_socket``: as of ``Flavor``."""
-    written: dict[str, Any] = {
-        key: {"user": accounts[key].user, "password": accounts[key].password} for key in ACCOUNTS_IN_FILE
-    }
+    """Return the fleet file's content. Each host has one instance of the same name.
+
+    ``by_socket``, ``own_accounts``: as of ``Flavor``.
+    """
+    written: dict[str, Any] = {key: with_password(accounts[key]) for key in ACCOUNTS_IN_FILE}
     for key in by_socket:
         written["local" if key == "admin" else key] = {"user": accounts[key].user, "socket": True}
+    instances = [instance_entry(host) for host in hosts]
+    if own_accounts:
+        for number, entry in enumerate(instances, 1):
+            own = host_accounts(accounts, number)
+            entry["accounts"] = {key: with_password(account) for key, account in own.items()}
     return {
         "version": 1,
         "hosts": [host_entry(host, ssh_key) for host in hosts],
@@ -35,10 +43,14 @@ def fleet(
                 "name": cluster,
                 "write_addresses": [],
                 "accounts": written,
-                "instances": [instance_entry(host) for host in hosts],
+                "instances": instances,
             }
         ],
     }
+
+
+def with_password(account: Account) -> dict[str, str]:
+    return {"user": account.user, "password": account.password}
 
 
 def host_entry(host: LabHost, ssh_key: Path) -> dict[str, Any]:

@@ -150,7 +150,12 @@ class Lab:
             else:
                 self.build_or_stop()
             content = fleetfile.fleet(
-                self.settings.name, self.hosts, self.accounts, self.ssh_key, self.flavor.by_socket
+                self.settings.name,
+                self.hosts,
+                self.accounts,
+                self.ssh_key,
+                self.flavor.by_socket,
+                own_accounts=self.flavor.own_accounts,
             )
             fleetfile.write_fleet_file(self.fleet_yaml, content)
 

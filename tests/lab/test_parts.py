@@ -175,12 +175,16 @@ def test_passwords_are_random_private_and_kept(tmp_path: Path) -> None:
     assert len({account.password for account in accounts.values()}) == len(USERS)
 
 
-def test_fleet_file_has_the_documented_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lab.hosts.server_user", lambda: "mysql")
-    lab = Lab("shop", tmp_path)
+def make_host_keys(lab: Lab) -> None:
     for host in lab.hosts:
         host.folder.mkdir()
         host.sshd.host_key_file.with_name("ssh_host_ed25519_key.pub").write_text(f"ssh-ed25519 AAAA{host.name} comment")
+
+
+def test_fleet_file_has_the_documented_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.hosts.server_user", lambda: "mysql")
+    lab = Lab("shop", tmp_path)
+    make_host_keys(lab)
     path = tmp_path / "fleet.yaml"
     fleetfile.write_fleet_file(path, fleetfile.fleet("shop", lab.hosts, ACCOUNTS, lab.ssh_key))
     assert path.stat().st_mode & 0o777 == 0o600
@@ -225,6 +229,25 @@ def test_configurations_differ_by_flavor(tmp_path: Path, monkeypatch: pytest.Mon
     assert "replica-parallel-workers = 4" in mysql
 
 
+def test_old_mysql_gives_each_host_accounts_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lab.hosts.server_user", lambda: "mysql")
+    lab = Lab(folder=tmp_path, replicas=2)
+    make_host_keys(lab)
+    content = fleetfile.fleet("demo", lab.hosts, ACCOUNTS, lab.ssh_key, own_accounts=True)
+    [cluster] = content["clusters"]
+    given = [entry["accounts"][key] for entry in cluster["instances"] for key in ("local", "backup")]
+    assert [one["user"] for one in given[:2]] == ["dbops1", "backup1"]
+    assert len({one["password"] for one in given}) == 2 * len(lab.hosts)
+
+
+@pytest.mark.parametrize("name", ["mysql-5.7", "mysql-8.0", "mysql-9.7"])
+def test_flavor_named_refuses_a_missing_series(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for server in (unpacked.MYSQL, unpacked.MYSQL_5_7, unpacked.MYSQL_8_0):
+        monkeypatch.setenv(server.place_variable, str(tmp_path))
+    with pytest.raises(LabError, match="script/test"):
+        flavor_named(name)
+
+
 def test_flavor_named_refuses_mysql_when_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if unpacked.installed_mysql():
         pytest.skip("MySQL is installed here")
@@ -240,7 +263,7 @@ def test_flavor_named_refuses_a_missing_server(tmp_path: Path, monkeypatch: pyte
         flavor_named("mariadb-11.8")
 
 
-@pytest.mark.parametrize("server", [unpacked.MYSQL, unpacked.MARIADB_11_8])
+@pytest.mark.parametrize("server", [unpacked.MYSQL, unpacked.MYSQL_5_7, unpacked.MARIADB_11_8])
 def test_programs_of_another_user_are_refused(
     server: unpacked.Unpacked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
