@@ -36,7 +36,7 @@ def member_options(stack: Stack, name: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    with running_stack(web=False) as running, configured(running, PRIMARY, **member_options(running, PRIMARY)):
+    with running_stack(web=False, size="16M") as running, configured(running, PRIMARY, **member_options(running, PRIMARY)):
         one(running, PRIMARY, "CREATE DATABASE galera")
         one(running, PRIMARY, "CREATE TABLE galera.t (id INT PRIMARY KEY)")
         yield running
@@ -55,7 +55,7 @@ def test_replica_of_a_galera_member_is_rebuilt_under_writes(stack: Stack) -> Non
         "Synced",
         1,
     )
-    stack.lab.load_start(tps=50)
+    stack.lab.load_start(tps=20)
     try:
         plan = stack.wait_for_possible_plan(TARGET)
         assert "primary.group" in {item["code"] for item in plan["findings"] if item["severity"] == "warning"}
@@ -103,6 +103,7 @@ def test_galera_member_is_neither_read_nor_replaced(stack: Stack) -> None:
     assert "target.group" not in refused(stack, SOURCE)
 
 
+@pytest.mark.situation("galera", "a discovery names the cluster")
 def test_discovery_names_the_galera_cluster(stack: Stack) -> None:
     host = stack.lab.host(PRIMARY)
     cluster = stack.rows("SELECT name FROM dbops_cluster")[0]["name"]

@@ -19,7 +19,7 @@ NAME = "aaaaaaaa-aaaa-aaaa-aaaa-aaaaaaaaaaaa"
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    with running_stack(web=False, flavor="mysql") as running:
+    with running_stack(web=False, flavor="mysql", size="16M") as running:
         # the group's layer takes only addresses that an interface has
         local = f"127.0.0.1:{free_port()}"
         options = {
@@ -53,7 +53,7 @@ def test_replica_of_a_group_is_rebuilt_under_writes(stack: Stack) -> None:
     group = stack.wait_for_facts(PRIMARY)["server"]["kind"]["group"]
     assert (group["mechanism"], group["name"]) == ("Group Replication", NAME)
     assert (group["state"], group["role"], group["size"]) == ("ONLINE", "PRIMARY", 1)
-    stack.lab.load_start(tps=50)
+    stack.lab.load_start(tps=20)
     try:
         plan = stack.wait_for_possible_plan(TARGET, "--method", "clone")
         assert {item["severity"] for item in plan["findings"] if item["code"] == "primary.group"} == {"ok"}
@@ -101,6 +101,7 @@ def test_group_member_is_neither_read_nor_replaced(stack: Stack) -> None:
     one(stack, PRIMARY, "SET GLOBAL group_replication_bootstrap_group = OFF")
 
 
+@pytest.mark.situation("group replication", "a discovery names the group")
 def test_discovery_names_the_group(stack: Stack) -> None:
     host = stack.lab.host(PRIMARY)
     cluster = stack.rows("SELECT name FROM dbops_cluster")[0]["name"]
