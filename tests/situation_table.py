@@ -62,6 +62,9 @@ SITUATIONS = {
     "start": ("A start command that fails", "failed without the server's own words"),
     "chained": ("Target that follows an intermediate replica", "succeeded; it followed the primary"),
     "layout": ("Start-up settings that differ from the data", "failed late"),
+    "clone": ("Clone of a MySQL that has none", "refused; the plugin was blamed, too"),
+    "dump program": ("Dump program of the other product", "failed: an unknown option"),
+    "position": ("MySQL without GTID", "refused"),
     "link": ("A schema that is a symbolic link", "succeeded; the schema's place was lost"),
     "galera": ("Servers of a Galera cluster", "members were replaced like replicas"),
     "group replication": (
