@@ -299,14 +299,14 @@ class MariaDB(Flavor):
         return _VARIABLES
 
     def read_status(self) -> tuple[str, ...]:
-        return ("Uptime", "Innodb_lsn_current", "Innodb_os_log_written", "Slave_open_temp_tables")
+        return ("Uptime", "Innodb_lsn_current", "Slave_open_temp_tables")
 
     def server_facts_from(
         self, variables: Mapping[str, str], status: Mapping[str, str], replication: Sequence[ReplicationFacts] = ()
     ) -> dict[str, Any]:
         """Return the facts. ``gtid_enabled``: the server has a GTID position, and each of its connections uses GTID.
 
-        ``redo_lsn`` is ``Innodb_lsn_current``; before 10.5 the bytes written to the log, which have the same difference.
+        ``redo_lsn`` is ``Innodb_lsn_current``, 0 before 10.5: the probe reads it elsewhere.
         """
         current, binlog = text_of(variables, "gtid_current_pos"), text_of(variables, "gtid_binlog_pos")
         log_files = number_of(variables, "innodb_log_files_in_group") or 1
@@ -332,7 +332,7 @@ class MariaDB(Flavor):
             "doublewrite": text_of(variables, "innodb_doublewrite"),
             "lower_case_table_names": number_of(variables, "lower_case_table_names"),
             "redo_capacity_bytes": number_of(variables, "innodb_log_file_size") * log_files,
-            "redo_lsn": number_of(status, "Innodb_lsn_current", "Innodb_os_log_written"),
+            "redo_lsn": number_of(status, "Innodb_lsn_current"),
             "uptime_seconds": number_of(status, "Uptime"),
             "parallel_workers": number_of(variables, "slave_parallel_threads"),
             "external_paths": external_paths(
