@@ -53,6 +53,7 @@ ALSO = {
     "backup": "a physical backup that dbops makes",
     "restore test": "a restore test of such a backup",
     "catch-up": "relaxed durability while a copy rolls forward",
+    "statements": "each SQL statement that dbops sends, a probe, and the [accounts](../how-to/accounts.md)",
 }
 WAYS = (*METHODS, *ALSO)
 RUN, BY_HAND, RECORDED, UNTRIED = "**run here**", "run by hand", "by recorded output", "not tried"
@@ -110,6 +111,7 @@ def refusal(server: Server, way: str) -> str:
         "clone": (clone.both_can_clone,),
         "dump": (pair.versions_fit,),
         "catch-up": (),
+        "statements": (),
     }.get(way, (pair.versions_fit, pair.tools_are_there))
     findings = (finding for check in checks for finding in check(world))
     first = next((finding for finding in findings if finding.severity is Severity.REFUSAL), None)

@@ -235,7 +235,7 @@ def _purged(database: Database, flavor: Flavor) -> str | None:
 
 
 def _lsn_from_status(database: Database) -> int:
-    """Read the number from ``SHOW ENGINE``: before MySQL 8.0.30 no status variable has it."""
+    """Read the number from ``SHOW ENGINE``: before MySQL 8.0.30 and MariaDB 10.5 no status variable has it."""
     rows = database.query("SHOW ENGINE INNODB STATUS")
     found = LSN.search(str(rows[0]["Status"])) if rows else None
     return int(found[1]) if found else 0

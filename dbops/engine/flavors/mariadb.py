@@ -306,7 +306,7 @@ class MariaDB(Flavor):
     ) -> dict[str, Any]:
         """Return the facts. ``gtid_enabled``: the server has a GTID position, and each of its connections uses GTID.
 
-        ``redo_lsn`` is ``Innodb_lsn_current``; before 10.5 the bytes written to the log, which have the same difference.
+        ``redo_lsn`` is ``Innodb_lsn_current``, 0 before 10.5: the probe reads it elsewhere.
         """
         current, binlog = text_of(variables, "gtid_current_pos"), text_of(variables, "gtid_binlog_pos")
         log_files = number_of(variables, "innodb_log_files_in_group") or 1

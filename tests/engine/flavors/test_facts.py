@@ -135,3 +135,9 @@ def test_needs_pause_only_when_the_copy_would_be_incomplete(facts: ServerFacts, 
     paused, sentence = needs_pause(facts)
     assert paused is pause
     assert word in sentence
+
+
+def test_written_blocks_are_no_log_sequence_number() -> None:
+    """A commit of some bytes writes a whole block."""
+    for version in ("5.7.22", "8.0.15", "10.4.2-MariaDB"):
+        assert flavor_for(version).server_facts_from({}, {"Innodb_os_log_written": "512"})["redo_lsn"] == 0
