@@ -144,6 +144,8 @@ def binary_logs(stack: Stack, value: str, before: str) -> Iterator[None]:
             wait_for_primary(stack, name)
         for name in names:
             one(stack, name, f"SET GLOBAL binlog_format = {value}")
+            if name != PRIMARY:  # an applier keeps the format of its start
+                replica_does(stack, name)
 
     write(value, (PRIMARY, SOURCE, TARGET))
     try:
