@@ -8,9 +8,11 @@ from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
+from django.urls import reverse
 from django.views.decorators.csrf import requires_csrf_token
 
 from dbops.web.middleware.refusals import typed
+from dbops.web.views.login import already_logged_in
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +27,12 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 @requires_csrf_token
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer 403 to a form whose CSRF token is missing or old. The reason is only logged: it does not help users."""
+    """Answer 403 to a form whose CSRF token is missing or old. The reason is only logged: it does not help users.
+
+    The second of two login forms is old when the first was sent: it leads on without a login.
+    """
+    if request.path == reverse("login") and request.user.is_authenticated:
+        return already_logged_in(request)
     log.warning("refused a form sent to %r: %s", request.path, reason)
     return render(request, "403_csrf.html", {"typed": typed(request)}, status=403)
 

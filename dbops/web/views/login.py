@@ -2,11 +2,13 @@
 
 from urllib.parse import urlencode, urlsplit
 
+from django.conf import settings
+from django.contrib import messages
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.models import User
 from django.contrib.auth.views import LoginView as DjangoLoginView
 from django.contrib.auth.views import LogoutView as DjangoLogoutView
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
@@ -55,7 +57,9 @@ class LoginView(DjangoLoginView):
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
         self.attempt.succeeded()
+        secret = self.request.META.get("CSRF_COOKIE", "")
         answer: HttpResponse = super().form_valid(form)
+        _keep_form_secret(self.request, answer, form.get_user(), secret)
         if GivenPassword.objects.filter(user=form.get_user()).exists():
             self.request.session[MUST_CHANGE] = True
         append(actor=form.get_user().get_username(), action="login", subject="dbops")
@@ -65,6 +69,39 @@ class LoginView(DjangoLoginView):
         append(actor=_known(form.cleaned_data.get("username", "")), action="login.failed", subject="dbops")
         answer: HttpResponse = super().form_invalid(form)
         return answer
+
+
+def already_logged_in(request: HttpRequest) -> HttpResponse:
+    """Answer an old login form of a browser that is logged in by now: continue to where the form leads, as who is logged in."""
+    name = request.user.get_username()
+    if spelled(request.POST.get("username", "")) != spelled(name):
+        messages.warning(request, f"You are logged in as {name}. Log out first to log in as another user.")
+    view = LoginView()
+    view.setup(request)
+    return HttpResponseRedirect(view.get_success_url())
+
+
+def _keep_form_secret(request: HttpRequest, answer: HttpResponse, user: User, secret: str) -> None:
+    """Keep the browser's CSRF secret if it comes from an earlier login of the same user: open forms in other tabs stay valid.
+
+    A cookie that is signed with the secret proves where it comes from. Any other secret is replaced, as Django does at each login,
+    so that no other site can know it; a new password also replaces it.
+
+    Args:
+        secret: the secret before the login.
+    """
+    name, password = f"{settings.CSRF_COOKIE_NAME}_owner", user.get_session_auth_hash()
+    if secret and request.get_signed_cookie(name, default="", salt=secret + password) == str(user.pk):
+        request.META["CSRF_COOKIE"] = secret
+    answer.set_signed_cookie(
+        name,
+        str(user.pk),
+        salt=request.META["CSRF_COOKIE"] + password,
+        max_age=settings.CSRF_COOKIE_AGE,
+        secure=settings.CSRF_COOKIE_SECURE,
+        httponly=True,
+        samesite="Lax",
+    )
 
 
 class LogoutView(DjangoLogoutView):
