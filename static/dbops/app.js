@@ -4,6 +4,8 @@
   // The stream sends something every few seconds; after a longer silence it is dead, whatever the browser reports.
   const LIVE_MILLISECONDS = 20000;
   const AGAIN_MILLISECONDS = 3000;
+  // A hidden page polls this rarely: enough for its icon and its notification.
+  const HIDDEN_MILLISECONDS = 30000;
   const loaded = performance.now();
 
   // --- light and dark ---------------------------------------------------------------------------------------------
@@ -171,12 +173,16 @@
     if (event.detail.successful) answered(event.detail.pathInfo.requestPath.split("?")[0]);
   });
   // While the live stream works, its page does not poll: a thousand open pages would load the database.
+  const polledAt = new Map();
   document.addEventListener("htmx:beforeRequest", (event) => {
-    const path = event.detail.pathInfo.requestPath;
+    const path = event.detail.pathInfo.requestPath.split("?")[0];
+    if (!/\/poll\/|\/status\//.test(path)) return;
     const isLive = Date.now() - liveAt < LIVE_MILLISECONDS && !failing.size;
-    if (isLive && /\/poll\/|\/status\//.test(path)) event.preventDefault();
+    const isRare = document.hidden && Date.now() - (polledAt.get(path) ?? 0) < HIDDEN_MILLISECONDS;
     // Without a session only the bar asks on, until there is one again.
-    if (/\/poll\//.test(path) && document.getElementById("bar-logged-out")) event.preventDefault();
+    const isLoggedOut = path.endsWith("/poll/") && document.getElementById("bar-logged-out");
+    if (isLive || isRare || isLoggedOut) event.preventDefault();
+    else polledAt.set(path, Date.now());
   });
 
   // --- the live rebuild page ----------------------------------------------------------------------------------------
@@ -226,6 +232,15 @@
     connected = false;
     liveAt = 0;
     live("polling", "Live connection lost: asking every 5 s");
+  });
+  document.addEventListener("dbops:rest", () => {
+    connected = false;
+    liveAt = 0;
+    live("waiting", "Connecting");
+  });
+  document.addEventListener("visibilitychange", () => {
+    const poll = shown()?.querySelector("[hx-get]");
+    if (poll && !document.hidden) htmx.trigger(poll, "again");
   });
   document.addEventListener("htmx:sseClose", () => {
     connected = false;
