@@ -4,7 +4,7 @@
   // The stream sends something every few seconds; after a longer silence it is dead, whatever the browser reports.
   const LIVE_MILLISECONDS = 20000;
   const AGAIN_MILLISECONDS = 3000;
-  // A page that nobody sees polls this rarely: enough for its icon and its notification.
+  // A hidden page polls this rarely: enough for its icon and its notification.
   const HIDDEN_MILLISECONDS = 30000;
   const loaded = performance.now();
 

@@ -42,7 +42,7 @@ def works(stack: Stack) -> bool:
 def test_worker_survives_a_redis_that_takes_no_writes(
     stack: Stack, break_it: tuple[str, ...], mend_it: tuple[str, ...]
 ) -> None:
-    """The same worker goes on, and the bar names Redis, not the worker."""
+    """The same worker continues, and the bar names Redis, not the worker."""
     worker = stack.processes["worker"]
     with redis.Redis(port=stack.redis_port) as client:
         client.execute_command(*break_it)

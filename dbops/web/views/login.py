@@ -85,7 +85,7 @@ def _keep_form_secret(request: HttpRequest, answer: HttpResponse, user: User, se
     """Keep the browser's CSRF secret if it comes from an earlier login of the same user: open forms in other tabs stay valid.
 
     A cookie that is signed with the secret proves where it comes from. Any other secret is replaced, as Django does at each login,
-    so that nobody else can know it; a new password also replaces it.
+    so that no other site can know it; a new password also replaces it.
 
     Args:
         secret: the secret before the login.

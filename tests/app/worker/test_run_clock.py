@@ -1,4 +1,4 @@
-"""A run's clock goes on when the machine's clock is set, and never back."""
+"""A run's clock continues when the machine's clock is set, and never goes back."""
 
 from datetime import UTC, datetime
 from typing import Any
