@@ -30,6 +30,11 @@ def test_settings_page_needs_a_superuser(viewer: Client) -> None:
     assert viewer.get("/admin/settings/").status_code == 403
 
 
+def test_settings_page_shows_the_address_that_the_audit_log_gets(operator: Client) -> None:
+    text = operator.get("/admin/settings/", REMOTE_ADDR="203.0.113.9").content.decode()
+    assert '<code id="own-address">203.0.113.9</code>' in text
+
+
 def test_settings_page_shows_exactly_the_documented_variables() -> None:
     rows = [line.split("|")[1] for line in DOCUMENT.splitlines() if line.startswith("| `DBOPS_")]
     documented = [name for row in rows for name in re.findall(r"`(DBOPS_[A-Z_]+)`", row)]
