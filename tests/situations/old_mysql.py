@@ -84,6 +84,8 @@ def have_events(stack: Stack) -> None:
         f"CREATE EVENT clocks.e {each}",
     )
     reaches(stack, SOURCE)
+    file = stack.lab.host(SOURCE).config_file  # it restarts, and the default of 8.0 is ON
+    file.write_text(f"{file.read_text()}[mysqld]\nevent_scheduler = OFF\n")
     change_all(stack, SOURCE, "SET GLOBAL event_scheduler = OFF", "SET sql_log_bin = 0", "ALTER EVENT clocks.e ENABLE")
 
 
