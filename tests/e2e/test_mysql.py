@@ -72,7 +72,8 @@ def same_machines(stack: Stack) -> Iterator[None]:
     """After each of these the source is as it was found, and no claim is left."""
     yield
     stack.lab.load_stop()
-    source_is_given_back(stack, last_rebuild(stack)["uid"])
+    for row in stack.rows("SELECT uid FROM dbops_rebuild ORDER BY id DESC LIMIT 1"):
+        source_is_given_back(stack, row["uid"])
 
 
 def rebuild_under_writes(stack: Stack, *words: str) -> list[dict[str, Any]]:
