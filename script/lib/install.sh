@@ -34,6 +34,7 @@ shellcheck shellcheck
 "
 PROGRAMS_TEST="$PROGRAMS_DEMO $PROGRAMS_LINT
 chromium-headless-shell chromium-headless-shell
+firefox-esr firefox-esr
 java default-jre-headless
 mvn maven
 iptables iptables

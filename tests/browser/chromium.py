@@ -1,4 +1,4 @@
-"""Debian's Chromium without its own windows, driven by Playwright, with a witness of everything that a page should not do."""
+"""Debian's browsers without their own windows, driven by Playwright, with a witness of everything that a page should not do."""
 
 import re
 from collections.abc import Iterator
@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, Playwright, Request, sync_playwright
 
 CHROMIUM = Path("/usr/bin/chromium-headless-shell")
+FIREFOX = Path("/usr/bin/firefox-esr")
 ARGUMENTS = [
     "--no-sandbox",
     "--headless",
@@ -29,11 +30,20 @@ document.addEventListener("securitypolicyviolation", (event) =>
 @contextmanager
 def running_chromium() -> Iterator[Browser]:
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        browser = launch_chromium(playwright)
         try:
             yield browser
         finally:
             browser.close()
+
+
+def launch_chromium(playwright: Playwright) -> Browser:
+    return playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+
+
+def launch_firefox(playwright: Playwright) -> Browser:
+    """Launch Firefox as Debian has it: this channel speaks WebDriver BiDi, not the protocol of Playwright's own build."""
+    return playwright.firefox.launch(executable_path=FIREFOX, channel="moz-firefox")
 
 
 @dataclass

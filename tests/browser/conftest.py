@@ -1,4 +1,4 @@
-"""One stack and one Chromium for the tests of this folder.
+"""One stack and one of each browser for the tests of this folder.
 
 They live as long as the folder's tests and no longer: Playwright's loop makes Django refuse its database elsewhere.
 """
@@ -6,12 +6,12 @@ They live as long as the folder's tests and no longer: Playwright's loop makes D
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
 from tests.networks import free_network
 from tests.stack import OPERATOR, OPERATOR_PASSWORD, VIEWER, VIEWER_PASSWORD, Stack, running_stack
 
-from .chromium import Visitor, running_chromium, visitor
+from .chromium import FIREFOX, Visitor, launch_chromium, launch_firefox, visitor
 from .windows import Windows, make_windows
 
 NETWORK = free_network()
@@ -28,9 +28,25 @@ def stack() -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
-    with running_chromium() as running:
+def playwright() -> Iterator[Playwright]:
+    with sync_playwright() as running:
         yield running
+
+
+@pytest.fixture(scope="package")
+def browser(playwright: Playwright) -> Iterator[Browser]:
+    running = launch_chromium(playwright)
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="module")
+def firefox(playwright: Playwright) -> Iterator[Browser]:
+    if not FIREFOX.exists():
+        pytest.skip("no firefox-esr is installed; script/test installs it")
+    running = launch_firefox(playwright)
+    yield running
+    running.close()
 
 
 @pytest.fixture(scope="package")
