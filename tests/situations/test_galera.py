@@ -36,7 +36,10 @@ def member_options(stack: Stack, name: str) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    with running_stack(web=False, size="16M") as running, configured(running, PRIMARY, **member_options(running, PRIMARY)):
+    with (
+        running_stack(web=False, size="16M") as running,
+        configured(running, PRIMARY, **member_options(running, PRIMARY)),
+    ):
         one(running, PRIMARY, "CREATE DATABASE galera")
         one(running, PRIMARY, "CREATE TABLE galera.t (id INT PRIMARY KEY)")
         yield running
