@@ -95,7 +95,7 @@ def follow(ground: Ground) -> None:
         for statement in flavor.stop_replication():
             database.execute(statement)
         replicate(database, ground, ReplicationSource(host.address, host.port, account.user, account.password))
-        cluster.own(PRIMARY, "REPLACE INTO shop.orders VALUES (1, '2026-01-01', 'x')", write_binlog=True)
+        cluster.own(PRIMARY, "REPLACE INTO shop.orders VALUES (1, '2026-01-01', UUID())", write_binlog=True)
         wanted, deadline, missing = cluster.executed(PRIMARY), monotonic() + 10, "all"
         while missing and monotonic() < deadline:
             [link] = read_channels(database, flavor)

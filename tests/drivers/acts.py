@@ -137,7 +137,7 @@ def meet(ground: Ground) -> None:
     """Open snapshots of source and target at one position, to which the target has to go."""
     cluster = ground.cluster
     cluster.own(TARGET, cluster.flavor.pause_applier())
-    cluster.own(PRIMARY, "REPLACE INTO shop.orders VALUES (1, '2026-01-01', 'x')", write_binlog=True)
+    cluster.own(PRIMARY, "REPLACE INTO shop.orders VALUES (1, '2026-01-01', UUID())", write_binlog=True)
     cluster.wait(SOURCE)
     with ground.run() as (run, target), reference_of(run) as reference:
         assert reference.party.name == SOURCE

@@ -79,7 +79,7 @@ def use_a_channel(ground: Ground) -> None:
             target.execute(statement)
         cluster.wait(TARGET)
         target.execute(flavor.pause_applier())
-        cluster.own(PRIMARY, "REPLACE INTO shop.orders VALUES (1, '2026-01-01', 'x')", write_binlog=True)
+        cluster.own(PRIMARY, "REPLACE INTO shop.orders VALUES (1, '2026-01-01', UUID())", write_binlog=True)
         cluster.wait(SOURCE)
         with reference_of(run) as reference, common_snapshot(run, reference) as (position, _, _):
             assert position
