@@ -106,7 +106,7 @@ def test_wiped_replica_is_rebuilt_under_writes(stack: Stack) -> None:
 
 
 def appliers(stack: Stack) -> int:
-    found = one(stack, TARGET, "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE '%a_parallel_workers' AND Value > 0")
+    found = one(stack, TARGET, "SHOW GLOBAL VARIABLES WHERE Variable_name LIKE '%_parallel_workers' AND Value > 0")
     return int(found["Value"])
 
 

@@ -95,10 +95,12 @@ def pauses(stack: Stack, key: int) -> int:
 
 
 def copies(stack: Stack, key: int) -> frozenset[str]:
-    """Return the uuid of each backup in the events of the copy step."""
+    """Return the uuid of each backup in the events of the copy step; before a colon it is a MySQL server's, of its GTIDs."""
     rows = stack.rows("SELECT text FROM dbops_rebuildevent WHERE rebuild_id = ? AND step = 'stream'", key)
     return frozenset(
-        found for row in rows for found in re.findall(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", row["text"])
+        found
+        for row in rows
+        for found in re.findall(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b(?!:)", row["text"])
     )
 
 
