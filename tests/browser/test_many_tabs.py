@@ -17,6 +17,8 @@ MANY = 30
 #: of six connections
 STREAMS = 3
 CLICK_SECONDS = 1.0
+#: for a page to load, on a busy machine
+PATIENCE_MILLISECONDS = 60_000
 BAR_MILLISECONDS = 15_000
 HIDE = """isHidden => {
   Object.defineProperty(document, "hidden", { configurable: true, get: () => isHidden });
@@ -33,7 +35,7 @@ def open_tabs(visitor: Visitor, path: str, count: int) -> list[Page]:
     """Open more tabs of the same browser, all of them visible: a browser without windows hides none."""
     pages = [visitor.context.new_page() for _ in range(count)]
     for page in pages:
-        page.goto(visitor.url + path)
+        page.goto(visitor.url + path, timeout=PATIENCE_MILLISECONDS)
     return pages
 
 
