@@ -80,8 +80,7 @@ def read_host(
 
     Args:
         inspect: how much to read.
-        plugin_dir: of the server; ``""`` reads it from the option files, or tries the usual places.
-        socket: of the server; ``""`` reads it from the option files.
+        plugin_dir, socket: of the server; ``""`` reads it from the option files. Plugins have usual places, too.
         credentials: an option file for the account that runs ``statements``; after ``ADMIN``, with the groups ``..._admin``.
         address, port: of the server, to recognize its backups.
         work_dir: dbops's directory, to recognize its jobs. group_suffix: of the server's option groups.
@@ -100,8 +99,7 @@ def read_host(
         defaults_file,
         inspect,
         socket,
-        _as_lines(known),
-        *(plugin_dir, group_suffix, *statements),
+        *(_as_lines(known), plugin_dir, group_suffix, *statements),
         stdin=credentials.encode(),
         timeout_seconds=TIMEOUT_SECONDS,
     )

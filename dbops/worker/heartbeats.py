@@ -133,4 +133,5 @@ class ReportingScheduler(Scheduler):
             if self._due.get(name, now) <= now:
                 self._due[name] = now + float(self.app.conf.beat_schedule[name]["schedule"])
                 self.apply_entry(entry, producer=self.producer)
-        return min(max(0.0, min(self._due.values()) - time.monotonic()), GAP_SECONDS)
+        next_due = min(self._due.values(), default=now + GAP_SECONDS)
+        return min(max(0.0, next_due - time.monotonic()), GAP_SECONDS)

@@ -138,8 +138,7 @@ class MySQL57(OldMySQL):
         return super().host_programs | own_clients() | xtrabackup_programs()
 
     def options_of_series(self, plan: ServerPlan) -> dict[str, str | int | Path | None]:
-        # each server would take 2,600 of the machine's requests (fs.aio-max-nr): too few for several labs
-        return super().options_of_series(plan) | {"expire-logs-days": 1, "innodb-use-native-aio": "OFF"}
+        return super().options_of_series(plan) | {"expire-logs-days": 1}
 
 
 class MySQL80(OldMySQL):

@@ -11,17 +11,12 @@ from uuid import uuid4
 import pytest
 
 from dbops.drivers.mysql import MysqlDatabase
-from dbops.drivers.probe import MEASURE_SECONDS, ProbeTarget, probe_instance, with_sizes
+from dbops.drivers.probe import MEASURE_SECONDS, ProbeTarget, probe_instance
 from dbops.drivers.probe_host import (
     HostReading,
     Inspect,
-    clock_offset,
-    parse_config,
-    parse_records,
-    parse_version,
     read_host,
 )
-from dbops.drivers.probe_server import clients, redo_rate
 from dbops.drivers.ssh import SshShell
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import InstanceFacts, RunTimeSetting, from_record, to_record
@@ -338,72 +333,3 @@ class TestInstance:
         assert third.server is not None
         assert third.server.foreign_engines == {}
         database.execute("DROP DATABASE shop")
-
-
-class TestParts:
-    def test_records_accept_everything_except_nul(self) -> None:
-        assert parse_records("Welcome\na\t1\0b\tx\ty\nz\0c\t\0cut\tof") == {"a": "1", "b": "x\ty\nz", "c": ""}
-
-    def test_last_of_equal_options_counts(self) -> None:
-        config = parse_config("--server-id=1\n--server_id=2\n--read_only\n--socket=/s\n--master-password=x\n")
-        assert (config.server_id, config.read_only, config.socket) == (2, True, "/s")
-        assert config.options["master_password"] == "***"
-
-    @pytest.mark.parametrize(
-        ("said", "version"),
-        [
-            ("mariadb-backup based on MariaDB server 10.11.19-MariaDB debian-linux-gnu (x86_64)", "10.11.19"),
-            (
-                "xtrabackup version 8.0.35-30 based on MySQL server 8.0.35 Linux (x86_64) (revision id: 6beb4b49)",
-                "8.0.35-30",
-            ),
-            ("xtrabackup version 2.4.9 based on MySQL server 5.7.13 Linux (x86_64)", "2.4.9"),
-            ("xbstream  Ver 8.0.35-30 for Linux (x86_64) (revision id: 6beb4b49)", "8.0.35-30"),
-            ("/usr/sbin/mysqld  Ver 8.0.46-0ubuntu0.24.04.5 for Linux on x86_64 ((Ubuntu))", "8.0.46"),
-            ("mariadbd  Ver 10.11.19-MariaDB-0+deb12u1 for debian-linux-gnu on x86_64 (Debian 12)", "10.11.19"),
-            ("mysql  Ver 15.1 Distrib 10.11.19-MariaDB, for debian-linux-gnu (x86_64)", "10.11.19"),
-            ("mariadb from 11.4.2-MariaDB, client 15.2 for Linux (x86_64)", "11.4.2"),
-            ("OpenSSH_9.2p1 Debian-2+deb12u3, OpenSSL 3.0.14 4 Jun 2024", "9.2p1"),
-            ("", None),
-        ],
-    )
-    def test_versions_are_parsed(self, said: str, version: str | None) -> None:
-        assert parse_version(said) == version
-
-    @pytest.mark.parametrize(
-        ("first", "last", "offset"),
-        [
-            ("100.2", "100.8", 0.0),
-            ("99.9", "100.9", -0.1),
-            ("101.5", "102", 1.0),
-            ("40", "41", -60.0),
-            ("100.%N", "101", 0.0),
-        ],
-    )
-    def test_clock_offset_counts_the_certain_part(self, first: str, last: str, offset: float) -> None:
-        assert clock_offset(first, last, 100.0, 101.0) == offset
-
-    def test_clients_exclude_system_sessions(self) -> None:
-        rows = [
-            {"User": user, "Host": "h:1", "db": None, "Command": command}
-            for user, command in [
-                ("app", "Sleep"), ("monitor", "Query"), ("system user", "Slave_IO"), ("event_scheduler", "Daemon"),
-                ("other", "Binlog Dump"), ("other", "Binlog Dump GTID"), ("unauthenticated user", "Connect"),
-            ]
-        ]  # fmt: skip
-        assert [client.user for client in clients(rows, ["monitor", ""])] == ["app"]
-
-    def test_redo_rate_needs_two_readings_of_one_directory(self) -> None:
-        assert redo_rate(5, NOW, None) is None
-        assert redo_rate(5, NOW, InstanceFacts(NOW)) is None
-
-    def test_sizes_are_not_kept_for_another_directory(self, tmp_path: Path) -> None:
-        shell = FakeShell(runs_here=True)
-        (tmp_path / "a").mkdir()
-        (tmp_path / "b").mkdir()
-        old = replace(ask(shell, tmp_path / "a", inspect=Inspect.ALL).datadir, measured_at=NOW)
-        new = ask(shell, tmp_path / "b").datadir
-        previous = InstanceFacts(NOW, datadir=old)
-        assert with_sizes(new, False, NOW, previous) == new
-        again = with_sizes(replace(old, total_bytes=None, data_bytes=None), True, NOW + timedelta(1), previous)
-        assert (again.total_bytes, again.measured_at) == (0, NOW + timedelta(1))

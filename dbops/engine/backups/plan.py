@@ -117,7 +117,7 @@ def plan_backup(
 
     Raises:
         Refused: the server does not answer (``backup.no_server``), the schedule has no directory (``backup.no_directory``), a dump
-            cannot be made (``why_no_dump``), or the flavor is unknown (``flavor.unknown``,
+            cannot be made (``dump_refusal``), or the flavor is unknown (``flavor.unknown``,
             ``flavor.unsupported``).
     """
     operation = f"Planning a backup of {asked.instance}"
@@ -133,8 +133,8 @@ def plan_backup(
     flavor = flavor_for(server.version, server.flavor)
     is_dump = asked.method is BackupMethod.DUMP
     program = dump_program(flavor, host.tools) if is_dump else None
-    if is_dump and (problem := why_no_dump(facts)):
-        raise Refused(problem[0], operation, cause=problem[1])
+    if is_dump and (refusal := dump_refusal(facts, operation)):
+        raise refusal
     ending = "sql.gz" if is_dump else "xbstream.zst"
     last, data = asked.last_bytes, facts.datadir.data_bytes
     return BackupPlan(
@@ -165,8 +165,8 @@ def plan_backup(
     )
 
 
-def why_no_dump(facts: InstanceFacts) -> tuple[str, str] | None:
-    """Return the code and cause of a refused dump, ``None`` if none is known.
+def dump_refusal(facts: InstanceFacts, operation: str) -> Refused | None:
+    """Return the refusal of a dump, ``None`` if no reason is known.
 
     ``backup.dump_program``: a dump by the host's program could not be restored. ``backup.dump_account``: see ``lacking_for_dump``.
     """
@@ -174,9 +174,9 @@ def why_no_dump(facts: InstanceFacts) -> tuple[str, str] | None:
         return None
     flavor = flavor_for(facts.server.version, facts.server.flavor)
     if facts.host and (problem := dump_problem(flavor, dump_program(flavor, facts.host.tools))):
-        return "backup.dump_program", problem.rstrip(".")
+        return Refused("backup.dump_program", operation, cause=problem.rstrip("."))
     lacks = lacking_for_dump(facts)
-    return ("backup.dump_account", lacks) if lacks else None
+    return Refused("backup.dump_account", operation, cause=lacks) if lacks else None
 
 
 def lacking_for_dump(facts: InstanceFacts) -> str:

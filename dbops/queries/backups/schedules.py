@@ -9,7 +9,8 @@ from django.db.models import F, Q, Window
 from django.db.models.functions import Coalesce, Lower, RowNumber
 from django.db.models.lookups import Contains
 
-from dbops.engine.backups.plan import why_no_dump
+from dbops.engine.backups.plan import dump_refusal
+from dbops.engine.errors import Refused
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.states import RUN_FINAL, BackupMethod, RunBy, RunStatus
 from dbops.models import BackupRun, BackupSchedule, InstanceState
@@ -21,13 +22,13 @@ SCHEDULES_ON_A_PAGE = 50
 class ScheduleRow:
     """A schedule with its learned duration (``None``: unknown) and its last ended run.
 
-    ``problem``: code and cause of the refusal of its next run, as far as the last probe knows.
+    ``refusal``: of its next run, as far as the last probe knows.
     """
 
     schedule: BackupSchedule
     duration: Duration | None
     last_run: BackupRun | None
-    problem: tuple[str, str] | None = None
+    refusal: Refused | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +93,15 @@ def _rows(found: list[BackupSchedule]) -> list[ScheduleRow]:
         .filter(place=1)
         .defer("evidence", "progress", "checkpoint")
     }
-    problems = _problems(found)
-    return [ScheduleRow(item, durations[item.pk], last.get(item.pk), problems.get(item.pk)) for item in found]
+    refusals = _refusals(found)
+    return [ScheduleRow(item, durations[item.pk], last.get(item.pk), refusals.get(item.pk)) for item in found]
 
 
-def _problems(found: list[BackupSchedule]) -> dict[int, tuple[str, str]]:
+def _refusals(found: list[BackupSchedule]) -> dict[int, Refused]:
     """Return why dumps that dbops would make are refused, by schedule. One query if dbops makes dumps."""
     dumps = [item for item in found if (item.method, item.run_by) == (BackupMethod.DUMP, RunBy.DBOPS)]
     if not dumps:
         return {}
     states = InstanceState.objects.filter(instance__in={item.instance_id for item in dumps})
-    problems = {state.instance_id: why_no_dump(facts) for state in states if (facts := state.facts())}
-    return {item.pk: problem for item in dumps if (problem := problems.get(item.instance_id))}
+    refusals = {state.instance_id: dump_refusal(facts, "Making a dump") for state in states if (facts := state.facts())}
+    return {item.pk: refusal for item in dumps if (refusal := refusals.get(item.instance_id))}

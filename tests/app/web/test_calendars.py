@@ -15,7 +15,7 @@ from icalendar import Calendar
 from dbops.engine.schedule.occupancy import NOT_APPROVED
 from dbops.engine.schedule.snapshot import InstanceUse
 from dbops.engine.states import Status
-from dbops.models import AccessToken, Hold, Maintenance
+from dbops.models import AccessToken, Hold, InstanceState, Maintenance
 from dbops.operations.tokens import make_token, revoke_token
 from dbops.queries.schedule import calendar as queries
 from dbops.queries.schedule import feed as feeds
@@ -48,6 +48,7 @@ def test_calendar_draws_a_week_with_its_blocked_hours_as_text(viewer: Client) ->
 
 def test_week_follows_the_local_clock() -> None:
     primary, backup, _ = make_trio()
+    InstanceState.objects.update(observed_at=NOW)
     make_schedule(backup, cron="30 2 * * *", time_zone="Europe/Berlin", expected_seconds=3600)
     page = queries.calendar(primary.cluster, NOW, BERLIN, date(2026, 10, 23))
     assert [day.hours for day in page.days] == [24, 24, 25, 24, 24, 24, 24]

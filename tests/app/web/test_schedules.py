@@ -60,11 +60,11 @@ def test_schedules_name_a_dump_whose_account_lacks_a_privilege(operator: Client)
     make_schedule(backup, "of-cron", method="dump")
     make_schedule(replica, "files", run_by="dbops")
     answer = operator.get("/schedules/")
-    problems = {row.schedule.name: row.problem for row in answer.context["found"].rows}
-    code, cause = problems.pop("dumps")
-    assert code == "backup.dump_account"
-    assert "TRIGGER" in cause
-    assert problems == {"of-cron": None, "files": None}
+    refusals = {row.schedule.name: row.refusal for row in answer.context["found"].rows}
+    found = refusals.pop("dumps")
+    assert found.code == "backup.dump_account"
+    assert "TRIGGER" in found.cause
+    assert refusals == {"of-cron": None, "files": None}
     assert answer.content.decode().count('data-code="backup.dump_account"') == 1
 
 
@@ -229,6 +229,6 @@ def test_schedule_list_names_a_dump_program_that_cannot_serve(operator: Client, 
     make_schedule(backup, "files", run_by="dbops")
     make_schedule(backup, "statements", method="dump", run_by="dbops")
     page = operator.get("/schedules/")
-    problems = {row.schedule.name: row.problem for row in page.context["found"].rows}
+    problems = {row.schedule.name: row.refusal for row in page.context["found"].rows}
     assert {name: bool(text) for name, text in problems.items()} == {"files": False, "statements": shown}
     assert ('data-code="backup.dump_program"' in page.content.decode()) is shown

@@ -168,7 +168,7 @@ class TestThePastChanges:
     @pytest.fixture(autouse=True)
     def a_clock_that_stands(self, monkeypatch: Any) -> None:
         for module in ("external_runs", "instance_periods"):
-            monkeypatch.setattr(f"dbops.lifecycle.{module}.timezone.now", lambda: NOW)
+            monkeypatch.setattr(f"dbops.lifecycle.{module}.clock.now", lambda: NOW)
 
     def until(self) -> date:
         return CountedDays.objects.get().until
