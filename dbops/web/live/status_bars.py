@@ -125,7 +125,9 @@ class ProcessStatus:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.read, self.ask_redis, self.monotonic = read, ask_redis or redis_problem, monotonic
-        self.find_step, self.web_since = find_step, clock.now()
+        self.find_step = find_step
+        #: Set at the first request: reading the database's clock when modules are imported would open a connection.
+        self.web_since: datetime | None = None
         self.redis_problem: tuple[RemoteFailure, datetime] | None = None
         self.asking = threading.Lock()
         self.asked_at = float("-inf")
@@ -148,6 +150,7 @@ class ProcessStatus:
 
     def _ask(self) -> None:
         self.asked_at, now = self.monotonic(), clock.now()
+        self.web_since = self.web_since or now
         error = self.ask_redis()
         is_known = self.redis_problem is not None and error is not None and error.code == self.redis_problem[0].code
         if not is_known:
