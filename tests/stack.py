@@ -102,6 +102,8 @@ class Stack:
         self.folder, self.lab = folder, lab
         self.database_url = database_url or f"sqlite:///{folder / DATABASE}"
         self.processes: dict[str, subprocess.Popen[bytes] | Forked] = {}
+        #: what the dashboard's clock shows
+        self.now: Callable[[], datetime] = lambda: datetime.now(UTC)
         #: of workers alone, beside the environment of all processes
         self.worker_settings: dict[str, str] = {}
         #: one for each environment that was used; Celery's processes are its children
@@ -288,7 +290,7 @@ class Stack:
 
     def probe_now(self, *names: str) -> None:
         """Make probes due now, of all instances where none is named, and message the worker: no wait for beat."""
-        now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+        now = self.now().strftime("%Y-%m-%d %H:%M:%S.%f")
         for name in names or [host.name for host in self.lab.hosts]:
             self.write(
                 "UPDATE dbops_instancestate SET probe_due_at = ? WHERE probe_due_at > ?"
@@ -304,13 +306,15 @@ class Stack:
         if not apps.ready:  # outside of pytest: script/soak, script/screenshots
             os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
             django.setup()
+        from dbops.messaging.redis_server import broker_options, broker_url
         from dbops.worker.tasks import probe_due  # models can be imported when Django is set up
 
+        url = self.environment["DBOPS_REDIS_URL"]
         with (
             suppress(OperationalError),
-            probe_due.app.connection_for_write(self.environment["DBOPS_REDIS_URL"]) as redis,
+            probe_due.app.connection_for_write(broker_url(url), transport_options=broker_options(url)) as redis,
         ):
-            probe_due.apply_async(connection=redis, expires=5, retry=False)
+            probe_due.apply_async(connection=redis, retry=False)
 
     def wait_for_probe(self, what: str, seen: Callable[[], Any], *names: str, seconds: float = 60.0) -> Any:
         """Wait until probes of these instances have seen something. Each look makes one due: the dashboard's own are rare."""
@@ -325,7 +329,7 @@ class Stack:
 
     def wait_for_facts(self, name: str, seconds: float = 90.0, *, answering: bool | None = None) -> dict[str, Any]:
         """Wait for a probe that begins after now: one that was under way has seen half of what was just done."""
-        asked = datetime.now(UTC)
+        asked = self.now()
         self.probe_now(name)
 
         def fresh() -> dict[str, Any] | None:

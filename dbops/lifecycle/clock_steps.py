@@ -4,26 +4,25 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import F
 
 from dbops.audit.log import SYSTEM, append
 from dbops.engine.facts.age import TOLERANCE_SECONDS
-from dbops.models import BackupRun, ClockStep, InstanceState, Rebuild, RestoreTest, RowComparison
+from dbops.models import BackupRun, ClockStep, InstanceState, ProcessHeartbeat, Rebuild, RestoreTest, RowComparison
 
+#: The clock can have shown times as much later than its last look by a process that reported.
+UNSEEN = timedelta(seconds=60)
 LEASED = (Rebuild, BackupRun, RestoreTest, RowComparison)
 
 
-def note_step(before: datetime, at: datetime, *, unseen_seconds: float) -> None:
-    """Record that the clock was set, and bring times of the future back, in one transaction. A second report does nothing.
+def note_step(before: datetime, at: datetime) -> None:
+    """Record that the clock was set, and bring times of the future back, in one transaction.
 
     Args:
-        before: the time that the clock would have shown.
+        before: the time that the clock would have shown, as far as the caller knows.
         at: the time that it shows.
-        unseen_seconds: how long ago the caller last looked at the clock: another process can have reported the same step since.
     """
     with transaction.atomic():
-        since = at - timedelta(seconds=unseen_seconds + TOLERANCE_SECONDS)
-        if ClockStep.objects.filter(at__range=(since, at + timedelta(seconds=TOLERANCE_SECONDS))).exists():
-            return
         ClockStep.objects.create(before=before, at=at)
         bring_back(at)
         seconds = round((at - before).total_seconds())
@@ -35,6 +34,7 @@ def bring_back(now: datetime) -> None:
 
     A lease keeps its whole length from now: its driver can be alive, and extends it. A dead driver's ends.
     """
+    ProcessHeartbeat.objects.filter(at__gt=now).update(at=now)
     InstanceState.objects.filter(probe_due_at__gt=now).update(probe_due_at=now)
     longest = now + timedelta(seconds=settings.LEASE_SECONDS)
     for model in LEASED:
@@ -52,5 +52,5 @@ def step_with_facts_left(now: datetime) -> ClockStep | None:
 
 
 def last_step_back(now: datetime) -> ClockStep | None:
-    """Return the last step back whose time was not reached again."""
-    return ClockStep.objects.filter(before__gt=now).order_by("-pk").first()
+    """Return the last step back whose time was not reached again, or a moment ago."""
+    return ClockStep.objects.filter(before__gt=now - UNSEEN, at__lt=F("before")).order_by("-pk").first()

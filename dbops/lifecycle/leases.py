@@ -15,7 +15,7 @@ from dbops.database import clock
 from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import Level, RunStatus, may_end
-from dbops.lifecycle.clock_steps import last_step_back
+from dbops.lifecycle.clock_steps import UNSEEN, last_step_back
 from dbops.lifecycle.events import last_line, log_event, revision_update, was_logged
 from dbops.models import BackupEvent, BackupRun, ClockStep, Rebuild, RestoreTest, RowComparison
 from dbops.models.leased import TOKENS_PER_SECOND
@@ -116,10 +116,10 @@ def lowest_fence(started_at: datetime | None, now: datetime, step: ClockStep | N
     """
     if started_at is None:
         return 0
-    begun = int(started_at.timestamp())
-    if step is not None and begun < step.before.timestamp():
+    begun, highest = int(started_at.timestamp()), int((step.before + UNSEEN).timestamp()) if step else 0
+    if step is not None and begun < highest:
         since_step = int((now - step.at).total_seconds() * 10)
-        return (int(step.before.timestamp()) - begun) * TOKENS_PER_SECOND + 1000 + max(0, since_step)
+        return (highest - begun) * TOKENS_PER_SECOND + max(0, since_step)
     return max(0, int(now.timestamp() * 10) - begun * 10)
 
 

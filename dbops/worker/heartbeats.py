@@ -30,8 +30,6 @@ GAP_SECONDS = 5.0
 MOST_DROPPED = 10**12
 #: Smaller steps of the clock are those of a time service.
 STEP_SECONDS = 2.0
-#: Reports of one step by several processes come within this time.
-SAME_STEP_SECONDS = 60.0
 #: When each process name was reported last, by the monotonic clock and by dbops's; ``None``: the database did not answer.
 _last: dict[str, tuple[float, datetime | None]] = {}
 
@@ -47,7 +45,7 @@ def report(name: str) -> None:
         _last[name] = (passed, now)
         _note_step_forward(name, last, passed, now)
         if not _write(name, now):
-            _note_step_back(name, passed - last[0] if last else 0.0, now)
+            _note_step_back(name, now)
     except IntegrityError:
         pass  # another process was first
     except (DatabaseError, InterfaceError) as error:
@@ -63,13 +61,16 @@ def _write(name: str, now: datetime) -> bool:
     return ProcessHeartbeat.objects.get_or_create(name=name, defaults={"at": now})[1]
 
 
-def _note_step_back(name: str, unseen_seconds: float, now: datetime) -> None:
-    """Note that the last heartbeat is of the future. One process finds it, also the first one after a restart."""
+def _note_step_back(name: str, now: datetime) -> None:
+    """Note that the last heartbeat is of the future. One process finds it, also the first one after a restart.
+
+    It brings all heartbeats back, so that no other process finds the same step.
+    """
     with transaction.atomic():
         before = ProcessHeartbeat.objects.filter(pk=name).values_list("at", flat=True).first()
         if before and before > now and ProcessHeartbeat.objects.filter(pk=name, at=before).update(at=now):
             log.warning("the clock was set back by %.0f s", (before - now).total_seconds())
-            clock_steps.note_step(before, now, unseen_seconds=max(unseen_seconds, SAME_STEP_SECONDS))
+            clock_steps.note_step(before, now)
 
 
 def _note_step_forward(name: str, last: tuple[float, datetime | None] | None, passed: float, now: datetime) -> None:
@@ -79,7 +80,7 @@ def _note_step_forward(name: str, last: tuple[float, datetime | None] | None, pa
     expected = last[1] + timedelta(seconds=passed - last[0])
     if (now - expected).total_seconds() > STEP_SECONDS:
         log.warning("the clock was set forward by %.0f s", (now - expected).total_seconds())
-        clock_steps.note_step(expected, now, unseen_seconds=passed - last[0])
+        clock_steps.note_step(expected, now)
 
 
 def count_dropped(number: int) -> None:

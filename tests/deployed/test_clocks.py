@@ -27,7 +27,7 @@ def stack(clock: ShiftedClock) -> Iterator[Stack]:
     with running_stack() as running:
         for name in PROCESSES:
             running.stop(name)
-        running.environment = running.environment | clock.environment
+        running.environment, running.now = running.environment | clock.environment, clock.now
         running.start(*PROCESSES)
         yield running
 

@@ -21,7 +21,7 @@ HOUR = timedelta(hours=1)
 
 def step_back() -> None:
     now = timezone.now()
-    clock_steps.note_step(now + HOUR, now, unseen_seconds=5)
+    clock_steps.note_step(now + HOUR, now)
 
 
 def test_probes_are_due_after_a_step_back() -> None:

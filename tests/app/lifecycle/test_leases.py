@@ -52,6 +52,9 @@ def test_runs_after_a_step_back_show_larger_tokens_than_all_before() -> None:
     for minutes in (1, 10, 20, 59):
         now = step.at + timedelta(minutes=minutes)
         tokens.append(Rebuild(started_at=now, fence=leases.lowest_fence(now, now, step)).host_token)
-    reached = before + timedelta(seconds=2)
-    tokens.append(Rebuild(started_at=reached, fence=leases.lowest_fence(reached, reached)).host_token)
+    for seconds in (2, 59):
+        now = before + timedelta(seconds=seconds)
+        tokens.append(Rebuild(started_at=now, fence=leases.lowest_fence(now, now, step)).host_token)
+    now = before + timedelta(seconds=61)
+    tokens.append(Rebuild(started_at=now, fence=leases.lowest_fence(now, now)).host_token)
     assert tokens == sorted(set(tokens))

@@ -69,7 +69,7 @@ def test_step_back_is_shown_until_every_instance_is_read_again(viewer: Client, m
         ProcessHeartbeat.objects.create(name=name, at=now)
     read = make_trio()[2].state
     InstanceState.objects.filter(pk=read.pk).update(observed_at=now + timedelta(minutes=58))
-    clock_steps.note_step(now + timedelta(minutes=58), now, unseen_seconds=5)
+    clock_steps.note_step(now + timedelta(minutes=58), now)
     assert "<code>clock.stepped</code>" in viewer.get("/status/").content.decode()
     InstanceState.objects.filter(pk=read.pk).update(observed_at=now)
     assert "<code>clock.stepped</code>" not in viewer.get("/status/").content.decode()
