@@ -1,7 +1,7 @@
 """The address of Redis: one form (``DBOPS_REDIS_URL``) for redis-py and for Celery."""
 
 from typing import Any
-from urllib.parse import SplitResult, parse_qs, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qs, unquote, urlencode, urlsplit
 
 import redis
 import redis.asyncio
@@ -18,8 +18,9 @@ def broker_url(url: str) -> str:
     """
     parts = urlsplit(url)
     if parts.scheme == "unix":
+        # Not by urlunsplit, which leaves out the empty host's slashes.
         query = urlencode({"virtual_host": parse_qs(parts.query).get("db", ["0"])[0]})
-        return urlunsplit(parts._replace(scheme="redis+socket", query=query))
+        return f"redis+socket://{parts.netloc}{parts.path}?{query}"
     if parts.scheme == "sentinel":
         login, at, _ = parts.netloc.rpartition("@")
         return ";".join(f"sentinel://{login}{at}{host}:{port}{parts.path}" for host, port in _sentinels(parts))

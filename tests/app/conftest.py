@@ -6,6 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
+from dbops.database import clock
 from dbops.models import BackupSchedule
 from dbops.sample.database_check import SampleGuard, sample_guard
 from dbops.web.live.status_bars import ProcessStatus
@@ -21,6 +22,12 @@ def _quick_and_without_collected_files(settings: Any) -> None:
     """No static files are collected for tests: look each one up. Passwords are hashed fast, as they guard nothing here."""
     settings.WHITENOISE_AUTOREFRESH = True
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+
+
+@pytest.fixture(autouse=True)
+def _clock_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let dbops's clock be ``timezone.now``, which tests replace, on every database: its statement has tests of its own."""
+    monkeypatch.setattr(clock, "_STATEMENTS", {})
 
 
 @pytest.fixture(autouse=True)

@@ -37,9 +37,11 @@ def server(request: pytest.FixtureRequest, servers: Callable[[str], Server]) -> 
 
 
 def manage(url: str, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    state = folder / "state"  # the server's folder belongs to its account
+    state.mkdir(exist_ok=True)
     return subprocess.run(
         [ROOT / ".venv" / "bin" / "python", "-W", "error", ROOT / "manage.py", *words],
-        env={**os.environ, "DBOPS_DATABASE_URL": url, "DBOPS_STATE_DIR": str(folder)},
+        env={**os.environ, "DBOPS_DATABASE_URL": url, "DBOPS_STATE_DIR": str(state)},
         capture_output=True,
         text=True,
         check=False,
