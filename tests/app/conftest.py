@@ -1,5 +1,6 @@
 """Three people: olga operates, victor looks, sam has no business here."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -25,9 +26,12 @@ def _quick_and_without_collected_files(settings: Any) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _clock_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def _clock_of_this_machine() -> Iterator[None]:
     """Let dbops's clock be ``timezone.now``, which tests replace, on every database: its statement has tests of its own."""
-    monkeypatch.setattr(clock, "_STATEMENTS", {})
+    # Its own patch: a test can undo those of ``monkeypatch``.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(clock, "_STATEMENTS", {})
+        yield
 
 
 @pytest.fixture(autouse=True)
