@@ -1,5 +1,6 @@
 """Many tabs of one browser on live pages, over HTTP/1.1: no tab is in the way of another, and none outlives its session."""
 
+import os
 import re
 import time
 
@@ -13,10 +14,12 @@ from .conftest import Open
 from .pages import slow_rebuild, status, wait_for_stream
 
 pytestmark = [pytest.mark.services, pytest.mark.browser]
-MANY = 30
+#: Twice the connections of a browser. 30 work, too, and take both cores of a small machine for a minute: ``DBOPS_TEST_TABS=30``.
+MANY = int(os.environ.get("DBOPS_TEST_TABS", "12"))
 #: of six connections
 STREAMS = 3
-CLICK_SECONDS = 1.0
+#: Without a free connection a click is never answered. On a quiet machine it takes less than a second.
+CLICK_SECONDS = 10.0
 #: for a page to load, on a busy machine
 PATIENCE_MILLISECONDS = 60_000
 BAR_MILLISECONDS = 15_000
@@ -58,11 +61,7 @@ def test_every_click_goes_through_with_many_live_pages(stack: Stack, olga: Visit
         streaming = live(pages)
         polling = [page for page in pages if page not in streaming]
         for page in (streaming[0], polling[0], polling[-1]):
-            began = time.monotonic()
-            assert olga.context.request.get(f"{stack.url}{address}cancel/").ok
-            # what the server takes on a busy machine is not the browser's waiting
-            server_seconds = time.monotonic() - began
-            assert seconds_of_click(page, "#cancel-link", f"{address}cancel/") < CLICK_SECONDS + server_seconds
+            assert seconds_of_click(page, "#cancel-link", f"{address}cancel/") < CLICK_SECONDS
         # One of them had a stream: another page takes it.
         wait_for("as many streams as before", lambda: len(live(pages)) == STREAMS)
         brake.release()
