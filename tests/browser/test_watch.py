@@ -71,7 +71,7 @@ def see_it_run(page: Page) -> None:
     expect(status(page)).to_have_text("running")
     expect(figure(page, "Done")).to_have_text(re.compile(r"^\d+\.\d %$"), use_inner_text=True)
     expect(figure(page, "Now")).to_have_text(re.compile(r"^\d+(\.\d)? MiB/s$"), use_inner_text=True)
-    expect(figure(page, "Time left")).to_have_text(re.compile(r"^\d+ (s|min)"), use_inner_text=True)
+    expect(figure(page, "Time left")).to_have_text(re.compile(r"^\d+(\.\d)? (s|min)"), use_inner_text=True)
     for name in ("Done", "Now", "Time left", "Copied"):
         # none while its part is being replaced
         box = wait_for(f"{name} to be seen", figure(page, name).bounding_box)

@@ -176,7 +176,15 @@ NO_STATEMENTS = {
     *("backup_command", "clone_problem", "compress_problem", "connection_options", "credentials_file", "filter_names"),
     *("gtid_count_missing", "gtid_missing", "metadata_files", "parse_backup_line", "parse_binlog_info"),
     *("parse_checkpoints", "parse_info", "parse_prepare_line", "parse_replication", "parse_tool_version"),
-    *("prepare_command", "prepare_habits", "prepare_percent", "prepared_type", "read_status", "read_variables"),
+    *(
+        "prepare_command",
+        "prepare_habits",
+        "tool_ignores_unknown_options",
+        "variable_name",
+        "prepared_type",
+        "read_status",
+        "read_variables",
+    ),
     *("same_run", "server_facts_from", "tool_problem", "tool_warning", "unpack_command"),
 }
 #: Beginnings of texts that no driver sends to a server, and who shows or runs them.

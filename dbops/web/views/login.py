@@ -98,6 +98,7 @@ def _keep_form_secret(request: HttpRequest, answer: HttpResponse, user: User, se
         str(user.pk),
         salt=request.META["CSRF_COOKIE"] + password,
         max_age=settings.CSRF_COOKIE_AGE,
+        path=settings.CSRF_COOKIE_PATH,
         secure=settings.CSRF_COOKIE_SECURE,
         httponly=True,
         samesite="Lax",
