@@ -1,5 +1,6 @@
 """Every statement that dbops sends, the facts of a probe, and the documented accounts, on real servers of each series."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -125,8 +126,13 @@ def test_each_channel_of_a_replica_is_read(cluster: Cluster) -> None:
         replicate(database, ground, source)
     try:
         cluster.wait(TARGET)
-        facts = probe(cluster, TARGET, admin=ground.account, local=NO_ACCOUNT, backup=NO_ACCOUNT)
-        assert facts.server
+        deadline = time.monotonic() + 30
+        while True:  # a connection of the same transactions can pause for a moment
+            facts = probe(cluster, TARGET, admin=ground.account, local=NO_ACCOUNT, backup=NO_ACCOUNT)
+            assert facts.server
+            if all(link.is_running for link in facts.server.replication) or time.monotonic() > deadline:
+                break
+            time.sleep(0.5)
         check_channels(cluster, facts.server)
         start = cluster.host(TARGET)
         found = discover((start.address, start.port), lambda host, _: cluster.connect(named(cluster, host)))
