@@ -12,18 +12,15 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import django
-from django.apps import apps
-from kombu.exceptions import OperationalError
-
 from lab.lab import Lab
 from tests import ran, run_folder, tables
 from tests.facts import has_rate, is_news
+from tests.hints import send_probe_hint
 from tests.loaded import MANAGE, Forked, Loaded, celery_words
 from tests.networks import answers, free_network, free_port
 from tests.sudo_account import VARIABLE, through_gates
@@ -302,19 +299,8 @@ class Stack:
         self._send_hint()
 
     def _send_hint(self) -> None:
-        """Send what beat sends every two seconds; where Redis is away, beat will."""
-        if not apps.ready:  # outside of pytest: script/soak, script/screenshots
-            os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
-            django.setup()
-        from dbops.messaging.redis_server import broker_options, broker_url
-        from dbops.worker.tasks import probe_due  # models can be imported when Django is set up
-
-        url = self.environment["DBOPS_REDIS_URL"]
-        with (
-            suppress(OperationalError),
-            probe_due.app.connection_for_write(broker_url(url), transport_options=broker_options(url)) as redis,
-        ):
-            probe_due.apply_async(connection=redis, retry=False)
+        """Send what beat sends every two seconds."""
+        send_probe_hint(self.environment["DBOPS_REDIS_URL"])
 
     def wait_for_probe(self, what: str, seen: Callable[[], Any], *names: str, seconds: float = 60.0) -> Any:
         """Wait until probes of these instances have seen something. Each look makes one due: the dashboard's own are rare."""
