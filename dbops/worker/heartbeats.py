@@ -43,9 +43,10 @@ def report(name: str) -> None:
     try:
         now = clock.now()
         _last[name] = (passed, now)
-        _note_step_forward(name, last, passed, now)
+        # The clock is read between two looks at the monotonic one: reading it can take seconds.
+        _note_step_forward(name, last, time.monotonic(), now)
         if not _write(name, now):
-            _note_step_back(name, now)
+            _note_step_back(name)
     except IntegrityError:
         pass  # another process was first
     except (DatabaseError, InterfaceError) as error:
@@ -61,14 +62,17 @@ def _write(name: str, now: datetime) -> bool:
     return ProcessHeartbeat.objects.get_or_create(name=name, defaults={"at": now})[1]
 
 
-def _note_step_back(name: str, now: datetime) -> None:
+def _note_step_back(name: str) -> None:
     """Note that the last heartbeat is of the future. One process finds it, also the first one after a restart.
 
-    It brings all heartbeats back, so that no other process finds the same step.
+    It brings all heartbeats back, so that no other process finds the same step. Another process of the name may have reported since
+    the caller's look: the time is read after the row.
     """
     with transaction.atomic():
         before = ProcessHeartbeat.objects.filter(pk=name).values_list("at", flat=True).first()
-        if before and before > now and ProcessHeartbeat.objects.filter(pk=name, at=before).update(at=now):
+        now = clock.now()
+        is_ahead = before is not None and (before - now).total_seconds() > STEP_SECONDS
+        if before and is_ahead and ProcessHeartbeat.objects.filter(pk=name, at=before).update(at=now):
             log.warning("the clock was set back by %.0f s", (before - now).total_seconds())
             clock_steps.note_step(before, now)
 

@@ -110,6 +110,50 @@ def test_corrections_of_a_time_service_are_no_steps(times: Any, seconds: int) ->
     assert not ClockStep.objects.exists()
 
 
+def test_report_of_another_process_in_between_is_no_step(times: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two workers have one row: the other reports while this one is about to."""
+    ProcessHeartbeat.objects.create(name="worker", at=times.wall - timedelta(seconds=9))
+    write = heartbeats._write
+
+    def other_was_first(name: str, now: Any) -> bool:
+        times.wall += timedelta(seconds=5)
+        ProcessHeartbeat.objects.update_or_create(name=name, defaults={"at": times.wall})
+        return write(name, now)
+
+    monkeypatch.setattr(heartbeats, "_write", other_was_first)
+    heartbeats.report("worker")
+    assert not ClockStep.objects.exists()
+    assert ProcessHeartbeat.objects.get().at == times.wall
+
+
+def test_creation_by_another_process_is_no_step(times: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    find_or_create = ProcessHeartbeat.objects.get_or_create
+
+    def other_was_first(**words: Any) -> Any:
+        times.wall += timedelta(milliseconds=20)
+        ProcessHeartbeat.objects.create(name="worker", at=times.wall)
+        return find_or_create(**words)
+
+    monkeypatch.setattr(ProcessHeartbeat.objects, "get_or_create", other_was_first)
+    heartbeats.report("worker")
+    assert not ClockStep.objects.exists()
+
+
+def test_slow_answer_of_the_database_is_no_step(times: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    heartbeats.report("beat")
+    times.passed += 6
+    times.wall += timedelta(seconds=6)
+
+    def slow() -> Any:
+        times.passed += 4
+        times.wall += timedelta(seconds=4)
+        return times.wall
+
+    monkeypatch.setattr(heartbeats.clock, "now", slow)
+    heartbeats.report("beat")
+    assert not ClockStep.objects.exists()
+
+
 def test_heartbeat_is_written_rarely(monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any) -> None:
     heartbeats.report("worker")
     with django_assert_num_queries(0):
