@@ -85,6 +85,7 @@ def probe_instance(
         found_schedules=_schedules(host, previous),
         host_problem=host_problem,
         server_problem=server_problem,
+        stored_at=now if measure or is_fresh else previous.stored_at if previous else None,
         **_replication_seen(server, now, previous),
     )
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from django.conf import settings
-from django.db import DatabaseError
+from django.db import DatabaseError, transaction
 from django.db.models import Q
 
 from dbops.database import clock
@@ -15,6 +15,7 @@ from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.availability.periods import longest_gap
 from dbops.engine.errors import Bug, Refused, Unreachable
 from dbops.engine.facts.instance import InstanceFacts, Problem
+from dbops.engine.facts.newest import newest
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
@@ -41,7 +42,7 @@ PAUSE_SECONDS, AFTER_PAUSE_SECONDS = 10, 2
 
 
 def probe_due() -> int:
-    """Probe every due instance that is not being probed. Return the number of stored probes."""
+    """Probe every due instance that is not being probed. Return the number of instances that were read."""
     now = clock.now()
     claimed = [instance for instance in _due_instances(now) if _claim(instance, now)]
     return probe_all(claimed)
@@ -67,7 +68,9 @@ def _claim(instance: Instance, now: datetime) -> bool:
 
 
 def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_SECONDS, is_fresh: bool = False) -> int:
-    """Probe instances at the same time and store the facts. Threads access no table. Return the number of stored probes.
+    """Probe instances at the same time and store the facts. Threads access no table.
+
+    Return the number of instances that were read since the call: by this one, or by a later probe that ended earlier.
 
     Args:
         is_fresh: read also what changes rarely, such as engines and tablespaces.
@@ -80,11 +83,11 @@ def probe_all(instances: list[Instance], *, patience_seconds: float = PATIENCE_S
         finished, late = wait(running, timeout=patience_seconds)
         for future in late:
             log.warning("probing %s takes longer than %s s", running[future].name, patience_seconds)
-        stored = [running[future] for future in finished if _store(running[future], future)]
+        done = [running[future] for future in finished if _store(running[future], future)]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-    topology_differences.note_differences({instance.cluster_id for instance in stored})
-    return len(stored)
+    topology_differences.note_differences({instance.cluster_id for instance in done})
+    return len(done)
 
 
 def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
@@ -124,6 +127,7 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
 
 
 def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
+    """Store what a probe read. Return whether the row is as new as that; not while a row comparison stops replication."""
     error = future.exception()
     if error is None:
         facts = future.result()
@@ -134,16 +138,32 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
         again = clock.now() + timedelta(seconds=AFTER_PAUSE_SECONDS)
         InstanceState.objects.filter(instance=instance).update(probe_due_at=again)
         return False
-    # Two workers can probe at the same time, and the one that began first can end last. What is of the future was read before the
-    # clock was set back.
-    older = InstanceState.objects.filter(
-        Q(observed_at__isnull=True) | Q(observed_at__lte=facts.observed_at) | Q(observed_at__gt=clock.now()),
-        instance=instance,
-    )
-    if not older.update(
-        **without_nul(InstanceState.columns(facts)), **_reading(instance.state, facts), **_gtid(instance.state, facts)
-    ):
-        return False
+    if _write(instance, facts):
+        _observe(instance, facts)
+    return True
+
+
+def _write(instance: Instance, facts: InstanceFacts) -> bool:
+    """Write the facts. Return whether they are the newest: two workers can probe at once, and the first to begin can end last.
+
+    What is of the future was read before the clock was set back.
+    """
+    with transaction.atomic():
+        rows = InstanceState.objects.filter(instance=instance)
+        row = rows.select_for_update().first()
+        if row is None:
+            return False
+        known = row.facts()
+        result = newest(facts, known) if known and known.observed_at <= clock.now() else facts
+        if result is known:
+            return False
+        is_newest = result.observed_at == facts.observed_at
+        more = _reading(instance.state, facts) | _gtid(instance.state, facts) if is_newest else {}
+        rows.update(**without_nul(InstanceState.columns(result)), **more)
+    return is_newest
+
+
+def _observe(instance: Instance, facts: InstanceFacts) -> None:
     try:
         external_runs.observe(instance, facts)
     except DatabaseError:  # the next probe repeats it; the other instances of this round are still stored
@@ -152,7 +172,6 @@ def _store(instance: Instance, future: "Future[InstanceFacts]") -> bool:
         instance_periods.note_period(instance, facts, gap=longest_gap(settings.PROBE_INTERVAL_SECONDS))
     except DatabaseError:
         log.exception("what was seen of %s", instance.name)
-    return True
 
 
 def _was_paused(instance: Instance, facts: InstanceFacts) -> bool:

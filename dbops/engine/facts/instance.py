@@ -290,7 +290,7 @@ class InstanceFacts:
     ``local_privileges`` are that account's on all schemas, ``None`` if they are unknown.
     ``backup_processes`` are the backup tools that run on the host now, whichever instance they read. ``replication_seen`` are the
     connections of the last probe that the server answered, at ``replication_seen_at``; ``None`` if it never did. ``group_seen`` is
-    the group of which it was a member then.
+    the group of which it was a member then. ``stored_at``: when the facts of the data (``stored``) were last read.
     """
 
     observed_at: datetime
@@ -308,6 +308,7 @@ class InstanceFacts:
     replication_seen: tuple[ReplicationFacts, ...] | None = None
     replication_seen_at: datetime | None = None
     group_seen: MemberGroup | None = None
+    stored_at: datetime | None = None
 
     @property
     def is_reachable(self) -> bool:

@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.facts.stored_data import StoredData
 from dbops.engine.states import RunStatus, Status
 from dbops.models import Instance, InstanceState
 from dbops.worker import prober
@@ -60,16 +61,44 @@ def test_probe_that_ends_after_a_newer_one_overwrites_nothing(monkeypatch: pytes
     rows.make_fleet()
     now = timezone.now()
     instance = Instance.objects.select_related("host", "cluster", "state__period").get(name="replica-1")
-    for age, stored in ((0, 1), (5, 0)):
+    for age in (0, 5):
         found = rows.facts_of("replica-1", now - timedelta(seconds=age))
         monkeypatch.setattr(prober, "read", lambda *_, found=found, **__: found)
-        assert prober.probe_all([instance]) == stored
+        assert prober.probe_all([instance]) == 1, "the row is not older than what was asked for"
     assert InstanceState.objects.get(instance=instance).observed_at == rows.facts_of("replica-1", now).observed_at
+
+
+@pytest.mark.parametrize("is_fresh_first", [True, False])
+@pytest.mark.parametrize("fresh_age", [0, 5])
+def test_data_that_was_read_last_is_kept_in_whichever_order_probes_end(
+    monkeypatch: pytest.MonkeyPatch, is_fresh_first: bool, fresh_age: int
+) -> None:
+    """One probe reads the data; the other one repeats what was known before."""
+    rows.make_fleet()
+    now = timezone.now()
+    instance = Instance.objects.select_related("host", "cluster", "state__period").get(name="replica-1")
+    before = now - timedelta(minutes=2)
+    known = rows.facts_of("replica-1", now)
+    assert known.server is not None
+    old, new = StoredData(plugin_dir="/old"), StoredData(plugin_dir="/new")
+    read_at = now - timedelta(seconds=fresh_age)
+    fresh = replace(known, observed_at=read_at, stored_at=read_at, server=replace(known.server, stored=new))
+    other_at = now - timedelta(seconds=5 - fresh_age)
+    ordinary = replace(known, observed_at=other_at, stored_at=before, server=replace(known.server, stored=old))
+    InstanceState.objects.filter(instance=instance).update(observed_at=before, record={})
+    for found in (fresh, ordinary) if is_fresh_first else (ordinary, fresh):
+        monkeypatch.setattr(prober, "read", lambda *_, found=found, **__: found)
+        assert prober.probe_all([instance]) == 1
+    facts = InstanceState.objects.get(instance=instance).facts()
+    assert facts is not None
+    assert facts.server is not None
+    assert (facts.observed_at, facts.stored_at, facts.server.stored) == (now, read_at, new)
 
 
 def test_probe_is_stored_after_the_clock_was_set_back(monkeypatch: pytest.MonkeyPatch) -> None:
     rows.make_fleet()
-    InstanceState.objects.update(observed_at=timezone.now() + timedelta(hours=1))
+    ahead = rows.facts_of("replica-1", timezone.now() + timedelta(hours=1))
+    InstanceState.objects.update(**InstanceState.columns(ahead))
     instance = Instance.objects.select_related("host", "cluster", "state__period").get(name="replica-1")
     found = rows.facts_of("replica-1", timezone.now())
     monkeypatch.setattr(prober, "read", lambda *_, **__: found)
