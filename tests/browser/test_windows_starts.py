@@ -35,7 +35,7 @@ def finish(item: Locator) -> Locator:
 def state_of_target(stack: Stack) -> dict[str, object]:
     """What a rebuild would change, on the target's disk and in its server."""
     host = stack.lab.host(TARGET)
-    server = stack.facts(TARGET)["server"]
+    server = stack.wait_for_facts(TARGET, answering=True)["server"]
     return {
         "directories": sorted((path.name, path.stat().st_ino) for path in host.folder.iterdir() if path.is_dir()),
         "files": sorted(path.name for path in host.data_dir.iterdir() if path.is_dir()),
@@ -96,7 +96,6 @@ def test_start_after_a_backup_waits_and_leaves_nothing_when_cancelled(
         assert run_status(stack, run) == "running", "the backup is nothing of the cancelled rebuild's"
         brake.release()
         wait_for("the end of the backup", lambda: run_status(stack, run) == "succeeded", 60)
-    stack.wait_for_facts(TARGET, answering=True)
     assert state_of_target(stack) == before
     page.reload()
     expect(status(page)).to_have_text("cancelled")

@@ -264,10 +264,16 @@ def test_killed_tool_fails_the_backup(stack: Stack) -> None:
 
 def test_retention_keeps_successes_of_its_schedule(stack: Stack) -> None:
     assert back_up(stack, "files")[0] == 0
-    rows = stack.rows(
-        "SELECT r.path, r.removed_at FROM dbops_backuprun r JOIN dbops_backupschedule s ON s.id = r.schedule_id"
-        " WHERE s.name = 'files' AND r.status = 'succeeded' ORDER BY r.id"
-    )
+
+    def ended() -> list[dict[str, Any]]:
+        return stack.rows(
+            "SELECT r.path, r.removed_at FROM dbops_backuprun r JOIN dbops_backupschedule s ON s.id = r.schedule_id"
+            " WHERE s.name = 'files' AND r.status = 'succeeded' ORDER BY r.id"
+        )
+
+    # a backup has succeeded before it removes what it replaces
+    wait_for("two files are left", lambda: sum(not row["removed_at"] for row in ended()) <= 2, 30)
+    rows = ended()
     assert len(rows) > 2
     assert [bool(row["removed_at"]) for row in rows] == [True] * (len(rows) - 2) + [False] * 2
     assert [Path(row["path"]).exists() for row in rows] == [False] * (len(rows) - 2) + [True] * 2
