@@ -141,7 +141,7 @@ class TestObserving:
             def result(self) -> InstanceFacts:
                 return facts(1, dump())
 
-        InstanceState.objects.filter(instance=backup).update(observed_at=at(0))
+        InstanceState.objects.filter(instance=backup).update(observed_at=at(0), record={})
         assert prober._store(backup, Done())  # type: ignore[arg-type]
         assert only().instance == backup
         assert InstanceState.objects.get(instance=backup).host_read_since == at(1)
