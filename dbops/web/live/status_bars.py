@@ -79,7 +79,7 @@ def judge(
 
 def _stepped_back(step: ClockStep) -> RemoteFailure:
     return RemoteFailure(
-        "clock.stepped", "Comparing times", cause=f"The clock was set back by {duration(-step.seconds)}"
+        "clock.stepped", "Comparing times", cause=f"The clock is behind some facts by {duration(-step.seconds)}"
     )
 
 
