@@ -15,14 +15,12 @@ from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.backups import FoundSchedule
 from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, StatementCheck, Tool
 from dbops.engine.flavors.optionfile import credentials_text
+from dbops.engine.flavors.privileges import SHOW_GRANTS
 from dbops.engine.hosts.local_login import NO_ACCOUNT, PLUGINS, Account, why_withheld
 from dbops.engine.ports import Database, Shell
 
 #: interval of reading sizes
 MEASURE_SECONDS = 300.0
-
-#: The login of the dashboard's account and its privileges in one statement.
-SHOW_GRANTS = "SHOW GRANTS"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.channels import read_channels
 from dbops.engine.flavors.gtid import without_space
+from dbops.engine.flavors.privileges import SHOW_GRANTS, missing_for_rebuild
 from dbops.engine.flavors.run_time_settings import run_time_settings_from, show_run_time_settings
 from dbops.engine.flavors.server_kind import KIND_VARIABLES
 from dbops.engine.flavors.variables import number_of, text_of, truth_of
@@ -95,6 +96,8 @@ def read_server(
         fields["gtid_purged"] = previous.server.gtid_purged
     fields["clone"] = _clone(database, flavor)
     fields["set_at_run_time"] = _set_at_run_time(database, flavor)
+    grants = (str(text) for row in database.query(SHOW_GRANTS) for text in row.values())
+    fields["missing_privileges"] = missing_for_rebuild(flavor, grants)
     return ServerReading(ServerFacts(**fields), flavor)
 
 

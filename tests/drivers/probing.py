@@ -57,6 +57,7 @@ def about_accounts(facts: InstanceFacts) -> Iterator[Finding]:
     )
     yield from source.backup_account_may_finish(world)
     yield from pair.local_logins_work(world)
+    yield from pair.dashboard_has_privileges(world)
 
 
 def size_of_data(datadir: Path) -> int:

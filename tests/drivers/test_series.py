@@ -11,6 +11,7 @@ from dbops.drivers.discover import discover
 from dbops.engine.errors import DbopsError
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import Coordinates, ReplicationSource
+from dbops.engine.flavors.privileges import SHOW_GRANTS, missing_for_rebuild, needed_for_rebuild
 from dbops.engine.hosts.local_login import NO_ACCOUNT
 from dbops.engine.states import Severity
 from tests.drivers import account_acts
@@ -80,7 +81,8 @@ def test_probe_finds_no_fault_in_documented_accounts(cluster: Cluster, documente
     account = documented.dashboard
     facts = probe(cluster, SOURCE, admin=account, local=account, backup=documented.backup)
     found = list(about_accounts(facts))
-    assert {finding.code for finding in found} == {"source.account", "source.admin_login", "target.admin_login"}
+    expected = {"source.account", "source.admin_login", "source.dashboard_account", "target.admin_login"}
+    assert {finding.code for finding in found} == expected
     assert {finding.severity for finding in found} == {Severity.OK}, found
 
 
@@ -92,6 +94,19 @@ def test_each_documented_privilege_is_needed(cluster: Cluster, documented: Docum
     assert [grant for grant in superfluous if works_without(cluster, documented, grant, tmp_path)] == []
     for kind, act in {(grant.kind, account_acts.NEEDED_BY[grant.kind][grant.privilege]) for grant in ours}:
         perform(act, Ground(cluster, getattr(documented, kind), tmp_path))
+
+
+def test_privilege_that_a_rebuild_needs_is_missed(cluster: Cluster, documented: Documented) -> None:
+    """A plan knows what would fail after the copy."""
+    needed = {names[0] for names in needed_for_rebuild(cluster.flavor)}
+    grants = [grant for grant in documented.each() if grant.kind == "dashboard" and grant.privilege in needed]
+    assert {grant.privilege for grant in grants} == needed
+    for grant in grants:
+        documented.take(grant)
+        with closing(cluster.connect(SOURCE, documented.dashboard)) as database:
+            lines = [str(text) for row in database.query(SHOW_GRANTS) for text in row.values()]
+        documented.give(grant)
+        assert missing_for_rebuild(cluster.flavor, lines) == (grant.privilege,)
 
 
 def works_without(cluster: Cluster, documented: Documented, grant: Grant, folder: Path) -> bool:

@@ -77,6 +77,7 @@ def server(number: int, **changes: Any) -> ServerFacts:
         "redo_lsn": 1000,
         "redo_bytes_per_second": 1000.0,
         "uptime_seconds": 1000,
+        "missing_privileges": (),
         "parallel_workers": 0,
         "innodb_bytes": 10 * GIB,
         "set_at_run_time": (),

@@ -229,6 +229,7 @@ class ServerFacts:
     is ``innodb_doublewrite`` as reported, ``""`` in an older record. ``backup_connections`` are those with statements of a backup
     tool; ``None``: not read (an older record). ``clone`` is ``None`` if the server cannot clone: MariaDB, and MySQL before
     8.0.18. ``stored`` and ``kind`` are ``None`` in an older record. ``set_at_run_time`` is ``None`` if the server does not tell it.
+    ``missing_privileges`` are those that the dashboard's account lacks for a rebuild, ``None`` if they were not read.
     """
 
     flavor: str
@@ -268,6 +269,7 @@ class ServerFacts:
     stored: StoredData | None = None
     set_at_run_time: tuple[RunTimeSetting, ...] | None = None
     kind: ServerKind | None = None
+    missing_privileges: tuple[str, ...] | None = None
 
     @property
     def group(self) -> MemberGroup | None:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.optionfile import NOT_PERSISTED, option_words
+from dbops.engine.flavors.privileges import ALL, global_privileges
 from dbops.engine.flavors.sql_text import sql_name, sql_text
 
-#: The list of a grant of all schemas; names of schemas and accounts, which may contain any word, are never in it.
-_GLOBAL_PRIVILEGES = re.compile(r"^GRANT ([A-Z_, ]+) ON \*\.\* TO ")
 #: The longest value that comes back: ``SHOW VARIABLES`` cuts longer ones.
 LONGEST = 1000
 #: The most client connections that are ended.
@@ -63,11 +62,10 @@ def quiet_settings(flavor: Flavor) -> tuple[QuietSetting, ...]:
 
 def gets_in(flavor: Flavor, grants: Iterable[str]) -> bool:
     """Return whether an account with these grants works on a server that keeps clients out."""
-    found = (_GLOBAL_PRIVILEGES.match(grant) for grant in grants)
-    names = {name.strip() for match in found if match for name in match[1].split(",")}
+    names = global_privileges(grants)
     if flavor.name == "mariadb":
-        return not names.isdisjoint((_privilege(flavor), "ALL PRIVILEGES"))
-    return not names.isdisjoint(("SUPER", "CONNECTION_ADMIN", "ALL PRIVILEGES"))
+        return not names.isdisjoint((_privilege(flavor), ALL))
+    return not names.isdisjoint(("SUPER", "CONNECTION_ADMIN", ALL))
 
 
 def _privilege(flavor: Flavor) -> str:

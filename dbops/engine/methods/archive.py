@@ -56,6 +56,7 @@ METHOD = Method(
         pair.source_is_another,
         pair.members_of_one_cluster,
         pair.local_logins_work,
+        pair.dashboard_has_privileges,
         *archive.CHECKS,
         pair.formats_fit,
         pair.clocks_agree,

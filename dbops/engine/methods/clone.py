@@ -61,6 +61,7 @@ METHOD = Method(
         pair.source_is_another,
         pair.members_of_one_cluster,
         pair.local_logins_work,
+        pair.dashboard_has_privileges,
         *clone.CHECKS,
         pair.formats_fit,
         source.source_answers,

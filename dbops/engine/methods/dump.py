@@ -52,6 +52,7 @@ METHOD = Method(
         pair.source_is_another,
         pair.members_of_one_cluster,
         pair.local_logins_work,
+        pair.dashboard_has_privileges,
         *archive.OF_A_DUMP,
         *layout.OF_A_DUMP,
         *storage.OF_A_DUMP,

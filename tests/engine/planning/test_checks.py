@@ -228,6 +228,13 @@ CASES = [
         ),
     ),
     (
+        "source.dashboard_account",
+        REFUSAL,
+        lambda: inputs(
+            source=member("backup-1", "backup", 12, facts=facts(12, server=server(12, missing_privileges=("SUPER",))))
+        ),
+    ),
+    (
         "target.admin_login",
         REFUSAL,
         lambda: inputs(

@@ -217,6 +217,19 @@ def local_logins_work(inputs: PlanInputs) -> Iterator[Finding]:
             yield ok(code, title, "Over the local socket.")
 
 
+def dashboard_has_privileges(inputs: PlanInputs) -> Iterator[Finding]:
+    """Check the dashboard's account on the source, whose accounts the copy has: a missing privilege would appear only after it."""
+    server = inputs.source.facts.server if inputs.source.facts else None
+    if server is None or server.missing_privileges is None:
+        return
+    code, title = "source.dashboard_account", "The dashboard's account has all privileges"
+    if server.missing_privileges:
+        seen = f"On the source it lacks {', '.join(server.missing_privileges)} on *.*; the copy has the same accounts."
+        yield refusal(code, title, seen, "Grant the missing privileges; see docs/how-to/accounts.md.")
+    else:
+        yield ok(code, title, "It has those that a rebuild needs.")
+
+
 def local_passwords_open_one_host(inputs: PlanInputs) -> Iterator[Finding]:
     """Check what a stolen password opens: the server's own account can listen on its socket, where clients send the password."""
     sides = [("target", inputs.target)] if inputs.archive else [("source", inputs.source), ("target", inputs.target)]
@@ -242,5 +255,6 @@ CHECKS = (
     formats_fit,
     clocks_agree,
     local_logins_work,
+    dashboard_has_privileges,
     local_passwords_open_one_host,
 )

@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors import Flavor, flavor_for
+from dbops.engine.flavors.privileges import SHOW_GRANTS
 from dbops.engine.flavors.quiet import (
     QuietSetting,
     can_come_back,
@@ -39,7 +40,7 @@ def remember_events(run: Run) -> None:
 def begin_quiet(run: Run, database: Database) -> None:
     """Make the started copy quiet. A setting that the account may not change stays, with a warning. Raises as ``Database.query``."""
     before: dict[str, str] = run.checkpoint.setdefault("quiet", {})
-    may = gets_in(run.flavor, (text for row in database.query("SHOW GRANTS") for text in map(str, row.values())))
+    may = gets_in(run.flavor, (text for row in database.query(SHOW_GRANTS) for text in map(str, row.values())))
     for setting in quiet_settings(run.flavor):
         if setting.locks_out and not may:
             continue
