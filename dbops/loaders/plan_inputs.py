@@ -112,13 +112,16 @@ def last_write_lock_seconds(instance: Instance) -> float | None:
 
 
 def unrestored_replication(target: Instance) -> KeptReplication | None:
-    """Return how an instance replicated before a rebuild that changed it and did not succeed; ``None`` without one. One query."""
+    """Return how an instance replicated before a rebuild that changed it and did not succeed; ``None`` without one. One query.
+
+    Empty if that rebuild did not know it: the connection of its incomplete copy is not the instance's own.
+    """
     ended = Rebuild.objects.filter(target=target, finished_at__isnull=False).order_by("-pk")
     for status, checkpoint, plan in ended.values_list("status", "checkpoint", "plan__replication")[:REBUILDS]:
         if status == Status.SUCCEEDED or checkpoint.get("verified") or checkpoint.get("rolled_back"):
             return None
         if checkpoint.get("touched") and not checkpoint.get("refused"):
-            return from_record(KeptReplication, plan) if plan else None
+            return from_record(KeptReplication, plan) if plan else KeptReplication()
     return None
 
 
