@@ -84,6 +84,27 @@ def installed(path: str, program: str, sudoers: str) -> Iterator[None]:
 
 
 @contextmanager
+def gate_finds(programs: Path, folder: Path) -> Iterator[None]:
+    """Let the gate of the host with these ``programs``, if there is one, find those in a folder alone."""
+    with ExitStack() as parts:
+        for gate in GATES.glob("dbops-gate-*"):
+            text = gate.read_text()
+            line = re.search(rf"^PATH='?{re.escape(str(programs))}:.*$", text, re.MULTILINE)
+            if line:
+                _exchange(gate, text.replace(line[0], f"PATH={folder}"))
+                parts.callback(_exchange, gate, text)
+        yield
+
+
+def _exchange(gate: Path, text: str) -> None:
+    """At once: a gate that runs reads on in the old file."""
+    draft = gate.with_name(f".{gate.name}")
+    draft.write_text(text)
+    draft.chmod(0o755)
+    draft.rename(gate)
+
+
+@contextmanager
 def through_gates(stack: "Stack") -> Iterator[str]:
     """Log in to every host of a stack as an account with gates alone, for the length of the block; give its name."""
     lab = stack.lab

@@ -19,6 +19,7 @@ from lab.checks import search_path
 from lab.flavors.base import ReplicationStatus
 from lab.hosts import LabHost
 from tests.stack import Stack, wait_for
+from tests.sudo_account import gate_finds
 
 
 def one(stack: Stack, name: str, sql: str, *parameters: object) -> dict[str, Any]:
@@ -119,7 +120,8 @@ def without_program(host: LabHost, folder: Path, *names: str) -> Iterator[None]:
     try:
         host.sshd.stop()
         host.sshd.start()
-        yield
+        with gate_finds(host.sshd.programs, folder):
+            yield
     finally:
         config.write_text(as_it_was)
         host.sshd.stop()

@@ -128,7 +128,7 @@ def _killed(evidence: CopyEvidence) -> tuple[str, str] | None:
     """
     for what, status in (
         ("unpacking tool on the target", evidence.unpack_status),
-        ("ssh program on the target", _status_of_ssh(evidence)),
+        ("ssh program on the target, or what it ran on the source,", _status_of_ssh(evidence)),
         ("backup tool on the source", evidence.source_status),
     ):
         if status in KILLED_STATUSES:

@@ -1,11 +1,13 @@
 """Backup tools that lie, and tools that break in the middle: never a success, always the first real cause."""
 
+import os
 from typing import ClassVar
 
 from tests.faults.injectors import tools
 from tests.faults.matrix import Expected, Fault, register
 from tests.faults.scene import SOURCE, Scene
 from tests.programs import backup_tool
+from tests.sudo_account import VARIABLE
 
 
 def order_of_source(scene: Scene, order: str) -> None:
@@ -122,7 +124,8 @@ class StatusLost(Tool):
     name = "tool-status-lost"
     title = "the whole stream arrives, but the tool's exit status is lost"
     order = "its status is lost"
-    codes = ("stream.unverified",)
+    #: sudo ends as the program that it runs
+    codes = ("stream.unverified", *(("stream.killed",) if os.environ.get(VARIABLE) else ()))
     statuses: ClassVar[dict[str, object]] = {"source backup": None, "unpack": 0}
 
     def inject(self, scene: Scene) -> None:
