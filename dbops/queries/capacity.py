@@ -9,7 +9,8 @@ from django.db.models import Max
 
 from dbops.engine.capacity.walls import SOON, Wall, WallKind
 from dbops.engine.facts.instance import from_record
-from dbops.models import CapacityForecast, CapacityReading, CapacityThreshold, Cluster
+from dbops.loaders.capacity import thresholds_of
+from dbops.models import CapacityForecast, CapacityReading, Cluster
 
 #: Columns of a reading that a chart can show.
 SERIES = (
@@ -37,12 +38,6 @@ def cluster_walls(cluster: Cluster) -> ClusterWalls:
         computed_at=row.computed_at if row else None,
         thresholds=thresholds_of(cluster.pk),
     )
-
-
-def thresholds_of(cluster_id: int) -> dict[WallKind, int]:
-    """Return the thresholds that people set for a cluster. One query."""
-    rows = CapacityThreshold.objects.filter(cluster=cluster_id).order_by("kind")
-    return {WallKind(kind): value for kind, value in rows.values_list("kind", "value")}
 
 
 def series_of(

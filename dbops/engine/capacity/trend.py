@@ -117,6 +117,8 @@ def trend_of(points: Sequence[Point]) -> Trend:
         return known
     days = [(point.at - daily[0].at) / DAY for point in daily]
     values = [point.value for point in daily]
+    if len(set(values)) == 1:
+        return Trend(TrendState.NOT_GROWING, len(daily), values[-1], daily[-1].at, *(0.0,) * 5)
     levels, steps = without_single_steps(days, values)
     fit = theil_sen(days, levels)
     error, ahead = backtest(days, levels)

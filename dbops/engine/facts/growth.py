@@ -33,7 +33,7 @@ class GrowthReading:
     """One hourly reading. ``None``: the server does not tell it, or not to this account, or not in time.
 
     ``tables`` are base tables of users; ``partitions`` those of partitioned tables, which are InnoDB files of their own.
-    ``data_bytes`` and ``index_bytes`` come from InnoDB's statistics, ``file_bytes`` from its files. ``largest`` and
+    ``data_bytes`` and ``index_bytes`` come from InnoDB's statistics. ``largest`` and
     ``auto_increment`` have at most ten entries. ``questions``, ``writes``, ``redo_bytes`` and ``cache_misses`` count from the
     server's start, ``uptime_seconds`` ago. ``connections_peak`` is the most since then.
     """
@@ -44,7 +44,6 @@ class GrowthReading:
     partitions: int | None = None
     data_bytes: int | None = None
     index_bytes: int | None = None
-    file_bytes: int | None = None
     largest: tuple[TableSize, ...] | None = None
     auto_increment: tuple[AutoIncrement, ...] | None = None
     open_tables: int | None = None
