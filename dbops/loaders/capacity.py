@@ -6,9 +6,9 @@ from datetime import datetime, timedelta
 
 from django.conf import settings
 
-from dbops.engine.capacity.cluster import History, RebuildForecast
+from dbops.engine.capacity.cluster import History, RebuildForecast, walls_of
 from dbops.engine.capacity.trend import Point
-from dbops.engine.capacity.walls import WallKind
+from dbops.engine.capacity.walls import Wall, WallKind
 from dbops.engine.methods import DEFAULT_METHOD
 from dbops.engine.states import Role
 from dbops.loaders.cluster_snapshots import predicted
@@ -23,6 +23,12 @@ COLUMNS = (
     *("disk_bytes", "disk_free_bytes", "data_dir_bytes", "kept_bytes"),
     *("redo_capacity_bytes", "redo_bytes_per_second", "cache_misses_per_second"),
 )
+
+
+def walls_now(cluster: Cluster, now: datetime) -> tuple[Wall, ...]:
+    """Return the ranked walls of a cluster. It takes 30 ms for each series: for the worker, not for pages."""
+    histories = histories_of(cluster, now)
+    return walls_of(histories, thresholds_of(cluster.pk), rebuild_forecast_of(cluster, histories))
 
 
 def histories_of(cluster: Cluster, now: datetime) -> list[History]:

@@ -24,25 +24,28 @@ Daily = dict[date, tuple[datetime, float]]
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A figure of an instance: the sum of columns, or the first one without the second if ``is_rest``; ``factor`` times that."""
+    """A figure of an instance: the sum of columns, or the first one without the second if ``is_rest``; ``factor`` times that.
+
+    ``kinds`` are the walls that it runs into: the first one that the instance has gives the limit.
+    """
 
     title: str
     unit: Unit
     columns: tuple[str, ...]
-    kind: WallKind | None = None
+    kinds: tuple[WallKind, ...] = ()
     is_rest: bool = False
     factor: float = 1.0
 
 
 FIGURES = (
-    Figure("Disk used", Unit.BYTES, ("disk_bytes", "disk_free_bytes"), WallKind.DISK, is_rest=True),
+    Figure("Disk used", Unit.BYTES, ("disk_bytes", "disk_free_bytes"), (WallKind.DISK,), is_rest=True),
     Figure("Data and indexes", Unit.BYTES, ("data_bytes", "index_bytes")),
-    Figure("Schemas", Unit.NUMBER, ("schemas",), WallKind.SCHEMAS),
-    Figure("Tables", Unit.NUMBER, ("tables",), WallKind.TABLES),
-    Figure("Open tables", Unit.NUMBER, ("open_tables",), WallKind.TABLE_CACHE),
-    Figure("Table definitions", Unit.NUMBER, ("open_definitions",), WallKind.DEFINITIONS),
-    Figure("Connections (peak)", Unit.NUMBER, ("connections_peak",), WallKind.CONNECTIONS),
-    Figure("Redo per hour", Unit.BYTES, ("redo_bytes_per_second",), WallKind.REDO, factor=HOUR_SECONDS),
+    Figure("Schemas", Unit.NUMBER, ("schemas",), (WallKind.SCHEMAS,)),
+    Figure("Tables", Unit.NUMBER, ("tables",), (WallKind.TABLES, WallKind.DEFINITIONS)),
+    Figure("Tables and partitions", Unit.NUMBER, ("tables", "partitions"), (WallKind.TABLE_CACHE,)),
+    Figure("Open tables", Unit.NUMBER, ("open_tables",)),
+    Figure("Connections (peak)", Unit.NUMBER, ("connections_peak",), (WallKind.CONNECTIONS,)),
+    Figure("Redo per hour", Unit.BYTES, ("redo_bytes_per_second",), (WallKind.REDO,), factor=HOUR_SECONDS),
     Figure("Questions per second", Unit.NUMBER, ("questions_per_second",)),
     Figure("Writes per second", Unit.NUMBER, ("writes_per_second",)),
     Figure("Table cache misses per second", Unit.NUMBER, ("cache_misses_per_second",)),
