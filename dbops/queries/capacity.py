@@ -62,7 +62,12 @@ def latest_readings(cluster: Cluster) -> dict[str, CapacityReading]:
     return {row.instance.name: row for row in rows}
 
 
-def soon_by_cluster(now: datetime) -> dict[int, Wall]:
-    """Return the soonest flagged wall of each cluster that has one within ``SOON``, by the cluster's key. One query."""
+def soon_by_cluster(now: datetime, only: int | None = None) -> dict[int, Wall]:
+    """Return the soonest flagged wall of each cluster that has one within ``SOON``, by the cluster's key. One query.
+
+    Args:
+        only: the key of one cluster.
+    """
     rows = CapacityForecast.objects.filter(first_at__lte=now + SOON).order_by()
+    rows = rows if only is None else rows.filter(cluster=only)
     return {key: from_record(Wall, wall) for key, wall in rows.values_list("cluster_id", "soonest")}

@@ -38,8 +38,17 @@ EVENTS = {
     WallKind.BINLOG: "a rebuild takes longer than binlogs are kept ({limit})",
     WallKind.REBUILD_TIME: "a rebuild misses its {limit} goal",
 }
-#: The same in two or three words, for the fleet page.
-FLAGS = {WallKind.DISK: "Disk full", WallKind.REBUILD_TIME: "Rebuild goal missed"}
+#: Labels that are too long for the fleet page.
+SHORT_LABELS = {
+    WallKind.TABLE_CACHE: "Cache",
+    WallKind.DEFINITIONS: "Cache",
+    WallKind.OPEN_FILES: "Files",
+    WallKind.AUTO_INCREMENT: "Auto-inc.",
+    WallKind.CONNECTIONS: "Conn.",
+    WallKind.REDO: "Redo",
+    WallKind.BINLOG: "Binlogs",
+    WallKind.REBUILD_TIME: "Rebuild",
+}
 THRESHOLD = "threshold"
 #: Whole numbers from here on are shortened.
 LONG_NUMBERS = ((1e15, "quadrillion"), (1e12, "trillion"), (1e9, "billion"))
@@ -101,7 +110,7 @@ def value_text(unit: Unit, value: float) -> str:
         return duration(value)
     for power, name in LONG_NUMBERS:
         if abs(value) >= power:
-            return f"{value / power:,.1f} {name}"
+            return f"{value / power:,.2f} {name}"
     return f"{value:,.0f}" if value >= EXACT_FROM or value == round(value) else f"{value:,.2f}"
 
 
@@ -135,27 +144,33 @@ def days_text(wall: Wall, now: datetime) -> str:
     """Return how far away the first date of a wall is: ``in 41 days``, ``today``; empty without a date."""
     if wall.first is None:
         return ""
-    days = floor((wall.first - now) / timedelta(days=1))
+    days = _days(wall.first, now)
     if days < 1:
         return "today"
     return f"in {days:,} day{'' if days == 1 else 's'}"
 
 
 def flag_text(wall: Wall, now: datetime) -> str:
-    """Return a wall as a label for the fleet page."""
-    what = FLAGS.get(wall.kind, LABELS[wall.kind])
-    return f"{what} {days_text(wall, now)}" if wall.first else f"{LABELS[wall.kind]}: limit reached"
+    """Return a wall as a label for the fleet page: ``Disk: 41 d``."""
+    days = _days(wall.first, now) if wall.first else 0
+    return (
+        f"{SHORT_LABELS.get(wall.kind, LABELS[wall.kind])}: {f'{days} d' if days else 'today' if wall.first else 'now'}"
+    )
 
 
 def sentence(wall: Wall, now: datetime) -> str:
     """Return a wall with instance and time."""
     if wall.first is None:
-        return f"{wall.instance}: {event_text(wall)}, already now"
+        return f"{wall.instance}: {event_text(wall)} now"
     where = f"{wall.instance}: {event_text(wall)}"
     if wall.last is None or _day(wall.first) == _day(wall.last):
         on = "not before" if wall.last is None else "on"
         return f"{where} {on} {_day(wall.first)} ({days_text(wall, now)})"
     return f"{where} between {_day(wall.first)} and {_day(wall.last)} ({days_text(wall, now)} at the earliest)"
+
+
+def _days(moment: datetime, now: datetime) -> int:
+    return max(0, floor((moment - now) / timedelta(days=1)))
 
 
 def _day(moment: datetime) -> str:

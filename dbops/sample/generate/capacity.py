@@ -49,7 +49,7 @@ GROWTH = {
     "search": SampleGrowth(
         3, 64, 2000, connections=431, connections_a_day=0.4, ids=4_050_000_000, ids_a_day=3_100_000, questions=8900
     ),
-    "sessions": SampleGrowth(1, 12, 2000, days=9, questions=5200),
+    "sessions": SampleGrowth(1, 12, 2000, days=8, questions=5200),
     "shop": SampleGrowth(561, 40, 8000, schemas_a_day=0.52, questions=3700),
 }
 THRESHOLDS = {"shop": {WallKind.SCHEMAS: 600}}
@@ -94,12 +94,14 @@ def _readings(
     times = [(last - days * DAY, True) for days in range(plan.days, HOURLY // DAY, -1)]
     times += [(last - timedelta(hours=ago), False) for ago in range(hours, -1, -1)]
     for at, is_daily in times:
-        values = _values(cluster, plan, instance.name, (now - at) / DAY, at, dice)
+        # The rates of a daily reading are averages of the day.
+        of_hour = 0.0 if is_daily else sin(tau * (at.hour - 8) / 24)
+        values = _values(cluster, plan, instance.name, (now - at) / DAY, of_hour, dice)
         yield CapacityReading(instance=instance, at=at, is_daily=is_daily, **values)
 
 
 def _values(
-    cluster: SampleCluster, plan: SampleGrowth, name: str, days_ago: float, at: datetime, dice: random.Random
+    cluster: SampleCluster, plan: SampleGrowth, name: str, days_ago: float, of_hour: float, dice: random.Random
 ) -> dict[str, Any]:
     """Return all columns of one reading."""
     data = cluster.data_bytes * (1 - plan.growth * cluster.growth * days_ago / 7) * dice.gauss(1, 0.0006)
@@ -110,7 +112,7 @@ def _values(
     schemas = plan.schemas - round(plan.schemas_a_day * days_ago)
     tables = schemas * plan.tables_of_schema
     is_backup = "-b" in name
-    load = (1 + 0.35 * sin(tau * (at.hour - 8) / 24)) * dice.gauss(1, 0.03) * (0.05 if is_backup else 1.0)
+    load = (1 + 0.35 * of_hour) * dice.gauss(1, 0.03) * (0.05 if is_backup else 1.0)
     peak = min(MAX_CONNECTIONS, round(plan.connections - plan.connections_a_day * days_ago + dice.gauss(0, 3)))
     return {
         "schemas": schemas,

@@ -81,9 +81,8 @@ def charts_of(series: Series, walls: Iterable[Wall], now: datetime, period: time
         period: for how long the charts show readings.
     """
     by_kind = {wall.kind: wall for wall in walls}
-    return [
-        _chart(figure, series, by_kind.get(figure.kind) if figure.kind else None, now, period) for figure in FIGURES
-    ]
+    chosen = [next((by_kind[kind] for kind in figure.kinds if kind in by_kind), None) for figure in FIGURES]
+    return [_chart(figure, series, wall, now, period) for figure, wall in zip(FIGURES, chosen, strict=True)]
 
 
 def table_of(series: Series) -> FigureTable:
@@ -153,7 +152,9 @@ def _column(name: str, readings: Iterable[tuple[datetime, float]]) -> Daily:
     for at, value in readings:
         days.setdefault(at.date(), []).append((at, value))
     if name.endswith("_per_second"):
-        return {day: (found[-1][0], mean(value for _, value in found)) for day, found in days.items()}
+        # The last day is not over: a part of it is no mean of a day.
+        whole = list(days.items())[:-1] or list(days.items())
+        return {day: (found[-1][0], mean(value for _, value in found)) for day, found in whole}
     return {day: found[-1] for day, found in days.items()}
 
 

@@ -111,8 +111,11 @@ def _frame(line: GrowthLine, now: datetime) -> _Frame:
     spread = max(most - least, most * LEAST_SHARE)
     steps = STEPS.get(line.unit, COUNT_STEPS)
     step = next((item for item in steps if spread <= SCALE_LINES * item), steps[-1])
-    low = max(0.0, floor(least / step) * step)
-    return _Frame(Interval(line.readings[0][0], end), low, max(low + step, ceil(most / step) * step), step)
+    # A flat line is in the middle.
+    around = (spread - (most - least)) / 2
+    low = max(0.0, floor((least - around) / step) * step)
+    high = max(low + step, ceil((most + around) / step) * step)
+    return _Frame(Interval(line.readings[0][0], end), low, high, step)
 
 
 def _scale(frame: _Frame, text_of: Callable[[float], str]) -> Iterable[str]:

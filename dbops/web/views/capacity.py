@@ -1,5 +1,6 @@
 """Pages: how a cluster grows, and when it reaches its limits."""
 
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 from django.conf import settings
@@ -52,14 +53,14 @@ def _show(request: HttpRequest, row: Cluster, *, form: ThresholdForm | None = No
     """Return a cluster's page. ``form`` is a rejected form with its input."""
     now, days = clock.now(), _period(request.GET.get("days", ""))
     found, latest = queries.cluster_walls(row), queries.latest_readings(row)
-    instance = _chosen(request.GET.get("instance", ""), found, latest)
+    flagged = next((wall for wall in found.walls if wall.is_flagged), None)
+    instance = _chosen((request.GET.get("instance", ""), flagged.instance if flagged else "", *sorted(latest)), latest)
     period = timedelta(days=days)
     if request.GET.get("format") == "json":
         return walls_file(row.name, found, now)
     if request.GET.get("format") in FORMATS:
         return readings_file(row.name, queries.series_of(row, now - period), now)
     series = queries.series_of(row, now - period, COLUMNS).get(instance, {})
-    flagged = next((wall for wall in found.walls if wall.is_flagged), None)
     context = {
         "cluster": row,
         "found": found,
@@ -80,10 +81,9 @@ def _show(request: HttpRequest, row: Cluster, *, form: ThresholdForm | None = No
     return render(request, "capacity/cluster.html", context, status=status)
 
 
-def _chosen(asked: str, found: queries.ClusterWalls, latest: dict[str, CapacityReading]) -> str:
-    """Return the requested instance, else the one with the soonest wall, else the first one that was read."""
-    names = [asked, *(wall.instance for wall in found.walls), *sorted(latest)]
-    return next((name for name in names if name in latest), "")
+def _chosen(wanted: Iterable[str], latest: Mapping[str, CapacityReading]) -> str:
+    """Return the first wanted instance that was read; empty if none was."""
+    return next((name for name in wanted if name in latest), "")
 
 
 def _period(asked: str) -> int:
