@@ -102,6 +102,7 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
             host_problem=Problem(error.code, error.cause),
             replication_seen=previous.replication_seen if previous else None,
             replication_seen_at=previous.replication_seen_at if previous else None,
+            growth=previous.growth if previous else None,
         )
     try:
         return probe_instance(
@@ -198,6 +199,7 @@ def _nothing_read(instance: Instance, error: BaseException) -> InstanceFacts:
         found_schedules=before.found_schedules if before else None,
         host_problem=problem,
         server_problem=problem,
+        growth=before.growth if before else None,
     )
 
 
