@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from dbops.engine.capacity.trend import RateUsed
 from dbops.engine.capacity.walls import Unit, Wall, WallKind, WallState
-from dbops.web.templatetags.dbops import bytes_text, duration, words
+from dbops.web.templatetags.dbops import bytes_text, duration
 
 LABELS = {
     WallKind.DISK: "Disk",
@@ -43,11 +43,22 @@ SHORT_LABELS = {
     WallKind.TABLE_CACHE: "Cache",
     WallKind.DEFINITIONS: "Cache",
     WallKind.OPEN_FILES: "Files",
-    WallKind.AUTO_INCREMENT: "Auto-inc.",
+    WallKind.AUTO_INCREMENT: "IDs",
     WallKind.CONNECTIONS: "Conn.",
     WallKind.REDO: "Redo",
     WallKind.BINLOG: "Binlogs",
     WallKind.REBUILD_TIME: "Rebuild",
+}
+#: Names of evidence; variables of the server keep theirs.
+EVIDENCE = {
+    "disk_free_bytes": "Free space",
+    "data_dir_bytes": "Data directory",
+    "kept_bytes": "Old data kept",
+    "binlog_bytes": "Binary logs",
+    "backup_bytes": "Data to copy",
+    "open_tables": "Open tables",
+    "open_definitions": "Open definitions",
+    "cache_misses_per_hour": "Cache misses per hour",
 }
 THRESHOLD = "threshold"
 #: Whole numbers from here on are shortened.
@@ -179,7 +190,7 @@ def _day(moment: datetime) -> str:
 
 def _per_day(wall: Wall) -> str:
     rate = wall.trend.rate_per_day
-    return "—" if rate is None else _rate(wall, rate)
+    return _rate(wall, rate) if rate else "—"
 
 
 def _rate(wall: Wall, value: float) -> str:
@@ -208,7 +219,7 @@ def _evidence(wall: Wall) -> Iterator[tuple[str, str]]:
     if trend.steps:
         yield "Steps", f"{trend.steps} day{'' if trend.steps == 1 else 's'} with an extraordinary difference"
     for name, value in wall.evidence.items():
-        yield words(name).capitalize(), _evidence_value(name, value)
+        yield EVIDENCE.get(name, name), _evidence_value(name, value)
 
 
 def _evidence_value(name: str, value: str) -> str:

@@ -159,10 +159,10 @@ def _box(line: GrowthLine, frame: _Frame) -> str:
 def _parts(readings: Sequence[tuple[datetime, float]]) -> list[list[tuple[datetime, float]]]:
     """Return the readings, cut where there were none for a long time."""
     pairs = list(zip(readings, readings[1:], strict=False))
-    longest = median(after[0] - before[0] for before, after in pairs) * GAP_MULTIPLE
+    longest = median((after[0] - before[0]).total_seconds() for before, after in pairs) * GAP_MULTIPLE
     found = [[readings[0]]]
     for before, after in pairs:
-        if after[0] - before[0] > longest:
+        if (after[0] - before[0]).total_seconds() > longest:
             found.append([])
         found[-1].append(after)
     return found
