@@ -192,7 +192,7 @@ def _growth(
     """Read what the server holds. The facts that were read before count without it."""
     known = previous.growth if previous else None
     try:
-        return read_growth(database, server.flavor, now, known, has_binlogs=server.facts.log_bin)
+        return read_growth(database, server.flavor, now, known, server.facts)
     except DbopsError:
         return None
 

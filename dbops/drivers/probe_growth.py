@@ -8,7 +8,7 @@ from typing import Any
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.growth import AutoIncrement, GrowthReading, TableSize
-from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.flavors import growth
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.ports import Database
@@ -28,18 +28,18 @@ def is_growth_due(now: datetime, previous: InstanceFacts | None) -> bool:
 
 
 def read_growth(
-    database: Database, flavor: Flavor, now: datetime, previous: GrowthReading | None, *, has_binlogs: bool
+    database: Database, flavor: Flavor, now: datetime, previous: GrowthReading | None, server: ServerFacts
 ) -> GrowthReading:
     """Read what a server holds and uses. What it does not tell is ``None``.
 
     Args:
         previous: the last reading: its fullest auto-increment columns are read again.
-        has_binlogs: the server writes binary logs.
+        server: the facts of this probe.
 
     Raises:
         Unreachable: see ``Database.query``.
     """
-    return _Reader(database, flavor, now).read(previous, has_binlogs)
+    return _Reader(database, flavor, now).read(previous, server)
 
 
 class _Reader:
@@ -49,16 +49,18 @@ class _Reader:
         self._database, self._flavor, self._now = database, flavor, now
         self._until = time.monotonic() + TOTAL_SECONDS
 
-    def read(self, previous: GrowthReading | None, has_binlogs: bool) -> GrowthReading:
+    def read(self, previous: GrowthReading | None, server: ServerFacts) -> GrowthReading:
         self._limit()
         status = self._named("STATUS", (*growth.STATUS, *growth.WRITES))
         variables = self._named("VARIABLES", growth.VARIABLES)
         sizes = self._rows(growth.SIZES) or [{}]
-        logs = self._rows("SHOW BINARY LOGS") if has_binlogs else []
+        logs = self._rows("SHOW BINARY LOGS") if server.log_bin else []
+        tables = self._count(growth.count_tables(self._flavor))
+        others = 0 if growth.has_dictionary(self._flavor) else sum(server.foreign_engines.values())
         return GrowthReading(
             read_at=self._now,
             schemas=self._count(growth.SCHEMAS),
-            tables=self._count(growth.count_tables(self._flavor)),
+            tables=None if tables is None else tables + others,
             partitions=self._count(growth.count_partitions(self._flavor)),
             data_bytes=_number(sizes[0].get("data")),
             index_bytes=_number(sizes[0].get("indexes")),

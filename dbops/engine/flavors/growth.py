@@ -91,7 +91,7 @@ _LARGEST_VALUES: Final = {
 
 
 def count_tables(flavor: Flavor) -> str:
-    """Return the statement whose column ``found`` counts the users' tables: before MySQL 8.0 those of InnoDB."""
+    """Return the statement whose column ``found`` counts the users' tables: without a dictionary those of InnoDB."""
     return _DICTIONARY_TABLES if has_dictionary(flavor) else _INNODB_TABLES
 
 
