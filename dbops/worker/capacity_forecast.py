@@ -41,7 +41,7 @@ def _forecast(row: CapacityForecast, now: datetime) -> int:
     walls = walls_of(histories, thresholds_of(row.cluster_id), rebuild_forecast_of(row.cluster, histories))
     soonest = next((wall for wall in walls if wall.is_flagged), None)
     first_at = now if soonest and soonest.state is WallState.REACHED else soonest.first if soonest else None
-    # unless a threshold changed meanwhile: then it is due again
+    # unless a threshold changed since: then it is due again
     same = CapacityForecast.objects.filter(pk=row.pk, due_at=row.due_at)
     return same.update(
         computed_at=now,
