@@ -73,7 +73,7 @@ class _Reader:
             **{name: variables.get(name) for name in growth.VARIABLES},
             connections=status.get("threads_connected"),
             connections_peak=status.get("max_used_connections"),
-            binlog_bytes=None if logs is None else sum(int(row["File_size"]) for row in logs),
+            binlog_bytes=None if logs is None else sum(_number(row["File_size"]) or 0 for row in logs),
             uptime_seconds=status.get("uptime"),
             questions=status.get("questions"),
             writes=_sum(status.get(name.lower()) for name in growth.WRITES),
@@ -114,7 +114,7 @@ class _Reader:
         whole, partitioned = self._rows(growth.LARGEST_WHOLE), self._rows(growth.LARGEST_PARTITIONED)
         if whole is None or partitioned is None:
             return None
-        found = [TableSize(str(row["s"]), str(row["n"]), int(row["bytes"])) for row in (*whole, *partitioned)]
+        found = [TableSize(str(row["s"]), str(row["n"]), _number(row["bytes"]) or 0) for row in (*whole, *partitioned)]
         return tuple(sorted(found, key=lambda one: -one.bytes)[: growth.MOST_LISTED])
 
     def _auto_increment(self, previous: GrowthReading | None, entries: int | None) -> tuple[AutoIncrement, ...] | None:
@@ -150,10 +150,10 @@ class _Reader:
 
 
 def _counter(row: Mapping[str, Any]) -> AutoIncrement | None:
-    largest = growth.largest_value(str(row["kind"]))
-    if largest is None:
+    value, largest = _number(row["value"]), growth.largest_value(str(row["kind"]))
+    if value is None or largest is None:
         return None
-    return AutoIncrement(str(row["s"]), str(row["n"]), str(row["c"]), int(row["value"]), largest)
+    return AutoIncrement(str(row["s"]), str(row["n"]), str(row["c"]), value, largest)
 
 
 def _number(value: Any) -> int | None:
