@@ -55,24 +55,25 @@ class _Reader:
         variables = self._named("VARIABLES", growth.VARIABLES)
         sizes = self._rows(growth.SIZES) or [{}]
         logs = self._rows("SHOW BINARY LOGS") if server.log_bin else []
-        tables = self._count(growth.count_tables(self._flavor))
+        counted = self._rows(growth.count_tables(self._flavor)) or [{}]
+        tables = _number(counted[0].get("whole"))
         others = 0 if growth.has_dictionary(self._flavor) else sum(server.foreign_engines.values())
         return GrowthReading(
             read_at=self._now,
             schemas=self._count(growth.SCHEMAS),
             tables=None if tables is None else tables + others,
-            partitions=self._count(growth.count_partitions(self._flavor)),
+            partitions=_number(counted[0].get("parts")),
             data_bytes=_number(sizes[0].get("data")),
             index_bytes=_number(sizes[0].get("indexes")),
             largest=self._largest(),
-            auto_increment=self._auto_increment(previous, _number(sizes[0].get("tables"))),
+            auto_increment=self._auto_increment(previous, _number(sizes[0].get("entries"))),
             open_tables=status.get("open_tables"),
             open_definitions=status.get("open_table_definitions"),
             open_files=status.get("open_files"),
             **{name: variables.get(name) for name in growth.VARIABLES},
             connections=status.get("threads_connected"),
             connections_peak=status.get("max_used_connections"),
-            binlog_bytes=None if logs is None else sum(int(row["File_size"]) for row in logs),
+            binlog_bytes=None if logs is None else sum(_number(row["File_size"]) or 0 for row in logs),
             uptime_seconds=status.get("uptime"),
             questions=status.get("questions"),
             writes=_sum(status.get(name.lower()) for name in growth.WRITES),
@@ -110,16 +111,19 @@ class _Reader:
         return {name: value for name, value in found.items() if value is not None}
 
     def _largest(self) -> tuple[TableSize, ...] | None:
-        rows = self._rows(growth.LARGEST)
-        return None if rows is None else tuple(TableSize(row["s"], row["n"], int(row["bytes"])) for row in rows)
+        whole, partitioned = self._rows(growth.LARGEST_WHOLE), self._rows(growth.LARGEST_PARTITIONED)
+        if whole is None or partitioned is None:
+            return None
+        found = [TableSize(str(row["s"]), str(row["n"]), _number(row["bytes"]) or 0) for row in (*whole, *partitioned)]
+        return tuple(sorted(found, key=lambda one: -one.bytes)[: growth.MOST_LISTED])
 
-    def _auto_increment(self, previous: GrowthReading | None, tables: int | None) -> tuple[AutoIncrement, ...] | None:
+    def _auto_increment(self, previous: GrowthReading | None, entries: int | None) -> tuple[AutoIncrement, ...] | None:
         """Return the fullest columns of those known, and of the tables whose turn it is in this hour.
 
         All tables at once would take too long, and push tables in use out of the cache.
         """
         known = previous.auto_increment if previous else None
-        turn = self._tables_of_this_hour(tables) if tables is not None else None
+        turn = self._tables_of_this_hour(entries) if entries is not None else None
         if turn is None:
             return known
         if growth.has_dictionary(self._flavor):
@@ -137,19 +141,19 @@ class _Reader:
         fullest = sorted(found.values(), key=lambda one: (-one.value / one.largest, one.name))
         return tuple(fullest[: growth.MOST_LISTED])
 
-    def _tables_of_this_hour(self, tables: int) -> list[tuple[str, str]] | None:
-        """Return the names of ``TABLES_OF_AN_HOUR`` tables: each hour the next ones, until all had their turn."""
-        turns = max(1, -(-tables // growth.TABLES_OF_AN_HOUR))
+    def _tables_of_this_hour(self, entries: int) -> list[tuple[str, str]] | None:
+        """Return the names of the next ``TABLES_OF_AN_HOUR`` entries of InnoDB's statistics; after the last come the first."""
+        turns = max(1, -(-entries // growth.TABLES_OF_AN_HOUR))
         start = int(self._now.timestamp() // EVERY_SECONDS) % turns * growth.TABLES_OF_AN_HOUR
-        names = self._rows(growth.NAMES, (start, growth.TABLES_OF_AN_HOUR))
-        return None if names is None else [(str(row["s"]), str(row["n"])) for row in names]
+        rows = self._rows(growth.NAMES, (start, growth.TABLES_OF_AN_HOUR))
+        return None if rows is None else [(str(row["s"]), growth.without_partition(str(row["n"]))) for row in rows]
 
 
 def _counter(row: Mapping[str, Any]) -> AutoIncrement | None:
-    largest = growth.largest_value(str(row["kind"]))
-    if largest is None:
+    value, largest = _number(row["value"]), growth.largest_value(str(row["kind"]))
+    if value is None or largest is None:
         return None
-    return AutoIncrement(str(row["s"]), str(row["n"]), str(row["c"]), int(row["value"]), largest)
+    return AutoIncrement(str(row["s"]), str(row["n"]), str(row["c"]), value, largest)
 
 
 def _number(value: Any) -> int | None:

@@ -7,6 +7,9 @@ from dbops.engine.facts.instance import InstanceFacts, to_record
 from dbops.models import CapacityReading, Instance
 from dbops.security.redaction import without_nul
 
+#: What a column can store.
+LARGEST = 2**63 - 1
+
 
 def note_reading(instance: Instance, facts: InstanceFacts) -> bool:
     """Store what this probe read, if it read it. Return whether it is new: a second call stores nothing."""
@@ -15,6 +18,10 @@ def note_reading(instance: Instance, facts: InstanceFacts) -> bool:
         return False
     values: dict[str, Any] = {**to_record(reading), **_of_host(facts), **_of_server(facts)}
     del values["read_at"]
+    # a server or host can report any number
+    values = {
+        name: None if isinstance(value, int) and abs(value) > LARGEST else value for name, value in values.items()
+    }
     earlier = CapacityReading.objects.filter(instance=instance, at__lt=reading.read_at).order_by("-at")
     if before := earlier.values("at", UPTIME, *COUNTERS).first():
         found = rates(before, before["at"], values, reading.read_at)

@@ -162,10 +162,10 @@ def days_text(wall: Wall, now: datetime) -> str:
 
 
 def flag_text(wall: Wall, now: datetime) -> str:
-    """Return a wall as a label for the fleet page: ``Disk: 41 d``."""
+    """Return a wall as a label for the fleet page: ``Disk 41 d``."""
     days = _days(wall.first, now) if wall.first else 0
     return (
-        f"{SHORT_LABELS.get(wall.kind, LABELS[wall.kind])}: {f'{days} d' if days else 'today' if wall.first else 'now'}"
+        f"{SHORT_LABELS.get(wall.kind, LABELS[wall.kind])} {f'{days} d' if days else 'today' if wall.first else 'now'}"
     )
 
 

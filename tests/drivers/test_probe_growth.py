@@ -3,6 +3,7 @@
 from contextlib import closing
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -65,8 +66,10 @@ def world(tables: int = 0) -> FakeDatabase:
     database.expect("SHOW BINARY LOGS", [{"Log_name": "b.1", "File_size": 5}, {"Log_name": "b.2", "File_size": 6}])
     database.expect("SET SESSION", [])
     database.expect("AS found", [{"found": 3}])
-    database.expect("SUM", [{"tables": tables, "data": 10, "indexes": 20, "s": "shop", "n": "t", "bytes": 1}])
-    database.expect("DISTINCT database_name", lambda _, parameters: names(tables, *parameters))
+    database.expect("AS whole", [{"whole": Decimal(3), "parts": Decimal(4)}])
+    database.expect("AS entries", [{"entries": tables, "data": Decimal(10), "indexes": Decimal(20)}])
+    database.expect("AS bytes", [{"s": "shop", "n": "t", "bytes": 1}])
+    database.expect("LIMIT %s, %s", lambda _, parameters: names(tables, *parameters))
     database.expect("UNION ALL|t.AUTO_INCREMENT", counters)
     return database
 
@@ -89,7 +92,7 @@ def read(
 
 def test_an_answer_is_read() -> None:
     found = read(world())
-    assert (found.schemas, found.tables, found.partitions) == (3, 5, 3)
+    assert (found.schemas, found.tables, found.partitions) == (3, 5, 4)
     assert (found.data_bytes, found.index_bytes, found.binlog_bytes) == (10, 20, 11)
     assert (found.questions, found.max_connections, found.open_tables, found.writes) == (7, 151, None, None)
     assert from_record(GrowthReading, to_record(found)) == found

@@ -127,7 +127,8 @@ sizes() { # bytes of a backup, and total bytes; nothing if it takes too long
 kept_size() { # bytes of earlier data directories that were moved aside; nothing if it takes too long
     {
         for place in "$real".dbops-old-* "$real".dbops-failed-* "$real"/.dbops-old-* "$real"/.dbops-failed-*; do
-            [ -d "$place" ] && [ ! -L "$place" ] || continue
+            [ -d "$place" ] || continue
+            [ ! -L "$place" ] || continue
             timeout 3 find "$place" -xdev -type f -printf '%s\n' 2>/dev/null
             [ $? -ne 124 ] || exit 0
         done

@@ -49,6 +49,13 @@ def test_what_was_not_read_is_unknown() -> None:
     assert (row.schemas, row.largest, row.questions, row.disk_bytes, row.redo_capacity_bytes) == (None,) * 5
 
 
+def test_a_number_that_no_column_can_store_is_unknown() -> None:
+    primary, _, _ = make_trio()
+    assert note_reading(primary, facts(tables=2**63 - 1, questions=2**64, schemas=10**30))
+    row = CapacityReading.objects.get()
+    assert (row.tables, row.questions, row.schemas) == (2**63 - 1, None, None)
+
+
 def test_rates_survive_a_restart() -> None:
     primary, backup, _ = make_trio()
     hour = timedelta(hours=1)

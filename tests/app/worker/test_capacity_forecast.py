@@ -72,7 +72,7 @@ def test_a_threshold_that_changes_meanwhile_makes_it_due_again(monkeypatch: pyte
         CapacityForecast.objects.filter(cluster=cluster).update(due_at=later)
 
     with monkeypatch.context() as patch:
-        patch.setattr(capacity_forecast, "rebuild_forecast_of", change)
+        patch.setattr(capacity, "rebuild_forecast_of", change)
         assert capacity_forecast.forecast_due(NOW) == 0
     assert capacity_forecast.forecast_due(later) == 1
 
