@@ -7,12 +7,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from dbops.drivers.probe_growth import is_growth_due, read_growth
 from dbops.drivers.probe_host import ADMIN, HostReading, Inspect, read_host
 from dbops.drivers.probe_server import ServerReading, read_server
 from dbops.engine.backups.tools import DEFAULT_PORT
 from dbops.engine.errors import DbopsError
 from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.backups import FoundSchedule
+from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, StatementCheck, Tool
 from dbops.engine.flavors.optionfile import credentials_text
 from dbops.engine.flavors.privileges import SHOW_GRANTS
@@ -63,7 +65,11 @@ def probe_instance(
     def clock() -> float:
         return now.timestamp() + time.monotonic() - began
 
-    server, server_problem = _server(target, open_database, measure or is_fresh, now, previous)
+    # a plan is waiting for a fresh one
+    grows = not is_fresh and is_growth_due(now, previous)
+    server, server_problem, growth = _server(
+        target, open_database, now, previous, measure=measure or is_fresh, grows=grows
+    )
     # A wrapper script does not change when its target does: occasionally read all versions.
     tools = previous.host.tools if previous and previous.host and not measure else {}
     host, host_problem = _host(target, shell, _inspect(measure, is_fresh, previous), server, tools, clock)
@@ -84,6 +90,7 @@ def probe_instance(
         host_problem=host_problem,
         server_problem=server_problem,
         stored_at=now if measure or is_fresh else previous.stored_at if previous else None,
+        growth=growth or (previous.growth if previous else None),
         **_replication_seen(server, now, previous),
     )
 
@@ -122,7 +129,8 @@ def with_sizes(found: DatadirFacts, measured: bool, now: datetime, previous: Ins
         return found
     # reading took too long: keep the old sizes, and retry after the normal interval
     measured_at = now if measured else known.measured_at
-    return replace(found, data_bytes=known.data_bytes, total_bytes=known.total_bytes, measured_at=measured_at)
+    sizes = {name: getattr(known, name) for name in ("data_bytes", "total_bytes", "kept_bytes")}
+    return replace(found, measured_at=measured_at, **sizes)
 
 
 def _inspect(measure: bool, is_fresh: bool, previous: InstanceFacts | None) -> Inspect:
@@ -151,10 +159,12 @@ def _schedules(host: HostReading | None, previous: InstanceFacts | None) -> tupl
 def _server(
     target: ProbeTarget,
     open_database: Callable[[], Database],
-    measure: bool,
     now: datetime,
     previous: InstanceFacts | None,
-) -> tuple[ServerReading | None, Problem | None]:
+    *,
+    measure: bool,
+    grows: bool,
+) -> tuple[ServerReading | None, Problem | None, GrowthReading | None]:
     database = None
     try:
         database = open_database()
@@ -166,12 +176,23 @@ def _server(
             previous=previous,
             addresses=(target.address,),
         )
-        return reading, None
+        return reading, None, _growth(database, reading, now, previous) if grows else None
     except DbopsError as error:
-        return None, _problem(error)
+        return None, _problem(error), None
     finally:
         if database is not None:
             database.close()
+
+
+def _growth(
+    database: Database, server: ServerReading, now: datetime, previous: InstanceFacts | None
+) -> GrowthReading | None:
+    """Read what the server holds. The facts that were read before count without it."""
+    known = previous.growth if previous else None
+    try:
+        return read_growth(database, server.flavor, now, known, server.facts)
+    except DbopsError:
+        return None
 
 
 def _host(

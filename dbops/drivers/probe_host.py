@@ -267,6 +267,8 @@ def _datadir(records: Mapping[str, str]) -> DatadirFacts:
         free_bytes=int(records["datadir.free_bytes"] or 0),
         data_bytes=_number(data),
         total_bytes=_number(total),
+        disk_bytes=_number(records.get("datadir.disk_bytes", "")),
+        kept_bytes=_number(records.get("datadir.kept", "")),
         server_pids=tuple(int(pid) for pid in records.get("datadir.server_pids", "").split()),
         files=records.get("datadir.files", ""),
         made_at=_born(records.get("datadir.files", "")),

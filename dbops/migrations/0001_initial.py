@@ -1534,6 +1534,110 @@ class Migration(migrations.Migration):
             model_name="rowcomparison",
             index=models.Index(fields=["is_current", "differing"], name="dbops_row_comparison_problem"),
         ),
+        migrations.CreateModel(
+            name="CapacityForecast",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("computed_at", models.DateTimeField(null=True)),
+                ("due_at", models.DateTimeField(db_index=True)),
+                ("walls", models.JSONField(default=list)),
+                ("soonest", models.JSONField(null=True)),
+                ("first_at", models.DateTimeField(null=True)),
+                (
+                    "cluster",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="capacity_forecast",
+                        to="dbops.cluster",
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
+            name="CapacityReading",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField()),
+                ("is_daily", models.BooleanField(default=False)),
+                ("schemas", models.BigIntegerField(null=True)),
+                ("tables", models.BigIntegerField(null=True)),
+                ("partitions", models.BigIntegerField(null=True)),
+                ("data_bytes", models.BigIntegerField(null=True)),
+                ("index_bytes", models.BigIntegerField(null=True)),
+                ("file_bytes", models.BigIntegerField(null=True)),
+                ("backup_bytes", models.BigIntegerField(null=True)),
+                ("largest", models.JSONField(null=True)),
+                ("auto_increment", models.JSONField(null=True)),
+                ("open_tables", models.BigIntegerField(null=True)),
+                ("open_definitions", models.BigIntegerField(null=True)),
+                ("open_files", models.BigIntegerField(null=True)),
+                ("table_open_cache", models.BigIntegerField(null=True)),
+                ("table_open_cache_instances", models.BigIntegerField(null=True)),
+                ("table_definition_cache", models.BigIntegerField(null=True)),
+                ("innodb_open_files", models.BigIntegerField(null=True)),
+                ("open_files_limit", models.BigIntegerField(null=True)),
+                ("connections", models.BigIntegerField(null=True)),
+                ("connections_peak", models.BigIntegerField(null=True)),
+                ("max_connections", models.BigIntegerField(null=True)),
+                ("binlog_bytes", models.BigIntegerField(null=True)),
+                ("binlog_expire_seconds", models.BigIntegerField(null=True)),
+                ("redo_capacity_bytes", models.BigIntegerField(null=True)),
+                ("disk_bytes", models.BigIntegerField(null=True)),
+                ("disk_free_bytes", models.BigIntegerField(null=True)),
+                ("data_dir_bytes", models.BigIntegerField(null=True)),
+                ("kept_bytes", models.BigIntegerField(null=True)),
+                ("uptime_seconds", models.BigIntegerField(null=True)),
+                ("questions", models.BigIntegerField(null=True)),
+                ("writes", models.BigIntegerField(null=True)),
+                ("redo_bytes", models.BigIntegerField(null=True)),
+                ("cache_misses", models.BigIntegerField(null=True)),
+                ("questions_per_second", models.FloatField(null=True)),
+                ("writes_per_second", models.FloatField(null=True)),
+                ("redo_bytes_per_second", models.FloatField(null=True)),
+                ("cache_misses_per_second", models.FloatField(null=True)),
+                (
+                    "instance",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="capacity",
+                        to="dbops.instance",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["at", "pk"],
+                "indexes": [models.Index(fields=["is_daily", "at"], name="dbops_capacity_to_thin")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("instance", "at"), name="one_capacity_reading_of_an_instance_at_a_time"
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
+            name="CapacityThreshold",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("kind", models.CharField(max_length=20)),
+                ("value", models.BigIntegerField()),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        db_index=False,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="capacity_thresholds",
+                        to="dbops.cluster",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["kind"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("cluster", "kind"), name="one_capacity_threshold_of_a_kind")
+                ],
+            },
+        ),
         # Not in a transaction: MariaDB would end it with the first trigger.
         migrations.RunPython(create_triggers, drop_triggers, atomic=False),
     ]

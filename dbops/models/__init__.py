@@ -5,6 +5,7 @@ from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
 from .availability import CountedDays, GapDay, SentReport
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
+from .capacity import CapacityForecast, CapacityReading, CapacityThreshold
 from .clock_steps import ClockStep
 from .connection_tests import ConnectionTest
 from .fleet import Cluster, Host, Instance, InstanceState, StrictPlace
@@ -26,6 +27,9 @@ __all__ = [
     "RestoreTest",
     "BackupRun",
     "BackupSchedule",
+    "CapacityForecast",
+    "CapacityReading",
+    "CapacityThreshold",
     "ClockStep",
     "Cluster",
     "ExecutedCommand",

@@ -21,7 +21,7 @@ from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import RUN_AT_WORK
 from dbops.engine.topology.members import transactions_lost
-from dbops.lifecycle import external_runs, instance_periods, topology_differences
+from dbops.lifecycle import capacity_readings, external_runs, instance_periods, topology_differences
 from dbops.loaders.accounts import account_of, local_account_of
 from dbops.loaders.plan_inputs import plan_inputs_of, restore_tests_of_runs
 from dbops.models import Instance, InstanceState, RowComparison
@@ -102,6 +102,7 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
             host_problem=Problem(error.code, error.cause),
             replication_seen=previous.replication_seen if previous else None,
             replication_seen_at=previous.replication_seen_at if previous else None,
+            growth=previous.growth if previous else None,
         )
     try:
         return probe_instance(
@@ -172,6 +173,10 @@ def _observe(instance: Instance, facts: InstanceFacts) -> None:
         instance_periods.note_period(instance, facts, gap=longest_gap(settings.PROBE_INTERVAL_SECONDS))
     except DatabaseError:
         log.exception("what was seen of %s", instance.name)
+    try:
+        capacity_readings.note_reading(instance, facts)
+    except DatabaseError:
+        log.exception("capacity of %s", instance.name)
 
 
 def _was_paused(instance: Instance, facts: InstanceFacts) -> bool:
@@ -194,6 +199,7 @@ def _nothing_read(instance: Instance, error: BaseException) -> InstanceFacts:
         found_schedules=before.found_schedules if before else None,
         host_problem=problem,
         server_problem=problem,
+        growth=before.growth if before else None,
     )
 
 

@@ -18,6 +18,8 @@ from dbops.lifecycle import (
 from dbops.messaging import wakeups
 from dbops.worker import (
     availability_rollup,
+    capacity_forecast,
+    capacity_rollup,
     cleanup,
     discovery,
     due_backups,
@@ -151,6 +153,13 @@ def send_audit_head() -> None:
 def count_availability() -> None:
     """Count the gaps of finished days."""
     availability_rollup.count_days(clock.now(), seconds=settings.TICK_SECONDS)
+
+
+@app.task
+def forecast_capacity() -> None:
+    """Compute due capacity forecasts, and thin out old readings."""
+    capacity_forecast.forecast_due(clock.now(), seconds=settings.TICK_SECONDS / 2)
+    capacity_rollup.thin(clock.now(), seconds=settings.TICK_SECONDS / 2)
 
 
 @app.task

@@ -146,6 +146,7 @@ def take_sample(camera: Camera) -> None:
     camera.take("calendar", "/calendar/")
     camera.take("availability", "/availability/?days=30")
     camera.take("cluster-availability", "/availability/billing/?days=30")
+    camera.take("capacity", "/clusters/shop/capacity/")
     camera.take("what-if", "/availability/billing/what-if/")
     camera.take("audit", "/audit/?cluster=billing&action=rebuild")
     camera.take("backups", "/backups/history/?days=30")

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 from dbops.drivers.discover import discover
+from dbops.drivers.probe_growth import read_growth
 from dbops.drivers.probe_server import read_server
+from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.flavors import relaxed_durability
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.run_time_settings import show_run_time_settings
@@ -83,6 +85,43 @@ def read_facts(ground: Ground) -> None:
         assert ("load" in [client.user for client in facts.clients]) is (name == PRIMARY)
         assert facts.foreign_engines == {"MyISAM": 1}
     load.close()
+
+
+GROWN = (
+    "CREATE DATABASE grown",
+    "CREATE TABLE grown.parts (id INT AUTO_INCREMENT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 3",
+    "CREATE TABLE grown.`odd #name` (id TINYINT UNSIGNED AUTO_INCREMENT PRIMARY KEY, words TEXT, FULLTEXT KEY (words))",
+    "INSERT INTO grown.`odd #name` VALUES (203, 'full')",
+    "CREATE TABLE grown.numbers (id INT PRIMARY KEY)",
+    "CREATE VIEW grown.seen AS SELECT 1 AS one",
+)
+
+
+def read_what_grows(ground: Ground) -> None:
+    """Read what the primary holds, before and after there is more of it."""
+    cluster, readings = ground.cluster, []
+    for statements in ((), GROWN):
+        cluster.own(PRIMARY, *statements)
+        with closing(ground.on(PRIMARY)) as database:
+            server = read_server(database, our_users=(), measure=True, now=NOW, previous=None).facts
+            readings.append(read_growth(database, cluster.flavor, NOW, None, server))
+    cluster.own(PRIMARY, "DROP DATABASE grown")
+    before, after = readings
+    assert None not in [getattr(after, item.name) for item in fields(after) if item.name != "cache_misses"]
+    assert after.schemas == (before.schemas or 0) + 1
+    assert after.tables == (before.tables or 0) + 3
+    assert after.partitions == (before.partitions or 0) + 3
+    assert after.auto_increment
+    assert (after.auto_increment[0].name, after.auto_increment[0].largest) == ("grown.odd #name.id", 255)
+    assert after.auto_increment[0].value == 204
+    assert after.largest
+    assert {("shop", "items")} <= {(table.schema, table.table) for table in after.largest}
+    assert (after.uptime_seconds or 0) >= (before.uptime_seconds or 0)
+    assert (after.writes or 0) > (before.writes or 0)
+    again = GrowthReading(NOW, auto_increment=after.auto_increment)
+    with closing(ground.on(PRIMARY)) as database:
+        gone = read_growth(database, cluster.flavor, NOW, again, server).auto_increment
+    assert "grown.odd #name.id" not in [column.name for column in gone or ()]
 
 
 def named(cluster: Cluster, address: str) -> str:
@@ -235,5 +274,5 @@ def be_quiet(ground: Ground) -> None:
 #: Everything that a dashboard's account does without an option.
 ALWAYS: tuple[Act, ...] = (
     *(read_facts, find_servers, compare_objects, compare_rows, meet, pause_applier, follow_primary, set_position),
-    *(keep_settings, relax, be_quiet),
+    *(keep_settings, relax, be_quiet, read_what_grows),
 )

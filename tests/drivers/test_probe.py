@@ -130,6 +130,26 @@ class TestHost:
         assert (found.data_bytes, found.total_bytes) == (18, 1118)
         assert ask(any_shell, tmp_path).datadir.total_bytes is None
 
+    @pytest.mark.parametrize(
+        "names", [("data.dbops-old-1", "data.dbops-failed-2"), ("data/.dbops-old-1", "data/.dbops-failed-2")]
+    )
+    def test_kept_bytes_are_those_of_directories_moved_aside(
+        self, any_shell: Shell, tmp_path: Path, names: tuple[str, str]
+    ) -> None:
+        data = tmp_path / "data"
+        data.mkdir()
+        assert ask(any_shell, data, inspect=Inspect.ALL).datadir.kept_bytes == 0
+        for name, size in zip(names, (70, 30), strict=True):
+            (tmp_path / name / "shop").mkdir(parents=True)
+            (tmp_path / name / "shop" / "a.ibd").write_bytes(b"x" * size)
+        (tmp_path / "data.dbops-old-3").symlink_to("/usr")
+        (tmp_path / "data" / "now").write_bytes(b"x" * 5)
+        found = ask(any_shell, data, inspect=Inspect.ALL).datadir
+        assert (found.kept_bytes, found.total_bytes) == (100, 5)
+        assert found.disk_bytes is not None
+        assert found.disk_bytes >= found.free_bytes
+        assert ask(any_shell, data).datadir.kept_bytes is None
+
     def test_probe_reads_option_files(self, any_shell: Shell, tmp_path: Path) -> None:
         file = tmp_path / "my.cnf"
         file.write_text(

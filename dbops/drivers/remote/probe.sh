@@ -124,6 +124,18 @@ sizes() { # bytes of a backup, and total bytes; nothing if it takes too long
     } | awk '{ sum[$1] += $2 } END { if ("complete" in sum) printf "%.0f %.0f", sum["data"], sum["all"] }'
 }
 
+kept_size() { # bytes of earlier data directories that were moved aside; nothing if it takes too long
+    {
+        for place in "$real".dbops-old-* "$real".dbops-failed-* "$real"/.dbops-old-* "$real"/.dbops-failed-*; do
+            [ -d "$place" ] || continue
+            [ ! -L "$place" ] || continue
+            timeout 3 find "$place" -xdev -type f -printf '%s\n' 2>/dev/null
+            [ $? -ne 124 ] || exit 0
+        done
+        echo complete
+    } | awk '{ sum += $1; last = $1 } END { if (last == "complete") printf "%.0f", sum }'
+}
+
 is_virtual() { # x86 and Xen report it; for others, check the names of the disks
     grep -q '^flags.* hypervisor' /proc/cpuinfo || [ -e /sys/hypervisor/type ] || [ -e /sys/class/block/vda ]
 }
@@ -169,6 +181,7 @@ datadir_facts() {
     until [ -d "$nearest" ]; do nearest=$(dirname -- "$nearest"); done
     put datadir.filesystem "$(df -PT -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 5) }')"
     put datadir.free_bytes "$(df -PB1 -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 2) }')"
+    put datadir.disk_bytes "$(df -PB1 -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 4) }')"
     put datadir.storage "$(storage)"
     put datadir.exchangeable "$(exchangeable)"
     [ -d "$real" ] || return 0
@@ -183,6 +196,7 @@ datadir_facts() {
     put datadir.is_mount_point "$([ "$(stat -c %m -- "$real")" != "$real" ] || echo 1)"
     put datadir.server_pids "$(server_pids)"
     [ "$inspect" != 1 ] || put datadir.sizes "$(sizes)"
+    [ "$inspect" != 1 ] || put datadir.kept "$(kept_size)"
 }
 
 option() { # the last value of an option, given as a pattern with [-_]

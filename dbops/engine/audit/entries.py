@@ -9,7 +9,7 @@ OUTCOMES = ("cancelled", "declined", "expired", "failed", "lost", "missed", "ref
 #: First words of actions whose subject is an instance or a cluster.
 OF_INSTANCES, OF_CLUSTERS = (
     ("backup", "comparison", "instance", "restore_test", "rebuild"),
-    ("cluster", "maintenance", "topology"),
+    ("cluster", "maintenance", "topology", "capacity"),
 )
 
 #: Named views: prefixes of actions.

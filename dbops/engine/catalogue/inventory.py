@@ -104,6 +104,12 @@ _SCHEDULES = (
         UNCHANGED,
         "No action is needed.",
     ),
+    operator(
+        "capacity.invalid",
+        "A capacity threshold is not a positive number, or this kind of limit has none.",
+        UNCHANGED,
+        "Enter a whole number from 1, or leave the field empty for no threshold.",
+    ),
 )
 
 SECTIONS = (

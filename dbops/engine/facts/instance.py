@@ -13,6 +13,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, FoundSchedule
+from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.facts.server_kind import MemberGroup, ServerKind
 from dbops.engine.facts.stored_data import StoredData, StoredFiles
 
@@ -92,7 +93,8 @@ class DatadirFacts:
     and MyISAM files), without redo, binary and relay logs; ``total_bytes`` is the size of all. Both need a walk through the whole
     tree, so they are read less often than the rest, at ``measured_at``. ``files`` identifies the file that a server creates only
     once (its system table space, else the directory ``mysql``), by inode and time of birth: other files are other data.
-    ``made_at`` is that time, if the file system has it. ``exchangeable`` is a directory above, in which an account other than
+    ``made_at`` is that time, if the file system has it. ``disk_bytes`` is the size of the file system, ``kept_bytes`` that of earlier
+    data directories that dbops moved aside. ``exchangeable`` is a directory above, in which an account other than
     root and the owner can exchange names; empty if there is none. ``stored`` is ``None`` if it was never read.
     """
 
@@ -113,6 +115,8 @@ class DatadirFacts:
     exchangeable: str = ""
     storage: StorageFacts | None = None
     stored: StoredFiles | None = None
+    disk_bytes: int | None = None
+    kept_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +296,8 @@ class InstanceFacts:
     ``local_privileges`` are that account's on all schemas, ``None`` if they are unknown.
     ``backup_processes`` are the backup tools that run on the host now, whichever instance they read. ``replication_seen`` are the
     connections of the last probe that the server answered, at ``replication_seen_at``; ``None`` if it never did. ``group_seen`` is
-    the group of which it was a member then. ``stored_at``: when the facts of the data (``stored``) were last read.
+    the group of which it was a member then. ``stored_at``: when the facts of the data (``stored``) were last read. ``growth`` is the
+    last hourly reading, ``None`` before the first.
     """
 
     observed_at: datetime
@@ -311,6 +316,7 @@ class InstanceFacts:
     replication_seen_at: datetime | None = None
     group_seen: MemberGroup | None = None
     stored_at: datetime | None = None
+    growth: GrowthReading | None = None
 
     @property
     def is_reachable(self) -> bool:

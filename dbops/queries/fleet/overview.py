@@ -9,12 +9,14 @@ from typing import NamedTuple
 from django.core.paginator import Page, Paginator
 from django.db.models import OuterRef, Subquery
 
+from dbops.engine.capacity.walls import Wall
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.schedule.backup_windows import BackupWindow
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import can_start
 from dbops.engine.states import Role, RunStatus, Status
 from dbops.models import BackupRun, Instance
+from dbops.queries.capacity import soon_by_cluster
 from dbops.queries.fleet.agenda import Agenda, agendas
 from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
 from dbops.queries.restore_tests import RestoreStatus, restores
@@ -47,13 +49,14 @@ class LastBackup(NamedTuple):
 class FleetRow:
     """One cluster in the list. ``window`` is the next due backup, ``last_backup`` the newest successful one, or ``None``.
 
-    ``restores`` has the restore test state of each source, the worst first.
+    ``restores`` has the restore test state of each source, the worst first. ``wall`` is the first limit reached within 90 days.
     """
 
     agenda: Agenda
     window: BackupWindow | None
     last_backup: LastBackup | None = None
     restores: tuple[RestoreStatus, ...] = ()
+    wall: Wall | None = None
 
     @property
     def untested(self) -> tuple[RestoreStatus, ...]:
@@ -65,7 +68,8 @@ class FleetRow:
 class FleetPage:
     """One page of clusters, those with problems first. ``counts`` are of the whole fleet, by filter.
 
-    ``untested`` are the sources of the whole fleet without a recent restore test.
+    ``untested`` are the sources of the whole fleet without a recent restore test, ``near_limit`` the clusters with a limit
+    within 90 days.
     """
 
     page: Page[ClusterNow]
@@ -74,6 +78,7 @@ class FleetPage:
     text: str
     show: Show
     untested: int = 0
+    near_limit: int = 0
 
     @property
     def clusters(self) -> int:
@@ -93,25 +98,27 @@ def strip_of(now: datetime) -> Interval:
 def fleet(
     now: datetime, *, text: str = "", show: Show = Show.ALL, number: str | int = 1, with_backups: bool = True
 ) -> FleetPage:
-    """Return one page of the fleet. Nineteen queries at most, however large it is.
+    """Return one page of the fleet. Twenty queries at most, however large it is.
 
     Args:
         text: looked for in the names of clusters and instances.
         show: only matching clusters.
-        with_backups: whether to read the last backup of each cluster.
+        with_backups: whether to read the last backup and the next limit of each cluster.
     """
     everything = [_judged(cluster) for cluster in clusters_now(now)]
     known = restores(now)
     page = Paginator(_wanted(everything, text, show), CLUSTERS_ON_A_PAGE).get_page(number)
     shown = list(page.object_list)
     backups = _last_backups(cluster.pk for cluster in shown) if with_backups else {}
+    walls = soon_by_cluster(now) if with_backups else {}
     return FleetPage(
         page=page,
-        rows=tuple(_row(agenda, known, backups) for agenda in agendas(shown, strip_of(now), now)),
+        rows=tuple(_row(agenda, known, backups, walls) for agenda in agendas(shown, strip_of(now), now)),
         counts={mark: sum(mark in one.marks for one in everything) for mark in Show},
         text=text,
         show=show,
         untested=sum(not one.is_good for found in known.values() for one in found),
+        near_limit=len(walls),
     )
 
 
@@ -125,10 +132,15 @@ def _wanted(everything: Iterable["_Judged"], text: str, show: Show) -> list[Clus
     return [one.cluster for one in sorted(wanted, key=lambda one: (-one.trouble, one.cluster.name))]
 
 
-def _row(agenda: Agenda, known: Mapping[int, list[RestoreStatus]], backups: Mapping[int, LastBackup]) -> FleetRow:
+def _row(
+    agenda: Agenda,
+    known: Mapping[int, list[RestoreStatus]],
+    backups: Mapping[int, LastBackup],
+    walls: Mapping[int, Wall],
+) -> FleetRow:
     cluster = agenda.cluster.pk
     window = min(agenda.snapshot.windows, key=lambda window: window.starts_at, default=None)
-    return FleetRow(agenda, window, backups.get(cluster), tuple(known.get(cluster, ())))
+    return FleetRow(agenda, window, backups.get(cluster), tuple(known.get(cluster, ())), walls.get(cluster))
 
 
 def _last_backups(clusters: Iterable[int]) -> dict[int, LastBackup]:

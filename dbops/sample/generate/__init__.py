@@ -7,6 +7,7 @@ from django.db import transaction
 
 from dbops.models import Cluster, Maintenance, Rebuild
 from dbops.sample.generate.acts import write_log
+from dbops.sample.generate.capacity import write_readings
 from dbops.sample.generate.inventory import facts_by_name, make_fleet, make_people, make_schedules, make_states
 from dbops.sample.generate.rebuilds import MadeRebuild, make_rebuilds
 from dbops.sample.generate.restore_tests import write_restore_tests
@@ -37,11 +38,13 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         write_restore_tests(runs, begin, now)
         make_periods(instances, spells, begin, now)
         _announce(begin, now)
+        readings = write_readings(instances, now, seed)
         entries = write_log(instances, begin, now, weeks=weeks, dice=dice)
     return {
         "clusters": Cluster.objects.count(),
         "rebuilds": Rebuild.objects.count(),
         "backup runs": len(runs),
+        "capacity readings": readings,
         "maintenance windows": Maintenance.objects.count(),
         "audit entries": entries,
     }

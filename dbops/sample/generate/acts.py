@@ -220,6 +220,7 @@ def _others(now: datetime) -> list[SampleAct]:
         SampleAct(moment(now, 19, "08:40"), ANNA, "account.deactivated", "m.rossi", "Left the company"),
         SampleAct(moment(now, 15, "08:05"), PRIYA, "host.key_accepted", "db-crm-b1", "Mainboard replaced; read on the console",
             {"old": "ed25519", "new": "ed25519"}),
+        SampleAct(moment(now, 12, "10:05"), PRIYA, "capacity.thresholds_changed", "shop", detail={"schemas": "(empty) → 600"}),
         SampleAct(moment(now, 7, "16:25"), EVA, "audit.exported", "audit log", detail={"format": "csv", "filter": {"view": "overrides"}}),
         SampleAct(moment(now, 1, "15:40"), ANNA, "schedule.changed", "billing-dump", detail={
             "via": "browser", "late after seconds": "900 → 1800"}),

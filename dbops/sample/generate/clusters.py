@@ -84,3 +84,11 @@ PEOPLE = {"anna.keller": "operator", "jonas.meyer": "operator", "priya.nair": "o
     "eva.lindqvist": "viewer",
     "tom.fischer": "viewer",
 }
+
+#: Free space of an instance whose disk is almost full; the others have room for a second copy of the data.
+ALMOST_FULL = {"billing-p1": 164 * GIB}
+
+
+def free_bytes_of(cluster: SampleCluster, name: str) -> int:
+    """Return the free space of an instance's file system."""
+    return ALMOST_FULL.get(name, int(cluster.data_bytes * 1.6) + 128 * GIB)

@@ -21,7 +21,7 @@ from dbops.engine.facts.instance import (
 from dbops.engine.facts.server_kind import ServerKind
 from dbops.engine.facts.stored_data import StoredData, StoredFiles
 from dbops.models import Instance
-from dbops.sample.generate.clusters import GIB, SampleCluster
+from dbops.sample.generate.clusters import GIB, SampleCluster, free_bytes_of
 
 TOOLS = ("bash", "flock", "gzip", "setsid", "setpriv", "ssh", "ssh-keygen", "sshd", "zstd")
 OF_FLAVOR = {
@@ -112,9 +112,11 @@ def _datadir(cluster: SampleCluster, instance: Instance) -> DatadirFacts:
         identity=f"64769:{1_835_000 + number}",
         owner="mysql:mysql",
         filesystem="xfs",
-        free_bytes=int(cluster.data_bytes * 1.6) + 128 * GIB,
+        free_bytes=free_bytes_of(cluster, instance.name),
         data_bytes=cluster.data_bytes,
         total_bytes=int(cluster.data_bytes * 1.04),
+        disk_bytes=int(cluster.data_bytes * 1.04) + free_bytes_of(cluster, instance.name),
+        kept_bytes=0,
         server_pids=(2000 + number,),
         stored=StoredFiles(links=()),
         storage=StorageFacts(filesystem="xfs", block_bytes=4096, device="nvme0n1", atomic_bytes=4096),

@@ -119,6 +119,12 @@ def bytes_text(value: float | str | None) -> str:
 
 
 @register.filter
+def count(value: int | None) -> str:
+    """Return a number with commas, or ``Unknown``."""
+    return UNKNOWN if value is None else f"{value:,}"
+
+
+@register.filter
 def rate(value: float | str | None) -> str:
     """Return bytes a second as ``312 MiB/s``, in the units of ``bytes``, so that one can be divided by the other."""
     if value is None or value == "":

@@ -16,6 +16,7 @@ from dbops.models import Cluster
 from dbops.operations.account_admin import default_view_of, save_default_view
 from dbops.queries import topology
 from dbops.queries.backups import schedules
+from dbops.queries.capacity import soon_by_cluster
 from dbops.queries.fleet import cluster as queries
 from dbops.queries.fleet import overview
 from dbops.queries.fleet.overview import Show
@@ -106,6 +107,7 @@ def show_cluster(
         "drawing": topology.drawing(page),
         "differences": topology.differences(page.cluster.pk),
         "queues": queues_of(agenda),
+        "wall": None if is_poll else soon_by_cluster(now, page.cluster.pk).get(page.cluster.pk),
         "week": () if is_poll else calendar.week_ahead(agenda, now, timezone.get_current_timezone()),
         "schedules": () if is_poll else schedules.of_cluster(page.cluster.pk),
         "maintenances": () if is_poll else calendar.maintenances(page.cluster, now),

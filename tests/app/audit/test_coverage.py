@@ -83,6 +83,7 @@ VERBS = {
     "rebuild_group.plan_group": READS + " tables",
     "rebuild_group.request_group": "refusals_recorded",
     "rebuilds.check_plan": READS + " what was typed",
+    "capacity.set_thresholds": "capacity.thresholds_changed",
     "maintenance.begin_maintenance": "maintenance.announced",
     "maintenance.end_maintenance": "maintenance.ended",
     "maintenance.mark_maintenance": "maintenance.marked",

@@ -11,6 +11,7 @@ from django.urls import URLResolver, get_resolver, reverse
 from django.utils import timezone
 
 from dbops.engine.availability.record import Cause
+from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.conflicts import Activity
@@ -29,6 +30,7 @@ from dbops.models import (
 )
 from dbops.operations.audit_log import verify_log
 from dbops.queries.audit.log import stored
+from dbops.queries.capacity import cluster_walls, soon_by_cluster
 from dbops.sample.database_check import is_sample
 from dbops.sample.generate import fill
 from tests.app.factories import make_operator
@@ -92,6 +94,16 @@ def test_sample_rebuilds_are_consistent() -> None:
         assert list(others) == [rebuild]
         runs = BackupRun.objects.filter(instance=rebuild.source)
         assert not runs.filter(started_at__lte=rebuild.started_at, finished_at__gt=rebuild.started_at).exists()
+
+
+def test_sample_has_limits_near_far_and_unknown(reader: Client) -> None:
+    soon = soon_by_cluster(timezone.now())
+    assert {wall.kind for wall in soon.values()} == {WallKind.DISK, WallKind.SCHEMAS, WallKind.AUTO_INCREMENT}
+    states = {wall.state for row in Cluster.objects.all() for wall in cluster_walls(row).walls}
+    assert states == set(WallState)
+    for name in Cluster.objects.values_list("name", flat=True):
+        charts = reader.get(reverse("cluster-capacity", args=[name])).context["charts"]
+        assert all(chart.drawing for chart in charts), name
 
 
 @pytest.mark.usefixtures("sample")

@@ -37,7 +37,7 @@ from .marks import marks
 
 pytestmark = pytest.mark.django_db
 #: Two of them are the session's and the user's, one reads the last backups of the clusters on the page.
-FLEET_PAGE_QUERIES = 31
+FLEET_PAGE_QUERIES = 32
 
 
 def names(**wanted: object) -> list[str]:

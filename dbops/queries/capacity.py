@@ -1,0 +1,73 @@
+"""What the capacity pages show: the stored forecast and the series of a cluster, and the flags of the fleet."""
+
+from collections import defaultdict
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from django.db.models import Max
+
+from dbops.engine.capacity.walls import SOON, Wall, WallKind
+from dbops.engine.facts.instance import from_record
+from dbops.loaders.capacity import thresholds_of
+from dbops.models import CapacityForecast, CapacityReading, Cluster
+
+#: Columns of a reading that a chart can show.
+SERIES = (
+    *("schemas", "tables", "partitions", "data_bytes", "index_bytes", "file_bytes", "backup_bytes"),
+    *("open_tables", "open_definitions", "open_files", "connections", "connections_peak", "binlog_bytes"),
+    *("disk_bytes", "disk_free_bytes", "data_dir_bytes", "kept_bytes"),
+    *("questions_per_second", "writes_per_second", "redo_bytes_per_second", "cache_misses_per_second"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterWalls:
+    """A cluster's ranked walls when they were computed. ``computed_at`` is ``None`` before the first time."""
+
+    walls: tuple[Wall, ...]
+    computed_at: datetime | None
+    thresholds: dict[WallKind, int]
+
+
+def cluster_walls(cluster: Cluster) -> ClusterWalls:
+    """Return the ranked walls of one cluster. Two queries."""
+    row = CapacityForecast.objects.filter(cluster=cluster).first()
+    return ClusterWalls(
+        walls=tuple(from_record(Wall, one) for one in row.walls) if row else (),
+        computed_at=row.computed_at if row else None,
+        thresholds=thresholds_of(cluster.pk),
+    )
+
+
+def series_of(
+    cluster: Cluster, since: datetime, columns: Collection[str] = SERIES
+) -> dict[str, dict[str, list[tuple[datetime, float]]]]:
+    """Return the known values of each instance and column since a time, in order of time. One query."""
+    rows = CapacityReading.objects.filter(instance__cluster=cluster, at__gte=since).order_by("at")
+    found: dict[str, dict[str, list[tuple[datetime, float]]]] = defaultdict(lambda: {name: [] for name in columns})
+    for instance, at, *values in rows.values_list("instance__name", "at", *columns):
+        for name, value in zip(columns, values, strict=True):
+            if value is not None:
+                found[instance][name].append((at, value))
+    return dict(found)
+
+
+def latest_readings(cluster: Cluster) -> dict[str, CapacityReading]:
+    """Return the last reading of each instance, by name. One query."""
+    last = (
+        CapacityReading.objects.filter(instance__cluster=cluster).order_by().values("instance").annotate(last=Max("pk"))
+    )
+    rows = CapacityReading.objects.filter(pk__in=last.values("last")).select_related("instance")
+    return {row.instance.name: row for row in rows}
+
+
+def soon_by_cluster(now: datetime, only: int | None = None) -> dict[int, Wall]:
+    """Return the soonest flagged wall of each cluster that has one within ``SOON``, by the cluster's key. One query.
+
+    Args:
+        only: the key of one cluster.
+    """
+    rows = CapacityForecast.objects.filter(first_at__lte=now + SOON).order_by()
+    rows = rows if only is None else rows.filter(cluster=only)
+    return {key: from_record(Wall, wall) for key, wall in rows.values_list("cluster_id", "soonest")}

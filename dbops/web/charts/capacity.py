@@ -1,0 +1,172 @@
+"""The charts of an instance on its cluster's capacity page, and their figures as a table."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from math import ceil
+from statistics import mean
+
+from django.utils.safestring import SafeString
+
+from dbops.engine.capacity.walls import Unit, Wall, WallKind
+from dbops.web.charts.growth import Ahead, GrowthLine, growth_chart
+from dbops.web.walls import value_text
+
+HOUR_SECONDS = 3600
+#: Most rows of the table; the CSV file has every reading.
+TABLE_ROWS = 60
+#: A forecast is drawn at least and at most for these days, and no longer than the period that is shown.
+SHORTEST, LONGEST = timedelta(days=30), timedelta(days=730)
+
+Series = Mapping[str, Sequence[tuple[datetime, float]]]
+Daily = dict[date, tuple[datetime, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of an instance: the sum of columns, or the first one without the second if ``is_rest``; ``factor`` times that.
+
+    ``kinds`` are the walls that it runs into: the first one that the instance has gives the limit.
+    """
+
+    title: str
+    unit: Unit
+    columns: tuple[str, ...]
+    kinds: tuple[WallKind, ...] = ()
+    is_rest: bool = False
+    factor: float = 1.0
+
+
+FIGURES = (
+    Figure("Disk used", Unit.BYTES, ("disk_bytes", "disk_free_bytes"), (WallKind.DISK,), is_rest=True),
+    Figure("Data and indexes", Unit.BYTES, ("data_bytes", "index_bytes")),
+    Figure("Schemas", Unit.NUMBER, ("schemas",), (WallKind.SCHEMAS,)),
+    Figure("Tables", Unit.NUMBER, ("tables",), (WallKind.TABLES, WallKind.DEFINITIONS)),
+    Figure("Tables and partitions", Unit.NUMBER, ("tables", "partitions"), (WallKind.TABLE_CACHE,)),
+    Figure("Open tables", Unit.NUMBER, ("open_tables",)),
+    Figure("Connections (peak)", Unit.NUMBER, ("connections_peak",), (WallKind.CONNECTIONS,)),
+    Figure("Redo per hour", Unit.BYTES, ("redo_bytes_per_second",), (WallKind.REDO,), factor=HOUR_SECONDS),
+    Figure("Questions per second", Unit.NUMBER, ("questions_per_second",)),
+    Figure("Writes per second", Unit.NUMBER, ("writes_per_second",)),
+    Figure("Table cache misses per second", Unit.NUMBER, ("cache_misses_per_second",)),
+)
+COLUMNS = tuple(dict.fromkeys(name for figure in FIGURES for name in figure.columns))
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityChart:
+    """One chart. ``last`` is the newest value and ``limit`` its limit as text; without a drawing there are too few readings."""
+
+    title: str
+    drawing: SafeString
+    last: str
+    limit: str
+    has_forecast: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FigureTable:
+    """The figures of the charts: a row for each of some days, newest first, with title and text of each figure."""
+
+    titles: tuple[str, ...]
+    rows: tuple[tuple[date, tuple[tuple[str, str], ...]], ...]
+
+
+def charts_of(series: Series, walls: Iterable[Wall], now: datetime, period: timedelta) -> list[CapacityChart]:
+    """Return the charts of one instance.
+
+    Args:
+        series: known values by column, in order of time.
+        walls: of this instance.
+        period: for how long the charts show readings.
+    """
+    by_kind = {wall.kind: wall for wall in walls}
+    chosen = [next((by_kind[kind] for kind in figure.kinds if kind in by_kind), None) for figure in FIGURES]
+    return [_chart(figure, series, wall, now, period) for figure, wall in zip(FIGURES, chosen, strict=True)]
+
+
+def table_of(series: Series) -> FigureTable:
+    """Return at most ``TABLE_ROWS`` days of all figures."""
+    found = [_daily(figure, series) for figure in FIGURES]
+    known = sorted({day for days in found for day in days}, reverse=True)
+    shown = known[:: max(1, ceil(len(known) / TABLE_ROWS))]
+    return FigureTable(
+        tuple(figure.title for figure in FIGURES),
+        tuple(
+            (day, tuple(_cell(figure, days.get(day)) for figure, days in zip(FIGURES, found, strict=True)))
+            for day in shown
+        ),
+    )
+
+
+def _cell(figure: Figure, reading: tuple[datetime, float] | None) -> tuple[str, str]:
+    return figure.title, value_text(figure.unit, reading[1]) if reading else "—"
+
+
+def _chart(figure: Figure, series: Series, wall: Wall | None, now: datetime, period: timedelta) -> CapacityChart:
+    readings = list(_daily(figure, series).values())
+    line = GrowthLine(
+        figure.unit, readings, _ahead(wall, readings, period) if wall else (), wall.limit if wall else None
+    )
+    last = value_text(figure.unit, readings[-1][1]) if readings else "Unknown"
+    limit = value_text(figure.unit, wall.limit) if wall else ""
+
+    def text_of(value: float) -> str:
+        return _scale_text(figure.unit, value)
+
+    return CapacityChart(
+        figure.title, growth_chart(line, now, text_of, _said(figure, readings, limit)), last, limit, bool(line.ahead)
+    )
+
+
+def _said(figure: Figure, readings: Sequence[tuple[datetime, float]], limit: str) -> str:
+    if not readings:
+        return f"{figure.title}: no readings"
+    first, last = (value_text(figure.unit, value) for _, value in (readings[0], readings[-1]))
+    return f"{figure.title}: {first} to {last} in {len(readings)} days{f', limit {limit}' if limit else ''}"
+
+
+def _scale_text(unit: Unit, value: float) -> str:
+    """Return a number of the scale without trailing zeros."""
+    text = value_text(unit, value)
+    if unit is Unit.BYTES:
+        number, _, rest = text.partition(" ")
+        return f"{float(number):g} {rest}"
+    return text
+
+
+def _daily(figure: Figure, series: Series) -> Daily:
+    """Return the last value of each day that has all columns; of rates, the mean of the day."""
+    columns = [_column(name, series.get(name, ())) for name in figure.columns]
+    found: Daily = {}
+    for day, (at, first) in columns[0].items():
+        others = [column[day][1] for column in columns[1:] if day in column]
+        if len(others) == len(columns) - 1:
+            value = first - sum(others) if figure.is_rest else first + sum(others)
+            found[day] = at, value * figure.factor
+    return found
+
+
+def _column(name: str, readings: Iterable[tuple[datetime, float]]) -> Daily:
+    days: dict[date, list[tuple[datetime, float]]] = {}
+    for at, value in readings:
+        days.setdefault(at.date(), []).append((at, value))
+    if name.endswith("_per_second"):
+        # The last day is not over: a part of it is no mean of a day.
+        whole = list(days.items())[:-1] or list(days.items())
+        return {day: (found[-1][0], mean(value for _, value in found)) for day, found in whole}
+    return {day: found[-1] for day, found in days.items()}
+
+
+def _ahead(wall: Wall, readings: Sequence[tuple[datetime, float]], period: timedelta) -> tuple[Ahead, ...]:
+    """Return the range of a forecast until the wall is surely reached, but no longer than readings are shown."""
+    trend = wall.trend
+    if not readings or trend.level is None or trend.at is None or trend.low_per_day is None:
+        return ()
+    high = trend.high_per_day or 0.0
+    longest = max(SHORTEST, min(LONGEST, period, readings[-1][0] - readings[0][0]))
+    wanted = (wall.last or wall.first or trend.at) - trend.at
+    until = min(longest, max(SHORTEST, wanted * 1.1))
+    days = until / timedelta(days=1)
+    end = Ahead(trend.at + until, trend.level + trend.low_per_day * days, trend.level + high * days)
+    return Ahead(trend.at, trend.level, trend.level), end

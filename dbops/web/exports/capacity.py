@@ -1,0 +1,46 @@
+"""Export the capacity page: readings as CSV, walls as JSON."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpResponse
+
+from dbops.engine.capacity.walls import Wall
+from dbops.engine.facts.instance import to_record
+from dbops.queries.capacity import SERIES, ClusterWalls
+from dbops.web.exports.tables import csv_answer, json_answer
+
+FORMATS = ("csv", "json")
+
+
+def readings_file(
+    cluster: str, series: Mapping[str, Mapping[str, Iterable[tuple[datetime, float]]]], now: datetime
+) -> HttpResponse:
+    """Return the readings of all instances, one on each line; an unknown value is empty."""
+    rows: dict[tuple[str, datetime], dict[str, float]] = defaultdict(dict)
+    for instance, columns in series.items():
+        for name, readings in columns.items():
+            for at, value in readings:
+                rows[instance, at][name] = value
+    lines = [
+        (instance, at.isoformat(timespec="seconds"), *(values.get(name, "") for name in SERIES))
+        for (instance, at), values in sorted(rows.items())
+    ]
+    return csv_answer(f"capacity-{cluster}-{now:%Y-%m-%d}", ("instance", "at", *SERIES), lines)
+
+
+def walls_file(cluster: str, found: ClusterWalls, now: datetime) -> HttpResponse:
+    """Return the ranked walls with their trends, and the thresholds."""
+    content = {
+        "cluster": cluster,
+        "computed_at": found.computed_at.isoformat(timespec="seconds") if found.computed_at else None,
+        "thresholds": {str(kind): value for kind, value in found.thresholds.items()},
+        "walls": [_wall(wall) for wall in found.walls],
+    }
+    return json_answer(f"capacity-{cluster}-{now:%Y-%m-%d}", content)
+
+
+def _wall(wall: Wall) -> dict[str, Any]:
+    return {**to_record(wall), "unit": str(wall.unit)}

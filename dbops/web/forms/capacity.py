@@ -1,0 +1,58 @@
+"""The form of a cluster's capacity thresholds."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from django import forms
+from django.core.exceptions import ValidationError
+
+from dbops.engine.capacity.walls import WallKind
+from dbops.engine.errors import Refused
+
+GIB = 1024**3
+#: Largest number that a person means: a larger one is a typing error.
+MOST, MOST_GIB = 10**9, 10**7
+
+
+class ThresholdForm(forms.Form):
+    """Limits of one cluster; an empty field is no threshold."""
+
+    schemas = forms.IntegerField(
+        label="Schemas", required=False, min_value=1, max_value=MOST, help_text="Empty: no threshold."
+    )
+    tables = forms.IntegerField(
+        label="Tables", required=False, min_value=1, max_value=MOST, help_text="Empty: no threshold."
+    )
+    disk = forms.IntegerField(
+        label="Disk used (GiB)",
+        required=False,
+        min_value=1,
+        max_value=MOST_GIB,
+        help_text="Of each instance. Empty: the size of its file system.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        for field in self.fields.values():
+            field.widget.attrs["class"] = "form-control"
+
+    @classmethod
+    def of(cls, thresholds: Mapping[WallKind, int]) -> Self:
+        """Return the form that shows stored thresholds."""
+        initial = {kind.value: value for kind, value in thresholds.items()}
+        if WallKind.DISK in thresholds:
+            initial["disk"] = round(thresholds[WallKind.DISK] / GIB)
+        return cls(initial=initial)
+
+    def values(self) -> dict[WallKind, int | None]:
+        """Return the thresholds in the units of their walls."""
+        disk = self.cleaned_data["disk"]
+        return {
+            WallKind.SCHEMAS: self.cleaned_data["schemas"],
+            WallKind.TABLES: self.cleaned_data["tables"],
+            WallKind.DISK: None if disk is None else disk * GIB,
+        }
+
+    def add_refusal(self, error: Refused) -> None:
+        """Show a refusal above the form, with its code."""
+        self.add_error(None, ValidationError(error.cause_sentence, code=error.code))

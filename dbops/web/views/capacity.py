@@ -1,0 +1,91 @@
+"""Pages: how a cluster grows, and when it reaches its limits."""
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from dbops.database import clock
+from dbops.engine.capacity.walls import WallState
+from dbops.engine.errors import Refused
+from dbops.models import CapacityReading, Cluster
+from dbops.operations.capacity import set_thresholds
+from dbops.queries import capacity as queries
+from dbops.web.charts.capacity import COLUMNS, charts_of, table_of
+from dbops.web.decorators import operator_page, user_of, viewer_page
+from dbops.web.exports.capacity import FORMATS, readings_file, walls_file
+from dbops.web.forms.capacity import ThresholdForm
+from dbops.web.walls import rows_of, sentence
+
+PERIODS = (90, 365, 1825)
+
+
+@require_GET
+@never_cache
+@viewer_page
+def capacity(request: HttpRequest, name: str) -> HttpResponse:
+    """Show a cluster's walls by date, with the charts and tables of one instance."""
+    return _show(request, get_object_or_404(Cluster, name=name))
+
+
+@require_POST
+@operator_page
+def thresholds(request: HttpRequest, name: str) -> HttpResponse:
+    """Set the thresholds of a cluster."""
+    row, form = get_object_or_404(Cluster, name=name), ThresholdForm(request.POST)
+    if form.is_valid():
+        try:
+            set_thresholds(actor=user_of(request), cluster=row, values=form.values())
+        except Refused as error:
+            form.add_refusal(error)
+        else:
+            messages.success(request, f"Thresholds of {name} saved. The forecast follows within a minute.")
+            return redirect("cluster-capacity", name=name)
+    return _show(request, row, form=form, status=422)
+
+
+def _show(request: HttpRequest, row: Cluster, *, form: ThresholdForm | None = None, status: int = 200) -> HttpResponse:
+    """Return a cluster's page. ``form`` is a rejected form with its input."""
+    now, days = clock.now(), _period(request.GET.get("days", ""))
+    found, latest = queries.cluster_walls(row), queries.latest_readings(row)
+    flagged = next((wall for wall in found.walls if wall.is_flagged), None)
+    instance = _chosen((request.GET.get("instance", ""), flagged.instance if flagged else "", *sorted(latest)), latest)
+    period = timedelta(days=days)
+    if request.GET.get("format") == "json":
+        return walls_file(row.name, found, now)
+    if request.GET.get("format") in FORMATS:
+        return readings_file(row.name, queries.series_of(row, now - period), now)
+    series = queries.series_of(row, now - period, COLUMNS).get(instance, {})
+    context = {
+        "cluster": row,
+        "found": found,
+        "soonest": sentence(flagged, now) if flagged else "",
+        "is_soon": flagged is not None and flagged.is_soon(now),
+        "is_unknown": all(wall.state is WallState.UNKNOWN for wall in found.walls),
+        "rows": rows_of(found.walls, now),
+        "readings": [latest[key] for key in sorted(latest)],
+        "instance": instance,
+        "reading": latest.get(instance),
+        "charts": charts_of(series, [wall for wall in found.walls if wall.instance == instance], now, period),
+        "table": table_of(series),
+        "goal_seconds": row.redundancy_goal_seconds or settings.REDUNDANCY_GOAL_SECONDS,
+        "threshold_form": form or ThresholdForm.of(found.thresholds),
+        "days": days,
+        "periods": PERIODS,
+    }
+    return render(request, "capacity/cluster.html", context, status=status)
+
+
+def _chosen(wanted: Iterable[str], latest: Mapping[str, CapacityReading]) -> str:
+    """Return the first wanted instance that was read; empty if none was."""
+    return next((name for name in wanted if name in latest), "")
+
+
+def _period(asked: str) -> int:
+    """Return the requested period in days, or the middle one."""
+    return next((days for days in PERIODS if str(days) == asked), PERIODS[1])

@@ -1,0 +1,232 @@
+"""The capacity page: limits by date, charts that say what they show, thresholds, and the flags of other pages."""
+
+import csv
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
+
+from dbops.engine.capacity.walls import WallKind, WallState
+from dbops.engine.errors import Refused
+from dbops.lifecycle.capacity_forecasts import store_walls
+from dbops.loaders.capacity import walls_now
+from dbops.models import AuditEntry, CapacityForecast, CapacityReading, CapacityThreshold, Cluster, Instance
+from dbops.operations.capacity import set_thresholds
+from dbops.web.charts.growth import GrowthLine, growth_chart
+from dbops.web.walls import days_text, when_text
+from tests.app.factories import make_operator, make_trio, make_viewer
+
+from .marks import marks
+
+pytestmark = pytest.mark.django_db
+PAGE = "/clusters/shop/capacity/"
+GIB = 1024**3
+NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
+#: Those of the session, the user and the rights included.
+CAPACITY_PAGE_QUERIES = 9
+
+
+@pytest.fixture(autouse=True)
+def _noon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timezone, "now", lambda: NOW)
+
+
+def read(instance: Instance, days: int, *, a_day: int = GIB, free: int = 40 * GIB, **values: Any) -> None:
+    """Leave a reading a day: used space that grows steadily, and one schema more every second day."""
+    CapacityReading.objects.bulk_create(
+        CapacityReading(
+            instance=instance,
+            at=NOW - timedelta(days=ago, minutes=5),
+            is_daily=ago > 14,
+            disk_bytes=500 * GIB,
+            disk_free_bytes=free + ago * a_day,
+            schemas=500 - ago // 2,
+            tables=9000,
+            questions_per_second=120.0,
+            **values,
+        )
+        for ago in range(days - 1, -1, -1)
+    )
+
+
+def forecast(cluster: Cluster) -> CapacityForecast:
+    row, _ = CapacityForecast.objects.get_or_create(cluster=cluster, defaults={"due_at": NOW})
+    store_walls(row, walls_now(cluster, NOW), NOW)
+    row.refresh_from_db()
+    return row
+
+
+@pytest.fixture
+def primary() -> Instance:
+    return make_trio()[0]
+
+
+def walls_on(page: str) -> list[tuple[str, str]]:
+    """Return kind and state of each limit, in the order of the page."""
+    return re.findall(r'<li data-wall="([^"]*)"\s+data-state="([^"]*)"', page)
+
+
+def test_capacity_page_ranks_limits_by_date(viewer: Client, primary: Instance) -> None:
+    largest = [{"schema": "shop", "table": "orders", "bytes": 7 * GIB}]
+    read(primary, 60, largest=largest, table_definition_cache=20_000)
+    CapacityThreshold.objects.create(cluster=primary.cluster, kind=WallKind.SCHEMAS, value=600)
+    forecast(primary.cluster)
+    answer = viewer.get(PAGE)
+    page = answer.content.decode()
+    assert answer.status_code == 200
+    assert walls_on(page) == [("disk", "ahead"), ("schemas", "ahead"), ("definitions", "not-growing")]
+    disk = answer.context["rows"][0]
+    assert disk.days == days_text(disk.wall, NOW)
+    assert "39" in disk.days or "40" in disk.days
+    assert re.search(r"\b2026-04-1\d\b", answer.context["soonest"])
+    assert dict(disk.evidence)["Backtest"]
+    assert answer.context["instance"] == primary.name
+    assert "shop.orders" in page
+    assert page.count('class="growth-band"') == 1 + 3, "the legend, and each figure with a trend"
+    assert " style=" not in page
+
+
+def test_capacity_page_of_a_new_cluster_has_no_dates(viewer: Client, primary: Instance) -> None:
+    answer = viewer.get(PAGE)
+    assert (answer.status_code, answer.context["rows"], answer.context["charts"][0].drawing) == (200, [], "")
+    read(primary, 9)
+    forecast(primary.cluster)
+    answer = viewer.get(PAGE)
+    (row,) = answer.context["rows"]
+    assert row.wall.state is WallState.UNKNOWN
+    assert "9" in when_text(row.wall)
+    assert "28" in when_text(row.wall)
+    assert (row.days, row.per_day, answer.context["soonest"]) == ("", "—", "")
+    assert marks(answer.content.decode(), "soonest") == []
+
+
+def test_capacity_page_lists_one_row_for_each_limit_with_the_soonest_instance(viewer: Client) -> None:
+    primary, backup, replica = make_trio()
+    for instance, free in ((primary, 90), (backup, 30), (replica, 60)):
+        read(instance, 40, free=free * GIB)
+    forecast(primary.cluster)
+    answer = viewer.get(PAGE)
+    (row,) = answer.context["rows"]
+    assert (row.wall.instance, [other.wall.instance for other in row.others]) == (
+        *("backup-1", ["replica-1", "primary-1"]),
+    )
+    assert answer.context["instance"] == "backup-1"
+    assert viewer.get(PAGE, {"instance": "replica-1", "days": "90"}).context["instance"] == "replica-1"
+    assert viewer.get(PAGE, {"instance": "../x", "days": "9 9"}).context["instance"] == "backup-1"
+
+
+def test_capacity_page_takes_fixed_queries(viewer: Client) -> None:
+    counts = []
+    for name in ("shop", "two"):
+        for instance in make_trio(name):
+            read(instance, 60 if name == "two" else 30)
+        forecast(instance.cluster)
+        with CaptureQueriesContext(connection) as captured:
+            viewer.get(f"/clusters/{name}/capacity/")
+        counts.append(len(captured))
+    assert counts == [CAPACITY_PAGE_QUERIES] * 2
+
+
+def test_capacity_page_needs_a_login_and_a_cluster(client: Client, primary: Instance) -> None:
+    assert client.get(PAGE).status_code == 302
+    client.force_login(make_viewer())
+    assert client.get("/clusters/none/capacity/").status_code == 404
+
+
+def test_capacity_page_escapes_names_of_tables(viewer: Client, primary: Instance) -> None:
+    name = "<script>alert(1)</script>"
+    read(primary, 30, largest=[{"schema": name, "table": name, "bytes": 1}])
+    assert name not in viewer.get(PAGE).content.decode()
+
+
+def test_capacity_files_have_readings_and_walls(viewer: Client, primary: Instance) -> None:
+    read(primary, 40)
+    forecast(primary.cluster)
+    answer = viewer.get(PAGE, {"format": "csv"})
+    lines = list(csv.DictReader(answer.content.decode("utf-8-sig").splitlines()))
+    assert len(lines) == 40
+    assert (lines[-1]["instance"], lines[-1]["disk_free_bytes"], lines[-1]["kept_bytes"]) == (
+        *("primary-1", str(40 * GIB), ""),
+    )
+    content = viewer.get(PAGE, {"format": "json"}).json()
+    (wall,) = content["walls"]
+    assert (wall["kind"], wall["state"], wall["unit"]) == ("disk", "ahead", "bytes")
+    assert wall["trend"]["backtest_days"]
+    assert AuditEntry.objects.filter(action="data.exported", subject="capacity").count() == 2
+
+
+def test_thresholds_are_saved_shown_and_audited(client: Client, primary: Instance) -> None:
+    client.force_login(make_operator())
+    read(primary, 40)
+    row = forecast(primary.cluster)
+    assert row.due_at > NOW
+    answer = client.post(f"{PAGE}thresholds/", {"schemas": "600", "tables": "", "disk": "480"})
+    assert answer.status_code == 302
+    stored = dict(CapacityThreshold.objects.values_list("kind", "value"))
+    assert stored == {"schemas": 600, "disk": 480 * GIB}
+    row.refresh_from_db()
+    assert row.due_at == NOW
+    entry = AuditEntry.objects.get(action="capacity.thresholds_changed")
+    assert (entry.actor, entry.subject, entry.cluster) == ("olga", "shop", "shop")
+    assert set(entry.detail) == {"schemas", "disk"}
+    form = client.get(PAGE).context["threshold_form"]
+    assert (form.initial["schemas"], form.initial["disk"]) == (600, 480)
+    client.post(f"{PAGE}thresholds/", {"schemas": "", "tables": "", "disk": "480"})
+    assert dict(CapacityThreshold.objects.values_list("kind", "value")) == {"disk": 480 * GIB}
+    assert AuditEntry.objects.filter(action="capacity.thresholds_changed").count() == 2
+    client.post(f"{PAGE}thresholds/", {"disk": "480"})
+    assert AuditEntry.objects.filter(action="capacity.thresholds_changed").count() == 2, "nothing changed"
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many", "1.5", str(10**40)])
+def test_impossible_thresholds_are_refused(client: Client, primary: Instance, value: str) -> None:
+    client.force_login(make_operator())
+    answer = client.post(f"{PAGE}thresholds/", {"schemas": value})
+    assert answer.status_code == 422
+    assert "schemas" in answer.context["threshold_form"].errors
+    assert not CapacityThreshold.objects.exists()
+
+
+def test_thresholds_need_an_operator(viewer: Client, primary: Instance) -> None:
+    assert viewer.post(f"{PAGE}thresholds/", {"schemas": "600"}).status_code == 403
+    assert viewer.get(f"{PAGE}thresholds/").status_code == 405
+    assert f'action="{PAGE}thresholds/"' not in viewer.get(PAGE).content.decode()
+    with pytest.raises(Refused) as caught:
+        set_thresholds(actor=make_viewer("vera"), cluster=primary.cluster, values={WallKind.SCHEMAS: 600})
+    assert caught.value.code == "access.denied"
+    olga = make_operator()
+    for values in ({WallKind.REDO: 5}, {WallKind.SCHEMAS: 0}, {WallKind.DISK: 2**63}):
+        with pytest.raises(Refused) as caught:
+            set_thresholds(actor=olga, cluster=primary.cluster, values=values)
+        assert caught.value.code == "capacity.invalid"
+    assert not AuditEntry.objects.filter(action__startswith="capacity.").exists()
+
+
+def test_fleet_and_cluster_pages_flag_limits_within_90_days(viewer: Client, primary: Instance) -> None:
+    make_trio("far")
+    read(primary, 60)
+    read(Instance.objects.get(name="far-primary-1"), 60, free=200 * GIB)
+    for cluster in Cluster.objects.all():
+        forecast(cluster)
+    answer = viewer.get("/")
+    page = answer.content.decode()
+    assert answer.context["fleet"].near_limit == 1
+    assert marks(page, "wall") == ["disk"]
+    assert f'href="{PAGE}"' in page
+    assert marks(viewer.get("/clusters/shop/").content.decode(), "wall") == ["disk"]
+    assert marks(viewer.get("/clusters/far/").content.decode(), "wall") == []
+
+
+def test_growth_chart_breaks_its_line_where_readings_are_missing() -> None:
+    days = [NOW - timedelta(days=ago) for ago in (*range(40, 30, -1), *range(10, 0, -1))]
+    line = GrowthLine("number", [(at, 5.0 + number) for number, at in enumerate(days)], limit=10_000.0)
+    drawing = growth_chart(line, NOW, str, "<said>")
+    assert drawing.count('class="spark"') == 2
+    assert 'class="growth-limit"' not in drawing, "it would flatten the line"
+    assert 'aria-label="&lt;said&gt;"' in drawing
+    assert growth_chart(GrowthLine("number", line.readings[:1]), NOW, str, "") == ""
