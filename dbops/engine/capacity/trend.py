@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 from math import sqrt
-from statistics import median
+from statistics import fmean, median
 
 #: Days of readings that a forecast needs.
 DAYS_NEEDED = 28
@@ -191,7 +191,9 @@ def without_single_steps(days: Sequence[float], values: Sequence[float]) -> tupl
     """
     usual = gross_rate(days, values)
     excess = [late - early - usual * (days[n + 1] - days[n]) for n, (early, late) in enumerate(pairwise(values))]
-    limit = STEP_DEVIATIONS * ROBUST * median(abs(value) for value in excess)
+    sizes = [abs(value) for value in excess]
+    # most differences of a slow series of whole numbers are equal: their median deviation is 0
+    limit = STEP_DEVIATIONS * ROBUST * (median(sizes) or fmean(sizes))
     found = [n for n, value in enumerate(excess) if abs(value) > limit and abs(value) > 1e-9 * max(map(abs, values))]
     single = {
         group[0]

@@ -185,3 +185,9 @@ def test_dates_end_at_the_horizon() -> None:
 def test_long_series_are_thinned() -> None:
     days = [float(day) for day in range(5 * MOST_POINTS)]
     assert theil_sen(days, [2 * day for day in days]).slope == pytest.approx(2)
+
+
+def test_whole_numbers_of_a_slow_series_are_no_steps() -> None:
+    trend = trend_of(points([int(0.52 * day) for day in range(180)]))
+    assert trend.steps == 0
+    assert trend.rate_per_day == pytest.approx(0.52, abs=0.01)
