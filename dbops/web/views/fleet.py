@@ -18,6 +18,7 @@ from dbops.queries import topology
 from dbops.queries.backups import schedules
 from dbops.queries.fleet import cluster as queries
 from dbops.queries.fleet import overview
+from dbops.queries.fleet.doublewrite import settings_that_differ
 from dbops.queries.fleet.overview import Show
 from dbops.queries.schedule import calendar
 from dbops.queries.schedule.queue import queues_of
@@ -105,6 +106,7 @@ def show_cluster(
         "drawings": instance_rows(agenda.timeline, [member.name for member in agenda.cluster.members]),
         "drawing": topology.drawing(page),
         "differences": topology.differences(page.cluster.pk),
+        "doublewrite_differs": settings_that_differ(page.row.rows),
         "queues": queues_of(agenda),
         "week": () if is_poll else calendar.week_ahead(agenda, now, timezone.get_current_timezone()),
         "schedules": () if is_poll else schedules.of_cluster(page.cluster.pk),
