@@ -7,6 +7,7 @@ from dbops.web.exports.record import exported
 from dbops.web.live.stream import events
 from dbops.web.views import (
     approvals,
+    attestations,
     audit,
     availability,
     availability_report,
@@ -44,6 +45,7 @@ urlpatterns = [
     path("clusters/<str:name>/capacity/thresholds/", capacity.thresholds, name="capacity-thresholds"),
     path("instances/<str:name>/rebuild/", plan.plan, name="rebuild-plan"),
     path("instances/<str:name>/lineage/", exported("lineage")(lineage.lineage), name="lineage"),
+    path("instances/<str:name>/attestation/", attestations.attestation, name="attestation"),
     path("rebuilds/", rebuilds.rebuilds, name="rebuilds"),
     path("rebuilds/<int:rebuild_id>/", rebuilds.rebuild, name="rebuild"),
     path("rebuilds/<int:rebuild_id>/events/", events, name="rebuild-events"),

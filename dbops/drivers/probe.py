@@ -142,11 +142,14 @@ def _inspect(measure: bool, is_fresh: bool, previous: InstanceFacts | None) -> I
 
 
 def _with_stored(found: DatadirFacts, previous: InstanceFacts | None) -> DatadirFacts:
-    """Keep what was last read of the same directory between two readings."""
+    """Keep what was last read of the same directory, and asked about its storage, between two readings."""
     known = previous.datadir if previous else None
-    if found.stored is not None or known is None or known.identity != found.identity:
+    if known is None or known.identity != found.identity:
         return found
-    return replace(found, stored=known.stored)
+    if found.storage and known.storage and found.storage.answers is None:
+        same = replace(known.storage, answers=None) == found.storage
+        found = replace(found, storage=replace(found.storage, answers=known.storage.answers if same else None))
+    return found if found.stored is not None else replace(found, stored=known.stored)
 
 
 def _schedules(host: HostReading | None, previous: InstanceFacts | None) -> tuple[FoundSchedule, ...] | None:

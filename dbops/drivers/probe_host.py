@@ -10,15 +10,16 @@ from pathlib import Path
 from types import MappingProxyType
 
 from dbops.drivers.probe_backups import backup_processes, found_schedules
+from dbops.drivers.probe_storage import number, parse_storage
 from dbops.drivers.probe_stored import parse_files
 from dbops.engine.backups.tools import DEFAULT_PORT, LOCAL_NAMES, InstancePlace
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.backups import BackupProcess, FoundSchedule
-from dbops.engine.facts.instance import ConfigFacts, DatadirFacts, HostFacts, StatementCheck, StorageFacts, Tool
+from dbops.engine.facts.instance import ConfigFacts, DatadirFacts, HostFacts, StatementCheck, Tool
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import CommandResult, Shell
 
-SCRIPT = load("exchangeable", "login_plugins") + (Path(__file__).parent / "remote" / "probe.sh").read_text(
+SCRIPT = load("exchangeable", "login_plugins", "storage") + (Path(__file__).parent / "remote" / "probe.sh").read_text(
     encoding="utf-8"
 )
 TIMEOUT_SECONDS = 20.0
@@ -193,8 +194,8 @@ def parse_config(printed: str) -> ConfigFacts:
             value = f"{options[name]};{value}"
         options[name] = "***" if SECRET_OPTION.search(name) else value if separator else "1"
     return ConfigFacts(
-        server_id=_number(options.get("server_id")),
-        port=_number(options.get("port")),
+        server_id=number(options.get("server_id")),
+        port=number(options.get("port")),
         socket=options.get("socket"),
         datadir=options.get("datadir"),
         read_only=_is_on(options, "read_only"),
@@ -265,30 +266,16 @@ def _datadir(records: Mapping[str, str]) -> DatadirFacts:
         owner=records.get("datadir.owner", ""),
         filesystem=records["datadir.filesystem"],
         free_bytes=int(records["datadir.free_bytes"] or 0),
-        data_bytes=_number(data),
-        total_bytes=_number(total),
-        disk_bytes=_number(records.get("datadir.disk_bytes", "")),
-        kept_bytes=_number(records.get("datadir.kept", "")),
+        data_bytes=number(data),
+        total_bytes=number(total),
+        disk_bytes=number(records.get("datadir.disk_bytes", "")),
+        kept_bytes=number(records.get("datadir.kept", "")),
         server_pids=tuple(int(pid) for pid in records.get("datadir.server_pids", "").split()),
         files=records.get("datadir.files", ""),
         made_at=_born(records.get("datadir.files", "")),
         exchangeable=records.get("datadir.exchangeable", ""),
-        storage=_storage(records.get("datadir.storage", "").split()),
+        storage=parse_storage(records),
         stored=parse_files(records),
-    )
-
-
-def _storage(words: list[str]) -> StorageFacts | None:
-    """Parse five words; ``-`` is unknown."""
-    if len(words) != 5:
-        return None
-    filesystem, block, device, limit, turns = words
-    return StorageFacts(
-        filesystem=filesystem,
-        block_bytes=int(block),
-        device=device,
-        atomic_bytes=_number(limit),
-        turns={"0": False, "1": True}.get(turns),
     )
 
 
@@ -305,10 +292,6 @@ def _last_line(text: str) -> str:
 
 def _seconds(text: str) -> float:
     return float(re.sub(r"[^0-9.]", "", text).rstrip("."))  # a date program without %N prints it literally
-
-
-def _number(text: str | None) -> int | None:
-    return int(text) if text and text.isdigit() else None
 
 
 def _is_on(options: Mapping[str, str], name: str) -> bool:

@@ -21,6 +21,7 @@ from dbops.engine.tuning.stream_rate import floor_of
 from dbops.engine.tuning.transport import MeasuredLink
 from dbops.lifecycle import topology_differences
 from dbops.loaders.accounts import account_of, shared_logins
+from dbops.loaders.doublewrite import attestation_of
 from dbops.loaders.members import member_of
 from dbops.loaders.step_history import step_histories_of
 from dbops.models import (
@@ -57,6 +58,8 @@ def plan_inputs_of(
         if instance.pk in (target.pk, source.pk):
             logins = shared_logins(instance, instances)
             members[instance.pk] = replace(members[instance.pk], shared_logins=logins)
+    if attested := attestation_of(target):
+        members[target.pk] = replace(members[target.pk], attestation=attested.attestation())
     primary = next(
         (item for item in instances if item.cluster_id == target.cluster_id and item.role == Role.PRIMARY), None
     )

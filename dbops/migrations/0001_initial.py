@@ -807,6 +807,30 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="StorageAttestation",
+            fields=[
+                (
+                    "instance",
+                    models.OneToOneField(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        primary_key=True,
+                        related_name="attestation",
+                        serialize=False,
+                        to="dbops.instance",
+                    ),
+                ),
+                ("kind", models.CharField(max_length=10)),
+                ("reference", models.CharField(max_length=500)),
+                ("storage", models.TextField()),
+                ("review_on", models.DateField(null=True)),
+                ("attested_by", models.CharField(max_length=150)),
+                ("attested_at", models.DateTimeField()),
+            ],
+            options={
+                "ordering": ["pk"],
+            },
+        ),
+        migrations.CreateModel(
             name="ServerIdentity",
             fields=[
                 (

@@ -1,6 +1,7 @@
 """Django models, one file per aggregate."""
 
 from .accounts import DefaultView, FailedAttempts, GivenPassword
+from .attestations import StorageAttestation
 from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
 from .availability import CountedDays, GapDay, SentReport
@@ -46,6 +47,7 @@ __all__ = [
     "Maintenance",
     "GivenPassword",
     "ProcessHeartbeat",
+    "StorageAttestation",
     "StrictPlace",
     "Rebuild",
     "RebuildSample",

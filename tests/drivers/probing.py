@@ -109,6 +109,11 @@ def check_server(cluster: Cluster, server: ServerFacts) -> None:
     assert (server.gtid_executed, server.binlog_format) == (cluster.executed(SOURCE), "ROW")
     assert bool(server.server_uuid) is (flavor.name == "mysql")
     assert (server.binlog_expire_seconds, server.page_size, server.doublewrite) == (86400, 16384, "ON")
+    writes = server.page_writes
+    assert writes is not None
+    assert writes.is_direct is not None
+    assert None not in (writes.pages, writes.doublewritten)
+    assert (writes.use_atomic == "ON") is (server.flavor == "mariadb")
     assert server.redo_capacity_bytes == max(plan.redo_bytes, 16 * 1024**2)
     assert server.external_paths == ()
     assert server.gtid_purged == ""

@@ -4,8 +4,9 @@
 #   probe.sh DATADIR DEFAULTS_FILE INSPECT SOCKET KNOWN PLUGIN_DIR GROUP_SUFFIX [STATEMENT...]
 #
 # KNOWN: lines "PATH IDENTITY" of programs with known versions, which are not started again. INSPECT 2 adds links, keys and
-# plugins; 1 also sizes, which read the whole directory tree, and crontab lines and timers that run a backup. Standard input: an option file for the backup account,
-# which then runs each STATEMENT over the local socket, to test its rights.
+# plugins; 1 also sizes, which read the whole directory tree, what programs say about the storage, and crontab lines and timers that
+# run a backup. Standard input: an option file for the backup account, which then runs each STATEMENT over the local socket, to test
+# its rights.
 set -u
 umask 077
 PATH=${PATH:-/usr/bin:/bin}:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/libexec:/usr/local/mysql/bin
@@ -136,25 +137,6 @@ kept_size() { # bytes of earlier data directories that were moved aside; nothing
     } | awk '{ sum += $1; last = $1 } END { if (last == "complete") printf "%.0f", sum }'
 }
 
-is_virtual() { # x86 and Xen report it; for others, check the names of the disks
-    grep -q '^flags.* hypervisor' /proc/cpuinfo || [ -e /sys/hypervisor/type ] || [ -e /sys/class/block/vda ]
-}
-
-storage() { # file system type, block size, device, its largest atomic write, and whether it is rotational
-    # shellcheck disable=SC2046  # two words
-    set -- $(df --output=source,fstype -- "$nearest" 2>/dev/null | tail -n 1)
-    device=$(readlink -f -- "${1:-/}")
-    device=${device##*/}
-    block=$(readlink -f "/sys/class/block/$device")
-    [ -d "$block/queue" ] || block=${block%/*} # a partition
-    limit=- turns=-
-    { read -r limit <"$block/queue/atomic_write_unit_max_bytes"; } 2>/dev/null
-    { read -r turns <"$block/queue/rotational"; } 2>/dev/null
-    # for a virtual machine's disk, only the hypervisor's claim is known
-    [ "$turns" != 1 ] || ! is_virtual || turns=-
-    printf '%s %s %s %s %s' "${2:--}" "$(stat -f -c %S -- "$nearest" 2>/dev/null || echo 0)" "${device:--}" "$limit" "$turns"
-}
-
 server_pids() { # a server changes into its data directory
     for process in /proc/[0-9]*; do
         name=
@@ -182,7 +164,10 @@ datadir_facts() {
     put datadir.filesystem "$(df -PT -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 5) }')"
     put datadir.free_bytes "$(df -PB1 -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 2) }')"
     put datadir.disk_bytes "$(df -PB1 -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 4) }')"
-    put datadir.storage "$(storage)"
+    find_storage "$nearest"
+    put datadir.storage "$(storage "$nearest")"
+    put datadir.layers "$(layers)"
+    [ "$inspect" != 1 ] || put datadir.answers "$(answers)"
     put datadir.exchangeable "$(exchangeable)"
     [ -d "$real" ] || return 0
     put datadir.identity "$(stat -c %d:%i -- "$real")"

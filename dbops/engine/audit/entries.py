@@ -22,6 +22,7 @@ OVERRIDES = (
     "override.",
     "restore_test.stop_requested",
     "rebuild.force_failed",
+    "storage.attested",
     "topology.difference_accepted",
 )
 FAILED_LOGINS = ("login.blocked", "login.failed")

@@ -42,6 +42,33 @@ _INVENTORY = (
     ),
 )
 
+_ATTESTATIONS = (
+    operator(
+        "attestation.name",
+        "The name that you typed is not the instance's name.",
+        "Nothing was attested.",
+        "Check that this is the instance, then type its name as the page shows it.",
+    ),
+    operator(
+        "attestation.invalid",
+        "The kind of promise, the reference, the review date or the reason is missing or invalid.",
+        "The attestation was not changed.",
+        "Correct the field. The reference says where the promise is written; a review date is after today.",
+    ),
+    operator(
+        "attestation.ruled_out",
+        "There is nothing to attest: a layer between InnoDB and the disk rules it out, or the server itself leaves out doublewrite.",
+        "Nothing was attested. An earlier attestation is still recorded, and counts only if the facts allow it.",
+        "See the layers on the instance's page. See doublewrite.md.",
+    ),
+    operator(
+        "attestation.stale",
+        "The storage is not the one that the page showed, or the attestation was withdrawn.",
+        "The attestation was not changed.",
+        "Reload the page, and check the storage again.",
+    ),
+)
+
 _TOPOLOGY = (
     operator(
         "discovery.invalid",
@@ -114,6 +141,7 @@ _SCHEDULES = (
 
 SECTIONS = (
     Section("Inventory", _INVENTORY),
+    Section("Attestations of storage", _ATTESTATIONS),
     Section("Topology", _TOPOLOGY),
     Section("Backup schedules and maintenance", _SCHEDULES),
 )

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from dbops.engine.facts.backups import BackupConnection, BackupProcess, FoundSchedule
 from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.facts.server_kind import MemberGroup, ServerKind
+from dbops.engine.facts.storage import StorageFacts
 from dbops.engine.facts.stored_data import StoredData, StoredFiles
 
 T = TypeVar("T")
@@ -66,22 +67,6 @@ class HostFacts:
     clock_offset_seconds: float
     tools: dict[str, Tool] = field(default_factory=dict)
     has_systemd: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class StorageFacts:
-    """Storage of the data directory: type and block size of the file system, and its block device.
-
-    ``atomic_bytes`` is the largest write that the device performs completely or not at all (``atomic_write_unit_max_bytes``,
-    kernels from 6.11 on); 0 none, ``None`` if the kernel does not report it. ``turns``: a rotating disk; ``None`` if unknown: for
-    a virtual disk the kernel repeats the hypervisor's answer, and virtio reports flash as rotating too.
-    """
-
-    filesystem: str
-    block_bytes: int
-    device: str
-    atomic_bytes: int | None
-    turns: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +207,29 @@ class CloneFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class PageWrites:
+    """How InnoDB writes pages, as the server reports it; ``""`` where it has no such variable.
+
+    ``flush_method`` is ``innodb_flush_method``; ``buffering`` is ``innodb_data_file_buffering`` of MariaDB 11.0 and newer, which
+    decides there; ``use_atomic`` is MariaDB's ``innodb_use_atomic_writes``. ``pages`` and ``doublewritten`` count pages since the start
+    of the server; ``None``: not reported.
+    """
+
+    flush_method: str = ""
+    buffering: str = ""
+    use_atomic: str = ""
+    pages: int | None = None
+    doublewritten: int | None = None
+
+    @property
+    def is_direct(self) -> bool | None:
+        """Whether data files bypass the page cache of the kernel (``O_DIRECT``); ``None`` if unknown."""
+        if self.buffering:
+            return self.buffering.upper() in ("OFF", "0")
+        return "O_DIRECT" in self.flush_method.upper() if self.flush_method else None
+
+
+@dataclass(frozen=True, slots=True)
 class ServerFacts:
     """The server process, read over SQL.
 
@@ -230,9 +238,10 @@ class ServerFacts:
     means no expiry. ``redo_lsn`` is the current log sequence number; two probes give ``redo_bytes_per_second``.
     ``external_paths`` are directories or files outside the data directory. ``gtid_purged`` is the history that the binary logs no
     longer contain: MySQL's set, or MariaDB's position at the beginning of its oldest log; ``None`` if not read. ``doublewrite``
-    is ``innodb_doublewrite`` as reported, ``""`` in an older record. ``backup_connections`` are those with statements of a backup
-    tool; ``None``: not read (an older record). ``clone`` is ``None`` if the server cannot clone: MariaDB, and MySQL before
-    8.0.18. ``stored`` and ``kind`` are ``None`` in an older record. ``set_at_run_time`` is ``None`` if the server does not tell it.
+    is ``innodb_doublewrite`` as reported, ``""`` in an older record. ``page_writes`` is ``None`` in one. ``backup_connections`` are
+    those with statements of a backup tool; ``None``: not read (an older record). ``clone`` is ``None`` if the server cannot clone:
+    MariaDB, and MySQL before 8.0.18. ``stored`` and ``kind`` are ``None`` in an older record. ``set_at_run_time`` is ``None`` if the
+    server does not tell it.
     ``missing_privileges`` are those that the dashboard's account lacks for a rebuild, ``None`` if they were not read.
     """
 
@@ -269,6 +278,7 @@ class ServerFacts:
     backup_connections: tuple[BackupConnection, ...] | None = None
     gtid_purged: str | None = None
     doublewrite: str = ""
+    page_writes: PageWrites | None = None
     clone: CloneFacts | None = None
     stored: StoredData | None = None
     set_at_run_time: tuple[RunTimeSetting, ...] | None = None

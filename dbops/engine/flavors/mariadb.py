@@ -20,7 +20,16 @@ from dbops.engine.flavors.base import (
 from dbops.engine.flavors.positions import parse_binlog_info
 from dbops.engine.flavors.prepare import PrepareBehavior, mariadb_backup
 from dbops.engine.flavors.sql_text import sql_text
-from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
+from dbops.engine.flavors.variables import (
+    DOUBLEWRITTEN,
+    PAGES,
+    binlog_expire_seconds,
+    external_paths,
+    number_of,
+    page_writes,
+    text_of,
+    truth_of,
+)
 from dbops.engine.flavors.versions import dotted, parse_version, series
 
 _TOOL = re.compile(r"(?:mariadb-backup|mariabackup) based on MariaDB server (\d+\.\d+\.\d+)")
@@ -48,6 +57,9 @@ _VARIABLES = (
     "binlog_expire_logs_seconds",
     "innodb_page_size",
     "innodb_doublewrite",
+    "innodb_flush_method",
+    "innodb_data_file_buffering",
+    "innodb_use_atomic_writes",
     "lower_case_table_names",
     "innodb_log_file_size",
     "innodb_log_files_in_group",
@@ -299,7 +311,7 @@ class MariaDB(Flavor):
         return _VARIABLES
 
     def read_status(self) -> tuple[str, ...]:
-        return ("Uptime", "Innodb_lsn_current", "Slave_open_temp_tables")
+        return ("Uptime", "Innodb_lsn_current", "Slave_open_temp_tables", PAGES, DOUBLEWRITTEN)
 
     def server_facts_from(
         self, variables: Mapping[str, str], status: Mapping[str, str], replication: Sequence[ReplicationFacts] = ()
@@ -330,6 +342,7 @@ class MariaDB(Flavor):
             "binlog_expire_seconds": binlog_expire_seconds(variables),
             "page_size": number_of(variables, "innodb_page_size"),
             "doublewrite": text_of(variables, "innodb_doublewrite"),
+            "page_writes": page_writes(variables, status),
             "lower_case_table_names": number_of(variables, "lower_case_table_names"),
             "redo_capacity_bytes": number_of(variables, "innodb_log_file_size") * log_files,
             "redo_lsn": number_of(status, "Innodb_lsn_current"),

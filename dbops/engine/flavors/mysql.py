@@ -26,7 +26,16 @@ from dbops.engine.flavors.compression import compress_words, xtrabackup_compress
 from dbops.engine.flavors.positions import parse_binlog_info
 from dbops.engine.flavors.prepare import PrepareBehavior, xtrabackup
 from dbops.engine.flavors.sql_text import sql_text
-from dbops.engine.flavors.variables import binlog_expire_seconds, external_paths, number_of, text_of, truth_of
+from dbops.engine.flavors.variables import (
+    DOUBLEWRITTEN,
+    PAGES,
+    binlog_expire_seconds,
+    external_paths,
+    number_of,
+    page_writes,
+    text_of,
+    truth_of,
+)
 from dbops.engine.flavors.versions import dotted, parse_version, series
 
 _TOOL = re.compile(r"xtrabackup version (\d+\.\d+\.\d+(?:-\d+)?)")
@@ -52,6 +61,7 @@ _VARIABLES = (
     "binlog_expire_logs_seconds",
     "innodb_page_size",
     "innodb_doublewrite",
+    "innodb_flush_method",
     "lower_case_table_names",
     "innodb_redo_log_capacity",
     "innodb_log_file_size",
@@ -317,7 +327,7 @@ class MySQL(Flavor):
 
     def read_status(self) -> tuple[str, ...]:
         return (
-            "Uptime",
+            *("Uptime", PAGES, DOUBLEWRITTEN),
             "Innodb_redo_log_current_lsn",
             "Innodb_redo_log_capacity_resized",
             "Replica_open_temp_tables",
@@ -358,6 +368,7 @@ class MySQL(Flavor):
             "binlog_expire_seconds": binlog_expire_seconds(variables),
             "page_size": number_of(variables, "innodb_page_size"),
             "doublewrite": text_of(variables, "innodb_doublewrite"),
+            "page_writes": page_writes(variables, status),
             "lower_case_table_names": number_of(variables, "lower_case_table_names"),
             "redo_capacity_bytes": capacity or files,
             "redo_lsn": number_of(status, "Innodb_redo_log_current_lsn"),

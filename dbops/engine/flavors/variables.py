@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from posixpath import isabs, join, normpath
 
+from dbops.engine.facts.instance import PageWrites
+
 Variables = Mapping[str, str]
 
 
@@ -34,6 +36,22 @@ def binlog_expire_seconds(variables: Variables) -> int:
         return round(float(variables.get("expire_logs_days") or 0) * 86400)
     except ValueError:
         return 0
+
+
+#: Status variables of ``page_writes``.
+PAGES, DOUBLEWRITTEN = "Innodb_pages_written", "Innodb_dblwr_pages_written"
+
+
+def page_writes(variables: Variables, status: Variables) -> PageWrites:
+    """Return how InnoDB writes pages. Before MySQL 8.0 an empty method is the default, ``fsync``."""
+    method = "innodb_flush_method"
+    return PageWrites(
+        flush_method=text_of(variables, method) or ("fsync" if method in variables else ""),
+        buffering=text_of(variables, "innodb_data_file_buffering"),
+        use_atomic=text_of(variables, "innodb_use_atomic_writes"),
+        pages=number_of(status, PAGES) if PAGES in status else None,
+        doublewritten=number_of(status, DOUBLEWRITTEN) if DOUBLEWRITTEN in status else None,
+    )
 
 
 def external_paths(variables: Variables, names: Iterable[str]) -> tuple[str, ...]:

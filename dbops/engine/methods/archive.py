@@ -3,6 +3,7 @@
 from dbops.engine.planning.checks import (
     archive,
     capacity,
+    doublewrite,
     inside,
     kind,
     layout,
@@ -64,6 +65,7 @@ METHOD = Method(
         *layout.OF_A_BACKUP,
         *storage.CHECKS,
         *inside.CHECKS,
+        *doublewrite.CHECKS,
         capacity.target_has_room,
     ),
     reads=CopySource.PHYSICAL_BACKUP,

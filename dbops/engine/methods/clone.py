@@ -1,6 +1,18 @@
 """The ``clone`` method: the target's MySQL server clones the source's. MySQL 8.0 and newer, no backup tool, no pause."""
 
-from dbops.engine.planning.checks import capacity, clone, inside, kind, layout, pair, source, storage, target, topology
+from dbops.engine.planning.checks import (
+    capacity,
+    clone,
+    doublewrite,
+    inside,
+    kind,
+    layout,
+    pair,
+    source,
+    storage,
+    target,
+    topology,
+)
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.steps.certify.step import Certify
 from dbops.engine.rebuilds.steps.copy.clone import Clone, OpenDonor, closing_statements
@@ -75,6 +87,7 @@ METHOD = Method(
         *layout.CHECKS,
         *storage.OF_A_CLONE,
         *inside.CHECKS,
+        *doublewrite.CHECKS,
         capacity.target_has_room,
     ),
     short="by a clone",

@@ -1,6 +1,17 @@
 """The ``dump`` method: load the latest complete dump into a new data directory and catch up from the primary."""
 
-from dbops.engine.planning.checks import archive, capacity, inside, kind, layout, pair, storage, target, topology
+from dbops.engine.planning.checks import (
+    archive,
+    capacity,
+    doublewrite,
+    inside,
+    kind,
+    layout,
+    pair,
+    storage,
+    target,
+    topology,
+)
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.steps.certify.step import Certify
 from dbops.engine.rebuilds.steps.copy.archive import OpenArchive
@@ -57,6 +68,7 @@ METHOD = Method(
         *layout.OF_A_DUMP,
         *storage.OF_A_DUMP,
         *inside.OF_A_DUMP,
+        *doublewrite.CHECKS,
         pair.clocks_agree,
         capacity.target_has_room,
     ),

@@ -14,6 +14,7 @@ from dbops.engine.rebuilds.plan import PlannedInstance
 from dbops.engine.schedule.conflicts import MethodTraits
 from dbops.engine.states import BackupMethod
 from dbops.engine.topology.differences import OpenDifference
+from dbops.engine.tuning.doublewrite import Attestation
 from dbops.engine.tuning.transport import MeasuredLink
 
 #: Assumed copy rate for judging a limit without a measurement. It is deliberately low.
@@ -47,6 +48,8 @@ class KnownInstance:
     replication_delay_seconds: int | None = None
     #: users whose password goes to the server's socket and opens an instance on another host, too; ``None``: not looked up
     shared_logins: tuple[str, ...] | None = None
+    #: what a person attested of its storage; looked up for a target only
+    attestation: Attestation | None = None
 
     @property
     def server(self) -> ServerFacts | None:

@@ -5,7 +5,8 @@ from datetime import datetime
 
 from dbops.engine.backups.archives import Archive
 from dbops.engine.errors import Refused
-from dbops.engine.facts.instance import HostFacts, ServerFacts, StorageFacts
+from dbops.engine.facts.instance import HostFacts, ServerFacts
+from dbops.engine.facts.storage import StorageFacts
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.flavors.pause import needs_pause

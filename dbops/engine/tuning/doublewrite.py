@@ -1,120 +1,174 @@
 """Decide from facts whether an instance can permanently run without InnoDB's doublewrite.
 
-Three conditions must hold for each instance of a cluster, because any of them may become the primary: the device writes a whole
-page or nothing, the file system passes such a write on as one, and the server requests it. A device's guarantee
-(``atomic_write_unit_max_bytes``) covers only requested writes (``RWF_ATOMIC``). No server requests them: for MySQL it is an open
-request (mysql/mysql-community#57), and MariaDB's ``innodb_use_atomic_writes`` is ON on every device, but works only with the
-cards of a few vendors, for which it leaves out doublewrite automatically.
+Only a server that leaves it out itself is evidence. Everything else is a promise of somebody: a person attests it, for the storage
+that was read then. See ``docs/explanation/doublewrite.md``.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import date
 from enum import StrEnum
 
-from dbops.engine.facts.instance import InstanceFacts, ServerFacts, StorageFacts
-from dbops.engine.flavors.relaxed_durability import same_value
+from dbops.engine.facts.instance import InstanceFacts, ServerFacts
+from dbops.engine.flavors.base import Flavor
+from dbops.engine.flavors.relaxed_durability import doublewrite_changes_at_run_time, same_value
+from dbops.engine.tuning.storage_layers import LayerRow, Ruling, leaves_out_itself, rate_layers
+
+#: What a person can attest, by kind.
+KINDS = {
+    "cloud": "Cloud provider’s documented 16 KiB promise",
+    "zfs": "ZFS with a record size of at least a page",
+    "raid": "RAID controller or array with a protected cache",
+    "vendor": "Vendor’s statement about this device",
+}
 
 
-class Objection(StrEnum):
-    """Reason to keep doublewrite on."""
+class Verdict(StrEnum):
+    """Whether doublewrite can be off: shown by evidence, if a person attests the storage, or not."""
 
-    STORAGE_UNREAD = "storage-unread"
-    KERNEL_SILENT = "kernel-silent"
-    DEVICE = "device"
-    FILE_SYSTEM = "file-system"
-    SERVER = "server"
-    CLUSTER = "cluster"
+    SAFE = "safe"
+    ATTEST = "attest"
+    KEEP = "keep"
 
 
-Against = tuple[tuple[Objection, str], ...]
+class Standing(StrEnum):
+    """Whether an attestation counts now."""
+
+    VALID = "valid"
+    EXPIRED = "expired"
+    VOID = "void"
+    UNCONFIRMED = "unconfirmed"
+
+
+@dataclass(frozen=True, slots=True)
+class Attestation:
+    """What a person attested. ``storage`` is ``StorageFacts.identity`` at that time; ``review_on`` the first day on which it no longer
+    counts, ``None`` for no end.
+    """
+
+    kind: str
+    storage: str
+    review_on: date | None = None
+
+    def standing(self, storage: str, today: date) -> Standing:
+        """Return whether it counts for the storage that was last read, ``""`` if none was."""
+        if storage and storage != self.storage:
+            return Standing.VOID
+        if self.review_on is not None and self.review_on <= today:
+            return Standing.EXPIRED
+        return Standing.VALID if storage else Standing.UNCONFIRMED
 
 
 @dataclass(frozen=True, slots=True)
 class DoublewriteAdvice:
-    """``setting`` is the server's current setting; ``against`` has the reasons to keep it on, empty if it may be off, and
-    ``objections`` their kinds, in the same order.
+    """``flavor`` and ``version`` are of the server. ``setting`` is its own word, ``meaning`` what that does. ``decides`` is the layer that
+    decides a ``KEEP``. ``storage`` identifies the storage that was read, ``""`` if none was. ``others`` are the instances of the cluster
+    with another setting.
     """
 
+    flavor: str
+    version: str
     setting: str
-    against: tuple[str, ...]
-    objections: tuple[Objection, ...] = ()
-
-    @property
-    def is_off(self) -> bool:
-        return same_value(self.setting, "OFF") or self.setting == "0"
+    meaning: str
+    repairs: bool
+    verdict: Verdict
+    layers: tuple[LayerRow, ...]
+    decides: LayerRow | None
+    storage: str
+    standing: Standing | None
+    others: tuple[tuple[str, str], ...]
 
     @property
     def may_be_off(self) -> bool:
-        return not self.against
+        return self.verdict is Verdict.SAFE or (self.verdict is Verdict.ATTEST and self.standing is Standing.VALID)
+
+    @property
+    def must_turn_on(self) -> bool:
+        return not self.repairs and not self.may_be_off
 
 
-def judge_doublewrite(name: str, cluster: Mapping[str, InstanceFacts]) -> DoublewriteAdvice | None:
+@dataclass(frozen=True, slots=True)
+class HowTo:
+    """How to change the setting: a line of the option file, and a statement for the running server, ``""`` if it needs a restart."""
+
+    line: str
+    statement: str
+
+    @property
+    def needs_restart(self) -> bool:
+        return not self.statement
+
+
+def judge_doublewrite(
+    name: str, cluster: Mapping[str, InstanceFacts], attestation: Attestation | None, today: date
+) -> DoublewriteAdvice | None:
     """Return the advice for one instance, ``None`` if its server was not read.
 
     Args:
         name: of the instance.
         cluster: latest facts of its cluster's instances, by name.
+        attestation: of the instance, ``None`` without one.
     """
     facts = cluster.get(name)
     server = facts.server if facts else None
     if facts is None or server is None or not server.doublewrite:
         return None
     storage = facts.datadir.storage if facts.datadir else None
-    against = (*_device(storage, server), *_file_system(storage, server), *_server(server), *_others(name, cluster))
-    return DoublewriteAdvice(server.doublewrite, tuple(text for _, text in against), tuple(kind for kind, _ in against))
-
-
-def _device(storage: StorageFacts | None, server: ServerFacts) -> Against:
-    if storage is None:
-        return ((Objection.STORAGE_UNREAD, "The storage of the data directory was not read."),)
-    if storage.atomic_bytes is None:
-        return (
-            (
-                Objection.KERNEL_SILENT,
-                f"The kernel does not say how much {storage.device} writes wholly or not at all (6.11 and newer do).",
-            ),
-        )
-    if storage.atomic_bytes < server.page_size:
-        said = f"{storage.atomic_bytes} bytes" if storage.atomic_bytes else "nothing"
-        return (
-            (
-                Objection.DEVICE,
-                f"{storage.device} promises {said} to be written wholly or not at all; a page has {server.page_size}.",
-            ),
-        )
-    return ()
-
-
-def _file_system(storage: StorageFacts | None, server: ServerFacts) -> Against:
-    if storage is None or storage.block_bytes >= server.page_size:
-        return ()
-    return (
-        (
-            Objection.FILE_SYSTEM,
-            f"{storage.filesystem} has blocks of {storage.block_bytes} bytes and passes no larger write on as one.",
-        ),
+    rows = rate_layers(server, storage)
+    decides = next((row for row in rows if row.ruling in (Ruling.AGAINST, Ruling.UNKNOWN)), None)
+    identity = storage_of(facts)
+    safe = leaves_out_itself(server, storage)
+    return DoublewriteAdvice(
+        flavor=server.flavor,
+        version=server.version,
+        setting=server.doublewrite,
+        meaning=meaning_of(server.doublewrite),
+        repairs=repairs(server.doublewrite),
+        verdict=Verdict.SAFE if safe else Verdict.KEEP if decides else Verdict.ATTEST,
+        layers=rows,
+        decides=decides,
+        storage=identity,
+        standing=attestation.standing(identity, today) if attestation else None,
+        others=unlike(server, {other: found for other, found in cluster.items() if other != name}),
     )
 
 
-def _server(server: ServerFacts) -> Against:
-    kind = "MariaDB" if server.flavor == "mariadb" else "MySQL"
-    return (
-        (
-            Objection.SERVER,
-            f"{kind} {server.version} does not ask for such writes, and the promise holds for those alone.",
-        ),
-    )
+def storage_of(facts: InstanceFacts | None) -> str:
+    """Return what identifies the storage below the data directory, ``""`` if it was not read."""
+    directory = facts.datadir if facts else None
+    if directory is None or directory.storage is None or directory.storage.layers is None:
+        return ""
+    return directory.storage.identity(directory.path)
 
 
-def _others(name: str, cluster: Mapping[str, InstanceFacts]) -> Against:
-    own = cluster[name].server
-    others = {
-        other: facts.server.doublewrite
-        for other, facts in sorted(cluster.items())
-        if other != name and facts.server and facts.server.doublewrite and own
-        if not same_value(facts.server.doublewrite, own.doublewrite)
-    }
-    if not others:
-        return ()
-    values = ", ".join(f"{other} has {value}" for other, value in others.items())
-    return ((Objection.CLUSTER, f"Its cluster does not agree: {values}."),)
+def repairs(setting: str) -> bool:
+    """Whether a server with this setting can repair a torn page. MySQL's ``DETECT_ONLY`` only finds it."""
+    return not same_value(setting, "OFF") and setting.upper() not in ("0", "DETECT_ONLY")
+
+
+def meaning_of(setting: str) -> str:
+    """Return what a value of ``innodb_doublewrite`` does.
+
+    Sources: MDEV-33545 (MariaDB 11.0.6 and newer: OFF, ON, fast) and MySQL's manual, 17.6.4 (8.0.30 and newer: DETECT_*).
+    """
+    if setting.upper() == "DETECT_ONLY":
+        return "Torn pages are detected after a crash, not repaired."
+    if not repairs(setting):
+        return "Torn pages stay torn after a crash."
+    if setting.lower() == "fast":
+        return "Each page is written twice, and data files are synchronized less often."
+    return "Each page is written twice, and torn pages are repaired after a crash."
+
+
+def unlike(server: ServerFacts, others: Mapping[str, InstanceFacts]) -> tuple[tuple[str, str], ...]:
+    """Return names and settings of instances that protect pages in another way than ``server``. ``fast`` and ``ON`` agree."""
+    found = {name: facts.server.doublewrite for name, facts in sorted(others.items()) if facts.server}
+    mine = repairs(server.doublewrite)
+    return tuple((name, setting) for name, setting in found.items() if setting and repairs(setting) is not mine)
+
+
+def how_to_set(flavor: Flavor, value: str) -> HowTo:
+    """Return how a server sets ``innodb_doublewrite`` to ``ON`` or ``OFF``. MySQL changes between them only at a start."""
+    statement = f"SET GLOBAL innodb_doublewrite = {value}"
+    at_run_time = flavor.name == "mariadb" and doublewrite_changes_at_run_time(flavor)
+    return HowTo(f"innodb_doublewrite = {value}", statement if at_run_time else "")

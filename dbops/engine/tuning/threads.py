@@ -8,7 +8,8 @@ rotating disk was not measured.
 
 from enum import Enum
 
-from dbops.engine.facts.instance import HostFacts, StorageFacts
+from dbops.engine.facts.instance import HostFacts
+from dbops.engine.facts.storage import StorageFacts
 
 #: One reads while another sends.
 PARALLEL_MINIMUM = 2

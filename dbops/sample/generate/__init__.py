@@ -13,6 +13,7 @@ from dbops.sample.generate.rebuilds import MadeRebuild, make_rebuilds
 from dbops.sample.generate.restore_tests import write_restore_tests
 from dbops.sample.generate.runs import draw_runs, write_runs
 from dbops.sample.generate.states import Spell, make_periods, spells_of_story
+from dbops.sample.generate.storage import make_attestations
 from dbops.sample.generate.story import GONE, INCIDENTS, SILENT, maintenance, moment
 
 SEED = 20
@@ -30,6 +31,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         people, instances = make_people(), make_fleet(dice)
         facts = facts_by_name(instances, now)
         make_states(instances, facts, now)
+        make_attestations(instances, now)
         spells = spells_of_story(now)
         runs = draw_runs(make_schedules(instances, now), _away(spells, now), begin, now, dice)
         past = MadeRebuild(instances, facts, people, runs, begin, now, dice, spells=spells)

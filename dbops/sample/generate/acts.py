@@ -8,7 +8,7 @@ from typing import Any
 from dbops.audit.log import SYSTEM, RequestOrigin, append, request_origin
 from dbops.engine.states import RunOrigin as SeenBy
 from dbops.engine.states import RunStatus
-from dbops.models import BackupRun, Instance, Rebuild, RestoreTest
+from dbops.models import BackupRun, Instance, Rebuild, RestoreTest, StorageAttestation
 from dbops.sample.database_check import ACTION as GENERATED
 from dbops.sample.generate.clusters import CLUSTERS, PEOPLE
 from dbops.sample.generate.story import ANNA, JONAS, PRIYA, maintenance, moment
@@ -46,6 +46,7 @@ def write_log(
         *_of_backups(),
         *_of_restore_tests(),
         *_of_maintenance(now),
+        *_of_attestations(),
         *_others(now),
     ]
     acts = sorted((act for act in acts if begin <= act.at < now), key=lambda act: act.at)
@@ -187,6 +188,20 @@ def _of_restore_tests() -> list[SampleAct]:
         )
         for row in ended
         if row.finished_at
+    ]
+
+
+def _of_attestations() -> list[SampleAct]:
+    return [
+        SampleAct(
+            row.attested_at,
+            row.attested_by,
+            "storage.attested",
+            row.instance.name,
+            row.reference,
+            {"kind": row.kind, "storage": row.storage, "review_on": str(row.review_on), "instance": row.instance.name},
+        )
+        for row in StorageAttestation.objects.select_related("instance")
     ]
 
 

@@ -11,17 +11,18 @@ from dbops.engine.facts.instance import (
     DatadirFacts,
     HostFacts,
     InstanceFacts,
+    PageWrites,
     Problem,
     ReplicationFacts,
     ServerFacts,
     StatementCheck,
-    StorageFacts,
     Tool,
 )
 from dbops.engine.facts.server_kind import ServerKind
 from dbops.engine.facts.stored_data import StoredData, StoredFiles
 from dbops.models import Instance
 from dbops.sample.generate.clusters import GIB, SampleCluster, free_bytes_of
+from dbops.sample.generate.storage import ON_CARDS, WITHOUT_DOUBLEWRITE, storage_of
 
 TOOLS = ("bash", "flock", "gzip", "setsid", "setpriv", "ssh", "ssh-keygen", "sshd", "zstd")
 OF_FLAVOR = {
@@ -119,7 +120,7 @@ def _datadir(cluster: SampleCluster, instance: Instance) -> DatadirFacts:
         kept_bytes=0,
         server_pids=(2000 + number,),
         stored=StoredFiles(links=()),
-        storage=StorageFacts(filesystem="xfs", block_bytes=4096, device="nvme0n1", atomic_bytes=4096),
+        storage=storage_of(cluster, instance),
     )
 
 
@@ -131,6 +132,7 @@ def position_of(cluster: SampleCluster, *, seconds_ago: float = 0) -> str:
 
 def _server(cluster: SampleCluster, instances: list[Instance], instance: Instance) -> ServerFacts:
     is_mysql, primary = cluster.flavor == "mysql", instances[0]
+    doublewritten = 0 if cluster.name in ON_CARDS else 48_106_220
     position = position_of(cluster)
     others = [item for item in instances if item is not primary]
     is_primary = instance is primary
@@ -154,7 +156,10 @@ def _server(cluster: SampleCluster, instances: list[Instance], instance: Instanc
         binlog_format="ROW",
         binlog_expire_seconds=BINLOG_SECONDS,
         page_size=16384,
-        doublewrite="ON",
+        doublewrite="OFF" if instance.name == WITHOUT_DOUBLEWRITE else "ON",
+        page_writes=PageWrites(
+            "O_DIRECT", use_atomic="" if is_mysql else "ON", pages=48_211_907, doublewritten=doublewritten
+        ),
         lower_case_table_names=0,
         redo_capacity_bytes=16 * GIB,
         redo_lsn=98_114_223_901,

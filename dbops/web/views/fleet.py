@@ -19,6 +19,7 @@ from dbops.queries.backups import schedules
 from dbops.queries.capacity import soon_by_cluster
 from dbops.queries.fleet import cluster as queries
 from dbops.queries.fleet import overview
+from dbops.queries.fleet.doublewrite import settings_that_differ
 from dbops.queries.fleet.overview import Show
 from dbops.queries.schedule import calendar
 from dbops.queries.schedule.queue import queues_of
@@ -106,6 +107,7 @@ def show_cluster(
         "drawings": instance_rows(agenda.timeline, [member.name for member in agenda.cluster.members]),
         "drawing": topology.drawing(page),
         "differences": topology.differences(page.cluster.pk),
+        "doublewrite_differs": settings_that_differ(page.row.rows),
         "queues": queues_of(agenda),
         "wall": None if is_poll else soon_by_cluster(now, page.cluster.pk).get(page.cluster.pk),
         "week": () if is_poll else calendar.week_ahead(agenda, now, timezone.get_current_timezone()),

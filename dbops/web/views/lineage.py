@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 from dbops.database import clock
 from dbops.engine.audit.chain import moment
 from dbops.models import Instance
-from dbops.queries.fleet.doublewrite import doublewrite_of
+from dbops.queries.fleet.doublewrite import doublewrite_page
 from dbops.queries.rebuilds.lineage import Ancestor, Lineage, Movement, lineage_of
 from dbops.queries.rebuilds.row_comparisons import differing
 from dbops.web.decorators import viewer_page
@@ -39,7 +39,7 @@ def lineage(request: HttpRequest, name: str) -> HttpResponse:
     if form == "json":
         return json_answer(f"lineage-{name}", _content(found))
     shown: dict[str, Any] = {"received": found.received[:SHOWN], "sent": found.sent[:SHOWN], "shown": SHOWN}
-    shown["doublewrite"] = doublewrite_of(instance)
+    shown["doublewrite"] = doublewrite_page(instance)
     shown["differing"] = differing([instance.cluster_id]).get(instance.pk)
     return render(request, "lineage/page.html", {"lineage": found, "instance": instance, **shown})
 

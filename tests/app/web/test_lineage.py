@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.utils import timezone
-from django.utils.html import escape
 from pytest_django import DjangoAssertNumQueries
 
 from dbops.engine.rebuilds.lineage import DataOrigin
 from dbops.engine.states import Status
-from dbops.models import InstanceState, Rebuild, RebuildStep
+from dbops.models import Rebuild, RebuildStep
 from dbops.queries.rebuilds.lineage import lineage_of
 from tests.app.factories import make_rebuild, make_trio
 
@@ -127,27 +126,6 @@ def test_lineage_takes_three_queries(two: Any, django_assert_num_queries: Django
         with django_assert_num_queries(3):
             lineage_of(trio[2], timezone.now())
         copied(trio[2], trio[1], 2)
-
-
-def test_page_shows_why_doublewrite_has_to_stay_on(viewer: Client, two: Any) -> None:
-    assert marks(words(viewer, ADDRESS), "doublewrite") == []  # an older record does not say
-    state = InstanceState.objects.get(instance__name="replica-1")
-    state.record["server"]["doublewrite"] = "ON"
-    state.record["datadir"]["storage"] = {
-        **{"filesystem": "ext4", "block_bytes": 4096, "device": "vda", "atomic_bytes": 0},
-    }
-    state.save(update_fields=["record"])
-    answer = viewer.get(ADDRESS)
-    text = " ".join(answer.content.decode().split())
-    assert marks(text, "doublewrite") == ["stays-on"]
-    found = answer.context["doublewrite"]
-    assert (found.setting, found.may_be_off, found.is_off) == ("ON", False, False)
-    [storage] = [reason for reason in found.against if "vda" in reason]
-    assert "16384" in storage
-    assert len(found.against) > 1, "its server does not make use of it either"
-    shown = part(text, 'aria-labelledby="doublewrite-title"', "</section>")
-    for said in ("<strong>ON</strong>", *map(escape, found.against)):
-        assert said in shown
 
 
 def test_lineage_of_an_archive_follows_the_source_at_the_time_of_the_backup(two: Any) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from dbops.engine.backups.plan import BackupPlan
 from dbops.engine.errors import Refused
-from dbops.engine.facts.instance import HostFacts, StorageFacts, Tool, from_record, to_record
+from dbops.engine.facts.instance import HostFacts, Tool, from_record, to_record
+from dbops.engine.facts.storage import StorageFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.dumps import dump_options, dump_position, dump_programs, missing_for_dump
 from dbops.engine.states import BackupMethod, Role

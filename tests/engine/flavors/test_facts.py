@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from dbops.engine.facts.instance import ReplicationFacts, ServerFacts
+from dbops.engine.facts.instance import PageWrites, ReplicationFacts, ServerFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.pause import needs_pause
 
@@ -69,6 +69,18 @@ def test_facts_read_mariadb_variables() -> None:
     assert (facts.binlog_expire_seconds, facts.redo_capacity_bytes, facts.redo_lsn) == (0, 33554432, 1235107922)
     assert (facts.log_bin, facts.log_replica_updates, facts.read_only) == (True, True, False)
     assert facts.external_paths == ()
+
+
+def test_facts_say_how_pages_are_written() -> None:
+    mysql = {**MYSQL_VARIABLES, "version": "5.7.22-log", "innodb_flush_method": ""}
+    assert server(mysql).page_writes == PageWrites("fsync")
+    mariadb = {**MARIADB_VARIABLES, "innodb_flush_method": "O_DIRECT", "innodb_use_atomic_writes": "ON"}
+    flavor = flavor_for(mariadb["version"], "")
+    status = {"Innodb_pages_written": "12", "Innodb_dblwr_pages_written": "0"}
+    found = flavor.server_facts_from(mariadb, status)["page_writes"]
+    assert found == PageWrites("O_DIRECT", use_atomic="ON", pages=12, doublewritten=0)
+    assert set(status) <= set(flavor.read_status())
+    assert server().page_writes == PageWrites()
 
 
 def test_facts_read_mysql_variables() -> None:

@@ -1,58 +1,224 @@
-"""Whether doublewrite could be off for good: every reason against it is named, and the device's word alone is never enough."""
+"""Whether doublewrite can be off: every layer is rated, and only the server's own doing is evidence."""
 
 from dataclasses import replace
+from datetime import date
+from typing import Any
 
-from dbops.engine.facts.instance import InstanceFacts, StorageFacts, from_record, to_record
-from dbops.engine.tuning.doublewrite import Objection, judge_doublewrite
+import pytest
+
+from dbops.engine.facts.instance import InstanceFacts, PageWrites, from_record, to_record
+from dbops.engine.facts.storage import StorageAnswers, StorageFacts, StorageLayer
+from dbops.engine.flavors import flavor_for
+from dbops.engine.tuning.doublewrite import (
+    Attestation,
+    DoublewriteAdvice,
+    Standing,
+    Verdict,
+    how_to_set,
+    judge_doublewrite,
+    repairs,
+    storage_of,
+)
+from dbops.engine.tuning.storage_layers import Ruling, rate_layers
 from tests.engine import builders
 
+TODAY = date(2026, 1, 2)
+DIRECT = PageWrites("O_DIRECT", use_atomic="ON", pages=900_000, doublewritten=880_000)
+EBS, PERC, PLAIN = "Amazon Elastic Block Store", "DELL PERC H755", "SAMSUNG MZQL23T8HCLS"
+MISSING = StorageAnswers(4096)
 
-def facts_on(storage: StorageFacts | None, setting: str = "ON", number: int = 13) -> InstanceFacts:
-    server = replace(builders.server(number), doublewrite=setting)
-    return builders.facts(number, server=server, datadir=builders.datadir(number, storage=storage))
+
+def disk(name: str = "nvme0n1", atomic: int | None = 0, model: str = PLAIN, logical: int = 512) -> StorageLayer:
+    return StorageLayer(name, "disk", atomic, logical, model=model, identity="S1")
 
 
-def reasons(storage: StorageFacts | None) -> dict[Objection, str]:
-    advice = judge_doublewrite("replica-1", {"replica-1": facts_on(storage)})
+def below(*layers: StorageLayer, kind: str = "ext4", block: int = 4096, **changes: Any) -> StorageFacts:
+    device = layers[0].name if layers else "-"
+    values: dict[str, Any] = {"atomic_bytes": None, "layers": layers, "answers": MISSING, **changes}
+    return StorageFacts(kind, block, device, **values)
+
+
+def facts_on(storage: StorageFacts | None, setting: str = "ON", number: int = 13, **server: Any) -> InstanceFacts:
+    values = {"doublewrite": setting, "page_writes": DIRECT, **server}
+    found = replace(builders.server(number), **values)
+    return builders.facts(number, server=found, datadir=builders.datadir(number, storage=storage))
+
+
+def judged(storage: StorageFacts | None, attestation: Attestation | None = None, **server: Any) -> DoublewriteAdvice:
+    advice = judge_doublewrite("replica-1", {"replica-1": facts_on(storage, **server)}, attestation, TODAY)
     assert advice is not None
+    return advice
+
+
+CLUSTERS = StorageAnswers(cluster_bytes=16384)
+KEPT = [
+    # this machine: ext4 on a virtio disk whose kernel promises nothing
+    (below(disk("vda", 0, "0x1af4"), is_virtual=True), {}, "device"),
+    (below(disk(atomic=4096)), {}, "device"),
+    (below(disk(atomic=None)), {}, "device"),
+    (below(kind="nfs4"), {}, "file-system"),
+    (below(kind="fuse.sshfs"), {}, "file-system"),
+    (below(kind="zfs", answers=StorageAnswers(record_bytes=8192)), {}, "file-system"),
+    (below(disk(model=EBS), answers=CLUSTERS), {"page_writes": replace(DIRECT, flush_method="fsync")}, "flush"),
+    (below(disk(model=EBS), answers=CLUSTERS), {"page_writes": replace(DIRECT, buffering="ON")}, "flush"),
+    (below(disk(model=EBS), answers=CLUSTERS), {"page_writes": None}, "flush"),
+    (below(disk(model=EBS), answers=CLUSTERS), {"page_size": 65536}, "device"),
+    (below(StorageLayer("p1", "partition", start_bytes=31744), disk(model=EBS)), {}, "device"),
+    (below(StorageLayer("dm-0", "dm", 0), disk(atomic=16384)), {}, "device"),
+    (below(StorageLayer("md0", "md", 0), disk(model=EBS)), {}, "device"),
+    (below(StorageLayer("loop0", "loop", 0), answers=CLUSTERS), {}, "device"),
+    (below(kind="tmpfs"), {}, "device"),
+    (replace(below(), layers=None), {}, "storage"),
+    (None, {}, "storage"),
+]
+
+
+@pytest.mark.parametrize(("storage", "server", "layer"), KEPT)
+def test_doublewrite_is_kept_with_the_layer_that_decides(
+    storage: StorageFacts | None, server: dict[str, Any], layer: str
+) -> None:
+    advice = judged(storage, **server)
+    assert advice.verdict is Verdict.KEEP
+    assert advice.decides is not None
+    assert advice.decides.code == layer
     assert not advice.may_be_off
-    return dict(zip(advice.objections, advice.against, strict=True))
 
 
-def test_doublewrite_is_needed_on_an_ordinary_disk() -> None:
-    found = reasons(StorageFacts("ext4", 4096, "vda", 0))
-    assert list(found) == [Objection.DEVICE, Objection.FILE_SYSTEM, Objection.SERVER]
-    assert "vda" in found[Objection.DEVICE]
-    assert "ext4" in found[Objection.FILE_SYSTEM]
-    assert "4096" in found[Objection.FILE_SYSTEM]
+TO_ATTEST = [
+    below(disk(model=EBS), answers=CLUSTERS),
+    below(disk(model=EBS)),  # a small block alone does not rule it out
+    below(disk(model="nvme_card-pd"), kind="xfs"),
+    below(disk(model="MSFT NVMe Accelerator v1.0")),
+    below(StorageLayer("dm-0", "dm", 0), disk(model=EBS), answers=CLUSTERS),
+    below(StorageLayer("nvme0n1p1", "partition", start_bytes=1048576), disk(model=EBS)),
+    below(disk("sda", 0, PERC), kind="xfs"),
+    # the kernel's promise is for RWF_ATOMIC alone: with blocks of a page, too
+    below(disk(atomic=16384), block=16384),
+    below(disk(atomic=None), answers=StorageAnswers(nvme_atomic_bytes=16384)),
+    below(kind="zfs", answers=StorageAnswers(record_bytes=16384)),
+    below(kind="zfs", answers=None),
+    below(disk("vda", None, "0x1af4"), is_virtual=True),
+    below(kind="overlay", is_container=True),
+]
 
 
-def test_doublewrite_is_needed_when_the_kernel_is_silent() -> None:
-    assert Objection.KERNEL_SILENT in reasons(StorageFacts("xfs", 4096, "nvme0n1", None))
+@pytest.mark.parametrize("storage", TO_ATTEST)
+def test_promise_has_to_be_attested(storage: StorageFacts) -> None:
+    advice = judged(storage)
+    assert (advice.verdict, advice.decides, advice.may_be_off) == (Verdict.ATTEST, None, False)
+    attested = judged(storage, Attestation("cloud", advice.storage))
+    assert (attested.standing, attested.may_be_off) == (Standing.VALID, True)
 
 
-def test_doublewrite_needs_more_than_an_atomic_device() -> None:
-    found = reasons(StorageFacts("ext4", 16384, "nvme0n1", 16384))
-    assert list(found) == [Objection.SERVER]
-    assert "MariaDB 10.11.19" in found[Objection.SERVER]
+def test_only_a_server_that_leaves_it_out_is_evidence() -> None:
+    card, none = below(disk("sfdv0n1", 0, "CSD-3310")), replace(DIRECT, doublewritten=0)
+    assert judged(card, page_writes=none).verdict is Verdict.SAFE
+    rulings = {row.code: row.ruling for row in judged(card, page_writes=none).layers}
+    assert rulings == {"server": Ruling.FITS, "page": Ruling.NOTE, "flush": Ruling.FITS} | dict.fromkeys(
+        ("file-system", "device"), Ruling.NOTE
+    )
+    for storage, server in (
+        (card, {}),  # it wrote pages twice
+        (card, {"page_writes": replace(none, use_atomic="OFF")}),
+        (card, {"page_writes": replace(none, pages=0)}),
+        (card, {"page_writes": none, "flavor": "mysql", "version": "8.0.46"}),
+        (below(disk()), {"page_writes": none}),
+    ):
+        assert judged(storage, **server).verdict is Verdict.KEEP
 
 
-def test_doublewrite_names_a_cluster_that_disagrees() -> None:
-    storage = StorageFacts("ext4", 4096, "vda", 0)
-    advice = judge_doublewrite("b", {"a": facts_on(storage, "ON"), "b": facts_on(storage, "OFF")})
-    assert advice is not None
-    assert advice.is_off
-    assert advice.objections[-1] is Objection.CLUSTER
-    assert "a has ON" in advice.against[-1]
+@pytest.mark.parametrize(
+    ("said", "ruling"),
+    [(StorageAnswers(16384), Ruling.FITS), (StorageAnswers(4096), Ruling.PROMISE), (None, Ruling.PROMISE)],
+)
+def test_clusters_of_ext4_count_as_its_unit(said: StorageAnswers | None, ruling: Ruling) -> None:
+    rows = rate_layers(facts_on(None).server, below(disk(model=EBS), answers=said))  # type: ignore[arg-type]
+    assert next(row.ruling for row in rows if row.code == "file-system") is ruling
+
+
+def test_attestation_is_void_for_another_storage_and_ends_at_its_review() -> None:
+    storage = below(disk(model=EBS))
+    known = storage_of(facts_on(storage))
+    assert judged(storage, Attestation("cloud", known, date(2026, 1, 3))).standing is Standing.VALID
+    assert judged(storage, Attestation("cloud", known, TODAY)).standing is Standing.EXPIRED
+    assert judged(replace(storage, layers=None), Attestation("cloud", known)).standing is Standing.UNCONFIRMED
+    for other in (
+        replace(storage, filesystem="xfs"),
+        below(replace(disk(model=EBS), identity="S2")),
+        below(replace(disk(model=EBS), model="other")),
+    ):
+        advice = judged(other, Attestation("cloud", known))
+        assert (advice.standing, advice.may_be_off) == (Standing.VOID, False)
+    # names of devices change at a start of the host
+    assert judged(below(disk("nvme7n1", model=EBS)), Attestation("cloud", known)).standing is Standing.VALID
+
+
+def test_attestation_does_not_outweigh_what_rules_it_out() -> None:
+    storage = below(disk(model=EBS))
+    attested = Attestation("cloud", storage_of(facts_on(storage)))
+    assert not judged(storage, attested, page_writes=replace(DIRECT, flush_method="fsync")).may_be_off
+
+
+@pytest.mark.parametrize(
+    ("setting", "does"),
+    [("ON", True), ("fast", True), ("DETECT_AND_RECOVER", True), ("1", True), ("OFF", False), ("0", False)]
+    + [("DETECT_ONLY", False)],
+)
+def test_setting_is_read_as_its_version_means_it(setting: str, *, does: bool) -> None:
+    assert repairs(setting) is does
+    assert judged(below(disk()), setting=setting).must_turn_on is not does
+
+
+def test_cluster_that_disagrees_is_named() -> None:
+    storage = below(disk())
+    cluster = {"a": facts_on(storage), "b": facts_on(storage, "OFF"), "c": facts_on(storage, "fast")}
+    for name, others in (("a", [("b", "OFF")]), ("b", [("a", "ON"), ("c", "fast")])):
+        advice = judge_doublewrite(name, cluster, None, TODAY)
+        assert advice is not None
+        assert list(advice.others) == others
 
 
 def test_doublewrite_is_not_judged_without_facts() -> None:
-    assert judge_doublewrite("replica-1", {}) is None
-    assert judge_doublewrite("replica-1", {"replica-1": builders.facts(13)}) is None
+    assert judge_doublewrite("replica-1", {}, None, TODAY) is None
+    assert judge_doublewrite("replica-1", {"replica-1": builders.facts(13)}, None, TODAY) is None
 
 
-def test_stored_facts_without_storage_load() -> None:
-    record = to_record(facts_on(StorageFacts("ext4", 4096, "vda", 0)))
-    assert from_record(InstanceFacts, record).datadir.storage.device == "vda"  # type: ignore[union-attr]
-    del record["datadir"]["storage"], record["server"]["doublewrite"]
-    assert from_record(InstanceFacts, record).datadir.storage is None  # type: ignore[union-attr]
+@pytest.mark.parametrize(
+    ("flavor", "version", "statement"),
+    [
+        ("mariadb", "10.11.19", ""),
+        ("mariadb", "11.8.9", "SET GLOBAL innodb_doublewrite = OFF"),
+        ("mysql", "5.7.44", ""),
+        ("mysql", "8.4.5", ""),
+    ],
+)
+def test_change_needs_a_restart_where_the_server_says_so(flavor: str, version: str, statement: str) -> None:
+    found = how_to_set(flavor_for(version, flavor), "OFF")
+    assert (found.line, found.statement, found.needs_restart) == (
+        "innodb_doublewrite = OFF",
+        statement,
+        not statement,
+    )
+
+
+@pytest.mark.parametrize(
+    ("writes", "direct"),
+    [
+        (PageWrites("O_DIRECT_NO_FSYNC"), True),
+        (PageWrites("fsync"), False),
+        (PageWrites("O_DIRECT", buffering="ON"), False),
+        (PageWrites("fsync", buffering="OFF"), True),
+        (PageWrites(), None),
+    ],
+)
+def test_buffering_of_newer_mariadb_decides_over_the_flush_method(writes: PageWrites, *, direct: bool | None) -> None:
+    assert writes.is_direct is direct
+
+
+def test_stored_facts_of_older_records_load() -> None:
+    record = to_record(facts_on(below(disk())))
+    assert from_record(InstanceFacts, record).datadir.storage.layers == (disk(),)  # type: ignore[union-attr]
+    del record["datadir"]["storage"]["layers"], record["server"]["page_writes"]
+    found = from_record(InstanceFacts, record)
+    assert found.datadir.storage.layers is None  # type: ignore[union-attr]
+    assert storage_of(found) == ""

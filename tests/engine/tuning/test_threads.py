@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dbops.engine.facts.instance import InstanceFacts, StorageFacts, from_record, to_record
+from dbops.engine.facts.instance import InstanceFacts, from_record, to_record
+from dbops.engine.facts.storage import StorageFacts
 from dbops.engine.flavors import flavor_for
 from dbops.engine.rebuilds.steps.commands import unpack_command
 from dbops.engine.tuning.threads import PARALLEL_MAXIMUM, StreamSide, choose_threads, threads_reason

@@ -4,7 +4,18 @@ To add a check, write a function in the module of its subject and add it to that
 ``docs/reference/checks.md`` (a test requires this). A method names its own checks (``engine.methods``).
 """
 
-from dbops.engine.planning.checks import capacity, inside, kind, layout, pair, source, storage, target, topology
+from dbops.engine.planning.checks import (
+    capacity,
+    doublewrite,
+    inside,
+    kind,
+    layout,
+    pair,
+    source,
+    storage,
+    target,
+    topology,
+)
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.method import Check
 from dbops.engine.rebuilds.plan import Finding
@@ -19,6 +30,7 @@ OF_A_SERVER: tuple[Check, ...] = (
     *layout.CHECKS,
     *storage.CHECKS,
     *inside.CHECKS,
+    *doublewrite.CHECKS,
     *capacity.CHECKS,
 )
 

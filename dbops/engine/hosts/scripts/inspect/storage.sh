@@ -1,0 +1,96 @@
+#!/bin/sh
+# What is below a data directory: file system, block devices, machine. For a POSIX shell, together with probe.sh. Reads files of the
+# kernel; programs get only names that the kernel or the mount table has. Each value may be missing.
+
+is_virtual() { # x86 and Xen report it; for others, check the names of the disks
+    grep -q '^flags.* hypervisor' /proc/cpuinfo || [ -e /sys/hypervisor/type ] || [ -e /sys/class/block/vda ]
+}
+
+is_in_container() { # markers of Docker, Podman and systemd-nspawn; an overlay shows itself as the file system
+    [ -e /.dockerenv ] || [ -e /run/.containerenv ] || [ -e /run/systemd/container ]
+}
+
+say() { # WORD FILE: the first line of a kernel's file
+    value=
+    { read -r value <"$2"; } 2>/dev/null
+    [ -z "$value" ] || printf '%s %s\n' "$1" "$value"
+}
+
+find_storage() { # below directory $1: sets mounted and type as in the mount table, and block, the device's directory in /sys
+    # shellcheck disable=SC2046  # two words
+    set -- "$1" $(df --output=source,fstype -- "$1" 2>/dev/null | tail -n 1)
+    mounted=${2:--} type=${3:--}
+    number=$(stat -c %d -- "$1" 2>/dev/null || echo 0)
+    # as the kernel packs it (new_encode_dev); "/dev/root" of the mount table has no file
+    block=$(readlink -f "/sys/dev/block/$((number >> 8 & 4095)):$((number & 255 | number >> 12 & 1048320))")
+    [ -d "$block" ] || block=$(readlink -f "/sys/class/block/$(basename -- "$(readlink -f -- "$mounted")")")
+}
+
+storage() { # of directory $1, found before: file system type, block size, device, its largest atomic write, and whether it is rotational
+    device=$(readlink -f -- "$mounted")
+    device=${device##*/}
+    [ ! -d "$block" ] || device=${block##*/}
+    queue=$block/queue
+    [ -d "$queue" ] || queue=${block%/*}/queue # a partition
+    limit=- turns=-
+    { read -r limit <"$queue/atomic_write_unit_max_bytes"; } 2>/dev/null
+    { read -r turns <"$queue/rotational"; } 2>/dev/null
+    # for a virtual machine's disk, only the hypervisor's claim is known
+    [ "$turns" != 1 ] || ! is_virtual || turns=-
+    printf '%s %s %s %s %s' "$type" "$(stat -f -c %S -- "$1" 2>/dev/null || echo 0)" "${device:--}" "$limit" "$turns"
+}
+
+layers_of() ( # block device with directory $1 in /sys, $2 layers below the file system: it and what it consists of, lines "WORD VALUE"
+    [ "$2" -lt 8 ] || return 0
+    kind=disk
+    for found in partition dm md loop; do
+        [ ! -e "$1/$found" ] || kind=$found
+    done
+    printf 'layer %s %s\n' "$kind" "${1##*/}"
+    if [ "$kind" = partition ]; then
+        say start "$1/start"
+        say id "$1/partition"
+        layers_of "${1%/*}" $(($2 + 1))
+        return
+    fi
+    say atomic "$1/queue/atomic_write_unit_max_bytes"
+    say logical "$1/queue/logical_block_size"
+    for file in device/vendor device/model dm/name md/level; do
+        say model "$1/$file"
+    done
+    for file in wwid device/wwid device/serial serial dm/uuid md/uuid; do
+        say id "$1/$file"
+    done
+    for below in "$1"/slaves/*; do
+        [ ! -e "$below" ] || layers_of "$(readlink -f "$below")" $(($2 + 1))
+    done
+)
+
+layers() { # of the storage that was found, the highest first, after what is known of the machine
+    {
+        ! is_virtual || echo 'machine virtual'
+        ! is_in_container || echo 'machine container'
+        for file in sys_vendor product_name board_vendor; do
+            say dmi "/sys/class/dmi/id/$file"
+        done
+        [ ! -d "$block" ] || layers_of "$block" 0
+    } | tr -d '\000-\010\013-\037\177' | head -c 8192
+}
+
+answers() { # of programs that may be missing, about the storage that was found: lines "WORD NUMBER"
+    case $type in
+    ext4) # only with bigalloc has it a cluster size
+        limited 16384 dumpe2fs -h "/dev/${block##*/}" |
+            sed -n 's/^Block size: *\([0-9]\{1,9\}\)$/block \1/p; s/^Cluster size: *\([0-9]\{1,9\}\)$/cluster \1/p'
+        ;;
+    zfs)
+        case $mounted in
+        [A-Za-z]*) limited 256 zfs get -Hp -o value recordsize "$mounted" | sed -n 's/^\([0-9]\{1,12\}\)$/record \1/p' ;;
+        esac
+        ;;
+    esac
+    [ "$(id -u)" = 0 ] && command -v nvme >/dev/null || return 0
+    for disk in $(layers_of "$block" 0 | sed -n 's/^layer disk \(nvme[0-9a-z]*\)$/\1/p' | head -n 8); do
+        limited 16384 nvme id-ctrl "/dev/$disk" | sed -n "s/^awupf *: *\([0-9]\{1,9\}\)\$/awupf \1 $disk/p"
+    done
+}

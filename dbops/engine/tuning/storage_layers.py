@@ -1,0 +1,251 @@
+"""Rate each layer between InnoDB and the disk: does it write a page completely or not at all?
+
+A kernel's ``atomic_write_unit_max_bytes`` holds for writes that are requested so (``RWF_ATOMIC``). No MySQL or MariaDB server
+requests them: such a value is no evidence, only a promise for which a person can vouch.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from dbops.engine.facts.instance import PageWrites, ServerFacts
+from dbops.engine.facts.storage import StorageFacts, StorageLayer
+
+KERNEL = "https://docs.kernel.org/filesystems/ext4/atomic_writes.html"
+OF_MYSQL = "https://github.com/mysql/mysql-community/issues/57"
+OF_MARIADB = "https://github.com/MariaDB/server/blob/10.11/mysys/my_atomic_writes.c"
+DOUBLEWRITE = "https://dev.mysql.com/doc/refman/8.4/en/innodb-doublewrite-buffer.html"
+AWS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/storage-twp.html"
+AWS_STEPS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/configure-twp.html"
+AZURE = "https://learn.microsoft.com/azure/virtual-machines/disks-torn-write-prevention"
+GOOGLE = "https://docs.cloud.google.com/compute/docs/disks/optimize-hyperdisk"
+ZFS = "https://openzfs.github.io/openzfs-docs/Performance%20and%20Tuning/Workload%20Tuning.html#innodb-mysql"
+
+NETWORK = re.compile(r"nfs\d?|cifs|smb\d?|ceph|glusterfs|lustre|9p|fuse(\..+)?|virtiofs|afs|ocfs2|gfs2")
+OVERLAY = ("overlay", "aufs")
+#: The cards on which MariaDB leaves doublewrite out itself, by the name of the device: Fusion-io, Shannon, ScaleFlux.
+CARDS = re.compile(r"fct[a-z]\d*|sct[a-z]\d*|sfdv\d+n\d+(p\d+)?")
+#: RAID controllers with a cache and storage arrays, by model. Whether a battery protects the cache, no file says.
+ARRAYS = re.compile(
+    r"perc\b|megaraid|\bmr9\d|avago|lsi\b|smart ?array|logical volume|serveraid|netapp|pure\b|flasharray|3pardata|\bdgc\b|symmetrix"
+    r"|compelnt|nimble|eqlogic|hitachi open|\b2145\b|\b2107",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cloud:
+    """A volume with a documented promise of 16 KiB, recognized by its model."""
+
+    model: re.Pattern[str]
+    name: str
+    condition: str
+    source: str
+
+
+CLOUDS = (
+    Cloud(
+        re.compile(r"Amazon (Elastic Block Store|EC2 NVMe Instance Storage)"),
+        "AWS",
+        "on supported instance types, with O_DIRECT, ext4 clusters of 16 KiB, and partitions and volumes at multiples of 16 KiB",
+        AWS,
+    ),
+    Cloud(
+        re.compile(r"nvme_card-pd|Google PersistentDisk"),
+        "Google Cloud",
+        "of Hyperdisk volumes only; the model does not tell them from Persistent Disk",
+        GOOGLE,
+    ),
+    Cloud(
+        re.compile(r"MSFT NVMe Accelerator"),
+        "Azure",
+        "of managed disks, with Linux 6.13 or newer and a file system with atomic writes",
+        AZURE,
+    ),
+)
+
+
+class Ruling(StrEnum):
+    """What a layer says: it tears no page, it only may promise that, it rules it out, it is unknown, or it decides nothing."""
+
+    FITS = "fits"
+    PROMISE = "promise"
+    AGAINST = "against"
+    UNKNOWN = "unknown"
+    NOTE = "note"
+
+
+@dataclass(frozen=True, slots=True)
+class LayerRow:
+    """One layer: what was read, what that means, and the source of the rule (an address, ``""`` without one)."""
+
+    code: str
+    name: str
+    seen: str
+    meaning: str
+    ruling: Ruling
+    source: str = ""
+
+    @property
+    def site(self) -> str:
+        """Return the host name of the source."""
+        return self.source.split("/")[2] if self.source else ""
+
+
+def rate_layers(server: ServerFacts, storage: StorageFacts | None) -> tuple[LayerRow, ...]:
+    """Return the rows from InnoDB down to the disk. Where the server itself leaves out doublewrite, only its own row decides.
+
+    Args:
+        storage: below the data directory, ``None`` if it was not read.
+    """
+    rows = [_server(server, storage), _page(server), _flush(server, storage)]
+    if storage is None or storage.layers is None:
+        meaning = "Nothing is known below the server. The next probe of the host reads it."
+        return (*rows, LayerRow("storage", "Storage", "Unknown", meaning, Ruling.UNKNOWN))
+    rows += [_file_system(server, storage), *_devices(server, storage)]
+    if storage.machine:
+        seen = ", ".join(storage.machine)
+        rows.append(LayerRow("machine", "Machine", seen, "A hint only: firmware can say anything.", Ruling.NOTE))
+    if leaves_out_itself(server, storage):
+        rows[1:] = [row if row.ruling is Ruling.FITS else replace(row, ruling=Ruling.NOTE) for row in rows[1:]]
+    return tuple(rows)
+
+
+def leaves_out_itself(server: ServerFacts, storage: StorageFacts | None) -> bool:
+    """Whether MariaDB leaves out doublewrite on a card that it knows: its setting, the device and its own count agree."""
+    writes = server.page_writes
+    return bool(
+        server.flavor == "mariadb"
+        and writes
+        and writes.use_atomic.upper() in ("ON", "1")
+        and writes.pages
+        and writes.doublewritten == 0
+        and storage
+        and CARDS.fullmatch(storage.device)
+    )
+
+
+def _server(server: ServerFacts, storage: StorageFacts | None) -> LayerRow:
+    mariadb = server.flavor == "mariadb"
+    seen = f"{'MariaDB' if mariadb else 'MySQL'} {server.version}"
+    if mariadb and server.page_writes and server.page_writes.use_atomic:
+        seen += f", innodb_use_atomic_writes = {server.page_writes.use_atomic}"
+    source = OF_MARIADB if mariadb else OF_MYSQL
+    if leaves_out_itself(server, storage):
+        meaning = "It recognizes this card and writes no page twice: its own count of doublewritten pages is 0."
+        return LayerRow("server", "Server", seen, meaning, Ruling.FITS, source)
+    meaning = (
+        "It does not request atomic writes (RWF_ATOMIC). Promises of kernel and device hold for requested ones only."
+    )
+    return LayerRow("server", "Server", seen, meaning, Ruling.PROMISE, source)
+
+
+def _page(server: ServerFacts) -> LayerRow:
+    seen = f"innodb_page_size = {server.page_size}"
+    return LayerRow("page", "Page", seen, "Each layer below must write as much in one piece.", Ruling.NOTE)
+
+
+def _flush(server: ServerFacts, storage: StorageFacts | None) -> LayerRow:
+    writes = server.page_writes or PageWrites()
+    name = "innodb_data_file_buffering" if writes.buffering else "innodb_flush_method"
+    row = ("flush", "Write path", f"{name} = {writes.buffering or writes.flush_method or 'unknown'}")
+    if writes.is_direct is None:
+        return LayerRow(*row, "The server did not report it.", Ruling.UNKNOWN)
+    if storage and storage.filesystem == "zfs":
+        meaning = "Before OpenZFS 2.3 each write is buffered: a server that is killed can leave half of a page."
+        return LayerRow(*row, meaning, Ruling.PROMISE, ZFS)
+    if writes.is_direct:
+        return LayerRow(
+            *row, "Pages reach the file system in one call, without the page cache.", Ruling.FITS, DOUBLEWRITE
+        )
+    meaning = "The page cache writes a page back in pieces, and a killed server can leave half of one. Use O_DIRECT."
+    return LayerRow(*row, meaning, Ruling.AGAINST, DOUBLEWRITE)
+
+
+def _file_system(server: ServerFacts, storage: StorageFacts) -> LayerRow:
+    kind, page, said = storage.filesystem, server.page_size, storage.answers
+    row = ("file-system", "File system", f"{kind}, blocks of {storage.block_bytes} bytes")
+    if NETWORK.fullmatch(kind):
+        return LayerRow(*row, "A network or FUSE file system sends a page in pieces.", Ruling.AGAINST)
+    if kind in OVERLAY:
+        return LayerRow(*row, "A container's layer: what is below is not visible.", Ruling.PROMISE)
+    if kind == "zfs":
+        record = said.record_bytes if said else None
+        row = (row[0], row[1], f"zfs, recordsize {'unknown' if record is None else record}")
+        if record is not None and record < page:
+            return LayerRow(*row, "A page has several records, which ZFS can commit apart.", Ruling.AGAINST, ZFS)
+        meaning = "Copy on write: a record is replaced completely or not at all, if it has at least a page."
+        return LayerRow(*row, meaning, Ruling.PROMISE, ZFS)
+    if said and said.cluster_bytes and said.cluster_bytes > storage.block_bytes:
+        row = (row[0], row[1], f"{row[2]}, clusters of {said.cluster_bytes} (bigalloc)")
+    if storage.unit_bytes >= page:
+        return LayerRow(*row, "A page is in one unit of allocation.", Ruling.FITS, KERNEL)
+    meaning = f"A page can have several extents, and its write can be split. Clusters of {page} bytes prevent that."
+    return LayerRow(*row, meaning, Ruling.PROMISE, AWS_STEPS)
+
+
+def _devices(server: ServerFacts, storage: StorageFacts) -> Iterator[LayerRow]:
+    if storage.filesystem == "zfs" or NETWORK.fullmatch(storage.filesystem):
+        return
+    if not storage.layers:
+        hidden = storage.is_virtual or storage.is_container
+        meaning = "No block device is visible below the file system."
+        meaning += " Only who runs the machine below can say what it promises." if hidden else ""
+        yield LayerRow("device", "Device", storage.device, meaning, Ruling.PROMISE if hidden else Ruling.AGAINST)
+    promised = any(_promise_of(layer) for layer in storage.layers or ())
+    for layer in storage.layers or ():
+        yield _device(layer, server.page_size, storage, promised=promised)
+
+
+def _promise_of(layer: StorageLayer) -> Cloud | bool:
+    """Return the cloud that promises for a disk, ``True`` for a RAID controller or array, else ``False``."""
+    if layer.kind != "disk":
+        return False
+    return next((cloud for cloud in CLOUDS if cloud.model.search(layer.model)), bool(ARRAYS.search(layer.model)))
+
+
+def _device(layer: StorageLayer, page: int, storage: StorageFacts, *, promised: bool) -> LayerRow:
+    row = ("device", layer.kind.capitalize() if layer.kind in ("disk", "partition") else layer.kind, _seen(layer))
+    if layer.kind == "partition":
+        if layer.start_bytes is None:
+            return LayerRow(*row, "Its start is unknown.", Ruling.UNKNOWN)
+        if layer.start_bytes % page:
+            meaning = "It starts within a page, so that each page spans two units of the disk."
+            return LayerRow(*row, meaning, Ruling.AGAINST, AWS_STEPS)
+        return LayerRow(*row, "It starts at a multiple of the page size.", Ruling.FITS, AWS_STEPS)
+    promise, answers = _promise_of(layer), storage.answers
+    if isinstance(promise, Cloud):
+        meaning = f"{promise.name} documents that 16 KiB are written completely or not at all {promise.condition}."
+        return LayerRow(*row, meaning, Ruling.PROMISE if page <= 16384 else Ruling.AGAINST, promise.source)
+    if promise:
+        return LayerRow(*row, "An array or RAID controller: its cache needs a battery or flash.", Ruling.PROMISE)
+    if (layer.atomic_bytes or 0) >= page:
+        meaning = f"It writes {layer.atomic_bytes} bytes completely or not at all, if they are requested so."
+        return LayerRow(*row, meaning, Ruling.PROMISE, KERNEL)
+    if layer.kind == "disk" and answers and (answers.nvme_atomic_bytes or 0) >= page:
+        meaning = (
+            f"It promises {answers.nvme_atomic_bytes} bytes without power (AWUPF), to commands that are not split."
+        )
+        return LayerRow(*row, meaning, Ruling.PROMISE, KERNEL)
+    if layer.kind == "dm" and promised:
+        meaning = "The disk below has a promise. It holds if this volume starts at a multiple of the page size and has no stripes."
+        return LayerRow(*row, meaning, Ruling.PROMISE, AWS_STEPS)
+    if layer.atomic_bytes is None:
+        if layer.kind == "disk" and storage.is_virtual:
+            return LayerRow(
+                *row, "A virtual disk: only its provider knows the device behind it.", Ruling.PROMISE, KERNEL
+            )
+        return LayerRow(*row, "The kernel does not report it: Linux 6.11 and newer do.", Ruling.AGAINST, KERNEL)
+    promises = f"only {layer.atomic_bytes} bytes" if layer.atomic_bytes else "nothing"
+    return LayerRow(*row, f"The kernel promises {promises} for it; a page has {page}.", Ruling.AGAINST, KERNEL)
+
+
+def _seen(layer: StorageLayer) -> str:
+    parts = [layer.name, layer.model]
+    if layer.kind == "partition":
+        parts.append("start unknown" if layer.start_bytes is None else f"start {layer.start_bytes}")
+    else:
+        limit = "missing" if layer.atomic_bytes is None else str(layer.atomic_bytes)
+        parts.append(f"atomic_write_unit_max_bytes {limit}")
+    return ", ".join(part for part in parts if part)
