@@ -64,7 +64,7 @@ def test_probe_that_ends_after_a_newer_one_overwrites_nothing(monkeypatch: pytes
     for age in (0, 5):
         found = rows.facts_of("replica-1", now - timedelta(seconds=age))
         monkeypatch.setattr(prober, "read", lambda *_, found=found, **__: found)
-        assert prober.probe_all([instance]) == 1, "the row is not older than what was asked for"
+        assert prober.probe_all([instance]) == 1, "the row is not older than what was requested"
     assert InstanceState.objects.get(instance=instance).observed_at == rows.facts_of("replica-1", now).observed_at
 
 
