@@ -18,7 +18,7 @@ from .host_state import is_replicating, one
 
 pytestmark = pytest.mark.services
 
-SCRIPT = load("common", "inside", "swap_datadir")
+SCRIPT = load("common", "inside", "service", "swap_datadir")
 REFUSED = 65
 
 

@@ -41,12 +41,12 @@ def run(ground: Ground, script: str, *words: object, path: str = "") -> subproce
 
 def swap(ground: Ground, aside: str, *, path: str = "") -> subprocess.CompletedProcess[str]:
     words = [ground.data, ground.identity(ground.data), "0", "", "", "", aside, ACCOUNT, "true", RUN, "", "", "true"]
-    return run(ground, load("common", "inside", "swap_datadir"), *words, path=path)
+    return run(ground, load("common", "inside", "service", "swap_datadir"), *words, path=path)
 
 
 def roll_back(ground: Ground, aside: Path, failed: Path) -> subprocess.CompletedProcess[str]:
     words = [ground.data, RUN, aside, ground.identity(aside), failed, "13", "", "true", "", ACCOUNT, "true"]
-    return run(ground, load("common", "rollback"), *words)
+    return run(ground, load("common", "service", "rollback"), *words)
 
 
 def remove(ground: Ground, old: Path, identity: str) -> subprocess.CompletedProcess[str]:

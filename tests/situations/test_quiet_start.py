@@ -226,7 +226,7 @@ def start_as_a_copy(stack: Stack, folder: Path) -> subprocess.CompletedProcess[s
         server=programs["mysqld"],
         defaults_file=str(host.config_file),
     )
-    script = load("common", "inside", "server_log", "quiet_copy", "start")
+    script = load("common", "inside", "server_log", "service", "quiet_copy", "start")
     identity = f"{status.st_dev}:{status.st_ino}"
     arguments = [host.data_dir, identity, "0123456789abcdef", owner, host.config_file, "", *words, host.start_script]
     folder.mkdir()

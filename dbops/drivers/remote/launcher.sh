@@ -225,12 +225,28 @@ receive() { # files of a job; false if the request was truncated
     return 1
 }
 
+scope_name() { # of a job where systemd can give one, else nothing
+    [ "$(id -u)" = 0 ] && [ -d /run/systemd/system ] && command -v systemd-run >/dev/null || return 0
+    say "dbops-$dashboard-$run_id-$job_name.scope"
+}
+
 launch() {
     # Job control gives the job its own process group, so that setsid forks, and does not ignore SIGINT: a plain `&` would
     # make the whole job ignore it, and SIGINT is the only signal that ends mariadb-backup cleanly.
-    # `&` applies only to setsid: a background list is another shell, which would keep our output and lock open.
+    # `&` applies only to one program: a background list is another shell, which would keep our output and lock open.
+    # A scope and not a service: the job inherits its locks, and a server that it starts is not ended with the job. Outside the
+    # unit of sshd and of the login it outlives both. An out-of-memory kill of one process must not end its wrapper, but
+    # systemd before 252 does not know this property for scopes. systemd-run starts nothing if it fails.
     # shellcheck disable=SC2016  # for the inner shell
-    bash -c 'set -m; cd "$0" || exit; setsid "$@" </dev/null >log.out 2>&1 8>&- &' "$job" \
+    bash -c 'set -m; cd "$0" || exit
+        scope=$1; shift
+        for policy in ${scope:+OOMPolicy=continue ""}; do
+            SYSTEMD_BUS_TIMEOUT=5s systemd-run --scope --quiet --unit="$scope" --description="Job of dbops" ${policy:+-p "$policy"} \
+                -- setsid "$@" </dev/null >log.out 2>&1 8>&- &
+            wait "$!" && exit
+        done
+        [ -z "$scope" ] || echo "NOTE: This job has no scope of systemd." >>log.out
+        setsid "$@" </dev/null >>log.out 2>&1 8>&- &' "$job" "$(scope_name)" \
         env -i PATH="$PATH" HOME="${HOME:-/}" LC_ALL=C MYSQL_TEST_LOGIN_FILE=/nonexistent DBOPS_JOB_DIR="$job" DBOPS_RUN_DIR="$run" bash ./wrapper "$@"
     attempts=0
     until [ -e "$job/pid" ]; do
@@ -241,7 +257,7 @@ launch() {
 }
 
 start_job() { # name, lock, arguments
-    job=$run/jobs/$1 lock=$instance/lock.$2 lock_name=$2
+    job=$run/jobs/$1 job_name=$1 lock=$instance/lock.$2 lock_name=$2
     shift 2
     for program in flock setsid bash base64; do
         command -v "$program" >/dev/null || give_up host.tool_missing "$program"

@@ -20,7 +20,7 @@ from typing import Any
 from dbops.engine.hosts.scripts import load
 from tests import run_folder
 
-SCRIPT = load("common", "inside", "swap_datadir")
+SCRIPT = load("common", "inside", "service", "swap_datadir")
 REFUSED = 65
 SOCKET = "/run/mysqld/mysqld.sock"
 ASIDE = ".dbops-old-run"

@@ -12,7 +12,7 @@ from dbops.engine.hosts.scripts import load
 RUN = "0123456789abcdef"
 OLD = {"ibdata1": "old", "mysql": "old", "only-old": "old"}
 COPY = {"ibdata1": "copy", "mysql": "copy", "only-copy": "copy"}
-SCRIPT = load("common", "rollback")
+SCRIPT = load("common", "service", "rollback")
 #: ``mv`` that works file by file, and fails for good after as many as the file ``left`` says.
 WORN_OUT_MV = """#!/bin/bash
 step() {

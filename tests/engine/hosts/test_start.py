@@ -11,7 +11,7 @@ from dbops.engine.hosts.scripts import load
 from tests.engine.hosts.target_host import TargetHost, target_host
 
 RUN, DATADIR = "0123456789abcdef", "/var/lib/mysql"
-SCRIPT = load("common", "inside", "server_log", "quiet_copy", "start")
+SCRIPT = load("common", "inside", "server_log", "service", "quiet_copy", "start")
 #: A program in place of the server that makes the data quiet: it must not be needed where no event exists.
 QUIET, NOT_QUIET = ["mariadb", "/bin/false", "", "SLAVE", "1", "/bin/false"], ["", "", "", "", "0"]
 

@@ -47,6 +47,7 @@ if [ -n "$pids" ]; then
     replicas=$(ask "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE COMMAND LIKE 'Binlog Dump%'") ||
         refuse "The server no longer answers: $replicas"
     [ "$replicas" = 0 ] || refuse "$replicas replicas are attached to this server."
+    must_be_of_unit "$datadir" "$pids" "$@"
     "$@" </dev/null || fail "The stop command ended with status $?."
     for _ in $(seq 6000); do
         pids=$(servers_in "$datadir")
@@ -54,6 +55,9 @@ if [ -n "$pids" ]; then
         sleep 0.1
     done
     [ -z "$pids" ] || fail "Process $pids still runs on $datadir 10 minutes after the stop command."
+else
+    stop_restarts "$@"
+    no_server_on "$datadir"
 fi
 
 if [ -n "$inside" ]; then

@@ -42,6 +42,7 @@ failed() { # what happened; the server's own words follow
 }
 
 start=("$@")
+forget_failed_starts "$@"
 
 # It must use the new data, regardless of its option file.
 # A server must not inherit the lock of this job.

@@ -28,6 +28,7 @@ case $datadir in / | /usr* | /etc* | /bin* | /boot* | /proc* | /sys* | /dev*) re
 [ -z "$tree" ] || [ "$(tree_of "$datadir")" = "$tree" ] ||
     refuse "The content of $datadir has changed since the failed rebuild."
 
+must_be_startable "$@"
 pids=$(servers_in "$datadir")
 if [ "$expected_running" = 1 ]; then
     [ "$(echo "$pids" | wc -w)" = 1 ] || refuse "The plan has one server on $datadir; now there are: ${pids:-none}."
@@ -61,6 +62,7 @@ if [ -d "$datadir" ] && { [ -z "$aside" ] || mountpoint -q -- "$datadir"; }; the
     [ -z "$foreign" ] || refuse "$foreign does not belong to $owner. Move it elsewhere, or give it to $owner."
 fi
 
+must_be_of_unit "$datadir" "$pids" "$@"
 kept=
 if [ -s "$DBOPS_JOB_DIR/inside" ]; then
     kept=$DBOPS_RUN_DIR/inside.tar

@@ -53,7 +53,7 @@ class SwapDatadir(JobStep):
             run.target,
             self.name,
             "\n".join(command.text for command in self.commands(plan)),
-            load("common", "inside", "swap_datadir"),
+            load("common", "inside", "service", "swap_datadir"),
             target.datadir,
             target.datadir_identity,
             "1" if target.is_answering else "0",

@@ -81,7 +81,7 @@ class Rollback(JobStep):
             run.target,
             self.name,
             "\n".join(command.text for command in self.commands(plan)),
-            load("common", "rollback"),
+            load("common", "service", "rollback"),
             target.datadir,
             run.copy_run,
             plan.aside_path,

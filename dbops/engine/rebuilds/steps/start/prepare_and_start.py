@@ -214,7 +214,7 @@ class StartServer(JobStep):
             run.target,
             self.name,
             self._shown(run),
-            load("common", "inside", "server_log", "quiet_copy", "start"),
+            load("common", "inside", "server_log", "service", "quiet_copy", "start"),
             target.datadir,
             *self.data(run),
             target.os_user,
