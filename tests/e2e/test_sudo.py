@@ -29,7 +29,8 @@ print(request_ssh(actor=User.objects.get(username="{OPERATOR}"), host=Host.objec
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
     with backup_stack(1, files="physical", statements="dump") as running, through_gates(running):
-        running.wait_for_facts(TARGET, answering=True)
+        for host in running.lab.hosts:  # the hosts were imported before they had their gates
+            running.wait_for_facts(host.name, answering=True)
         yield running
 
 
@@ -66,6 +67,7 @@ def test_wiped_replica_is_rebuilt_under_load(stack: Stack) -> None:
     stack.lab.load_start(tps=50)
     stack.lab.break_host(TARGET, "wipe")
     stack.wait_for_facts(TARGET, answering=False)
+    stack.wait_for_possible_plan(TARGET)
     _, lines = stack.rebuild(TARGET)
     assert lines[-1]["status"] == "succeeded"
     stack.lab.load_stop()
