@@ -96,8 +96,7 @@ def read_server(
         fields["gtid_purged"] = previous.server.gtid_purged
     fields["clone"] = _clone(database, flavor)
     fields["set_at_run_time"] = _set_at_run_time(database, flavor)
-    grants = (str(text) for row in database.query(SHOW_GRANTS) for text in row.values())
-    fields["missing_privileges"] = missing_for_rebuild(flavor, grants)
+    fields["missing_privileges"] = missing_privileges(database, flavor)
     return ServerReading(ServerFacts(**fields), flavor)
 
 
@@ -225,6 +224,17 @@ def _set_at_run_time(database: Database, flavor: Flavor) -> tuple[RunTimeSetting
         raise
     except RemoteFailure:
         return None
+
+
+def missing_privileges(database: Database, flavor: Flavor) -> tuple[str, ...] | None:
+    """Return what the account lacks, ``None`` if the server does not tell it, as with ``--skip-grant-tables`` (error 1290)."""
+    try:
+        grants = [str(text) for row in database.query(SHOW_GRANTS) for text in row.values()]
+    except Unreachable:
+        raise
+    except RemoteFailure:
+        return None
+    return missing_for_rebuild(flavor, grants)
 
 
 def _purged(database: Database, flavor: Flavor) -> str | None:

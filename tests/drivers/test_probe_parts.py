@@ -8,10 +8,12 @@ import pytest
 
 from dbops.drivers.probe import with_sizes
 from dbops.drivers.probe_host import Inspect, clock_offset, parse_config, parse_records, parse_version
-from dbops.drivers.probe_server import clients, redo_rate
+from dbops.drivers.probe_server import clients, missing_privileges, redo_rate
+from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.flavors import flavor_for
 from tests.drivers.test_probe import ask
-from tests.fakes import FakeShell
+from tests.fakes import FakeDatabase, FakeShell
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 
@@ -88,3 +90,13 @@ def test_sizes_are_not_kept_for_another_directory(tmp_path: Path) -> None:
     assert with_sizes(new, False, NOW, previous) == new
     again = with_sizes(replace(old, total_bytes=None, data_bytes=None), True, NOW + timedelta(1), previous)
     assert (again.total_bytes, again.measured_at) == (0, NOW + timedelta(1))
+
+
+def test_grants_that_a_server_does_not_tell_are_unknown() -> None:
+    """As with ``--skip-grant-tables``: all else of the server is still read."""
+    database = FakeDatabase()
+    refused = RemoteFailure("mysql.error", "Reading", cause="1290: running with the --skip-grant-tables option")
+    database.expect("SHOW GRANTS", refused, Unreachable("mysql.unreachable", "Reading"))
+    assert missing_privileges(database, flavor_for("10.11.19-MariaDB", "")) is None
+    with pytest.raises(Unreachable):
+        missing_privileges(database, flavor_for("10.11.19-MariaDB", ""))
