@@ -235,13 +235,14 @@ launch() {
     # make the whole job ignore it, and SIGINT is the only signal that ends mariadb-backup cleanly.
     # `&` applies only to one program: a background list is another shell, which would keep our output and lock open.
     # A scope and not a service: the job inherits its locks, and a server that it starts is not ended with the job. Outside the
-    # unit of sshd and of the login it outlives both. An out-of-memory kill of one process must not end its wrapper, but
-    # systemd before 252 does not know this property for scopes. systemd-run starts nothing if it fails.
+    # unit of sshd and of the login it outlives both. A server that it starts may need more tasks than a scope has by default. An
+    # out-of-memory kill of one process must not end its wrapper, but systemd before 252 does not know this property for scopes, and
+    # before 227 not the other one. systemd-run starts nothing if it fails.
     # shellcheck disable=SC2016  # for the inner shell
     bash -c 'set -m; cd "$0" || exit
         scope=$1; shift
-        for policy in ${scope:+OOMPolicy=continue ""}; do
-            SYSTEMD_BUS_TIMEOUT=5s systemd-run --scope --quiet --unit="$scope" --description="Job of dbops" ${policy:+-p "$policy"} \
+        for properties in ${scope:+"-p TasksMax=infinity -p OOMPolicy=continue" "-p TasksMax=infinity" ""}; do
+            SYSTEMD_BUS_TIMEOUT=5s systemd-run --scope --quiet --unit="$scope" --description="Job of dbops" $properties \
                 -- setsid "$@" </dev/null >log.out 2>&1 8>&- &
             wait "$!" && exit
         done
