@@ -1,7 +1,9 @@
 """Rollback on real directories: after any interruption the next one restores the old data completely."""
 
 import getpass
+import shlex
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +77,9 @@ class Host:
         found = directory.iterdir() if directory.exists() else ()
         return {path.name: path.read_text() for path in found if path.is_file() and not path.name.startswith(".dbops-")}
 
-    def rolled_back(self, moves: int = 1000, script: str = SCRIPT) -> int:
+    def rolled_back(
+        self, moves: int = 1000, script: str = SCRIPT, *, client: str = "true", stop: Sequence[str] = ("true",)
+    ) -> int:
         (self.root / "left").write_text(str(moves))
         words = [
             self.datadir,
@@ -85,10 +89,10 @@ class Host:
             self.failed,
             "13",
             "/no/socket",
-            "true",
+            client,
             "",
             getpass.getuser(),
-            "true",
+            *stop,
         ]
         ended = subprocess.run(
             ["bash", "-c", script, "rolled_back", *map(str, words)],
@@ -145,6 +149,43 @@ def test_rollback_keeps_data_of_another_rebuild_on_a_mount_point(tmp_path: Path)
     host.fill(kept, OLD)
     assert host.rolled_back() == 0
     assert host.files(kept) == OLD
+
+
+SYSTEMCTL = """#!/bin/bash
+# answers as systemd does, from one file: a unit of which it is said to have no process
+state=$(dirname "$0")/state
+case $1 in
+    show) echo "$3=$(cat "$state")" ;;
+    stop) echo inactive >"$state" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "words", "status"),
+    [
+        ("active", "ERROR 2002 (HY000): Can't connect to local server through socket", 0),
+        ("activating", "ERROR 2002 (HY000): Can't connect to local server through socket", 0),
+        ("deactivating", "ERROR 2002 (HY000): Can't connect to local server through socket", 0),
+        ("active", "/elsewhere/data", 65),
+        ("inactive", "never asked", 0),
+        ("failed", "never asked", 0),
+        ("", "never asked", 0),
+    ],
+)
+def test_unit_that_could_start_a_server_is_stopped_unless_its_server_uses_other_data(
+    tmp_path: Path, state: str, words: str, status: int
+) -> None:
+    host = Host(tmp_path, False)
+    for name, text in (("systemctl", SYSTEMCTL), ("client", f"#!/bin/bash\necho {shlex.quote(words)}\n")):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "state").write_text(f"{state}\n")
+    unit = (str(tmp_path / "systemctl"), "stop", "mariadb")
+    assert host.rolled_back(client=str(tmp_path / "client"), stop=unit) == status
+    after = "inactive" if words.startswith("ERROR") else state
+    assert (tmp_path / "state").read_text().strip() == after
+    assert host.files(host.datadir) == (OLD if status == 0 else COPY)
 
 
 def test_inspection_reports_two_places_when_the_move_was_interrupted(tmp_path: Path) -> None:

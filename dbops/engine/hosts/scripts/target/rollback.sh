@@ -55,8 +55,11 @@ if [ -n "$pids" ]; then
         sleep 0.1
     done
     [ -z "$pids" ] || fail "Process $pids still runs on $datadir 10 minutes after the stop command."
-else
-    stop_restarts "$@"
+elif may_start_again "$@"; then
+    # the stop command would stop a server of the same unit that now uses another directory
+    answer=$(ask 'SELECT @@datadir')
+    case $answer in *'ERROR 2002 '*) ;; *) refuse "No server runs on $datadir, but one uses $socket: $answer" ;; esac
+    "$@" </dev/null || fail "The stop command ended with status $?."
     no_server_on "$datadir"
 fi
 
