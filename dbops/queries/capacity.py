@@ -23,9 +23,13 @@ SERIES = (
 
 @dataclass(frozen=True, slots=True)
 class ClusterWalls:
-    """A cluster's ranked walls when they were computed. ``computed_at`` is ``None`` before the first time."""
+    """A cluster's ranked walls when they were computed. ``computed_at`` is ``None`` before the first time.
+
+    ``flagged`` is the most urgent one, ``None`` if none is flagged.
+    """
 
     walls: tuple[Wall, ...]
+    flagged: Wall | None
     computed_at: datetime | None
     thresholds: dict[WallKind, int]
 
@@ -35,6 +39,7 @@ def cluster_walls(cluster: Cluster) -> ClusterWalls:
     row = CapacityForecast.objects.filter(cluster=cluster).first()
     return ClusterWalls(
         walls=tuple(from_record(Wall, one) for one in row.walls) if row else (),
+        flagged=from_record(Wall, row.soonest) if row and row.soonest else None,
         computed_at=row.computed_at if row else None,
         thresholds=thresholds_of(cluster.pk),
     )
@@ -63,7 +68,7 @@ def latest_readings(cluster: Cluster) -> dict[str, CapacityReading]:
 
 
 def soon_by_cluster(now: datetime, only: int | None = None) -> dict[int, Wall]:
-    """Return the soonest flagged wall of each cluster that has one within ``SOON``, by the cluster's key. One query.
+    """Return the flagged wall of each cluster that has one within ``SOON``, by the cluster's key. One query.
 
     Args:
         only: the key of one cluster.

@@ -53,7 +53,7 @@ def _show(request: HttpRequest, row: Cluster, *, form: ThresholdForm | None = No
     """Return a cluster's page. ``form`` is a rejected form with its input."""
     now, days = clock.now(), _period(request.GET.get("days", ""))
     found, latest = queries.cluster_walls(row), queries.latest_readings(row)
-    flagged = next((wall for wall in found.walls if wall.is_flagged), None)
+    flagged = found.flagged
     instance = _chosen((request.GET.get("instance", ""), flagged.instance if flagged else "", *sorted(latest)), latest)
     period = timedelta(days=days)
     if request.GET.get("format") == "json":

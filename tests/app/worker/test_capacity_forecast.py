@@ -93,6 +93,17 @@ def test_a_reached_disk_is_flagged_at_once() -> None:
     assert [wall.kind for wall in soon_by_cluster(NOW).values()] == [WallKind.DISK]
 
 
+def test_a_reached_limit_of_connections_hides_no_disk_that_fills() -> None:
+    primary, _, _ = make_trio()
+    fill(primary, connections_peak=151, max_connections=151)
+    capacity_forecast.forecast_due(NOW)
+    assert states(primary.cluster)[WallKind.CONNECTIONS] is WallState.REACHED
+    assert [wall.kind for wall in soon_by_cluster(NOW).values()] == [WallKind.DISK]
+    flagged = cluster_walls(primary.cluster).flagged
+    assert flagged == soon_by_cluster(NOW)[primary.cluster_id]
+    assert soon_by_cluster(NOW - timedelta(days=60)) == {}
+
+
 def test_rebuild_time_follows_the_source_that_is_read(settings: Any) -> None:
     settings.REDUNDANCY_GOAL_SECONDS = 7200
     primary, backup, replica = make_trio()

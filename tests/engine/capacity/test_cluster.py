@@ -1,13 +1,14 @@
 """The walls of a cluster: what its limits are, and their order."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from dbops.engine.capacity.cluster import History, RebuildForecast, averages, walls_of
 from dbops.engine.capacity.trend import Point, TrendState
-from dbops.engine.capacity.walls import Unit, Wall, WallKind, WallState
+from dbops.engine.capacity.walls import Unit, Wall, WallKind, WallState, most_urgent
 from dbops.engine.facts.instance import from_record, to_record
 from tests.engine.capacity.series import START, points
 
@@ -171,3 +172,54 @@ def test_order_is_reached_dated_far_unknown_and_not_growing() -> None:
     assert (walls[3].trend.state, walls[3].trend.days, walls[3].trend.days_needed) == (TrendState.UNKNOWN, 9, 28)
     assert [wall.is_flagged for wall in walls] == [False, True, False, False, False]
     assert tuple(from_record(Wall, to_record(wall)) for wall in walls) == walls
+
+
+def disk(days_left: float) -> dict[str, list[Point]]:
+    return {"disk_bytes": flat(200), "disk_free_bytes": line(days_left + 89, -1)}
+
+
+def flag(one: History, thresholds: dict[WallKind, int] | None = None) -> WallKind | None:
+    found = most_urgent(walls_of([one], thresholds or {}), END)
+    return found.kind if found else None
+
+
+@pytest.mark.parametrize(
+    "reached",
+    [
+        {"redo_bytes_per_second": flat(10), "redo_capacity_bytes": flat(100)},
+        {"connections_peak": flat(151), "max_connections": flat(150)},
+        {"schemas": flat(700)},
+    ],
+)
+def test_a_reached_limit_hides_no_disk_that_fills_in_two_days(reached: dict[str, list[Point]]) -> None:
+    thresholds = {WallKind.SCHEMAS: 600}
+    walls = walls_of([history(**reached, **disk(2))], thresholds)
+    assert [wall.state for wall in walls] == [WallState.REACHED, WallState.AHEAD]
+    found = most_urgent(walls, END)
+    assert found is not None
+    assert (found.kind, found.first and found.first.timestamp()) == (WallKind.DISK, after(2))
+
+
+def test_reached_redo_and_connections_are_listed_but_not_flagged() -> None:
+    one = history(
+        redo_bytes_per_second=flat(10),
+        redo_capacity_bytes=flat(100),
+        connections_peak=flat(151),
+        max_connections=flat(150),
+    )
+    assert [wall.state for wall in walls_of([one], {})] == [WallState.REACHED, WallState.REACHED]
+    assert flag(one) is None
+    assert flag(history(connections_peak=line(10, 1), max_connections=flat(150))) is WallKind.CONNECTIONS
+
+
+def test_what_is_full_is_flagged_first_and_what_is_far_last() -> None:
+    reached, near, far = {"schemas": flat(700)}, {"tables": line(11, 1)}, disk(200)
+    thresholds = {WallKind.SCHEMAS: 600, WallKind.TABLES: 110}
+    assert flag(history(**reached, **near, **disk(0)), thresholds) is WallKind.DISK
+    assert flag(history(**reached, **near, **far), thresholds) is WallKind.TABLES
+    assert flag(history(**reached, **far), thresholds) is WallKind.SCHEMAS
+    assert flag(history(**far), thresholds) is WallKind.DISK
+    full = replace(
+        history(**reached, **near, **disk(5)), auto_increment={"shop.a.id": line(38, 1)}, largest={"shop.a.id": 127}
+    )
+    assert flag(full, thresholds) is WallKind.AUTO_INCREMENT
