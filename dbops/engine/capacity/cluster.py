@@ -174,9 +174,9 @@ def _load(history: History) -> Iterator[Wall]:
 
 
 def averages(points: Series) -> list[Point]:
-    """Return the average of each day, at the time of its last point."""
-    days = (list(group) for _, group in groupby(points, key=lambda point: point.at.date()))
-    return [Point(day[-1].at, fmean(point.value for point in day)) for day in days]
+    """Return the average of each day, at the time of its last point. The last day is not over: it counts only alone."""
+    days = [list(group) for _, group in groupby(points, key=lambda point: point.at.date())]
+    return [Point(day[-1].at, fmean(point.value for point in day)) for day in days[:-1] or days]
 
 
 def _rebuild(histories: Iterable[History], leading: History | None, rebuild: RebuildForecast) -> Iterator[Wall]:

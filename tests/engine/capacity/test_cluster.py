@@ -124,8 +124,17 @@ def test_redo_of_an_hour_is_the_average_of_days() -> None:
     hours = [Point(START + timedelta(hours=hour), 100.0 if hour % 24 else 2500.0) for hour in range(24 * 40)]
     one = history(redo_bytes_per_second=hours, redo_capacity_bytes=flat(1e6))
     wall = of(WallKind.REDO, walls_of([one], {}))
-    assert wall.current == pytest.approx(100 * 3600)
+    assert wall.current == pytest.approx(200 * 3600)
     assert averages(hours)[1].value == pytest.approx((23 * 100 + 2500) / 24)
+
+
+def test_the_first_hours_of_a_day_are_no_level_of_redo() -> None:
+    midnight = START.replace(hour=0, minute=20)
+    hours = [Point(midnight + timedelta(hours=hour), 4e6 if hour % 24 < 2 else 2e5) for hour in range(24 * 40 + 1)]
+    one = history(redo_bytes_per_second=hours, redo_capacity_bytes=flat(3600 * 2e6))
+    wall = of(WallKind.REDO, walls_of([one], {}))
+    assert (wall.current, wall.state) == (pytest.approx(3600 * (2 * 4e6 + 22 * 2e5) / 24), WallState.NOT_GROWING)
+    assert [point.value for point in averages(hours[:2])] == [4e6]
 
 
 def test_rebuild_time_grows_with_the_bytes_and_misses_its_goal() -> None:
