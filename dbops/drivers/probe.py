@@ -89,7 +89,7 @@ def probe_instance(
         found_schedules=_schedules(host, previous),
         host_problem=host_problem,
         server_problem=server_problem,
-        stored_at=now if measure or is_fresh else previous.stored_at if previous else None,
+        stored_at=now if server and (measure or is_fresh) else previous.stored_at if previous else None,
         growth=growth or (previous.growth if previous else None),
         **_replication_seen(server, now, previous),
     )
