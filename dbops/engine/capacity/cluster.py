@@ -194,5 +194,5 @@ def _rebuild(histories: Iterable[History], leading: History | None, rebuild: Reb
     yield from _wall(WallKind.REBUILD_TIME, source, took, rebuild.goal_seconds, "goal", evidence=evidence)
     if leading:
         kept = leading.last("binlog_expire_seconds")
-        evidence |= {"binlog_bytes": leading.last("binlog_bytes") or 0.0}
-        yield from _wall(WallKind.BINLOG, leading, took, kept, "binlog expiry", evidence=evidence)
+        logs = {"binlog_bytes": leading.last("binlog_bytes")}
+        yield from _wall(WallKind.BINLOG, leading, took, kept, "binlog expiry", evidence=evidence | logs)

@@ -149,6 +149,9 @@ def test_rebuild_time_grows_with_the_bytes_and_misses_its_goal() -> None:
     assert (kept.instance, kept.limit, kept.limit_is) == ("primary-1", 4 * 3600, "binlog expiry")
     assert kept.first is not None
     assert kept.first > goal.first
+    assert kept.evidence == {"backup_bytes": "1890"}, "unknown binary logs are not 0 bytes"
+    known = replace(primary, series={**primary.series, "binlog_bytes": flat(7)})
+    assert of(WallKind.BINLOG, walls_of([known, source], {}, rebuild)).evidence["binlog_bytes"] == "7"
 
 
 def test_rebuild_time_is_constant_while_its_bytes_are_unknown() -> None:
