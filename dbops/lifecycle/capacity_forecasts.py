@@ -10,6 +10,8 @@ from dbops.security.redaction import without_nul
 
 #: A forecast uses one value a day.
 EVERY = timedelta(hours=6)
+#: When it is tried again after a fault.
+AGAIN = timedelta(hours=1)
 
 
 def store_walls(row: CapacityForecast, walls: Sequence[Wall], now: datetime) -> int:
@@ -24,3 +26,8 @@ def store_walls(row: CapacityForecast, walls: Sequence[Wall], now: datetime) -> 
         soonest=without_nul(to_record(flagged)) if flagged else None,
         first_at=first_at,
     )
+
+
+def put_off(row: CapacityForecast, now: datetime) -> None:
+    """Let a cluster whose forecast failed wait, unless a threshold was changed since ``row`` was read."""
+    CapacityForecast.objects.filter(pk=row.pk, due_at=row.due_at).update(due_at=now + AGAIN)

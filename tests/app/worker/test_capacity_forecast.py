@@ -77,6 +77,21 @@ def test_a_threshold_that_changes_meanwhile_makes_it_due_again(monkeypatch: pyte
     assert capacity_forecast.forecast_due(later) == 1
 
 
+def test_a_fault_in_one_cluster_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    (broken, _, _), (other, _, _) = make_trio("broken"), make_trio("other")
+    fill(other)
+    [reading, *_] = make_readings(broken, 1)
+    type(reading).objects.filter(instance=broken).update(auto_increment=[{}])
+    CapacityForecast.objects.create(cluster=broken.cluster, due_at=NOW - timedelta(minutes=5))
+    assert capacity_forecast.forecast_due(NOW) == 1
+    assert cluster_walls(other.cluster).computed_at == NOW
+    assert [record.args for record in caplog.records] == [("broken",)]
+    row = CapacityForecast.objects.get(cluster=broken.cluster)
+    assert (row.computed_at, row.due_at) == (None, NOW + timedelta(hours=1))
+    type(reading).objects.filter(instance=broken).update(auto_increment=None)
+    assert capacity_forecast.forecast_due(row.due_at) == 1
+
+
 def test_few_days_are_not_known_yet() -> None:
     primary, _, _ = make_trio()
     make_readings(primary, 9, disk_bytes=100 * GIB, disk_free_bytes=41 * GIB, per_day={"disk_free_bytes": -GIB})
