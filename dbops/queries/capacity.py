@@ -1,9 +1,9 @@
 """What the capacity pages show: the stored forecast and the series of a cluster, and the flags of the fleet."""
 
-from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Max
 
@@ -12,7 +12,7 @@ from dbops.engine.facts.instance import from_record
 from dbops.loaders.capacity import thresholds_of
 from dbops.models import CapacityForecast, CapacityReading, Cluster
 
-#: Columns of a reading that a chart can show.
+#: Columns of a reading that a chart or a file can show.
 SERIES = (
     *("schemas", "tables", "partitions", "data_bytes", "index_bytes", "file_bytes", "backup_bytes"),
     *("open_tables", "open_definitions", "open_files", "connections", "connections_peak", "binlog_bytes"),
@@ -45,17 +45,23 @@ def cluster_walls(cluster: Cluster) -> ClusterWalls:
     )
 
 
+def readings_of(cluster: Cluster, since: datetime) -> Iterator[tuple[Any, ...]]:
+    """Return instance, time and the values of ``SERIES`` of each reading since a time, by instance and time. One query."""
+    rows = CapacityReading.objects.filter(instance__cluster=cluster, at__gte=since).order_by("instance__name", "at")
+    return rows.values_list("instance__name", "at", *SERIES).iterator()
+
+
 def series_of(
-    cluster: Cluster, since: datetime, columns: Collection[str] = SERIES
-) -> dict[str, dict[str, list[tuple[datetime, float]]]]:
-    """Return the known values of each instance and column since a time, in order of time. One query."""
-    rows = CapacityReading.objects.filter(instance__cluster=cluster, at__gte=since).order_by("at")
-    found: dict[str, dict[str, list[tuple[datetime, float]]]] = defaultdict(lambda: {name: [] for name in columns})
-    for instance, at, *values in rows.values_list("instance__name", "at", *columns):
+    cluster: Cluster, instance: str, since: datetime, columns: Collection[str]
+) -> dict[str, list[tuple[datetime, float]]]:
+    """Return the known values of each column of an instance since a time, in order of time. One query."""
+    rows = CapacityReading.objects.filter(instance__cluster=cluster, instance__name=instance, at__gte=since)
+    found: dict[str, list[tuple[datetime, float]]] = {name: [] for name in columns}
+    for at, *values in rows.order_by("at").values_list("at", *columns):
         for name, value in zip(columns, values, strict=True):
             if value is not None:
-                found[instance][name].append((at, value))
-    return dict(found)
+                found[name].append((at, value))
+    return found
 
 
 def latest_readings(cluster: Cluster) -> dict[str, CapacityReading]:

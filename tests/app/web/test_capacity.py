@@ -149,7 +149,8 @@ def test_capacity_files_have_readings_and_walls(viewer: Client, primary: Instanc
     forecast(primary.cluster)
     answer = viewer.get(PAGE, {"format": "csv"})
     lines = list(csv.DictReader(answer.content.decode("utf-8-sig").splitlines()))
-    assert len(lines) == 40
+    assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
+    assert (len(lines), len(viewer.get(PAGE, {"format": "csv", "days": "90"}).content.splitlines())) == (40, 41)
     assert (lines[-1]["instance"], lines[-1]["disk_free_bytes"], lines[-1]["kept_bytes"]) == (
         *("primary-1", str(40 * GIB), ""),
     )
@@ -157,7 +158,7 @@ def test_capacity_files_have_readings_and_walls(viewer: Client, primary: Instanc
     (wall,) = content["walls"]
     assert (wall["kind"], wall["state"], wall["unit"]) == ("disk", "ahead", "bytes")
     assert wall["trend"]["backtest_days"]
-    assert AuditEntry.objects.filter(action="data.exported", subject="capacity").count() == 2
+    assert AuditEntry.objects.filter(action="data.exported", subject="capacity").count() == 3
 
 
 def test_thresholds_are_saved_shown_and_audited(client: Client, primary: Instance) -> None:
@@ -190,6 +191,16 @@ def test_impossible_thresholds_are_refused(client: Client, primary: Instance, va
     assert answer.status_code == 422
     assert "schemas" in answer.context["threshold_form"].errors
     assert not CapacityThreshold.objects.exists()
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_refused_form_is_a_page_and_no_file(client: Client, primary: Instance, kind: str) -> None:
+    client.force_login(make_operator())
+    read(primary, 40)
+    answer = client.post(f"{PAGE}thresholds/?format={kind}", {"schemas": "0"})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (422, "text/html; charset=utf-8")
+    assert "schemas" in answer.context["threshold_form"].errors
+    assert not AuditEntry.objects.filter(action="data.exported").exists()
 
 
 def test_thresholds_need_an_operator(viewer: Client, primary: Instance) -> None:

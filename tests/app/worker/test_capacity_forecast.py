@@ -11,7 +11,7 @@ from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.states import Status
 from dbops.loaders import capacity
 from dbops.models import CapacityForecast, CapacityThreshold, Cluster, Instance, Rebuild
-from dbops.queries.capacity import cluster_walls, latest_readings, series_of, soon_by_cluster
+from dbops.queries.capacity import cluster_walls, latest_readings, readings_of, series_of, soon_by_cluster
 from dbops.worker import capacity_forecast
 from tests.app.capacity_rows import GIB, NOW, make_readings
 from tests.app.factories import make_rebuild, make_trio
@@ -170,9 +170,16 @@ def test_pages_read_with_a_fixed_number_of_queries(django_assert_num_queries: Dj
     with django_assert_num_queries(2):
         cluster_walls(cluster)
     with django_assert_num_queries(1):
-        series = series_of(cluster, NOW - timedelta(days=10), ("schemas", "open_tables"))
-    assert series[primary.name]["schemas"][-1] == (NOW, 500)
-    assert (len(series[primary.name]["schemas"]), series[primary.name]["open_tables"]) == (11, [])
+        series = series_of(cluster, primary.name, NOW - timedelta(days=10), ("schemas", "open_tables"))
+    assert series["schemas"][-1] == (NOW, 500)
+    assert (len(series["schemas"]), series["open_tables"]) == (11, [])
+    with django_assert_num_queries(1):
+        readings = list(readings_of(cluster, NOW - timedelta(days=10)))
+    assert [(name, at) for name, at, *_ in readings] == [
+        (name, NOW - timedelta(days=back))
+        for name in sorted((primary.name, backup.name, replica.name))
+        for back in range(10, -1, -1)
+    ]
     with django_assert_num_queries(1):
         latest = latest_readings(cluster)
     assert {name: row.at for name, row in latest.items()} == dict.fromkeys(
