@@ -233,6 +233,17 @@ def test_fleet_and_cluster_pages_flag_limits_within_90_days(viewer: Client, prim
     assert marks(viewer.get("/clusters/far/").content.decode(), "wall") == []
 
 
+def test_pages_flag_a_coming_date_beside_a_reached_limit(viewer: Client, primary: Instance) -> None:
+    read(primary, 60, connections_peak=151, max_connections=151)
+    forecast(primary.cluster)
+    answer = viewer.get(PAGE)
+    found = {row.wall.kind: (row.wall.state, row.is_soon) for row in answer.context["rows"]}
+    assert found == {WallKind.CONNECTIONS: (WallState.REACHED, False), WallKind.DISK: (WallState.AHEAD, True)}
+    assert (answer.context["found"].flagged.kind, answer.context["is_soon"]) == (WallKind.DISK, True)
+    assert marks(viewer.get("/").content.decode(), "wall") == ["disk"]
+    assert marks(viewer.get("/clusters/shop/").content.decode(), "wall") == ["disk"]
+
+
 def test_growth_chart_breaks_its_line_where_readings_are_missing() -> None:
     days = [NOW - timedelta(days=ago) for ago in (*range(40, 30, -1), *range(10, 0, -1))]
     line = GrowthLine("number", [(at, 5.0 + number) for number, at in enumerate(days)], limit=10_000.0)
