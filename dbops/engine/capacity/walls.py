@@ -46,8 +46,10 @@ LISTED = (
     *(WallKind.TABLE_CACHE, WallKind.DEFINITIONS, WallKind.OPEN_FILES),
     *(WallKind.CONNECTIONS, WallKind.REDO),
 )
-#: Once one of these is reached, rows cannot be written.
+#: Once the own limit of one of these is reached, rows cannot be written.
 WORST = (WallKind.DISK, WallKind.AUTO_INCREMENT)
+#: Source of a limit that people set.
+THRESHOLD = "threshold"
 #: Kinds for which people may set a threshold of a cluster; the others have limits of their own.
 WITH_THRESHOLD = (WallKind.SCHEMAS, WallKind.TABLES, WallKind.DISK)
 
@@ -176,5 +178,5 @@ def most_urgent(walls: Iterable[Wall], now: datetime) -> Wall | None:
 
 def _urgency(wall: Wall, now: datetime) -> int:
     if wall.state is WallState.REACHED:
-        return 0 if wall.kind in WORST else 2
+        return 0 if wall.kind in WORST and wall.limit_is != THRESHOLD else 2
     return 1 if wall.is_soon(now) else 3

@@ -244,6 +244,16 @@ def test_pages_flag_a_coming_date_beside_a_reached_limit(viewer: Client, primary
     assert marks(viewer.get("/clusters/shop/").content.decode(), "wall") == ["disk"]
 
 
+def test_a_reached_threshold_and_the_full_disk_are_two_limits(viewer: Client, primary: Instance) -> None:
+    read(primary, 60)
+    CapacityThreshold.objects.create(cluster=primary.cluster, kind=WallKind.DISK, value=450 * GIB)
+    forecast(primary.cluster)
+    answer = viewer.get(PAGE)
+    assert walls_on(answer.content.decode()) == [("disk", "reached"), ("disk", "ahead")]
+    assert answer.context["found"].flagged == answer.context["rows"][1].wall
+    assert answer.context["rows"][0].others == ()
+
+
 def test_growth_chart_breaks_its_line_where_readings_are_missing() -> None:
     days = [NOW - timedelta(days=ago) for ago in (*range(40, 30, -1), *range(10, 0, -1))]
     line = GrowthLine("number", [(at, 5.0 + number) for number, at in enumerate(days)], limit=10_000.0)

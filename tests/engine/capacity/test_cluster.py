@@ -212,6 +212,20 @@ def test_a_reached_limit_hides_no_disk_that_fills_in_two_days(reached: dict[str,
     assert (found.kind, found.first and found.first.timestamp()) == (WallKind.DISK, after(2))
 
 
+def test_a_reached_threshold_does_not_hide_when_the_disk_is_full() -> None:
+    walls = walls_of([history(**disk(2))], {WallKind.DISK: 150})
+    assert [(wall.limit_is, wall.limit, wall.state) for wall in walls] == [
+        ("threshold", 150, WallState.REACHED),
+        ("file system", 200, WallState.AHEAD),
+    ]
+    found = most_urgent(walls, END)
+    assert found is not None
+    assert found.limit_is == "file system"
+    far = most_urgent(walls_of([history(**disk(120))], {WallKind.DISK: 50}), END)
+    assert far is not None
+    assert (far.state, far.limit_is) == (WallState.REACHED, "threshold")
+
+
 def test_reached_redo_and_connections_are_listed_but_not_flagged() -> None:
     one = history(
         redo_bytes_per_second=flat(10),
