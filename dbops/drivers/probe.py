@@ -89,7 +89,7 @@ def probe_instance(
         found_schedules=_schedules(host, previous),
         host_problem=host_problem,
         server_problem=server_problem,
-        stored_at=now if measure or is_fresh else previous.stored_at if previous else None,
+        stored_at=now if server and (measure or is_fresh) else previous.stored_at if previous else None,
         growth=growth or (previous.growth if previous else None),
         **_replication_seen(server, now, previous),
     )
@@ -179,23 +179,13 @@ def _server(
             previous=previous,
             addresses=(target.address,),
         )
-        return reading, None, _growth(database, reading, now, previous) if grows else None
+        known = previous.growth if previous else None
+        return reading, None, read_growth(database, reading.flavor, now, known, reading.facts) if grows else None
     except DbopsError as error:
         return None, _problem(error), None
     finally:
         if database is not None:
             database.close()
-
-
-def _growth(
-    database: Database, server: ServerReading, now: datetime, previous: InstanceFacts | None
-) -> GrowthReading | None:
-    """Read what the server holds. The facts that were read before count without it."""
-    known = previous.growth if previous else None
-    try:
-        return read_growth(database, server.flavor, now, known, server.facts)
-    except DbopsError:
-        return None
 
 
 def _host(

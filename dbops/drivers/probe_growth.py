@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.errors import DbopsError, RemoteFailure, Unreachable
 from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.growth import AutoIncrement, GrowthReading, TableSize
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts
@@ -30,16 +30,17 @@ def is_growth_due(now: datetime, previous: InstanceFacts | None) -> bool:
 def read_growth(
     database: Database, flavor: Flavor, now: datetime, previous: GrowthReading | None, server: ServerFacts
 ) -> GrowthReading:
-    """Read what a server holds and uses. What it does not tell is ``None``.
+    """Read what a server holds and uses. What it does not tell is ``None``, and everything after an error.
 
     Args:
         previous: the last reading: its fullest auto-increment columns are read again.
         server: the facts of this probe.
-
-    Raises:
-        Unreachable: see ``Database.query``.
     """
-    return _Reader(database, flavor, now).read(previous, server)
+    try:
+        return _Reader(database, flavor, now).read(previous, server)
+    except DbopsError:
+        # the next reading is due in an hour, not in the next probe
+        return GrowthReading(now, auto_increment=previous.auto_increment if previous else None)
 
 
 class _Reader:

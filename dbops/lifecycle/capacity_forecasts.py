@@ -3,24 +3,31 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-from dbops.engine.capacity.walls import Wall, WallState
+from dbops.engine.capacity.walls import Wall, WallState, most_urgent
 from dbops.engine.facts.instance import to_record
 from dbops.models import CapacityForecast
 from dbops.security.redaction import without_nul
 
 #: A forecast uses one value a day.
 EVERY = timedelta(hours=6)
+#: When it is tried again after a fault.
+AGAIN = timedelta(hours=1)
 
 
 def store_walls(row: CapacityForecast, walls: Sequence[Wall], now: datetime) -> int:
     """Store the ranked walls of a cluster. Return 1, or 0 if a threshold was changed since ``row`` was read: it is due again."""
-    soonest = next((wall for wall in walls if wall.is_flagged), None)
-    first_at = now if soonest and soonest.state is WallState.REACHED else soonest.first if soonest else None
+    flagged = most_urgent(walls, now)
+    first_at = now if flagged and flagged.state is WallState.REACHED else flagged.first if flagged else None
     same = CapacityForecast.objects.filter(pk=row.pk, due_at=row.due_at)
     return same.update(
         computed_at=now,
         due_at=now + EVERY,
         walls=without_nul([to_record(wall) for wall in walls]),
-        soonest=without_nul(to_record(soonest)) if soonest else None,
+        soonest=without_nul(to_record(flagged)) if flagged else None,
         first_at=first_at,
     )
+
+
+def put_off(row: CapacityForecast, now: datetime) -> None:
+    """Let a cluster whose forecast failed wait, unless a threshold was changed since ``row`` was read."""
+    CapacityForecast.objects.filter(pk=row.pk, due_at=row.due_at).update(due_at=now + AGAIN)

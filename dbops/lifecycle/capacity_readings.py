@@ -22,8 +22,9 @@ def note_reading(instance: Instance, facts: InstanceFacts) -> bool:
     values = {
         name: None if isinstance(value, int) and abs(value) > LARGEST else value for name, value in values.items()
     }
-    earlier = CapacityReading.objects.filter(instance=instance, at__lt=reading.read_at).order_by("-at")
-    if before := earlier.values("at", UPTIME, *COUNTERS).first():
+    # a reading that failed has no counters
+    earlier = CapacityReading.objects.filter(instance=instance, at__lt=reading.read_at, uptime_seconds__isnull=False)
+    if before := earlier.order_by("-at").values("at", UPTIME, *COUNTERS).first():
         found = rates(before, before["at"], values, reading.read_at)
         values |= {f"{name}_per_second": rate for name, rate in found.items()}
     _, is_new = CapacityReading.objects.get_or_create(

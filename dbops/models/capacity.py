@@ -84,7 +84,7 @@ class CapacityForecast(models.Model):
     """The ranked walls of a cluster, as ``worker.capacity_forecast`` last computed them: pages read this row alone.
 
     ``walls`` are records of ``engine.capacity.walls.Wall``. ``due_at``: when they are computed again; a changed threshold or goal
-    moves it to now. ``soonest`` is the first wall that the fleet page flags, from ``first_at`` on it is near; ``None``: none.
+    moves it to now. ``soonest`` is the wall that pages flag when ``first_at`` is near; ``None``: none.
     """
 
     cluster = models.OneToOneField(Cluster, on_delete=models.CASCADE, related_name="capacity_forecast")

@@ -1,9 +1,9 @@
 """What the capacity pages show: the stored forecast and the series of a cluster, and the flags of the fleet."""
 
-from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Max
 
@@ -12,7 +12,7 @@ from dbops.engine.facts.instance import from_record
 from dbops.loaders.capacity import thresholds_of
 from dbops.models import CapacityForecast, CapacityReading, Cluster
 
-#: Columns of a reading that a chart can show.
+#: Columns of a reading that a chart or a file can show.
 SERIES = (
     *("schemas", "tables", "partitions", "data_bytes", "index_bytes", "file_bytes", "backup_bytes"),
     *("open_tables", "open_definitions", "open_files", "connections", "connections_peak", "binlog_bytes"),
@@ -23,9 +23,13 @@ SERIES = (
 
 @dataclass(frozen=True, slots=True)
 class ClusterWalls:
-    """A cluster's ranked walls when they were computed. ``computed_at`` is ``None`` before the first time."""
+    """A cluster's ranked walls when they were computed. ``computed_at`` is ``None`` before the first time.
+
+    ``flagged`` is the most urgent one, ``None`` if none is flagged.
+    """
 
     walls: tuple[Wall, ...]
+    flagged: Wall | None
     computed_at: datetime | None
     thresholds: dict[WallKind, int]
 
@@ -35,22 +39,29 @@ def cluster_walls(cluster: Cluster) -> ClusterWalls:
     row = CapacityForecast.objects.filter(cluster=cluster).first()
     return ClusterWalls(
         walls=tuple(from_record(Wall, one) for one in row.walls) if row else (),
+        flagged=from_record(Wall, row.soonest) if row and row.soonest else None,
         computed_at=row.computed_at if row else None,
         thresholds=thresholds_of(cluster.pk),
     )
 
 
+def readings_of(cluster: Cluster, since: datetime) -> Iterator[tuple[Any, ...]]:
+    """Return instance, time and the values of ``SERIES`` of each reading since a time, by instance and time. One query."""
+    rows = CapacityReading.objects.filter(instance__cluster=cluster, at__gte=since).order_by("instance__name", "at")
+    return rows.values_list("instance__name", "at", *SERIES).iterator()
+
+
 def series_of(
-    cluster: Cluster, since: datetime, columns: Collection[str] = SERIES
-) -> dict[str, dict[str, list[tuple[datetime, float]]]]:
-    """Return the known values of each instance and column since a time, in order of time. One query."""
-    rows = CapacityReading.objects.filter(instance__cluster=cluster, at__gte=since).order_by("at")
-    found: dict[str, dict[str, list[tuple[datetime, float]]]] = defaultdict(lambda: {name: [] for name in columns})
-    for instance, at, *values in rows.values_list("instance__name", "at", *columns):
+    cluster: Cluster, instance: str, since: datetime, columns: Collection[str]
+) -> dict[str, list[tuple[datetime, float]]]:
+    """Return the known values of each column of an instance since a time, in order of time. One query."""
+    rows = CapacityReading.objects.filter(instance__cluster=cluster, instance__name=instance, at__gte=since)
+    found: dict[str, list[tuple[datetime, float]]] = {name: [] for name in columns}
+    for at, *values in rows.order_by("at").values_list("at", *columns):
         for name, value in zip(columns, values, strict=True):
             if value is not None:
-                found[instance][name].append((at, value))
-    return dict(found)
+                found[name].append((at, value))
+    return found
 
 
 def latest_readings(cluster: Cluster) -> dict[str, CapacityReading]:
@@ -63,7 +74,7 @@ def latest_readings(cluster: Cluster) -> dict[str, CapacityReading]:
 
 
 def soon_by_cluster(now: datetime, only: int | None = None) -> dict[int, Wall]:
-    """Return the soonest flagged wall of each cluster that has one within ``SOON``, by the cluster's key. One query.
+    """Return the flagged wall of each cluster that has one within ``SOON``, by the cluster's key. One query.
 
     Args:
         only: the key of one cluster.

@@ -8,7 +8,7 @@ from math import floor
 from django.utils import timezone
 
 from dbops.engine.capacity.trend import RateUsed
-from dbops.engine.capacity.walls import Unit, Wall, WallKind, WallState
+from dbops.engine.capacity.walls import THRESHOLD, Unit, Wall, WallKind, WallState
 from dbops.web.templatetags.dbops import bytes_text, duration
 
 LABELS = {
@@ -60,7 +60,6 @@ EVIDENCE = {
     "open_definitions": "Open definitions",
     "cache_misses_per_hour": "Cache misses per hour",
 }
-THRESHOLD = "threshold"
 #: Whole numbers from here on are shortened.
 LONG_NUMBERS = ((1e15, "quadrillion"), (1e12, "trillion"), (1e9, "billion"))
 EXACT_FROM = 100
@@ -93,10 +92,13 @@ class WallRow:
 
 
 def rows_of(walls: Iterable[Wall], now: datetime) -> list[WallRow]:
-    """Return ranked walls as rows, the unknown ones last; one for each kind and subject: that of the instance which comes first."""
-    groups: dict[tuple[WallKind, str], list[Wall]] = {}
+    """Return ranked walls as rows, the unknown ones last.
+
+    There is one for each kind and subject, and one for a threshold: that of the instance which comes first.
+    """
+    groups: dict[tuple[WallKind, str, bool], list[Wall]] = {}
     for wall in sorted(walls, key=lambda wall: wall.state is WallState.UNKNOWN):
-        groups.setdefault((wall.kind, wall.subject), []).append(wall)
+        groups.setdefault((wall.kind, wall.subject, wall.limit_is == THRESHOLD), []).append(wall)
     return [_row(first, now, tuple(_row(wall, now) for wall in others)) for first, *others in groups.values()]
 
 

@@ -1,19 +1,24 @@
 """Compute the walls of clusters and store them: a fit of each series would take a page too long."""
 
+import logging
 import time
 from datetime import datetime
 
+from celery.exceptions import SoftTimeLimitExceeded
 from django.db.models import Q
 
-from dbops.lifecycle.capacity_forecasts import EVERY, store_walls
+from dbops.database.errors import AWAY
+from dbops.lifecycle.capacity_forecasts import EVERY, put_off, store_walls
 from dbops.loaders.capacity import walls_now
 from dbops.models import CapacityForecast, Cluster
+
+log = logging.getLogger(__name__)
 
 CLUSTERS = 50
 
 
 def forecast_due(now: datetime, *, seconds: float = 20.0) -> int:
-    """Compute and store the walls of clusters whose forecast is due. Return their number.
+    """Compute and store the walls of clusters whose forecast is due. Return their number. A fault in one stops no other.
 
     Args:
         seconds: no new work starts after this time; the next call continues.
@@ -27,5 +32,11 @@ def forecast_due(now: datetime, *, seconds: float = 20.0) -> int:
     for row in due.select_related("cluster")[:CLUSTERS]:
         if time.monotonic() - began >= seconds:
             break
-        done += store_walls(row, walls_now(row.cluster, now), now)
+        try:
+            done += store_walls(row, walls_now(row.cluster, now), now)
+        except (SoftTimeLimitExceeded, *AWAY):
+            raise
+        except Exception:
+            log.exception("capacity forecast of %s", row.cluster.name)
+            put_off(row, now)
     return done

@@ -128,11 +128,22 @@ def test_without_time_the_rest_is_unknown(monkeypatch: pytest.MonkeyPatch) -> No
     assert found == GrowthReading(NOW, auto_increment=known)
 
 
+@pytest.mark.parametrize("failed", ["SET SESSION", "AS whole", "t.AUTO_INCREMENT"])
+def test_a_reading_that_fails_knows_nothing_and_is_due_again_in_an_hour(failed: str) -> None:
+    database = world(2)
+    database.expect(failed, Unreachable("mysql.unreachable", "Reading"))
+    known = (AutoIncrement("shop", "orders", "id", 5, 127),)
+    before = NOW - timedelta(hours=1)
+    found = read(database, previous=GrowthReading(before, schemas=7, auto_increment=known))
+    assert found == GrowthReading(NOW, auto_increment=known)
+    assert not is_growth_due(NOW + timedelta(seconds=15), InstanceFacts(NOW, growth=found))
+    assert read(database) == GrowthReading(NOW)
+
+
 def test_a_lost_connection_ends_the_reading() -> None:
     database = world()
     database.lose()
-    with pytest.raises(Unreachable):
-        read(database)
+    assert read(database) == GrowthReading(NOW)
 
 
 def test_every_table_has_its_turn_and_the_fullest_are_kept() -> None:

@@ -3,7 +3,7 @@
 import hashlib
 import subprocess
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from dbops.drivers.mysql import MysqlDatabase
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.drivers.probe_host import Inspect
 from dbops.drivers.ssh import SshShell
+from dbops.engine.errors import Unreachable
 from dbops.engine.facts.instance import InstanceFacts, from_record, to_record
 from dbops.engine.facts.stored_data import FileLink, StoredData, StoredFiles
 from dbops.engine.hosts.local_login import Account
@@ -112,6 +113,22 @@ class TestHost:
         assert found.options["plugin_load_add"] == "a;b"
 
 
+@pytest.mark.parametrize("is_fresh", [False, True])
+@pytest.mark.parametrize("before", [None, NOW - timedelta(hours=1)])
+def test_facts_of_the_data_are_as_old_as_the_last_answer_of_the_server(
+    tmp_path: Path, before: datetime | None, is_fresh: bool
+) -> None:
+    def silent() -> Database:
+        raise Unreachable("mysql.unreachable", "Connecting")
+
+    previous = InstanceFacts(NOW - timedelta(seconds=15), stored_at=before)
+    found = probe_instance(
+        ProbeTarget(str(tmp_path)), FakeShell(runs_here=True), silent, NOW, previous, is_fresh=is_fresh
+    )
+    assert found.datadir is not None
+    assert (found.datadir.measured_at, found.server, found.stored_at) == (NOW, None, before)
+
+
 @pytest.mark.services
 class TestServer:
     @pytest.fixture
@@ -153,6 +170,7 @@ class TestServer:
         assert fresh.datadir.stored is not None
         assert FileLink("i", "shop/far.isl") in (fresh.datadir.stored.links or ())
         assert fresh.datadir.measured_at == NOW, "sizes are not read again"
+        assert [found.stored_at for found in (first, cheap, fresh)] == [NOW, NOW, NOW + timedelta(seconds=6)]
         assert from_record(InstanceFacts, to_record(fresh)) == fresh
 
     def test_filters_of_a_connection_are_read(

@@ -6,7 +6,7 @@ from itertools import groupby
 from statistics import fmean
 
 from dbops.engine.capacity.trend import Point, trend_of
-from dbops.engine.capacity.walls import Wall, WallKind, ranked, wall_of
+from dbops.engine.capacity.walls import THRESHOLD, Wall, WallKind, ranked, wall_of
 
 HOUR_SECONDS = 3600
 #: Auto-increment columns below this share of their type are far from any wall.
@@ -108,7 +108,7 @@ def _wall(
 
 def _shared(history: History, thresholds: Mapping[WallKind, int]) -> Iterator[Wall]:
     for kind, column in ((WallKind.SCHEMAS, "schemas"), (WallKind.TABLES, "tables")):
-        yield from _wall(kind, history, history.values(column), thresholds.get(kind), "threshold")
+        yield from _wall(kind, history, history.values(column), thresholds.get(kind), THRESHOLD)
     for name, points in history.auto_increment.items():
         largest = history.largest[name]
         if points and points[-1].value >= LEAST_SHARE * largest:
@@ -116,20 +116,19 @@ def _shared(history: History, thresholds: Mapping[WallKind, int]) -> Iterator[Wa
 
 
 def _disk(history: History, thresholds: Mapping[WallKind, int]) -> Iterator[Wall]:
+    """Yield the wall of the lower limit; of both once the threshold is reached: the disk can still fill."""
     size, threshold = history.last("disk_bytes"), thresholds.get(WallKind.DISK)
     free = {point.at: point.value for point in history.series.get("disk_free_bytes", ())}
     used = [Point(one.at, one.value - free[one.at]) for one in history.series.get("disk_bytes", ()) if one.at in free]
-    by_threshold = threshold is not None and (size is None or threshold < size)
-    yield from _wall(
-        WallKind.DISK,
-        history,
-        used,
-        threshold if by_threshold else size,
-        "threshold" if by_threshold else "file system",
-        evidence={
-            name: history.last(name) for name in ("disk_free_bytes", "data_dir_bytes", "kept_bytes", "binlog_bytes")
-        },
-    )
+    limits = {"file system": size}
+    if threshold is not None and (size is None or threshold < size):
+        is_reached = bool(used) and used[-1].value >= threshold
+        limits = {THRESHOLD: float(threshold), **(limits if is_reached else {})}
+    evidence = {
+        name: history.last(name) for name in ("disk_free_bytes", "data_dir_bytes", "kept_bytes", "binlog_bytes")
+    }
+    for limit_is, limit in limits.items():
+        yield from _wall(WallKind.DISK, history, used, limit, limit_is, evidence=evidence)
 
 
 def _caches(history: History) -> Iterator[Wall]:
@@ -174,9 +173,9 @@ def _load(history: History) -> Iterator[Wall]:
 
 
 def averages(points: Series) -> list[Point]:
-    """Return the average of each day, at the time of its last point."""
-    days = (list(group) for _, group in groupby(points, key=lambda point: point.at.date()))
-    return [Point(day[-1].at, fmean(point.value for point in day)) for day in days]
+    """Return the average of each day, at the time of its last point. The last day is not over: it counts only alone."""
+    days = [list(group) for _, group in groupby(points, key=lambda point: point.at.date())]
+    return [Point(day[-1].at, fmean(point.value for point in day)) for day in days[:-1] or days]
 
 
 def _rebuild(histories: Iterable[History], leading: History | None, rebuild: RebuildForecast) -> Iterator[Wall]:
@@ -194,5 +193,5 @@ def _rebuild(histories: Iterable[History], leading: History | None, rebuild: Reb
     yield from _wall(WallKind.REBUILD_TIME, source, took, rebuild.goal_seconds, "goal", evidence=evidence)
     if leading:
         kept = leading.last("binlog_expire_seconds")
-        evidence |= {"binlog_bytes": leading.last("binlog_bytes") or 0.0}
-        yield from _wall(WallKind.BINLOG, leading, took, kept, "binlog expiry", evidence=evidence)
+        logs = {"binlog_bytes": leading.last("binlog_bytes")}
+        yield from _wall(WallKind.BINLOG, leading, took, kept, "binlog expiry", evidence=evidence | logs)

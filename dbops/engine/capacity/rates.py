@@ -18,7 +18,8 @@ def rates(before: Counters, before_at: datetime, after: Counters, after_at: date
     """
     elapsed = (after_at - before_at).total_seconds()
     up_before, up = before.get(UPTIME), after.get(UPTIME)
-    restarted = up is not None and up_before is not None and up < up_before
+    # after a short uptime, the new one can be longer though the server has restarted
+    restarted = up is not None and (up < elapsed or (up_before is not None and up < up_before))
     return {
         name: _rate(None if restarted else before.get(name), after.get(name), up if restarted else elapsed, restarted)
         for name in COUNTERS

@@ -41,8 +41,15 @@ UNITS = {
     WallKind.BINLOG: Unit.SECONDS,
     WallKind.REBUILD_TIME: Unit.SECONDS,
 }
-#: Caches that many servers exceed for good: what is reached there is listed, and only a coming date is flagged.
-CACHES = (WallKind.TABLE_CACHE, WallKind.DEFINITIONS, WallKind.OPEN_FILES)
+#: What many servers reach for good, such as a cache, or once, such as a peak since the start: only a coming date is flagged.
+LISTED = (
+    *(WallKind.TABLE_CACHE, WallKind.DEFINITIONS, WallKind.OPEN_FILES),
+    *(WallKind.CONNECTIONS, WallKind.REDO),
+)
+#: Once the own limit of one of these is reached, rows cannot be written.
+WORST = (WallKind.DISK, WallKind.AUTO_INCREMENT)
+#: Source of a limit that people set.
+THRESHOLD = "threshold"
 #: Kinds for which people may set a threshold of a cluster; the others have limits of their own.
 WITH_THRESHOLD = (WallKind.SCHEMAS, WallKind.TABLES, WallKind.DISK)
 
@@ -91,8 +98,8 @@ class Wall:
 
     @property
     def is_flagged(self) -> bool:
-        """Return whether the fleet page flags it when it is near: it has a date, or is reached and not a cache."""
-        return self.first is not None or (self.state is WallState.REACHED and self.kind not in CACHES)
+        """Return whether the fleet page flags it when it is near: it has a date, or is reached and not only ``LISTED``."""
+        return self.first is not None or (self.state is WallState.REACHED and self.kind not in LISTED)
 
     def is_soon(self, now: datetime) -> bool:
         """Return whether it is reached, or may be within ``SOON``."""
@@ -158,3 +165,18 @@ def ranked(walls: Iterable[Wall]) -> tuple[Wall, ...]:
             ),
         )
     )
+
+
+def most_urgent(walls: Iterable[Wall], now: datetime) -> Wall | None:
+    """Return the wall to flag: the ``WORST`` if reached, then the soonest date within ``SOON``, then what else is reached.
+
+    ``None``: no wall is flagged. A limit that is reached for months must not hide a disk that fills in two days.
+    """
+    flagged = (wall for wall in ranked(walls) if wall.is_flagged)
+    return min(flagged, key=lambda wall: _urgency(wall, now), default=None)
+
+
+def _urgency(wall: Wall, now: datetime) -> int:
+    if wall.state is WallState.REACHED:
+        return 0 if wall.kind in WORST and wall.limit_is != THRESHOLD else 2
+    return 1 if wall.is_soon(now) else 3

@@ -1,7 +1,6 @@
 """Export the capacity page: readings as CSV, walls as JSON."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
@@ -12,22 +11,10 @@ from dbops.engine.facts.instance import to_record
 from dbops.queries.capacity import SERIES, ClusterWalls
 from dbops.web.exports.tables import csv_answer, json_answer
 
-FORMATS = ("csv", "json")
 
-
-def readings_file(
-    cluster: str, series: Mapping[str, Mapping[str, Iterable[tuple[datetime, float]]]], now: datetime
-) -> HttpResponse:
+def readings_file(cluster: str, readings: Iterable[tuple[Any, ...]], now: datetime) -> HttpResponse:
     """Return the readings of all instances, one on each line; an unknown value is empty."""
-    rows: dict[tuple[str, datetime], dict[str, float]] = defaultdict(dict)
-    for instance, columns in series.items():
-        for name, readings in columns.items():
-            for at, value in readings:
-                rows[instance, at][name] = value
-    lines = [
-        (instance, at.isoformat(timespec="seconds"), *(values.get(name, "") for name in SERIES))
-        for (instance, at), values in sorted(rows.items())
-    ]
+    lines = ((instance, at.isoformat(timespec="seconds"), *values) for instance, at, *values in readings)
     return csv_answer(f"capacity-{cluster}-{now:%Y-%m-%d}", ("instance", "at", *SERIES), lines)
 
 

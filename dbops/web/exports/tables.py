@@ -15,7 +15,7 @@ def csv_answer(name: str, columns: Sequence[str], rows: Iterable[Sequence[Any]])
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(columns)
-    writer.writerows([[cell(value) for value in row] for row in rows])
+    writer.writerows([cell(value) for value in row] for row in rows)
     answer = HttpResponse("\ufeff" + text.getvalue(), content_type="text/csv; charset=utf-8")
     return _named(answer, f"{name}.csv")
 

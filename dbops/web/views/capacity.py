@@ -18,7 +18,7 @@ from dbops.operations.capacity import set_thresholds
 from dbops.queries import capacity as queries
 from dbops.web.charts.capacity import COLUMNS, charts_of, table_of
 from dbops.web.decorators import operator_page, user_of, viewer_page
-from dbops.web.exports.capacity import FORMATS, readings_file, walls_file
+from dbops.web.exports.capacity import readings_file, walls_file
 from dbops.web.forms.capacity import ThresholdForm
 from dbops.web.walls import rows_of, sentence
 
@@ -29,8 +29,13 @@ PERIODS = (90, 365, 1825)
 @never_cache
 @viewer_page
 def capacity(request: HttpRequest, name: str) -> HttpResponse:
-    """Show a cluster's walls by date, with the charts and tables of one instance."""
-    return _show(request, get_object_or_404(Cluster, name=name))
+    """Show a cluster's walls by date, with the charts and tables of one instance; or return them as a file."""
+    row, now, asked = get_object_or_404(Cluster, name=name), clock.now(), request.GET.get("format")
+    if asked == "json":
+        return walls_file(name, queries.cluster_walls(row), now)
+    if asked == "csv":
+        return readings_file(name, queries.readings_of(row, now - _period(request)), now)
+    return _show(request, row)
 
 
 @require_POST
@@ -51,16 +56,11 @@ def thresholds(request: HttpRequest, name: str) -> HttpResponse:
 
 def _show(request: HttpRequest, row: Cluster, *, form: ThresholdForm | None = None, status: int = 200) -> HttpResponse:
     """Return a cluster's page. ``form`` is a rejected form with its input."""
-    now, days = clock.now(), _period(request.GET.get("days", ""))
+    now, period = clock.now(), _period(request)
     found, latest = queries.cluster_walls(row), queries.latest_readings(row)
-    flagged = next((wall for wall in found.walls if wall.is_flagged), None)
+    flagged = found.flagged
     instance = _chosen((request.GET.get("instance", ""), flagged.instance if flagged else "", *sorted(latest)), latest)
-    period = timedelta(days=days)
-    if request.GET.get("format") == "json":
-        return walls_file(row.name, found, now)
-    if request.GET.get("format") in FORMATS:
-        return readings_file(row.name, queries.series_of(row, now - period), now)
-    series = queries.series_of(row, now - period, COLUMNS).get(instance, {})
+    series = queries.series_of(row, instance, now - period, COLUMNS)
     context = {
         "cluster": row,
         "found": found,
@@ -75,7 +75,7 @@ def _show(request: HttpRequest, row: Cluster, *, form: ThresholdForm | None = No
         "table": table_of(series),
         "goal_seconds": row.redundancy_goal_seconds or settings.REDUNDANCY_GOAL_SECONDS,
         "threshold_form": form or ThresholdForm.of(found.thresholds),
-        "days": days,
+        "days": period.days,
         "periods": PERIODS,
     }
     return render(request, "capacity/cluster.html", context, status=status)
@@ -86,6 +86,7 @@ def _chosen(wanted: Iterable[str], latest: Mapping[str, CapacityReading]) -> str
     return next((name for name in wanted if name in latest), "")
 
 
-def _period(asked: str) -> int:
-    """Return the requested period in days, or the middle one."""
-    return next((days for days in PERIODS if str(days) == asked), PERIODS[1])
+def _period(request: HttpRequest) -> timedelta:
+    """Return the requested period, or the middle one."""
+    asked = request.GET.get("days", "")
+    return timedelta(days=next((days for days in PERIODS if str(days) == asked), PERIODS[1]))

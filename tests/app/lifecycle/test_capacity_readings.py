@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.facts.instance import InstanceFacts, from_record, to_record
 from dbops.lifecycle.capacity_readings import note_reading
 from dbops.models import CapacityReading, Instance, InstanceState
@@ -70,6 +71,22 @@ def test_rates_survive_a_restart() -> None:
         (2.0, 2 * 10**9 / 600),
     ]
     assert rows[1].writes_per_second == 1.0
+
+
+def test_a_reading_that_failed_is_unknown_and_interrupts_no_rate() -> None:
+    primary, _, _ = make_trio()
+    hour = timedelta(hours=1)
+    note_reading(primary, facts())
+    failed = replace(facts(read_at=NOW + hour), growth=GrowthReading(NOW + hour))
+    assert note_reading(primary, failed)
+    note_reading(primary, facts(read_at=NOW + 2 * hour, uptime_seconds=93_600, questions=1_014_400))
+    rows = CapacityReading.objects.filter(instance=primary)
+    assert [(row.schemas, row.connections_peak, row.questions_per_second) for row in rows] == [
+        (40, 90, None),
+        (None, None, None),
+        (40, 90, 2.0),
+    ]
+    assert [row.disk_bytes for row in rows] == [4000 * GIB] * 3
 
 
 def test_the_prober_stores_what_a_probe_read(monkeypatch: pytest.MonkeyPatch) -> None:

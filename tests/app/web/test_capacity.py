@@ -149,7 +149,8 @@ def test_capacity_files_have_readings_and_walls(viewer: Client, primary: Instanc
     forecast(primary.cluster)
     answer = viewer.get(PAGE, {"format": "csv"})
     lines = list(csv.DictReader(answer.content.decode("utf-8-sig").splitlines()))
-    assert len(lines) == 40
+    assert [line["at"] for line in lines] == sorted(line["at"] for line in lines)
+    assert (len(lines), len(viewer.get(PAGE, {"format": "csv", "days": "90"}).content.splitlines())) == (40, 41)
     assert (lines[-1]["instance"], lines[-1]["disk_free_bytes"], lines[-1]["kept_bytes"]) == (
         *("primary-1", str(40 * GIB), ""),
     )
@@ -157,7 +158,7 @@ def test_capacity_files_have_readings_and_walls(viewer: Client, primary: Instanc
     (wall,) = content["walls"]
     assert (wall["kind"], wall["state"], wall["unit"]) == ("disk", "ahead", "bytes")
     assert wall["trend"]["backtest_days"]
-    assert AuditEntry.objects.filter(action="data.exported", subject="capacity").count() == 2
+    assert AuditEntry.objects.filter(action="data.exported", subject="capacity").count() == 3
 
 
 def test_thresholds_are_saved_shown_and_audited(client: Client, primary: Instance) -> None:
@@ -192,6 +193,16 @@ def test_impossible_thresholds_are_refused(client: Client, primary: Instance, va
     assert not CapacityThreshold.objects.exists()
 
 
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_refused_form_is_a_page_and_no_file(client: Client, primary: Instance, kind: str) -> None:
+    client.force_login(make_operator())
+    read(primary, 40)
+    answer = client.post(f"{PAGE}thresholds/?format={kind}", {"schemas": "0"})
+    assert (answer.status_code, answer.headers["Content-Type"]) == (422, "text/html; charset=utf-8")
+    assert "schemas" in answer.context["threshold_form"].errors
+    assert not AuditEntry.objects.filter(action="data.exported").exists()
+
+
 def test_thresholds_need_an_operator(viewer: Client, primary: Instance) -> None:
     assert viewer.post(f"{PAGE}thresholds/", {"schemas": "600"}).status_code == 403
     assert viewer.get(f"{PAGE}thresholds/").status_code == 405
@@ -220,6 +231,27 @@ def test_fleet_and_cluster_pages_flag_limits_within_90_days(viewer: Client, prim
     assert f'href="{PAGE}"' in page
     assert marks(viewer.get("/clusters/shop/").content.decode(), "wall") == ["disk"]
     assert marks(viewer.get("/clusters/far/").content.decode(), "wall") == []
+
+
+def test_pages_flag_a_coming_date_beside_a_reached_limit(viewer: Client, primary: Instance) -> None:
+    read(primary, 60, connections_peak=151, max_connections=151)
+    forecast(primary.cluster)
+    answer = viewer.get(PAGE)
+    found = {row.wall.kind: (row.wall.state, row.is_soon) for row in answer.context["rows"]}
+    assert found == {WallKind.CONNECTIONS: (WallState.REACHED, False), WallKind.DISK: (WallState.AHEAD, True)}
+    assert (answer.context["found"].flagged.kind, answer.context["is_soon"]) == (WallKind.DISK, True)
+    assert marks(viewer.get("/").content.decode(), "wall") == ["disk"]
+    assert marks(viewer.get("/clusters/shop/").content.decode(), "wall") == ["disk"]
+
+
+def test_a_reached_threshold_and_the_full_disk_are_two_limits(viewer: Client, primary: Instance) -> None:
+    read(primary, 60)
+    CapacityThreshold.objects.create(cluster=primary.cluster, kind=WallKind.DISK, value=450 * GIB)
+    forecast(primary.cluster)
+    answer = viewer.get(PAGE)
+    assert walls_on(answer.content.decode()) == [("disk", "reached"), ("disk", "ahead")]
+    assert answer.context["found"].flagged == answer.context["rows"][1].wall
+    assert answer.context["rows"][0].others == ()
 
 
 def test_growth_chart_breaks_its_line_where_readings_are_missing() -> None:

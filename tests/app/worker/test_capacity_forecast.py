@@ -11,7 +11,7 @@ from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.states import Status
 from dbops.loaders import capacity
 from dbops.models import CapacityForecast, CapacityThreshold, Cluster, Instance, Rebuild
-from dbops.queries.capacity import cluster_walls, latest_readings, series_of, soon_by_cluster
+from dbops.queries.capacity import cluster_walls, latest_readings, readings_of, series_of, soon_by_cluster
 from dbops.worker import capacity_forecast
 from tests.app.capacity_rows import GIB, NOW, make_readings
 from tests.app.factories import make_rebuild, make_trio
@@ -77,6 +77,21 @@ def test_a_threshold_that_changes_meanwhile_makes_it_due_again(monkeypatch: pyte
     assert capacity_forecast.forecast_due(later) == 1
 
 
+def test_a_fault_in_one_cluster_stops_no_other(caplog: pytest.LogCaptureFixture) -> None:
+    (broken, _, _), (other, _, _) = make_trio("broken"), make_trio("other")
+    fill(other)
+    [reading, *_] = make_readings(broken, 1)
+    type(reading).objects.filter(instance=broken).update(auto_increment=[{}])
+    CapacityForecast.objects.create(cluster=broken.cluster, due_at=NOW - timedelta(minutes=5))
+    assert capacity_forecast.forecast_due(NOW) == 1
+    assert cluster_walls(other.cluster).computed_at == NOW
+    assert [record.args for record in caplog.records] == [("broken",)]
+    row = CapacityForecast.objects.get(cluster=broken.cluster)
+    assert (row.computed_at, row.due_at) == (None, NOW + timedelta(hours=1))
+    type(reading).objects.filter(instance=broken).update(auto_increment=None)
+    assert capacity_forecast.forecast_due(row.due_at) == 1
+
+
 def test_few_days_are_not_known_yet() -> None:
     primary, _, _ = make_trio()
     make_readings(primary, 9, disk_bytes=100 * GIB, disk_free_bytes=41 * GIB, per_day={"disk_free_bytes": -GIB})
@@ -91,6 +106,17 @@ def test_a_reached_disk_is_flagged_at_once() -> None:
     make_readings(primary, 9, disk_bytes=100 * GIB, disk_free_bytes=0)
     capacity_forecast.forecast_due(NOW)
     assert [wall.kind for wall in soon_by_cluster(NOW).values()] == [WallKind.DISK]
+
+
+def test_a_reached_limit_of_connections_hides_no_disk_that_fills() -> None:
+    primary, _, _ = make_trio()
+    fill(primary, connections_peak=151, max_connections=151)
+    capacity_forecast.forecast_due(NOW)
+    assert states(primary.cluster)[WallKind.CONNECTIONS] is WallState.REACHED
+    assert [wall.kind for wall in soon_by_cluster(NOW).values()] == [WallKind.DISK]
+    flagged = cluster_walls(primary.cluster).flagged
+    assert flagged == soon_by_cluster(NOW)[primary.cluster_id]
+    assert soon_by_cluster(NOW - timedelta(days=60)) == {}
 
 
 def test_rebuild_time_follows_the_source_that_is_read(settings: Any) -> None:
@@ -144,9 +170,16 @@ def test_pages_read_with_a_fixed_number_of_queries(django_assert_num_queries: Dj
     with django_assert_num_queries(2):
         cluster_walls(cluster)
     with django_assert_num_queries(1):
-        series = series_of(cluster, NOW - timedelta(days=10), ("schemas", "open_tables"))
-    assert series[primary.name]["schemas"][-1] == (NOW, 500)
-    assert (len(series[primary.name]["schemas"]), series[primary.name]["open_tables"]) == (11, [])
+        series = series_of(cluster, primary.name, NOW - timedelta(days=10), ("schemas", "open_tables"))
+    assert series["schemas"][-1] == (NOW, 500)
+    assert (len(series["schemas"]), series["open_tables"]) == (11, [])
+    with django_assert_num_queries(1):
+        readings = list(readings_of(cluster, NOW - timedelta(days=10)))
+    assert [(name, at) for name, at, *_ in readings] == [
+        (name, NOW - timedelta(days=back))
+        for name in sorted((primary.name, backup.name, replica.name))
+        for back in range(10, -1, -1)
+    ]
     with django_assert_num_queries(1):
         latest = latest_readings(cluster)
     assert {name: row.at for name, row in latest.items()} == dict.fromkeys(

@@ -1,13 +1,14 @@
 """The walls of a cluster: what its limits are, and their order."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 
 from dbops.engine.capacity.cluster import History, RebuildForecast, averages, walls_of
 from dbops.engine.capacity.trend import Point, TrendState
-from dbops.engine.capacity.walls import Unit, Wall, WallKind, WallState
+from dbops.engine.capacity.walls import Unit, Wall, WallKind, WallState, most_urgent
 from dbops.engine.facts.instance import from_record, to_record
 from tests.engine.capacity.series import START, points
 
@@ -123,8 +124,17 @@ def test_redo_of_an_hour_is_the_average_of_days() -> None:
     hours = [Point(START + timedelta(hours=hour), 100.0 if hour % 24 else 2500.0) for hour in range(24 * 40)]
     one = history(redo_bytes_per_second=hours, redo_capacity_bytes=flat(1e6))
     wall = of(WallKind.REDO, walls_of([one], {}))
-    assert wall.current == pytest.approx(100 * 3600)
+    assert wall.current == pytest.approx(200 * 3600)
     assert averages(hours)[1].value == pytest.approx((23 * 100 + 2500) / 24)
+
+
+def test_the_first_hours_of_a_day_are_no_level_of_redo() -> None:
+    midnight = START.replace(hour=0, minute=20)
+    hours = [Point(midnight + timedelta(hours=hour), 4e6 if hour % 24 < 2 else 2e5) for hour in range(24 * 40 + 1)]
+    one = history(redo_bytes_per_second=hours, redo_capacity_bytes=flat(3600 * 2e6))
+    wall = of(WallKind.REDO, walls_of([one], {}))
+    assert (wall.current, wall.state) == (pytest.approx(3600 * (2 * 4e6 + 22 * 2e5) / 24), WallState.NOT_GROWING)
+    assert [point.value for point in averages(hours[:2])] == [4e6]
 
 
 def test_rebuild_time_grows_with_the_bytes_and_misses_its_goal() -> None:
@@ -139,6 +149,9 @@ def test_rebuild_time_grows_with_the_bytes_and_misses_its_goal() -> None:
     assert (kept.instance, kept.limit, kept.limit_is) == ("primary-1", 4 * 3600, "binlog expiry")
     assert kept.first is not None
     assert kept.first > goal.first
+    assert kept.evidence == {"backup_bytes": "1890"}, "unknown binary logs are not 0 bytes"
+    known = replace(primary, series={**primary.series, "binlog_bytes": flat(7)})
+    assert of(WallKind.BINLOG, walls_of([known, source], {}, rebuild)).evidence["binlog_bytes"] == "7"
 
 
 def test_rebuild_time_is_constant_while_its_bytes_are_unknown() -> None:
@@ -171,3 +184,68 @@ def test_order_is_reached_dated_far_unknown_and_not_growing() -> None:
     assert (walls[3].trend.state, walls[3].trend.days, walls[3].trend.days_needed) == (TrendState.UNKNOWN, 9, 28)
     assert [wall.is_flagged for wall in walls] == [False, True, False, False, False]
     assert tuple(from_record(Wall, to_record(wall)) for wall in walls) == walls
+
+
+def disk(days_left: float) -> dict[str, list[Point]]:
+    return {"disk_bytes": flat(200), "disk_free_bytes": line(days_left + 89, -1)}
+
+
+def flag(one: History, thresholds: dict[WallKind, int] | None = None) -> WallKind | None:
+    found = most_urgent(walls_of([one], thresholds or {}), END)
+    return found.kind if found else None
+
+
+@pytest.mark.parametrize(
+    "reached",
+    [
+        {"redo_bytes_per_second": flat(10), "redo_capacity_bytes": flat(100)},
+        {"connections_peak": flat(151), "max_connections": flat(150)},
+        {"schemas": flat(700)},
+    ],
+)
+def test_a_reached_limit_hides_no_disk_that_fills_in_two_days(reached: dict[str, list[Point]]) -> None:
+    thresholds = {WallKind.SCHEMAS: 600}
+    walls = walls_of([history(**reached, **disk(2))], thresholds)
+    assert [wall.state for wall in walls] == [WallState.REACHED, WallState.AHEAD]
+    found = most_urgent(walls, END)
+    assert found is not None
+    assert (found.kind, found.first and found.first.timestamp()) == (WallKind.DISK, after(2))
+
+
+def test_a_reached_threshold_does_not_hide_when_the_disk_is_full() -> None:
+    walls = walls_of([history(**disk(2))], {WallKind.DISK: 150})
+    assert [(wall.limit_is, wall.limit, wall.state) for wall in walls] == [
+        ("threshold", 150, WallState.REACHED),
+        ("file system", 200, WallState.AHEAD),
+    ]
+    found = most_urgent(walls, END)
+    assert found is not None
+    assert found.limit_is == "file system"
+    far = most_urgent(walls_of([history(**disk(120))], {WallKind.DISK: 50}), END)
+    assert far is not None
+    assert (far.state, far.limit_is) == (WallState.REACHED, "threshold")
+
+
+def test_reached_redo_and_connections_are_listed_but_not_flagged() -> None:
+    one = history(
+        redo_bytes_per_second=flat(10),
+        redo_capacity_bytes=flat(100),
+        connections_peak=flat(151),
+        max_connections=flat(150),
+    )
+    assert [wall.state for wall in walls_of([one], {})] == [WallState.REACHED, WallState.REACHED]
+    assert flag(one) is None
+    assert flag(history(connections_peak=line(10, 1), max_connections=flat(150))) is WallKind.CONNECTIONS
+
+
+def test_what_is_full_is_flagged_first_and_what_is_far_last() -> None:
+    reached, near, far = {"schemas": flat(700)}, {"tables": line(11, 1)}, disk(200)
+    thresholds = {WallKind.SCHEMAS: 600, WallKind.TABLES: 110}
+    assert flag(history(**reached, **near, **disk(0)), thresholds) is WallKind.DISK
+    assert flag(history(**reached, **near, **far), thresholds) is WallKind.TABLES
+    assert flag(history(**reached, **far), thresholds) is WallKind.SCHEMAS
+    assert flag(history(**far), thresholds) is WallKind.DISK
+    full = replace(
+        history(**reached, **near, **disk(5)), auto_increment={"shop.a.id": line(38, 1)}, largest={"shop.a.id": 127}
+    )
+    assert flag(full, thresholds) is WallKind.AUTO_INCREMENT

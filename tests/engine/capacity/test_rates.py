@@ -24,6 +24,11 @@ def test_a_restart_is_found_though_the_counter_is_larger() -> None:
     assert rates(of(2000, 100), AT, of(600, 1200), LATER)["questions"] == 2.0
 
 
+def test_a_restart_is_found_though_the_uptime_is_longer() -> None:
+    assert rates(of(1200, 600_000), AT, of(3000, 3_000_000), LATER)["questions"] == 1000.0
+    assert rates(of(None, 600_000), AT, of(3000, 3_000_000), LATER)["questions"] == 1000.0
+
+
 def test_a_counter_that_was_set_back_has_no_rate() -> None:
     found = rates(of(100, 1000) | {"writes": 5}, AT, of(3700, 500), LATER)
     assert (found["questions"], found["writes"]) == (None, 495 / 3600)
