@@ -26,6 +26,9 @@ NETWORK = re.compile(r"nfs\d?|cifs|smb\d?|ceph|glusterfs|lustre|9p|fuse(\..+)?|v
 OVERLAY = ("overlay", "aufs")
 #: The cards on which MariaDB leaves doublewrite out itself, by the name of the device: Fusion-io, Shannon, ScaleFlux.
 CARDS = re.compile(r"fct[a-z]\d*|sct[a-z]\d*|sfdv\d+n\d+(p\d+)?")
+#: Pages that a server must have written before a count of 0 doublewritten ones says anything. Temporary pages and freshly initialized
+#: ones are never doublewritten, and a server that has just started may have written no others.
+ENOUGH_PAGES = 10_000
 #: RAID controllers with a cache and storage arrays, by model. Whether a battery protects the cache, no file says.
 ARRAYS = re.compile(
     r"perc\b|megaraid|\bmr9\d|avago|lsi\b|smart ?array|logical volume|serveraid|netapp|pure\b|flasharray|3pardata|\bdgc\b|symmetrix"
@@ -113,13 +116,19 @@ def rate_layers(server: ServerFacts, storage: StorageFacts | None) -> tuple[Laye
 
 
 def leaves_out_itself(server: ServerFacts, storage: StorageFacts | None) -> bool:
-    """Whether MariaDB leaves out doublewrite on a card that it knows: its setting, the device and its own count agree."""
-    writes = server.page_writes
+    """Whether MariaDB leaves out doublewrite on a card that it knows: its settings, the device and its own count agree.
+
+    The count is evidence only if doublewrite has been on since the start of the server: without it, the count is always 0.
+    """
+    writes, changed = server.page_writes, server.set_at_run_time
     return bool(
         server.flavor == "mariadb"
+        and server.doublewrite.upper() in ("ON", "1", "FAST")
+        and changed is not None
+        and all(setting.name != "innodb_doublewrite" for setting in changed)
         and writes
         and writes.use_atomic.upper() in ("ON", "1")
-        and writes.pages
+        and (writes.pages or 0) >= ENOUGH_PAGES
         and writes.doublewritten == 0
         and storage
         and CARDS.fullmatch(storage.device)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.facts.instance import InstanceFacts, PageWrites, from_record, to_record
+from dbops.engine.facts.instance import InstanceFacts, PageWrites, RunTimeSetting, from_record, to_record
 from dbops.engine.facts.storage import StorageAnswers, StorageFacts, StorageLayer
 from dbops.engine.flavors import flavor_for
 from dbops.engine.tuning.doublewrite import (
@@ -19,7 +19,7 @@ from dbops.engine.tuning.doublewrite import (
     repairs,
     storage_of,
 )
-from dbops.engine.tuning.storage_layers import Ruling, rate_layers
+from dbops.engine.tuning.storage_layers import ENOUGH_PAGES, Ruling, rate_layers
 from tests.engine import builders
 
 TODAY = date(2026, 1, 2)
@@ -112,7 +112,9 @@ def test_promise_has_to_be_attested(storage: StorageFacts) -> None:
 
 def test_only_a_server_that_leaves_it_out_is_evidence() -> None:
     card, none = below(disk("sfdv0n1", 0, "CSD-3310")), replace(DIRECT, doublewritten=0)
-    assert judged(card, page_writes=none).verdict is Verdict.SAFE
+    for setting in ("ON", "fast"):
+        assert judged(card, page_writes=none, setting=setting).verdict is Verdict.SAFE
+    assert judged(card, page_writes=replace(none, pages=ENOUGH_PAGES)).verdict is Verdict.SAFE
     rulings = {row.code: row.ruling for row in judged(card, page_writes=none).layers}
     assert rulings == {"server": Ruling.FITS, "page": Ruling.NOTE, "flush": Ruling.FITS} | dict.fromkeys(
         ("file-system", "device"), Ruling.NOTE
@@ -121,6 +123,13 @@ def test_only_a_server_that_leaves_it_out_is_evidence() -> None:
         (card, {}),  # it wrote pages twice
         (card, {"page_writes": replace(none, use_atomic="OFF")}),
         (card, {"page_writes": replace(none, pages=0)}),
+        (card, {"page_writes": replace(none, pages=ENOUGH_PAGES - 1)}),
+        (card, {"page_writes": none, "setting": "OFF"}),  # then the count is always 0
+        (card, {"page_writes": none, "setting": "0"}),
+        (card, {"page_writes": none, "setting": "DETECT_ONLY"}),
+        # it was off before, so the count says nothing of the time since
+        (card, {"page_writes": none, "set_at_run_time": (RunTimeSetting("innodb_doublewrite", "ON", "ON"),)}),
+        (card, {"page_writes": none, "set_at_run_time": None}),
         (card, {"page_writes": none, "flavor": "mysql", "version": "8.0.46"}),
         (below(disk()), {"page_writes": none}),
     ):
