@@ -113,11 +113,11 @@ def judge_doublewrite(
     server = facts.server if facts else None
     if facts is None or server is None or not server.doublewrite:
         return None
-    storage = facts.datadir.storage if facts.datadir else None
-    rows = rate_layers(server, storage)
+    storage, files = (facts.datadir.storage, facts.datadir.stored) if facts.datadir else (None, None)
+    rows = rate_layers(server, storage, files)
     decides = next((row for row in rows if row.ruling in (Ruling.AGAINST, Ruling.UNKNOWN)), None)
     identity = storage_of(facts)
-    safe = leaves_out_itself(server, storage)
+    safe = leaves_out_itself(server, storage, files)
     return DoublewriteAdvice(
         flavor=server.flavor,
         version=server.version,

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from dbops.engine.facts.instance import PageWrites, ServerFacts
 from dbops.engine.facts.storage import StorageFacts, StorageLayer
+from dbops.engine.facts.stored_data import StoredFiles
 
 KERNEL = "https://docs.kernel.org/filesystems/ext4/atomic_writes.html"
 OF_MYSQL = "https://github.com/mysql/mysql-community/issues/57"
@@ -29,6 +30,8 @@ CARDS = re.compile(r"fct[a-z]\d*|sct[a-z]\d*|sfdv\d+n\d+(p\d+)?")
 #: Pages that a server must have written before a count of 0 doublewritten ones says anything. Temporary pages and freshly initialized
 #: ones are never doublewritten, and a server that has just started may have written no others.
 ENOUGH_PAGES = 10_000
+#: Names of files that a row shows.
+MAX_SHOWN = 5
 #: RAID controllers with a cache and storage arrays, by model. Whether a battery protects the cache, no file says.
 ARRAYS = re.compile(
     r"perc\b|megaraid|\bmr9\d|avago|lsi\b|smart ?array|logical volume|serveraid|netapp|pure\b|flasharray|3pardata|\bdgc\b|symmetrix"
@@ -96,13 +99,15 @@ class LayerRow:
         return self.source.split("/")[2] if self.source else ""
 
 
-def rate_layers(server: ServerFacts, storage: StorageFacts | None) -> tuple[LayerRow, ...]:
+def rate_layers(server: ServerFacts, storage: StorageFacts | None, files: StoredFiles | None) -> tuple[LayerRow, ...]:
     """Return the rows from InnoDB down to the disk. Where the server itself leaves out doublewrite, only its own row decides.
 
     Args:
         storage: below the data directory, ``None`` if it was not read.
+        files: of the data directory, ``None`` if they were not read.
     """
-    rows = [_server(server, storage), _page(server), _flush(server, storage)]
+    is_safe = leaves_out_itself(server, storage, files)
+    rows = [_server(server, is_safe=is_safe), _page(server), _files(server, files), _flush(server, storage)]
     if storage is None or storage.layers is None:
         meaning = "Nothing is known below the server. The next probe of the host reads it."
         return (*rows, LayerRow("storage", "Storage", "Unknown", meaning, Ruling.UNKNOWN))
@@ -110,12 +115,12 @@ def rate_layers(server: ServerFacts, storage: StorageFacts | None) -> tuple[Laye
     if storage.machine:
         seen = ", ".join(storage.machine)
         rows.append(LayerRow("machine", "Machine", seen, "A hint only: firmware can say anything.", Ruling.NOTE))
-    if leaves_out_itself(server, storage):
+    if is_safe:
         rows[1:] = [row if row.ruling is Ruling.FITS else replace(row, ruling=Ruling.NOTE) for row in rows[1:]]
     return tuple(rows)
 
 
-def leaves_out_itself(server: ServerFacts, storage: StorageFacts | None) -> bool:
+def leaves_out_itself(server: ServerFacts, storage: StorageFacts | None, files: StoredFiles | None) -> bool:
     """Whether MariaDB leaves out doublewrite on a card that it knows: its settings, the device and its own count agree.
 
     The count is evidence only if doublewrite has been on since the start of the server: without it, the count is always 0.
@@ -132,22 +137,43 @@ def leaves_out_itself(server: ServerFacts, storage: StorageFacts | None) -> bool
         and writes.doublewritten == 0
         and storage
         and CARDS.fullmatch(storage.device)
+        and _outside(server, files) == []
     )
 
 
-def _server(server: ServerFacts, storage: StorageFacts | None) -> LayerRow:
+def _server(server: ServerFacts, *, is_safe: bool) -> LayerRow:
     mariadb = server.flavor == "mariadb"
     seen = f"{'MariaDB' if mariadb else 'MySQL'} {server.version}"
     if mariadb and server.page_writes and server.page_writes.use_atomic:
         seen += f", innodb_use_atomic_writes = {server.page_writes.use_atomic}"
     source = OF_MARIADB if mariadb else OF_MYSQL
-    if leaves_out_itself(server, storage):
+    if is_safe:
         meaning = "It recognizes this card and writes no page twice: its own count of doublewritten pages is 0."
         return LayerRow("server", "Server", seen, meaning, Ruling.FITS, source)
     meaning = (
         "It does not request atomic writes (RWF_ATOMIC). Promises of kernel and device hold for requested ones only."
     )
     return LayerRow("server", "Server", seen, meaning, Ruling.PROMISE, source)
+
+
+def _outside(server: ServerFacts, files: StoredFiles | None) -> list[str] | None:
+    """Return files and directories of the server outside its data directory, ``None`` if not all of it was read."""
+    if server.stored is None or files is None or files.links is None:
+        return None
+    links = [link.target or link.path for link in files.links if link.is_data or link.is_schema]
+    return list(dict.fromkeys([*server.external_paths, *server.stored.outside_files, *links]))
+
+
+def _files(server: ServerFacts, files: StoredFiles | None) -> LayerRow:
+    outside, row = _outside(server, files), ("files", "Files")
+    if outside is None:
+        meaning = "Where the files are is unknown. The next probe of server and host reads it."
+        return LayerRow(*row, "Unknown", meaning, Ruling.UNKNOWN)
+    if outside:
+        more = f" and {len(outside) - MAX_SHOWN} more" if len(outside) > MAX_SHOWN else ""
+        meaning = "Files outside the data directory can be on another storage, which is not read."
+        return LayerRow(*row, ", ".join(outside[:MAX_SHOWN]) + more, meaning, Ruling.UNKNOWN)
+    return LayerRow(*row, "All in the data directory", "The layers below hold for each of them.", Ruling.FITS)
 
 
 def _page(server: ServerFacts) -> LayerRow:

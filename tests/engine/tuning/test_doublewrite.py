@@ -8,6 +8,7 @@ import pytest
 
 from dbops.engine.facts.instance import InstanceFacts, PageWrites, RunTimeSetting, from_record, to_record
 from dbops.engine.facts.storage import StorageAnswers, StorageFacts, StorageLayer
+from dbops.engine.facts.stored_data import FileLink, StoredData, StoredFiles
 from dbops.engine.flavors import flavor_for
 from dbops.engine.tuning.doublewrite import (
     Attestation,
@@ -19,7 +20,7 @@ from dbops.engine.tuning.doublewrite import (
     repairs,
     storage_of,
 )
-from dbops.engine.tuning.storage_layers import ENOUGH_PAGES, Ruling, rate_layers
+from dbops.engine.tuning.storage_layers import ENOUGH_PAGES, Ruling
 from tests.engine import builders
 
 TODAY = date(2026, 1, 2)
@@ -116,9 +117,12 @@ def test_only_a_server_that_leaves_it_out_is_evidence() -> None:
         assert judged(card, page_writes=none, setting=setting).verdict is Verdict.SAFE
     assert judged(card, page_writes=replace(none, pages=ENOUGH_PAGES)).verdict is Verdict.SAFE
     rulings = {row.code: row.ruling for row in judged(card, page_writes=none).layers}
-    assert rulings == {"server": Ruling.FITS, "page": Ruling.NOTE, "flush": Ruling.FITS} | dict.fromkeys(
-        ("file-system", "device"), Ruling.NOTE
-    )
+    assert rulings == {
+        "server": Ruling.FITS,
+        "page": Ruling.NOTE,
+        "files": Ruling.FITS,
+        "flush": Ruling.FITS,
+    } | dict.fromkeys(("file-system", "device"), Ruling.NOTE)
     for storage, server in (
         (card, {}),  # it wrote pages twice
         (card, {"page_writes": replace(none, use_atomic="OFF")}),
@@ -141,8 +145,41 @@ def test_only_a_server_that_leaves_it_out_is_evidence() -> None:
     [(StorageAnswers(16384), Ruling.FITS), (StorageAnswers(4096), Ruling.PROMISE), (None, Ruling.PROMISE)],
 )
 def test_clusters_of_ext4_count_as_its_unit(said: StorageAnswers | None, ruling: Ruling) -> None:
-    rows = rate_layers(facts_on(None).server, below(disk(model=EBS), answers=said))  # type: ignore[arg-type]
+    rows = judged(below(disk(model=EBS), answers=said)).layers
     assert next(row.ruling for row in rows if row.code == "file-system") is ruling
+
+
+@pytest.mark.parametrize(
+    ("server", "files"),
+    [
+        ({"external_paths": ("/fast/undo",)}, StoredFiles(links=())),
+        ({"stored": StoredData(outside_files=("/fast/shop/a.ibd",))}, StoredFiles(links=())),
+        ({"stored": None}, StoredFiles(links=())),
+        ({}, StoredFiles(links=(FileLink("d", "shop", "/fast/shop"),))),
+        ({}, StoredFiles(links=(FileLink("i", "shop/a.isl"),))),
+        ({}, StoredFiles(links=(FileLink("f", "ibdata1", "/fast/ibdata1"),))),
+        ({}, StoredFiles(links=None)),
+        ({}, None),
+    ],
+)
+def test_files_outside_the_data_directory_are_unknown(server: dict[str, Any], files: StoredFiles | None) -> None:
+    card = {"page_writes": replace(DIRECT, doublewritten=0)}
+    for storage, more in ((below(disk(model=EBS), answers=CLUSTERS), {}), (below(disk("sfdv0n1")), card)):
+        found = facts_on(storage, **server, **more)
+        found = replace(found, datadir=replace(found.datadir, stored=files))  # type: ignore[type-var]
+        attested = Attestation("cloud", storage_of(found))
+        advice = judge_doublewrite("replica-1", {"replica-1": found}, attested, TODAY)
+        assert advice is not None
+        assert (advice.verdict, advice.decides.code, advice.may_be_off) == (Verdict.KEEP, "files", False)  # type: ignore[union-attr]
+
+
+def test_links_that_are_no_data_do_not_matter() -> None:
+    found = facts_on(below(disk(model=EBS)))
+    links = (FileLink("f", "server-cert.pem", "/etc/ssl/db.pem"),)
+    found = replace(found, datadir=replace(found.datadir, stored=StoredFiles(links=links)))  # type: ignore[type-var]
+    advice = judge_doublewrite("replica-1", {"replica-1": found}, None, TODAY)
+    assert advice is not None
+    assert advice.verdict is Verdict.ATTEST
 
 
 def test_attestation_is_void_for_another_storage_and_ends_at_its_review() -> None:
