@@ -63,7 +63,7 @@ class StorageFacts:
         return max(self.block_bytes, said.cluster_bytes or 0) if said.record_bytes is None else said.record_bytes
 
     def identity(self, path: str) -> str:
-        """Return what identifies the storage of data directory ``path``: what a person attested holds for this alone.
+        """Return what tells the storage of data directory ``path`` from others of the same machine.
 
         Devices count by serial number or uuid, because their names can change at a start of the host.
         """

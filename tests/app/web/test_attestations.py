@@ -16,7 +16,7 @@ from dbops.models import AuditEntry, Instance, InstanceState, StorageAttestation
 from dbops.operations.attestations import digest_of
 from dbops.operations.rebuilds import plan_rebuild
 from dbops.queries.fleet.doublewrite import doublewrite_page
-from tests.app.factories import make_datadir_facts, make_facts, make_trio
+from tests.app.factories import make_datadir_facts, make_facts, make_host_facts, make_trio
 
 from .marks import marks
 
@@ -30,9 +30,10 @@ DIRECT = PageWrites("O_DIRECT", use_atomic="ON", pages=90_000, doublewritten=90_
 LEFT_OUT = replace(DIRECT, doublewritten=0)
 
 
-def store(storage: StorageFacts | None, name: str = "replica-1", **server: Any) -> None:
+def store(storage: StorageFacts | None, name: str = "replica-1", machine_id: str = "machine-3", **server: Any) -> None:
     values = {"doublewrite": "ON", "page_writes": DIRECT, "set_at_run_time": (), **server}
-    facts = make_facts(datadir=make_datadir_facts(storage=storage), **values)
+    host = make_host_facts(machine_id=machine_id)
+    facts = make_facts(host=host, datadir=make_datadir_facts(storage=storage), **values)
     InstanceState.objects.filter(instance__name=name).update(**InstanceState.columns(facts))
 
 
@@ -155,6 +156,12 @@ def test_what_is_ruled_out_or_needless_cannot_be_attested(
     assert (answer.status_code, answer.context["refused"].code) == (409, "attestation.ruled_out")
 
 
+def test_storage_of_an_unknown_machine_cannot_be_attested(operator: Client, trio: Any) -> None:
+    store(VOLUME, machine_id="")
+    answer = sent(operator)
+    assert (answer.status_code, answer.context["refused"].code) == (409, "attestation.ruled_out")
+
+
 def test_attestation_is_void_when_the_storage_changes(operator: Client, trio: Any) -> None:
     sent(operator)
     for changed in (
@@ -167,6 +174,10 @@ def test_attestation_is_void_when_the_storage_changes(operator: Client, trio: An
         assert marks(answer.content.decode(), "attestation") == ["void"]
         assert not answer.context["doublewrite"].advice.may_be_off
         assert FORM in answer.content.decode(), "it can still be withdrawn"
+    store(VOLUME, machine_id="machine-4")
+    assert marks(operator.get(PAGE).content.decode(), "attestation") == ["void"]
+    store(VOLUME, machine_id="")
+    assert marks(operator.get(PAGE).content.decode(), "attestation") == ["unconfirmed"]
     store(VOLUME)
     assert marks(operator.get(PAGE).content.decode(), "attestation") == ["valid"]
     StorageAttestation.objects.update(review_on=timezone.now().date())

@@ -199,6 +199,23 @@ def test_attestation_is_void_for_another_storage_and_ends_at_its_review() -> Non
     assert judged(below(disk("nvme7n1", model=EBS)), Attestation("cloud", known)).standing is Standing.VALID
 
 
+def test_attestation_is_void_on_another_machine() -> None:
+    storage = below(StorageLayer("vda", "disk", None, 512, model="0x1af4"), is_virtual=True)
+    here = facts_on(storage)
+    attested = Attestation("vendor", storage_of(here))
+    for host, standing in (
+        (here.host, Standing.VALID),
+        (replace(builders.host(13), hostname="renamed"), Standing.VALID),
+        (builders.host(14), Standing.VOID),
+        (replace(builders.host(13), machine_id=""), Standing.UNCONFIRMED),
+        (None, Standing.UNCONFIRMED),
+    ):
+        advice = judge_doublewrite("replica-1", {"replica-1": replace(here, host=host)}, attested, TODAY)
+        assert advice is not None
+        assert (advice.verdict, advice.standing) == (Verdict.ATTEST, standing)
+        assert advice.may_be_off is (standing is Standing.VALID)
+
+
 def test_attestation_does_not_outweigh_what_rules_it_out() -> None:
     storage = below(disk(model=EBS))
     attested = Attestation("cloud", storage_of(facts_on(storage)))
