@@ -24,7 +24,8 @@ GOOGLE = "https://docs.cloud.google.com/compute/docs/disks/optimize-hyperdisk"
 ZFS = "https://openzfs.github.io/openzfs-docs/Performance%20and%20Tuning/Workload%20Tuning.html#innodb-mysql"
 
 NETWORK = re.compile(r"nfs\d?|cifs|smb\d?|ceph|glusterfs|lustre|9p|fuse(\..+)?|virtiofs|afs|ocfs2|gfs2")
-OVERLAY = ("overlay", "aufs")
+#: Local file systems that are rated by their unit of allocation. ZFS and overlay have rules of their own; others are unknown.
+LOCAL = ("ext4", "xfs", "btrfs")
 #: The cards on which MariaDB leaves doublewrite out itself, by the name of the device: Fusion-io, Shannon, ScaleFlux.
 CARDS = re.compile(r"fct[a-z]\d*|sct[a-z]\d*|sfdv\d+n\d+(p\d+)?")
 #: Pages that a server must have written before a count of 0 doublewritten ones says anything. Temporary pages and freshly initialized
@@ -203,7 +204,7 @@ def _file_system(server: ServerFacts, storage: StorageFacts) -> LayerRow:
     row = ("file-system", "File system", f"{kind}, blocks of {storage.block_bytes} bytes")
     if NETWORK.fullmatch(kind):
         return LayerRow(*row, "A network or FUSE file system sends a page in pieces.", Ruling.AGAINST)
-    if kind in OVERLAY:
+    if kind == "overlay":
         return LayerRow(*row, "A container's layer: what is below is not visible.", Ruling.PROMISE)
     if kind == "zfs":
         record = said.record_bytes if said else None
@@ -212,6 +213,8 @@ def _file_system(server: ServerFacts, storage: StorageFacts) -> LayerRow:
             return LayerRow(*row, "A page has several records, which ZFS can commit apart.", Ruling.AGAINST, ZFS)
         meaning = "Copy on write: a record is replaced completely or not at all, if it has at least a page."
         return LayerRow(*row, meaning, Ruling.PROMISE, ZFS)
+    if kind not in LOCAL:
+        return LayerRow(*row, "dbops knows nothing about how this type writes a page.", Ruling.UNKNOWN)
     if said and said.cluster_bytes and said.cluster_bytes > storage.block_bytes:
         row = (row[0], row[1], f"{row[2]}, clusters of {said.cluster_bytes} (bigalloc)")
     if storage.unit_bytes >= page:

@@ -68,7 +68,7 @@ KEPT = [
     (below(StorageLayer("dm-0", "dm", 0), disk(atomic=16384)), {}, "device"),
     (below(StorageLayer("md0", "md", 0), disk(model=EBS)), {}, "device"),
     (below(StorageLayer("loop0", "loop", 0), answers=CLUSTERS), {}, "device"),
-    (below(kind="tmpfs"), {}, "device"),
+    (below(kind="tmpfs"), {}, "file-system"),
     (replace(below(), layers=None), {}, "storage"),
     (None, {}, "storage"),
 ]
@@ -138,6 +138,19 @@ def test_only_a_server_that_leaves_it_out_is_evidence() -> None:
         (below(disk()), {"page_writes": none}),
     ):
         assert judged(storage, **server).verdict is Verdict.KEEP
+
+
+@pytest.mark.parametrize(
+    ("kind", "ruling"),
+    [(kind, Ruling.PROMISE) for kind in ("ext4", "xfs", "btrfs", "zfs", "overlay")]
+    + [(kind, Ruling.AGAINST) for kind in ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "9p", "fuse.sshfs")]
+    # types without a rule, and what may be in the place of one
+    + [(kind, Ruling.UNKNOWN) for kind in ("ext2", "ext3", "f2fs", "bcachefs", "ecryptfs", "aufs", "fuseblk", "beegfs")]
+    + [(kind, Ruling.UNKNOWN) for kind in ("data", "-", "", "EXT4", "ext4x", "newfs")],
+)
+def test_only_file_systems_with_a_rule_count_as_local(kind: str, ruling: Ruling) -> None:
+    rows = judged(below(disk(model=EBS), kind=kind)).layers
+    assert next(row.ruling for row in rows if row.code == "file-system") is ruling
 
 
 @pytest.mark.parametrize(
