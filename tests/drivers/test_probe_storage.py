@@ -120,6 +120,23 @@ def test_walk_ends_in_a_loop_of_devices(tmp_path: Path) -> None:
     assert not Path("here").exists()
 
 
+@pytest.mark.parametrize(
+    "source", ["nas:/my ext4", "nas:/vda", "vda", "/dev/my ext4", "a\nb ext4", "-t", "$(id) *", "//nas/x"]
+)
+@pytest.mark.parametrize("name", ["data", "my ext4", "a\nb ext4"])
+def test_any_name_leaves_the_type_as_it_is(tmp_path: Path, source: str, name: str) -> None:
+    place = tmp_path / name
+    place.mkdir()
+    script = 'mount -t tmpfs -o size=1M -- "$1" "$2" || exit 77; cd /\n' + load("storage")
+    script += '\nset -u\nfind_storage "$2"\nstorage "$2"'
+    command = ["unshare", "--mount", "--map-root-user", "/bin/sh", "-c", script, "sh", source, str(place)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("no mount namespaces here")
+    found = parse_storage({"datadir.storage": done.stdout.strip()})
+    assert found == StorageFacts("tmpfs", 4096, "-", None)
+
+
 def test_probe_of_this_machine_finds_its_device(tmp_path: Path) -> None:
     found = ask(FakeShell(runs_here=True), tmp_path).datadir.storage
     assert found is not None

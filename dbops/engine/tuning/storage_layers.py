@@ -138,6 +138,7 @@ def leaves_out_itself(server: ServerFacts, storage: StorageFacts | None, files: 
         and writes.doublewritten == 0
         and storage
         and CARDS.fullmatch(storage.device)
+        and any(layer.name == storage.device for layer in storage.layers or ())
         and _outside(server, files) == []
     )
 

@@ -136,8 +136,9 @@ def test_only_a_server_that_leaves_it_out_is_evidence() -> None:
         (card, {"page_writes": none, "set_at_run_time": None}),
         (card, {"page_writes": none, "flavor": "mysql", "version": "8.0.46"}),
         (below(disk()), {"page_writes": none}),
+        (replace(below(kind="zfs"), device="sfdv0n1"), {"page_writes": none}),  # a pool with that name
     ):
-        assert judged(storage, **server).verdict is Verdict.KEEP
+        assert judged(storage, **server).verdict is not Verdict.SAFE
 
 
 @pytest.mark.parametrize(
