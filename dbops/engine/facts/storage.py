@@ -41,8 +41,8 @@ class StorageFacts:
     ``atomic_bytes`` is the largest write that the device performs completely or not at all (``atomic_write_unit_max_bytes``,
     kernels from 6.11 on); 0 none, ``None`` if the kernel does not report it. ``turns``: a rotating disk; ``None`` if unknown: for
     a virtual disk the kernel repeats the hypervisor's answer, and virtio reports flash as rotating too. ``layers`` are the block
-    devices below, the highest first; empty if none is visible, ``None`` in an older record. ``machine`` are the names of its maker
-    (DMI), a hint only. ``answers`` is ``None`` if no program was asked yet.
+    devices below, the highest first; empty if none is visible, ``None`` if not all were read, or in an older record. ``machine`` are
+    the names of its maker (DMI), a hint only. ``answers`` is ``None`` if no program was asked yet.
     """
 
     filesystem: str

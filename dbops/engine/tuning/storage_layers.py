@@ -110,7 +110,7 @@ def rate_layers(server: ServerFacts, storage: StorageFacts | None, files: Stored
     is_safe = leaves_out_itself(server, storage, files)
     rows = [_server(server, is_safe=is_safe), _page(server), _files(server, files), _flush(server, storage)]
     if storage is None or storage.layers is None:
-        meaning = "Nothing is known below the server. The next probe of the host reads it."
+        meaning = "What is below the server was not read, or has more layers than dbops reads."
         return (*rows, LayerRow("storage", "Storage", "Unknown", meaning, Ruling.UNKNOWN))
     rows += [_file_system(server, storage), *_devices(server, storage)]
     if storage.machine:

@@ -46,7 +46,7 @@ storage() { # of directory $1, found before: file system type, block size, devic
 }
 
 layers_of() ( # block device with directory $1 in /sys, $2 layers below the file system: it and what it consists of, lines "WORD VALUE"
-    [ "$2" -lt 8 ] || return 0
+    if [ "$2" -ge 8 ]; then echo cut && return; fi
     kind=disk
     for found in partition dm md loop; do
         [ ! -e "$1/$found" ] || kind=$found
@@ -71,7 +71,7 @@ layers_of() ( # block device with directory $1 in /sys, $2 layers below the file
     done
 )
 
-layers() { # of the storage that was found, the highest first, after what is known of the machine
+layers() { # of the storage that was found, the highest first, after what is known of the machine; "whole" at the end of all
     {
         ! is_virtual || echo 'machine virtual'
         ! is_in_container || echo 'machine container'
@@ -79,6 +79,7 @@ layers() { # of the storage that was found, the highest first, after what is kno
             say dmi "/sys/class/dmi/id/$file"
         done
         [ ! -d "$block" ] || layers_of "$block" 0
+        echo whole
     } | tr -d '\000-\010\013-\037\177' | head -c 8192
 }
 
