@@ -77,16 +77,17 @@ def _answers(text: str | None, layers: tuple[StorageLayer, ...]) -> StorageAnswe
         return None
     found = dict(_split(line) for line in text.splitlines())
     # AWUPF counts logical blocks and begins at 0: https://nvmexpress.org/specification/nvm-express-base-specification/
-    logical = {item.name: item.logical_bytes for item in layers}
-    units = []
+    logical = {item.name: item.logical_bytes for item in layers if item.kind == "disk" and item.name.startswith("nvme")}
+    units = {}
     for word, value in map(_split, text.splitlines()):
         blocks, _, name = value.partition(" ")
         if word == "awupf" and (count := number(blocks)) is not None and (size := logical.get(name)):
-            units.append((count + 1) * size)
+            units[name] = (count + 1) * size
     return StorageAnswers(
         cluster_bytes=number(found.get("cluster")) or number(found.get("block")),
         record_bytes=number(found.get("record")),
-        nvme_atomic_bytes=min(units, default=None),
+        # a device that did not answer can be the weakest
+        nvme_atomic_bytes=min(units.values(), default=None) if units.keys() == logical.keys() else None,
     )
 
 

@@ -45,6 +45,9 @@ def test_nvme_counts_blocks_from_zero_and_the_weakest_device_counts() -> None:
     )
     assert found is not None
     assert found.answers == StorageAnswers(nvme_atomic_bytes=16384)
+    silent = parse_storage({**VIRTIO, "datadir.layers": layers, "datadir.answers": "awupf 63 nvme0n1"})
+    assert silent is not None
+    assert silent.answers == StorageAnswers(), "the other device can be the weakest"
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ class StorageAnswers:
     """What programs of the host said about the storage, in bytes; ``None`` if there is no program or no answer.
 
     ``cluster_bytes`` is the allocation unit of ext4 (``dumpe2fs``), ``record_bytes`` the record size of ZFS, ``nvme_atomic_bytes`` the
-    smallest atomic write without power of the NVMe devices below (AWUPF of ``nvme id-ctrl``).
+    smallest atomic write without power of the NVMe devices below (AWUPF of ``nvme id-ctrl``), if all of them answered.
     """
 
     cluster_bytes: int | None = None

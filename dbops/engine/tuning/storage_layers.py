@@ -262,7 +262,7 @@ def _device(layer: StorageLayer, page: int, storage: StorageFacts, *, promised: 
     if (layer.atomic_bytes or 0) >= page:
         meaning = f"It writes {layer.atomic_bytes} bytes completely or not at all, if they are requested so."
         return LayerRow(*row, meaning, Ruling.PROMISE, KERNEL)
-    if layer.kind == "disk" and answers and (answers.nvme_atomic_bytes or 0) >= page:
+    if layer.name.startswith("nvme") and answers and (answers.nvme_atomic_bytes or 0) >= page:
         meaning = (
             f"It promises {answers.nvme_atomic_bytes} bytes without power (AWUPF), to commands that are not split."
         )

@@ -57,6 +57,8 @@ KEPT = [
     (below(disk("vda", 0, "0x1af4"), is_virtual=True), {}, "device"),
     (below(disk(atomic=4096)), {}, "device"),
     (below(disk(atomic=None)), {}, "device"),
+    # what the NVMe devices say holds for no other disk
+    (below(disk("sda", None), answers=StorageAnswers(nvme_atomic_bytes=16384)), {}, "device"),
     (below(kind="nfs4"), {}, "file-system"),
     (below(kind="fuse.sshfs"), {}, "file-system"),
     (below(kind="zfs", answers=StorageAnswers(record_bytes=8192)), {}, "file-system"),
