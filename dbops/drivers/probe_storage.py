@@ -16,8 +16,8 @@ def parse_storage(records: Mapping[str, str]) -> StorageFacts | None:
     if len(words) != 5:
         return None
     filesystem, block, device, limit, turns = words
-    lines = [_split(line) for line in records.get("datadir.layers", "").splitlines()]
-    layers = tuple(_layers(lines)) if "datadir.layers" in records else None
+    lines = [_split(line) for line in records.get("datadir.layers", "").split("\n")]
+    layers = _layers(lines)
     return StorageFacts(
         filesystem=filesystem,
         block_bytes=number(block) or 0,
@@ -37,7 +37,15 @@ def _split(line: str) -> tuple[str, str]:
     return word, "".join(letter for letter in value if letter.isprintable()).strip()[:TEXT_CHARACTERS]
 
 
-def _layers(lines: list[tuple[str, str]]) -> Iterator[StorageLayer]:
+def _layers(lines: list[tuple[str, str]]) -> tuple[StorageLayer, ...] | None:
+    """Return the layers, ``None`` if not all were read: a reading that was cut does not show what is below."""
+    if lines[-1] != ("whole", "") or ("cut", "") in lines:
+        return None
+    found = tuple(_each(lines))
+    return found if len(found) <= MAXIMUM_LAYERS else None
+
+
+def _each(lines: list[tuple[str, str]]) -> Iterator[StorageLayer]:
     """Yield the layers: each begins with its own line, and a device below two others counts once."""
     groups: list[tuple[str, list[tuple[str, str]]]] = []
     for word, value in lines:
@@ -46,7 +54,7 @@ def _layers(lines: list[tuple[str, str]]) -> Iterator[StorageLayer]:
         elif groups:
             groups[-1][1].append((word, value))
     seen = set()
-    for heading, values in groups[:MAXIMUM_LAYERS]:
+    for heading, values in groups:
         kind, _, name = heading.partition(" ")
         if kind not in KINDS or name in seen:
             continue
@@ -69,16 +77,17 @@ def _answers(text: str | None, layers: tuple[StorageLayer, ...]) -> StorageAnswe
         return None
     found = dict(_split(line) for line in text.splitlines())
     # AWUPF counts logical blocks and begins at 0: https://nvmexpress.org/specification/nvm-express-base-specification/
-    logical = {item.name: item.logical_bytes for item in layers}
-    units = []
+    logical = {item.name: item.logical_bytes for item in layers if item.kind == "disk" and item.name.startswith("nvme")}
+    units = {}
     for word, value in map(_split, text.splitlines()):
         blocks, _, name = value.partition(" ")
         if word == "awupf" and (count := number(blocks)) is not None and (size := logical.get(name)):
-            units.append((count + 1) * size)
+            units[name] = (count + 1) * size
     return StorageAnswers(
         cluster_bytes=number(found.get("cluster")) or number(found.get("block")),
         record_bytes=number(found.get("record")),
-        nvme_atomic_bytes=min(units, default=None),
+        # a device that did not answer can be the weakest
+        nvme_atomic_bytes=min(units.values(), default=None) if units.keys() == logical.keys() else None,
     )
 
 

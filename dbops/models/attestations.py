@@ -12,8 +12,8 @@ from .fleet import Instance
 class StorageAttestation(models.Model):
     """What an operator attests of the storage of an instance: it writes a page completely or not at all.
 
-    ``kind`` is one of ``engine.tuning.doublewrite.KINDS``. It holds for ``storage`` alone (``StorageFacts.identity``), and up to the day
-    before ``review_on``. A new one replaces it, a withdrawal removes it; the audit log keeps both.
+    ``kind`` is one of ``engine.tuning.doublewrite.KINDS``. It holds for ``storage`` alone (``engine.tuning.doublewrite.storage_of``),
+    and up to the day before ``review_on``. A new one replaces it, a withdrawal removes it; the audit log keeps both.
     """
 
     instance = models.OneToOneField(Instance, on_delete=models.CASCADE, related_name="attestation", primary_key=True)

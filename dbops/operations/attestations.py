@@ -127,7 +127,9 @@ def _review_date(text: str, today: date, operation: str) -> date | None:
 def _to_attest(advice: DoublewriteAdvice | None, operation: str) -> str:
     """Return the identity of the storage if a person has to attest it, else refuse."""
     if advice is None or not advice.storage:
-        _refuse("attestation.ruled_out", operation, "the server or its storage was not read")
+        _refuse(
+            "attestation.ruled_out", operation, "the server, its storage or the machine id of its host was not read"
+        )
     if advice.verdict is Verdict.SAFE:
         _refuse("attestation.ruled_out", operation, "the server itself leaves out doublewrite on this storage")
     if advice.decides is not None:

@@ -26,7 +26,7 @@ class StorageAnswers:
     """What programs of the host said about the storage, in bytes; ``None`` if there is no program or no answer.
 
     ``cluster_bytes`` is the allocation unit of ext4 (``dumpe2fs``), ``record_bytes`` the record size of ZFS, ``nvme_atomic_bytes`` the
-    smallest atomic write without power of the NVMe devices below (AWUPF of ``nvme id-ctrl``).
+    smallest atomic write without power of the NVMe devices below (AWUPF of ``nvme id-ctrl``), if all of them answered.
     """
 
     cluster_bytes: int | None = None
@@ -41,8 +41,8 @@ class StorageFacts:
     ``atomic_bytes`` is the largest write that the device performs completely or not at all (``atomic_write_unit_max_bytes``,
     kernels from 6.11 on); 0 none, ``None`` if the kernel does not report it. ``turns``: a rotating disk; ``None`` if unknown: for
     a virtual disk the kernel repeats the hypervisor's answer, and virtio reports flash as rotating too. ``layers`` are the block
-    devices below, the highest first; empty if none is visible, ``None`` in an older record. ``machine`` are the names of its maker
-    (DMI), a hint only. ``answers`` is ``None`` if no program was asked yet.
+    devices below, the highest first; empty if none is visible, ``None`` if not all were read, or in an older record. ``machine`` are
+    the names of its maker (DMI), a hint only. ``answers`` is ``None`` if no program was asked yet.
     """
 
     filesystem: str
@@ -63,7 +63,7 @@ class StorageFacts:
         return max(self.block_bytes, said.cluster_bytes or 0) if said.record_bytes is None else said.record_bytes
 
     def identity(self, path: str) -> str:
-        """Return what identifies the storage of data directory ``path``: what a person attested holds for this alone.
+        """Return what tells the storage of data directory ``path`` from others of the same machine.
 
         Devices count by serial number or uuid, because their names can change at a start of the host.
         """

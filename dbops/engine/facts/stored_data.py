@@ -1,6 +1,13 @@
 """Facts of the data itself: where its files are, what they need to be read, and what they lack."""
 
+import re
 from dataclasses import dataclass, field
+
+#: Files of data, as opposed to certificates and logs.
+DATA_FILE = re.compile(
+    r".*\.(ibd|ibu|frm|MYD|MYI|MAD|MAI|MRG|CSV|CSM|ARZ|sym)"
+    r"|ib(data|tmp|_logfile|_buffer).*|#innodb.*|undo.*|aria_log.*|mysql\.ibd"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,6 +21,15 @@ class FileLink:
     kind: str
     path: str
     target: str = ""
+
+    @property
+    def is_schema(self) -> bool:
+        return self.kind == "d" and "/" not in self.path and not DATA_FILE.fullmatch(self.path)
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it replaces a file of data: also a link to nothing, whose data is unreadable."""
+        return self.kind == "i" or bool(DATA_FILE.fullmatch(self.path.rpartition("/")[2]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Attestation:
-    """What a person attested. ``storage`` is ``StorageFacts.identity`` at that time; ``review_on`` the first day on which it no longer
+    """What a person attested. ``storage`` is ``storage_of`` the facts at that time; ``review_on`` the first day on which it no longer
     counts, ``None`` for no end.
     """
 
@@ -113,11 +113,11 @@ def judge_doublewrite(
     server = facts.server if facts else None
     if facts is None or server is None or not server.doublewrite:
         return None
-    storage = facts.datadir.storage if facts.datadir else None
-    rows = rate_layers(server, storage)
+    storage, files = (facts.datadir.storage, facts.datadir.stored) if facts.datadir else (None, None)
+    rows = rate_layers(server, storage, files)
     decides = next((row for row in rows if row.ruling in (Ruling.AGAINST, Ruling.UNKNOWN)), None)
     identity = storage_of(facts)
-    safe = leaves_out_itself(server, storage)
+    safe = leaves_out_itself(server, storage, files)
     return DoublewriteAdvice(
         flavor=server.flavor,
         version=server.version,
@@ -134,11 +134,19 @@ def judge_doublewrite(
 
 
 def storage_of(facts: InstanceFacts | None) -> str:
-    """Return what identifies the storage below the data directory, ``""`` if it was not read."""
-    directory = facts.datadir if facts else None
-    if directory is None or directory.storage is None or directory.storage.layers is None:
+    """Return what identifies the storage below the data directory, ``""`` if it or the machine id of its host was not read.
+
+    Virtual disks without a serial number look alike on every machine, so the machine counts too.
+    """
+    directory, host = (facts.datadir, facts.host) if facts else (None, None)
+    if (
+        directory is None
+        or directory.storage is None
+        or directory.storage.layers is None
+        or not (host and host.machine_id)
+    ):
         return ""
-    return directory.storage.identity(directory.path)
+    return f"{directory.storage.identity(directory.path)}\nmachine {host.machine_id}"
 
 
 def repairs(setting: str) -> bool:

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from dbops.engine.facts.instance import PageWrites, ServerFacts
 from dbops.engine.facts.storage import StorageFacts, StorageLayer
+from dbops.engine.facts.stored_data import StoredFiles
 
 KERNEL = "https://docs.kernel.org/filesystems/ext4/atomic_writes.html"
 OF_MYSQL = "https://github.com/mysql/mysql-community/issues/57"
@@ -23,9 +24,15 @@ GOOGLE = "https://docs.cloud.google.com/compute/docs/disks/optimize-hyperdisk"
 ZFS = "https://openzfs.github.io/openzfs-docs/Performance%20and%20Tuning/Workload%20Tuning.html#innodb-mysql"
 
 NETWORK = re.compile(r"nfs\d?|cifs|smb\d?|ceph|glusterfs|lustre|9p|fuse(\..+)?|virtiofs|afs|ocfs2|gfs2")
-OVERLAY = ("overlay", "aufs")
+#: Local file systems that are rated by their unit of allocation. ZFS and overlay have rules of their own; others are unknown.
+LOCAL = ("ext4", "xfs", "btrfs")
 #: The cards on which MariaDB leaves doublewrite out itself, by the name of the device: Fusion-io, Shannon, ScaleFlux.
 CARDS = re.compile(r"fct[a-z]\d*|sct[a-z]\d*|sfdv\d+n\d+(p\d+)?")
+#: Pages that a server must have written before a count of 0 doublewritten ones says anything. Temporary pages and freshly initialized
+#: ones are never doublewritten, and a server that has just started may have written no others.
+ENOUGH_PAGES = 10_000
+#: Names of files that a row shows.
+MAX_SHOWN = 5
 #: RAID controllers with a cache and storage arrays, by model. Whether a battery protects the cache, no file says.
 ARRAYS = re.compile(
     r"perc\b|megaraid|\bmr9\d|avago|lsi\b|smart ?array|logical volume|serveraid|netapp|pure\b|flasharray|3pardata|\bdgc\b|symmetrix"
@@ -93,52 +100,82 @@ class LayerRow:
         return self.source.split("/")[2] if self.source else ""
 
 
-def rate_layers(server: ServerFacts, storage: StorageFacts | None) -> tuple[LayerRow, ...]:
+def rate_layers(server: ServerFacts, storage: StorageFacts | None, files: StoredFiles | None) -> tuple[LayerRow, ...]:
     """Return the rows from InnoDB down to the disk. Where the server itself leaves out doublewrite, only its own row decides.
 
     Args:
         storage: below the data directory, ``None`` if it was not read.
+        files: of the data directory, ``None`` if they were not read.
     """
-    rows = [_server(server, storage), _page(server), _flush(server, storage)]
+    is_safe = leaves_out_itself(server, storage, files)
+    rows = [_server(server, is_safe=is_safe), _page(server), _files(server, files), _flush(server, storage)]
     if storage is None or storage.layers is None:
-        meaning = "Nothing is known below the server. The next probe of the host reads it."
+        meaning = "What is below the server was not read, or has more layers than dbops reads."
         return (*rows, LayerRow("storage", "Storage", "Unknown", meaning, Ruling.UNKNOWN))
     rows += [_file_system(server, storage), *_devices(server, storage)]
     if storage.machine:
         seen = ", ".join(storage.machine)
         rows.append(LayerRow("machine", "Machine", seen, "A hint only: firmware can say anything.", Ruling.NOTE))
-    if leaves_out_itself(server, storage):
+    if is_safe:
         rows[1:] = [row if row.ruling is Ruling.FITS else replace(row, ruling=Ruling.NOTE) for row in rows[1:]]
     return tuple(rows)
 
 
-def leaves_out_itself(server: ServerFacts, storage: StorageFacts | None) -> bool:
-    """Whether MariaDB leaves out doublewrite on a card that it knows: its setting, the device and its own count agree."""
-    writes = server.page_writes
+def leaves_out_itself(server: ServerFacts, storage: StorageFacts | None, files: StoredFiles | None) -> bool:
+    """Whether MariaDB leaves out doublewrite on a card that it knows: its settings, the device and its own count agree.
+
+    The count is evidence only if doublewrite has been on since the start of the server: without it, the count is always 0.
+    """
+    writes, changed = server.page_writes, server.set_at_run_time
     return bool(
         server.flavor == "mariadb"
+        and server.doublewrite.upper() in ("ON", "1", "FAST")
+        and changed is not None
+        and all(setting.name != "innodb_doublewrite" for setting in changed)
         and writes
         and writes.use_atomic.upper() in ("ON", "1")
-        and writes.pages
+        and (writes.pages or 0) >= ENOUGH_PAGES
         and writes.doublewritten == 0
         and storage
         and CARDS.fullmatch(storage.device)
+        and any(layer.name == storage.device for layer in storage.layers or ())
+        and _outside(server, files) == []
     )
 
 
-def _server(server: ServerFacts, storage: StorageFacts | None) -> LayerRow:
+def _server(server: ServerFacts, *, is_safe: bool) -> LayerRow:
     mariadb = server.flavor == "mariadb"
     seen = f"{'MariaDB' if mariadb else 'MySQL'} {server.version}"
     if mariadb and server.page_writes and server.page_writes.use_atomic:
         seen += f", innodb_use_atomic_writes = {server.page_writes.use_atomic}"
     source = OF_MARIADB if mariadb else OF_MYSQL
-    if leaves_out_itself(server, storage):
+    if is_safe:
         meaning = "It recognizes this card and writes no page twice: its own count of doublewritten pages is 0."
         return LayerRow("server", "Server", seen, meaning, Ruling.FITS, source)
     meaning = (
         "It does not request atomic writes (RWF_ATOMIC). Promises of kernel and device hold for requested ones only."
     )
     return LayerRow("server", "Server", seen, meaning, Ruling.PROMISE, source)
+
+
+def _outside(server: ServerFacts, files: StoredFiles | None) -> list[str] | None:
+    """Return files and directories of the server outside its data directory, ``None`` if not all of it was read."""
+    if server.stored is None or files is None or files.links is None:
+        return None
+    links = [link.target or link.path for link in files.links if link.is_data or link.is_schema]
+    return list(dict.fromkeys([*server.external_paths, *server.stored.outside_files, *links]))
+
+
+def _files(server: ServerFacts, files: StoredFiles | None) -> LayerRow:
+    outside, row = _outside(server, files), ("files", "Files")
+    if outside is None:
+        meaning = "Where the files are is unknown. The next probe of server and host reads it."
+        return LayerRow(*row, "Unknown", meaning, Ruling.UNKNOWN)
+    if outside:
+        more = f" and {len(outside) - MAX_SHOWN} more" if len(outside) > MAX_SHOWN else ""
+        meaning = "Files outside the data directory can be on another storage, which is not read."
+        return LayerRow(*row, ", ".join(outside[:MAX_SHOWN]) + more, meaning, Ruling.UNKNOWN)
+    return LayerRow(*row, "All in the data directory", "The layers below hold for each of them.", Ruling.FITS)
 
 
 def _page(server: ServerFacts) -> LayerRow:
@@ -168,7 +205,7 @@ def _file_system(server: ServerFacts, storage: StorageFacts) -> LayerRow:
     row = ("file-system", "File system", f"{kind}, blocks of {storage.block_bytes} bytes")
     if NETWORK.fullmatch(kind):
         return LayerRow(*row, "A network or FUSE file system sends a page in pieces.", Ruling.AGAINST)
-    if kind in OVERLAY:
+    if kind == "overlay":
         return LayerRow(*row, "A container's layer: what is below is not visible.", Ruling.PROMISE)
     if kind == "zfs":
         record = said.record_bytes if said else None
@@ -177,6 +214,8 @@ def _file_system(server: ServerFacts, storage: StorageFacts) -> LayerRow:
             return LayerRow(*row, "A page has several records, which ZFS can commit apart.", Ruling.AGAINST, ZFS)
         meaning = "Copy on write: a record is replaced completely or not at all, if it has at least a page."
         return LayerRow(*row, meaning, Ruling.PROMISE, ZFS)
+    if kind not in LOCAL:
+        return LayerRow(*row, "dbops knows nothing about how this type writes a page.", Ruling.UNKNOWN)
     if said and said.cluster_bytes and said.cluster_bytes > storage.block_bytes:
         row = (row[0], row[1], f"{row[2]}, clusters of {said.cluster_bytes} (bigalloc)")
     if storage.unit_bytes >= page:
@@ -223,7 +262,7 @@ def _device(layer: StorageLayer, page: int, storage: StorageFacts, *, promised: 
     if (layer.atomic_bytes or 0) >= page:
         meaning = f"It writes {layer.atomic_bytes} bytes completely or not at all, if they are requested so."
         return LayerRow(*row, meaning, Ruling.PROMISE, KERNEL)
-    if layer.kind == "disk" and answers and (answers.nvme_atomic_bytes or 0) >= page:
+    if layer.name.startswith("nvme") and answers and (answers.nvme_atomic_bytes or 0) >= page:
         meaning = (
             f"It promises {answers.nvme_atomic_bytes} bytes without power (AWUPF), to commands that are not split."
         )

@@ -160,6 +160,7 @@ def _server(cluster: SampleCluster, instances: list[Instance], instance: Instanc
         page_writes=PageWrites(
             "O_DIRECT", use_atomic="" if is_mysql else "ON", pages=48_211_907, doublewritten=doublewritten
         ),
+        set_at_run_time=(),
         lower_case_table_names=0,
         redo_capacity_bytes=16 * GIB,
         redo_lsn=98_114_223_901,

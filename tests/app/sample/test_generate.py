@@ -16,11 +16,13 @@ from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.conflicts import Activity
 from dbops.engine.states import RunStatus, Status, StepState
+from dbops.engine.tuning.doublewrite import Standing, Verdict
 from dbops.models import (
     AuditEntry,
     BackupRun,
     Cluster,
     Hold,
+    Instance,
     InstancePeriod,
     Maintenance,
     Rebuild,
@@ -31,6 +33,7 @@ from dbops.models import (
 from dbops.operations.audit_log import verify_log
 from dbops.queries.audit.log import stored
 from dbops.queries.capacity import cluster_walls, soon_by_cluster
+from dbops.queries.fleet.doublewrite import doublewrite_page
 from dbops.sample.database_check import is_sample
 from dbops.sample.generate import fill
 from tests.app.factories import make_operator
@@ -104,6 +107,22 @@ def test_sample_has_limits_near_far_and_unknown(reader: Client) -> None:
     for name in Cluster.objects.values_list("name", flat=True):
         charts = reader.get(reverse("cluster-capacity", args=[name])).context["charts"]
         assert all(chart.drawing for chart in charts), name
+
+
+@pytest.mark.usefixtures("sample")
+def test_sample_shows_each_verdict_on_doublewrite() -> None:
+    found = set()
+    for instance in Instance.objects.all():
+        page = doublewrite_page(instance)
+        if page is not None:
+            found.add((page.advice.verdict, page.advice.standing, page.advice.repairs))
+    assert found == {
+        (Verdict.SAFE, None, True),
+        (Verdict.ATTEST, Standing.VALID, True),
+        (Verdict.ATTEST, None, True),
+        (Verdict.KEEP, None, True),
+        (Verdict.KEEP, None, False),
+    }
 
 
 @pytest.mark.usefixtures("sample")

@@ -16,7 +16,7 @@ from dbops.models import AuditEntry, Instance, InstanceState, StorageAttestation
 from dbops.operations.attestations import digest_of
 from dbops.operations.rebuilds import plan_rebuild
 from dbops.queries.fleet.doublewrite import doublewrite_page
-from tests.app.factories import make_datadir_facts, make_facts, make_trio
+from tests.app.factories import make_datadir_facts, make_facts, make_host_facts, make_trio
 
 from .marks import marks
 
@@ -26,12 +26,14 @@ EBS = StorageLayer("nvme1n1", "disk", 0, 512, model="Amazon Elastic Block Store"
 VOLUME = StorageFacts("ext4", 4096, "nvme1n1", 0, layers=(EBS,), answers=StorageAnswers(16384))
 VIRTIO = StorageFacts("ext4", 4096, "vda", 0, layers=(StorageLayer("vda", "disk", 0, 512),), is_virtual=True)
 CARD = StorageFacts("ext4", 4096, "sfdv0n1", 0, layers=(StorageLayer("sfdv0n1", "disk", 0, 4096),))
-DIRECT = PageWrites("O_DIRECT", use_atomic="ON", pages=9, doublewritten=9)
+DIRECT = PageWrites("O_DIRECT", use_atomic="ON", pages=90_000, doublewritten=90_000)
+LEFT_OUT = replace(DIRECT, doublewritten=0)
 
 
-def store(storage: StorageFacts | None, name: str = "replica-1", **server: Any) -> None:
-    values = {"doublewrite": "ON", "page_writes": DIRECT, **server}
-    facts = make_facts(datadir=make_datadir_facts(storage=storage), **values)
+def store(storage: StorageFacts | None, name: str = "replica-1", machine_id: str = "machine-3", **server: Any) -> None:
+    values = {"doublewrite": "ON", "page_writes": DIRECT, "set_at_run_time": (), **server}
+    host = make_host_facts(machine_id=machine_id)
+    facts = make_facts(host=host, datadir=make_datadir_facts(storage=storage), **values)
     InstanceState.objects.filter(instance__name=name).update(**InstanceState.columns(facts))
 
 
@@ -61,7 +63,8 @@ def actions() -> list[str]:
         (VIRTIO, DIRECT, "keep", "device"),
         (VOLUME, DIRECT, "attest", None),
         (VOLUME, PageWrites("fsync"), "keep", "flush"),
-        (CARD, replace(DIRECT, doublewritten=0), "safe", None),
+        (CARD, LEFT_OUT, "safe", None),
+        (CARD, replace(LEFT_OUT, pages=1), "keep", "device"),
         (None, DIRECT, "keep", "storage"),
     ],
 )
@@ -76,6 +79,12 @@ def test_page_shows_the_verdict_and_each_layer(
     assert marks(text, "layer") == [row.code for row in advice.layers]
     assert (advice.decides.code if verdict == "keep" else None) == deciding
     assert FORM not in text, "a viewer cannot attest"
+
+
+def test_card_is_no_evidence_while_doublewrite_is_off(viewer: Client, trio: Any) -> None:
+    store(CARD, page_writes=LEFT_OUT, doublewrite="OFF")
+    advice = viewer.get(PAGE).context["doublewrite"].advice
+    assert (advice.verdict, advice.decides.code, advice.must_turn_on) == ("keep", "device", True)
 
 
 def test_page_has_no_section_for_an_older_record(viewer: Client, trio: Any) -> None:
@@ -138,13 +147,17 @@ def test_wrong_input_is_refused(operator: Client, trio: Any, changes: dict[str, 
     assert actions() == []
 
 
-@pytest.mark.parametrize(
-    ("storage", "writes"), [(VIRTIO, DIRECT), (CARD, replace(DIRECT, doublewritten=0)), (None, DIRECT)]
-)
+@pytest.mark.parametrize(("storage", "writes"), [(VIRTIO, DIRECT), (CARD, LEFT_OUT), (None, DIRECT)])
 def test_what_is_ruled_out_or_needless_cannot_be_attested(
     operator: Client, trio: Any, storage: StorageFacts | None, writes: PageWrites
 ) -> None:
     store(storage, page_writes=writes)
+    answer = sent(operator)
+    assert (answer.status_code, answer.context["refused"].code) == (409, "attestation.ruled_out")
+
+
+def test_storage_of_an_unknown_machine_cannot_be_attested(operator: Client, trio: Any) -> None:
+    store(VOLUME, machine_id="")
     answer = sent(operator)
     assert (answer.status_code, answer.context["refused"].code) == (409, "attestation.ruled_out")
 
@@ -161,6 +174,10 @@ def test_attestation_is_void_when_the_storage_changes(operator: Client, trio: An
         assert marks(answer.content.decode(), "attestation") == ["void"]
         assert not answer.context["doublewrite"].advice.may_be_off
         assert FORM in answer.content.decode(), "it can still be withdrawn"
+    store(VOLUME, machine_id="machine-4")
+    assert marks(operator.get(PAGE).content.decode(), "attestation") == ["void"]
+    store(VOLUME, machine_id="")
+    assert marks(operator.get(PAGE).content.decode(), "attestation") == ["unconfirmed"]
     store(VOLUME)
     assert marks(operator.get(PAGE).content.decode(), "attestation") == ["valid"]
     StorageAttestation.objects.update(review_on=timezone.now().date())

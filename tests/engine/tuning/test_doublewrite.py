@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.facts.instance import InstanceFacts, PageWrites, from_record, to_record
+from dbops.engine.facts.instance import InstanceFacts, PageWrites, RunTimeSetting, from_record, to_record
 from dbops.engine.facts.storage import StorageAnswers, StorageFacts, StorageLayer
+from dbops.engine.facts.stored_data import FileLink, StoredData, StoredFiles
 from dbops.engine.flavors import flavor_for
 from dbops.engine.tuning.doublewrite import (
     Attestation,
@@ -19,7 +20,7 @@ from dbops.engine.tuning.doublewrite import (
     repairs,
     storage_of,
 )
-from dbops.engine.tuning.storage_layers import Ruling, rate_layers
+from dbops.engine.tuning.storage_layers import ENOUGH_PAGES, Ruling
 from tests.engine import builders
 
 TODAY = date(2026, 1, 2)
@@ -56,6 +57,8 @@ KEPT = [
     (below(disk("vda", 0, "0x1af4"), is_virtual=True), {}, "device"),
     (below(disk(atomic=4096)), {}, "device"),
     (below(disk(atomic=None)), {}, "device"),
+    # what the NVMe devices say holds for no other disk
+    (below(disk("sda", None), answers=StorageAnswers(nvme_atomic_bytes=16384)), {}, "device"),
     (below(kind="nfs4"), {}, "file-system"),
     (below(kind="fuse.sshfs"), {}, "file-system"),
     (below(kind="zfs", answers=StorageAnswers(record_bytes=8192)), {}, "file-system"),
@@ -67,7 +70,7 @@ KEPT = [
     (below(StorageLayer("dm-0", "dm", 0), disk(atomic=16384)), {}, "device"),
     (below(StorageLayer("md0", "md", 0), disk(model=EBS)), {}, "device"),
     (below(StorageLayer("loop0", "loop", 0), answers=CLUSTERS), {}, "device"),
-    (below(kind="tmpfs"), {}, "device"),
+    (below(kind="tmpfs"), {}, "file-system"),
     (replace(below(), layers=None), {}, "storage"),
     (None, {}, "storage"),
 ]
@@ -112,19 +115,45 @@ def test_promise_has_to_be_attested(storage: StorageFacts) -> None:
 
 def test_only_a_server_that_leaves_it_out_is_evidence() -> None:
     card, none = below(disk("sfdv0n1", 0, "CSD-3310")), replace(DIRECT, doublewritten=0)
-    assert judged(card, page_writes=none).verdict is Verdict.SAFE
+    for setting in ("ON", "fast"):
+        assert judged(card, page_writes=none, setting=setting).verdict is Verdict.SAFE
+    assert judged(card, page_writes=replace(none, pages=ENOUGH_PAGES)).verdict is Verdict.SAFE
     rulings = {row.code: row.ruling for row in judged(card, page_writes=none).layers}
-    assert rulings == {"server": Ruling.FITS, "page": Ruling.NOTE, "flush": Ruling.FITS} | dict.fromkeys(
-        ("file-system", "device"), Ruling.NOTE
-    )
+    assert rulings == {
+        "server": Ruling.FITS,
+        "page": Ruling.NOTE,
+        "files": Ruling.FITS,
+        "flush": Ruling.FITS,
+    } | dict.fromkeys(("file-system", "device"), Ruling.NOTE)
     for storage, server in (
         (card, {}),  # it wrote pages twice
         (card, {"page_writes": replace(none, use_atomic="OFF")}),
         (card, {"page_writes": replace(none, pages=0)}),
+        (card, {"page_writes": replace(none, pages=ENOUGH_PAGES - 1)}),
+        (card, {"page_writes": none, "setting": "OFF"}),  # then the count is always 0
+        (card, {"page_writes": none, "setting": "0"}),
+        (card, {"page_writes": none, "setting": "DETECT_ONLY"}),
+        # it was off before, so the count says nothing of the time since
+        (card, {"page_writes": none, "set_at_run_time": (RunTimeSetting("innodb_doublewrite", "ON", "ON"),)}),
+        (card, {"page_writes": none, "set_at_run_time": None}),
         (card, {"page_writes": none, "flavor": "mysql", "version": "8.0.46"}),
         (below(disk()), {"page_writes": none}),
+        (replace(below(kind="zfs"), device="sfdv0n1"), {"page_writes": none}),  # a pool with that name
     ):
-        assert judged(storage, **server).verdict is Verdict.KEEP
+        assert judged(storage, **server).verdict is not Verdict.SAFE
+
+
+@pytest.mark.parametrize(
+    ("kind", "ruling"),
+    [(kind, Ruling.PROMISE) for kind in ("ext4", "xfs", "btrfs", "zfs", "overlay")]
+    + [(kind, Ruling.AGAINST) for kind in ("nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "9p", "fuse.sshfs")]
+    # types without a rule, and what may be in the place of one
+    + [(kind, Ruling.UNKNOWN) for kind in ("ext2", "ext3", "f2fs", "bcachefs", "ecryptfs", "aufs", "fuseblk", "beegfs")]
+    + [(kind, Ruling.UNKNOWN) for kind in ("data", "-", "", "EXT4", "ext4x", "newfs")],
+)
+def test_only_file_systems_with_a_rule_count_as_local(kind: str, ruling: Ruling) -> None:
+    rows = judged(below(disk(model=EBS), kind=kind)).layers
+    assert next(row.ruling for row in rows if row.code == "file-system") is ruling
 
 
 @pytest.mark.parametrize(
@@ -132,8 +161,41 @@ def test_only_a_server_that_leaves_it_out_is_evidence() -> None:
     [(StorageAnswers(16384), Ruling.FITS), (StorageAnswers(4096), Ruling.PROMISE), (None, Ruling.PROMISE)],
 )
 def test_clusters_of_ext4_count_as_its_unit(said: StorageAnswers | None, ruling: Ruling) -> None:
-    rows = rate_layers(facts_on(None).server, below(disk(model=EBS), answers=said))  # type: ignore[arg-type]
+    rows = judged(below(disk(model=EBS), answers=said)).layers
     assert next(row.ruling for row in rows if row.code == "file-system") is ruling
+
+
+@pytest.mark.parametrize(
+    ("server", "files"),
+    [
+        ({"external_paths": ("/fast/undo",)}, StoredFiles(links=())),
+        ({"stored": StoredData(outside_files=("/fast/shop/a.ibd",))}, StoredFiles(links=())),
+        ({"stored": None}, StoredFiles(links=())),
+        ({}, StoredFiles(links=(FileLink("d", "shop", "/fast/shop"),))),
+        ({}, StoredFiles(links=(FileLink("i", "shop/a.isl"),))),
+        ({}, StoredFiles(links=(FileLink("f", "ibdata1", "/fast/ibdata1"),))),
+        ({}, StoredFiles(links=None)),
+        ({}, None),
+    ],
+)
+def test_files_outside_the_data_directory_are_unknown(server: dict[str, Any], files: StoredFiles | None) -> None:
+    card = {"page_writes": replace(DIRECT, doublewritten=0)}
+    for storage, more in ((below(disk(model=EBS), answers=CLUSTERS), {}), (below(disk("sfdv0n1")), card)):
+        found = facts_on(storage, **server, **more)
+        found = replace(found, datadir=replace(found.datadir, stored=files))  # type: ignore[type-var]
+        attested = Attestation("cloud", storage_of(found))
+        advice = judge_doublewrite("replica-1", {"replica-1": found}, attested, TODAY)
+        assert advice is not None
+        assert (advice.verdict, advice.decides.code, advice.may_be_off) == (Verdict.KEEP, "files", False)  # type: ignore[union-attr]
+
+
+def test_links_that_are_no_data_do_not_matter() -> None:
+    found = facts_on(below(disk(model=EBS)))
+    links = (FileLink("f", "server-cert.pem", "/etc/ssl/db.pem"),)
+    found = replace(found, datadir=replace(found.datadir, stored=StoredFiles(links=links)))  # type: ignore[type-var]
+    advice = judge_doublewrite("replica-1", {"replica-1": found}, None, TODAY)
+    assert advice is not None
+    assert advice.verdict is Verdict.ATTEST
 
 
 def test_attestation_is_void_for_another_storage_and_ends_at_its_review() -> None:
@@ -151,6 +213,23 @@ def test_attestation_is_void_for_another_storage_and_ends_at_its_review() -> Non
         assert (advice.standing, advice.may_be_off) == (Standing.VOID, False)
     # names of devices change at a start of the host
     assert judged(below(disk("nvme7n1", model=EBS)), Attestation("cloud", known)).standing is Standing.VALID
+
+
+def test_attestation_is_void_on_another_machine() -> None:
+    storage = below(StorageLayer("vda", "disk", None, 512, model="0x1af4"), is_virtual=True)
+    here = facts_on(storage)
+    attested = Attestation("vendor", storage_of(here))
+    for host, standing in (
+        (here.host, Standing.VALID),
+        (replace(builders.host(13), hostname="renamed"), Standing.VALID),
+        (builders.host(14), Standing.VOID),
+        (replace(builders.host(13), machine_id=""), Standing.UNCONFIRMED),
+        (None, Standing.UNCONFIRMED),
+    ):
+        advice = judge_doublewrite("replica-1", {"replica-1": replace(here, host=host)}, attested, TODAY)
+        assert advice is not None
+        assert (advice.verdict, advice.standing) == (Verdict.ATTEST, standing)
+        assert advice.may_be_off is (standing is Standing.VALID)
 
 
 def test_attestation_does_not_outweigh_what_rules_it_out() -> None:

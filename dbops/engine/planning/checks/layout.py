@@ -1,6 +1,5 @@
 """Check that the source has all data, and that it is where a copy puts it."""
 
-import re
 from collections.abc import Iterator
 
 from dbops.engine.facts.instance import ReplicationFacts
@@ -10,11 +9,6 @@ from dbops.engine.planning.inputs import KnownInstance, PlanInputs, connections_
 from dbops.engine.planning.upstream import intermediate_of
 from dbops.engine.rebuilds.plan import CHAINED, Finding
 
-#: Files of data, as opposed to certificates and logs.
-DATA_FILE = re.compile(
-    r".*\.(ibd|ibu|frm|MYD|MYI|MAD|MAI|MRG|CSV|CSM|ARZ|sym)"
-    r"|ib(data|tmp|_logfile|_buffer).*|#innodb.*|undo.*|aria_log.*|mysql\.ibd"
-)
 MAX_SHOWN = 5
 
 
@@ -72,9 +66,9 @@ def source_files_lie_inside(inputs: PlanInputs) -> Iterator[Finding]:
     if (inputs.source.server is not None and stored is None) or files is None:
         yield unknown(code, title, "where the files of tables are")
         return
-    found = [*(stored.outside_files if stored else ()), *(_shown(link) for link in files if is_data_link(link))]
+    found = [*(stored.outside_files if stored else ()), *(_shown(link) for link in files if link.is_data)]
     if inputs.flavor and inputs.flavor.name == "mysql":
-        found += [_shown(link) for link in files if is_schema_link(link)]
+        found += [_shown(link) for link in files if link.is_schema]
     if found:
         yield refusal(
             code,
@@ -94,7 +88,7 @@ def schemas_are_directories(inputs: PlanInputs) -> Iterator[Finding]:
         files = links_of(member)
         if files is None:
             continue
-        found = [_shown(link) for link in files if is_schema_link(link)]
+        found = [_shown(link) for link in files if link.is_schema]
         if not found:
             yield ok(code, title, "No links.")
         elif member is inputs.source:
@@ -134,22 +128,12 @@ def target_leaves_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
     stored, files = stored_of(inputs.target), links_of(inputs.target)
     if stored is None and files is None:
         return
-    found = [*(stored.outside_files if stored else ()), *(_shown(link) for link in files or () if is_data_link(link))]
+    found = [*(stored.outside_files if stored else ()), *(_shown(link) for link in files or () if link.is_data)]
     if found:
         advice = "Remove them yourself after the rebuild. Until then, a rollback needs them."
         yield warning(code, title, f"{_some(found)}. These old files stay where they are.", advice)
     else:
         yield ok(code, title, "None is outside.")
-
-
-def is_schema_link(link: FileLink) -> bool:
-    return link.kind == "d" and "/" not in link.path and not DATA_FILE.fullmatch(link.path)
-
-
-def is_data_link(link: FileLink) -> bool:
-    """Return whether it replaces a file of data: also a link to nothing, whose data is unreadable."""
-    name = link.path.rpartition("/")[2]
-    return link.kind == "i" or bool(DATA_FILE.fullmatch(name))
 
 
 def stored_of(member: KnownInstance) -> StoredData | None:

@@ -17,18 +17,23 @@ say() { # WORD FILE: the first line of a kernel's file
 }
 
 find_storage() { # below directory $1: sets mounted and type as in the mount table, and block, the device's directory in /sys
-    # shellcheck disable=SC2046  # two words
-    set -- "$1" $(df --output=source,fstype -- "$1" 2>/dev/null | tail -n 1)
-    mounted=${2:--} type=${3:--}
+    # each on its own: a source can have spaces
+    mounted=$(df --output=source -- "$1" 2>/dev/null | tail -n +2)
+    type=$(df --output=fstype -- "$1" 2>/dev/null | tail -n +2)
+    case $type in '' | *[!A-Za-z0-9_.-]*) type=- ;; esac
     number=$(stat -c %d -- "$1" 2>/dev/null || echo 0)
     # as the kernel packs it (new_encode_dev); "/dev/root" of the mount table has no file
     block=$(readlink -f "/sys/dev/block/$((number >> 8 & 4095)):$((number & 255 | number >> 12 & 1048320))")
-    [ -d "$block" ] || block=$(readlink -f "/sys/class/block/$(basename -- "$(readlink -f -- "$mounted")")")
+    [ ! -d "$block" ] || return 0
+    # Btrfs has numbers of its own. The name of a share or dataset is no device.
+    case $mounted in /dev/?*) ;; *) return 0 ;; esac
+    device=$(readlink -f -- "$mounted")
+    [ -z "$device" ] || block=$(readlink -f "/sys/class/block/${device##*/}")
 }
 
 storage() { # of directory $1, found before: file system type, block size, device, its largest atomic write, and whether it is rotational
-    device=$(readlink -f -- "$mounted")
-    device=${device##*/}
+    device=-
+    [ "$type" != zfs ] || device=$(printf %s "${mounted:--}" | tr -c 'A-Za-z0-9_.:/-' _)
     [ ! -d "$block" ] || device=${block##*/}
     queue=$block/queue
     [ -d "$queue" ] || queue=${block%/*}/queue # a partition
@@ -37,11 +42,11 @@ storage() { # of directory $1, found before: file system type, block size, devic
     { read -r turns <"$queue/rotational"; } 2>/dev/null
     # for a virtual machine's disk, only the hypervisor's claim is known
     [ "$turns" != 1 ] || ! is_virtual || turns=-
-    printf '%s %s %s %s %s' "$type" "$(stat -f -c %S -- "$1" 2>/dev/null || echo 0)" "${device:--}" "$limit" "$turns"
+    printf '%s %s %s %s %s' "$type" "$(stat -f -c %S -- "$1" 2>/dev/null || echo 0)" "$device" "$limit" "$turns"
 }
 
 layers_of() ( # block device with directory $1 in /sys, $2 layers below the file system: it and what it consists of, lines "WORD VALUE"
-    [ "$2" -lt 8 ] || return 0
+    if [ "$2" -ge 8 ]; then echo cut && return; fi
     kind=disk
     for found in partition dm md loop; do
         [ ! -e "$1/$found" ] || kind=$found
@@ -66,7 +71,7 @@ layers_of() ( # block device with directory $1 in /sys, $2 layers below the file
     done
 )
 
-layers() { # of the storage that was found, the highest first, after what is known of the machine
+layers() { # of the storage that was found, the highest first, after what is known of the machine; "whole" at the end of all
     {
         ! is_virtual || echo 'machine virtual'
         ! is_in_container || echo 'machine container'
@@ -74,6 +79,7 @@ layers() { # of the storage that was found, the highest first, after what is kno
             say dmi "/sys/class/dmi/id/$file"
         done
         [ ! -d "$block" ] || layers_of "$block" 0
+        echo whole
     } | tr -d '\000-\010\013-\037\177' | head -c 8192
 }
 
