@@ -161,9 +161,9 @@ datadir_facts() {
     put datadir.path "$real"
     nearest=$real
     until [ -d "$nearest" ]; do nearest=$(dirname -- "$nearest"); done
-    put datadir.filesystem "$(df -PT -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 5) }')"
-    put datadir.free_bytes "$(df -PB1 -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 2) }')"
-    put datadir.disk_bytes "$(df -PB1 -- "$nearest" 2>/dev/null | awk 'NR == 2 { print $(NF - 4) }')"
+    put datadir.filesystem "$(df --output=fstype -- "$nearest" 2>/dev/null | tail -n +2)"
+    put datadir.free_bytes "$(df -B1 --output=avail -- "$nearest" 2>/dev/null | tail -n +2 | tr -d ' ')"
+    put datadir.disk_bytes "$(df -B1 --output=size -- "$nearest" 2>/dev/null | tail -n +2 | tr -d ' ')"
     find_storage "$nearest"
     put datadir.storage "$(storage "$nearest")"
     put datadir.layers "$(layers)"

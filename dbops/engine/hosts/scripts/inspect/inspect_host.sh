@@ -29,7 +29,7 @@ at=$work
 until [ -e "$at" ] || [ -z "$at" ]; do
     at=${at%/*}
 done
-echo "work_free=$(df -Pk -- "${at:-/}" 2>/dev/null | awk 'NR == 2 { printf "%.0f", $4 * 1024 }')"
+echo "work_free=$(df -B1 --output=avail -- "${at:-/}" 2>/dev/null | tail -n +2 | tr -d ' ')"
 [ -n "$keys" ] || keys=$(getent passwd "$user" | cut -d: -f6)/.ssh/authorized_keys
 echo "keys=$keys"
 echo "keys_writable=$(can_write "$keys")"
