@@ -40,9 +40,15 @@ def stack() -> Iterator[Stack]:
         running_stack(web=False, size="16M") as running,
         configured(running, PRIMARY, **member_options(running, PRIMARY)),
     ):
+        wait_for("a member that takes statements", lambda: is_ready(running), 60)
         one(running, PRIMARY, "CREATE DATABASE galera")
         one(running, PRIMARY, "CREATE TABLE galera.t (id INT PRIMARY KEY)")
         yield running
+
+
+def is_ready(stack: Stack) -> bool:
+    """It answers before it takes statements (error 1047); this one is allowed."""
+    return bool(one(stack, PRIMARY, "SHOW GLOBAL STATUS LIKE 'wsrep_ready'")["Value"] == "ON")
 
 
 def refused(stack: Stack, target: str, *words: str) -> set[str]:
