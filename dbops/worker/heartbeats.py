@@ -18,7 +18,7 @@ from django.db.models import F
 from dbops.database import clock
 from dbops.database.errors import mend_connection
 from dbops.lifecycle import clock_steps
-from dbops.models import ProcessHeartbeat
+from dbops.models import ClockStep, ProcessHeartbeat
 from dbops.sample.database_check import sample_guard
 
 log = logging.getLogger(__name__)
@@ -30,7 +30,7 @@ GAP_SECONDS = 5.0
 MOST_DROPPED = 10**12
 #: Smaller steps of the clock are those of a time service.
 STEP_SECONDS = 2.0
-#: When each process name was reported last, by the monotonic clock and by dbops's; ``None``: the database did not answer.
+#: When each process name was reported last by the monotonic clock, and what dbops's clock showed then, or should have shown.
 _last: dict[str, tuple[float, datetime | None]] = {}
 
 
@@ -39,14 +39,18 @@ def report(name: str) -> None:
     last, passed = _last.get(name), time.monotonic()
     if last and passed - last[0] < GAP_SECONDS:
         return
-    _last[name] = (passed, None)
+    expected = last[1] + timedelta(seconds=passed - last[0]) if last and last[1] else None
+    # It stays while the database does not answer: the step is found when it does.
+    _last[name] = (passed, expected)
     try:
         now = clock.now()
+        if last and expected and name == BEAT:  # only beat looks all the time
+            # The clock is read between two looks at the monotonic one: reading it can take seconds.
+            read = time.monotonic()
+            _note_own_step(expected + timedelta(seconds=read - passed), now, since=now - timedelta(seconds=read - last[0]))
         _last[name] = (passed, now)
-        # The clock is read between two looks at the monotonic one: reading it can take seconds.
-        _note_step_forward(name, last, time.monotonic(), now)
         if not _write(name, now):
-            _note_step_back(name)
+            _note_step_back(name, expected)
     except IntegrityError:
         pass  # another process was first
     except (DatabaseError, InterfaceError) as error:
@@ -62,7 +66,7 @@ def _write(name: str, now: datetime) -> bool:
     return ProcessHeartbeat.objects.get_or_create(name=name, defaults={"at": now})[1]
 
 
-def _note_step_back(name: str) -> None:
+def _note_step_back(name: str, expected: datetime | None) -> None:
     """Note that the last heartbeat is of the future. One process finds it, also the first one after a restart.
 
     It brings all heartbeats back, so that no other process finds the same step. Another process of the name may have reported since
@@ -74,16 +78,27 @@ def _note_step_back(name: str) -> None:
         is_ahead = before is not None and (before - now).total_seconds() > STEP_SECONDS
         if before and is_ahead and ProcessHeartbeat.objects.filter(pk=name, at=before).update(at=now):
             log.warning("the clock was set back by %.0f s", (before - now).total_seconds())
-            clock_steps.note_step(before, now)
+            clock_steps.note_step(max(before, expected or before), now)
 
 
-def _note_step_forward(name: str, last: tuple[float, datetime | None] | None, passed: float, now: datetime) -> None:
-    """Note that more time has passed by dbops's clock than by this machine's monotonic clock. Only beat looks all the time."""
-    if name != BEAT or last is None or last[1] is None:
+def _note_own_step(expected: datetime, now: datetime, since: datetime) -> None:
+    """Note that more or less time has passed by dbops's clock than by this machine's monotonic clock.
+
+    Args:
+        expected: the time that the clock would have shown.
+        now: the time that it shows.
+        since: the time of the last look, by the clock as it is now: a worker can have noted the same step back since.
+    """
+    seconds = (now - expected).total_seconds()
+    if abs(seconds) <= STEP_SECONDS:
         return
-    expected = last[1] + timedelta(seconds=passed - last[0])
-    if (now - expected).total_seconds() > STEP_SECONDS:
-        log.warning("the clock was set forward by %.0f s", (now - expected).total_seconds())
+    with transaction.atomic():
+        list(ProcessHeartbeat.objects.select_for_update())  # a worker that notes it now holds its row
+        latest = now + timedelta(seconds=STEP_SECONDS)
+        noted = ClockStep.objects.filter(at__range=(since - timedelta(seconds=STEP_SECONDS), latest), at__lt=F("before"))
+        if seconds < 0 and noted.exists():
+            return
+        log.warning("the clock was set by %+.0f s", seconds)
         clock_steps.note_step(expected, now)
 
 

@@ -87,10 +87,53 @@ def test_step_of_the_clock_is_noted_once(times: Any, seconds: int) -> None:
     for name in ("beat", "worker", "beat"):
         heartbeats.report(name)
     [step] = ClockStep.objects.all()
-    assert step.seconds == pytest.approx(seconds, abs=5)
+    assert step.seconds == pytest.approx(seconds)
     [entry] = AuditEntry.objects.filter(action="clock.stepped")
     assert entry.detail["seconds"] == round(step.seconds)
     assert {row.at for row in ProcessHeartbeat.objects.all()} == {times.wall}
+
+
+@pytest.mark.parametrize("first", ["beat", "worker"])
+def test_step_back_is_measured_by_who_looked_before(times: Any, first: str) -> None:
+    """Also when the last heartbeat is nearly as old as the step is long."""
+    for name in ("beat", "worker"):
+        heartbeats.report(name)
+    times.passed += 7
+    times.wall += timedelta(seconds=7 - 10)
+    for name in (first, "beat", "worker", "beat"):
+        heartbeats.report(name)
+    assert [step.seconds for step in ClockStep.objects.all()] == [pytest.approx(-10)]
+
+
+def test_short_step_back_between_two_late_looks_is_noted_by_beat(times: Any) -> None:
+    for name in ("beat", "worker"):
+        heartbeats.report(name)
+    times.passed += 12
+    times.wall += timedelta(seconds=12 - 10)
+    for name in ("worker", "beat", "worker"):
+        heartbeats.report(name)
+    assert [step.seconds for step in ClockStep.objects.all()] == [pytest.approx(-10)]
+
+
+@pytest.mark.parametrize("part", ["note_step", "bring_back"])
+def test_step_forward_is_noted_when_the_database_answers_again(
+    times: Any, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    def fails(*_: Any) -> None:
+        raise OperationalError("locked")
+
+    heartbeats.report("beat")
+    times.passed += 5
+    times.wall += timedelta(seconds=5 + 10)
+    with monkeypatch.context() as patched:
+        patched.setattr(heartbeats.clock_steps, part, fails)
+        heartbeats.report("beat")
+    assert not ClockStep.objects.exists()
+    for _ in range(2):
+        times.passed += 5
+        times.wall += timedelta(seconds=5)
+        heartbeats.report("beat")
+    assert ClockStep.objects.get().seconds == pytest.approx(10)
 
 
 def test_step_back_is_noted_by_a_process_that_starts_after_it(times: Any) -> None:
