@@ -1,0 +1,51 @@
+"""What one round measured."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+#: A generator that used more than this share of the cores it may use measures itself.
+SATURATED_SHARE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """One second of a round: statements and errors in it, and its 95th percentile of latency in ms, if known."""
+
+    second: int
+    queries: float
+    errors: float
+    p95_ms: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitShare:
+    """One wait event: how often, how long together (seconds), and its share of the active time of all threads."""
+
+    event: str
+    count: int
+    seconds: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoundResult:
+    """One finished round.
+
+    ``buckets``: latency histogram, (upper bound in ms, statements), ascending. ``generator_cores`` and ``server_cores``: CPU used, as
+    cores. ``counters``: differences of status counters over the round. ``waits``: largest first; empty if they were not read.
+    """
+
+    number: int
+    started_at: datetime
+    finished_at: datetime
+    queries: int
+    errors: int
+    buckets: tuple[tuple[float, int], ...]
+    seconds: tuple[Second, ...] = ()
+    min_ms: float | None = None
+    max_ms: float | None = None
+    average_ms: float | None = None
+    generator_cores: float | None = None
+    server_cores: float | None = None
+    waits: tuple[WaitShare, ...] = ()
+    counters: dict[str, int] = field(default_factory=dict)

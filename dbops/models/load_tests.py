@@ -1,0 +1,50 @@
+"""Load tests on scratch servers."""
+
+from typing import ClassVar
+
+from django.db import models
+
+from dbops.engine.states import RUN_FINAL, RunStatus
+
+from .backups import BackupRun
+from .fleet import Cluster, Host, Instance
+from .leased import Leased
+
+
+class LoadTest(Leased):
+    """One load test: a scratch server on ``host``, restored from ``run`` or made empty, and rounds of load on it.
+
+    ``request`` is what a person asked for, ``plan`` what was shown and confirmed, with its ``fingerprint``; both are frozen. ``source`` is
+    the instance whose settings and version the scratch server has. ``host_slot``: the host of a running test, unique, so that one runs on a
+    host. ``steps`` has name, state, seconds and bytes of each step; ``rounds`` the results of finished rounds; ``report`` is written at the
+    end. ``has_leftovers``: files can remain on the host. Only ``dbops.lifecycle`` writes rows.
+    """
+
+    cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="load_tests")
+    source = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="load_tests")
+    run = models.ForeignKey(BackupRun, on_delete=models.PROTECT, related_name="load_tests", null=True)
+    host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="load_tests")
+    status = models.CharField(max_length=10, choices=[(item.value, item.value) for item in RunStatus], db_index=True)
+    requested_by = models.CharField(max_length=150)
+    requested_at = models.DateTimeField()
+    reason = models.CharField(max_length=500)
+    finished_at = models.DateTimeField(null=True, db_index=True)
+    host_slot = models.BigIntegerField(unique=True, null=True)
+    request = models.JSONField(default=dict)
+    plan = models.JSONField(default=dict)
+    fingerprint = models.CharField(max_length=64)
+    steps = models.JSONField(default=list)
+    rounds = models.JSONField(default=list)
+    report = models.JSONField(default=dict)
+    has_leftovers = models.BooleanField(default=False)
+
+    class Meta:
+        ordering: ClassVar = ["-pk"]
+        indexes: ClassVar = [models.Index(fields=["cluster", "status"], name="dbops_load_test_cluster")]
+
+    def __str__(self) -> str:
+        return f"load test {self.pk} of {self.source_id}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in RUN_FINAL
