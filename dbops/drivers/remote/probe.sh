@@ -198,8 +198,10 @@ plain_keys() { # lines "ID;KEY" of standard input, each in one way of writing
     sed 's/#.*//' | tr -d ' \t\r' | tr A-F a-f | grep . | sort
 }
 
-key_hash() { # of ids and keys in a key file of file_key_management. Prints no key.
-    file=$(in_datadir "$1")
+key_facts() { # one hash of ids and keys in the key file of file_key_management. Prints no key.
+    file=$(option 'file[-_]key[-_]management[-_]filename')
+    [ -n "$file" ] || return 0
+    file=$(in_datadir "$file")
     if [ ! -f "$file" ] || [ ! -r "$file" ]; then printf unreadable && return; fi
     if [ "$(head -c 8 -- "$file" | tr -d '\0')" != Salted__ ]; then
         head -c 1048576 -- "$file" | plain_keys | hashed
@@ -218,11 +220,6 @@ key_hash() { # of ids and keys in a key file of file_key_management. Prints no k
     fi
 }
 
-key_facts() { # one hash of the keys that the option files name
-    file=$(option 'file[-_]key[-_]management[-_]filename')
-    [ -z "$file" ] || key_hash "$file"
-}
-
 stored_facts() { # links and .isl files, keys, and plugins. No content of a file that a database user can replace.
     [ -n "$plugin_dir" ] || plugin_dir=$(option 'plugin[-_]dir')
     for directory in /usr/lib/mysql/plugin /usr/lib64/mysql/plugin /usr/lib/mariadb/plugin /usr/lib64/mariadb/plugin; do
@@ -230,8 +227,11 @@ stored_facts() { # links and .isl files, keys, and plugins. No content of a file
     done
     [ ! -d "$plugin_dir" ] || put stored.libraries "$(find "$plugin_dir" -maxdepth 1 -name '*.so' -printf '%f\n' | head -n 500)"
     put stored.keys "$(key_facts)"
-    server=$(command -v mariadbd || command -v mysqld) || server=
-    put stored.manifest "$(head -c 4096 -- "${server%/*}/mysqld.my" 2>/dev/null | grep -o 'component_[a-z_]*')"
+    pid=$(server_pids)
+    server=$(tr '\0' '\n' 2>/dev/null <"/proc/${pid%% *}/cmdline" | grep -m 1 '^/' || command -v mysqld) manifest=${server%/*}/mysqld.my
+    # MySQL looks beside the name that started it. An instance's own can be replaced by its account: only such names are printed.
+    ! grep -Eqs '"read_local_manifest" *: *true' "$manifest" || manifest=$real/mysqld.my
+    put stored.manifest "$(limited 4096 cat -- "$manifest" | grep -o 'component_[a-z_]*')"
     [ -d "$real" ] || return 0
     put stored.links "$({
         timeout 10 find "$real" -mindepth 1 -maxdepth 2 \( -name '.dbops-old-*' -o -name '.dbops-failed-*' \) -prune -o \

@@ -35,10 +35,12 @@ DATA = {
     *("datadir", "innodb_data_home_dir", "innodb_undo_directory", "innodb_log_group_home_dir", "aria_log_dir_path"),
     *("innodb_data_file_path", "innodb_temp_data_file_path", "innodb_directories"),
 }
-#: Files of MySQL that no option names: certificates that it makes, which clients may know, and what ``SET PERSIST`` wrote.
+#: Files of MySQL that no option names: certificates that it makes, which clients may know, what ``SET PERSIST`` wrote, and where one
+#: instance of several on a host has its own components and keyring.
 MYSQL_OWN = (
     *("ca.pem", "ca-key.pem", "server-cert.pem", "server-key.pem", "client-cert.pem", "client-key.pem"),
     *("private_key.pem", "public_key.pem", "mysqld-auto.cnf"),
+    *("mysqld.my", "component_keyring_file.cnf", "component_keyring_encrypted_file.cnf"),
 )
 
 

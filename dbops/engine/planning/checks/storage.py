@@ -26,8 +26,12 @@ def target_can_decrypt(inputs: PlanInputs) -> Iterator[Finding]:
     if not stored.is_encrypted:
         yield ok(ENCRYPTION_CODE, ENCRYPTION_TITLE, "Nothing is encrypted.")
     elif inputs.flavor and inputs.flavor.name == "mysql":
-        advice = "Use the clone method: it sends the keys over TLS."
-        seen = f"{_encrypted(stored)}. The backup tool would need the source's keyring on the target."
+        advice = (
+            "Use the clone method: it sends the keys over TLS."
+            if not inputs.flavor.clone_problem(inputs.flavor.version)
+            else "Use the dump method: the target’s server encrypts the rows anew."
+        )
+        seen = f"{_encrypted(stored)}. The backup tool would need the source’s keyring on the target."
         yield refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, seen, advice)
     elif missing := _missing_plugin(inputs, stored):
         yield missing
@@ -56,7 +60,8 @@ def _missing_plugin(inputs: PlanInputs, stored: StoredData) -> Finding | None:
     for plugin in plugins:
         if not is_loaded(config, plugin):
             seen = f"{_encrypted(stored)} with {plugin.name}; {target.defaults_file} does not load it."
-            advice = f"Add plugin_load_add = {_stem(plugin.library)} and its settings there."
+            option = "early_plugin_load" if plugin.kind == "KEYRING" else "plugin_load_add"
+            advice = f"Add {option} = {plugin.library} and its settings there."
             return refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, seen, advice)
         if files.libraries is not None and plugin.library not in files.libraries:
             seen = f"{plugin.library} is missing on {target.host}."
