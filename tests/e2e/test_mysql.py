@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from lab.hosts import LabHost
+from lab.unpacked import MYSQL
 from tests.situations.test_quiet_start import clock_on_the_source, configured, events, quieted
+from tests.situations.test_stored_data import reread
 from tests.stack import Stack, running_stack, wait_for
 
 from .host_state import (
@@ -24,6 +26,7 @@ from .host_state import (
     wait_for_primary,
 )
 from .settings import own_settings, relaxed_and_put_back, values_of
+from .test_managed_backup import back_up, make_schedule
 from .test_variants import paused
 from .xtrabackup import FLAVORS
 
@@ -222,14 +225,13 @@ def test_copy_starts_quiet_and_without_the_links_of_its_source(stack: Stack) -> 
         assert quieted(stack) == {"event_scheduler", "super_read_only", "offline_mode"}
 
 
-def test_encrypted_table_is_readable_on_the_copy(stack: Stack) -> None:
-    """XtraBackup needs the source's keyring to read it, and the target's server needs its keys."""
+def test_encrypted_source_is_refused_by_methods_that_copy_its_files(stack: Stack) -> None:
+    """Prepare would need the source's keys on the target. Rows of a dump are encrypted anew by the target's server."""
     folder = Path(one(stack, SOURCE, "SELECT @@plugin_dir AS place")["place"])
     if not (folder / "keyring_file.so").exists():
         pytest.skip(f"this MySQL has no keyring_file plugin in {folder}")
-    keys = stack.lab.folder / "keys"
     for host in stack.lab.hosts:
-        own = keys / host.name / "keyring"
+        own = stack.lab.folder / "keys" / host.name / "keyring"
         own.parent.mkdir(parents=True)
         own.parent.chmod(0o777)
         with_keyring(host, own)
@@ -238,16 +240,30 @@ def test_encrypted_table_is_readable_on_the_copy(stack: Stack) -> None:
     one(stack, PRIMARY, "CREATE TABLE sbtest.secret (id INT PRIMARY KEY) ENCRYPTION = 'Y'")
     one(stack, PRIMARY, "INSERT INTO sbtest.secret VALUES (1), (2)")
     wait_for_primary(stack, SOURCE)
-    stack.wait_for_facts(SOURCE)
-    stack.wait_for_facts(TARGET)
-    plan = stack.plan(TARGET)
-    assert not plan["is_possible"], "the target has not the source's keys"
-    own = (keys / SOURCE / "keyring").read_bytes()
-    stack.lab.host(TARGET).stop_server()
-    (keys / TARGET / "keyring").write_bytes(own)
-    stack.lab.host(TARGET).start_server()
-    replica_does(stack, TARGET)
-    rebuild_under_writes(stack)
+    try:
+        found = {method: encryption_finding(stack, method) for method in ("xbstream", "archive", "dump")}
+        assert found == {"xbstream": "refusal", "archive": "refusal", "dump": "ok"}
+        programs, own = stack.lab.host(SOURCE).sshd.programs, MYSQL.folder()
+        programs.mkdir(exist_ok=True)
+        if own and not (programs / "mysqldump").exists():
+            (programs / "mysqldump").symlink_to(MYSQL.programs(own)["mysqldump"])
+        make_schedule(stack, "encrypted", "dump")
+        status, result = back_up(stack, "encrypted")
+        assert status == 0, result
+        reread(stack, PRIMARY, SOURCE, TARGET)
+        stack.rebuild(TARGET, "--method", "dump")
+        same_data_at_one_gtid(stack, TARGET)
+        assert one(stack, TARGET, "SELECT COUNT(*) AS n FROM sbtest.secret")["n"] == 2
+    finally:
+        one(stack, PRIMARY, "DROP TABLE sbtest.secret")
+        wait_for_primary(stack, SOURCE)
+        reread(stack, PRIMARY, SOURCE, TARGET)
+
+
+def encryption_finding(stack: Stack, method: str) -> str | None:
+    reread(stack, PRIMARY, SOURCE, TARGET)
+    plan = stack.plan(TARGET, "--method", method)
+    return {item["code"]: item["severity"] for item in plan["findings"]}.get("pair.encryption")
 
 
 def with_keyring(host: LabHost, file: Path) -> None:
