@@ -84,6 +84,7 @@ def severity(stack: Stack, method: str) -> str | None:
     return {item["code"]: item["severity"] for item in plan["findings"]}.get("pair.encryption")
 
 
+@pytest.mark.situation("5", "refused for methods that copy files, where MySQL's keyring component has the keys")
 def test_component_is_found_and_only_a_method_that_moves_the_keys_is_possible(stack: Stack) -> None:
     reread(stack, PRIMARY, SOURCE, TARGET)
     for name in (SOURCE, TARGET):
@@ -94,6 +95,7 @@ def test_component_is_found_and_only_a_method_that_moves_the_keys_is_possible(st
 
 
 @pytest.mark.runs("MySQL 9.7", "clone")
+@pytest.mark.situation("5", "cloned: the clone brings the keys, and the target keeps its own component")
 def test_encrypted_tables_are_cloned_and_the_target_keeps_its_component(stack: Stack) -> None:
     reread(stack, PRIMARY, SOURCE, TARGET)
     stack.wait_for_possible_plan(TARGET, "--method", "clone")
@@ -109,6 +111,7 @@ def test_encrypted_tables_are_cloned_and_the_target_keeps_its_component(stack: S
     assert active["v"] == "Active"
 
 
+@pytest.mark.situation("5", "a target without the component is refused by the clone method, too")
 def test_target_without_the_component_is_refused(stack: Stack) -> None:
     manifest = stack.lab.host(TARGET).data_dir / "mysqld.my"
     before = manifest.read_text()
