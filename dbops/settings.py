@@ -267,6 +267,15 @@ RESTORE_TEST_OLD_AFTER_SECONDS = env_int(
 RESTORE_TEST_CORES = env_int("DBOPS_RESTORE_TEST_CORES", 2)
 RESTORE_TEST_DIRECTORY = os.environ.get("DBOPS_RESTORE_TEST_DIRECTORY", "")
 
+# Load tests: processor cores of the scratch server and of the load generator, folder (empty: beside the backup, or the work
+# directory), longest time, largest buffer pool, and whether hosts of primaries may run them.
+LOAD_TEST_SERVER_CORES = env_int("DBOPS_LOAD_TEST_SERVER_CORES", 4)
+LOAD_TEST_GENERATOR_CORES = env_int("DBOPS_LOAD_TEST_GENERATOR_CORES", 2)
+LOAD_TEST_DIRECTORY = os.environ.get("DBOPS_LOAD_TEST_DIRECTORY", "")
+LOAD_TEST_MAX_SECONDS = env_int("DBOPS_LOAD_TEST_MAX_SECONDS", 8 * 3600)
+LOAD_TEST_POOL_BYTES = env_int("DBOPS_LOAD_TEST_POOL_BYTES", 32 * 1024**3)
+LOAD_TEST_ON_PRIMARY_HOSTS = env_bool("DBOPS_LOAD_TEST_ON_PRIMARY_HOSTS", False)
+
 # Target time to restore full redundancy; availability marks the hours of the week that would miss it.
 REDUNDANCY_GOAL_SECONDS = env_int("DBOPS_REDUNDANCY_GOAL_SECONDS", 4 * 3600)
 

@@ -16,11 +16,11 @@ from dbops.database.errors import locked
 from dbops.engine.methods import METHODS
 from dbops.engine.states import FINAL, LATE, RUN_ACTIVE, RUN_FINAL, Level, RunBy, RunOrigin, RunStatus
 from dbops.lifecycle import leases
-from dbops.lifecycle.events import log_event
+from dbops.lifecycle.events import log_event, save_events
 from dbops.lifecycle.leases import Lease, Update
 from dbops.lifecycle.run_flags import flag
 from dbops.lifecycle.run_schedules import create_due_run
-from dbops.models import BackupEvent, BackupRun, BackupSchedule, Hold, LoadTest, Rebuild, RestoreTest
+from dbops.models import BackupRun, BackupSchedule, Hold, LoadTest, Rebuild, RestoreTest
 
 RunLease: TypeAlias = Lease[BackupRun]
 
@@ -196,7 +196,7 @@ def write_late_update(run: BackupRun, update: Update) -> None:
     """Add events after the end of a run. Its driver can no longer change its columns."""
     if update.events:
         with transaction.atomic():
-            BackupEvent.objects.bulk_create(update.events)
+            save_events(update.events)
             BackupRun.objects.filter(pk=run.pk).update(revision=F("revision") + 1)
 
 

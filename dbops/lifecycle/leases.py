@@ -134,6 +134,7 @@ def _audit_take_over(row: LeasedRow, silence: float) -> None:
 
 def audit_move(row: LeasedRow, word: str, *, by: str = SYSTEM, reason: str = "", **detail: Any) -> None:
     """Record the end of a row in the audit log, as the last write of its transaction. ``by``: dbops, or a person."""
+    about: dict[str, Any]
     match row:
         case Rebuild():
             kind, subject, about = "rebuild", row.target.name, {"rebuild": row.pk}
