@@ -122,7 +122,7 @@ def advance(context: RestoreTestContext) -> RestoreTestResult | None:
         Refused, RemoteFailure: the restore test failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    scripts = ("common", "pipes", "copied_options", "restore_test_scratch", "run_restore_test")
+    scripts = ("common", "pipes", "copied_options", "scratch", "scratch_server", "restored_copy", "run_restore_test")
     context.job.begin(context.journal, context.open_way)
     state = context.job.follow(lambda: context.jobs.start(JOB, load(*scripts), *context.plan.arguments()))
     if state.status is JobStatus.ABSENT:
@@ -221,7 +221,7 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     if state.status is JobStatus.ABSENT:
         jobs.start(
             name,
-            load("common", "restore_test_scratch", "remove_restore_test"),
+            load("common", "scratch", "remove_restore_test"),
             plan.place,
             plan.restore_test,
             lock="removal",
