@@ -1,18 +1,29 @@
 """The rounds of a requested load test."""
 
-from dbops.engine.load_tests.request import LoadTestRequest, Raised
+from dbops.engine.load_tests.planning import AbTest, Axis, make_ab_rounds, make_rounds
+from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.rounds import Round
 
 
 def rounds_of(request: LoadTestRequest) -> tuple[Round, ...]:
-    """Return the rounds of a request, in their order."""
-    rounds: list[Round] = []
-    for number, value in enumerate(request.steps, 1):
-        for _ in range(request.repeats):
-            threads = value if request.raised is Raised.THREADS else request.threads
-            rate = value if request.raised is Raised.RATE else request.rate
-            schemas = value if request.raised is Raised.SCHEMAS else request.schemas
-            rounds.append(
-                Round(len(rounds) + 1, number, threads, request.seconds, request.warm_up_seconds, rate, schemas)
-            )
-    return tuple(rounds)
+    """Return the rounds of a request, in their order.
+
+    Raises:
+        Refused: they do not fit into the time (``load_test.limits``).
+    """
+    base = Round(
+        number=1,
+        step=1,
+        threads=request.threads,
+        seconds=request.seconds,
+        warm_up_seconds=request.warm_up_seconds,
+        rate=request.rate,
+        schemas=request.schemas,
+    )
+    if request.is_ab:
+        test = AbTest(request.options_a, request.options_b, request.most_pairs, request.aa_pairs)
+        return make_ab_rounds(base, test, seed=request.seed, most_seconds=request.most_seconds)
+    axis = Axis(request.raised.value)
+    return make_rounds(
+        base, axis=axis, values=request.steps, repeats=request.repeats, seed=request.seed, most_seconds=request.most_seconds
+    )

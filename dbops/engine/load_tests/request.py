@@ -19,7 +19,7 @@ class Raised(StrEnum):
 
 
 #: Bounds of a request. A test of longer rounds or more of them is not a test but an operation of its own.
-MOST_STEPS, MOST_REPEATS, MOST_THREADS, MOST_SCHEMAS, MOST_PAIRS = 20, 20, 1024, 10_000, 100
+MOST_STEPS, MOST_REPEATS, MOST_THREADS, MOST_SCHEMAS, LEAST_PAIRS, MOST_PAIRS = 20, 20, 1024, 9_999, 4, 20
 LEAST_SECONDS, MOST_SECONDS = 1, 3600
 LEAST_POOL_BYTES = 64 * MIB
 MOST_STATEMENTS, MOST_STATEMENT_BYTES = 20_000, 64 * 1024
@@ -71,7 +71,7 @@ class LoadTestRequest:
         pool_bytes: buffer pool of the scratch server.
         options: further server options of the whole test, name and value.
         options_a, options_b: of the two arms of an A/B test.
-        most_pairs: of an A/B test; it ends earlier once its interval is ``wanted_width`` narrow (upper through lower bound).
+        most_pairs, aa_pairs: of an A/B test, and of its A/A test; it ends earlier once its interval is ``wanted_width`` narrow (upper through lower bound).
         seed: of the order of rounds.
         most_seconds: of the whole test.
     """
@@ -93,6 +93,7 @@ class LoadTestRequest:
     options_a: tuple[tuple[str, str], ...] = ()
     options_b: tuple[tuple[str, str], ...] = ()
     most_pairs: int = 12
+    aa_pairs: int = 4
     wanted_width: float = 1.1
     seed: int = 1
     most_seconds: int = 4 * 3600
@@ -124,7 +125,8 @@ def _in_bounds(request: LoadTestRequest) -> Iterator[str]:
         ("seconds of a round", request.seconds, LEAST_SECONDS, MOST_SECONDS),
         ("seconds of warm-up", request.warm_up_seconds, 0, MOST_SECONDS),
         ("rate", request.rate, 0, 10_000_000),
-        ("pairs", request.most_pairs, 1, MOST_PAIRS),
+        ("pairs", request.most_pairs, LEAST_PAIRS, MOST_PAIRS),
+        ("A/A pairs", request.aa_pairs, 0, MOST_PAIRS),
         ("schemas", request.schemas, 0, MOST_SCHEMAS),
         ("MiB of buffer pool", request.pool_bytes // MIB, LEAST_POOL_BYTES // MIB, 1024**2),
     )

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Run a load test on a scratch server that is restored from a published backup or made empty. Always remove all created files. Does not
 # connect to or stop other servers on this host: the scratch server has no network, and clients and generator know its socket alone.
-# log.steps has one line for each step's start and end, log.round.N the result of a round, log.facts what was found.
+# log.steps has one line for each step's start and end, log.progress one for those of a round ("begin N", "end N"), round.N the result of a round, log.facts what was found.
 # The arguments are those of read_copy_arguments; the path is empty for an empty server. The working directory has these files:
 #   settings   lines "name=value"
 #   rounds     one line for each round; its fields, separated by 0x1f: number, seconds of the whole load, copies of the schema, 1 for a
@@ -111,6 +111,7 @@ fi
 end_step "$(du -sb -- "$data" | cut -f1)"
 
 step rounds
+ulimit -S -v "$((generator_memory / 1024 + 2097152))"
 made=0 given='' first_round=1
 while IFS= read -r line; do
     [ -n "$line" ] || continue
@@ -132,14 +133,15 @@ while IFS= read -r line; do
         }
         made=$schemas
     fi
-    echo "round $number $(date +%s.%3N)" >>log.progress
+    echo "begin $number $(date +%s.%3N)" >>log.progress
     run_round "$number" "$seconds" ${generator_list:+taskset -c "$generator_list"} "${fields[@]:5+count}"
     status=$?
+    # dbops reads it once: as a log, all of them would be in each answer
+    mv -T -- "log.round.$number" "round.$number" || fail "space the result of round $number cannot be kept."
+    ! is_out_of_memory || must_serve "round $number ran"
+    [ "$status" = 0 ] || fail "round $number"
     must_serve "round $number ran"
-    if [ "$status" != 0 ]; then
-        ! grep -aqi 'no space left\|is full' "log.round.$number" log.server || fail "space the disk became full in round $number."
-        fail "generator the load generator ended with status $status in round $number: $(sed -n 's/^words //p' "log.round.$number" | head -c 600)"
-    fi
+    echo "end $number $(date +%s.%3N)" >>log.progress
 done <rounds
 end_step "$(du -sb -- "$data" | cut -f1)"
 version=$(query -e 'SELECT VERSION()' 2>/dev/null)

@@ -169,7 +169,7 @@ start_server() {
         echo "$BASHPID" >pid.server
         exec 2>log.server >&2 </dev/null
         limit_server
-        exec_as_owner "$program" --no-defaults ${layout[@]+"${layout[@]}"} "$@" "--datadir=$seen_data" \
+        cd / && exec ${scope[@]+"${scope[@]}"} ${as_owner[@]+"${as_owner[@]}"} "$program" --no-defaults ${layout[@]+"${layout[@]}"} "$@" "--datadir=$seen_data" \
             "--tmpdir=$seen_scratch/tmp" "--socket=$sockets/run/s" "--pid-file=$sockets/run/pid"
     ) &
     serving=$!
@@ -185,7 +185,9 @@ start_server() {
         sleep 0.2
     done
 }
+# What a job puts around its server: limits that it enters itself, and words of a command.
 limit_server() { :; }
+scope=()
 
 # Let the server end in peace, or kill it.
 stop_server() {
