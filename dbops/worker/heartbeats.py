@@ -47,7 +47,9 @@ def report(name: str) -> None:
         if last and expected and name == BEAT:  # only beat looks all the time
             # The clock is read between two looks at the monotonic one: reading it can take seconds.
             read = time.monotonic()
-            _note_own_step(expected + timedelta(seconds=read - passed), now, since=now - timedelta(seconds=read - last[0]))
+            _note_own_step(
+                expected + timedelta(seconds=read - passed), now, since=now - timedelta(seconds=read - last[0])
+            )
         _last[name] = (passed, now)
         if not _write(name, now):
             _note_step_back(name, expected)
@@ -95,7 +97,9 @@ def _note_own_step(expected: datetime, now: datetime, since: datetime) -> None:
     with transaction.atomic():
         list(ProcessHeartbeat.objects.select_for_update())  # a worker that notes it now holds its row
         latest = now + timedelta(seconds=STEP_SECONDS)
-        noted = ClockStep.objects.filter(at__range=(since - timedelta(seconds=STEP_SECONDS), latest), at__lt=F("before"))
+        noted = ClockStep.objects.filter(
+            at__range=(since - timedelta(seconds=STEP_SECONDS), latest), at__lt=F("before")
+        )
         if seconds < 0 and noted.exists():
             return
         log.warning("the clock was set by %+.0f s", seconds)

@@ -46,7 +46,7 @@ _BOTH: Final = (
 )
 _MYSQL: Final = (
     "wait/io/file/innodb/innodb_log_file",
-    *(f"{_SQL}LOCK_open", f"{_MUTEX}dict_sys_mutex", f"{_MUTEX}trx_mutex", f"{_MUTEX}sync_array_mutex"),
+    *(f"{_SQL}LOCK_open", f"{_MUTEX}dict_sys_mutex", f"{_MUTEX}sync_array_mutex"),
     *(f"{_SXLOCK}dict_operation_lock", f"{_SXLOCK}hash_table_locks", f"{_SXLOCK}trx_purge_latch"),
     *(f"{_SXLOCK}btr_search_latch", f"{_SXLOCK}fil_space_latch"),
 )
