@@ -2,10 +2,10 @@
 
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.dump_load import install_programs
-from dbops.engine.hosts.scripts import load_text
+from dbops.engine.flavors.waits import COUNTERS
+from dbops.engine.hosts.scripts import load_lua
 from dbops.engine.load_tests.generator import INPUT, SCRIPT, Place, input_text, prepare_arguments, run_arguments
 from dbops.engine.load_tests.plan import LIMIT_FACTOR, LoadTestPlan
-from dbops.engine.load_tests.round_parsing import COUNTERS
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile, Workload
 from dbops.engine.restore_tests.plan import RestoreTestPlan
@@ -34,7 +34,7 @@ def job_files(plan: LoadTestPlan, workload: Workload, copy: RestoreTestPlan, fla
         "rounds": "".join(f"{line}\n" for line in _rounds(plan.rounds, workload, place)),
         "fill": SEPARATOR.join(prepare_arguments(workload, place)) if is_prepared else "",
         "table.sql": f"{workload.table_ddl};\n" if workload.profile is Profile.INSERT else "",
-        SCRIPT: load_text(SCRIPT),
+        SCRIPT: load_lua("load"),
         **({INPUT: text} if (text := input_text(workload)) else {}),
     }
 

@@ -95,7 +95,6 @@ class LoadTestFacts:
     archive: Archive | None = None
     backup_problem: str = ""
     is_backup_there: bool = True
-    waits: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +197,6 @@ def plan_load_test(
         pool_bytes=request.pool_bytes,
         connections=request.most_threads,
         extra=request.options,
-        waits=facts.waits,
     )
     server_cores, generator_cores, shares = _cores(facts.host, limits)
     server = facts.source.server if facts.source else None

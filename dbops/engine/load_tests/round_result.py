@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from dbops.engine.facts.waits import WaitShare as WaitShare
+
 #: A generator that used more than this share of the cores it may use measures itself.
 SATURATED_SHARE = 0.9
 
@@ -15,16 +17,6 @@ class Second:
     queries: float
     errors: float
     p95_ms: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WaitShare:
-    """One wait event: how often, how long together (seconds), and its share of the active time of all threads."""
-
-    event: str
-    count: int
-    seconds: float
-    share: float
 
 
 @dataclass(frozen=True, slots=True)

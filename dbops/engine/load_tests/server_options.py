@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts
-from dbops.engine.flavors import Flavor
+from dbops.engine.flavors import Flavor, waits
 from dbops.engine.flavors.optionfile import NOT_PERSISTED
 from dbops.engine.flavors.prepare import MIB
 
@@ -106,7 +106,6 @@ def server_options(
     pool_bytes: int,
     connections: int,
     extra: tuple[tuple[str, str], ...] = (),
-    waits: tuple[str, ...] = (),
 ) -> ServerOptions:
     """Return the options of a scratch server.
 
@@ -116,7 +115,6 @@ def server_options(
         pool_bytes: its buffer pool.
         connections: of the generator.
         extra: options of the person, which win.
-        waits: options that record waits.
     """
     server = facts.server if facts else None
     settings = {**_settings_of(facts), **_caches_of(facts), **dict(extra)}
@@ -128,7 +126,7 @@ def server_options(
         *_binlog_words(server),
         *_skip_replica(flavor),
         f"--max-connections={connections + BESIDE_CONNECTIONS}",
-        *waits,
+        *(f"--{line.replace(chr(39), '')}" for line in waits.server_options(flavor.name, flavor.version)),
         *(f"--{name.replace('_', '-')}={value}" for name, value in extra),
         *((f"--lower-case-table-names={server.lower_case_table_names}",) if server else ()),
         *_ALONE,  # last: no option before it opens the server to anybody
