@@ -333,6 +333,7 @@ _PROBE_TASKS = (
     "send_weekly_report",
     "queue_link_tests",
     "queue_restore_tests",
+    "sweep_load_tests",
 )
 CELERY_TASK_ROUTES = {f"dbops.worker.tasks.{name}": {"queue": "probes"} for name in _PROBE_TASKS}
 CELERY_TIMEZONE = "UTC"
@@ -344,6 +345,7 @@ CELERY_BEAT_SCHEDULE = {
         "reconcile": 2.0,
         "probe_due": 2.0,
         "queue_restore_tests": 10.0,
+        "sweep_load_tests": 60.0,
         "watch_backups": 30.0,
         "count_availability": 60.0,
         "forecast_capacity": 60.0,

@@ -15,7 +15,7 @@ from dbops.engine.states import RUN_FINAL, Level, RunStatus
 from dbops.lifecycle import leases
 from dbops.lifecycle.events import log_event
 from dbops.lifecycle.leases import Lease, Update, audit_move
-from dbops.models import BackupRun, Host, Instance, LoadTest
+from dbops.models import BackupRun, Host, Instance, LoadTest, RestoreTest
 
 LoadTestLease: TypeAlias = Lease[LoadTest]
 #: The columns of an ended load test: no driver; its host is free for the next one.
@@ -64,6 +64,10 @@ def start(load_test: LoadTest) -> bool:
     now = clock.now()
     try:
         with transaction.atomic():
+            # locked, as by the start of a restore test: only one of both begins
+            locked(Host, load_test.host_id).first()
+            if RestoreTest.objects.filter(host_slot=load_test.host_id).exists():
+                return False
             begun = (
                 locked(LoadTest, load_test.pk)
                 .filter(status=RunStatus.QUEUED)

@@ -7,17 +7,15 @@ from typing import Any
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
+from dbops.engine.load_tests.copy import KIND, REMOVAL
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.result import STEPS, failed_round, judge_end
 from dbops.engine.load_tests.round_parsing import parse_round
 from dbops.engine.load_tests.round_result import RoundResult
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.restore_tests.job import Removal, RestoreTestContext
-from dbops.engine.restore_tests.plan import RestoreTestPlan
 from dbops.engine.restore_tests.result import read_steps
 
-#: The kind of scratch directories; also the name of the job on the host, and that of its removal.
-KIND, REMOVAL = "load-test", "load-test-remove"
 SCRIPTS = (
     *("common", "pipes", "copied_options", "scratch", "scratch_server", "restored_copy"),
     *("measure", "copies", "load_test_limits", "run_load_test"),
@@ -45,7 +43,7 @@ class LoadTestContext(RestoreTestContext):
 
     load_plan: LoadTestPlan | None = None
     files: Callable[[], dict[str, str]] = field(default=dict)
-    take: Callable[[RoundResult], bool] = field(default=lambda _: False)
+    take: Callable[[RoundResult], bool] = field(default=lambda _result: False)
 
     @property
     def operation(self) -> str:
@@ -103,7 +101,9 @@ def _take_rounds(context: LoadTestContext, state: JobState) -> None:
     """Take the results of rounds that have ended since, in their order. A round is taken before it is noted as taken: a driver that
     dies in between takes it again, and ``take`` replaces it."""
     ended = [line.split() for line in state.tails.get("progress", "").splitlines()]
-    last = max((int(words[1]) for words in ended if len(words) == 3 and words[0] == "end" and words[1].isdecimal()), default=0)
+    last = max(
+        (int(words[1]) for words in ended if len(words) == 3 and words[0] == "end" and words[1].isdecimal()), default=0
+    )
     while (number := context.checkpoint.get("taken", 0) + 1) <= last:
         result = parse_round(_read(context, number), _round(context, number))
         if context.take(result) and not context.checkpoint.get("enough"):
@@ -121,28 +121,3 @@ def _round(context: LoadTestContext, number: int) -> Any:
 def _read(context: LoadTestContext, number: int) -> str:
     done = context.jobs.act(IN_BASH, _READ, str(number))
     return done.stdout if done.exit_status == 0 else ""
-
-
-def empty_copy(
-    uid: str, plan: LoadTestPlan, *, machine: str, place: str, server: tuple[str, ...], programs: tuple[tuple[str, ...], tuple[str, ...]]
-) -> RestoreTestPlan:
-    """Return the scratch directories of a test without a backup. ``programs`` are names of the server and of the client."""
-    servers, clients = programs
-    return RestoreTestPlan(
-        **{"restore_test": uid, "source": plan.source, "machine": machine, "place": place, "owner": plan.owner},
-        **{"run_uid": "", "path": "", "bytes": 0, "sha256": "", "prepared_type": ""},
-        needed_bytes=plan.needed_bytes,
-        needed_memory_bytes=plan.memory_bytes,
-        most_memory_bytes=plan.memory_bytes,
-        cores=plan.server_cores,
-        start_seconds=plan.start_seconds,
-        unpackers=(),
-        tools=(),
-        servers=servers,
-        clients=clients,
-        checkpoints=(),
-        unpack=(),
-        prepare=(),
-        server=server,
-        kind=KIND,
-    )

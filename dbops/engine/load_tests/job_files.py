@@ -61,7 +61,13 @@ def _rounds(rounds: tuple[Round, ...], workload: Workload, place: Place) -> list
     for one in rounds:
         is_new = bool(one.arm) or one.options != (before.options if before else ())
         options = [f"--{name.replace('_', '-')}={value}" for name, value in one.options]
-        words = [str(one.number), str(one.seconds + one.warm_up_seconds), str(one.schemas), str(int(is_new)), str(len(options))]
+        words = [
+            str(one.number),
+            str(one.seconds + one.warm_up_seconds),
+            str(one.schemas),
+            str(int(is_new)),
+            str(len(options)),
+        ]
         lines.append(SEPARATOR.join((*words, *options, *run_arguments(workload, one, place))))
         before = one
     return lines

@@ -25,5 +25,10 @@ def rounds_of(request: LoadTestRequest) -> tuple[Round, ...]:
         return make_ab_rounds(base, test, seed=request.seed, most_seconds=request.most_seconds)
     axis = Axis(request.raised.value)
     return make_rounds(
-        base, axis=axis, values=request.steps, repeats=request.repeats, seed=request.seed, most_seconds=request.most_seconds
+        base,
+        axis=axis,
+        values=request.steps,
+        repeats=request.repeats,
+        seed=request.seed,
+        most_seconds=request.most_seconds,
     )

@@ -71,7 +71,8 @@ class LoadTestRequest:
         pool_bytes: buffer pool of the scratch server.
         options: further server options of the whole test, name and value.
         options_a, options_b: of the two arms of an A/B test.
-        most_pairs, aa_pairs: of an A/B test, and of its A/A test; it ends earlier once its interval is ``wanted_width`` narrow (upper through lower bound).
+        most_pairs, aa_pairs: of an A/B test, and of its A/A test.
+        wanted_width: an A/B test ends earlier once its interval is this narrow (upper through lower bound).
         seed: of the order of rounds.
         most_seconds: of the whole test.
     """

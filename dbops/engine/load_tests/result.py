@@ -20,7 +20,20 @@ STEPS = {
     "remove": "Remove files",
 }
 #: First words of the failures of ``run_load_test.sh`` with a code of their own.
-FAILURES = ("space", "memory", "killed", "time", "start", "initialise", "fill", "table", "copies", "server", "transport", "not_removed")
+FAILURES = (
+    "space",
+    "memory",
+    "killed",
+    "time",
+    "start",
+    "initialise",
+    "fill",
+    "table",
+    "copies",
+    "server",
+    "transport",
+    "not_removed",
+)
 #: Those that say that the backup cannot be restored.
 OF_BACKUP = ("damaged", "unpack", "outside", "prepare")
 #: First words of refusals with a code of their own, by who has to act.

@@ -82,8 +82,6 @@ watch_limits() {
         free=$(df -B1 --output=avail -- "$place" 2>/dev/null | tail -n 1)
         [ "${free:-0}" -ge "$floor" ] || end_job "space only $((${free:-0} / 1048576)) MiB are free in $place, and at least $((floor / 1048576)) MiB must remain."
         [ "$(date +%s)" -lt "$until" ] || end_job "time the test did not end within $most_seconds s."
-        reached=$(($(date +%s) - until + most_seconds))
-        printf 'watch %s %s\n' "$reached" "${free:-0}" >log.watch
     done
 }
 
