@@ -80,8 +80,7 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         self.hosts.remove_leftovers(self.journal)
         plan = self.hosts.plan(self.frozen)
         for name, command in plan.commands:
-            if plan.path or name == "start":
-                self.journal.say(f"{name}: {command}")
+            self.journal.say(f"{name}: {command}")
         for reason in self.frozen.reasons:
             self.journal.say(reason)
         return plan
