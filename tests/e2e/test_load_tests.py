@@ -134,14 +134,14 @@ def test_arms_of_an_ab_test_restart_the_server_with_their_options(stack: Stack) 
         threads=2,
         options_a=[["innodb_doublewrite", "ON"]],
         options_b=[["innodb_doublewrite", "OFF"]],
-        most_pairs=5,
+        most_pairs=10,
         aa_pairs=0,
         wanted_width=100.0,
     )
     status, result = run_load_test(stack, request)
     assert (status, result["error"]) == (0, {}), result["error"]
     # any interval is narrow enough: the job ends after the least number of pairs, or a round that had begun by then
-    assert 8 <= result["rounds"] < 10
+    assert 8 <= result["rounds"] < 20
     assert result["report"]["Facts"]["ended"] == "enough"
     written = [
         round_["Counters"]["Innodb_dblwr_writes"] for round_ in result["report"]["Rounds"] if round_["Arm"] == "b"
@@ -176,7 +176,7 @@ def caught(stack: Stack, run: int, step: str) -> Iterator[dict[str, Any]]:
             request = request_of(stack)
             held.enter_context(held_program(stack, SOURCE, "mariadb-install-db"))
         else:
-            request = request_of(stack, workload=LONG_FILL) if step == "fill" else request_of(stack, seconds=600)
+            request = request_of(stack, workload=LONG_FILL) if step == "fill" else request_of(stack, seconds=300)
         yield begin(stack, request, step)
 
 
@@ -239,7 +239,7 @@ def test_stale_plan_and_wrong_name_are_refused(stack: Stack) -> None:
 
 
 def test_restore_test_and_load_test_of_a_host_wait_for_each_other(stack: Stack, run: int) -> None:
-    load_test = begin(stack, request_of(stack, seconds=600), "rounds")
+    load_test = begin(stack, request_of(stack, seconds=300), "rounds")
     pk = json.loads(stack.manage("backup", "--restore-test", str(run), "--json").stdout.splitlines()[-1])[
         "restore_test"
     ]
