@@ -267,6 +267,15 @@ RESTORE_TEST_OLD_AFTER_SECONDS = env_int(
 RESTORE_TEST_CORES = env_int("DBOPS_RESTORE_TEST_CORES", 2)
 RESTORE_TEST_DIRECTORY = os.environ.get("DBOPS_RESTORE_TEST_DIRECTORY", "")
 
+# Load tests: processor cores of the scratch server and of the load generator, folder (empty: beside the backup, or the work
+# directory), longest time, largest buffer pool, and whether hosts of primaries may run them.
+LOAD_TEST_SERVER_CORES = env_int("DBOPS_LOAD_TEST_SERVER_CORES", 4)
+LOAD_TEST_GENERATOR_CORES = env_int("DBOPS_LOAD_TEST_GENERATOR_CORES", 2)
+LOAD_TEST_DIRECTORY = os.environ.get("DBOPS_LOAD_TEST_DIRECTORY", "")
+LOAD_TEST_MAX_SECONDS = env_int("DBOPS_LOAD_TEST_MAX_SECONDS", 8 * 3600)
+LOAD_TEST_POOL_BYTES = env_int("DBOPS_LOAD_TEST_POOL_BYTES", 32 * 1024**3)
+LOAD_TEST_ON_PRIMARY_HOSTS = env_bool("DBOPS_LOAD_TEST_ON_PRIMARY_HOSTS", False)
+
 # Target time to restore full redundancy; availability marks the hours of the week that would miss it.
 REDUNDANCY_GOAL_SECONDS = env_int("DBOPS_REDUNDANCY_GOAL_SECONDS", 4 * 3600)
 
@@ -324,6 +333,7 @@ _PROBE_TASKS = (
     "send_weekly_report",
     "queue_link_tests",
     "queue_restore_tests",
+    "sweep_load_tests",
 )
 CELERY_TASK_ROUTES = {f"dbops.worker.tasks.{name}": {"queue": "probes"} for name in _PROBE_TASKS}
 CELERY_TIMEZONE = "UTC"
@@ -335,6 +345,7 @@ CELERY_BEAT_SCHEDULE = {
         "reconcile": 2.0,
         "probe_due": 2.0,
         "queue_restore_tests": 10.0,
+        "sweep_load_tests": 60.0,
         "watch_backups": 30.0,
         "count_availability": 60.0,
         "forecast_capacity": 60.0,

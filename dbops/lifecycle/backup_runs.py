@@ -14,13 +14,13 @@ from dbops.audit.log import SYSTEM, append
 from dbops.database import clock
 from dbops.database.errors import locked
 from dbops.engine.methods import METHODS
-from dbops.engine.states import FINAL, LATE, RUN_FINAL, Level, RunBy, RunOrigin, RunStatus
+from dbops.engine.states import FINAL, LATE, RUN_ACTIVE, RUN_FINAL, Level, RunBy, RunOrigin, RunStatus
 from dbops.lifecycle import leases
-from dbops.lifecycle.events import log_event
+from dbops.lifecycle.events import log_event, save_events
 from dbops.lifecycle.leases import Lease, Update
 from dbops.lifecycle.run_flags import flag
 from dbops.lifecycle.run_schedules import create_due_run
-from dbops.models import BackupEvent, BackupRun, BackupSchedule, Hold, Rebuild, RestoreTest
+from dbops.models import BackupRun, BackupSchedule, Hold, LoadTest, Rebuild, RestoreTest
 
 RunLease: TypeAlias = Lease[BackupRun]
 
@@ -196,7 +196,7 @@ def write_late_update(run: BackupRun, update: Update) -> None:
     """Add events after the end of a run. Its driver can no longer change its columns."""
     if update.events:
         with transaction.atomic():
-            BackupEvent.objects.bulk_create(update.events)
+            save_events(update.events)
             BackupRun.objects.filter(pk=run.pk).update(revision=F("revision") + 1)
 
 
@@ -249,11 +249,12 @@ def kept_runs(schedule: BackupSchedule) -> list[BackupRun]:
 
 
 def runs_being_read() -> set[int]:
-    """Return the runs whose files active rebuilds or restore tests read: their files must stay."""
+    """Return the runs whose files active rebuilds, restore tests or load tests read: their files must stay."""
     readers = [name for name, method in METHODS.items() if method.reads.backup]
     plans = Rebuild.objects.exclude(status__in=FINAL).filter(method__in=readers).values_list("plan", flat=True)
     restore_tested = RestoreTest.objects.exclude(run_slot=None).values_list("run_id", flat=True)
-    return {plan["archive"]["run"] for plan in plans if plan.get("archive")} | set(restore_tested)
+    load_tested = LoadTest.objects.filter(status__in=RUN_ACTIVE, run__isnull=False).values_list("run_id", flat=True)
+    return {plan["archive"]["run"] for plan in plans if plan.get("archive")} | {*restore_tested, *load_tested}
 
 
 def leftovers(run: BackupRun) -> list[BackupRun]:

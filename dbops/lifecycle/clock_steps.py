@@ -8,11 +8,20 @@ from django.db.models import F
 
 from dbops.audit.log import SYSTEM, append
 from dbops.engine.facts.age import TOLERANCE_SECONDS
-from dbops.models import BackupRun, ClockStep, InstanceState, ProcessHeartbeat, Rebuild, RestoreTest, RowComparison
+from dbops.models import (
+    BackupRun,
+    ClockStep,
+    InstanceState,
+    LoadTest,
+    ProcessHeartbeat,
+    Rebuild,
+    RestoreTest,
+    RowComparison,
+)
 
 #: The clock can have shown times as much later than its last look by a process that reported.
 UNSEEN = timedelta(seconds=60)
-LEASED = (Rebuild, BackupRun, RestoreTest, RowComparison)
+LEASED = (Rebuild, BackupRun, RestoreTest, LoadTest, RowComparison)
 
 
 def note_step(before: datetime, at: datetime) -> None:

@@ -10,10 +10,38 @@ from django.db.models import F
 from dbops.database import clock
 from dbops.engine.states import Level
 from dbops.messaging import updates
-from dbops.models import BackupEvent, BackupRun, Rebuild, RebuildEvent, RestoreTest, RowComparison
+from dbops.models import (
+    BackupEvent,
+    BackupRun,
+    LoadTest,
+    LoadTestEvent,
+    Rebuild,
+    RebuildEvent,
+    RestoreTest,
+    RowComparison,
+)
 from dbops.security.redaction import redact
 
-LoggedRow: TypeAlias = Rebuild | BackupRun | RestoreTest | RowComparison
+LoggedRow: TypeAlias = Rebuild | BackupRun | RestoreTest | LoadTest | RowComparison
+#: Rows of one detached job, and their lines.
+RunRow: TypeAlias = BackupRun | RestoreTest | LoadTest
+RunEvent: TypeAlias = BackupEvent | LoadTestEvent
+
+
+def new_event(row: RunRow, text: str, *, level: Level = Level.INFO) -> RunEvent:
+    """Return a line of a row's history, unsaved. The lines of a restore test are its backup run's."""
+    now = clock.now()
+    if isinstance(row, LoadTest):
+        return LoadTestEvent(load_test_id=row.pk, at=now, level=level, text=text)
+    run_id = row.run_id if isinstance(row, RestoreTest) else row.pk
+    return BackupEvent(run_id=run_id, at=now, level=level, text=text)
+
+
+def save_events(events: Iterable[RunEvent]) -> None:
+    """Write lines of ``new_event`` in their order."""
+    found = list(events)
+    BackupEvent.objects.bulk_create(one for one in found if isinstance(one, BackupEvent))
+    LoadTestEvent.objects.bulk_create(one for one in found if isinstance(one, LoadTestEvent))
 
 
 def log_event(row: LoggedRow, text: str, *, level: Level = Level.INFO) -> None:
@@ -25,8 +53,7 @@ def log_event(row: LoggedRow, text: str, *, level: Level = Level.INFO) -> None:
     if isinstance(row, Rebuild):
         RebuildEvent.objects.create(rebuild=row, at=now, level=level, text=text)
         return
-    run_id = row.run_id if isinstance(row, RestoreTest) else row.pk
-    BackupEvent.objects.create(run_id=run_id, at=now, level=level, text=text)
+    new_event(row, text, level=level).save()
 
 
 def log_events(model: type[Rebuild] | type[BackupRun], lines: Mapping[int, str]) -> None:
@@ -42,7 +69,7 @@ def log_events(model: type[Rebuild] | type[BackupRun], lines: Mapping[int, str])
         )
 
 
-def _owner(row: LoggedRow) -> Rebuild | BackupRun:
+def _owner(row: LoggedRow) -> Rebuild | BackupRun | LoadTest:
     """Return the row whose history has the lines of a row."""
     return row.run if isinstance(row, RestoreTest) else row.rebuild if isinstance(row, RowComparison) else row
 

@@ -1,4 +1,4 @@
-"""Leases of jobs (rebuilds, backup runs, restore tests, row comparisons): one driver at a time, every write of which checks its lease."""
+"""Leases of jobs (rebuilds, backup runs, restore and load tests, row comparisons): one driver each, whose writes check the lease."""
 
 import secrets
 from dataclasses import dataclass, field
@@ -16,14 +16,14 @@ from dbops.engine.audit.chain import moment
 from dbops.engine.errors import Bug
 from dbops.engine.states import Level, RunStatus, may_end
 from dbops.lifecycle.clock_steps import UNSEEN, last_step_back
-from dbops.lifecycle.events import last_line, log_event, revision_update, was_logged
-from dbops.models import BackupEvent, BackupRun, ClockStep, Rebuild, RestoreTest, RowComparison
+from dbops.lifecycle.events import RunEvent, last_line, log_event, revision_update, save_events, was_logged
+from dbops.models import BackupRun, ClockStep, LoadTest, Rebuild, RestoreTest, RowComparison
 from dbops.models.leased import TOKENS_PER_SECOND
 
-Row = TypeVar("Row", Rebuild, BackupRun, RestoreTest, RowComparison)
-LeasedRow: TypeAlias = Rebuild | BackupRun | RestoreTest | RowComparison
-#: Rows whose history is that of a backup run.
-Run = TypeVar("Run", BackupRun, RestoreTest)
+Row = TypeVar("Row", Rebuild, BackupRun, RestoreTest, LoadTest, RowComparison)
+LeasedRow: TypeAlias = Rebuild | BackupRun | RestoreTest | LoadTest | RowComparison
+#: Rows of one detached job.
+Run = TypeVar("Run", BackupRun, RestoreTest, LoadTest)
 
 #: Status and RunStatus use the same words for these: a driver has the row, or will have it again.
 RUNNING, LOST = "running", "lost"
@@ -57,15 +57,19 @@ class Lease(Generic[Row]):
         return self.row
 
     @property
+    def load_test(self: "Lease[LoadTest]") -> LoadTest:
+        return self.row
+
+    @property
     def comparison(self: "Lease[RowComparison]") -> RowComparison:
         return self.row
 
 
 @dataclass(slots=True)
 class Update:
-    """News of the driver of a backup run or restore test: collected for a second, then written with the heartbeat."""
+    """News of the driver of a backup run, restore test or load test: collected for a second, then written with the heartbeat."""
 
-    events: list[BackupEvent] = field(default_factory=list)
+    events: list[RunEvent] = field(default_factory=list)
     changes: dict[str, Any] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
@@ -130,11 +134,14 @@ def _audit_take_over(row: LeasedRow, silence: float) -> None:
 
 def audit_move(row: LeasedRow, word: str, *, by: str = SYSTEM, reason: str = "", **detail: Any) -> None:
     """Record the end of a row in the audit log, as the last write of its transaction. ``by``: dbops, or a person."""
+    about: dict[str, Any]
     match row:
         case Rebuild():
             kind, subject, about = "rebuild", row.target.name, {"rebuild": row.pk}
         case RestoreTest():
             kind, subject, about = "restore_test", row.source.name, {"restore_test": row.pk, "backup_run": row.run_id}
+        case LoadTest():
+            kind, subject, about = "load_test", row.host.name, {"load_test": row.pk, "source": row.source.name}
         case RowComparison():
             kind, subject, about = "comparison", row.target.name, {"comparison": row.pk, "rebuild": row.rebuild_id}
         case _:
@@ -172,13 +179,13 @@ def heartbeat(lease: Lease[Run], update: Update) -> bool:
         if not extend(lease, **changes):
             raise LeaseLost
         if update:
-            BackupEvent.objects.bulk_create(update.events)
+            save_events(update.events)
             revision_update(lease.row)
         return mine(lease).filter(cancel_requested_at__isnull=False).exists()
 
 
 def finish(lease: Lease[Run], status: RunStatus, update: Update, **changes: Any) -> None:
-    """Set the final status of a backup run or restore test and end its lease, in the caller's transaction.
+    """Set the final status of a backup run, restore test or load test and end its lease, in the caller's transaction.
 
     Raises:
         LeaseLost: another driver ended or owns the row.
@@ -198,7 +205,7 @@ def finish(lease: Lease[Run], status: RunStatus, update: Update, **changes: Any)
     }
     if not mine(lease).filter(status=found).update(**{**update.changes, **changes, **ended}):
         raise LeaseLost
-    BackupEvent.objects.bulk_create(update.events)
+    save_events(update.events)
 
 
 def release_lease(lease: Lease[Row], wait_seconds: float) -> None:
@@ -233,7 +240,7 @@ def mark_unreachable(lease: Lease[Row], text: str, *, is_refusal: bool = False) 
             log_event(lease.row, text, level=Level.WARNING)
         if row.status == RUNNING and (now - since).total_seconds() > settings.LOST_AFTER_SECONDS:
             changes["status"] = LOST
-            stays = "" if isinstance(lease.row, RowComparison) else " The holds stay."
+            stays = "" if isinstance(lease.row, RowComparison | LoadTest) else " The holds stay."
             log_event(lease.row, f"Lost since {since:%H:%M:%S} UTC: {text}{stays}", level=Level.ERROR)
         mine(lease).update(**changes)
         if "status" in changes:

@@ -12,7 +12,7 @@ from dbops.engine.states import RUN_FINAL, Level, RunStatus
 from dbops.lifecycle import leases
 from dbops.lifecycle.events import log_event, revision_update
 from dbops.lifecycle.leases import Lease, Update, audit_move
-from dbops.models import BackupRun, Host, RestoreTest
+from dbops.models import BackupRun, Host, LoadTest, RestoreTest
 
 RestoreTestLease: TypeAlias = Lease[RestoreTest]
 #: The columns of an ended restore test: no driver; run and host are free for the next one.
@@ -72,6 +72,10 @@ def start(restore_test: RestoreTest) -> bool:
     now = clock.now()
     try:
         with transaction.atomic():
+            # locked, as by the start of a load test: only one of both begins
+            Host.objects.select_for_update().filter(pk=restore_test.host_id).first()
+            if LoadTest.objects.filter(host_slot=restore_test.host_id).exists():
+                return False
             begun = (
                 locked(RestoreTest, restore_test.pk)
                 .filter(status=RunStatus.QUEUED)

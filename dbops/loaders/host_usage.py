@@ -1,4 +1,4 @@
-"""Find jobs that would share a host's bandwidth with a stream test."""
+"""Find jobs that would share a host with a test."""
 
 from collections.abc import Iterable
 from typing import NoReturn
@@ -7,7 +7,7 @@ from django.db.models import Q
 
 from dbops.engine.errors import Refused
 from dbops.engine.states import RUN_AT_WORK
-from dbops.models import BackupRun, ConnectionTest, Hold, Host
+from dbops.models import BackupRun, ConnectionTest, Hold, Host, LoadTest, RestoreTest
 
 Statuses, Kinds = ConnectionTest.Statuses, ConnectionTest.Kinds
 
@@ -31,6 +31,19 @@ def why_in_use(hosts: Iterable[Host], *, besides: int | None = None) -> str:
     for test in others.select_related("host", "source_host", "instance").order_by("pk")[:1]:
         return f"another stream test is running ({test.subject})"
     return ""
+
+
+def why_at_work(host: Host, *, besides: int | None = None) -> str:
+    """Return what dbops does on a host that would share its CPU and disk with a load test; empty for nothing. Five queries at most.
+
+    Args:
+        besides: the load test that asks, which does not count.
+    """
+    for restore_test in RestoreTest.objects.filter(host_slot=host.pk):
+        return f"restore test {restore_test.pk} runs on {host.name}"
+    for load_test in LoadTest.objects.filter(host_slot=host.pk).exclude(pk=besides or 0):
+        return f"load test {load_test.pk} runs on {host.name}"
+    return why_in_use([host])
 
 
 def refuse_in_use(operation: str, why: str) -> NoReturn:

@@ -1323,6 +1323,106 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="LoadTest",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("uid", models.CharField(max_length=32, unique=True)),
+                ("started_at", models.DateTimeField(null=True)),
+                ("waiting_for", models.CharField(blank=True, max_length=500)),
+                ("checkpoint", models.JSONField(default=dict)),
+                ("error", models.JSONField(default=dict)),
+                ("cancel_requested_at", models.DateTimeField(null=True)),
+                ("cancel_requested_by", models.CharField(blank=True, max_length=150)),
+                ("revision", models.BigIntegerField(default=0)),
+                ("run_token", models.CharField(blank=True, max_length=32)),
+                ("lease_owner", models.CharField(blank=True, max_length=64)),
+                ("lease_until", models.DateTimeField(null=True)),
+                ("fence", models.BigIntegerField(default=0)),
+                ("heartbeat_at", models.DateTimeField(null=True)),
+                ("next_tick_at", models.DateTimeField(db_index=True, null=True)),
+                ("unreachable_since", models.DateTimeField(null=True)),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("running", "running"),
+                            ("lost", "lost"),
+                            ("succeeded", "succeeded"),
+                            ("failed", "failed"),
+                            ("cancelled", "cancelled"),
+                            ("ended", "ended"),
+                            ("missed", "missed"),
+                        ],
+                        db_index=True,
+                        max_length=10,
+                    ),
+                ),
+                ("requested_by", models.CharField(max_length=150)),
+                ("requested_at", models.DateTimeField()),
+                ("request_key", models.CharField(max_length=64, unique=True)),
+                ("reason", models.CharField(max_length=500)),
+                ("finished_at", models.DateTimeField(db_index=True, null=True)),
+                ("host_slot", models.BigIntegerField(null=True, unique=True)),
+                ("request", models.JSONField(default=dict)),
+                ("plan", models.JSONField(default=dict)),
+                ("fingerprint", models.CharField(max_length=64)),
+                ("steps", models.JSONField(default=list)),
+                ("rounds", models.JSONField(default=list)),
+                ("report", models.JSONField(default=dict)),
+                ("has_leftovers", models.BooleanField(default=False)),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="load_tests", to="dbops.cluster"
+                    ),
+                ),
+                (
+                    "host",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="load_tests", to="dbops.host"
+                    ),
+                ),
+                (
+                    "run",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="load_tests",
+                        to="dbops.backuprun",
+                    ),
+                ),
+                (
+                    "source",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="load_tests", to="dbops.instance"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["-pk"],
+                "indexes": [models.Index(fields=["cluster", "status"], name="dbops_load_test_cluster")],
+            },
+        ),
+        migrations.CreateModel(
+            name="LoadTestEvent",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("at", models.DateTimeField()),
+                ("level", models.CharField(max_length=10)),
+                ("text", models.TextField()),
+                (
+                    "load_test",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="events", to="dbops.loadtest"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["pk"],
+            },
+        ),
+        migrations.CreateModel(
             name="RowComparison",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

@@ -12,6 +12,7 @@ from .connection_tests import ConnectionTest
 from .fleet import Cluster, Host, Instance, InstanceState, StrictPlace
 from .heartbeats import ProcessHeartbeat
 from .instance_periods import InstancePeriod
+from .load_tests import LoadTest, LoadTestEvent
 from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSample, RebuildStep
 from .restore_tests import RestoreTest
 from .row_comparisons import RowComparison
@@ -44,6 +45,8 @@ __all__ = [
     "Instance",
     "InstancePeriod",
     "InstanceState",
+    "LoadTest",
+    "LoadTestEvent",
     "Maintenance",
     "GivenPassword",
     "ProcessHeartbeat",

@@ -15,7 +15,8 @@ class LoadTest(Leased):
     """One load test: a scratch server on ``host``, restored from ``run`` or made empty, and rounds of load on it.
 
     ``request`` is what a person asked for, ``plan`` what was shown and confirmed, with its ``fingerprint``; both are frozen. ``source`` is
-    the instance whose settings and version the scratch server has. ``host_slot``: the host of a running test, unique, so that one runs on a
+    the instance whose settings and version the scratch server has. ``request_key`` is unique to the form, so that a second click
+    makes no second test. ``host_slot``: the host of a running test, unique, so that one runs on a
     host. ``steps`` has name, state, seconds and bytes of each step; ``rounds`` the results of finished rounds; ``report`` is written at the
     end. ``has_leftovers``: files can remain on the host. Only ``dbops.lifecycle`` writes rows.
     """
@@ -27,6 +28,7 @@ class LoadTest(Leased):
     status = models.CharField(max_length=10, choices=[(item.value, item.value) for item in RunStatus], db_index=True)
     requested_by = models.CharField(max_length=150)
     requested_at = models.DateTimeField()
+    request_key = models.CharField(max_length=64, unique=True)
     reason = models.CharField(max_length=500)
     finished_at = models.DateTimeField(null=True, db_index=True)
     host_slot = models.BigIntegerField(unique=True, null=True)
@@ -48,3 +50,15 @@ class LoadTest(Leased):
     @property
     def is_over(self) -> bool:
         return self.status in RUN_FINAL
+
+
+class LoadTestEvent(models.Model):
+    """One line of a load test's history; append-only."""
+
+    load_test = models.ForeignKey(LoadTest, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField()
+    level = models.CharField(max_length=10)
+    text = models.TextField()
+
+    class Meta:
+        ordering: ClassVar = ["pk"]

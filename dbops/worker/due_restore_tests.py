@@ -10,7 +10,7 @@ from dbops.engine.restore_tests.due import LastRestoreTest, RestoreTestCandidate
 from dbops.engine.states import RUN_ACTIVE, BackupMethod, RunStatus
 from dbops.lifecycle import restore_tests
 from dbops.loaders.plan_inputs import readable_runs
-from dbops.models import BackupRun, Hold, RestoreTest
+from dbops.models import BackupRun, Hold, LoadTest, RestoreTest
 
 
 def queue_due(now: datetime) -> list[int]:
@@ -68,10 +68,13 @@ def start_what_can() -> list[int]:
         return []
     holds = {hold.instance.host_id: hold for hold in Hold.objects.select_related("instance")}
     restore_tested = dict(RestoreTest.objects.exclude(host_slot=None).values_list("host_slot", "pk"))
+    load_tested = dict(LoadTest.objects.exclude(host_slot=None).values_list("host_slot", "pk"))
     begun = []
     for restore_test in queued:
         if other := restore_tested.get(restore_test.host_id):
             restore_tests.delay(restore_test, f"restore test {other} runs on {restore_test.host.name}")
+        elif load_test := load_tested.get(restore_test.host_id):
+            restore_tests.delay(restore_test, f"load test {load_test} runs on {restore_test.host.name}")
         elif hold := holds.get(restore_test.host_id) or holds.get(restore_test.source.host_id):
             what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
             restore_tests.delay(restore_test, f"{what} uses {hold.instance.name}")

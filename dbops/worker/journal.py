@@ -12,10 +12,11 @@ from dbops.engine.rebuilds.certificate.record import RECORD
 from dbops.engine.rebuilds.metrics import Figures
 from dbops.engine.states import Level, Status, StepState
 from dbops.lifecycle import cleanups, leases, rebuild_driver, row_comparisons
+from dbops.lifecycle.events import new_event
 from dbops.lifecycle.leases import Lease, Run, Update
 from dbops.lifecycle.rebuild_driver import RebuildLease, RebuildUpdate
 from dbops.lifecycle.row_comparisons import ComparisonLease, ComparisonUpdate
-from dbops.models import BackupEvent, BackupRun, ExecutedCommand, Rebuild, RebuildEvent, RestoreTest
+from dbops.models import BackupRun, ExecutedCommand, LoadTest, Rebuild, RebuildEvent, RestoreTest
 from dbops.security.redaction import RecordRedactor, redact, redact_record
 
 WRITE_INTERVAL_SECONDS = 1.0
@@ -81,16 +82,15 @@ class BufferedJournal(ABC):
 
 
 class RunRows(BufferedJournal, Generic[Run]):
-    """The journal of a backup run or restore test: lines of one history, and columns of one row."""
+    """The journal of a backup run, restore test or load test: lines of one history, and columns of one row."""
 
-    def __init__(self, lease: Lease[Run], run_id: int, secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
+    def __init__(self, lease: Lease[Run], secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
         super().__init__(secrets, checkpoint)
         self._lease: Lease[Run] = lease
-        self._run_id, self._update = run_id, Update()
+        self._update = Update()
 
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
-        event = BackupEvent(run_id=self._run_id, at=clock.now(), level=level, text=self.redact(text))
-        self._update.events.append(event)
+        self._update.events.append(new_event(self._lease.row, self.redact(text), level=level))
 
     def progress(self, **known: Any) -> None:
         """Do nothing: the row's columns show the progress."""
@@ -115,9 +115,6 @@ class RunRows(BufferedJournal, Generic[Run]):
 class BackupJournal(RunRows[BackupRun]):
     """The journal of one backup run."""
 
-    def __init__(self, lease: Lease[BackupRun], secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
-        super().__init__(lease, lease.run.pk, secrets, checkpoint)
-
     def progress(self, **known: Any) -> None:
         self.note(progress=known)
         if known.get("bytes") is not None:
@@ -133,9 +130,6 @@ class BackupJournal(RunRows[BackupRun]):
 class RestoreTestJournal(RunRows[RestoreTest]):
     """The journal of one restore test: its lines are in the history of the run that it tests."""
 
-    def __init__(self, lease: Lease[RestoreTest], secrets: Sequence[str], checkpoint: dict[str, Any]) -> None:
-        super().__init__(lease, lease.restore_test.run_id, secrets, checkpoint)
-
     def say(self, text: str, *, level: Level = Level.INFO) -> None:
         super().say(f"Restore test {self._lease.row.pk}: {text}", level=level)
 
@@ -149,6 +143,19 @@ class RestoreTestJournal(RunRows[RestoreTest]):
         return Cancelled(
             "restore_test.cancelled", "Testing the restore of the backup", cause="a person requested the stop"
         )
+
+
+class LoadTestJournal(RunRows[LoadTest]):
+    """The journal of one load test."""
+
+    def columns_of(self, checkpoint: dict[str, Any]) -> dict[str, Any]:
+        return {"checkpoint": checkpoint, "steps": checkpoint.get("steps", [])}
+
+    def write(self) -> bool:
+        return leases.heartbeat(self._lease, self.take())
+
+    def cancelled(self) -> Cancelled:
+        return Cancelled("load_test.cancelled", "Running the load test", cause="a person requested the stop")
 
 
 class _RebuildRows(BufferedJournal):

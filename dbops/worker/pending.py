@@ -14,7 +14,16 @@ from django.db.models import CharField, Q, QuerySet, Value
 
 from dbops.engine.states import FINAL, RunBy, RunStatus, Status
 from dbops.lifecycle.leases import without_driver
-from dbops.models import BackupRun, BackupSchedule, ConnectionTest, Discovery, Rebuild, RestoreTest, RowComparison
+from dbops.models import (
+    BackupRun,
+    BackupSchedule,
+    ConnectionTest,
+    Discovery,
+    LoadTest,
+    Rebuild,
+    RestoreTest,
+    RowComparison,
+)
 
 #: Placeholder for the current time.
 _THEN = datetime(2000, 1, 1, tzinfo=UTC)
@@ -49,10 +58,12 @@ def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "queued rebuild", Rebuild.objects.filter(status=Status.QUEUED)
     yield "queued backup run", BackupRun.objects.filter(status=RunStatus.QUEUED)
     yield "queued restore test", RestoreTest.objects.filter(status=RunStatus.QUEUED)
+    yield "queued load test", LoadTest.objects.filter(status=RunStatus.QUEUED)
     yield "queued row comparison", RowComparison.objects.filter(status=RunStatus.QUEUED)
     yield "rebuild", without_driver(Rebuild, now)
     yield "backup run", without_driver(BackupRun, now)
     yield "restore test", without_driver(RestoreTest, now)
+    yield "load test", without_driver(LoadTest, now)
     yield "row comparison", without_driver(RowComparison, now)
     yield "sweep", Rebuild.objects.filter(status__in=FINAL, sweep_due_at__lte=now)
     yield "discovery", _asked(Discovery)

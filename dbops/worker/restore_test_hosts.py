@@ -2,6 +2,7 @@
 
 import time
 from contextlib import ExitStack
+from typing import Generic, TypeVar
 
 from django.conf import settings
 
@@ -22,7 +23,7 @@ from dbops.engine.states import Level
 from dbops.engine.tuning.transport import choose_ciphers
 from dbops.lifecycle import restore_tests
 from dbops.loaders.plan_inputs import archive_of_run, host_facts, link_between
-from dbops.models import Host, Instance, RestoreTest
+from dbops.models import Host, Instance, LoadTest, RestoreTest
 from dbops.worker import prober
 from dbops.worker.connections import endpoint_of
 from dbops.worker.journal import RestoreTestJournal
@@ -31,39 +32,60 @@ from dbops.worker.wiring import open_jobs
 #: Names of fences and locks of restore tests on a host, for tests there and for reads there. No instance has such a
 #: name: instance names start with a letter or digit.
 HOST_KEY, READ_KEY = "_restore_test", "_restore-test-reads"
+#: Tests that can restore a backup.
+Test = TypeVar("Test", RestoreTest, LoadTest)
 #: A short network failure must not fail a restore test.
 PULL_ATTEMPTS = 5
 #: The last argument of ``serve_file.sh``: all other work on the host with the file comes first.
 LOW_PRIORITY = "low"
 
 
-class Hosts:
-    """The hosts of one restore test, with its fence. ``stack`` closes the shells."""
+class TestHosts(Generic[Test]):
+    """The hosts of one test that can restore a backup, with its fence. ``stack`` closes the shells."""
 
-    def __init__(self, restore_test: RestoreTest, stack: ExitStack) -> None:
-        self._restore_test, self._stack = restore_test, stack
+    __test__ = False  # it is none of pytest's
+    host_key, read_key = HOST_KEY, READ_KEY
+
+    def __init__(self, restore_test: Test, stack: ExitStack) -> None:
+        self._restore_test: Test = restore_test
+        self._stack = stack
 
     def jobs(self, uid: str) -> HostJobs:
-        """Return the jobs of the restore test ``uid`` on this test's host."""
-        return self._jobs_on(self._restore_test.host, uid, HOST_KEY)
+        """Return the jobs of the test ``uid`` on this test's host."""
+        return self._jobs_on(self._restore_test.host, uid, self.host_key)
 
     def _jobs_on(self, host: Host, uid: str, key: str) -> HostJobs:
         return open_jobs(host, uid, self._stack, fence=key, token=self._restore_test.host_token)
 
-    def way_to_file(self, restore_test: RestoreTest, plan: RestoreTestPlan) -> FileAccess | None:
-        """Return the access to the file of a restore test on this test's host; ``None`` if the file is there."""
+    def way_to_file(self, restore_test: Test, plan: RestoreTestPlan) -> FileAccess | None:
+        """Return the access to the file of a test on this test's host; ``None`` if the file is there."""
         if not plan.transport:
             return None
         words = (plan.path, str(plan.bytes), plan.run_uid, plan.sha256, LOW_PRIORITY)
         return FileAccess(self._way(restore_test), words, (plan.holder_machine, plan.machine))
 
-    def _way(self, restore_test: RestoreTest) -> HostAccess:
+    def _way(self, restore_test: Test) -> HostAccess:
         holder, host = restore_test.source.host, self._restore_test.host
         # Tests on several hosts may read from this one at a time: each test host has its own fence here.
-        reading = self._jobs_on(holder, restore_test.uid, f"{READ_KEY}-{host.pk}")
+        reading = self._jobs_on(holder, restore_test.uid, f"{self.read_key}-{host.pk}")
         facts = host_facts(host)
         target = endpoint_of(host, facts.local_address if facts else "", self.jobs(restore_test.uid))
         return HostAccess(restore_test.uid, source=endpoint_of(holder, "", reading), target=target)
+
+    def _elsewhere(self, restore_tester: HostFacts, holder: HostFacts | None) -> RemoteFile:
+        assert holder is not None  # noqa: S101 - probe_now checks it
+        host, source = self._restore_test.host, self._restore_test.source
+        ciphers = choose_ciphers(holder, restore_tester, link_between(source.host_id, host.pk))
+        pull = self._way(self._restore_test).pull(ciphers, attempts=PULL_ATTEMPTS)
+        return RemoteFile(source.host.name, machine_of(holder), tuple(pull), host.work_dir)
+
+    def _instance_there(self) -> Instance | None:
+        """Return an instance of the chosen host: hosts are probed through their instances."""
+        return Instance.objects.filter(host=self._restore_test.host).order_by("pk").first()
+
+
+class Hosts(TestHosts[RestoreTest]):
+    """The hosts of one restore test."""
 
     def remove_leftovers(self, journal: RestoreTestJournal) -> None:
         """Remove the leftovers of restore tests on this host. An unreachable host with files is asked once."""
@@ -107,7 +129,7 @@ class Hosts:
             )
         source = prober.probe_now(restore_test.source)
         is_there = restore_test.host_id == restore_test.source.host_id
-        restore_tester = source if is_there else prober.probe_now(self._instance_there())
+        restore_tester = source if is_there else prober.probe_now(self._must_be_there())
         assert restore_tester.host is not None  # noqa: S101 - probe_now checks it
         return plan_restore_test(
             restore_test.uid,
@@ -121,20 +143,11 @@ class Hosts:
             elsewhere=None if is_there else self._elsewhere(restore_tester.host, source.host),
         )
 
-    def _elsewhere(self, restore_tester: HostFacts, holder: HostFacts | None) -> RemoteFile:
-        assert holder is not None  # noqa: S101 - probe_now checks it
-        host, source = self._restore_test.host, self._restore_test.source
-        ciphers = choose_ciphers(holder, restore_tester, link_between(source.host_id, host.pk))
-        pull = self._way(self._restore_test).pull(ciphers, attempts=PULL_ATTEMPTS)
-        return RemoteFile(source.host.name, machine_of(holder), tuple(pull), host.work_dir)
-
-    def _instance_there(self) -> Instance:
-        """Return an instance of the chosen host: hosts are probed through their instances."""
-        there = Instance.objects.filter(host=self._restore_test.host).order_by("pk").first()
-        if there is None:
-            raise Refused(
-                "restore_test.no_host",
-                f"Planning the restore test of backup run {self._restore_test.run_id}",
-                cause=f"{self._restore_test.host.name} has no instance in the inventory, so dbops can’t probe it",
-            )
-        return there
+    def _must_be_there(self) -> Instance:
+        if there := self._instance_there():
+            return there
+        raise Refused(
+            "restore_test.no_host",
+            f"Planning the restore test of backup run {self._restore_test.run_id}",
+            cause=f"{self._restore_test.host.name} has no instance in the inventory, so dbops can’t probe it",
+        )

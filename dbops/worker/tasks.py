@@ -8,6 +8,7 @@ from dbops.database import clock
 from dbops.lifecycle import (
     backup_runs,
     cleanups,
+    load_tests,
     rebuild_driver,
     restore_tests,
     row_comparisons,
@@ -24,8 +25,10 @@ from dbops.worker import (
     discovery,
     due_backups,
     due_link_tests,
+    due_load_tests,
     due_restore_tests,
     heartbeats,
+    load_test_leftovers,
     prober,
     scheduler,
     weekly_report,
@@ -33,6 +36,7 @@ from dbops.worker import (
 from dbops.worker.backups import BackupDriver
 from dbops.worker.connection_tests import runner as connection_tests
 from dbops.worker.drive import LONGEST_OUTAGE_SECONDS, drive
+from dbops.worker.load_tests import LoadTestDriver
 from dbops.worker.pending import pending
 from dbops.worker.rebuilds import RebuildDriver
 from dbops.worker.restore_tests import RestoreTestDriver
@@ -62,6 +66,12 @@ def drive_restore_test(restore_test_id: int) -> None:
 
 
 @app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
+def drive_load_test(load_test_id: int) -> None:
+    """Drive one load test for a while, and request the next tick if there is more work."""
+    drive(LoadTestDriver.tick, load_test_id, lambda: wakeups.publish("drive_load_test", load_test_id))
+
+
+@app.task(soft_time_limit=SOFT_LIMIT, time_limit=LIMIT)
 def drive_comparison(comparison_id: int) -> None:
     """Drive one row comparison for a round, and request the next one if it is due."""
     drive(ComparisonDriver.tick, comparison_id, lambda: wakeups.publish("drive_comparison", comparison_id))
@@ -75,6 +85,7 @@ def reconcile() -> None:
     due_backups.queue_due(clock.now())
     scheduler.start_what_can()
     due_restore_tests.start_what_can()
+    due_load_tests.start_what_can()
     row_comparisons.start_what_can()
     for rebuild_id in rebuild_driver.due(clock.now()):
         wakeups.publish("drive_rebuild", rebuild_id)
@@ -82,6 +93,8 @@ def reconcile() -> None:
         wakeups.publish("drive_backup", run_id)
     for restore_test_id in restore_tests.due(clock.now()):
         wakeups.publish("drive_restore_test", restore_test_id)
+    for load_test_id in load_tests.due(clock.now()):
+        wakeups.publish("drive_load_test", load_test_id)
     for comparison_id in row_comparisons.due(clock.now()):
         wakeups.publish("drive_comparison", comparison_id)
     for rebuild_id in cleanups.sweeps_due(clock.now()):
@@ -141,6 +154,12 @@ def queue_link_tests() -> None:
 def queue_restore_tests() -> None:
     """Queue due restore tests; ``reconcile`` starts them."""
     due_restore_tests.queue_due(clock.now())
+
+
+@app.task
+def sweep_load_tests() -> None:
+    """Remove what load tests left on hosts that did not answer."""
+    load_test_leftovers.sweep(seconds=settings.TICK_SECONDS)
 
 
 @app.task

@@ -22,7 +22,7 @@ PROGRAMS = {
     "server": "exec sleep 60",
     "client": "cat; echo 1",
 }
-SCRIPTS = ("common", "pipes", "copied_options", "restore_test_scratch", "run_restore_test")
+SCRIPTS = ("common", "pipes", "copied_options", "scratch", "scratch_server", "restored_copy", "run_restore_test")
 
 
 def restore(ground: Ground, owner: str) -> subprocess.CompletedProcess[str]:

@@ -60,7 +60,7 @@ tool_facts() { # each program's path, its file identity if the version is needed
     for name in mariadb-backup mariabackup xtrabackup xbstream mbstream mariadbd mysqld mariadb mysql \
         mariadb-dump mysqldump \
         ssh ssh-keygen flock setsid setpriv bash systemctl zstd \
-        gzip python3 mariadb-install-db mysql_install_db; do
+        gzip python3 mariadb-install-db mysql_install_db sysbench; do
         path=$(command -v "$name") || continue
         set -- "$@" "$path"
     done
@@ -70,7 +70,7 @@ $(stat -L -c '%n %d:%i:%s:%Z' -- "$@" 2>/dev/null)
     for path in "$@"; do
         identity='' said=''
         case ${path##*/} in
-        mbstream | ssh-keygen | flock | setsid | setpriv | bash | systemctl | zstd | gzip | python3 | *-install-db | *_install_db) ;;
+        mbstream | ssh-keygen | flock | setsid | setpriv | bash | systemctl | zstd | gzip | python3 | sysbench | *-install-db | *_install_db) ;;
         *)
             identity=$(identity_in "$files")
             [ -n "$identity" ] && [ "$identity" = "$(identity_in "$known")" ] || said=$(version)

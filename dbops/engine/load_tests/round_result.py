@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from dbops.engine.facts.waits import WaitShare as WaitShare
+
 #: A generator that used more than this share of the cores it may use measures itself.
 SATURATED_SHARE = 0.9
 
@@ -18,21 +20,13 @@ class Second:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitShare:
-    """One wait event: how often, how long together (seconds), and its share of the active time of all threads."""
-
-    event: str
-    count: int
-    seconds: float
-    share: float
-
-
-@dataclass(frozen=True, slots=True)
 class RoundResult:
     """One finished round.
 
     ``buckets``: latency histogram, (upper bound in ms, statements), ascending. ``generator_cores`` and ``server_cores``: CPU used, as
     cores. ``counters``: differences of status counters over the round. ``waits``: largest first; empty if they were not read.
+    ``events``: transactions, or statements where a profile has none. ``unserved``: events that were due at the wanted rate and not begun.
+    ``schemas_visited``: copies that were used. ``errors_by_number``: 0 for other numbers; ``last_error`` is one of their texts.
     """
 
     number: int
@@ -49,3 +43,8 @@ class RoundResult:
     server_cores: float | None = None
     waits: tuple[WaitShare, ...] = ()
     counters: dict[str, int] = field(default_factory=dict)
+    events: int = 0
+    unserved: int = 0
+    schemas_visited: int = 0
+    errors_by_number: dict[int, int] = field(default_factory=dict)
+    last_error: str = ""

@@ -75,9 +75,30 @@ def _must_be_machine(end: Endpoint, machine: str) -> None:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """How the files of a job are removed.
+
+    ``name`` is that of the removal job, ``script`` its program; ``error`` makes the error of files that are left, from operation, cause
+    and state.
+    """
+
+    name: str
+    script: str
+    what: str
+    error: Callable[[str, str, str], RemoteFailure]
+
+
+def _not_removed(operation: str, cause: str, state: str) -> RemoteFailure:
+    return RemoteFailure("restore_test.not_removed", operation, cause=cause, state=state)
+
+
+OF_RESTORE_TEST = Removal(REMOVAL, "remove_restore_test", "restore test", _not_removed)
+
+
 @dataclass(slots=True)
 class RestoreTestContext:
-    """One running restore test.
+    """One running restore test, or another job that restores a backup on a scratch server.
 
     ``checkpoint`` is plain data that survives the driver; ``expected`` is called after all tables are read. ``way``
     gives access to a file on another host; at the end dbops waits ``silent_seconds`` for that host.
@@ -92,10 +113,11 @@ class RestoreTestContext:
     stall: StallLimits = StallLimits(60.0, 1800.0)
     way: FileAccess | None = None
     silent_seconds: float = 120.0
+    removal: Removal = OF_RESTORE_TEST
 
     @property
     def job(self) -> DetachedJob:
-        return DetachedJob(JOB, self.jobs, self.clock, self.checkpoint, self._stalled, self._not_ended)
+        return DetachedJob(self.plan.kind, self.jobs, self.clock, self.checkpoint, self.stalled, self.not_ended)
 
     def warn(self, text: str) -> None:
         self.journal.say(text, level=Level.WARNING)
@@ -107,10 +129,10 @@ class RestoreTestContext:
             self.journal.flush()
             self.way.open()
 
-    def _stalled(self, found: str) -> RemoteFailure:
+    def stalled(self, found: str) -> RemoteFailure:
         return RemoteFailure("restore_test.stalled", f"Testing the restore of {self.plan.path}", cause=found)
 
-    def _not_ended(self, found: str) -> Unreachable:
+    def not_ended(self, found: str) -> Unreachable:
         return Unreachable("restore_test.not_ended", f"Stopping the restore test of {self.plan.path}", cause=found)
 
 
@@ -122,7 +144,7 @@ def advance(context: RestoreTestContext) -> RestoreTestResult | None:
         Refused, RemoteFailure: the restore test failed; ``clean_up`` ends it.
         Cancelled: by the journal.
     """
-    scripts = ("common", "pipes", "copied_options", "restore_test_scratch", "run_restore_test")
+    scripts = ("common", "pipes", "copied_options", "scratch", "scratch_server", "restored_copy", "run_restore_test")
     context.job.begin(context.journal, context.open_way)
     state = context.job.follow(lambda: context.jobs.start(JOB, load(*scripts), *context.plan.arguments()))
     if state.status is JobStatus.ABSENT:
@@ -156,7 +178,7 @@ def clean_up(context: RestoreTestContext) -> bool:
         context.job.stop()
         context.checkpoint["stopped"] = True
     trouble = _trouble_in_closing(context)
-    is_gone = remove(context.jobs, context.plan, REMOVAL)
+    is_gone = remove(context.jobs, context.plan, context.removal.name, context.removal)
     if is_gone and trouble:
         raise trouble
     return is_gone
@@ -177,16 +199,12 @@ def _trouble_in_closing(context: RestoreTestContext) -> DbopsError | None:
     context.checkpoint["closed"] = trouble is None
     if trouble is None or (isinstance(trouble, Unreachable) and context.clock.now() - since < context.silent_seconds):
         return trouble
-    return _stays_open(context.plan, trouble)
+    return _stays_open(context.plan, trouble, context.removal)
 
 
-def _stays_open(plan: RestoreTestPlan, trouble: DbopsError) -> RemoteFailure:
-    return RemoteFailure(
-        "restore_test.not_removed",
-        f"Removing the files of the restore test of {plan.path} on {plan.holder}",
-        cause=str(trouble),
-        state="A key that can read this one backup remains until it expires.",
-    )
+def _stays_open(plan: RestoreTestPlan, trouble: DbopsError, removal: Removal) -> RemoteFailure:
+    operation = f"Removing the files of the {removal.what} of {plan.path} on {plan.holder}"
+    return removal.error(operation, str(trouble), "A key that can read this one backup remains until it expires.")
 
 
 def _close(way: FileAccess) -> DbopsError | None:
@@ -198,22 +216,24 @@ def _close(way: FileAccess) -> DbopsError | None:
     return None
 
 
-def remove_leftovers(jobs: Jobs, plan: RestoreTestPlan, name: str, way: FileAccess | None) -> bool:
-    """Remove the leftovers of an older restore test on both hosts.
+def remove_leftovers(
+    jobs: Jobs, plan: RestoreTestPlan, name: str, way: FileAccess | None, removal: Removal = OF_RESTORE_TEST
+) -> bool:
+    """Remove the leftovers of an older job on both hosts.
 
     Return whether it is done; raises like ``remove``.
 
-    If the host with its file never answers again, ``restore_test.not_removed`` lets the next restore test run.
+    If the host with its file never answers again, the error of ``removal`` lets the next job run.
     """
     trouble = _close(way) if way else None
-    is_gone = remove(jobs, plan, name)
+    is_gone = remove(jobs, plan, name, removal)
     if is_gone and trouble:
-        raise _stays_open(plan, trouble)
+        raise _stays_open(plan, trouble, removal)
     return is_gone
 
 
-def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
-    """Remove the files of a restore test.
+def remove(jobs: Jobs, plan: RestoreTestPlan, name: str, removal: Removal = OF_RESTORE_TEST) -> bool:
+    """Remove the files of a restore test, or of the job of ``removal``.
 
     Return whether it is done; raises like ``clean_up``. ``name`` is of the removal job.
     """
@@ -221,7 +241,7 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     if state.status is JobStatus.ABSENT:
         jobs.start(
             name,
-            load("common", "restore_test_scratch", "remove_restore_test"),
+            load("common", "scratch", removal.script),
             plan.place,
             plan.restore_test,
             lock="removal",
@@ -232,9 +252,8 @@ def remove(jobs: Jobs, plan: RestoreTestPlan, name: str) -> bool:
     if state.status is JobStatus.ENDED and state.exit_status == 0:
         return True
     said = state.tails.get("out", "").strip().removeprefix("FAILED: not_removed ")[-400:]
-    raise RemoteFailure(
-        "restore_test.not_removed",
-        f"Removing the files of the restore test of {plan.path}",
-        cause=said or f"the removal exited with status {state.exit_status}",
-        state=f"{plan.scratch} remains on the host.",
+    raise removal.error(
+        f"Removing the files of the {removal.what}{f' of {plan.path}' if plan.path else ''}",
+        said or f"the removal exited with status {state.exit_status}",
+        f"{plan.scratch} remains on the host.",
     )

@@ -13,6 +13,8 @@ from dbops.engine.tuning.prepare import GIB, PrepareOptions, PrepareReason, choo
 
 #: The test job and the removal job on the host.
 JOB, REMOVAL = "restore-test", "restore-test-remove"
+#: The kind of scratch directories.
+KIND = "restore-test"
 #: Free space beyond the data: temporary tables, undo logs, and a new redo log.
 SPACE_MARGIN, SPACE_LEAST_BYTES = 1.1, 512 * MIB
 #: Compressed size of unmeasured data: zstd seldom shrinks a database below this share.
@@ -91,24 +93,32 @@ class RestoreTestPlan:
     holder: str = ""
     holder_machine: str = ""
     transport: tuple[str, ...] = ()
+    kind: str = KIND
 
     @property
     def scratch(self) -> str:
-        return f"{self.place.rstrip('/')}/.dbops-restore-test-{self.restore_test}"
+        return f"{self.place.rstrip('/')}/.dbops-{self.kind}-{self.restore_test}"
+
+    @property
+    def sockets(self) -> str:
+        return f"/tmp/dbops-{self.kind}-{self.restore_test}"  # noqa: S108 - a fixed name would not be shorter
 
     @property
     def commands(self) -> tuple[tuple[str, str], ...]:
         """Return the command lines by step."""
         server = [self.servers[0], "--no-defaults", *self.server, f"--datadir={self.scratch}/data"]
+        start = ("start", f"{show(server)} --socket={self.sockets}/run/s")
+        if not self.path:
+            return (start,)
         source = f"{show([*self.transport, 'backup'])} | zstd -d -c" if self.transport else f"zstd -d -c < {self.path}"
         return (
             ("unpack", f"{source} | {show([self.unpackers[0], *self.unpack])}"),
             ("prepare", show([self.tools[0], *self.prepare])),
-            ("start", f"{show(server)} --socket=/tmp/dbops-restore-test-{self.restore_test}/run/s"),
+            start,
         )
 
     def arguments(self) -> list[str]:
-        """Return the arguments of ``run_restore_test.sh``."""
+        """Return the arguments of ``read_copy_arguments`` on the host."""
         lists = (self.unpackers, self.tools, self.servers, self.clients, self.checkpoints)
         words = (self.unpack, self.prepare, self.server, self.transport)
         numbers = (self.needed_bytes, self.needed_memory_bytes, self.most_memory_bytes, self.cores, self.start_seconds)
@@ -140,6 +150,7 @@ def plan_restore_test(
     limits: RestoreTestLimits,
     server: ServerFacts | None,
     elsewhere: RemoteFile | None = None,
+    kind: str = KIND,
 ) -> RestoreTestPlan:
     """Plan one restore test.
 
@@ -149,6 +160,7 @@ def plan_restore_test(
         owner, limits: the account whose server would own the data; limits from the settings.
         server: facts of the source if it answers: the redo capacity, and how it writes table names.
         elsewhere: where the file is, if it is on another host.
+        kind: of the scratch directories: another job can restore a backup in the same way.
 
     Raises:
         Refused: unknown flavor (``flavor.unknown``, ``flavor.unsupported``), too little free memory (``restore_test.memory``), or
@@ -156,7 +168,7 @@ def plan_restore_test(
     """
     flavor = flavor_for(archive.version, archive.flavor)
     place = limits.directory or (elsewhere.place if elsewhere else archive.path.rpartition("/")[0])
-    data = f"{place.rstrip('/')}/.dbops-restore-test-{restore_test}/data"
+    data = f"{place.rstrip('/')}/.dbops-{kind}-{restore_test}/data"
     tool = _tool_of(archive, host, flavor, must_fit=elsewhere is not None)
     preparing = _choose_preparing(flavor, tool, host, limits, server)
     memory = min(preparing.memory_bytes, PREPARE_MOST_BYTES)
@@ -190,6 +202,7 @@ def plan_restore_test(
         holder=elsewhere.holder if elsewhere else "",
         holder_machine=elsewhere.machine if elsewhere else "",
         transport=elsewhere.pull if elsewhere else (),
+        kind=kind,
     )
 
 

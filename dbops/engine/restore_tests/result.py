@@ -1,6 +1,6 @@
 """Judge the end of a restore test: step durations, failures and row counts."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -65,15 +65,15 @@ class RestoreTestResult:
         return [[schema, name, rows] for (schema, name), rows in ordered[:KEPT_TABLES]]
 
 
-def read_steps(text: str) -> list[dict[str, Any]]:
+def read_steps(text: str, known: Container[str] = tuple(STEPS)) -> list[dict[str, Any]]:
     """Return the steps of ``log.steps`` so far: name, state (``running``, ``done``, ``failed``), seconds and bytes.
 
-    Unknown seconds and bytes are ``None``.
+    Unknown seconds and bytes are ``None``. ``known`` are the steps of the job; other lines are ignored.
     """
     steps: dict[str, dict[str, Any]] = {}
     begun: dict[str, float] = {}
     for words in (line.split() for line in text.splitlines()):
-        if len(words) < 3 or words[1] not in STEPS:
+        if len(words) < 3 or words[1] not in known:
             continue
         word, name, at = words[0], words[1], _number(words[2])
         if word == "begin":

@@ -71,6 +71,13 @@ SETTINGS: dict[str, Callable[[], object]] = {
                 "RESTORE_TEST_DIRECTORY",
             ),
             *(
+                "LOAD_TEST_SERVER_CORES",
+                "LOAD_TEST_GENERATOR_CORES",
+                "LOAD_TEST_DIRECTORY",
+                "LOAD_TEST_MAX_SECONDS",
+                "LOAD_TEST_POOL_BYTES",
+            ),
+            *(
                 "START_TIMEOUT_SECONDS",
                 "REDUNDANCY_GOAL_SECONDS",
                 "AUDIT_HEAD_SECONDS",
@@ -79,6 +86,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
             ),
         )
     },
+    "DBOPS_LOAD_TEST_ON_PRIMARY_HOSTS": lambda: int(settings.LOAD_TEST_ON_PRIMARY_HOSTS),
     "DBOPS_RELAX_DURABILITY": lambda: int(settings.RELAX_DURABILITY),
     "DBOPS_REPORT_RECIPIENTS": lambda: ", ".join(settings.REPORT_RECIPIENTS),
     "DBOPS_REPORT_FROM": lambda: settings.REPORT_FROM,

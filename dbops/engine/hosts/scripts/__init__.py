@@ -1,7 +1,7 @@
 """Load the programs that run on hosts.
 
 The programs are constant text with arguments, checked by shellcheck. Folders group them by purpose: ``inspect``, ``source``,
-``target``, ``backups``, ``restore_tests``. Names are unique.
+``target``, ``backups``, ``restore_tests``, ``load_tests``. Names are unique.
 """
 
 from functools import cache
@@ -17,6 +17,11 @@ def load(*names: str) -> str:
 def load_python(name: str) -> str:
     """Return a program (without ``.py``) that the host's Python runs."""
     return _programs()[f"{name}.py"].read_text()
+
+
+def load_lua(name: str) -> str:
+    """Return a program (without ``.lua``) that sysbench on the host runs."""
+    return _programs()[f"{name}.lua"].read_text()
 
 
 @cache

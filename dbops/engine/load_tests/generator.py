@@ -1,0 +1,169 @@
+"""The load generator: the arguments of sysbench, and the file with its statements.
+
+The script is ``hosts/scripts/load_tests/load.lua``. It times each statement itself, because sysbench 1.0.20 times events, leaves the wait
+in its queue out, and gives one whole-numbered percentile (read in its source, ``src/sysbench.c`` and ``src/sb_timer.c``).
+"""
+
+import re
+from dataclasses import dataclass
+
+from dbops.engine.errors import Refused
+from dbops.engine.load_tests.rounds import Round
+from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile, Workload
+
+PROGRAM = "sysbench"
+#: The schema of the tables of all profiles but rotating schemas.
+LOAD_SCHEMA = "dbops_load"
+#: Names of the copies of a schema; as in ``load.lua`` and ``copies.sh``.
+COPY_NAME = "dbops_copy_{:04d}"
+#: The script, and the file that ``run_round`` gives to it on standard input.
+SCRIPT, INPUT = "load.lua", "load.input"
+MOST_STATEMENTS, MOST_INPUT_BYTES = 100_000, 64 * 1024**2
+#: More schemas than this have names that the script does not make.
+MOST_SCHEMAS, MOST_THREADS = 9_999, 4_096
+#: Statements that a load may send. Others, such as LOAD DATA LOCAL, read files of the generator or change more than rows.
+_FIRST_WORDS = frozenset({"select", "insert", "update", "delete", "replace", "with"})
+_FILES = re.compile(r"\binto\s+(?:out|dump)file\b|\bload_file\s*\(", re.IGNORECASE)
+_COMMENT = re.compile(r"\s*(?:/\*(?![!+M]).*?\*/|--\s[^\n]*\n|#[^\n]*\n)", re.DOTALL)
+_TABLE = re.compile(
+    r"\s*CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:(?:`(?:[^`]|``)+`|[\w$]+)\s*\.\s*)?(`(?:[^`]|``)+`|[\w$]+)",
+    re.IGNORECASE,
+)
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the generator runs: ``directory`` has its script, ``socket`` is the scratch server's, without a password."""
+
+    directory: str
+    socket: str
+    user: str = "root"
+
+    def file(self, name: str) -> str:
+        return f"{self.directory.rstrip('/')}/{name}"
+
+
+def run_arguments(workload: Workload, one: Round, place: Place) -> tuple[str, ...]:
+    """Return the command line of one round, beginning with the program. No part of it is from a person or a server but numbers.
+
+    Raises:
+        Refused: the round has more schemas or threads than the script can serve (``load_test.limits``).
+    """
+    must_fit(one)
+    seconds = one.warm_up_seconds + one.seconds
+    schema = COPY_NAME.format(1) if workload.profile is Profile.ROTATING else LOAD_SCHEMA
+    return (
+        *_connection(place, schema, one.threads),
+        "--mysql-ignore-errors=all",  # the script decides which errors end a round
+        *("--events=0", f"--time={seconds}", "--report-interval=1"),
+        f"--profile={workload.profile}",
+        *_tables(workload),
+        *(f"--warm-up={one.warm_up_seconds}", f"--load-seconds={seconds}", f"--wanted-rate={one.rate}"),
+        *(f"--schemas={one.schemas}", f"--seconds-on-schema={workload.seconds_on_schema:.6f}"),
+        *(() if workload.profile in OF_SYSBENCH else ("--input=-",)),
+        *(place.file(SCRIPT), "run"),
+    )
+
+
+def prepare_arguments(workload: Workload, place: Place, *, threads: int = 4) -> tuple[str, ...]:
+    """Return the command line that makes the tables of sysbench's profiles, ``threads`` at a time."""
+    threads = max(1, min(threads, workload.tables))
+    return (*_connection(place, LOAD_SCHEMA, threads), *_tables(workload), place.file(SCRIPT), "prepare")
+
+
+def cleanup_arguments(workload: Workload, place: Place) -> tuple[str, ...]:
+    """Return the command line that drops the tables of sysbench's profiles."""
+    return (*_connection(place, LOAD_SCHEMA, 1), *_tables(workload), place.file(SCRIPT), "cleanup")
+
+
+def must_fit(one: Round) -> None:
+    """Refuse a round with more than the script can serve.
+
+    Raises:
+        Refused: ``load_test.limits``.
+    """
+    if one.schemas > MOST_SCHEMAS or not 1 <= one.threads <= MOST_THREADS or one.seconds < 1 or one.warm_up_seconds < 0:
+        limits = f"at most {MOST_SCHEMAS} schemas, 1 to {MOST_THREADS} threads and at least 1 s"
+        raise Refused("load_test.limits", f"Planning round {one.number}", cause=f"a round has {limits}")
+
+
+def input_text(workload: Workload) -> str:
+    """Return the content of the file ``INPUT``: one item a line, fields separated by tabs, with backslash escapes. Empty without need.
+
+    Raises:
+        Refused: a statement is not one that a load may send, or there are too many (``load_test.statement``); the table's
+            DDL or a range of keys cannot be read (``load_test.table``).
+    """
+    lines: list[tuple[str, ...]] = []
+    if workload.profile is Profile.ROTATING:
+        lines = [("statement", text) for text in _checked(workload.statements)]
+    elif workload.profile is Profile.INSERT:
+        lines = [("table", table_name(workload.table_ddl)), *_keys(workload)]
+    text = "".join("\t".join(field.translate(_ESCAPES) for field in line) + "\n" for line in lines)
+    if len(text.encode()) > MOST_INPUT_BYTES:
+        raise _bad_statement(f"the statements have more than {MOST_INPUT_BYTES // 1024**2} MiB together")
+    return text
+
+
+def table_name(ddl: str) -> str:
+    """Return the name in a ``CREATE TABLE`` statement, without its schema and quotes.
+
+    Raises:
+        Refused: it is another statement (``load_test.table``).
+    """
+    if not (found := _TABLE.match(ddl)):
+        raise _bad_table("the statement does not begin with CREATE TABLE and a name")
+    name = found.group(1)
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
+
+
+def _connection(place: Place, schema: str, threads: int) -> tuple[str, ...]:
+    return (
+        *(PROGRAM, "--db-driver=mysql", f"--mysql-socket={place.socket}", f"--mysql-user={place.user}"),
+        *(f"--mysql-db={schema}", f"--threads={threads}"),
+    )
+
+
+def _tables(workload: Workload) -> tuple[str, ...]:
+    return (
+        (f"--tables={workload.tables}", f"--table-rows={workload.table_rows}")
+        if workload.profile in OF_SYSBENCH
+        else ()
+    )
+
+
+def _checked(statements: tuple[str, ...]) -> tuple[str, ...]:
+    if not statements:
+        raise _bad_statement("there are none")
+    if len(statements) > MOST_STATEMENTS:
+        raise _bad_statement(f"there are more than {MOST_STATEMENTS}")
+    for number, text in enumerate(statements, 1):
+        if reason := _why_not(text):
+            raise _bad_statement(f"statement {number} {reason}")
+    return tuple(text.strip().rstrip(";") for text in statements)
+
+
+def _why_not(text: str) -> str:
+    """Say why a load may not send this statement; empty if it may."""
+    while found := _COMMENT.match(text):
+        text = text[found.end() :]
+    word = re.match(r"[\s(]*([A-Za-z]+)", text)
+    if not word or word.group(1).lower() not in _FIRST_WORDS:
+        return f"does not begin with {', '.join(sorted(_FIRST_WORDS)).upper()}"
+    return "reads or writes a file" if _FILES.search(text) else ""
+
+
+def _keys(workload: Workload) -> list[tuple[str, ...]]:
+    for name, low, high in workload.key_ranges:
+        if not (-(2**63) <= low <= high < 2**64) or (low < 0 and high >= 2**63):
+            raise _bad_table(f"the range {low} to {high} of {name} is not one of 64-bit integers")
+    return [("key", name, str(low), str(high)) for name, low, high in workload.key_ranges]
+
+
+def _bad_statement(cause: str) -> Refused:
+    return Refused.unchanged("load_test.statement", "Reading the statements of a load test", cause)
+
+
+def _bad_table(cause: str) -> Refused:
+    return Refused.unchanged("load_test.table", "Reading the table of a load test", cause)

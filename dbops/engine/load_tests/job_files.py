@@ -1,0 +1,84 @@
+"""The files of a load test's job on its host: settings, rounds, and those of the generator."""
+
+from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.dump_load import install_programs
+from dbops.engine.flavors.waits import COUNTERS
+from dbops.engine.hosts.scripts import load_lua
+from dbops.engine.load_tests.generator import INPUT, SCRIPT, Place, input_text, prepare_arguments, run_arguments
+from dbops.engine.load_tests.plan import LIMIT_FACTOR, LoadTestPlan
+from dbops.engine.load_tests.rounds import Round
+from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile, Workload
+from dbops.engine.restore_tests.plan import RestoreTestPlan
+
+#: Status counters of a round: those of the waits, and the pages that were written.
+ROUND_COUNTERS = (
+    *COUNTERS,
+    *(
+        "Innodb_dblwr_writes",
+        "Innodb_dblwr_pages_written",
+        "Innodb_pages_written",
+        "Innodb_data_written",
+        "Binlog_commits",
+    ),
+)
+#: Between the fields of a round: a control character, which no option and no argument has.
+SEPARATOR = "\x1f"
+
+
+def job_files(plan: LoadTestPlan, workload: Workload, copy: RestoreTestPlan, flavor: Flavor) -> dict[str, str]:
+    """Return the files of the job by name.
+
+    Args:
+        plan: that was confirmed.
+        workload: the load.
+        copy: the scratch directories.
+        flavor: of the scratch server.
+
+    Raises:
+        Refused: statements or table cannot be used, or a round is too large (``load_test.statement``, ``load_test.table``,
+            ``load_test.limits``).
+    """
+    place = Place(f"{copy.sockets}/load", f"{copy.sockets}/run/s")
+    is_prepared = workload.profile in OF_SYSBENCH
+    return {
+        "settings": _settings(plan, workload, flavor),
+        "rounds": "".join(f"{line}\n" for line in _rounds(plan.rounds, workload, place)),
+        "fill": SEPARATOR.join(prepare_arguments(workload, place)) if is_prepared else "",
+        "table.sql": f"{workload.table_ddl};\n" if workload.profile is Profile.INSERT else "",
+        SCRIPT: load_lua("load"),
+        **({INPUT: text} if (text := input_text(workload)) else {}),
+    }
+
+
+def _settings(plan: LoadTestPlan, workload: Workload, flavor: Flavor) -> str:
+    lines = [
+        f"server_memory={int(plan.server_memory_bytes * LIMIT_FACTOR)}",
+        f"generator_memory={int(plan.generator_memory_bytes * LIMIT_FACTOR)}",
+        f"server_cores={plan.server_cores}",
+        f"generator_cores={plan.generator_cores}",
+        f"floor={plan.floor_bytes}",
+        f"most_seconds={plan.most_seconds}",
+        f"schema={workload.schema.encode().hex()}",
+        f"share={workload.row_share:.6f}",
+        *(f"installer={name}" for name in install_programs(flavor)),
+        *(f"initialise={word}" for word in plan.initialise),
+        *(f"counter={name}" for name in ROUND_COUNTERS),
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _rounds(rounds: tuple[Round, ...], workload: Workload, place: Place) -> list[str]:
+    lines, before = [], None
+    for one in rounds:
+        is_new = bool(one.arm) or one.options != (before.options if before else ())
+        options = [f"--{name.replace('_', '-')}={value}" for name, value in one.options]
+        words = [
+            str(one.number),
+            str(one.seconds + one.warm_up_seconds),
+            str(one.schemas),
+            str(int(is_new)),
+            str(len(options)),
+        ]
+        lines.append(SEPARATOR.join((*words, *options, *run_arguments(workload, one, place))))
+        before = one
+    return lines

@@ -1,0 +1,393 @@
+"""Plan a load test from facts: what runs where, with which limits, how long, and what speaks against it."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from dbops.engine.backups.archives import Archive
+from dbops.engine.facts.instance import HostFacts, InstanceFacts, to_record
+from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.prepare import MIB
+from dbops.engine.load_tests.request import LoadTestRequest
+from dbops.engine.load_tests.rounds import Round
+from dbops.engine.load_tests.server_options import ServerOptions, layout_words, server_options
+from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile
+from dbops.engine.restore_tests.plan import RATIO_UNKNOWN
+from dbops.engine.states import Role, Severity
+
+#: MySQL releases that crash at a restart with more than this many tables (bug 115517, PS-9306).
+CRASHING, CRASHING_TABLES = ((8, 0, 38), (8, 4, 1), (9, 0, 0)), 8_000
+#: Memory of a server beside its pool: its own, performance_schema, and for each connection, table object and definition (estimates).
+SERVER_BYTES, CONNECTION_BYTES, TABLE_BYTES, DEFINITION_BYTES = 512 * MIB, 2 * MIB, 12 * 1024, 24 * 1024
+#: Memory of the generator: its own, and a Lua state with the statements for each thread.
+GENERATOR_BYTES, THREAD_BYTES = 64 * MIB, 4 * MIB
+#: A limit this much above the estimate ends a process that runs away, and no other.
+LIMIT_FACTOR = 1.25
+#: Disk: a table of a copy (measured: 2.2 GB for 24,000), a row of sysbench with its index, and what remains free on any account.
+COPY_TABLE_BYTES, ROW_BYTES, FLOOR_BYTES = 110 * 1024, 260, 1024 * MIB
+#: What inserts and updates add in a second at most, in data, redo and binary log (estimate for a disk of 100 MiB/s, shared by three).
+WRITTEN_BYTES = 30 * MIB
+#: Times in seconds: bytes a second of unpacking and preparing, of sysbench's rows, a table of a copy, a start or restart.
+RESTORE_RATE, ROWS_RATE, COPY_TABLE_SECONDS, START_SECONDS = 60 * MIB, 60_000, 0.007, 8.0
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTestFinding:
+    """What speaks against a load test. ``code`` is an entry of the error catalogue."""
+
+    code: str
+    severity: Severity
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """An instance on the host of a load test: its server shares disk and CPU."""
+
+    name: str
+    cluster: str
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTestLimits:
+    """Limits from the settings. ``directory``: of scratch directories, empty for beside the backup or the directory of dbops."""
+
+    server_cores: int = 4
+    generator_cores: int = 2
+    most_pool_bytes: int = 32 * 1024 * MIB
+    most_seconds: int = 8 * 3600
+    directory: str = ""
+    start_seconds: int = 300
+    allows_primary_hosts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTestFacts:
+    """Everything that a plan needs to know.
+
+    Attributes:
+        flavor: of the scratch server.
+        source: facts of the source; ``None`` if it was never probed.
+        host: facts of the host; ``None`` if it was never probed.
+        work_dir: the directory of dbops on the host.
+        owner: the account of the source's server.
+        free_bytes: free disk on the host where that is known.
+        neighbours: the instances on the host.
+        busy: what dbops does on the host now, in words; empty for nothing.
+        archive: the backup that is restored; ``None`` for an empty server.
+        backup_problem: why the wanted backup cannot be used; empty if it can.
+        is_backup_there: whether the file of the backup is on the host.
+        now: the time of planning.
+    """
+
+    flavor: Flavor
+    source: InstanceFacts | None
+    host: HostFacts | None
+    work_dir: str
+    owner: str
+    now: datetime
+    free_bytes: int | None = None
+    neighbours: tuple[Neighbour, ...] = ()
+    busy: str = ""
+    archive: Archive | None = None
+    backup_problem: str = ""
+    is_backup_there: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The expected seconds of each phase."""
+
+    restore: float
+    fill: float
+    rounds: float
+
+    @property
+    def total(self) -> float:
+        return self.restore + self.fill + self.rounds
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTestPlan:
+    """Everything that a load test will do: shown, confirmed, and then run without a change.
+
+    Attributes:
+        source, host: names of the instance whose settings are used, and of the host that runs the test.
+        flavor, version: of the scratch server.
+        run, path, backup_bytes: the backup that is restored; 0 and empty for an empty server.
+        place: directory of the scratch directory on the host; empty: beside the backup.
+        server: options of the scratch server, without paths.
+        initialise: options for an empty data directory.
+        pool_bytes: its buffer pool.
+        server_memory_bytes, generator_memory_bytes: what they are expected to need; the limits are ``LIMIT_FACTOR`` above.
+        server_cores, generator_cores: cores that each may use. ``shares_cores``: they use the same ones.
+        needed_bytes, floor_bytes: free disk at the start, and the free disk below which the test ends.
+        most_seconds: after which the test ends.
+        rounds: in their order.
+        estimate: expected times.
+        reasons: why the plan is as it is, in words.
+        findings: what speaks against it.
+    """
+
+    source: str
+    host: str
+    flavor: str
+    version: str
+    run: int
+    path: str
+    backup_bytes: int
+    place: str
+    owner: str
+    server: tuple[str, ...]
+    initialise: tuple[str, ...]
+    pool_bytes: int
+    server_memory_bytes: int
+    generator_memory_bytes: int
+    server_cores: int
+    generator_cores: int
+    shares_cores: bool
+    needed_bytes: int
+    floor_bytes: int
+    start_seconds: int
+    most_seconds: int
+    rounds: tuple[Round, ...]
+    estimate: Estimate
+    reasons: tuple[str, ...] = ()
+    findings: tuple[LoadTestFinding, ...] = ()
+
+    @property
+    def refusals(self) -> tuple[LoadTestFinding, ...]:
+        return tuple(one for one in self.findings if one.severity is Severity.REFUSAL)
+
+    @property
+    def warnings(self) -> tuple[LoadTestFinding, ...]:
+        return tuple(one for one in self.findings if one.severity is Severity.WARNING)
+
+    @property
+    def memory_bytes(self) -> int:
+        return self.server_memory_bytes + self.generator_memory_bytes
+
+    @property
+    def fingerprint(self) -> str:
+        """Return 64 hex digits over everything shown that may not change between the page and the click."""
+        frozen = to_record(self)
+        for changing in ("estimate", "reasons", "findings"):
+            del frozen[changing]
+        frozen["warnings"] = sorted({one.code for one in self.findings})
+        return hashlib.sha256(json.dumps(frozen, sort_keys=True).encode()).hexdigest()
+
+
+def plan_load_test(
+    request: LoadTestRequest, facts: LoadTestFacts, rounds: tuple[Round, ...], limits: LoadTestLimits
+) -> LoadTestPlan:
+    """Return the plan of a load test. Its refusals are findings, so that a page can show all of them.
+
+    Args:
+        request: a possible one (``request.problems`` is empty).
+        facts: of source, host and backup.
+        rounds: in their order.
+        limits: from the settings.
+    """
+    options = server_options(
+        facts.flavor,
+        facts.source,
+        pool_bytes=request.pool_bytes,
+        connections=request.most_threads,
+        extra=request.options,
+    )
+    server_cores, generator_cores, shares = _cores(facts.host, limits)
+    server = facts.source.server if facts.source else None
+    archive = facts.archive if request.run else None
+    plan = LoadTestPlan(
+        source=request.source,
+        host=request.host,
+        flavor=facts.flavor.name,
+        version=".".join(map(str, facts.flavor.version)),
+        run=request.run,
+        path=archive.path if archive else "",
+        backup_bytes=archive.bytes if archive else 0,
+        place=_place(facts, archive, limits),
+        owner=facts.owner,
+        server=options.words,
+        initialise=layout_words(server),
+        pool_bytes=request.pool_bytes,
+        server_memory_bytes=_server_memory(request, options),
+        generator_memory_bytes=GENERATOR_BYTES + request.most_threads * (THREAD_BYTES + _statement_bytes(request)),
+        server_cores=server_cores,
+        generator_cores=generator_cores,
+        shares_cores=shares,
+        needed_bytes=_needed_bytes(request, facts, archive, rounds),
+        floor_bytes=FLOOR_BYTES,
+        start_seconds=limits.start_seconds,
+        most_seconds=min(request.most_seconds, limits.most_seconds),
+        rounds=rounds,
+        estimate=_estimate(request, facts, archive, rounds),
+        reasons=options.reasons,
+    )
+    return _with(plan, tuple(_findings(plan, request, facts, limits)))
+
+
+def _with(plan: LoadTestPlan, findings: tuple[LoadTestFinding, ...]) -> LoadTestPlan:
+    values = {name: getattr(plan, name) for name in LoadTestPlan.__slots__}
+    return LoadTestPlan(**(values | {"findings": findings}))
+
+
+def _place(facts: LoadTestFacts, archive: Archive | None, limits: LoadTestLimits) -> str:
+    if limits.directory:
+        return limits.directory
+    beside = archive is not None and facts.is_backup_there
+    return (archive.path.rpartition("/")[0] or "/") if beside and archive else facts.work_dir
+
+
+def _cores(host: HostFacts | None, limits: LoadTestLimits) -> tuple[int, int, bool]:
+    """Return the cores of server and generator, and whether they share them: each has at least one."""
+    count = host.cpu_count if host else 1
+    if count >= limits.server_cores + limits.generator_cores:
+        return limits.server_cores, limits.generator_cores, False
+    if count < 4:  # one core for each would make the server smaller than any real one
+        return min(count, limits.server_cores), min(count, limits.generator_cores), True
+    generator = max(1, min(limits.generator_cores, count // 3))
+    return min(limits.server_cores, count - generator), generator, False
+
+
+def _statement_bytes(request: LoadTestRequest) -> int:
+    return 2 * sum(len(one) + 64 for one in request.workload.statements)
+
+
+def _server_memory(request: LoadTestRequest, options: ServerOptions) -> int:
+    caches = (
+        options.cache("table_open_cache") * TABLE_BYTES + options.cache("table_definition_cache") * DEFINITION_BYTES
+    )
+    return int(request.pool_bytes * 1.1) + SERVER_BYTES + request.most_threads * CONNECTION_BYTES + caches
+
+
+def tables_of_schema(facts: LoadTestFacts) -> int:
+    """Return how many tables a schema of the source has on average, 0 if that is unknown."""
+    growth = facts.source.growth if facts.source else None
+    return round(growth.tables / growth.schemas) if growth and growth.tables and growth.schemas else 0
+
+
+def _data_bytes(archive: Archive | None) -> int:
+    return (archive.data_bytes or archive.bytes * RATIO_UNKNOWN) if archive else 0
+
+
+def _copied_bytes(request: LoadTestRequest, facts: LoadTestFacts, archive: Archive | None) -> int:
+    tables = max(1, tables_of_schema(facts))
+    growth = facts.source.growth if facts.source else None
+    one = _data_bytes(archive) / max(1, (growth.schemas if growth else None) or 1)
+    return int(request.most_schemas * (tables * COPY_TABLE_BYTES + one * request.workload.row_share))
+
+
+def _needed_bytes(
+    request: LoadTestRequest, facts: LoadTestFacts, archive: Archive | None, rounds: tuple[Round, ...]
+) -> int:
+    """Return the free disk that a test needs: restored data, copies or sysbench's tables, redo, what it writes, and the floor."""
+    server = facts.source.server if facts.source else None
+    redo = server.redo_capacity_bytes if server else 0
+    work = request.workload
+    filled = (
+        work.tables * work.table_rows * ROW_BYTES
+        if work.profile in OF_SYSBENCH
+        else _copied_bytes(request, facts, archive)
+    )
+    reads = work.profile in (Profile.READ_ONLY, Profile.POINT_SELECT)
+    seconds = 0 if reads else sum(one.seconds + one.warm_up_seconds for one in rounds)
+    return int(_data_bytes(archive) * 1.1) + filled + redo + min(seconds * WRITTEN_BYTES, 64 * 1024 * MIB) + FLOOR_BYTES
+
+
+def _estimate(
+    request: LoadTestRequest, facts: LoadTestFacts, archive: Archive | None, rounds: tuple[Round, ...]
+) -> Estimate:
+    work = request.workload
+    data = _data_bytes(archive)
+    if work.profile in OF_SYSBENCH:
+        fill = work.tables * work.table_rows / ROWS_RATE
+    else:
+        fill = request.most_schemas * max(1, tables_of_schema(facts)) * COPY_TABLE_SECONDS
+        fill += _copied_bytes(request, facts, archive) * work.row_share / RESTORE_RATE
+    restarts = sum(
+        before.options != after.options or bool(after.arm) for before, after in zip(rounds, rounds[1:], strict=False)
+    )
+    measured = sum(one.seconds + one.warm_up_seconds + 2 for one in rounds)
+    return Estimate(data / RESTORE_RATE * 1.5 + START_SECONDS, fill, measured + restarts * START_SECONDS)
+
+
+# --- findings -----------------------------------------------------------------------------------------------------------
+def _findings(
+    plan: LoadTestPlan, request: LoadTestRequest, facts: LoadTestFacts, limits: LoadTestLimits
+) -> Iterator[LoadTestFinding]:
+    yield from _of_host(facts, limits)
+    yield from _of_backup(request, facts)
+    yield from _of_tools(facts)
+    yield from _of_memory(plan, request, facts, limits)
+    yield from _of_version(request, facts)
+    if facts.free_bytes is not None and facts.free_bytes < plan.needed_bytes:
+        text = f"The last probe saw {facts.free_bytes // MIB} MiB free; the test can need {plan.needed_bytes // MIB} MiB in {plan.place}."
+        yield LoadTestFinding("load_test.space", Severity.WARNING, text)
+    if plan.estimate.total > plan.most_seconds:
+        text = f"The test is expected to take {plan.estimate.total / 60:.0f} min and ends after {plan.most_seconds / 60:.0f} min."
+        yield LoadTestFinding("load_test.time", Severity.WARNING, text)
+    if plan.shares_cores:
+        text = "Server and generator share their cores: the generator takes part of the server’s speed."
+        yield LoadTestFinding("load_test.cores", Severity.WARNING, text)
+
+
+def _of_host(facts: LoadTestFacts, limits: LoadTestLimits) -> Iterator[LoadTestFinding]:
+    if facts.host is None:
+        yield LoadTestFinding("load_test.host", Severity.REFUSAL, "The host was never probed: add an instance on it.")
+    primaries = [one for one in facts.neighbours if one.role == Role.PRIMARY]
+    others = [one for one in facts.neighbours if one.role != Role.PRIMARY]
+    for one in primaries:
+        severity = Severity.WARNING if limits.allows_primary_hosts else Severity.REFUSAL
+        text = f"{one.name}, the primary of {one.cluster}, runs on this host. The test would take its CPU and disk."
+        yield LoadTestFinding("load_test.host", severity, text)
+    for one in others:
+        text = f"{one.name} ({one.role} of {one.cluster}) runs on this host and shares CPU and disk with the test."
+        yield LoadTestFinding("load_test.shared_host", Severity.WARNING, text)
+    if facts.busy:
+        yield LoadTestFinding("load_test.busy", Severity.WARNING, f"{facts.busy}. The test waits in the queue.")
+
+
+def _of_backup(request: LoadTestRequest, facts: LoadTestFacts) -> Iterator[LoadTestFinding]:
+    if request.run and (facts.backup_problem or facts.archive is None):
+        text = facts.backup_problem or "the backup has no readable file"
+        yield LoadTestFinding("load_test.backup", Severity.REFUSAL, f"The backup cannot be restored: {text}.")
+    if not request.run and request.workload.profile is Profile.ROTATING:
+        text = "An empty server has no schema to copy. Choose a backup."
+        yield LoadTestFinding("load_test.backup", Severity.REFUSAL, text)
+
+
+def _of_tools(facts: LoadTestFacts) -> Iterator[LoadTestFinding]:
+    if facts.host is None:
+        return
+    if "sysbench" not in facts.host.tools:
+        text = (
+            "sysbench is not installed on the host. Install the package sysbench (Debian, Ubuntu; on RHEL from EPEL)."
+        )
+        yield LoadTestFinding("load_test.tool", Severity.REFUSAL, text)
+
+
+def _of_memory(
+    plan: LoadTestPlan, request: LoadTestRequest, facts: LoadTestFacts, limits: LoadTestLimits
+) -> Iterator[LoadTestFinding]:
+    if request.pool_bytes > limits.most_pool_bytes:
+        text = f"A buffer pool may have {limits.most_pool_bytes // MIB} MiB (DBOPS_LOAD_TEST_POOL_BYTES)."
+        yield LoadTestFinding("load_test.memory", Severity.REFUSAL, text)
+    if facts.host and facts.host.memory_available_bytes < plan.memory_bytes:
+        free = facts.host.memory_available_bytes // MIB
+        text = f"The test needs {plan.memory_bytes // MIB} MiB of memory; the host has {free} MiB free."
+        yield LoadTestFinding("load_test.memory", Severity.REFUSAL, text)
+
+
+def _of_version(request: LoadTestRequest, facts: LoadTestFacts) -> Iterator[LoadTestFinding]:
+    if facts.flavor.name != "mysql" or tuple(facts.flavor.version) not in CRASHING:
+        return
+    growth = facts.source.growth if facts.source else None
+    tables = request.most_schemas * tables_of_schema(facts) + ((growth.tables if growth and request.run else None) or 0)
+    if tables > CRASHING_TABLES or (request.most_schemas and not tables_of_schema(facts)):
+        version = ".".join(map(str, facts.flavor.version))
+        text = f"MySQL {version} crashes at a restart with more than {CRASHING_TABLES} tables (bug 115517); the test would make {tables}."
+        yield LoadTestFinding("load_test.version", Severity.REFUSAL, text)

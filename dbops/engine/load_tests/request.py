@@ -1,0 +1,187 @@
+"""What a person asks of a load test, and what of it is not possible."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from dbops.engine.flavors.prepare import MIB
+from dbops.engine.load_tests.workload import Profile, Workload
+
+
+class Raised(StrEnum):
+    """What is raised from step to step. ``NOTHING``: an A/B test, which compares two sets of server options."""
+
+    SCHEMAS = "schemas"
+    RATE = "rate"
+    THREADS = "threads"
+    NOTHING = "nothing"
+
+
+#: Bounds of a request. A test of longer rounds or more of them is not a test but an operation of its own.
+MOST_STEPS, MOST_REPEATS, MOST_THREADS, MOST_SCHEMAS, LEAST_PAIRS, MOST_PAIRS = 20, 20, 1024, 9_999, 4, 20
+LEAST_SECONDS, MOST_SECONDS = 1, 3600
+LEAST_POOL_BYTES = 64 * MIB
+MOST_STATEMENTS, MOST_STATEMENT_BYTES = 20_000, 64 * 1024
+#: A server option: its name, and a value without a path, so that a scratch server names no file of another server.
+OPTION_NAME, OPTION_VALUE = re.compile(r"[a-z][a-z0-9_]{1,63}"), re.compile(r"[A-Za-z0-9_.,:;=+ -]{0,200}")
+#: Options that dbops alone sets: where the scratch server is, who reaches it, and what it loads.
+OWN_OPTIONS = frozenset(
+    {
+        *("datadir", "socket", "port", "tmpdir", "pid_file", "log_error", "basedir", "user", "chroot", "plugin_dir"),
+        *(
+            "bind_address",
+            "skip_networking",
+            "networking",
+            "skip_grant_tables",
+            "init_file",
+            "plugin_load",
+            "plugin_load_add",
+        ),
+        *(
+            "log_bin",
+            "log_bin_index",
+            "server_id",
+            "relay_log",
+            "event_scheduler",
+            "secure_file_priv",
+            "admin_address",
+            "mysqlx",
+        ),
+        *("innodb_buffer_pool_size", "lower_case_table_names", "innodb_page_size", "persisted_globals_load"),
+    }
+)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTestRequest:
+    """A wanted load test.
+
+    Attributes:
+        source: name of the instance whose version and settings the scratch server gets.
+        host: name of the host that runs the test.
+        run: the backup run that is restored; 0 for an empty server.
+        workload: the load.
+        raised: what is raised from step to step, through ``steps``; ``NOTHING`` for an A/B test.
+        steps: the values of the steps, ascending: schemas, events a second, or threads.
+        repeats: rounds of each step.
+        threads, rate, schemas: of all rounds, where they are not raised; rate 0: as fast as possible.
+        seconds, warm_up_seconds: of each round.
+        pool_bytes: buffer pool of the scratch server.
+        options: further server options of the whole test, name and value.
+        options_a, options_b: of the two arms of an A/B test.
+        most_pairs, aa_pairs: of an A/B test, and of its A/A test.
+        wanted_width: an A/B test ends earlier once its interval is this narrow (upper through lower bound).
+        seed: of the order of rounds.
+        most_seconds: of the whole test.
+    """
+
+    source: str
+    host: str
+    workload: Workload
+    run: int = 0
+    raised: Raised = Raised.THREADS
+    steps: tuple[int, ...] = (1, 2, 4, 8)
+    repeats: int = 3
+    threads: int = 8
+    rate: int = 0
+    schemas: int = 0
+    seconds: int = 30
+    warm_up_seconds: int = 5
+    pool_bytes: int = 1024 * MIB
+    options: tuple[tuple[str, str], ...] = ()
+    options_a: tuple[tuple[str, str], ...] = ()
+    options_b: tuple[tuple[str, str], ...] = ()
+    most_pairs: int = 12
+    aa_pairs: int = 4
+    wanted_width: float = 1.1
+    seed: int = 1
+    most_seconds: int = 4 * 3600
+
+    @property
+    def is_ab(self) -> bool:
+        return self.raised is Raised.NOTHING
+
+    @property
+    def most_threads(self) -> int:
+        return max((*self.steps, 1)) if self.raised is Raised.THREADS else self.threads
+
+    @property
+    def most_schemas(self) -> int:
+        if self.workload.profile is not Profile.ROTATING:
+            return 0
+        return max((*self.steps, 1)) if self.raised is Raised.SCHEMAS else self.schemas
+
+
+def problems(request: LoadTestRequest) -> list[str]:
+    """Return why a request is not possible, in words; empty if it is."""
+    return [*_in_bounds(request), *_of_steps(request), *_of_workload(request.workload, request), *_of_options(request)]
+
+
+def _in_bounds(request: LoadTestRequest) -> Iterator[str]:
+    bounds = (
+        ("threads", request.threads, 1, MOST_THREADS),
+        ("repeats", request.repeats, 1, MOST_REPEATS),
+        ("seconds of a round", request.seconds, LEAST_SECONDS, MOST_SECONDS),
+        ("seconds of warm-up", request.warm_up_seconds, 0, MOST_SECONDS),
+        ("rate", request.rate, 0, 10_000_000),
+        ("pairs", request.most_pairs, LEAST_PAIRS, MOST_PAIRS),
+        ("A/A pairs", request.aa_pairs, 0, MOST_PAIRS),
+        ("schemas", request.schemas, 0, MOST_SCHEMAS),
+        ("MiB of buffer pool", request.pool_bytes // MIB, LEAST_POOL_BYTES // MIB, 1024**2),
+    )
+    yield from (
+        f"{name} must be {least} to {most}, not {value}"
+        for name, value, least, most in bounds
+        if not least <= value <= most
+    )
+    if request.wanted_width <= 1:
+        yield "the wanted width of the interval must be more than 1"
+
+
+def _of_steps(request: LoadTestRequest) -> Iterator[str]:
+    if request.is_ab:
+        if request.options_a == request.options_b:
+            yield "both arms of the A/B test have the same options"
+        return
+    most = {Raised.SCHEMAS: MOST_SCHEMAS, Raised.THREADS: MOST_THREADS, Raised.RATE: 10_000_000}[request.raised]
+    if not 1 <= len(request.steps) <= MOST_STEPS:
+        yield f"a test has 1 to {MOST_STEPS} steps, not {len(request.steps)}"
+    if list(request.steps) != sorted(set(request.steps)) or not all(1 <= step <= most for step in request.steps):
+        yield f"steps must rise, each from 1 to {most}"
+
+
+def _of_workload(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
+    if request.raised is Raised.SCHEMAS and workload.profile is not Profile.ROTATING:
+        yield "only rotating schemas can raise the number of schemas"
+    if workload.profile is Profile.ROTATING:
+        yield from _of_rotation(workload, request)
+    elif workload.profile is Profile.INSERT:
+        if not workload.table_ddl.strip():
+            yield "inserts need the table’s CREATE TABLE statement"
+    elif not (1 <= workload.tables <= 1000 and 1 <= workload.table_rows <= 1_000_000_000):
+        yield "tables must be 1 to 1000, with 1 to 1,000,000,000 rows each"
+
+
+def _of_rotation(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
+    if not workload.schema or _CONTROL.search(workload.schema) or len(workload.schema) > 64:
+        yield "rotating schemas need the name of the schema that is copied"
+    if request.raised is not Raised.SCHEMAS and request.schemas < 1:
+        yield "rotating schemas need a number of schemas"
+    if not 0 <= workload.row_share <= 1:
+        yield "the share of rows must be 0 to 1"
+    if not 0 < workload.seconds_on_schema <= 3600:
+        yield "the time on a schema must be more than 0 and at most 3600 s"
+    if not 1 <= len(workload.statements) <= MOST_STATEMENTS:
+        yield f"rotating schemas need 1 to {MOST_STATEMENTS} statements"
+    if any(len(one.encode()) > MOST_STATEMENT_BYTES or "\0" in one or not one.strip() for one in workload.statements):
+        yield f"a statement is empty, has a NUL byte, or is longer than {MOST_STATEMENT_BYTES} bytes"
+
+
+def _of_options(request: LoadTestRequest) -> Iterator[str]:
+    for name, value in (*request.options, *request.options_a, *request.options_b):
+        if not OPTION_NAME.fullmatch(name) or not OPTION_VALUE.fullmatch(value):
+            yield f"{name!r} is not a server option with a plain value"
+        elif name.removeprefix("loose_").removeprefix("skip_") in OWN_OPTIONS or name in OWN_OPTIONS:
+            yield f"dbops sets {name} itself"

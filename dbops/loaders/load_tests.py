@@ -1,0 +1,104 @@
+"""Load the facts of a load test's plan. Reads tables only."""
+
+from django.conf import settings
+
+from dbops.database import clock
+from dbops.engine.backups.archives import Archive, newest
+from dbops.engine.errors import Refused
+from dbops.engine.flavors import Flavor, flavor_for
+from dbops.engine.load_tests.plan import LoadTestFacts, LoadTestLimits, Neighbour
+from dbops.engine.load_tests.request import LoadTestRequest
+from dbops.engine.states import BackupMethod
+from dbops.loaders.host_usage import why_at_work
+from dbops.loaders.members import member_of
+from dbops.loaders.plan_inputs import archive_of_run, archives_of, host_facts, restore_tests_in
+from dbops.models import BackupRun, Host, Instance, InstanceState
+
+
+def limits() -> LoadTestLimits:
+    """Return the limits from the settings."""
+    return LoadTestLimits(
+        server_cores=settings.LOAD_TEST_SERVER_CORES,
+        generator_cores=settings.LOAD_TEST_GENERATOR_CORES,
+        most_pool_bytes=settings.LOAD_TEST_POOL_BYTES,
+        most_seconds=settings.LOAD_TEST_MAX_SECONDS,
+        directory=settings.LOAD_TEST_DIRECTORY,
+        start_seconds=settings.START_TIMEOUT_SECONDS,
+        allows_primary_hosts=settings.LOAD_TEST_ON_PRIMARY_HOSTS,
+    )
+
+
+def default_archive(source: Instance) -> Archive | None:
+    """Return the newest good physical backup of an instance. Two queries."""
+    cluster = source.cluster_id
+    tests = restore_tests_in(cluster)
+    return newest(archives_of(cluster), instance=source.name, method=BackupMethod.PHYSICAL, restore_tests=tests)
+
+
+def default_host(source: Instance) -> Host:
+    """Return the host that runs the cluster's restore tests, else the source's. One query."""
+    chosen = source.cluster.restore_test_host
+    return (Host.objects.filter(name=chosen).first() if chosen else None) or source.host
+
+
+def facts_of(request: LoadTestRequest, source: Instance, host: Host) -> LoadTestFacts:
+    """Return the facts of a plan.
+
+    Raises:
+        Refused: the type of the scratch server is unknown: no backup, and the source was never probed (``load_test.source``), or as
+            ``flavor_for``.
+    """
+    known = member_of(source).facts
+    archive, problem = _archive(request.run, source)
+    return LoadTestFacts(
+        flavor=_flavor(source, archive),
+        source=known,
+        host=host_facts(host),
+        work_dir=host.work_dir,
+        owner=source.os_user,
+        now=clock.now(),
+        free_bytes=_free_bytes(host),
+        neighbours=tuple(
+            Neighbour(*row)
+            for row in Instance.objects.filter(host=host).order_by("name").values_list("name", "cluster__name", "role")
+        ),
+        busy=why_at_work(host),
+        archive=archive,
+        backup_problem=problem,
+        is_backup_there=source.host_id == host.pk,
+    )
+
+
+def _flavor(source: Instance, archive: Archive | None) -> Flavor:
+    if archive:
+        return flavor_for(archive.version, archive.flavor)
+    facts = member_of(source).facts
+    if facts is None or facts.server is None:
+        raise Refused.unchanged(
+            "load_test.source",
+            f"Planning a load test with the settings of {source.name}",
+            "its server was never probed",
+        )
+    return flavor_for(facts.server.version, facts.server.flavor)
+
+
+def _archive(run_id: int, source: Instance) -> tuple[Archive | None, str]:
+    """Return the wanted backup, and why it cannot be used."""
+    if not run_id:
+        return None, ""
+    run = BackupRun.objects.select_related("instance").filter(pk=run_id).first()
+    if run is None or run.instance_id != source.pk:
+        return None, f"backup run {run_id} is not of {source.name}"
+    if why := run.why_not_testable:
+        return None, why
+    tests = restore_tests_in(source.cluster_id)
+    if run_id in tests and tests[run_id].is_bad:
+        return None, "its last restore test failed"
+    return archive_of_run(run_id), ""
+
+
+def _free_bytes(host: Host) -> int | None:
+    """Return the most free bytes of any data directory's file system on a host, by the last probes; ``None`` if unknown."""
+    states = InstanceState.objects.filter(instance__host=host, observed_at__isnull=False)
+    found = [facts.datadir.free_bytes for state in states if (facts := state.facts()) and facts.datadir]
+    return max(found, default=None)

@@ -1,0 +1,148 @@
+"""``manage.py load_test``: plan, start, stop or show load tests. Exit status: 0 succeeded, 1 failed, 2 refused, 3 stopped."""
+
+import json
+import secrets
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from django.core.management.base import CommandError, CommandParser
+
+from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.flavors.prepare import MIB
+from dbops.engine.load_tests.plan import LoadTestPlan
+from dbops.engine.load_tests.request import LoadTestRequest
+from dbops.engine.states import RunStatus
+from dbops.management.accounts import actor_named
+from dbops.management.command import DbopsCommand
+from dbops.models import LoadTest
+from dbops.operations.load_tests import cancel_load_test, plan_load_test, request_load_test
+from dbops.queries.load_tests import find_load_test
+
+EXIT_STATUS = {RunStatus.SUCCEEDED: 0, RunStatus.CANCELLED: 3}
+REFUSED = 2
+WATCH_SECONDS = 0.5
+#: A request has at most 20,000 statements.
+MOST_REQUEST_BYTES = 64 * MIB
+
+
+class Command(DbopsCommand):
+    help = "Plan, start, stop or show a load test on a scratch server."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("verb", choices=["plan", "start", "cancel", "show"])
+        parser.add_argument(
+            "subject", help="plan and start: file with the request as JSON, - for standard input; else: the number"
+        )
+        parser.add_argument("--confirm", default="", metavar="HOST", help="start: name of the host that runs the test")
+        parser.add_argument("--reason", default="", help="start and cancel: reason, recorded in the audit log")
+        parser.add_argument(
+            "--fingerprint", default="", help="start: of the plan that was shown (default: of the plan now)"
+        )
+        parser.add_argument("--request-key", default="", help="start: the same key starts no second test")
+        parser.add_argument(
+            "--watch", action="store_true", help="start and show: print events until the load test ends"
+        )
+        parser.add_argument(
+            "--json", action="store_true", help="print one JSON object per line; the last one is the result"
+        )
+        parser.add_argument(
+            "--as", dest="user", help="act as this operator (default: cli-<login name>, created if missing)"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.as_json = options["json"]
+        try:
+            if options["verb"] in ("plan", "start"):
+                self._plan_or_start(options)
+            else:
+                self._cancel_or_show(options)
+        except Refused as error:
+            self._refuse(error)
+
+    def _plan_or_start(self, options: dict[str, Any]) -> None:
+        request = _request_in(options["subject"])
+        plan = plan_load_test(request)
+        if options["verb"] == "plan":
+            self._show_plan(plan)
+            sys.exit(REFUSED if plan.refusals else 0)
+        load_test = request_load_test(
+            actor=actor_named(options["user"]),
+            request=request,
+            typed_name=options["confirm"],
+            reason=options["reason"],
+            fingerprint=options["fingerprint"] or plan.fingerprint,
+            request_key=options["request_key"] or secrets.token_hex(16),
+        )
+        self._end(load_test, options["watch"])
+
+    def _cancel_or_show(self, options: dict[str, Any]) -> None:
+        load_test = find_load_test(int(options["subject"])) if options["subject"].isdecimal() else None
+        if load_test is None:
+            raise CommandError(f"There is no load test {options['subject']}.", returncode=REFUSED)
+        if options["verb"] == "cancel":
+            cancel_load_test(actor=actor_named(options["user"]), load_test=load_test, reason=options["reason"])
+        self._end(load_test, options["watch"])
+
+    def _show_plan(self, plan: LoadTestPlan) -> None:
+        if self.as_json:
+            self._write({**to_record(plan), "fingerprint": plan.fingerprint}, "")
+            return
+        for finding in plan.findings:
+            self.stdout.write(f"{finding.severity.value}: {finding.text} ({finding.code})")
+        for reason in plan.reasons:
+            self.stdout.write(reason)
+        self.stdout.write(
+            f"{len(plan.rounds)} rounds, about {plan.estimate.total / 60:.0f} min, on {plan.host}: {plan.memory_bytes // MIB} MiB of"
+            f" memory, {plan.needed_bytes // MIB} MiB of disk in {plan.place}, {plan.server_cores} + {plan.generator_cores} cores."
+        )
+        self.stdout.write(f"Fingerprint: {plan.fingerprint}")
+
+    def _end(self, load_test: LoadTest, watch: bool) -> None:
+        seen = 0
+        while watch:
+            load_test.refresh_from_db(fields=["status", "waiting_for"])
+            seen = self._write_events(load_test, seen)
+            if load_test.is_over:
+                break
+            time.sleep(WATCH_SECONDS)
+        load_test.refresh_from_db(fields=["status", "steps", "rounds", "report", "error"])
+        result = {
+            "load_test": load_test.pk,
+            "status": load_test.status,
+            "steps": load_test.steps,
+            "rounds": len(load_test.rounds),
+            "report": load_test.report,
+            "error": load_test.error,
+        }
+        self._write(result, f"Load test {load_test.pk} is {load_test.status}, with {len(load_test.rounds)} rounds.")
+        if watch:
+            sys.exit(EXIT_STATUS.get(RunStatus(load_test.status), 1))
+
+    def _write_events(self, load_test: LoadTest, seen: int) -> int:
+        """Write the events after ``seen`` and return the number of the last one."""
+        for event in load_test.events.filter(pk__gt=seen):
+            seen = event.pk
+            record = {"at": event.at.isoformat(), "level": event.level, "text": event.text}
+            self._write(record, f"{event.at:%H:%M:%S} {event.text}")
+        return seen
+
+    def _refuse(self, error: Refused) -> NoReturn:
+        self._write({"status": "refused", "error": error.as_record()}, f"Refused: {error}")
+        sys.exit(REFUSED)
+
+    def _write(self, record: dict[str, Any], text: str) -> None:
+        self.stdout.write(json.dumps(record) if self.as_json else text)
+        self.stdout.flush()
+
+
+def _request_in(path: str) -> LoadTestRequest:
+    """Read a request: the fields of ``LoadTestRequest`` as a JSON object."""
+    try:
+        with sys.stdin if path == "-" else Path(path).open(encoding="utf-8") as file:
+            text = file.read(MOST_REQUEST_BYTES)
+        return from_record(LoadTestRequest, json.loads(text))
+    except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise CommandError(f"{path} is not a request of a load test: {error}", returncode=REFUSED) from error

@@ -1,0 +1,175 @@
+"""Plan, request and stop load tests."""
+
+import secrets
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+
+from dbops.audit.log import append
+from dbops.engine.audit.chain import digest
+from dbops.engine.errors import Refused
+from dbops.engine.load_tests import plan as planning
+from dbops.engine.load_tests.plan import LoadTestPlan
+from dbops.engine.load_tests.planned_rounds import rounds_of
+from dbops.engine.load_tests.request import LoadTestRequest, problems
+from dbops.lifecycle import load_tests
+from dbops.loaders.load_tests import facts_of, limits
+from dbops.messaging.wakeups import nudge
+from dbops.models import BackupRun, Host, Instance, LoadTest
+from dbops.operations.audit import refusals_recorded, says_why
+from dbops.security.permissions import require_operator
+
+
+def plan_load_test(request: LoadTestRequest) -> LoadTestPlan:
+    """Return the plan of a load test now, with its refusals as findings. Writes nothing, contacts no host.
+
+    Raises:
+        Refused: the request is not possible (``load_test.request``), source or host is not in the inventory (``load_test.not_found``),
+            or the type of the source's server is unknown (``load_test.source``).
+    """
+    return _plan(request, *_source_and_host(request))
+
+
+def request_load_test(
+    *,
+    actor: User,
+    request: LoadTestRequest,
+    typed_name: str,
+    reason: str,
+    fingerprint: str,
+    request_key: str,
+) -> LoadTest:
+    """Confirm a plan: plan again, compare, and write load test, first event and audit entry in one transaction.
+
+    Args:
+        actor: must be an operator.
+        request: what the plan was made from.
+        typed_name: the person's input, which must be the host's name.
+        reason: for the audit log.
+        fingerprint: of the plan that the person saw.
+        request_key: unique to the form: the second click of the same form returns the same load test.
+
+    Raises:
+        Refused: ``access.denied``, ``load_test.name``, ``load_test.reason``, ``load_test.refused`` (the plan has refusals),
+            ``load_test.stale`` (the plan changed), or as ``plan_load_test``.
+    """
+    operation = f"Requesting a load test on {request.host}"
+    with refusals_recorded(
+        actor=actor.get_username(),
+        action="load_test.refused",
+        subject=request.host[:63],
+        reason=reason.strip(),
+        source=request.source,
+        fingerprint=fingerprint,
+    ):
+        require_operator(actor, operation)
+        if existing := LoadTest.objects.filter(request_key=request_key).first():
+            return existing
+        if typed_name != request.host:
+            found = f"the entered name is {typed_name!r}, the host is {request.host!r}"
+            raise Refused.unchanged("load_test.name", operation, found)
+        if not says_why(reason):
+            raise Refused.unchanged("load_test.reason", operation, "no reason was given")
+        try:
+            return _write(actor, request, reason.strip(), fingerprint, request_key)
+        except IntegrityError:
+            # Two simultaneous clicks: the other one has written it.
+            return LoadTest.objects.get(request_key=request_key)
+
+
+def cancel_load_test(*, actor: User, load_test: LoadTest, reason: str) -> None:
+    """Stop a load test: at once while queued or lost, through its driver within seconds while running. Its files are removed.
+
+    Raises:
+        Refused: ``access.denied``, no reason (``load_test.reason``), or it has ended or is stopping (``load_test.ended``).
+    """
+    operation = f"Stopping load test {load_test.pk}"
+    require_operator(actor, operation)
+    if not says_why(reason):
+        raise Refused.unchanged("load_test.reason", operation, "no reason was given")
+    name = actor.get_username()
+    with transaction.atomic():
+        asked = load_tests.cancel(load_test, name)
+        if asked:
+            append(
+                actor=name,
+                action="load_test.stop_requested",
+                subject=load_test.host.name,
+                reason=reason.strip(),
+                detail={"load_test": load_test.pk, "source": load_test.source.name},
+            )
+            nudge()
+    if not asked:
+        raise Refused.unchanged("load_test.ended", operation, "the load test has ended or is stopping")
+
+
+def _source_and_host(request: LoadTestRequest) -> tuple[Instance, Host]:
+    operation = f"Planning a load test on {request.host}"
+    if found := problems(request):
+        raise Refused.unchanged("load_test.request", operation, "; ".join(found))
+    source = Instance.objects.select_related("host", "cluster", "state").filter(name=request.source).first()
+    host = Host.objects.filter(name=request.host).first()
+    if source is None or host is None:
+        missing = f"instance {request.source!r}" if source is None else f"host {request.host!r}"
+        raise Refused.unchanged("load_test.not_found", operation, f"{missing} is not in the inventory")
+    return source, host
+
+
+def _plan(request: LoadTestRequest, source: Instance, host: Host) -> LoadTestPlan:
+    return planning.plan_load_test(request, facts_of(request, source, host), rounds_of(request), limits())
+
+
+def _write(actor: User, request: LoadTestRequest, reason: str, fingerprint: str, request_key: str) -> LoadTest:
+    source, host = _source_and_host(request)
+    with transaction.atomic():
+        run = BackupRun.objects.select_for_update().filter(pk=request.run).first() if request.run else None
+        plan = _plan(request, source, host)
+        _check(plan, fingerprint)
+        load_test = load_tests.queue(
+            uid=secrets.token_hex(8),
+            request=request,
+            plan=plan,
+            source=source,
+            host=host,
+            run=run,
+            by=actor.get_username(),
+            reason=reason,
+            request_key=request_key,
+        )
+        append(
+            actor=actor.get_username(),
+            action="load_test.requested",
+            subject=host.name,
+            reason=reason,
+            detail=_audited(load_test, request, plan),
+        )
+        nudge()
+    return load_test
+
+
+def _check(plan: LoadTestPlan, fingerprint: str) -> None:
+    operation = f"Requesting a load test on {plan.host}"
+    if plan.refusals:
+        refused = Refused.unchanged("load_test.refused", operation, " ".join(one.text for one in plan.refusals))
+        refused.audit_detail = {"findings": [one.code for one in plan.refusals]}
+        raise refused
+    if plan.fingerprint != fingerprint:
+        stale = Refused.unchanged("load_test.stale", operation, "the plan changed after it was shown")
+        stale.audit_detail = {"fingerprint_now": plan.fingerprint}
+        raise stale
+
+
+def _audited(load_test: LoadTest, request: LoadTestRequest, plan: LoadTestPlan) -> dict[str, Any]:
+    return {
+        "load_test": load_test.pk,
+        "source": request.source,
+        "backup_run": request.run or None,
+        "profile": request.workload.profile.value,
+        "rounds": len(plan.rounds),
+        "pool_bytes": plan.pool_bytes,
+        "fingerprint": plan.fingerprint,
+        "plan_sha256": digest(load_test.plan),
+        "request_sha256": digest(load_test.request),
+        "warnings": sorted({one.code for one in plan.warnings}),
+    }

@@ -1,0 +1,124 @@
+"""Drive one load test for one tick.
+
+However it ends, a removal job first removes everything that it made. An unreachable host keeps it open until the host answers or a
+person ends it; the next load test on that host, or the reconciler, then removes the leftovers.
+"""
+
+from contextlib import ExitStack
+from typing import Any
+
+from django.conf import settings
+
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.stall import StallLimits
+from dbops.engine.load_tests.job import OF_LOAD_TEST, LoadTestContext, advance
+from dbops.engine.load_tests.job_files import job_files
+from dbops.engine.load_tests.measured import is_enough, report_of
+from dbops.engine.load_tests.plan import LoadTestPlan
+from dbops.engine.load_tests.request import LoadTestRequest
+from dbops.engine.load_tests.round_result import RoundResult
+from dbops.engine.restore_tests.job import clean_up
+from dbops.engine.restore_tests.plan import RestoreTestPlan
+from dbops.engine.restore_tests.result import ExpectedContents
+from dbops.engine.states import RunStatus
+from dbops.lifecycle import load_tests
+from dbops.lifecycle.load_tests import LoadTestLease
+from dbops.loaders.accounts import secrets_of
+from dbops.models import LoadTest
+from dbops.worker.journal import LoadTestJournal
+from dbops.worker.load_test_hosts import LoadTestHosts
+from dbops.worker.run_clock import RunClock
+from dbops.worker.run_driver import RunDriver
+
+#: What the job wrote at its end.
+Facts = dict[str, str]
+
+
+class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
+    """Run rounds of load on a scratch server, and remove everything."""
+
+    journal: LoadTestJournal
+    take_lease = staticmethod(load_tests.take_lease)
+
+    def __init__(self, lease: LoadTestLease, stack: ExitStack) -> None:
+        super().__init__(lease, stack)
+        self.journal = LoadTestJournal(lease, secrets_of(self.row.source.cluster), self.checkpoint)
+        self.hosts = LoadTestHosts(self.row, stack)
+        self.frozen = from_record(LoadTestPlan, self.row.plan)
+        self.request = from_record(LoadTestRequest, self.row.request)
+        self.rounds: list[dict[str, Any]] = list(self.row.rounds)
+
+    def step(self) -> Facts | None:
+        return advance(self.context)
+
+    def record(self, result: Facts | None) -> None:
+        if result is not None:
+            self.journal.note(report=self._report(result))
+            self.set_pending_status(RunStatus.SUCCEEDED)
+
+    def _report(self, facts: Facts) -> dict[str, Any]:
+        return report_of(self.request, self.frozen, self._results()) | {"Facts": facts} if self.rounds else {}
+
+    def _results(self) -> list[RoundResult]:
+        return [from_record(RoundResult, one) for one in self.rounds]
+
+    def take(self, result: RoundResult) -> bool:
+        """Keep the result of a round. Return whether an A/B test has enough."""
+        others = [one for one in self.rounds if one["number"] != result.number]
+        self.rounds = [*others, to_record(result)]
+        self.journal.note(rounds=self.rounds)
+        one = self.frozen.rounds[result.number - 1]
+        self.journal.say(
+            f"Round {result.number} of {len(self.frozen.rounds)} ended{f' (arm {one.arm})' if one.arm else ''}: "
+            f"{result.queries} statements, {result.errors} errors."
+        )
+        return self.request.is_ab and is_enough(self.request, self.frozen, self._results())
+
+    # --- the plan -------------------------------------------------------------------------------------------------
+    def make_plan(self) -> RestoreTestPlan:
+        self.hosts.remove_leftovers(self.journal)
+        plan = self.hosts.plan(self.frozen)
+        for name, command in plan.commands:
+            self.journal.say(f"{name}: {command}")
+        for reason in self.frozen.reasons:
+            self.journal.say(reason)
+        return plan
+
+    def connect(self) -> LoadTestContext:
+        plan = from_record(RestoreTestPlan, self.checkpoint["plan"])
+        context = LoadTestContext(
+            plan,
+            self.hosts.jobs(self.row.uid),
+            RunClock(self.checkpoint),
+            self.checkpoint,
+            self.journal,
+            ExpectedContents,
+            StallLimits(settings.STALL_NOTICE_SECONDS, settings.STALL_PREPARE_SECONDS),
+            self.hosts.way_to_file(self.row, plan),
+            settings.UNREACHABLE_TIMEOUT_SECONDS,
+            OF_LOAD_TEST,
+            self.frozen,
+            lambda: job_files(
+                self.frozen, self.request.workload, plan, flavor_for(self.frozen.version, self.frozen.flavor)
+            ),
+            self.take,
+        )
+        reading = [context.way.way.source.jobs] if context.way and not self.is_ending() else []
+        self.raise_fence(context.jobs, *reading)
+        return context
+
+    # --- the end --------------------------------------------------------------------------------------------------
+    def ask_again(self, text: str, *, is_refusal: bool = False) -> float:
+        return super().ask_again(f"Load test {self.row.pk}: {text}", is_refusal=is_refusal)
+
+    def clean_up(self) -> bool:
+        return clean_up(self.context)
+
+    def end(self, status: RunStatus, error: dict[str, Any], *, is_clean: bool) -> None:
+        changes: dict[str, Any] = {"error": error, "has_leftovers": not is_clean}
+        if status is not RunStatus.SUCCEEDED and self.rounds:  # what was measured until then stays readable
+            changes["report"] = self._report({})
+        self.journal.note(**changes)
+        gone = "Its files were removed." if is_clean else "Some of its files could not be removed."
+        load_tests.finish(self.lease, status, gone, self.journal.take())
