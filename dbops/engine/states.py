@@ -15,6 +15,10 @@ class Role(StrEnum):
     TIDB = "tidb"
 
 
+#: Roles of instances that hold a copy of the primary's data: rebuilds replace and read them.
+REPLICAS = (Role.REPLICA, Role.BACKUP)
+
+
 class Status(StrEnum):
     """Status of a rebuild. Phases are steps, and a cancel request is a column."""
 
