@@ -13,7 +13,7 @@ from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.facts.server_kind import ServerKind
 from dbops.engine.facts.tidb import StoreLeaders, TablePlacement, TidbFacts, TidbNode
 from dbops.engine.flavors.sql_text import sql_name
-from dbops.engine.flavors.tidb import NAME, release_of
+from dbops.engine.flavors.tidb import NAME, release_of, store_of
 from dbops.engine.flavors.variables import number_of, text_of, truth_of
 from dbops.engine.ports import Database
 
@@ -29,9 +29,7 @@ STATEMENT_MS, TOTAL_SECONDS = 2000, 8.0
 
 VARIABLES: Final = ("hostname", "port", "socket", "datadir", "log_bin", "read_only", "lower_case_table_names")
 TIDB_VERSION: Final = "SELECT tidb_version() AS text"
-STORE: Final = (
-    "SELECT VALUE AS store FROM information_schema.CLUSTER_CONFIG WHERE TYPE = 'tidb' AND `KEY` = 'store' LIMIT 1"
-)
+UPTIME: Final = "SHOW GLOBAL STATUS WHERE Variable_name = 'Uptime'"
 NODES: Final = (
     "SELECT TYPE AS kind, INSTANCE AS address, VERSION AS version FROM information_schema.CLUSTER_INFO"  # noqa: S608 - constants
     f" ORDER BY TYPE, INSTANCE LIMIT {MOST_NODES}"
@@ -85,7 +83,9 @@ def read_tidb(
     values = reader.variables()
     text = str((reader.rows(TIDB_VERSION) or [{}])[0].get("text") or "")
     known = previous.server.tidb if previous and previous.server else None
-    cluster = replace(known or TidbFacts(""), release=release_of(version, text), nodes=reader.nodes())
+    cluster = replace(
+        known or TidbFacts(""), release=release_of(version, text), store=store_of(text), nodes=reader.nodes()
+    )
     growth = None
     if grows:
         cluster = reader.hourly(cluster, now)
@@ -119,6 +119,7 @@ class _Reader:
     def variables(self) -> dict[str, str]:
         places = ", ".join(["%s"] * len(VARIABLES))
         rows = self.rows(f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({places})", VARIABLES) or []
+        rows += self.rows(UPTIME) or []
         return {str(row["Variable_name"]).lower(): str(row["Value"]) for row in rows}
 
     def nodes(self) -> tuple[TidbNode, ...] | None:
@@ -131,8 +132,6 @@ class _Reader:
         """Return the facts with sizes and placements; those that were read before an error."""
         found = replace(known, read_at=now)
         try:
-            store = self.rows(STORE)
-            found = replace(found, store=str(store[0]["store"]).lower() if store else "")
             schemas, sizes = self.rows(SCHEMAS), self.rows(SIZES)
             whole: Mapping[str, Any] = sizes[0] if sizes else {}
             found = replace(
@@ -251,7 +250,7 @@ def _facts(version: str, comment: str, values: Mapping[str, str], cluster: TidbF
         lower_case_table_names=number_of(values, "lower_case_table_names"),
         redo_capacity_bytes=0,
         redo_lsn=0,
-        uptime_seconds=0,
+        uptime_seconds=number_of(values, "uptime"),
         parallel_workers=0,
         kind=ServerKind(product="TiDB"),
         tidb=cluster,

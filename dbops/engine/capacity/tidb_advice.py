@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from dbops.engine.capacity.tidb_placement import INTEGERS, NOT_SHARDED, SPREADING
+from dbops.engine.capacity.tidb_placement import INTEGERS, SPREADING, is_sharded
 from dbops.engine.facts.tidb import TablePlacement
 from dbops.engine.flavors.sql_text import sql_name
 
@@ -120,7 +120,7 @@ class _Advice:
         table = self._table
         if problem := self._unwritable():
             return Way(name, title, why_not=problem)
-        if table.sharding not in NOT_SHARDED:
+        if is_sharded(table):
             return Way(name, title, why_not=f"It has {table.sharding}.")
         price = (
             "A lookup by primary key reads its index and then the row.",
@@ -155,9 +155,18 @@ class _Advice:
         yield f"{definition};"
         yield self._deny(self._new)
         yield self._check(self._new)
-        columns = ", ".join(map(sql_name, self._table.primary_key[:1]))
-        yield f"BATCH ON {columns} LIMIT {COPY_ROWS} INSERT INTO {self._new} SELECT * FROM {self._name};"  # noqa: S608 - shown, never run
+        copy = f"INSERT INTO {self._new} SELECT * FROM {self._name};"  # noqa: S608 - shown, never run
+        yield (
+            copy
+            if self._breaks_batch()
+            else f"BATCH ON {sql_name(self._table.primary_key[0])} LIMIT {COPY_ROWS} {copy}"
+        )
         yield f"RENAME TABLE {self._name} TO {self._old}, {self._new} TO {self._name};"
+
+    def _breaks_batch(self) -> bool:
+        """Return whether a name has a back-tick: TiDB 8.4 writes its parts of a BATCH without quoting it."""
+        names = (self._table.schema, self._table.table, *self._table.primary_key)
+        return any("`" in name for name in names)
 
     def _swapped_back(self) -> tuple[str, ...]:
         return (f"RENAME TABLE {self._name} TO {self._new}, {self._old} TO {self._name};",)
@@ -185,7 +194,7 @@ class _Advice:
 
     def _why_no_random_ids(self) -> str:
         table = self._table
-        if table.sharding not in NOT_SHARDED:
+        if is_sharded(table):
             return f"It has {table.sharding}."
         if not table.is_clustered or not table.primary_key:
             return "It has no clustered primary key."
@@ -222,7 +231,7 @@ class _Advice:
 
 _COPY_PRICE = (
     "The copy needs space for a second table, and writes must stop from the copy to the rename.",
-    "BATCH copies in several transactions: compare both tables before the rename.",
+    "BATCH copies in several transactions: compare both tables before the rename. Without BATCH the copy is one transaction.",
 )
 
 
@@ -248,4 +257,4 @@ def _short(table: str, suffix: str) -> str:
 
 def is_advised(table: TablePlacement) -> bool:
     """Return whether the table is of a kind for which a way can help: neither sharded nor spread by its partitions."""
-    return table.sharding in NOT_SHARDED and table.partition_method.upper() not in SPREADING
+    return not is_sharded(table) and table.partition_method.upper() not in SPREADING

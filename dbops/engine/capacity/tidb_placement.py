@@ -7,7 +7,8 @@ from dbops.engine.facts.tidb import StoreLeaders, TablePlacement
 
 #: From this factor on, a table's busiest store is named: the field report's table had 12 on 12 stores.
 NOTICEABLE = 2.0
-NOT_SHARDED = ("", "NOT_SHARDED")
+#: As reported of a table whose row ids, or ids, are in one shard: alone, or with ``(PK_IS_HANDLE)``.
+NOT_SHARDED = "NOT_SHARDED"
 INTEGERS = ("tinyint", "smallint", "mediumint", "int", "integer", "bigint")
 #: Partitioning that spreads new rows. By range they all go to the last partition.
 SPREADING = ("KEY", "HASH")
@@ -49,9 +50,14 @@ def skew_of(stores: Iterable[StoreLeaders], tikv_nodes: int | None) -> Skew | No
     return Skew(busiest, share, share * count, by_bytes)
 
 
+def is_sharded(table: TablePlacement) -> bool:
+    """Return whether new rows get an id in one of several shards."""
+    return bool(table.sharding) and not table.sharding.startswith(NOT_SHARDED)
+
+
 def why_hot(table: TablePlacement) -> str:
     """Return why each new row goes to the same region, ``""`` if it does not, as far as the definition tells."""
-    if table.sharding not in NOT_SHARDED or table.partition_method.upper() in SPREADING:
+    if is_sharded(table) or table.partition_method.upper() in SPREADING:
         return ""
     if not table.is_clustered:
         return "Row ids are given in ascending order (NONCLUSTERED, SHARD_ROW_ID_BITS = 0): each new row goes to the last region."

@@ -34,6 +34,12 @@ def release_of(version: str, tidb_version: str = "") -> str:
     return found[1] if found else ""
 
 
+def store_of(tidb_version: str) -> str:
+    """Return what keeps the data: ``tikv``, or ``unistore`` of a node that keeps a test's data itself; ``""`` if not told."""
+    found = re.search(r"^Store: (\w+)", tidb_version, re.MULTILINE)
+    return found[1].lower() if found else ""
+
+
 def not_offered(operation: str) -> Refused:
     """Return the refusal of a job for a TiDB node."""
     return Refused.unchanged("flavor.tidb", operation, REASON, next_step=OWN_MEANS)
