@@ -27,7 +27,6 @@ COPY_ROWS = 10_000
 _CLUSTERED = re.compile(r"^(  PRIMARY KEY \(.*\)) /\*T!\[clustered_index\] CLUSTERED \*/(,?)$", re.MULTILINE)
 _END = re.compile(r"^\) ENGINE=InnoDB\b(?! .*/\*T! SHARD_ROW_ID_BITS)(.*)$", re.MULTILINE)
 _START = re.compile(r"\ACREATE TABLE (?:`(?:[^`]|``)+`\.)?`(?:[^`]|``)+` \(\n")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,9 +206,9 @@ class _Advice:
         return "" if not table.partition_method else f"It is partitioned by {table.partition_method}."
 
     def _unwritable(self) -> str:
-        """Return why no statement can be shown exactly. A control character in a name would be lost on a page."""
+        """Return why no statement can be shown exactly: a page loses control characters, and others turn text around."""
         names = (self._table.schema, self._table.table, *self._table.primary_key)
-        return "A name contains a control character." if any(map(_CONTROL.search, names)) else ""
+        return "" if all(map(str.isprintable, names)) else "A name contains a character that cannot be shown."
 
     def _split(self) -> str:
         return f"SPLIT TABLE {self._name} BETWEEN (0) AND ({2**63 - 1}) REGIONS {2**self._bits};"
@@ -241,7 +240,7 @@ def sharded_definition(definition: str, new_name: str, bits: int) -> str:
     Args:
         definition: of ``SHOW CREATE TABLE``. new_name: quoted.
     """
-    if _CONTROL.search(definition.replace("\n", "")) or len(_CLUSTERED.findall(definition)) != 1:
+    if not all(map(str.isprintable, definition.split("\n"))) or len(_CLUSTERED.findall(definition)) != 1:
         return ""
     if len(_END.findall(definition)) != 1 or not _START.search(definition) or "PARTITION BY" in definition:
         return ""
