@@ -225,7 +225,7 @@ class _Advice:
 
     def _check(self, name: str = "") -> str:
         """List regions that are still moving: splitting and scattering go on after the statement. Repeat until it lists none."""
-        return f"SHOW TABLE {name or self._name} REGIONS WHERE SCATTERING = 1;"
+        return f"SHOW TABLE {name or self._name} REGIONS WHERE SCATTERING = 1; -- repeat until it lists none"
 
 
 _COPY_PRICE = (

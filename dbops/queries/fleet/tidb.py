@@ -11,7 +11,7 @@ from dbops.queries.fleet.cluster import ClusterRow
 
 @dataclass(frozen=True, slots=True)
 class StoreShare:
-    """The part of one store in a table's leaders, in percent."""
+    """The part of one store in a table's written bytes, or in its leaders where no bytes are reported, in percent."""
 
     leaders: StoreLeaders
     percent: float
@@ -72,12 +72,20 @@ def tidb_page(cluster: ClusterRow) -> TidbPage | None:
 def _row(table: TablePlacement, facts: TidbFacts) -> TableRow:
     nodes, stores = facts.tikv_nodes or 0, table.stores or ()
     hot, skew = why_hot(table), skew_of(stores, facts.tikv_nodes)
-    whole = sum(one.regions for one in stores)
     is_asked = is_advised(table) and (hot or (skew and skew.is_noticeable))
     return TableRow(
         table=table,
-        stores=tuple(StoreShare(one, 100 * one.regions / whole) for one in stores),
+        stores=_shares(stores),
         skew=skew,
         hot=hot,
         ways=ways_for(table, tikv_nodes=nodes, release=facts.release) if is_asked else (),
     )
+
+
+def _shares(stores: tuple[StoreLeaders, ...]) -> tuple[StoreShare, ...]:
+    """Return the part of each store, the busiest first."""
+    parts = [one.written_bytes for one in stores]
+    parts = parts if any(parts) else [one.regions for one in stores]
+    whole = sum(parts)
+    found = [StoreShare(one, 100 * part / whole) for one, part in zip(stores, parts, strict=True) if whole]
+    return tuple(sorted(found, key=lambda one: (-one.percent, one.leaders.store)))

@@ -88,6 +88,8 @@ def _facts(instance: Instance, now: datetime) -> InstanceFacts:
             owner="tidb:tidb",
             filesystem="ext4",
             free_bytes=71 * GIB,
+            data_bytes=None,
+            total_bytes=None,
         ),
         server=_server(instance, cluster),
         backup_processes=(),
