@@ -112,7 +112,8 @@ def _words(call: ast.Call, path: Path) -> tuple[str, str]:
 def refusal(server: Server, way: str) -> str:
     """Return why a plan for two healthy servers of that series is refused, ``""`` where it is not."""
     if is_tidb(server.version):
-        return "TiDB replicates its data itself (`flavor.tidb`)"
+        # it is read, and nothing else
+        return "" if way == "statements" else "TiDB replicates its data itself (`flavor.tidb`)"
     world = _world(server)
     checks = {
         "clone": (clone.both_can_clone,),
@@ -219,7 +220,8 @@ MIDDLE = (
   It unpacks Debian's packages of MariaDB 11.8 and MySQL 9.7 into folders. If they are unavailable, their tests are skipped.
   Each test run ends with a list of what ran and what did not.
 * {BY_HAND}: the same tests do it where a developer has installed the server with its XtraBackup (`mysqld`, `xtrabackup` and
-  `xbstream`). No package registry has this tool, so `script/test` skips them elsewhere. `tidb-server` is built from its source. Last run: {"; ".join(RAN_BY_HAND.values())}.
+  `xbstream`). No package registry has this tool, so `script/test` skips them elsewhere. `tidb-server` is built from its source.
+  Last run: {"; ".join(RAN_BY_HAND.values())}.
 * {RECORDED}: tests compare command lines, log lines, failures and metadata files with the recorded output of real runs
   (`tests/engine/recorded`).
 * {UNTRIED}: dbops offers it, but no test has done it on that series.

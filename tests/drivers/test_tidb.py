@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -87,7 +88,9 @@ def test_probe_reads_a_node(database: MysqlDatabase) -> None:
     target = ProbeTarget("/nowhere", is_tidb=True)
     facts = probe_instance(target, FakeShell(runs_here=True), lambda: recorder, NOW)
     assert facts.server_problem is None
-    assert facts.server and facts.server.tidb and facts.growth
+    assert facts.server
+    assert facts.server.tidb
+    assert facts.growth
     found = facts.server.tidb
     assert (facts.server.flavor, found.store, found.tikv_nodes, found.schemas) == ("tidb", "unistore", 1, 3)
     assert facts.growth.tables == found.tables == len(TABLES) + len(DONE)
@@ -172,3 +175,22 @@ def test_statements_for_mysql_are_rejected_by_number(database: MysqlDatabase) ->
 def same(table: TablePlacement) -> TablePlacement:
     """The table without what statistics and the store say of it."""
     return replace(table, stores=None, definition="", bytes=0, rows=0)
+
+
+@pytest.mark.by_hand("TiDB 8.4", "statements")
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize("granted", [True, False])
+def test_documented_privileges_suffice(database: MysqlDatabase, granted: bool) -> None:
+    """Without them, what is not told is unknown, and the probe is none the worse."""
+    database.execute("DROP USER IF EXISTS reader")
+    database.execute("CREATE USER reader")
+    if granted:
+        database.execute("GRANT PROCESS, SELECT ON *.* TO reader")
+    with closing(MysqlDatabase(replace(database.address, user="reader"))) as own:
+        facts = probe_instance(ProbeTarget("/nowhere", is_tidb=True), FakeShell(runs_here=True), lambda: own, NOW)
+    assert facts.server_problem is None
+    assert facts.server
+    assert facts.server.tidb
+    found = facts.server.tidb
+    assert (found.tikv_nodes, len(found.placements or ())) == ((1, len(TABLES) + len(DONE)) if granted else (None, 0))
+    assert all(one.stores and one.definition for one in found.placements or ())

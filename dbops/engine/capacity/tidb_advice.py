@@ -135,7 +135,7 @@ class _Advice:
             )
             undo = (f"ALTER TABLE {self._name} SHARD_ROW_ID_BITS = 0;", self._allow())
             return Way(name, title, statements, undo, price[1:])
-        definition = sharded_definition(table.definition, self._new, self._bits) if table.definition else ""
+        definition = sharded_definition(table.definition, self._new, self._bits) if table.primary_key else ""
         if not definition:
             return Way(
                 name, title, is_in_place=False, why_not="Its definition could not be rewritten: write it by hand."
