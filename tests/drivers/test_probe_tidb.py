@@ -12,6 +12,7 @@ from dbops.drivers.probe_tidb import MOST_REGIONS, REGION_BYTES, leaders, read_t
 from dbops.engine.capacity.tidb_placement import skew_of, why_hot
 from dbops.engine.facts.instance import InstanceFacts, from_record, to_record
 from dbops.engine.facts.tidb import TidbFacts
+from tests.drivers.sql_literals import OF_TIDB, literals
 from tests.fakes import FakeShell
 from tests.tidb import Replay
 
@@ -53,6 +54,13 @@ def test_node_is_read_from_recorded_answers() -> None:
         *("orders", "heap", "loose")
     }
     assert from_record(InstanceFacts, json.loads(json.dumps(to_record(facts)))) == facts
+
+
+def test_every_statement_of_the_probe_is_recorded() -> None:
+    own = [one for one in literals() if one.file == OF_TIDB[0]]
+    sent = [act["sql"].replace("%%", "%") for act in ACTS]
+    assert [str(one) for one in own if not any(one.pattern.match(text) for text in sent)] == []
+    assert own
 
 
 @pytest.mark.parametrize("number", range(len(ACTS)))
