@@ -45,7 +45,7 @@ def test_node_is_read_from_recorded_answers() -> None:
     assert facts.server.kind
     assert (facts.server.flavor, facts.server.kind.product, facts.server.group) == ("tidb", "TiDB", None)
     assert facts.growth
-    assert (facts.growth.tables, facts.growth.schemas) == (8, 3)
+    assert (facts.growth.tables, facts.growth.schemas) == (9, 3)
     known = {one.table: one for one in found.placements or ()}
     assert (known["parts"].partition_method, known["parts"].partitions, known["parts"].regions) == ("KEY", 12, 12)
     assert (known["sharded"].sharding, known["sharded"].regions) == ("SHARD_BITS=4", 8)

@@ -187,6 +187,7 @@ class _Advice:
             "New ids do not ascend: ORDER BY the id is no order of time.",
             "Clients must read ids up to 2⁶³: JavaScript numbers cannot.",
             "An INSERT that names an id needs allow_auto_random_explicit_insert = ON.",
+            "The column loses its comment, if it has one.",
             "It cannot be undone in place: only with a new table and a copy.",
         )
         return Way(name, title, statements, (self._allow(),), price)
@@ -197,6 +198,8 @@ class _Advice:
             return f"It has {table.sharding}."
         if not table.is_clustered or not table.primary_key:
             return "It has no clustered primary key."
+        if len(table.primary_key) > 1:
+            return "Its primary key has several columns: TiDB changes only a column that is the whole key."
         if not table.first_key_type.lower().startswith("bigint"):
             kind = table.first_key_type or "an unknown type"
             small = kind.lower().startswith(INTEGERS)
@@ -228,9 +231,12 @@ class _Advice:
         return f"SHOW TABLE {name or self._name} REGIONS WHERE SCATTERING = 1; -- repeat until it lists none"
 
 
+#: What ``INSERT ... SELECT *`` cannot fill, and what a renamed table would keep or lose.
+_NOT_COPIED = ("PARTITION BY", "GENERATED ALWAYS AS", "FOREIGN KEY")
 _COPY_PRICE = (
     "The copy needs space for a second table, and writes must stop from the copy to the rename.",
     "BATCH copies in several transactions: compare both tables before the rename. Without BATCH the copy is one transaction.",
+    "Foreign keys of other tables keep pointing to the old table.",
 )
 
 
@@ -242,7 +248,11 @@ def sharded_definition(definition: str, new_name: str, bits: int) -> str:
     """
     if not all(map(str.isprintable, definition.split("\n"))) or len(_CLUSTERED.findall(definition)) != 1:
         return ""
-    if len(_END.findall(definition)) != 1 or not _START.search(definition) or "PARTITION BY" in definition:
+    if (
+        len(_END.findall(definition)) != 1
+        or not _START.search(definition)
+        or any(map(definition.__contains__, _NOT_COPIED))
+    ):
         return ""
     text = _START.sub(lambda _: f"CREATE TABLE {new_name} (\n", definition)
     text = _CLUSTERED.sub(r"\1 /*T![clustered_index] NONCLUSTERED */\2", text)

@@ -118,6 +118,7 @@ def test_scattering_is_said_in_the_words_of_the_release(release: str, value: str
         (replace(ORDERS, partition_method="RANGE"), "partitions"),
         (replace(ORDERS, first_key_type="int"), "random_ids"),
         (replace(ORDERS, counts_up=False), "random_ids"),
+        (replace(ORDERS, primary_key=("id", "u")), "random_ids"),
         (LOOSE, "random_ids"),
         (replace(LOOSE, sharding="SHARD_BITS=4"), "shards"),
         (replace(ORDERS, definition=""), "shards"),
@@ -177,6 +178,8 @@ def test_definition_is_rewritten_only_where_it_is_as_expected() -> None:
         DEFINITION.replace("CREATE TABLE", "CREATE VIEW"),
         DEFINITION + "\nPARTITION BY KEY (`id`) PARTITIONS 3",
         DEFINITION.replace("'x'", "'\x1b'"),
+        DEFINITION.replace("DEFAULT NULL", "").replace("COMMENT 'P", "GENERATED ALWAYS AS (1) COMMENT 'P"),
+        DEFINITION.replace("KEY `k`", "CONSTRAINT `f` FOREIGN KEY"),
         # a comment with line breaks that looks like a second key
         DEFINITION.replace("'x'", "'\n  PRIMARY KEY (`x`) /*T![clustered_index] CLUSTERED */\n'"),
     ],
