@@ -152,7 +152,7 @@ def test_placement_shows_skew_and_exact_statements(viewer: Client) -> None:
 @pytest.mark.parametrize(
     "facts", [{"placements": None, "nodes": None}, {"placements": (), "nodes": (TidbNode("tikv", "store1"),)}]
 )
-def test_placement_that_is_not_told_is_unknown(viewer: Client, facts: dict[str, Any]) -> None:
+def test_placement_that_is_not_reported_is_unknown(viewer: Client, facts: dict[str, Any]) -> None:
     (node,) = make_nodes(1)
     InstanceState.objects.filter(instance=node).update(**InstanceState.columns(node_facts(**facts)))
     page = viewer.get("/clusters/ledger/")

@@ -192,7 +192,7 @@ def same(table: TablePlacement) -> TablePlacement:
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("granted", [True, False])
 def test_documented_privileges_suffice(database: MysqlDatabase, granted: bool) -> None:
-    """Without them, what is not told is unknown, and the probe is none the worse."""
+    """Without them, values are unknown, and the probe does not fail."""
     database.execute("DROP USER IF EXISTS reader")
     database.execute("CREATE USER reader")
     if granted:

@@ -227,7 +227,7 @@ class _Advice:
         return f"ALTER TABLE {self._name} ATTRIBUTES DEFAULT;"
 
     def _check(self, name: str = "") -> str:
-        """List regions that are still moving: splitting and scattering go on after the statement. Repeat until it lists none."""
+        """List regions that are still moving: splitting and scattering continue after the statement. Repeat until it lists none."""
         return f"SHOW TABLE {name or self._name} REGIONS WHERE SCATTERING = 1; -- repeat until it lists none"
 
 

@@ -36,7 +36,7 @@ def skew_of(stores: Iterable[StoreLeaders], tikv_nodes: int | None) -> Skew | No
     """Return the skew of a table; ``None`` with less than two stores, or without regions.
 
     Args:
-        tikv_nodes: stores of the cluster; those without a leader of the table count as well. ``None``: not known.
+        tikv_nodes: stores of the cluster; those without a leader of the table count as well. ``None``: unknown.
     """
     known = tuple(stores)
     count = max(tikv_nodes or 0, len(known))

@@ -1,4 +1,4 @@
-"""What a TiDB node tells of its cluster: nodes, sizes, and on which stores the regions of tables have their leaders."""
+"""A TiDB cluster as one node sees it: nodes, sizes, and on which stores the regions of tables have their leaders."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -61,7 +61,7 @@ class TablePlacement:
 
 @dataclass(frozen=True, slots=True)
 class TidbFacts:
-    """A TiDB cluster as one of its nodes sees it. ``None``: not told, or not in time.
+    """A TiDB cluster as one of its nodes sees it. ``None``: not reported, or not in time.
 
     ``release`` is TiDB's own version. ``nodes`` are all processes of the cluster. ``store`` is ``tikv``, or ``unistore``
     for a node that keeps a test's data itself. ``tables`` are user tables, ``placements`` those of the largest, read at ``read_at``.

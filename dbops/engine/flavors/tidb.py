@@ -35,7 +35,7 @@ def release_of(version: str, tidb_version: str = "") -> str:
 
 
 def store_of(tidb_version: str) -> str:
-    """Return what keeps the data: ``tikv``, or ``unistore`` of a node that keeps a test's data itself; ``""`` if not told."""
+    """Return what keeps the data: ``tikv``, or ``unistore`` of a node that keeps a test's data itself; ``""`` if it is not in the text."""
     found = re.search(r"^Store: (\w+)", tidb_version, re.MULTILINE)
     return found[1].lower() if found else ""
 
