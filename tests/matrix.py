@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import flavor_for
+from dbops.engine.flavors.tidb import is_tidb
 from dbops.engine.methods import METHODS
 from dbops.engine.planning.checks import clone, pair
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
@@ -46,6 +47,7 @@ SERVERS = (
     Server("MySQL 8.4", "8.4.10", "XtraBackup 8.4", "8.4.0-5"),
     # 9.7.1-rc1 is the newest: percona/pxb-docs, release-notes/9.7.1-rc1.md
     Server("MySQL 9.7", "9.7.4", "none released", None),
+    Server("TiDB 8.4", "8.0.11-TiDB-v8.4.0", "BR (not by dbops)", None),
 )
 #: Beside the methods: what dbops does with a server too.
 ALSO = {
@@ -59,7 +61,10 @@ WAYS = (*METHODS, *ALSO)
 RUN, BY_HAND, RECORDED, UNTRIED = "**run here**", "run by hand", "by recorded output", "not tried"
 KNOWN_BY = {"runs": RUN, "by_hand": BY_HAND, "recorded": RECORDED}
 #: Day and versions of the last run of the tests with the marker ``by_hand``, by server.
-RAN_BY_HAND = {"MySQL 5.7": "2026-11-26: MySQL 5.7.22 with XtraBackup 2.4.20"}
+RAN_BY_HAND = {
+    "MySQL 5.7": "2026-11-26: MySQL 5.7.22 with XtraBackup 2.4.20",
+    "TiDB 8.4": "2026-11-26: TiDB 8.4.0 (development version of 2024-11-25) with its own store",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,9 @@ def _words(call: ast.Call, path: Path) -> tuple[str, str]:
 
 def refusal(server: Server, way: str) -> str:
     """Return why a plan for two healthy servers of that series is refused, ``""`` where it is not."""
+    if is_tidb(server.version):
+        # it is read, and nothing else
+        return "" if way == "statements" else "TiDB replicates its data itself (`flavor.tidb`)"
     world = _world(server)
     checks = {
         "clone": (clone.both_can_clone,),
@@ -212,7 +220,8 @@ MIDDLE = (
   It unpacks Debian's packages of MariaDB 11.8 and MySQL 9.7 into folders. If they are unavailable, their tests are skipped.
   Each test run ends with a list of what ran and what did not.
 * {BY_HAND}: the same tests do it where a developer has installed the server with its XtraBackup (`mysqld`, `xtrabackup` and
-  `xbstream`). No package registry has this tool, so `script/test` skips them elsewhere. Last run: {"; ".join(RAN_BY_HAND.values())}.
+  `xbstream`). No package registry has this tool, so `script/test` skips them elsewhere. `tidb-server` is built from its source.
+  Last run: {"; ".join(RAN_BY_HAND.values())}.
 * {RECORDED}: tests compare command lines, log lines, failures and metadata files with the recorded output of real runs
   (`tests/engine/recorded`).
 * {UNTRIED}: dbops offers it, but no test has done it on that series.

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from dbops.engine.flavors.tidb import is_tidb
 from tests import matrix, ran
 from tests.matrix import BY_HAND, DOCUMENT, RECORDED, RUN, SERVERS, UNTRIED, WAYS, Mark, cell, document, marks, refusal
 
@@ -46,7 +47,12 @@ def test_refused_cell_has_its_reason(server: str, way: str, words: str) -> None:
     assert words in cell(SERVER[server], way, [])
 
 
-@pytest.mark.parametrize("server", SERVERS, ids=lambda server: server.name)
+def test_tidb_is_read_and_nothing_else() -> None:
+    server = SERVER["TiDB 8.4"]
+    assert [way for way in WAYS if not refusal(server, way)] == ["statements"]
+
+
+@pytest.mark.parametrize("server", [one for one in SERVERS if not is_tidb(one.version)], ids=lambda server: server.name)
 def test_dumps_and_relaxed_settings_apply_to_every_server(server: matrix.Server) -> None:
     assert refusal(server, "dump") == ""
     assert refusal(server, "catch-up") == ""

@@ -9,15 +9,17 @@ from typing import Any
 
 from dbops.drivers.probe_growth import is_growth_due, read_growth
 from dbops.drivers.probe_host import ADMIN, HostReading, Inspect, read_host
-from dbops.drivers.probe_server import ServerReading, read_server
+from dbops.drivers.probe_server import ServerReading, clients, read_server
+from dbops.drivers.probe_tidb import read_tidb
 from dbops.engine.backups.tools import DEFAULT_PORT
-from dbops.engine.errors import DbopsError
+from dbops.engine.errors import DbopsError, Refused
 from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.backups import FoundSchedule
 from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, StatementCheck, Tool
 from dbops.engine.flavors.optionfile import credentials_text
 from dbops.engine.flavors.privileges import SHOW_GRANTS
+from dbops.engine.flavors.tidb import is_tidb
 from dbops.engine.hosts.local_login import NO_ACCOUNT, PLUGINS, Account, why_withheld
 from dbops.engine.ports import Database, Shell
 
@@ -31,6 +33,7 @@ class ProbeTarget:
 
     ``our_users`` belong to dbops, so their connections do not count as clients. The probe tests the account ``backup`` over the
     local socket with the statements that the backup tool needs, and the login of ``local``, the dashboard's own, there.
+    ``is_tidb``: the inventory says that it is a TiDB node.
     """
 
     datadir: str
@@ -42,6 +45,7 @@ class ProbeTarget:
     port: int = DEFAULT_PORT
     work_dir: str = ""
     group_suffix: str = ""
+    is_tidb: bool = False
 
 
 def probe_instance(
@@ -171,6 +175,8 @@ def _server(
     database = None
     try:
         database = open_database()
+        if target.is_tidb:
+            return _tidb(target, database, now, previous, grows=grows)
         reading = read_server(
             database,
             our_users=target.our_users,
@@ -179,13 +185,26 @@ def _server(
             previous=previous,
             addresses=(target.address,),
         )
-        known = previous.growth if previous else None
-        return reading, None, read_growth(database, reading.flavor, now, known, reading.facts) if grows else None
+        known, flavor = previous.growth if previous else None, reading.flavor
+        return reading, None, read_growth(database, flavor, now, known, reading.facts) if grows and flavor else None
     except DbopsError as error:
         return None, _problem(error), None
     finally:
         if database is not None:
             database.close()
+
+
+def _tidb(
+    target: ProbeTarget, database: Database, now: datetime, previous: InstanceFacts | None, *, grows: bool
+) -> tuple[ServerReading, None, GrowthReading | None]:
+    """Read a TiDB node. Raises ``flavor.not_tidb`` for another server."""
+    first = database.query("SELECT VERSION() AS version, @@version_comment AS comment")[0]
+    version, comment = str(first["version"]), str(first["comment"])
+    if not is_tidb(version, comment):
+        raise Refused.unchanged("flavor.not_tidb", "Reading a TiDB node", f"the server is {version} ({comment})")
+    connected = tuple(clients(database.query("SHOW FULL PROCESSLIST"), target.our_users))
+    found = read_tidb(database, version, comment, now=now, previous=previous, grows=grows)
+    return ServerReading(replace(found.facts, clients=connected), None), None, found.growth
 
 
 def _host(
@@ -222,7 +241,10 @@ def _host(
 
 def _logins(target: ProbeTarget, server: ServerReading) -> tuple[list[str], str]:
     """Return what to try over the local socket, and an option file: the backup account's statements, and the dashboard's login."""
-    statements, credentials = [], ""
+    statements: list[str] = []
+    credentials = ""
+    if server.flavor is None:
+        return statements, credentials
     if target.backup.user and not why_withheld(server.flavor, target.backup):
         statements = server.flavor.statements_of_backup(replica=bool(server.facts.replication))
         credentials = credentials_text(
@@ -236,7 +258,9 @@ def _logins(target: ProbeTarget, server: ServerReading) -> tuple[list[str], str]
 
 def _withheld(target: ProbeTarget, server: ServerReading) -> list[StatementCheck]:
     """Return the tests that would reveal a password."""
-    found = []
+    found: list[StatementCheck] = []
+    if server.flavor is None:
+        return found
     if reason := why_withheld(server.flavor, target.backup):
         found.append(StatementCheck("SELECT 1", reason))
     if reason := why_withheld(server.flavor, target.local):

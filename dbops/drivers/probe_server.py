@@ -43,10 +43,10 @@ LSN = re.compile(r"^Log sequence number:?\s+(\d+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class ServerReading:
-    """The facts and the server's flavor."""
+    """The facts and the server's flavor, ``None`` for a TiDB node."""
 
     facts: ServerFacts
-    flavor: Flavor
+    flavor: Flavor | None
 
 
 def read_server(

@@ -4,11 +4,19 @@ from enum import StrEnum
 
 
 class Role(StrEnum):
-    """Role of an instance: the primary accepts writes, replicas serve reads, rebuilds read backup instances."""
+    """Role of an instance: the primary accepts writes, replicas serve reads, rebuilds read backup instances.
+
+    ``TIDB`` is an SQL node of a TiDB cluster: it keeps no data, and all nodes of the cluster are equal.
+    """
 
     PRIMARY = "primary"
     REPLICA = "replica"
     BACKUP = "backup"
+    TIDB = "tidb"
+
+
+#: Roles of instances that hold a copy of the primary's data: rebuilds replace and read them.
+REPLICAS = (Role.REPLICA, Role.BACKUP)
 
 
 class Status(StrEnum):

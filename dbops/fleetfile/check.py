@@ -126,7 +126,7 @@ def _check_schedule(entry: ScheduleEntry, fleet: FleetFile, stored: StoredInvent
     datadirs |= {
         name: item.values["datadir"] for name, item in in_file.items() if item.host == host and "datadir" in item.values
     }
-    for field, text in schedule_problems(entry.values, datadirs):
+    for field, text in schedule_problems(entry.values, datadirs, role=of.values.get("role", "") if of else ""):
         errors.add(entry.at(field), text)
 
 

@@ -74,6 +74,7 @@ def instance_conflicts(instances: list[PlacedInstance], hosts: dict[str, PlacedH
     primaries = ((item.cluster, item) for item in instances if item.role == Role.PRIMARY and item.cluster)
     for one, other in _repeated(primaries):
         yield InventoryConflict(one, "role", f"the cluster {one.cluster!r} already has a primary: {other.known_as}")
+    yield from _kind_conflicts(instances)
     yield from _directory_conflicts(instances)
     for item in instances:
         host = hosts.get(item.host)
@@ -86,6 +87,17 @@ def instance_conflicts(instances: list[PlacedInstance], hosts: dict[str, PlacedH
                 if item.origin is not None
                 else InventoryConflict(host, "work_dir", text)
             )
+
+
+def _kind_conflicts(instances: Iterable[PlacedInstance]) -> Iterator[InventoryConflict]:
+    """Find clusters with TiDB nodes and other servers: they replicate in no way that dbops knows."""
+    kinds: dict[str, PlacedInstance] = {}
+    for item in instances:
+        if item.cluster and item.role:
+            first = kinds.setdefault(item.cluster, item)
+            if (first.role == Role.TIDB) != (item.role == Role.TIDB):
+                text = f"a cluster has TiDB nodes only, or none: {first.known_as} of {item.cluster!r} has the role {first.role}"
+                yield InventoryConflict(item, "role", text)
 
 
 def _directory_conflicts(instances: list[PlacedInstance]) -> Iterator[InventoryConflict]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from dbops.engine.states import RunBy
+from dbops.engine.states import Role, RunBy
 from dbops.fleetfile.rules import nested
 from dbops.lib.cron import next_due
 from dbops.models import BackupSchedule
@@ -13,13 +13,18 @@ from dbops.models import BackupSchedule
 DUE_FIELDS = frozenset({"cron", "time_zone", "is_enabled"})
 
 
-def schedule_problems(values: Mapping[str, Any], datadirs: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def schedule_problems(
+    values: Mapping[str, Any], datadirs: Mapping[str, str], *, role: str = ""
+) -> Iterator[tuple[str, str]]:
     """Find problems of field combinations, as pairs of field and text.
 
     Args:
         values: valid model fields.
         datadirs: data directory by instance name, for the host that stores the backup.
+        role: of the instance.
     """
+    if role == Role.TIDB:
+        yield "run_by", "dbops has no backups of TiDB: BR makes them"
     if values.get("run_by") == RunBy.DBOPS and "directory" in values and not values["directory"]:
         yield "directory", "dbops runs this backup: set its directory"
     directory = values.get("directory") or ""

@@ -16,6 +16,7 @@ from django.db.models import F, QuerySet
 from dbops.audit.log import SYSTEM, append
 from dbops.database import clock
 from dbops.engine.facts.age import TOLERANCE_SECONDS, age_seconds
+from dbops.engine.states import Role
 from dbops.engine.topology import members as engine
 from dbops.engine.topology.comparison import Judgement, compare
 from dbops.engine.topology.difference_kinds import REPLACED
@@ -50,9 +51,8 @@ def _note_one(cluster_id: int) -> None:
         return
     _learn_identities(cluster_id)
     cluster = _clusters([cluster_id]).get(cluster_id)
-    if cluster is not None:
-        for item in _write(cluster_id, compare(cluster), clock.now()):
-            _audit_replaced(item)
+    for item in _write(cluster_id, compare(cluster) if cluster else (), clock.now()):
+        _audit_replaced(item)
 
 
 def _rows(cluster_ids: Collection[int]) -> QuerySet[TopologyDifference]:
@@ -129,9 +129,11 @@ def _end(row: TopologyDifference, now: datetime) -> None:
 
 
 def _clusters(cluster_ids: Collection[int]) -> dict[int, engine.KnownCluster]:
-    """Return clusters in the engine's form. Three queries."""
-    instances = Instance.objects.filter(cluster_id__in=cluster_ids).select_related(
-        "host", "cluster", "state", "identity"
+    """Return clusters in the engine's form, without TiDB nodes: all are equal, and keep no data. Three queries."""
+    instances = (
+        Instance.objects.filter(cluster_id__in=cluster_ids)
+        .exclude(role=Role.TIDB)
+        .select_related("host", "cluster", "state", "identity")
     )
     ours = set(
         Hold.objects.filter(purpose="target", instance__cluster_id__in=cluster_ids).values_list(

@@ -10,7 +10,7 @@ from dbops.engine.capacity.cluster import History, RebuildForecast, walls_of
 from dbops.engine.capacity.trend import Point
 from dbops.engine.capacity.walls import Wall, WallKind
 from dbops.engine.methods import DEFAULT_METHOD
-from dbops.engine.states import Role
+from dbops.engine.states import REPLICAS, Role
 from dbops.loaders.cluster_snapshots import predicted
 from dbops.models import CapacityReading, CapacityThreshold, Cluster, Instance
 
@@ -61,7 +61,7 @@ def thresholds_of(cluster_id: int) -> dict[WallKind, int]:
 
 def rebuild_forecast_of(cluster: Cluster, histories: Sequence[History]) -> RebuildForecast | None:
     """Return how long a rebuild takes from the smallest source, ``None`` if that is unknown. At most five queries."""
-    others = Instance.objects.filter(cluster=cluster).exclude(role=Role.PRIMARY).values_list("name", "role")
+    others = Instance.objects.filter(cluster=cluster, role__in=REPLICAS).values_list("name", "role")
     roles = dict(others)
     backups = {name for name, role in roles.items() if role == Role.BACKUP}
     sizes = {

@@ -351,7 +351,13 @@ class Migration(migrations.Migration):
                 (
                     "role",
                     models.CharField(
-                        choices=[("primary", "primary"), ("replica", "replica"), ("backup", "backup")], max_length=10
+                        choices=[
+                            ("primary", "primary"),
+                            ("replica", "replica"),
+                            ("backup", "backup"),
+                            ("tidb", "TiDB node"),
+                        ],
+                        max_length=10,
                     ),
                 ),
                 (

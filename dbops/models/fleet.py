@@ -135,6 +135,7 @@ class Instance(HasAccounts):
         PRIMARY = Role.PRIMARY.value, "primary"
         REPLICA = Role.REPLICA.value, "replica"
         BACKUP = Role.BACKUP.value, "backup"
+        TIDB = Role.TIDB.value, "TiDB node"
 
     class ReplicationTls(models.TextChoices):
         OFF = "off", "off"

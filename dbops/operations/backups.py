@@ -7,7 +7,8 @@ from django.db import transaction
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
-from dbops.engine.states import RUN_FINAL, RunBy, RunOrigin, RunStatus
+from dbops.engine.flavors.tidb import not_offered
+from dbops.engine.states import RUN_FINAL, Role, RunBy, RunOrigin, RunStatus
 from dbops.lifecycle import backup_runs, external_runs, restore_tests
 from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, BackupSchedule, RestoreTest
@@ -19,11 +20,13 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
     """Queue a run of a schedule that dbops runs; it starts when its instance is free.
 
     Raises:
-        Refused: ``access.denied``, the schedule is external (``backup.external``), or a run of it is queued or running
-            (``backup.active``).
+        Refused: ``access.denied``, the instance is a TiDB node (``flavor.tidb``), the schedule is external (``backup.external``),
+            or a run of it is queued or running (``backup.active``).
     """
     operation = f"Running backup schedule {schedule.name}"
     require_operator(actor, operation)
+    if schedule.instance.role == Role.TIDB:
+        raise not_offered(operation)
     if schedule.run_by != RunBy.DBOPS:
         found = "an external cron job runs this schedule"
         raise Refused.unchanged("backup.external", operation, found)

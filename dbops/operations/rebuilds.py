@@ -13,12 +13,13 @@ from dbops.audit.log import append
 from dbops.database.errors import lost_a_race
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
+from dbops.engine.flavors.tidb import not_offered
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.start_option_keys import StartMode
-from dbops.engine.states import Approval, Role, RunStatus, Status
+from dbops.engine.states import REPLICAS, Approval, Role, RunStatus, Status
 from dbops.lifecycle import cleanups, rebuild_requests, shared_reads
 from dbops.loaders.plan_inputs import plan_inputs_of
 from dbops.messaging.wakeups import nudge
@@ -40,7 +41,7 @@ CHANCES = 3
 
 def candidate_sources(target: Instance) -> list[Instance]:
     """Return the instances of the target's cluster that a rebuild can read, best first: backup instances, then replicas."""
-    others = Instance.objects.filter(cluster=target.cluster_id).exclude(pk=target.pk).exclude(role=Role.PRIMARY)
+    others = Instance.objects.filter(cluster=target.cluster_id, role__in=REPLICAS).exclude(pk=target.pk)
     return sorted(others.select_related("host", "state"), key=lambda item: (item.role != Role.BACKUP, item.name))
 
 
@@ -77,7 +78,13 @@ def plan_inputs_for(
     full_certificate: bool = False,
     run_id: str = "RUN",
 ) -> PlanInputs:
-    """Return the plan inputs of a rebuild, for any method. Raises ``Refused``: there is no source (``plan.no_source``)."""
+    """Return the plan inputs of a rebuild, for any method.
+
+    Raises:
+        Refused: there is no source (``plan.no_source``), or the instance is a TiDB node (``flavor.tidb``).
+    """
+    if Role.TIDB in (target.role, source.role if source else ""):
+        raise not_offered(f"Planning a rebuild of {target.name}")
     chosen = source or next(iter(candidate_sources(target)), None)
     if chosen is None:
         raise Refused(

@@ -93,8 +93,9 @@ def _check(operation: str, row: BackupSchedule | None, values: dict[str, Any], f
             operation,
             "the instance and name of a schedule can’t change, because runs and reports refer to them",
         )
+    role = values["instance"].role if values.get("instance") else ""
     problems = [problem for name, value in values.items() if (problem := rules.own_problem(name, value))]
     datadirs = fleet.datadirs_on_host_of(values["instance"]) if values.get("instance") else {}
-    problems += [text for _, text in schedule_problems(values, datadirs)]
+    problems += [text for _, text in schedule_problems(values, datadirs, role=role)]
     if problems:
         raise Refused.unchanged("schedule.invalid", operation, "; ".join(dict.fromkeys(problems)))

@@ -131,7 +131,8 @@ def _of_row(row: InstanceRow, sources: Sequence[tuple[ReplicationFacts, str]]) -
     lines = [f"{row.instance.address}:{row.instance.port}"]
     if server:
         writes = "read-only" if server.read_only else "writable"
-        lines += [*_kind_lines(server.kind, server.flavor, server.version), writes]
+        version = server.tidb.release if server.tidb else server.version
+        lines += [*_kind_lines(server.kind, server.flavor, version), *([] if server.tidb else [writes])]
     return Drawn(
         key=row.instance.name,
         name=row.instance.name,
@@ -148,7 +149,7 @@ def _of_row(row: InstanceRow, sources: Sequence[tuple[ReplicationFacts, str]]) -
 
 
 def _no_arrow(row: InstanceRow) -> tuple[ReplicationRow, ...]:
-    if row.instance.role == Role.PRIMARY:
+    if row.instance.role in (Role.PRIMARY, Role.TIDB):
         return ()
     if row.server is None:
         return (ReplicationRow("", "Source unknown", None),)

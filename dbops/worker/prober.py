@@ -19,7 +19,7 @@ from dbops.engine.facts.newest import newest
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
-from dbops.engine.states import RUN_AT_WORK
+from dbops.engine.states import RUN_AT_WORK, Role
 from dbops.engine.topology.members import transactions_lost
 from dbops.lifecycle import capacity_readings, external_runs, instance_periods, topology_differences
 from dbops.loaders.accounts import account_of, local_account_of
@@ -116,6 +116,7 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
                 local=local_account_of(instance),
                 backup=account_of(instance, "backup"),
                 our_users=tuple({account_of(instance, kind).user for kind in ACCOUNTS} - {""}),
+                is_tidb=instance.role == Role.TIDB,
             ),
             shell,
             lambda: open_database(instance, read_timeout_seconds=5.0),

@@ -17,9 +17,8 @@ from dbops.engine.availability.record import (
 )
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.conflicts import MethodTraits
-from dbops.engine.states import BackupMethod, Role
+from dbops.engine.states import REPLICAS, BackupMethod, Role
 
-REPLICAS = (Role.REPLICA, Role.BACKUP)
 _CAUSES = list(Cause)
 #: Placeholder for an interval that is still unknown.
 NO_TIME = Interval(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo=UTC))
@@ -100,6 +99,8 @@ class Judge:
 
     def of(self, now: ClusterMoment) -> list[Shortage]:
         """Return the gaps of a moment; the caller adds the interval."""
+        if now.expected and all(role is Role.TIDB for _, role in now.expected):
+            return []  # it has no replicas: the redundancy goal does not apply
         if self._base_shortages is None or not self._base_shortages.holds(now):
             self._base_shortages = _base_shortages(now, self._wanted)
         base = self._base_shortages

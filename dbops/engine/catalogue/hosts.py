@@ -140,6 +140,18 @@ _SERVERS = (
         UNCHANGED,
         "Rebuild this server manually.",
     ),
+    operator(
+        "flavor.tidb",
+        "The server is a TiDB node. TiDB replicates its data itself, and has no data directory that dbops could copy.",
+        UNCHANGED,
+        "Give the instance the role `tidb`. Replace its nodes with TiUP or TiDB Operator, and back it up with BR. See tidb.md.",
+    ),
+    operator(
+        "flavor.not_tidb",
+        "The instance has the role `tidb`, but its server is not TiDB.",
+        UNCHANGED,
+        "Correct the role, or the address and port.",
+    ),
     host(
         "gtid.unreadable",
         "A GTID position has an unknown format.",

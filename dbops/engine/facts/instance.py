@@ -17,6 +17,7 @@ from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.facts.server_kind import MemberGroup, ServerKind
 from dbops.engine.facts.storage import StorageFacts
 from dbops.engine.facts.stored_data import StoredData, StoredFiles
+from dbops.engine.facts.tidb import TidbFacts
 
 T = TypeVar("T")
 
@@ -243,6 +244,7 @@ class ServerFacts:
     MariaDB, and MySQL before 8.0.18. ``stored`` and ``kind`` are ``None`` in an older record. ``set_at_run_time`` is ``None`` if the
     server does not tell it.
     ``missing_privileges`` are those that the dashboard's account lacks for a rebuild, ``None`` if they were not read.
+    ``tidb`` is set for a TiDB node alone: its ``flavor`` is ``tidb``, and it tells little of the rest.
     """
 
     flavor: str
@@ -284,6 +286,7 @@ class ServerFacts:
     set_at_run_time: tuple[RunTimeSetting, ...] | None = None
     kind: ServerKind | None = None
     missing_privileges: tuple[str, ...] | None = None
+    tidb: TidbFacts | None = None
 
     @property
     def group(self) -> MemberGroup | None:

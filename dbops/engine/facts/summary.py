@@ -42,6 +42,8 @@ def summarize(facts: InstanceFacts) -> Summary:
 
 
 def _why_stopped(server: ServerFacts) -> str:
+    if server.tidb is not None:
+        return ""
     if not server.replication:
         return "not replicating"
     for channel in server.replication:
@@ -67,6 +69,8 @@ def judge(summary: Summary | None, role: Role, *, is_fresh: bool) -> tuple[str, 
         return "unreachable", summary.problem
     if role is Role.PRIMARY:
         return ("warning", "the primary is read-only") if summary.is_read_only else ("healthy", "writable")
+    if role is Role.TIDB:
+        return "healthy", "accepts connections"
     if summary.stopped:
         return "stopped", summary.stopped
     if summary.lag_seconds is None:

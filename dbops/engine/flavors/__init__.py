@@ -4,6 +4,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.flavors.base import Flavor, Version
 from dbops.engine.flavors.mariadb import MariaDB
 from dbops.engine.flavors.mysql import MySQL
+from dbops.engine.flavors.tidb import REASON, is_tidb
 from dbops.engine.flavors.versions import MARIADB_NUMBERS, parse_version
 
 __all__ = ["Flavor", "MariaDB", "MySQL", "Version", "flavor_for", "parse_version"]
@@ -23,8 +24,10 @@ def flavor_for(version: str, version_comment: str = "") -> Flavor:
 
     Raises:
         Refused: ``flavor.unknown`` if the text is unreadable or ambiguous, ``flavor.unsupported`` for versions before 10.3
-        and 5.7.
+        and 5.7, ``flavor.tidb`` for TiDB, which calls itself MySQL 8.0.
     """
+    if is_tidb(version, version_comment):
+        raise _refused("flavor.tidb", version, REASON)
     numbers = parse_version(version)
     words = f"{version} {version_comment}".lower()
     is_mariadb = "mariadb" in words

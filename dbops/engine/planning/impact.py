@@ -11,7 +11,7 @@ from dbops.engine.schedule.occupancy import order_of
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot
 from dbops.engine.schedule.start_option_keys import StartOption
 from dbops.engine.schedule.window_blockers import BLIND_HOURS
-from dbops.engine.states import Role
+from dbops.engine.states import REPLICAS
 
 #: The source's replication is paused from the first to the last of these steps.
 PAUSED_STEPS = ("pause", "stream", "release")
@@ -162,6 +162,6 @@ def _line(
 
 
 def _redundancy(plan: Plan, snapshot: ClusterSnapshot, states: Mapping[str, str]) -> Redundancy:
-    replicas = tuple(machine.name for machine in snapshot.machines if machine.role is not Role.PRIMARY)
+    replicas = tuple(machine.name for machine in snapshot.machines if machine.role in REPLICAS)
     healthy = tuple(name for name in replicas if states.get(name) == HEALTHY)
     return Redundancy(replicas, healthy, tuple(name for name in healthy if name != plan.target.name))

@@ -10,19 +10,21 @@ from dbops.engine.schedule.blockers import find_blockers
 from dbops.engine.schedule.conflicts import MethodTraits
 from dbops.engine.schedule.occupancy import NOT_APPROVED, Reservation, order_of, reservations_of
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceStatus, InstanceUse
-from dbops.engine.states import Role
+from dbops.engine.states import REPLICAS, Role
 
 #: The maximum number of consecutive blockers to follow: beyond it there is no estimate.
 FOLLOWED = 50
+NO_TIME = TimeEstimate(None, None, "TiDB replicates its data itself")
 
 
 class EligibilityState(StrEnum):
-    """Whether a rebuild can start: now, at an estimated time, at an unknown time, or not at all without a source."""
+    """Whether a rebuild can start: now, at an estimated time, at an unknown time, or not at all: without a source, or of TiDB."""
 
     NOW = "now"
     UNTIL = "until"
     UNKNOWN = "unknown"
     NO_SOURCE = "no source"
+    NOT_OFFERED = "not offered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,7 @@ def sources_of(snapshot: ClusterSnapshot, target: str | None = None) -> tuple[st
 
     Without a named target, another instance must exist that can be one.
     """
-    others = [machine for machine in snapshot.machines if machine.role != Role.PRIMARY and machine.name != target]
+    others = [machine for machine in snapshot.machines if machine.role in REPLICAS and machine.name != target]
     if target is None and len(others) < 2:
         return ()
     backups = [machine for machine in others if machine.role == Role.BACKUP]
@@ -73,7 +75,7 @@ def sources_of(snapshot: ClusterSnapshot, target: str | None = None) -> tuple[st
 
 def all_sources_of(snapshot: ClusterSnapshot, target: str) -> tuple[str, ...]:
     """Return every instance that a rebuild of ``target`` may read, backup instances first."""
-    others = [machine for machine in snapshot.machines if machine.role != Role.PRIMARY and machine.name != target]
+    others = [machine for machine in snapshot.machines if machine.role in REPLICAS and machine.name != target]
     return tuple(machine.name for machine in sorted(others, key=lambda item: (item.role != Role.BACKUP, item.name)))
 
 
@@ -90,6 +92,8 @@ def eligibility_of(
         target: the instance to rebuild; ``None`` asks for the cluster as a whole.
         source: consider this source only; ``None`` takes the one that is free first.
     """
+    if snapshot.is_tidb:
+        return Eligibility(EligibilityState.NOT_OFFERED, snapshot.cluster, target, None, method.name, NO_TIME, (), ())
     used = reservations_of(snapshot)
     names = (source,) if source else sources_of(snapshot, target)
     answers = [_of_source(snapshot, used, target, name, method) for name in names]

@@ -116,6 +116,11 @@ class ClusterSnapshot:
     predictions: dict[str, Prediction] = field(default_factory=dict)
     max_lag_seconds: float = 60.0
 
+    @property
+    def is_tidb(self) -> bool:
+        """Return whether it is a TiDB cluster, which has nothing to rebuild."""
+        return bool(self.machines) and all(machine.role is Role.TIDB for machine in self.machines)
+
     def machine(self, name: str) -> InstanceStatus | None:
         return next((machine for machine in self.machines if machine.name == name), None)
 

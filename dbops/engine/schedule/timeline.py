@@ -115,6 +115,8 @@ def timeline(
         history: ended jobs and past maintenance. Active ones are in the snapshot.
     """
     past = [bar for bar in history if bar.whole.meets(within)]
+    if snapshot.is_tidb:
+        return Timeline(within=within, now=snapshot.now, bars=tuple(past), blocked=(), perhaps=(), free=())
     used = reservations_of(snapshot)
     bars = [*past, *_running(used, within), *_windows(snapshot, within)]
     behind = [BlockedPeriod(item, "source busy or maintenance") for item in _behind(snapshot, past, within)]

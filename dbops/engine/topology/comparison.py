@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dbops.engine.facts.instance import Attached, ServerFacts
-from dbops.engine.states import Role
+from dbops.engine.states import REPLICAS, Role
 from dbops.engine.topology.difference_kinds import MEANINGS
 from dbops.engine.topology.members import KnownCluster, StoredInstance, identity_of
 
@@ -57,7 +57,7 @@ def _judge(
 
 
 def _others(cluster: KnownCluster) -> list[StoredInstance]:
-    return [member for member in cluster.members if member.role != Role.PRIMARY]
+    return [member for member in cluster.members if member.role in REPLICAS]
 
 
 def _is_top(server: ServerFacts) -> bool:

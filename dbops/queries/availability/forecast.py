@@ -14,7 +14,7 @@ from dbops.engine.availability.forecast import LOOK_AHEAD, WEEK, Busy, Forecast,
 from dbops.engine.methods import DEFAULT_METHOD
 from dbops.engine.schedule.backup_windows import Duration, Prediction
 from dbops.engine.schedule.calendar import Interval
-from dbops.engine.states import Role, RunBy
+from dbops.engine.states import REPLICAS, Role, RunBy
 from dbops.loaders.availability_records import blocked_methods
 from dbops.loaders.cluster_snapshots import predicted
 from dbops.models import BackupSchedule, Cluster, Instance, Maintenance
@@ -96,7 +96,7 @@ class _Sources:
 def _sources(only: Collection[int]) -> dict[int, _Sources]:
     """Return the sources of each cluster's rebuilds, as in ``eligibility.sources_of``."""
     size = KeyTextTransform("data_bytes", KeyTransform("datadir", "state__record"))
-    rows = Instance.objects.filter(cluster__in=only).exclude(role=Role.PRIMARY).annotate(size=size).order_by("name")
+    rows = Instance.objects.filter(cluster__in=only, role__in=REPLICAS).annotate(size=size).order_by("name")
     others: dict[int, list[tuple[str, str, str | None]]] = defaultdict(list)
     for key, name, role, measured in rows.values_list("cluster", "name", "role", "size"):
         others[key].append((name, role, measured))

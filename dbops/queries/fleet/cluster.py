@@ -10,7 +10,8 @@ from django.db.models import QuerySet
 from dbops.database import clock
 from dbops.engine.facts.instance import InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.facts.summary import judge, summarize
-from dbops.engine.states import ACTIVE, Role, Status, StepState
+from dbops.engine.flavors.tidb import OWN_MEANS, REASON
+from dbops.engine.states import ACTIVE, REPLICAS, Role, Status, StepState
 from dbops.models import Cluster, Hold, Instance, Rebuild, RebuildStep
 from dbops.queries.rebuilds.row_comparisons import Differing, differing
 
@@ -22,7 +23,7 @@ BUTTONS = 6
 LIVE_STATES = ("healthy", "warning", "lagging")
 
 # The order in which a cluster's instances are listed.
-ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
+ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2, Role.TIDB: 3}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,11 @@ class InstanceRow:
 
     @property
     def is_rebuildable(self) -> bool:
-        return self.instance.role != Role.PRIMARY
+        return self.instance.role in REPLICAS
+
+    @property
+    def is_tidb(self) -> bool:
+        return self.instance.role == Role.TIDB
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +95,10 @@ class ClusterRow:
 
     def named(self, name: str) -> InstanceRow | None:
         return next((row for row in self.rows if row.instance.name == name), None)
+
+    @property
+    def is_tidb(self) -> bool:
+        return bool(self.rows) and all(row.is_tidb for row in self.rows)
 
     @property
     def can_be_rebuilt(self) -> list[InstanceRow]:
@@ -225,6 +234,8 @@ def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
 
 
 def _with_refusals(row: InstanceRow, rows: list[InstanceRow]) -> InstanceRow:
+    if row.is_tidb:
+        return replace(row, refusals=(f"Not offered: {REASON}. {OWN_MEANS}",))
     refusals: list[str] = []
     if not row.is_rebuildable:
         refusals.append("The primary cannot be rebuilt: a rebuild would delete its data.")
@@ -243,7 +254,7 @@ def _with_refusals(row: InstanceRow, rows: list[InstanceRow]) -> InstanceRow:
 
 
 def _may_be_source(row: InstanceRow) -> bool:
-    return row.instance.role != Role.PRIMARY
+    return row.instance.role in REPLICAS
 
 
 def _can_be_read(row: InstanceRow) -> bool:

@@ -16,13 +16,13 @@ from django.db.models import Case, CharField, Value, When
 from dbops.engine.facts.age import TOLERANCE_SECONDS
 from dbops.engine.facts.summary import Summary, judge
 from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceStatus
-from dbops.engine.states import ACTIVE, Role, Status, StepState
+from dbops.engine.states import ACTIVE, REPLICAS, Role, Status, StepState
 from dbops.loaders.cluster_snapshots import active_work, differences, instance_status
 from dbops.models import Cluster, Instance, Rebuild, RebuildStep
 from dbops.queries.fleet.cluster import LIVE_STATES
 from dbops.queries.rebuilds.row_comparisons import Differing, differing
 
-ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2}
+ROLE_ORDER = {Role.PRIMARY: 0, Role.BACKUP: 1, Role.REPLICA: 2, Role.TIDB: 3}
 STATE_COLUMNS = ("state__problem", "state__stopped", "state__lag_seconds", "read_only", "freshness")
 INSTANCE_COLUMNS = ("pk", "name", "role", "cluster_id", *STATE_COLUMNS)
 # Text, because Django converts each number of an expression in Python once more.
@@ -65,7 +65,11 @@ class ClusterNow:
 
     @property
     def replicas(self) -> list[MemberStatus]:
-        return [member for member in self.members if member.role is not Role.PRIMARY]
+        return [member for member in self.members if member.role in REPLICAS]
+
+    @property
+    def is_tidb(self) -> bool:
+        return self.snapshot.is_tidb
 
     @property
     def healthy_replicas(self) -> list[MemberStatus]:

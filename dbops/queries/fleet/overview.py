@@ -164,7 +164,7 @@ class _Judged(NamedTuple):
 
 
 def _judged(cluster: ClusterNow) -> _Judged:
-    ill, can_start_now = trouble(cluster), can_start(cluster.snapshot, METHODS[DEFAULT_METHOD])
+    ill, can_start_now = trouble(cluster), cluster.is_tidb or can_start(cluster.snapshot, METHODS[DEFAULT_METHOD])
     marks = {
         Show.ALL: True,
         Show.TROUBLE: ill > 0,
@@ -183,6 +183,8 @@ def trouble(cluster: ClusterNow) -> int:
     """Return the weight of a cluster's problems; 0 is healthy."""
     if not cluster.members:
         return 0
+    if cluster.is_tidb:
+        return 100 * any(member.state != "healthy" for member in cluster.members)
     primaries = [member for member in cluster.members if member.role is Role.PRIMARY]
     primary_ill = not primaries or any(member.state != "healthy" for member in primaries)
     ill = len(cluster.replicas) - len(cluster.healthy_replicas)

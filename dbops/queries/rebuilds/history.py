@@ -11,7 +11,7 @@ from dbops.engine.availability.rebuild_times import MeasuredRebuild, MethodTimes
 from dbops.engine.availability.verified_sources import VerifiedSource, oldest_first
 from dbops.engine.methods import FOLLOW_UPS
 from dbops.engine.schedule.calendar import Interval
-from dbops.engine.states import Role, Status, StepState
+from dbops.engine.states import REPLICAS, Role, Status, StepState
 from dbops.models import Cluster, Instance, Rebuild, RebuildStep
 
 #: Successful rebuilds that copied from a source. Follow-ups are excluded: they copy nothing, or only the rest.
@@ -61,7 +61,7 @@ def _took(cluster: Cluster, *periods: Interval) -> list[list[MeasuredRebuild]]:
 
 def verified_sources(cluster: Cluster) -> list[VerifiedSource]:
     """Return when each source of the cluster was last verified, the oldest first. Two queries."""
-    rows = Instance.objects.filter(cluster=cluster).exclude(role=Role.PRIMARY).order_by("name")
+    rows = Instance.objects.filter(cluster=cluster, role__in=REPLICAS).order_by("name")
     instances = list(rows.values_list("pk", "name", "role"))
     backups = [one for one in instances if one[2] == Role.BACKUP]
     sources = {pk: name for pk, name, _ in backups or instances}

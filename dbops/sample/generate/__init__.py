@@ -15,6 +15,7 @@ from dbops.sample.generate.runs import draw_runs, write_runs
 from dbops.sample.generate.states import Spell, make_periods, spells_of_story
 from dbops.sample.generate.storage import make_attestations
 from dbops.sample.generate.story import GONE, INCIDENTS, SILENT, maintenance, moment
+from dbops.sample.generate.tidb import make_tidb
 
 SEED = 20
 
@@ -39,6 +40,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         write_runs(runs, now)
         write_restore_tests(runs, begin, now)
         make_periods(instances, spells, begin, now)
+        make_tidb(begin, now, random.Random(seed))  # noqa: S311 - as above; of its own, so that the rest stays the same
         _announce(begin, now)
         readings = write_readings(instances, now, seed)
         entries = write_log(instances, begin, now, weeks=weeks, dice=dice)

@@ -21,6 +21,7 @@ from dbops.queries.fleet import cluster as queries
 from dbops.queries.fleet import overview
 from dbops.queries.fleet.doublewrite import settings_that_differ
 from dbops.queries.fleet.overview import Show
+from dbops.queries.fleet.tidb import tidb_page
 from dbops.queries.schedule import calendar
 from dbops.queries.schedule.queue import queues_of
 from dbops.web.charts.timeline import instance_rows
@@ -109,6 +110,7 @@ def show_cluster(
         "differences": topology.differences(page.cluster.pk),
         "doublewrite_differs": settings_that_differ(page.row.rows),
         "queues": queues_of(agenda),
+        "tidb": tidb_page(page.row),
         "wall": None if is_poll else soon_by_cluster(now, page.cluster.pk).get(page.cluster.pk),
         "week": () if is_poll else calendar.week_ahead(agenda, now, timezone.get_current_timezone()),
         "schedules": () if is_poll else schedules.of_cluster(page.cluster.pk),

@@ -21,7 +21,7 @@ from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.blocker import BlockerKind
 from dbops.engine.schedule.start_option_keys import StartMode, StartOption, moment_key, moment_of
-from dbops.engine.states import Role
+from dbops.engine.states import REPLICAS
 from dbops.engine.tuning.stream_rate import MIB
 from dbops.models import Instance, Rebuild
 from dbops.operations.follow_up_options import choices_of, follow_up_options
@@ -255,7 +255,7 @@ def _show(
         found = build_plan(inputs, METHODS[asked.method])
     except Refused as error:
         no_plan = error
-    sources = candidate_sources(target) if target.role != Role.PRIMARY else []
+    sources = candidate_sources(target) if target.role in REPLICAS else []
     cluster = cluster_row(target.cluster)
     row = cluster.of(target)
     wanted = asked.source or next(iter(sources), None)

@@ -11,7 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dbops.engine.errors import Refused
-from dbops.engine.states import Role
+from dbops.engine.states import REPLICAS, Role
 from dbops.models import Cluster, Instance
 from dbops.operations.rebuild_group import ConfirmedTarget, GroupTarget, plan_group, request_group
 from dbops.operations.rebuilds import candidate_sources
@@ -69,13 +69,13 @@ def group(request: HttpRequest, name: str) -> HttpResponse:
 def _source(members: list[Instance], name: str) -> Instance | None:
     """Return the named source, or the best one."""
     target = next((item for item in members if item.role == Role.REPLICA), None)
-    sources = [item for item in members if item.role != Role.PRIMARY]
+    sources = [item for item in members if item.role in REPLICAS]
     named = next((item for item in sources if item.name == name), None)
     return named or (next(iter(candidate_sources(target)), None) if target else None)
 
 
 def _can_be(item: Instance, source: Instance | None) -> bool:
-    return item.role != Role.PRIMARY and item != source
+    return item.role in REPLICAS and item != source
 
 
 def _shown(
@@ -89,7 +89,7 @@ def _shown(
     busy = [target.row for target in targets if target.row.rebuild]
     return {
         "candidates": [GroupCandidate(row.of(item), item in chosen) for item in members if _can_be(item, source)],
-        "sources": [item for item in members if item.role != Role.PRIMARY],
+        "sources": [item for item in members if item.role in REPLICAS],
         "targets": targets,
         "busy": busy,
         "is_possible": len(targets) > 1 and not busy and all(one.is_possible for one in planned),
