@@ -112,7 +112,7 @@ def _result(lines: _Lines, one: Round) -> RoundResult:
         average_ms=latency[2] / queries if latency and queries else None,
         generator_cores=(ended[1] - begun[1]) / elapsed,
         server_cores=_server_cores(lines),
-        waits=_waits(lines, one.threads * elapsed),
+        waits=_waits(lines, one.threads * (_sampled_seconds(lines) or elapsed)),
         counters=_counters(lines),
         events=events,
         unserved=unserved,
@@ -131,12 +131,22 @@ def _seconds(rows: Iterable[Fields]) -> Iterable[Second]:
         yield Second(int(number), float(queries), float(errors), None if p95 == "-" else float(p95))
 
 
-def _server_cores(lines: _Lines) -> float | None:
+def _samples(lines: _Lines) -> dict[str, list[float]]:
+    """Return the server's ticks and the times at which it was looked at: a moment after the generator began and ended to measure."""
     samples = {row[0]: _floats(row[1:]) for row in lines.of.get("server", []) if len(row) == 3 and row[1]}
-    if len(samples) < 2:
-        return None
-    (before, since), (after, until) = samples["before"], samples["after"]
-    return (after - before) / float(lines.last("ticks")[0]) / (until - since) if until > since else None
+    return samples if len(samples) == 2 else {}
+
+
+def _sampled_seconds(lines: _Lines) -> float:
+    samples = _samples(lines)
+    return samples["after"][1] - samples["before"][1] if samples else 0.0
+
+
+def _server_cores(lines: _Lines) -> float | None:
+    samples, seconds = _samples(lines), _sampled_seconds(lines)
+    return (
+        (samples["after"][0] - samples["before"][0]) / float(lines.last("ticks")[0]) / seconds if seconds > 0 else None
+    )
 
 
 def _pairs(rows: Iterable[Fields]) -> Mapping[str, tuple[Fields, Fields]]:
