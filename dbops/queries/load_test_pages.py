@@ -14,6 +14,7 @@ from dbops.engine.load_tests.measured import report_of
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.planning import Axis
 from dbops.engine.load_tests.round_result import RoundResult
+from dbops.engine.load_tests.workload import Workload
 from dbops.engine.states import RUN_ACTIVE, RUN_FINAL, BackupMethod, RunStatus
 from dbops.loaders.load_tests import default_archive, default_host
 from dbops.models import BackupRun, Cluster, Host, Instance, LoadTest, LoadTestEvent
@@ -29,6 +30,8 @@ KNEE_OF = "P99"
 SEED = 1
 #: Large columns that only the driver or the form needs.
 _LARGE = ("request", "checkpoint")
+#: Fields of the workload that pages show.
+OF_WORKLOAD = ("profile", "tables", "table_rows", "schema", "row_share", "seconds_on_schema")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +94,11 @@ class LoadTestChoices:
     run: int
 
 
-def listed(*, cluster: str, status: str, number: str | int) -> Page[LoadTest]:
+def listed(*, cluster: str, status: str, number: str | int) -> Page[Any]:
     """Return a page of load tests, newest first."""
-    rows = LoadTest.objects.select_related("cluster", "source", "host", "run").defer(*_LARGE, "plan", "rounds", "steps", "report")
+    rows = LoadTest.objects.select_related("cluster", "source", "host", "run").defer(
+        *_LARGE, "plan", "rounds", "steps", "report"
+    )
     rows = rows.annotate(profile=F("request__workload__profile"), raised=F("request__raised"))
     rows = rows.filter(cluster__name=cluster) if cluster else rows
     rows = rows.filter(status=status) if status else rows
@@ -109,10 +114,23 @@ def revision(load_test_id: int) -> int | None:
 
 
 def find(load_test_id: int) -> LoadTest | None:
-    """Return one load test with its related rows and, of its request, ``profile`` and ``raised``. One query."""
+    """Return one load test with its related rows and what pages show of its request, without the statements. One query."""
     rows = LoadTest.objects.select_related("run", "source", "host", "cluster").defer(*_LARGE)
-    rows = rows.annotate(profile=F("request__workload__profile"), raised=F("request__raised"))
+    rows = rows.annotate(raised=F("request__raised"), **{name: F(f"request__workload__{name}") for name in OF_WORKLOAD})
     return rows.filter(pk=load_test_id).first()
+
+
+def workload_of(row: LoadTest) -> Workload:
+    """Return the workload of a row of ``find``, without statements and table."""
+    return from_record(Workload, {name: getattr(row, name) for name in OF_WORKLOAD})
+
+
+def offered(most: int) -> list[LoadTest]:
+    """Return load tests that can be compared: the newest ones with a finished round."""
+    rows = LoadTest.objects.exclude(rounds=[]).select_related("source", "host")
+    return list(
+        rows.annotate(profile=F("request__workload__profile")).defer(*_LARGE, "plan", "rounds", "report")[:most]
+    )
 
 
 def page_of(row: LoadTest) -> LoadTestPage:

@@ -125,7 +125,14 @@ def _all(instances: dict[str, Instance]) -> Iterator[MadeLoadTest]:
         most_seconds=8 * 3600,
     )
     yield MadeLoadTest(points, 4.2, JONAS, "Baseline before the upgrade", RunStatus.CANCELLED, 5)
-    yield MadeLoadTest(replace(points, rate=0, steps=(64, 256, 512)), 3.1, JONAS, "How many threads does search carry?", RunStatus.FAILED, 2)
+    yield MadeLoadTest(
+        replace(points, rate=0, steps=(64, 256, 512)),
+        3.1,
+        JONAS,
+        "How many threads does search carry?",
+        RunStatus.FAILED,
+        2,
+    )
     yield MadeLoadTest(schemas, 2.3, ANNA, "Shop reaches 600 schemas soon: where is the wall?")
     yield MadeLoadTest(writes, 1.2, ANNA, "Does doublewrite off pay on these disks?")
 
@@ -184,13 +191,13 @@ def _steps(made: MadeLoadTest, plan: LoadTestPlan) -> list[dict[str, Any]]:
     count = len(plan.rounds) if made.rounds is None else made.rounds
     rounds = sum(one.seconds + one.warm_up_seconds + (9.0 if one.arm else 1.4) for one in plan.rounds[:count])
     data = plan.backup_bytes * 2.7
-    times = {"check": 1.1, "start": 4.8, "rounds": rounds + 6.0, "stop": 3.2, "remove": 11.4}
+    times: dict[str, float] = {"check": 1.1, "start": 4.8, "rounds": rounds + 6.0, "stop": 3.2, "remove": 11.4}
+    names: tuple[str, ...] = ("check", "initialise", "start", "fill", "rounds", "stop", "remove")
     if plan.path:
         times |= {"unpack": data / 410e6, "prepare": 312.0, "fill": 268.0}
         names = ("check", "unpack", "prepare", "start", "fill", "rounds", "stop", "remove")
     else:
         times |= {"initialise": 6.4, "fill": 31.0}
-        names = ("check", "initialise", "start", "fill", "rounds", "stop", "remove")
     bad = {RunStatus.FAILED: "failed", RunStatus.CANCELLED: "cancelled"}.get(made.status, "done")
     return [
         {
@@ -214,9 +221,9 @@ def _results(
 
 def _speed(one: Round, request: LoadTestRequest, dice: random.Random) -> Speed:
     if request.raised is Raised.SCHEMAS:
-        per_second, p50, p99 = CURVE[one.schemas]
+        in_a_second, p50, p99 = CURVE[one.schemas]
         noise = dice.gauss(1, 0.03)
-        return Speed(per_second * noise, p50, p99 / noise**2, waits=CROWDED if one.schemas >= 600 else FREE)
+        return Speed(in_a_second * noise, p50, p99 / noise**2, waits=CROWDED if one.schemas >= 600 else FREE)
     if request.raised is Raised.NOTHING:
         ratios = {"b": AB_RATIOS, "a2": AA_RATIOS}.get(one.arm)
         drift = 1 + 0.05 * math.sin(one.pair)
@@ -284,14 +291,17 @@ def _waits(speed: Speed, thread_seconds: float, dice: random.Random) -> Iterator
 
 
 def _events(row: LoadTest, plan: LoadTestPlan, results: Sequence[RoundResult]) -> list[LoadTestEvent]:
-    lines = [(row.requested_at, "info", f"Requested by {row.requested_by}: {row.reason}")]
+    lines: list[tuple[datetime | None, str, str]] = []
+    lines.append((row.requested_at, "info", f"Requested by {row.requested_by}: {row.reason}"))
     lines.append((row.started_at, "info", f"Load test {row.pk} started on {row.host.name}."))
     for one in results:
         text = f"Round {one.number} of {len(plan.rounds)} ended: {one.queries} statements, {one.errors} errors."
         lines.append((one.finished_at, "info", text))
     if row.status == RunStatus.CANCELLED:
-        lines.append((row.cancel_requested_at, "warning", f"Stop of load test {row.pk} requested by {row.requested_by}."))
+        lines.append(
+            (row.cancel_requested_at, "warning", f"Stop of load test {row.pk} requested by {row.requested_by}.")
+        )
     word = {RunStatus.SUCCEEDED: "succeeded", RunStatus.CANCELLED: "was stopped"}.get(RunStatus(row.status), "failed")
     level = "info" if row.status == RunStatus.SUCCEEDED else "error"
     lines.append((row.finished_at, level, f"Load test {row.pk} {word}. No files remain on the host."))
-    return [LoadTestEvent(load_test=row, at=at, level=level, text=text) for at, level, text in lines]
+    return [LoadTestEvent(load_test=row, at=at, level=level, text=text) for at, level, text in lines if at]

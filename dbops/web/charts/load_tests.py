@@ -149,11 +149,18 @@ def _cpu_chart(report: Report) -> LoadTestChart:
         points = [(float(one["Round"]), one[key]) for one in report.get("Rounds", ()) if one[key] is not None]
         lines.append(XyLine(name, number, points, points))
     shown = [line for line in lines if line.points]
-    said = "; ".join(f"{line.name} {min(y for _, y in line.points):.2f} to {max(y for _, y in line.points):.2f}" for line in shown)
-    drawing = xy_chart(
-        shown, Scale("round", count_text), Scale("", lambda value: f"{value:g}", least=0.0), f"Cores used in each round: {said}"
+    said = "; ".join(
+        f"{line.name} {min(y for _, y in line.points):.2f} to {max(y for _, y in line.points):.2f}" for line in shown
     )
-    return LoadTestChart("cpu", "CPU of each round (cores)", drawing, _legend(shown), "No round with known CPU has ended yet.")
+    drawing = xy_chart(
+        shown,
+        Scale("round", count_text),
+        Scale("", lambda value: f"{value:g}", least=0.0),
+        f"Cores used in each round: {said}",
+    )
+    return LoadTestChart(
+        "cpu", "CPU of each round (cores)", drawing, _legend(shown), "No round with known CPU has ended yet."
+    )
 
 
 def _pairs_chart(found: Conclusion) -> LoadTestChart:
@@ -170,7 +177,9 @@ def _pairs_chart(found: Conclusion) -> LoadTestChart:
     numbers = tuple(sorted({x for line in lines for x, _ in line.dots}))
     drawing = xy_chart(
         lines,
-        Scale("pair", count_text, ticks=numbers, least=min(numbers, default=1) - 0.5, most=max(numbers, default=1) + 0.5),
+        Scale(
+            "pair", count_text, ticks=numbers, least=min(numbers, default=1) - 0.5, most=max(numbers, default=1) + 0.5
+        ),
         Scale("", lambda value: f"{value:.3g}"),
         f"Speed of the second arm by that of the first in each pair. {said}",
         bands=bands,

@@ -92,7 +92,9 @@ def xy_chart(
     points = [point for point in points if (point[1] > 0 or not y.is_log) and (point[0] > 0 or not x.is_log)]
     if not points:
         return mark_safe("")
-    across = _frame(x, [point[0] for point in points], [edge for band in bands if not band.is_y for edge in (band.low, band.high)])
+    across = _frame(
+        x, [point[0] for point in points], [edge for band in bands if not band.is_y for edge in (band.low, band.high)]
+    )
     up = _frame(y, [point[1] for point in points], [] if level is None else [level])
     parts = [*_bands(bands, across, up), *_up(up, y), *_across(across, x)]
     if level is not None:
