@@ -65,7 +65,7 @@ def start(load_test: LoadTest) -> bool:
     try:
         with transaction.atomic():
             # locked, as by the start of a restore test: only one of both begins
-            locked(Host, load_test.host_id).first()
+            Host.objects.select_for_update().filter(pk=load_test.host_id).first()
             if RestoreTest.objects.filter(host_slot=load_test.host_id).exists():
                 return False
             begun = (

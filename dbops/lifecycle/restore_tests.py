@@ -73,7 +73,7 @@ def start(restore_test: RestoreTest) -> bool:
     try:
         with transaction.atomic():
             # locked, as by the start of a load test: only one of both begins
-            locked(Host, restore_test.host_id).first()
+            Host.objects.select_for_update().filter(pk=restore_test.host_id).first()
             if LoadTest.objects.filter(host_slot=restore_test.host_id).exists():
                 return False
             begun = (

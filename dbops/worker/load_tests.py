@@ -58,7 +58,7 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
             self.set_pending_status(RunStatus.SUCCEEDED)
 
     def _report(self, facts: Facts) -> dict[str, Any]:
-        return report_of(self.frozen, self._results()) | {"Facts": facts} if self.rounds else {}
+        return report_of(self.request, self.frozen, self._results()) | {"Facts": facts} if self.rounds else {}
 
     def _results(self) -> list[RoundResult]:
         return [from_record(RoundResult, one) for one in self.rounds]
@@ -80,8 +80,7 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         self.hosts.remove_leftovers(self.journal)
         plan = self.hosts.plan(self.frozen)
         for name, command in plan.commands:
-            if plan.path or name == "start":
-                self.journal.say(f"{name}: {command}")
+            self.journal.say(f"{name}: {command}")
         for reason in self.frozen.reasons:
             self.journal.say(reason)
         return plan

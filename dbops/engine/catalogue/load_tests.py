@@ -115,7 +115,7 @@ _PLANNING = (
     ),
     operator(
         "load_test.memory",
-        "The host has too little free memory, or the scratch server needed more than its limit.",
+        "The host has too little free memory for a load test, or its buffer pool is too large.",
         NOT_WRITTEN,
         "Choose a smaller buffer pool, or free memory on the host.",
     ),
@@ -131,7 +131,6 @@ _PLANNING = (
         NOT_WRITTEN,
         _AGAIN,
     ),
-    operator("load_test.copies", "The schema cannot be copied.", NOT_WRITTEN, "Choose a schema that is in the backup."),
 )
 #: What a plan warns of.
 _WARNINGS = (
@@ -165,6 +164,19 @@ _RUNNING = (
         "The load test did not end within its time.",
         _REMOVED,
         "Plan fewer or shorter rounds, or raise `DBOPS_LOAD_TEST_MAX_SECONDS`.",
+    ),
+    host(
+        "load_test.out_of_memory",
+        "The scratch server needed more memory than its limit.",
+        _REMOVED,
+        "Choose a smaller buffer pool, fewer threads, or smaller caches.",
+    ),
+    host("load_test.copies", "The schema could not be copied.", _REMOVED, "Choose a schema that is in the backup."),
+    host(
+        "load_test.table_fails",
+        "The statement that makes the table of inserts failed.",
+        _REMOVED,
+        "Correct the statement.",
     ),
     host(
         "load_test.killed",

@@ -1,7 +1,7 @@
 """Compare measurements: the pairs of an A/B test, and the steps of two load tests.
 
-Speed is compared by ratios, on a logarithmic scale: 2 and 0.5 are equally far from 1. Rounds of one pair ran right after each other, so what
-slows the machine for minutes is in both.
+Speed is compared by ratios, on a logarithmic scale: 2 and 0.5 are equally far from 1. Rounds of one pair ran right after each other, so
+what slows the machine for minutes is in both.
 """
 
 import math
@@ -134,8 +134,8 @@ COMPARED = ("TotalQPS", "P50", "P95", "P99", "P999")
 def compare_reports(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Put two reports side by side: for each step of the same conditions the ratio of the second to the first.
 
-    Repeats are not pairs: the interval is that of two independent samples (Welch's t-test on logarithms), ``None`` with one repeat. Steps are
-    the same if schemas, threads, wanted rate and arm are. A step of only one report has no ratios.
+    Repeats are not pairs: the interval is that of two independent samples (Welch's t-test on logarithms), ``None`` with one repeat. Steps
+    are the same if schemas, threads, wanted rate and arm are. A step of only one report has no ratios.
     """
     left, right = _by_conditions(first), _by_conditions(second)
     keys = [*left, *(key for key in right if key not in left)]

@@ -10,6 +10,17 @@ from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile, Workload
 from dbops.engine.restore_tests.plan import RestoreTestPlan
 
+#: Status counters of a round: those of the waits, and the pages that were written.
+ROUND_COUNTERS = (
+    *COUNTERS,
+    *(
+        "Innodb_dblwr_writes",
+        "Innodb_dblwr_pages_written",
+        "Innodb_pages_written",
+        "Innodb_data_written",
+        "Binlog_commits",
+    ),
+)
 #: Between the fields of a round: a control character, which no option and no argument has.
 SEPARATOR = "\x1f"
 
@@ -51,7 +62,7 @@ def _settings(plan: LoadTestPlan, workload: Workload, flavor: Flavor) -> str:
         f"share={workload.row_share:.6f}",
         *(f"installer={name}" for name in install_programs(flavor)),
         *(f"initialise={word}" for word in plan.initialise),
-        *(f"counter={name}" for name in COUNTERS),
+        *(f"counter={name}" for name in ROUND_COUNTERS),
     ]
     return "".join(f"{line}\n" for line in lines)
 

@@ -1,21 +1,52 @@
-"""What the finished rounds of a load test say: the report, and whether an A/B test has enough pairs."""
+"""What the finished rounds of a load test say: the report, its knee or A/B comparison, and whether an A/B test has enough pairs."""
 
 from collections.abc import Sequence
 from typing import Any
 
+from dbops.engine.facts.instance import to_record
+from dbops.engine.load_tests import comparison
+from dbops.engine.load_tests.knee import StepLatencies, find_knee
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.report import ReportLimits, make_report
-from dbops.engine.load_tests.request import LoadTestRequest
+from dbops.engine.load_tests.request import LoadTestRequest, Raised
 from dbops.engine.load_tests.round_result import RoundResult
+from dbops.engine.load_tests.rounds import Round
+
+#: Percentiles whose knee is looked for. The median never shows the wall (measured).
+KNEES = ("P95", "P99")
+_COLUMNS = {Raised.SCHEMAS: "TargetSchemaCount", Raised.RATE: "WantedRate", Raised.THREADS: "ParallelCount"}
 
 
-def report_of(plan: LoadTestPlan, results: Sequence[RoundResult]) -> dict[str, Any]:
-    """Return the report of the rounds that ended, at least one, with the conditions of the test."""
-    measured = [(plan.rounds[result.number - 1], result) for result in sorted(results, key=lambda one: one.number)]
+def report_of(request: LoadTestRequest, plan: LoadTestPlan, results: Sequence[RoundResult]) -> dict[str, Any]:
+    """Return the report of the rounds that ended, at least one.
+
+    ``Comparison`` is that of an A/B test; ``Knees`` has the knee of each percentile of ``KNEES`` elsewhere.
+    """
+    measured = _measured(plan, results)
     report = make_report(measured, ReportLimits(plan.generator_cores))
-    return {**report, "PlannedRounds": len(plan.rounds), "FinishedRounds": len(measured)}
+    found: dict[str, Any] = {**report, "PlannedRounds": len(plan.rounds), "FinishedRounds": len(measured)}
+    if request.is_ab:
+        return found | {"Comparison": to_record(comparison.compare_pairs(*comparison.speeds(measured)))}
+    steps = report["Steps"]
+    column = _COLUMNS[request.raised]
+    return found | {"Raised": column, "Knees": {name: _knee(steps, column, name, request.seed) for name in KNEES}}
 
 
 def is_enough(request: LoadTestRequest, plan: LoadTestPlan, results: Sequence[RoundResult]) -> bool:
-    """Return whether an A/B test has an interval that is as narrow as wanted."""
-    return False
+    """Return whether an A/B test has an interval as narrow as wanted, with its A/A test done."""
+    ab, aa = comparison.speeds(_measured(plan, results))
+    return len(aa) >= request.aa_pairs and comparison.is_enough(ab, request.wanted_width)
+
+
+def _measured(plan: LoadTestPlan, results: Sequence[RoundResult]) -> list[tuple[Round, RoundResult]]:
+    return [(plan.rounds[result.number - 1], result) for result in sorted(results, key=lambda one: one.number)]
+
+
+def _knee(steps: Sequence[dict[str, Any]], column: str, percentile: str, seed: int) -> Any:
+    curve = [
+        StepLatencies(
+            float(step[column] or 0), tuple(value for value in step["Repeats"][percentile] if value is not None)
+        )
+        for step in steps
+    ]
+    return to_record(find_knee(curve, seed=seed))

@@ -22,13 +22,13 @@ STEPS = {
 #: First words of the failures of ``run_load_test.sh`` with a code of their own.
 FAILURES = (
     "space",
-    "memory",
+    "out_of_memory",
     "killed",
     "time",
     "start",
     "initialise",
     "fill",
-    "table",
+    "table_fails",
     "copies",
     "server",
     "transport",
@@ -37,7 +37,7 @@ FAILURES = (
 #: Those that say that the backup cannot be restored.
 OF_BACKUP = ("damaged", "unpack", "outside", "prepare")
 #: First words of refusals with a code of their own, by who has to act.
-OPERATORS, HOSTS = ("tool", "memory", "copies"), ("space", "transport")
+OPERATORS, HOSTS = ("tool", "memory"), ("space", "transport", "copies")
 #: The generator failed; its result says how.
 ROUND = "round"
 

@@ -19,7 +19,7 @@ _ALONE = (
         "--loose-mysqlx=OFF",
     ),
     *("--loose-innodb-buffer-pool-load-at-startup=OFF", "--loose-innodb-buffer-pool-dump-at-shutdown=OFF"),
-    *("--loose-secure-file-priv=NULL", "--local-infile=OFF"),
+    "--local-infile=OFF",
 )
 #: Settings that are taken from the source if its option file or a statement sets them. None is a path.
 COPIED = (

@@ -107,11 +107,14 @@ class RestoreTestPlan:
     def commands(self) -> tuple[tuple[str, str], ...]:
         """Return the command lines by step."""
         server = [self.servers[0], "--no-defaults", *self.server, f"--datadir={self.scratch}/data"]
+        start = ("start", f"{show(server)} --socket={self.sockets}/run/s")
+        if not self.path:
+            return (start,)
         source = f"{show([*self.transport, 'backup'])} | zstd -d -c" if self.transport else f"zstd -d -c < {self.path}"
         return (
             ("unpack", f"{source} | {show([self.unpackers[0], *self.unpack])}"),
             ("prepare", show([self.tools[0], *self.prepare])),
-            ("start", f"{show(server)} --socket={self.sockets}/run/s"),
+            start,
         )
 
     def arguments(self) -> list[str]:

@@ -14,6 +14,7 @@ read_cores() {
 }
 
 # Choose the cores of server and generator: the last ones, and those before if there are enough; else both share.
+# shellcheck disable=SC2034  # for the job
 choose_cores() {
     local count
     read_cores

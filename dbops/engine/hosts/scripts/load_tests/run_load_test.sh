@@ -77,12 +77,12 @@ fi
 rm -f pid.*
 
 # What the server runs with, after everything that a round asks for: nobody else reaches it. $@ options of the round
-start_alone() { start_server "${options[@]}" "$@" --skip-networking --skip-grant-tables --init-file=/dev/null; }
+start_alone() { start_server "${options[@]}" "$@" --skip-networking --skip-grant-tables --init-file=/dev/null "--secure-file-priv=$seen_scratch/tmp"; }
 must_serve() {
     kill -0 "$serving" 2>/dev/null && return
-    ! is_out_of_memory || fail "memory the server needed more than its limit of $((server_memory / 1048576)) MiB ($limited_by) while $1."
+    ! is_out_of_memory || fail "out_of_memory the server needed more than its limit of $((server_memory / 1048576)) MiB ($limited_by) while $1."
     blame_the_host_of_server 0 "$1"
-    fail "server the server ended while $1: $(grep -i '\[error\]' log.server | tail -n 3 | tr '\n\t' '  ' | head -c 600)"
+    fail "server the server ended while $1: $(errors_of_server)"
 }
 
 step start
@@ -106,7 +106,7 @@ if [ -s fill ]; then
     }
 fi
 if [ -s table.sql ]; then
-    as_owner "${ask[@]}" "${only_sql[@]}" dbops_load <table.sql 2>log.ask || fail "table $(words_of log.ask)"
+    as_owner "${ask[@]}" "${only_sql[@]}" dbops_load <table.sql 2>log.ask || fail "table_fails $(words_of log.ask)"
 fi
 end_step "$(du -sb -- "$data" | cut -f1)"
 

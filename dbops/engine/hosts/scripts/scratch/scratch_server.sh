@@ -179,7 +179,7 @@ start_server() {
     until query -e 'SELECT 1' >/dev/null 2>log.ask; do
         kill -0 "$serving" 2>/dev/null || {
             blame_the_host_of_server 0 "the server started"
-            fail "start the server ended: $(grep -i '\[error\]' log.server | tail -n 3 | tr '\n' ' ' | head -c 600)"
+            fail "start the server ended: $(errors_of_server)"
         }
         [ "$(date +%s)" -lt "$deadline" ] || fail "start the server does not answer after $start_seconds s: $(words_of log.ask)"
         sleep 0.2
@@ -187,6 +187,7 @@ start_server() {
 }
 # What a job puts around its server: limits that it enters itself, and words of a command.
 limit_server() { :; }
+errors_of_server() { { grep -i '\[error\]' log.server || cat log.server; } 2>/dev/null | tail -n 3 | tr '\n\t' '  ' | head -c 600; }
 scope=()
 
 # Let the server end in peace, or kill it.
