@@ -42,7 +42,7 @@ def make_rounds(
     """Plan steps: each value of the axis is one step, repeated.
 
     The first pass is ascending, so that caches fill as they do in production. Each further pass visits all steps in random order: a
-    machine that becomes slower or faster meanwhile does not look like a step.
+    machine that becomes slower or faster between them does not look like a step.
 
     Args:
         base: the round that all others vary.
