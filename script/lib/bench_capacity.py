@@ -107,7 +107,8 @@ def measure_schemas(options: argparse.Namespace, arguments: list[str]) -> tuple[
         headline("capacity", arguments, version, f"load {os.getloadavg()[0]:.1f}"),
         "",
         f"{options.threads} threads read single rows by primary key, {options.dwell:g} s on each schema, {TABLES} tables in each; "
-        f"{options.repeats} rounds of {options.seconds} s for each step, of which the median is shown. Misses of the table cache are a second.",
+        f"{options.repeats} rounds of {options.seconds} s for each step. Shown are "
+        "their medians, and the misses of the table cache in a second.",
         "",
         _table(reports),
         "",
