@@ -117,7 +117,7 @@ def test_copies_of_a_schema_are_rotated(server: ScratchServer, tmp_path: Path) -
     )
     bench = Bench(server, tmp_path, workload)
     bench.make_copies(20)
-    bench.make_copies(60)  # goes on from there
+    bench.make_copies(60)  # continues
     copied = "TABLE_SCHEMA LIKE 'dbops\\_copy\\_%' AND TABLE_TYPE = 'BASE TABLE'"
     assert server.ask(f"SELECT COUNT(*) FROM information_schema.TABLES WHERE {copied}") == "300"
     assert server.ask(f"SELECT COUNT(*), SUM(twice = n * 2) FROM dbops_copy_0060.{quoted}") == "100\t100"
