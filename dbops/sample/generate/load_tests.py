@@ -163,7 +163,7 @@ def _write(made: MadeLoadTest, source: Instance, end: datetime, dice: random.Ran
         fingerprint=plan.fingerprint,
         steps=steps,
         rounds=[to_record(one) for one in results],
-        report=report_of(plan, results) if made.status is RunStatus.SUCCEEDED else {},
+        report=report_of(request, plan, results) if made.status is RunStatus.SUCCEEDED else {},
         error=_error(made, request.host),
         cancel_requested_at=end - timedelta(seconds=9) if made.status is RunStatus.CANCELLED else None,
         cancel_requested_by=made.by if made.status is RunStatus.CANCELLED else "",

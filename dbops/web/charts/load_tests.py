@@ -140,7 +140,7 @@ def _seconds_chart(report: Report) -> LoadTestChart:
     said = f"Statements in each of {len(seconds)} measured seconds. Seconds without a statement: {stalls}."
     drawing = xy_chart([line, stalled], Scale("measured second", count_text), Scale("", count_text, least=0.0), said)
     legend = _legend([line, stalled]) if stalls else ()
-    return LoadTestChart("seconds", "Statements in each measured second, in the order of running", drawing, legend)
+    return LoadTestChart("seconds", "Statements a second over time", drawing, legend)
 
 
 def _cpu_chart(report: Report) -> LoadTestChart:
