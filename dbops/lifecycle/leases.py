@@ -146,7 +146,15 @@ def audit_move(row: LeasedRow, word: str, *, by: str = SYSTEM, reason: str = "",
             kind, subject, about = "comparison", row.target.name, {"comparison": row.pk, "rebuild": row.rebuild_id}
         case _:
             kind, subject, about = "backup", row.instance.name, {"backup_run": row.pk}
-    append(actor=by, reason=reason, action=f"{kind}.{word}", subject=subject, detail={**about, **detail})
+    instance = row.source.name if isinstance(row, LoadTest) else ""
+    append(
+        actor=by,
+        reason=reason,
+        action=f"{kind}.{word}",
+        subject=subject,
+        instance=instance,
+        detail={**about, **detail},
+    )
 
 
 def mine(lease: Lease[Row]) -> QuerySet[Any]:

@@ -96,6 +96,7 @@ def cancel_load_test(*, actor: User, load_test: LoadTest, reason: str) -> None:
                 actor=name,
                 action="load_test.stop_requested",
                 subject=load_test.host.name,
+                instance=load_test.source.name,
                 reason=reason.strip(),
                 detail={"load_test": load_test.pk, "source": load_test.source.name},
             )
@@ -141,6 +142,7 @@ def _write(actor: User, request: LoadTestRequest, reason: str, fingerprint: str,
             actor=actor.get_username(),
             action="load_test.requested",
             subject=host.name,
+            instance=source.name,
             reason=reason,
             detail=_audited(load_test, request, plan),
         )

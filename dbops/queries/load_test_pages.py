@@ -8,11 +8,12 @@ from django.core.paginator import Page, Paginator
 from django.db.models import F
 
 from dbops.engine.facts.instance import from_record
-from dbops.engine.load_tests.comparison import AbComparison, compare_pairs, ratio_of, speeds
-from dbops.engine.load_tests.knee import Knee, StepLatencies, find_knee
+from dbops.engine.load_tests.comparison import AbComparison, ratio_of, speeds
+from dbops.engine.load_tests.knee import Knee
 from dbops.engine.load_tests.measured import report_of
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.planning import Axis
+from dbops.engine.load_tests.request import LoadTestRequest, Raised
 from dbops.engine.load_tests.round_result import RoundResult
 from dbops.engine.load_tests.workload import Workload
 from dbops.engine.states import RUN_ACTIVE, RUN_FINAL, BackupMethod, RunStatus
@@ -24,10 +25,9 @@ ON_A_PAGE, EVENTS_SHOWN, BACKUPS_OFFERED = 50, 300, 20
 STATUSES = tuple(sorted({*RUN_ACTIVE, *RUN_FINAL} - {RunStatus.MISSED}))
 #: The key of each axis in the report.
 KEYS = {Axis.SCHEMAS: "TargetSchemaCount", Axis.RATE: "WantedRate", Axis.THREADS: "ParallelCount"}
+AXES = {Raised.SCHEMAS: Axis.SCHEMAS, Raised.RATE: Axis.RATE, Raised.THREADS: Axis.THREADS}
 #: The percentile whose knee is looked for: the median never shows the wall (measured).
 KNEE_OF = "P99"
-#: Of the bootstrap: the same report shows the same interval each time.
-SEED = 1
 #: Large columns that only the driver or the form needs.
 _LARGE = ("request", "checkpoint")
 #: Fields of the workload that pages show.
@@ -116,13 +116,19 @@ def revision(load_test_id: int) -> int | None:
 def find(load_test_id: int) -> LoadTest | None:
     """Return one load test with its related rows and what pages show of its request, without the statements. One query."""
     rows = LoadTest.objects.select_related("run", "source", "host", "cluster").defer(*_LARGE)
-    rows = rows.annotate(raised=F("request__raised"), **{name: F(f"request__workload__{name}") for name in OF_WORKLOAD})
+    rows = rows.annotate(
+        raised=F("request__raised"),
+        seed=F("request__seed"),
+        **{name: F(f"request__workload__{name}") for name in OF_WORKLOAD},
+    )
     return rows.filter(pk=load_test_id).first()
 
 
-def workload_of(row: LoadTest) -> Workload:
-    """Return the workload of a row of ``find``, without statements and table."""
-    return from_record(Workload, {name: getattr(row, name) for name in OF_WORKLOAD})
+def request_of(row: LoadTest) -> LoadTestRequest:
+    """Return the request of a row of ``find``, without what only its driver needs: statements, table, options."""
+    workload = from_record(Workload, {name: getattr(row, name) for name in OF_WORKLOAD})
+    raised, seed = row.raised, row.seed  # type: ignore[attr-defined]
+    return LoadTestRequest(row.source.name, row.host.name, workload, raised=Raised(raised), seed=seed)
 
 
 def offered(most: int) -> list[LoadTest]:
@@ -142,23 +148,16 @@ def page_of(row: LoadTest) -> LoadTestPage:
 
 def conclusion_of(row: LoadTest, plan: LoadTestPlan) -> Conclusion:
     """Return what the finished rounds show, of a running load test as of one that has ended."""
+    request = request_of(row)
+    axis = AXES.get(request.raised)
     results = [from_record(RoundResult, one) for one in row.rounds]
-    axis = next((one for one in Axis if one.value == getattr(row, "raised", "")), None)
     if not results:
         return Conclusion({}, axis)
-    report = row.report if row.report.get("Steps") else report_of(plan, results)
-    if axis is None:
-        measured = [(plan.rounds[result.number - 1], result) for result in results]
-        ab, aa = speeds(measured)
-        return Conclusion(report, None, None, compare_pairs(ab, aa), _pairs(ab), _pairs(aa))
-    return Conclusion(report, axis, knee_of(report, KEYS[axis]))
-
-
-def knee_of(report: Mapping[str, Any], key: str) -> Knee:
-    """Return the knee of the valid steps of a report."""
-    steps = [step for step in report["Steps"] if step["IsValid"] and step[key] is not None]
-    latencies = [StepLatencies(step[key], tuple(value or 0.0 for value in step["Repeats"][KNEE_OF])) for step in steps]
-    return find_knee(latencies, seed=SEED)
+    report = row.report if row.report.get("Steps") else report_of(request, plan, results)
+    if axis:
+        return Conclusion(report, axis, from_record(Knee, report["Knees"][KNEE_OF]))
+    ab, aa = speeds([(plan.rounds[result.number - 1], result) for result in results])
+    return Conclusion(report, None, None, from_record(AbComparison, report["Comparison"]), _pairs(ab), _pairs(aa))
 
 
 def choices_of(cluster: Cluster, source_name: str = "") -> LoadTestChoices:

@@ -28,7 +28,6 @@ DURATIONS = {
     "P999": "P99.9",
     "Avg": "Average",
     "Max": "Max",
-    "Min": "Min",
 }
 _UNITS = {Axis.SCHEMAS: "schemas", Axis.RATE: "a second", Axis.THREADS: "threads"}
 _VERDICTS = {
@@ -112,7 +111,7 @@ def step_title(line: Report, axis: Axis | None) -> str:
         pair = f", pair {line['Pair']}" if line.get("Pair") else ""
         return f"{ARMS.get(line['Arm'], line['Arm'])}{pair}"
     value = {Axis.SCHEMAS: "TargetSchemaCount", Axis.RATE: "WantedRate", Axis.THREADS: "ParallelCount"}[axis]
-    return f"{count_text(line[value])} {_UNITS[axis]}"
+    return _with_unit(line[value], axis)
 
 
 def round_title(one: Round, axis: Axis | None) -> str:
@@ -120,7 +119,12 @@ def round_title(one: Round, axis: Axis | None) -> str:
     if axis is None:
         return f"{ARMS.get(one.arm, one.arm)}, pair {one.pair}"
     value = {Axis.SCHEMAS: one.schemas, Axis.RATE: one.rate, Axis.THREADS: one.threads}[axis]
-    return f"{count_text(value)} {_UNITS[axis]}"
+    return _with_unit(value, axis)
+
+
+def _with_unit(value: float | None, axis: Axis) -> str:
+    unit = _UNITS[axis]
+    return f"{count_text(value)} {unit.removesuffix('s') if value == 1 else unit}"
 
 
 def planned_steps(plan: LoadTestPlan) -> list[PlannedStep]:
@@ -134,8 +138,9 @@ def planned_steps(plan: LoadTestPlan) -> list[PlannedStep]:
 def _planned(rounds: Sequence[Round]) -> PlannedStep:
     first = rounds[0]
     options = " ".join(f"{name}={value}" for name, value in first.options)
-    names = (("schemas", first.schemas), ("threads", first.threads), ("a second", first.rate))
-    conditions = ", ".join(f"{count_text(value)} {name}" for name, value in names if value)
+    names = (("schema", first.schemas), ("thread", first.threads))
+    counts = [f"{count_text(value)} {name}{'s' if value > 1 else ''}" for name, value in names if value]
+    conditions = ", ".join([*counts, *([f"{count_text(first.rate)} a second"] if first.rate else [])])
     return PlannedStep(
         first.step, ARMS.get(first.arm, ""), conditions, options, len(rounds), first.seconds, first.warm_up_seconds
     )

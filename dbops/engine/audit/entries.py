@@ -20,6 +20,7 @@ OVERRIDES = (
     "backup.stop_requested",
     "host.key_accepted",
     "override.",
+    "load_test.stop_requested",
     "restore_test.stop_requested",
     "rebuild.force_failed",
     "storage.attested",

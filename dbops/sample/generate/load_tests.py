@@ -126,7 +126,7 @@ def _all(instances: dict[str, Instance]) -> Iterator[MadeLoadTest]:
     )
     yield MadeLoadTest(points, 4.2, JONAS, "Baseline before the upgrade", RunStatus.CANCELLED, 5)
     yield MadeLoadTest(
-        replace(points, rate=0, steps=(64, 256, 512)),
+        replace(points, rate=0, steps=(16, 32, 512)),
         3.1,
         JONAS,
         "How many threads does search carry?",
@@ -163,7 +163,7 @@ def _write(made: MadeLoadTest, source: Instance, end: datetime, dice: random.Ran
         fingerprint=plan.fingerprint,
         steps=steps,
         rounds=[to_record(one) for one in results],
-        report=report_of(plan, results) if made.status is RunStatus.SUCCEEDED else {},
+        report=report_of(request, plan, results) if made.status is RunStatus.SUCCEEDED else {},
         error=_error(made, request.host),
         cancel_requested_at=end - timedelta(seconds=9) if made.status is RunStatus.CANCELLED else None,
         cancel_requested_by=made.by if made.status is RunStatus.CANCELLED else "",
@@ -194,7 +194,7 @@ def _steps(made: MadeLoadTest, plan: LoadTestPlan) -> list[dict[str, Any]]:
     times: dict[str, float] = {"check": 1.1, "start": 4.8, "rounds": rounds + 6.0, "stop": 3.2, "remove": 11.4}
     names: tuple[str, ...] = ("check", "initialise", "start", "fill", "rounds", "stop", "remove")
     if plan.path:
-        times |= {"unpack": data / 410e6, "prepare": 312.0, "fill": 268.0}
+        times |= {"unpack": data / 130e6, "prepare": 312.0, "fill": 268.0}
         names = ("check", "unpack", "prepare", "start", "fill", "rounds", "stop", "remove")
     else:
         times |= {"initialise": 6.4, "fill": 31.0}

@@ -140,7 +140,7 @@ def _seconds_chart(report: Report) -> LoadTestChart:
     said = f"Statements in each of {len(seconds)} measured seconds. Seconds without a statement: {stalls}."
     drawing = xy_chart([line, stalled], Scale("measured second", count_text), Scale("", count_text, least=0.0), said)
     legend = _legend([line, stalled]) if stalls else ()
-    return LoadTestChart("seconds", "Statements in each measured second", drawing, legend)
+    return LoadTestChart("seconds", "Statements a second over time", drawing, legend)
 
 
 def _cpu_chart(report: Report) -> LoadTestChart:
@@ -164,7 +164,7 @@ def _cpu_chart(report: Report) -> LoadTestChart:
 
 
 def _pairs_chart(found: Conclusion) -> LoadTestChart:
-    both = ((1, "B by A", found.pairs), (4, "A by A", found.aa_pairs))
+    both = ((1, "B by A", found.pairs), (5, "A by A", found.aa_pairs))
     lines = [
         XyLine(name, number, (), [(float(pair.number), pair.ratio) for pair in pairs], is_drawn=False)
         for number, name, pairs in both
@@ -189,4 +189,4 @@ def _pairs_chart(found: Conclusion) -> LoadTestChart:
 
 
 def _legend(lines: Sequence[XyLine]) -> tuple[tuple[SafeString, str], ...]:
-    return tuple((key_of(line.number), line.name) for line in lines if line.points or line.dots)
+    return tuple((key_of(line), line.name) for line in lines if line.points or line.dots)

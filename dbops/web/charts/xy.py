@@ -106,12 +106,14 @@ def xy_chart(
     return mark_safe("".join([head, *parts, "</svg>"]))  # noqa: S308 - texts went through escape, all else is numbers
 
 
-def key_of(number: int) -> SafeString:
+def key_of(line: XyLine) -> SafeString:
     """Return the sign of a line in a legend; decoration beside its name."""
-    return mark_safe(  # noqa: S308 - a number of ours
-        f'<svg width="22" height="14" aria-hidden="true" focusable="false">'
-        f'<line class="xy-line xy-{number:d}" x1="0" x2="22" y1="7" y2="7"></line></svg>'
+    shape = (
+        f'<line class="xy-line xy-{line.number:d}" x1="0" x2="22" y1="7" y2="7"></line>'
+        if line.is_drawn
+        else f'<circle class="xy-dot xy-{line.number:d}" cx="11" cy="7" r="4"></circle>'
     )
+    return mark_safe(f'<svg width="22" height="14" aria-hidden="true" focusable="false">{shape}</svg>')  # noqa: S308 - of ours
 
 
 def _frame(scale: Scale, values: Sequence[float], more: Sequence[float]) -> _Frame:
@@ -202,5 +204,5 @@ def _dots(line: XyLine, across: _Frame, up: _Frame) -> Iterable[str]:
     for x, y in line.dots:
         yield (
             f'<circle class="xy-dot xy-{line.number}" cx="{percent(across.share(x) * 100)}" '
-            f'cy="{_y(up, y):.1f}" r="2.5"></circle>'
+            f'cy="{_y(up, y):.1f}" r="{2.5 if line.is_drawn else 4}"></circle>'
         )

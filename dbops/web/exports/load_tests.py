@@ -4,7 +4,6 @@ from typing import Any
 
 from django.http import HttpResponse
 
-from dbops.engine.facts.instance import to_record
 from dbops.engine.load_tests.report import COLUMNS, report_rows
 from dbops.queries.load_test_pages import LoadTestPage
 from dbops.web.exports.tables import csv_answer, json_answer
@@ -22,8 +21,6 @@ def report_file(page: LoadTestPage) -> HttpResponse:
         "Profile": row.profile,  # type: ignore[attr-defined]
         "Plan": row.plan,
         "Fingerprint": row.fingerprint,
-        "Knee": to_record(found.knee) if found.knee else None,
-        "Comparison": to_record(found.ab) if found.ab else None,
         **found.report,
     }
     return json_answer(_name(page), content)

@@ -217,13 +217,12 @@ class LoadTestForm(forms.Form):
 
     @property
     def query(self) -> dict[str, str]:
-        """Return the choices that differ from the defaults, for the URL of the plan."""
-        found = {}
-        for name, field in self.fields.items():
-            value = str(self.data.get(name, "") or "")
-            if name not in self.LONG and value.replace("\r\n", "\n") != _text(field.initial):
-                found[name] = value.replace("\r\n", "\n")
-        return found
+        """Return the choices that differ from the defaults, for the URL of the plan. The source decides about some defaults."""
+        usual = _filled(self.choices, QueryDict())
+        found = {
+            name: str(self.data.get(name, "")).replace("\r\n", "\n") for name in self.fields if name not in self.LONG
+        }
+        return {name: value for name, value in found.items() if name == "source" or value != usual[name]}
 
     def clean_steps(self) -> tuple[int, ...]:
         parts = [part for part in re.split(r"[\s,;]+", self.cleaned_data["steps"].strip()) if part]

@@ -53,7 +53,7 @@ def new(request: HttpRequest, name: str) -> HttpResponse:
         return _confirm(request, _form(cluster, request.GET, kept=kept))
     form = _form(cluster, request.POST, request.FILES, kept=kept)
     if form.is_valid() and not form.long_texts():
-        return redirect(_url(form))
+        return redirect(f"{_url(form)}#plan")
     return _show(request, form)
 
 

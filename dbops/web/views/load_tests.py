@@ -75,12 +75,13 @@ def load_test(request: HttpRequest, load_test_id: int) -> HttpResponse:
         "waiting_rounds": [
             (one.number, round_title(one, found.axis)) for one in page.plan.rounds if one.number > page.finished_rounds
         ],
+        "invalid": [step for step in found.report.get("Steps", ()) if not step["IsValid"]],
         "table": whole_table(found.report),
         "knee": knee_text(found.knee, found.axis),
         "verdict": verdict_text(found.ab.verdict) if found.ab else "",
         "ab_ratio": ratio_text(found.ab.ab) if found.ab else "",
         "aa_ratio": ratio_text(found.ab.aa) if found.ab else "",
-        "commands": commands_of(page.plan, queries.workload_of(page.row)),
+        "commands": commands_of(page.plan, queries.request_of(page.row).workload),
     }
     template = "load_tests/_test.html" if is_poll else "load_tests/test.html"
     return render(request, template, context)
