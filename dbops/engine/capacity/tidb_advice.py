@@ -154,13 +154,13 @@ class _Advice:
         yield f"{definition};"
         yield self._deny(self._new)
         yield self._check(self._new)
-        copy = f"INSERT INTO {self._new} SELECT * FROM {self._name};"  # noqa: S608 - shown, never run
+        copy = f"INSERT INTO {self._new} SELECT * FROM {self._name}; -- stop writes first"  # noqa: S608 - shown, never run
         yield (
             copy
             if self._breaks_batch()
             else f"BATCH ON {sql_name(self._table.primary_key[0])} LIMIT {COPY_ROWS} {copy}"
         )
-        yield f"RENAME TABLE {self._name} TO {self._old}, {self._new} TO {self._name};"
+        yield f"RENAME TABLE {self._name} TO {self._old}, {self._new} TO {self._name}; -- compare both first"
 
     def _breaks_batch(self) -> bool:
         """Return whether a name has a back-tick: TiDB 8.4 writes its parts of a BATCH without quoting it."""
