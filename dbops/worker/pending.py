@@ -14,7 +14,16 @@ from django.db.models import CharField, Q, QuerySet, Value
 
 from dbops.engine.states import FINAL, RunBy, RunStatus, Status
 from dbops.lifecycle.leases import without_driver
-from dbops.models import BackupRun, BackupSchedule, ConnectionTest, Discovery, Rebuild, RestoreTest, RowComparison
+from dbops.models import (
+    BackupRun,
+    BackupSchedule,
+    ConnectionTest,
+    Discovery,
+    Rebuild,
+    RestoreTest,
+    RowComparison,
+    WaitReading,
+)
 
 #: Placeholder for the current time.
 _THEN = datetime(2000, 1, 1, tzinfo=UTC)
@@ -57,6 +66,7 @@ def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "sweep", Rebuild.objects.filter(status__in=FINAL, sweep_due_at__lte=now)
     yield "discovery", _asked(Discovery)
     yield "connection test", _asked(ConnectionTest)
+    yield "wait reading", WaitReading.objects.filter(slot__isnull=False)
 
 
 def _asked(model: type[Discovery] | type[ConnectionTest]) -> QuerySet[Any]:

@@ -176,19 +176,18 @@ def test_server_without_options_tells_what_is_off(series: str) -> None:
     """MariaDB has ``performance_schema`` off, MySQL the instruments of locks; an operator's statement switches those on."""
     if SERIES[series]:
         pytest.skip(SERIES[series])
-    with plain_server(series) as server:
-        with closing(server.connect()) as database:
-            before = read_waits(database, server.flavor)
-            found = compare(before, read_waits(database, server.flavor))
-            if server.flavor.name == "mariadb":
-                assert found.limits == (Limit.SCHEMA_OFF,)
-                assert found.counters["Questions"] > 0
-                return
-            assert Limit.INSTRUMENTS_OFF in found.limits
-            wanted = instruments(server.flavor.name, server.flavor.version)
-            assert set(found.instruments_off) < set(wanted)
-            server.run(switch_on_statement(server.flavor.name, server.flavor.version))
-            assert read_waits(database, server.flavor).instruments_off == ()
+    with plain_server(series) as server, closing(server.connect()) as database:
+        before = read_waits(database, server.flavor)
+        found = compare(before, read_waits(database, server.flavor))
+        if server.flavor.name == "mariadb":
+            assert found.limits == (Limit.SCHEMA_OFF,)
+            assert found.counters["Questions"] > 0
+            return
+        assert Limit.INSTRUMENTS_OFF in found.limits
+        wanted = instruments(server.flavor.name, server.flavor.version)
+        assert set(found.instruments_off) < set(wanted)
+        server.run(switch_on_statement(server.flavor.name, server.flavor.version))
+        assert read_waits(database, server.flavor).instruments_off == ()
 
 
 @pytest.mark.parametrize("series", [name for name in SERIES if name.startswith("mysql")])

@@ -1,6 +1,6 @@
 """The catalogue of error codes: who must act, what failed, the current state and the next step."""
 
-from dbops.engine.catalogue import backups, copy, dashboard, hosts, inventory, rebuilds, replica, restore_tests
+from dbops.engine.catalogue import backups, copy, dashboard, hosts, inventory, rebuilds, replica, restore_tests, waits
 from dbops.engine.catalogue.entries import Entry, Section
 
 #: In the order of the document.
@@ -13,5 +13,6 @@ SECTIONS: tuple[Section, ...] = (
     *replica.SECTIONS,
     *backups.SECTIONS,
     *restore_tests.SECTIONS,
+    *waits.SECTIONS,
 )
 CATALOGUE: dict[str, Entry] = {entry.code: entry for section in SECTIONS for entry in section.entries}
