@@ -27,6 +27,7 @@ PAGES = {
     "topology": "/clusters/test/topology/",
     "rebuild-plan": "/instances/replica-1/rebuild/",
     "lineage": "/instances/replica-1/lineage/",
+    "waits": "/instances/replica-1/waits/",
     "attestation": "/instances/replica-1/attestation/",
     "rebuilds": "/rebuilds/",
     "rebuild": "/rebuilds/{rebuild}/",
