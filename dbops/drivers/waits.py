@@ -7,8 +7,8 @@ from dbops.engine.ports import Database
 
 #: The server ends a reading after this time. One took 3 to 70 ms on each server, see docs/explanation/capacity.md.
 STATEMENT_SECONDS = 5
-#: Beginnings of the causes: no right to a table or its columns; ended as it took too long (MariaDB, MySQL).
-DENIED, TOO_LONG = ("1142:", "1143:", "1044:"), ("1969:", "3024:")
+#: Beginnings of the causes: no right to a table or its columns, or no PROCESS; ended as it took too long (MariaDB, MySQL).
+DENIED, TOO_LONG = ("1142:", "1143:", "1044:", "1227:"), ("1969:", "3024:")
 
 
 def read_waits(database: Database, flavor: Flavor) -> Reading:

@@ -166,7 +166,9 @@ def test_account_without_the_right_is_told(server: PlainServer) -> None:
     with closing(server.connect("nobody", "another-password")) as database, pytest.raises(RemoteFailure) as caught:
         read_waits(database, server.flavor)
     assert caught.value.code == "waits.denied"
-    server.run("GRANT SELECT ON performance_schema.* TO 'nobody'@'127.0.0.1'")
+    server.run(
+        "GRANT SELECT ON performance_schema.* TO 'nobody'@'127.0.0.1'", "GRANT PROCESS ON *.* TO 'nobody'@'127.0.0.1'"
+    )
     with closing(server.connect("nobody", "another-password")) as database:
         assert read_waits(database, server.flavor).schema_is_on
 

@@ -8,7 +8,7 @@ _WAITS = (
         "waits.denied",
         "The dashboard's account can't read `performance_schema`.",
         UNCHANGED,
-        "Grant it `SELECT ON performance_schema.*` (see accounts.md). Then read again.",
+        "Grant it `SELECT` on `performance_schema.*` and `PROCESS` on `*.*` (see accounts.md). Then read again.",
     ),
     host(
         "waits.too_long",

@@ -143,6 +143,7 @@ def test_batch_output_is_read(header: str) -> None:
         "setup\tperformance_schema\t0\t1",
         "status\tUPTIME\t0\t196",
         "status\tINNODB_ROW_LOCK_TIME\t0\t7",
+        "setting\tTABLE_OPEN_CACHE\t0\t400",
         "consumer\tglobal_instrumentation\t0\t1",
         "consumer\tthread_instrumentation\t0\t0",
         f"instrument\t{DICTIONARY}\t0\t0",
@@ -158,6 +159,7 @@ def test_batch_output_is_read(header: str) -> None:
         {CACHE: (6, 18446744073709551000)},
         5354645000,
         {"Uptime": 196, "Innodb_row_lock_time": 7},
+        {"table_open_cache": 400},
         ("thread_instrumentation",),
         (DICTIONARY,),
     )
