@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from dbops.engine.capacity.advice import Advice, Situation, TestedChange, advise
+from dbops.engine.capacity.advice import Advice, AdviceKind, MeasuredChange, Situation, advise
 from dbops.engine.capacity.contention import contentions
 from dbops.engine.capacity.waits import Comparison
 from dbops.engine.capacity.walls import Wall
@@ -25,10 +25,10 @@ def advice_of(
     readings: Mapping[str, CapacityReading],
     walls: Iterable[Wall],
     now: datetime,
-    tested: Sequence[TestedChange] = (),
+    tested: Sequence[MeasuredChange] = (),
     knee: tuple[int, int] | None = None,
 ) -> tuple[Advice, ...]:
-    """Return the advice for the instances of a cluster, by name. Three queries.
+    """Return the advice for the instances of a cluster, by kind and name. Three queries.
 
     Args:
         readings: the latest one of each instance. walls: of the cluster.
@@ -61,7 +61,8 @@ def advice_of(
             knee=knee,
         )
         found += advise(situation)
-    return tuple(found)
+    kinds = list(AdviceKind)
+    return tuple(sorted(found, key=lambda one: (kinds.index(one.kind), one.instance)))
 
 
 def _facts(cluster: Cluster) -> dict[str, InstanceFacts]:

@@ -35,7 +35,7 @@ LIMITS = {
 }
 EVIDENCE = {
     "misses_per_second": "{:,.0f} table cache misses a second",
-    "miss_share": "{:.0%} of the lookups in the table cache miss",
+    "miss_share": "{:.0f} % of the lookups in the table cache miss",
     "opened_definitions_per_second": "{:,.0f} table definitions opened a second",
     "sessions_waiting": "{:.1f} sessions wait for row locks on average",
 }
@@ -56,8 +56,9 @@ class WaitRow:
         return 100 * self.wait.share
 
     @property
-    def average_microseconds(self) -> float:
-        return 1e6 * self.wait.seconds / self.wait.count if self.wait.count else 0.0
+    def average(self) -> str:
+        microseconds = 1e6 * self.wait.seconds / self.wait.count if self.wait.count else 0.0
+        return f"{microseconds:.1f} µs" if microseconds < 1000 else f"{microseconds / 1000:.1f} ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +95,11 @@ def summary_of(found: Comparison) -> str:
 
 
 def _summary(one: Contention) -> str:
-    return "by counters" if one.share is None else f"{one.share:.0%}"
+    return "by counters" if one.share is None else f"{100 * one.share:.0f} %"
 
 
 def _evidence(one: Contention) -> Iterator[str]:
     for event, share in one.events:
-        yield f"{event}: {share:.1%} of the time in statements"
+        yield f"{event}: {100 * share:.1f} % of the time in statements"
     for name, value in one.evidence.items():
-        yield EVIDENCE[name].format(value)
+        yield EVIDENCE[name].format(100 * value if name.endswith("_share") else value)

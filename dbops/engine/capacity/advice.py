@@ -33,15 +33,15 @@ GIB = 1024**3
 
 
 class AdviceKind(StrEnum):
-    """What is advised."""
+    """What is advised, the most urgent first."""
 
+    FEWER_SCHEMAS = "fewer-schemas"
     TABLE_CACHES = "table-caches"
-    SYNC_ARRAY = "sync-array"
-    PURGE = "purge"
     REDO_CAPACITY = "redo-capacity"
     BUFFER_POOL = "buffer-pool"
+    SYNC_ARRAY = "sync-array"
+    PURGE = "purge"
     DOUBLEWRITE = "doublewrite"
-    FEWER_SCHEMAS = "fewer-schemas"
 
 
 class Source(StrEnum):
@@ -66,7 +66,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class TestedChange:
+class MeasuredChange:
     """The result of an A/B test of a change: the ratio of throughput with and without it, with its interval."""
 
     kind: AdviceKind
@@ -91,7 +91,7 @@ class Situation:
     Args:
         flavor: ``mysql`` or ``mariadb``. version: of the server.
         values: numbers of its latest reading, by column, with ``read_at``. settings: of its latest reading of waits, with ``waits_at``.
-        contentions, counters, gauges, wait_seconds: what that found.
+        contentions, counters, gauges: what that found.
         walls: of the instance.
         is_doublewrite_safe: the storage needs none, and it is on (``doublewrite``: its setting).
         tested: A/B tests of the cluster. knee: schemas at which a load test found the knee, and its number.
@@ -110,7 +110,7 @@ class Situation:
     walls: Sequence[Wall] = ()
     is_doublewrite_safe: bool = False
     doublewrite: str = ""
-    tested: Sequence[TestedChange] = ()
+    tested: Sequence[MeasuredChange] = ()
     knee: tuple[int, int] | None = None
 
     def contention(self, *kinds: WaitClass) -> list[Contention]:
@@ -134,8 +134,10 @@ class Advice:
     Args:
         changes: settings that are changed together, in order; empty if it is no setting.
         effect: ratio of throughput in an A/B test of this change; ``None`` if it was not measured.
-        memory_bytes: that it costs at most. binds_next: the setting of the change that is reached first, and the number of
-            tables with their partitions at which it is; ``None`` if none is.
+        flavor: of the instance.
+        memory_bytes: what it costs, with each table cached once.
+        binds_next: the setting of the change that is reached first, and the number of tables with their partitions at which it is;
+            ``None`` if none is.
         by: when the limit is reached without it, first and last; ``None`` if there is no date.
         move: number of schemas to move to another cluster.
     """
@@ -144,7 +146,8 @@ class Advice:
     instance: str
     evidence: tuple[Evidence, ...]
     changes: tuple[SettingChange, ...] = ()
-    effect: TestedChange | None = None
+    effect: MeasuredChange | None = None
+    flavor: str = ""
     memory_bytes: int | None = None
     binds_next: tuple[str, int] | None = None
     by: tuple[datetime | None, datetime | None] = (None, None)
@@ -156,18 +159,22 @@ class Advice:
 
 
 def advise(situation: Situation) -> tuple[Advice, ...]:
-    """Return the advice for an instance, most urgent kinds first. What an A/B test has shown to do nothing, or harm, is not given."""
+    """Return the advice for an instance. What an A/B test has shown to do nothing, or harm, is not given."""
     found = (one for rule in _RULES for one in rule(situation))
-    return tuple(_measured(one, situation.tested) for one in found if not _is_refuted(one.kind, situation.tested))
+    return tuple(
+        _measured(replace(one, flavor=situation.flavor), situation.tested)
+        for one in found
+        if not _is_refuted(one.kind, situation.tested)
+    )
 
 
-def _is_refuted(kind: AdviceKind, tested: Iterable[TestedChange]) -> bool:
+def _is_refuted(kind: AdviceKind, tested: Iterable[MeasuredChange]) -> bool:
     """Whether the newest test of a change says so."""
     newest = max((one for one in tested if one.kind is kind), key=lambda one: one.test, default=None)
     return newest is not None and (newest.shows_nothing or newest.shows_loss)
 
 
-def _measured(advice: Advice, tested: Iterable[TestedChange]) -> Advice:
+def _measured(advice: Advice, tested: Iterable[MeasuredChange]) -> Advice:
     gains = [one for one in tested if one.kind is advice.kind and one.low > 1]
     newest = max(gains, key=lambda one: one.test, default=None)
     if newest is None:
@@ -190,6 +197,7 @@ def _table_caches(given: Situation) -> Iterator[Advice]:
     evidence = [
         *_from_contentions(given, named),
         *_from_reading(given, "cache_misses_per_second", "tables", "partitions", "open_tables", "open_definitions"),
+        *_from_reading(given, "table_open_cache_instances"),
     ]
     yield Advice(
         AdviceKind.TABLE_CACHES,
@@ -227,7 +235,7 @@ def _rounded(value: float) -> int:
 
 
 def _memory_of(given: Situation, new: Mapping[str, int]) -> int | None:
-    """Return what the larger caches cost at most, when they are full."""
+    """Return what the larger caches cost when they are full, and no table is cached twice."""
     more = max(
         (size - (given.setting(name) or 0) for name, size in new.items() if name != "open_files_limit"),
         default=0,

@@ -15,6 +15,7 @@ from dbops.sample.generate.runs import draw_runs, write_runs
 from dbops.sample.generate.states import Spell, make_periods, spells_of_story
 from dbops.sample.generate.storage import make_attestations
 from dbops.sample.generate.story import GONE, INCIDENTS, SILENT, maintenance, moment
+from dbops.sample.generate.waits import write_wait_readings
 
 SEED = 20
 
@@ -41,6 +42,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         make_periods(instances, spells, begin, now)
         _announce(begin, now)
         readings = write_readings(instances, now, seed)
+        write_wait_readings(instances, now)
         entries = write_log(instances, begin, now, weeks=weeks, dice=dice)
     return {
         "clusters": Cluster.objects.count(),
