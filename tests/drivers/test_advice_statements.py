@@ -1,5 +1,6 @@
 """The statements of advice on real servers of each series: set, read back, undo; and the lines after a restart."""
 
+import time
 from contextlib import closing
 from typing import Any
 
@@ -17,7 +18,7 @@ NEW = {
     "table_open_cache": 3000,
     "table_definition_cache": 3000,
     "innodb_open_files": 5000,
-    "open_files_limit": 70_000,
+    "open_files_limit": 15_000,
     "innodb_buffer_pool_size": 256 * MIB,
     "innodb_purge_threads": 8,
     "innodb_sync_array_size": 16,
@@ -40,6 +41,23 @@ def value_of(server: PlainServer, name: str) -> Any:
     return server.ask(f"SELECT @@GLOBAL.{name}")
 
 
+def settled(server: PlainServer, name: str, wanted: str) -> str:
+    """Return the value once it is the wanted one: a buffer pool is resized in the background."""
+    deadline = time.monotonic() + 60
+    while (found := str(value_of(server, name))) != wanted and time.monotonic() < deadline:
+        time.sleep(0.2)
+    return found
+
+
+def assert_is(server: PlainServer, name: str, wanted: str) -> None:
+    found = str(value_of(server, name))
+    if name == "open_files_limit":
+        # a server takes more if its caches need more, up to the limit of its process
+        assert int(found) >= min(int(wanted), 15_000), name
+    else:
+        assert {"0": "OFF", "1": "ON"}.get(found, found) == wanted, name
+
+
 @pytest.mark.parametrize("series", list(SERIES))
 def test_changes_take_effect_and_are_undone(series: str) -> None:
     if SERIES[series]:
@@ -49,18 +67,16 @@ def test_changes_take_effect_and_are_undone(series: str) -> None:
         for change in made:
             if change.statement:
                 server.run(change.statement)
-                assert value_of(server, change.name) == int(change.new), change.name
+                assert settled(server, change.name, change.new) == change.new, change.name
                 server.run(change.undo)
-                assert value_of(server, change.name) == int(change.old), change.name
+                assert settled(server, change.name, change.old) == change.old, change.name
         with closing(server.connect()) as database:
             for change in (one for one in made if one.needs_restart and one.name != "innodb_doublewrite"):
                 with pytest.raises(RemoteFailure):
                     database.execute(f"SET GLOBAL {change.name} = {change.new}")
     with plain_server(series, [change.line for change in made]) as restarted:
         for change in made:
-            found = str(value_of(restarted, change.name)).replace("0", "OFF" if change.new == "OFF" else "0")
-            assert found == change.new, change.name
+            assert_is(restarted, change.name, change.new)
     with plain_server(series, [change.undo_line for change in made]) as undone:
         for change in made:
-            found = str(value_of(undone, change.name)).replace("1", "ON" if change.old == "ON" else "1")
-            assert found == change.old, change.name
+            assert_is(undone, change.name, change.old)
