@@ -25,8 +25,10 @@ def read_waits(database: Database, flavor: Flavor) -> Reading:
     try:
         rows = database.query(wait_statement(flavor.name, flavor.version))
     except RemoteFailure as error:
-        for code, beginnings in (("waits.denied", DENIED), ("waits.too_long", TOO_LONG)):
-            if error.cause.startswith(beginnings):
-                raise RemoteFailure(code, "Reading wait events", cause=error.cause) from None
+        operation = "Reading wait events"
+        if error.cause.startswith(DENIED):
+            raise RemoteFailure("waits.denied", operation, cause=error.cause) from None
+        if error.cause.startswith(TOO_LONG):
+            raise RemoteFailure("waits.too_long", operation, cause=error.cause) from None
         raise
     return reading_of(tuple(row.values()) for row in rows)

@@ -1,4 +1,4 @@
-"""Wait events of real servers of each series: contention is named, a reading is cheap, and what is off is told."""
+"""Wait events of real servers of each series: contention is named, a reading is cheap, and what is off is named."""
 
 import subprocess
 import time
@@ -162,14 +162,15 @@ def test_waits_for_row_locks_are_named(server: PlainServer) -> None:
 
 
 def test_account_without_the_right_is_told(server: PlainServer) -> None:
-    server.run("CREATE USER 'nobody'@'127.0.0.1' IDENTIFIED BY 'another-password'")
-    with closing(server.connect("nobody", "another-password")) as database, pytest.raises(RemoteFailure) as caught:
+    server.run("CREATE USER 'stranger'@'127.0.0.1' IDENTIFIED BY 'another-password'")
+    with closing(server.connect("stranger", "another-password")) as database, pytest.raises(RemoteFailure) as caught:
         read_waits(database, server.flavor)
     assert caught.value.code == "waits.denied"
     server.run(
-        "GRANT SELECT ON performance_schema.* TO 'nobody'@'127.0.0.1'", "GRANT PROCESS ON *.* TO 'nobody'@'127.0.0.1'"
+        "GRANT SELECT ON performance_schema.* TO 'stranger'@'127.0.0.1'",
+        "GRANT PROCESS ON *.* TO 'stranger'@'127.0.0.1'",
     )
-    with closing(server.connect("nobody", "another-password")) as database:
+    with closing(server.connect("stranger", "another-password")) as database:
         assert read_waits(database, server.flavor).schema_is_on
 
 

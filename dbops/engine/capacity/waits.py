@@ -110,7 +110,7 @@ class Limit(StrEnum):
     SCHEMA_OFF = "schema-off"
     #: A consumer is off: nothing is counted by session.
     CONSUMERS_OFF = "consumers-off"
-    #: Instruments of locks are off: their waits are not known.
+    #: Instruments of locks are off, so their waits are unknown.
     INSTRUMENTS_OFF = "instruments-off"
     #: The server has restarted between the readings, or the counters were set back.
     RESTARTED = "restarted"
