@@ -44,6 +44,26 @@ class AdviceKind(StrEnum):
     DOUBLEWRITE = "doublewrite"
 
 
+#: Settings that one kind of advice changes. An A/B test of them, and of no others, tests that advice.
+SETTINGS: Mapping[AdviceKind, frozenset[str]] = {
+    AdviceKind.TABLE_CACHES: frozenset(
+        {
+            "table_open_cache",
+            "table_definition_cache",
+            "innodb_open_files",
+            "open_files_limit",
+            "table_open_cache_instances",
+        }
+    ),
+    AdviceKind.REDO_CAPACITY: frozenset(
+        {"innodb_redo_log_capacity", "innodb_log_file_size", "innodb_log_files_in_group"}
+    ),
+    AdviceKind.SYNC_ARRAY: frozenset({"innodb_sync_array_size"}),
+    AdviceKind.PURGE: frozenset({"innodb_purge_threads"}),
+    AdviceKind.DOUBLEWRITE: frozenset({"innodb_doublewrite"}),
+}
+
+
 class Source(StrEnum):
     """Where a figure comes from."""
 
@@ -166,6 +186,12 @@ def advise(situation: Situation) -> tuple[Advice, ...]:
         for one in found
         if not _is_refuted(one.kind, situation.tested)
     )
+
+
+def kind_of(settings: Iterable[str]) -> AdviceKind | None:
+    """Return which advice an A/B test of these settings tests, ``None`` if it is none."""
+    names = {name.replace("-", "_") for name in settings}
+    return next((kind for kind, own in SETTINGS.items() if names and names <= own), None)
 
 
 def _is_refuted(kind: AdviceKind, tested: Iterable[MeasuredChange]) -> bool:

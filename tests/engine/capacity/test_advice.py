@@ -16,6 +16,7 @@ from dbops.engine.capacity.advice import (
     Situation,
     Source,
     advise,
+    kind_of,
 )
 from dbops.engine.capacity.contention import Contention
 from dbops.engine.capacity.trend import Trend, TrendState
@@ -147,6 +148,19 @@ def test_unknown_tables_are_no_reason() -> None:
 )
 def test_refuted_advice_is_not_given(tested: MeasuredChange, is_given: bool) -> None:
     assert (AdviceKind.TABLE_CACHES in kinds(replace(MYSQL, tested=[tested]))) is is_given
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        (["table-open-cache", "innodb_open_files"], AdviceKind.TABLE_CACHES),
+        (["innodb_doublewrite"], AdviceKind.DOUBLEWRITE),
+        (["innodb_doublewrite", "innodb_flush_method"], None),
+        ([], None),
+    ],
+)
+def test_ab_test_belongs_to_the_advice_of_its_settings(settings: list[str], kind: AdviceKind | None) -> None:
+    assert kind_of(settings) is kind
 
 
 def test_newest_test_decides() -> None:
