@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
-from dbops.engine.capacity.advice import Advice, AdviceKind, MeasuredChange, Situation, advise
+from dbops.engine.capacity.advice import advise
 from dbops.engine.capacity.contention import contentions
+from dbops.engine.capacity.situation import Advice, AdviceKind, MeasuredChange, Situation
 from dbops.engine.capacity.waits import Comparison
 from dbops.engine.capacity.walls import Wall
 from dbops.engine.facts.instance import InstanceFacts, from_record

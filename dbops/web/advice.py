@@ -6,7 +6,7 @@ from datetime import datetime
 
 from django.utils import timezone
 
-from dbops.engine.capacity.advice import Advice, AdviceKind, Evidence, Source
+from dbops.engine.capacity.situation import Advice, AdviceKind, Evidence, Source
 from dbops.web.templatetags.dbops import bytes_text
 
 TITLES = {

@@ -109,6 +109,7 @@ NO_PAGES = {
     "backup-run-restore-test",
     "maintenance-begin",
     "capacity-thresholds",
+    "waits-read",
     "maintenance-end",
     "maintenance-mark",
     "maintenance-unmark",

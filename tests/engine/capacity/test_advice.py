@@ -6,19 +6,9 @@ from typing import Any
 
 import pytest
 
-from dbops.engine.capacity.advice import (
-    GIB,
-    LONG_HISTORY,
-    TABLE_BYTES,
-    Advice,
-    AdviceKind,
-    MeasuredChange,
-    Situation,
-    Source,
-    advise,
-    kind_of,
-)
+from dbops.engine.capacity.advice import GIB, LONG_HISTORY, TABLE_BYTES, advise
 from dbops.engine.capacity.contention import Contention
+from dbops.engine.capacity.situation import Advice, AdviceKind, MeasuredChange, Situation, Source, kind_of
 from dbops.engine.capacity.trend import Trend, TrendState
 from dbops.engine.capacity.waits import WaitClass
 from dbops.engine.capacity.walls import THRESHOLD, Wall, WallKind, wall_of
