@@ -328,6 +328,7 @@ _PROBE_TASKS = (
     "watch_backups",
     "discover",
     "test_connection",
+    "read_waits",
     "count_availability",
     "forecast_capacity",
     "send_weekly_report",

@@ -28,6 +28,7 @@ from dbops.web.views import (
     rebuilds,
     row_comparisons,
     shared_reads,
+    waits,
     what_if,
 )
 from dbops.web.views.login import LoginView, LogoutView
@@ -45,6 +46,8 @@ urlpatterns = [
     path("clusters/<str:name>/capacity/thresholds/", capacity.thresholds, name="capacity-thresholds"),
     path("instances/<str:name>/rebuild/", plan.plan, name="rebuild-plan"),
     path("instances/<str:name>/lineage/", exported("lineage")(lineage.lineage), name="lineage"),
+    path("instances/<str:name>/waits/", exported("waits")(waits.waits), name="waits"),
+    path("instances/<str:name>/waits/read/", waits.read, name="waits-read"),
     path("instances/<str:name>/attestation/", attestations.attestation, name="attestation"),
     path("rebuilds/", rebuilds.rebuilds, name="rebuilds"),
     path("rebuilds/<int:rebuild_id>/", rebuilds.rebuild, name="rebuild"),

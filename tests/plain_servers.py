@@ -12,7 +12,6 @@ from pathlib import Path
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.mysql_login import ServerProof
 from dbops.drivers.server_proof import read_proof
-from dbops.engine.errors import DbopsError
 from dbops.engine.flavors import Flavor, flavor_for
 from lab.checks import is_root, server_user
 from lab.flavors import Flavor as LabFlavor

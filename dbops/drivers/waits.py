@@ -7,8 +7,8 @@ from dbops.engine.ports import Database
 
 #: The server ends a reading after this time. One took 3 to 70 ms on each server, see docs/explanation/capacity.md.
 STATEMENT_SECONDS = 5
-#: Beginnings of the causes: no right to a table or its columns; ended as it took too long (MariaDB, MySQL).
-DENIED, TOO_LONG = ("1142:", "1143:", "1044:"), ("1969:", "3024:")
+#: Beginnings of the causes: no right to a table or its columns, or no PROCESS; ended as it took too long (MariaDB, MySQL).
+DENIED, TOO_LONG = ("1142:", "1143:", "1044:", "1227:"), ("1969:", "3024:")
 
 
 def read_waits(database: Database, flavor: Flavor) -> Reading:
@@ -25,8 +25,10 @@ def read_waits(database: Database, flavor: Flavor) -> Reading:
     try:
         rows = database.query(wait_statement(flavor.name, flavor.version))
     except RemoteFailure as error:
-        for code, beginnings in (("waits.denied", DENIED), ("waits.too_long", TOO_LONG)):
-            if error.cause.startswith(beginnings):
-                raise RemoteFailure(code, "Reading wait events", cause=error.cause) from None
+        operation = "Reading wait events"
+        if error.cause.startswith(DENIED):
+            raise RemoteFailure("waits.denied", operation, cause=error.cause) from None
+        if error.cause.startswith(TOO_LONG):
+            raise RemoteFailure("waits.too_long", operation, cause=error.cause) from None
         raise
     return reading_of(tuple(row.values()) for row in rows)

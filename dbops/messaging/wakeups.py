@@ -26,6 +26,11 @@ def publish_test(test_id: int) -> None:
     transaction.on_commit(lambda: publish("test_connection", test_id))
 
 
+def publish_wait_reading(reading_id: int) -> None:
+    """Request the first reading of wait events after the current transaction commits."""
+    transaction.on_commit(lambda: publish("read_waits", reading_id))
+
+
 def publish(task: str, *ids: int) -> bool:
     """Send a hint. If the broker is unreachable or its queue is full, beat and the reconciler catch up later.
 

@@ -1768,6 +1768,49 @@ class Migration(migrations.Migration):
                 ],
             },
         ),
+        migrations.CreateModel(
+            name="WaitReading",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("slot", models.BigIntegerField(null=True, unique=True)),
+                ("seconds", models.PositiveSmallIntegerField()),
+                ("requested_by", models.CharField(max_length=150)),
+                ("requested_at", models.DateTimeField()),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("first", "first reading"),
+                            ("waiting", "waiting"),
+                            ("second", "second reading"),
+                            ("succeeded", "succeeded"),
+                            ("failed", "failed"),
+                            ("unknown", "unknown"),
+                        ],
+                        db_index=True,
+                        max_length=10,
+                    ),
+                ),
+                ("claimed_at", models.DateTimeField(null=True)),
+                ("due_at", models.DateTimeField(null=True)),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("before", models.JSONField(default=dict)),
+                ("result", models.JSONField(default=dict)),
+                ("error", models.JSONField(default=dict)),
+                (
+                    "instance",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="wait_readings",
+                        to="dbops.instance",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["-pk"],
+            },
+        ),
         # Not in a transaction: MariaDB would end it with the first trigger.
         migrations.RunPython(create_triggers, drop_triggers, atomic=False),
     ]

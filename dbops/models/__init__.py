@@ -17,6 +17,7 @@ from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSampl
 from .restore_tests import RestoreTest
 from .row_comparisons import RowComparison
 from .topology import Discovery, ServerIdentity, TopologyDifference
+from .wait_readings import WaitReading
 
 __all__ = [
     "AccessToken",
@@ -61,4 +62,5 @@ __all__ = [
     "FailedAttempts",
     "RebuildStep",
     "TopologyDifference",
+    "WaitReading",
 ]

@@ -23,6 +23,7 @@ from dbops.models import (
     Rebuild,
     RestoreTest,
     RowComparison,
+    WaitReading,
 )
 
 #: Placeholder for the current time.
@@ -68,6 +69,7 @@ def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "sweep", Rebuild.objects.filter(status__in=FINAL, sweep_due_at__lte=now)
     yield "discovery", _asked(Discovery)
     yield "connection test", _asked(ConnectionTest)
+    yield "wait reading", WaitReading.objects.filter(slot__isnull=False)
 
 
 def _asked(model: type[Discovery] | type[ConnectionTest]) -> QuerySet[Any]:

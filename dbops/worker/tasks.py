@@ -31,6 +31,7 @@ from dbops.worker import (
     load_test_leftovers,
     prober,
     scheduler,
+    wait_readings,
     weekly_report,
 )
 from dbops.worker.backups import BackupDriver
@@ -103,6 +104,8 @@ def reconcile() -> None:
         wakeups.publish("discover", discovery_id)
     for test_id in connection_tests.tests_due():
         wakeups.publish("test_connection", test_id)
+    for reading_id in wait_readings.readings_due(clock.now()):
+        wakeups.publish("read_waits", reading_id)
 
 
 @app.task
@@ -121,6 +124,12 @@ def discover(discovery_id: int) -> None:
 def test_connection(test_id: int) -> None:
     """Run a requested connection test."""
     connection_tests.run_test(test_id)
+
+
+@app.task
+def read_waits(reading_id: int) -> None:
+    """Take a requested reading of wait events."""
+    wait_readings.take_reading(reading_id)
 
 
 @app.task

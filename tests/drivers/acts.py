@@ -9,6 +9,8 @@ from pathlib import Path
 from dbops.drivers.discover import discover
 from dbops.drivers.probe_growth import read_growth
 from dbops.drivers.probe_server import read_server
+from dbops.drivers.waits import read_waits
+from dbops.engine.capacity.waits import compare
 from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.flavors import relaxed_durability
 from dbops.engine.flavors.base import Coordinates
@@ -122,6 +124,15 @@ def read_what_grows(ground: Ground) -> None:
     with closing(ground.on(PRIMARY)) as database:
         gone = read_growth(database, cluster.flavor, NOW, again, server).auto_increment
     assert "grown.odd #name.id" not in [column.name for column in gone or ()]
+
+
+def read_wait_events(ground: Ground) -> None:
+    """Read the totals of wait events twice."""
+    with closing(ground.on(SOURCE)) as database:
+        before, after = (read_waits(database, ground.cluster.flavor) for _ in range(2))
+    assert compare(before, after).counters["Questions"] >= 0
+    assert after.settings["table_open_cache"] > 0
+    assert "Innodb_history_list_length" in after.status
 
 
 def named(cluster: Cluster, address: str) -> str:
@@ -274,5 +285,5 @@ def be_quiet(ground: Ground) -> None:
 #: Everything that a dashboard's account does without an option.
 ALWAYS: tuple[Act, ...] = (
     *(read_facts, find_servers, compare_objects, compare_rows, meet, pause_applier, follow_primary, set_position),
-    *(keep_settings, relax, be_quiet, read_what_grows),
+    *(keep_settings, relax, be_quiet, read_what_grows, read_wait_events),
 )

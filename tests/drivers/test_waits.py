@@ -1,4 +1,4 @@
-"""Wait events of real servers of each series: contention is named, a reading is cheap, and what is off is told."""
+"""Wait events of real servers of each series: contention is named, a reading is cheap, and what is off is named."""
 
 import subprocess
 import time
@@ -162,12 +162,15 @@ def test_waits_for_row_locks_are_named(server: PlainServer) -> None:
 
 
 def test_account_without_the_right_is_told(server: PlainServer) -> None:
-    server.run("CREATE USER 'nobody'@'127.0.0.1' IDENTIFIED BY 'another-password'")
-    with closing(server.connect("nobody", "another-password")) as database, pytest.raises(RemoteFailure) as caught:
+    server.run("CREATE USER 'stranger'@'127.0.0.1' IDENTIFIED BY 'another-password'")
+    with closing(server.connect("stranger", "another-password")) as database, pytest.raises(RemoteFailure) as caught:
         read_waits(database, server.flavor)
     assert caught.value.code == "waits.denied"
-    server.run("GRANT SELECT ON performance_schema.* TO 'nobody'@'127.0.0.1'")
-    with closing(server.connect("nobody", "another-password")) as database:
+    server.run(
+        "GRANT SELECT ON performance_schema.* TO 'stranger'@'127.0.0.1'",
+        "GRANT PROCESS ON *.* TO 'stranger'@'127.0.0.1'",
+    )
+    with closing(server.connect("stranger", "another-password")) as database:
         assert read_waits(database, server.flavor).schema_is_on
 
 
@@ -176,19 +179,18 @@ def test_server_without_options_tells_what_is_off(series: str) -> None:
     """MariaDB has ``performance_schema`` off, MySQL the instruments of locks; an operator's statement switches those on."""
     if SERIES[series]:
         pytest.skip(SERIES[series])
-    with plain_server(series) as server:
-        with closing(server.connect()) as database:
-            before = read_waits(database, server.flavor)
-            found = compare(before, read_waits(database, server.flavor))
-            if server.flavor.name == "mariadb":
-                assert found.limits == (Limit.SCHEMA_OFF,)
-                assert found.counters["Questions"] > 0
-                return
-            assert Limit.INSTRUMENTS_OFF in found.limits
-            wanted = instruments(server.flavor.name, server.flavor.version)
-            assert set(found.instruments_off) < set(wanted)
-            server.run(switch_on_statement(server.flavor.name, server.flavor.version))
-            assert read_waits(database, server.flavor).instruments_off == ()
+    with plain_server(series) as server, closing(server.connect()) as database:
+        before = read_waits(database, server.flavor)
+        found = compare(before, read_waits(database, server.flavor))
+        if server.flavor.name == "mariadb":
+            assert found.limits == (Limit.SCHEMA_OFF,)
+            assert found.counters["Questions"] > 0
+            return
+        assert Limit.INSTRUMENTS_OFF in found.limits
+        wanted = instruments(server.flavor.name, server.flavor.version)
+        assert set(found.instruments_off) < set(wanted)
+        server.run(switch_on_statement(server.flavor.name, server.flavor.version))
+        assert read_waits(database, server.flavor).instruments_off == ()
 
 
 @pytest.mark.parametrize("series", [name for name in SERIES if name.startswith("mysql")])

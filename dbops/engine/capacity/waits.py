@@ -110,7 +110,7 @@ class Limit(StrEnum):
     SCHEMA_OFF = "schema-off"
     #: A consumer is off: nothing is counted by session.
     CONSUMERS_OFF = "consumers-off"
-    #: Instruments of locks are off: their waits are not known.
+    #: Instruments of locks are off, so their waits are unknown.
     INSTRUMENTS_OFF = "instruments-off"
     #: The server has restarted between the readings, or the counters were set back.
     RESTARTED = "restarted"
@@ -127,6 +127,7 @@ class Reading:
         at_microseconds: the server's clock, since 1970.
         waits: acquisitions and time of each event.
         active: time in statements of sessions.
+        settings: see ``flavors.waits``.
         status: counters and present values, see ``flavors.waits``.
         instruments_off: those of ``flavors.waits.instruments`` that are off or untimed.
     """
@@ -136,6 +137,7 @@ class Reading:
     waits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     active: int = 0
     status: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, int] = field(default_factory=dict)
     consumers_off: tuple[str, ...] = ()
     instruments_off: tuple[str, ...] = ()
 
@@ -148,7 +150,7 @@ class Comparison:
         waits: largest first; empty with ``SCHEMA_OFF``, ``CONSUMERS_OFF`` and ``RESTARTED``.
         elapsed_seconds: by the server's clock; ``None`` if it was set back.
         active_seconds: of all sessions together; ``None`` if unknown.
-        counters: increases of status counters. values: present values at the second reading.
+        counters: increases of status counters. values, settings: those at the second reading.
         limits: what is missing, and why.
     """
 
@@ -157,6 +159,7 @@ class Comparison:
     active_seconds: float | None = None
     counters: Mapping[str, int] = field(default_factory=dict)
     values: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, int] = field(default_factory=dict)
     limits: tuple[Limit, ...] = ()
     instruments_off: tuple[str, ...] = ()
 
@@ -215,6 +218,7 @@ def _reading(rows: list[tuple[str, str, int, int]]) -> Reading:
         waits=kinds.get("wait", {}),
         active=sum(value for _, value in kinds.get("active", {}).values()),
         status=status,
+        settings={name.lower(): value for name, (_, value) in kinds.get("setting", {}).items()},
         consumers_off=tuple(name for name in CONSUMERS if not consumers.get(name)),
         instruments_off=tuple(name for name, value in sorted(found.items()) if not value),
     )
@@ -232,7 +236,11 @@ def compare(before: Reading, after: Reading) -> Comparison:
     nothing is known. An event whose counter was set back counts from zero: at least that much was waited.
     """
     elapsed = (after.at_microseconds - before.at_microseconds) / 1e6
-    known = Comparison(elapsed_seconds=elapsed if elapsed > 0 else None, values=_only(after.status, GAUGES))
+    known = Comparison(
+        elapsed_seconds=elapsed if elapsed > 0 else None,
+        values=_only(after.status, GAUGES),
+        settings=after.settings,
+    )
     if _has_restarted(before, after, elapsed):
         return replace(known, limits=(Limit.RESTARTED,))
     counters, counters_reset = _increases(_only(before.status, COUNTERS), _only(after.status, COUNTERS))

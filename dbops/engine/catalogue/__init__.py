@@ -10,6 +10,7 @@ from dbops.engine.catalogue import (
     rebuilds,
     replica,
     restore_tests,
+    waits,
 )
 from dbops.engine.catalogue.entries import Entry, Section
 
@@ -24,5 +25,6 @@ SECTIONS: tuple[Section, ...] = (
     *backups.SECTIONS,
     *restore_tests.SECTIONS,
     *load_tests.SECTIONS,
+    *waits.SECTIONS,
 )
 CATALOGUE: dict[str, Entry] = {entry.code: entry for section in SECTIONS for entry in section.entries}

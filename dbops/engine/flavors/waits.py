@@ -27,6 +27,18 @@ GAUGES: Final = (
     *("Innodb_num_open_files", "Innodb_history_list_length"),
 )
 STATUS: Final = (*COUNTERS, *GAUGES)
+#: Settings that advice is about, as they were at the second reading.
+SETTINGS: Final = (
+    *(
+        "table_open_cache",
+        "table_open_cache_instances",
+        "table_definition_cache",
+        "innodb_open_files",
+        "open_files_limit",
+    ),
+    *("max_connections", "innodb_sync_array_size", "innodb_purge_threads", "innodb_buffer_pool_size"),
+    *("innodb_redo_log_capacity", "innodb_log_file_size", "innodb_log_files_in_group"),
+)
 #: Without the index on names, which finds no ``sxlock`` on MySQL 8.0.15 (measured).
 _NAME: Final = "CONCAT(NAME, '')"
 CONSUMERS: Final = ("global_instrumentation", "thread_instrumentation")
@@ -71,6 +83,11 @@ _MARIADB: Final = (
 )
 
 
+#: MariaDB has it as a status variable. It needs PROCESS.
+_HISTORY: Final = (
+    "SELECT 'status', 'Innodb_history_list_length', 0, COUNT FROM information_schema.INNODB_METRICS"
+    " WHERE NAME = 'trx_rseg_history_len'"
+)
 _ENDED: Final = (
     "SELECT 'active', 'ended', SUM(COUNT_STAR), SUM(SUM_TIMER_WAIT)"
     " FROM performance_schema.events_statements_summary_by_user_by_event_name WHERE USER IS NOT NULL AND COUNT_STAR > 0"
@@ -126,14 +143,20 @@ def wait_statement(flavor: str, version: Version) -> str:
     """Return the statement that reads everything at once: rows of ``kind``, ``name``, ``count`` and ``value``.
 
     ``wait``: acquisitions and picoseconds of a wait event; ``active``: statements and picoseconds in them, of those that ended and of
-    those that run; ``status``: a status variable; ``clock``: microseconds since 1970; ``setup``, ``consumer``, ``instrument``: whether it
+    those that run; ``status``: a status variable; ``setting``: a variable; ``clock``: microseconds since 1970;
+    ``setup``, ``consumer``, ``instrument``: whether it
     is on. Statements of replica connections (``Binlog Dump``) last for days and are left out.
     """
-    status = "information_schema.GLOBAL_STATUS" if flavor == "mariadb" else "performance_schema.global_status"
+    place = "information_schema.GLOBAL_" if flavor == "mariadb" else "performance_schema.global_"
+    status, variables = (
+        f"{place}{name}" for name in (("STATUS", "VARIABLES") if flavor == "mariadb" else ("status", "variables"))
+    )
     parts = (
         "SELECT 'clock' AS kind, 'now' AS name, 0 AS count, CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS UNSIGNED) AS value",
         "SELECT 'setup', 'performance_schema', 0, @@GLOBAL.performance_schema",
         f"SELECT 'status', VARIABLE_NAME, 0, VARIABLE_VALUE FROM {status} WHERE VARIABLE_NAME IN ({_list(STATUS)})",  # noqa: S608 - constants
+        f"SELECT 'setting', VARIABLE_NAME, 0, VARIABLE_VALUE FROM {variables} WHERE VARIABLE_NAME IN ({_list(SETTINGS)})",  # noqa: S608
+        *([] if flavor == "mariadb" else [_HISTORY]),
         "SELECT 'consumer', NAME, 0, ENABLED = 'YES' FROM performance_schema.setup_consumers"  # noqa: S608 - constants
         f" WHERE NAME IN ({_list(CONSUMERS)})",
         "SELECT 'instrument', NAME, 0, ENABLED = 'YES' AND TIMED = 'YES' FROM performance_schema.setup_instruments"  # noqa: S608

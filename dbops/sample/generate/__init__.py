@@ -17,6 +17,7 @@ from dbops.sample.generate.states import Spell, make_periods, spells_of_story
 from dbops.sample.generate.storage import make_attestations
 from dbops.sample.generate.story import GONE, INCIDENTS, SILENT, maintenance, moment
 from dbops.sample.generate.tidb import make_tidb
+from dbops.sample.generate.waits import write_wait_readings
 
 SEED = 20
 
@@ -45,6 +46,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         make_tidb(begin, now, random.Random(seed))  # noqa: S311 - as above; of its own, so that the rest stays the same
         _announce(begin, now)
         readings = write_readings(instances, now, seed)
+        write_wait_readings(instances, now)
         entries = write_log(instances, begin, now, weeks=weeks, dice=dice)
     return {
         "clusters": Cluster.objects.count(),

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpResponse
 
+from dbops.engine.capacity.situation import Advice
 from dbops.engine.capacity.walls import Wall
 from dbops.engine.facts.instance import to_record
 from dbops.queries.capacity import SERIES, ClusterWalls
@@ -27,6 +28,12 @@ def walls_file(cluster: str, found: ClusterWalls, now: datetime) -> HttpResponse
         "walls": [_wall(wall) for wall in found.walls],
     }
     return json_answer(f"capacity-{cluster}-{now:%Y-%m-%d}", content)
+
+
+def advice_file(cluster: str, advice: Iterable[Advice], now: datetime) -> HttpResponse:
+    """Return the advice with evidence, changes and the way back."""
+    content = {"cluster": cluster, "advice": [to_record(one) for one in advice]}
+    return json_answer(f"advice-{cluster}-{now:%Y-%m-%d}", content)
 
 
 def _wall(wall: Wall) -> dict[str, Any]:

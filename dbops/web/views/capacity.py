@@ -13,12 +13,14 @@ from django.views.decorators.http import require_GET, require_POST
 from dbops.database import clock
 from dbops.engine.capacity.walls import WallState
 from dbops.engine.errors import Refused
+from dbops.loaders.advice import advice_of
 from dbops.models import CapacityReading, Cluster
 from dbops.operations.capacity import set_thresholds
 from dbops.queries import capacity as queries
+from dbops.web.advice import texts_of
 from dbops.web.charts.capacity import COLUMNS, charts_of, table_of
 from dbops.web.decorators import operator_page, user_of, viewer_page
-from dbops.web.exports.capacity import readings_file, walls_file
+from dbops.web.exports.capacity import advice_file, readings_file, walls_file
 from dbops.web.forms.capacity import ThresholdForm
 from dbops.web.walls import rows_of, sentence
 
@@ -33,6 +35,9 @@ def capacity(request: HttpRequest, name: str) -> HttpResponse:
     row, now, asked = get_object_or_404(Cluster, name=name), clock.now(), request.GET.get("format")
     if asked == "json":
         return walls_file(name, queries.cluster_walls(row), now)
+    if asked == "advice":
+        walls = queries.cluster_walls(row).walls
+        return advice_file(name, advice_of(row, queries.latest_readings(row), walls, now), now)
     if asked == "csv":
         return readings_file(name, queries.readings_of(row, now - _period(request)), now)
     return _show(request, row)
@@ -68,6 +73,7 @@ def _show(request: HttpRequest, row: Cluster, *, form: ThresholdForm | None = No
         "is_soon": flagged is not None and flagged.is_soon(now),
         "is_unknown": all(wall.state is WallState.UNKNOWN for wall in found.walls),
         "rows": rows_of(found.walls, now),
+        "advice": texts_of(advice_of(row, latest, found.walls, now)),
         "readings": [latest[key] for key in sorted(latest)],
         "instance": instance,
         "reading": latest.get(instance),

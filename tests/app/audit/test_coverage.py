@@ -56,6 +56,7 @@ VERBS = {
     "backups.request_restore_test": "restore_test.requested",
     "backups.stop_restore_test": "restore_test.stop_requested",
     "row_comparisons.cancel_comparison": "comparison.cancel_requested",
+    "waits.request_wait_reading": "waits.requested",
     "connection_tests.request_ssh": "test.requested",
     "connection_tests.request_mysql": "test.requested",
     "connection_tests.request_stream": "test.requested",

@@ -11,11 +11,23 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from dbops.engine.capacity.situation import AdviceKind
+from dbops.engine.capacity.waits import Comparison
 from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import to_record
+from dbops.engine.facts.waits import WaitShare
 from dbops.lifecycle.capacity_forecasts import store_walls
 from dbops.loaders.capacity import walls_now
-from dbops.models import AuditEntry, CapacityForecast, CapacityReading, CapacityThreshold, Cluster, Instance
+from dbops.models import (
+    AuditEntry,
+    CapacityForecast,
+    CapacityReading,
+    CapacityThreshold,
+    Cluster,
+    Instance,
+    WaitReading,
+)
 from dbops.operations.capacity import set_thresholds
 from dbops.web.charts.growth import GrowthLine, growth_chart
 from dbops.web.walls import days_text, when_text
@@ -28,7 +40,7 @@ PAGE = "/clusters/shop/capacity/"
 GIB = 1024**3
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 #: Those of the session, the user and the rights included.
-CAPACITY_PAGE_QUERIES = 9
+CAPACITY_PAGE_QUERIES = 12
 
 
 @pytest.fixture(autouse=True)
@@ -262,3 +274,53 @@ def test_growth_chart_breaks_its_line_where_readings_are_missing() -> None:
     assert 'class="growth-limit"' not in drawing, "it would flatten the line"
     assert 'aria-label="&lt;said&gt;"' in drawing
     assert growth_chart(GrowthLine("number", line.readings[:1]), NOW, str, "") == ""
+
+
+def test_advice_has_evidence_statements_and_the_way_back(viewer: Client, primary: Instance) -> None:
+    read(
+        primary,
+        60,
+        cache_misses_per_second=400.0,
+        table_open_cache=4000,
+        table_definition_cache=400,
+        innodb_open_files=4000,
+        open_files_limit=1_000_000,
+    )
+    forecast(primary.cluster)
+    [found] = viewer.get(PAGE).context["advice"]
+    assert (found.advice.kind, found.instances) == (AdviceKind.TABLE_CACHES, ("primary-1",))
+    assert {change.name: (change.old, change.new) for change in found.advice.changes} == {
+        "table_open_cache": ("4000", "12000"),
+        "table_definition_cache": ("400", "12000"),
+        "innodb_open_files": ("4000", "12000"),
+    }
+    assert viewer.get(PAGE).content.count(b"SET GLOBAL table_open_cache = 4000;") == 1
+    content = viewer.get(f"{PAGE}?format=advice").json()
+    assert content["advice"][0]["changes"][0]["statement"] == "SET GLOBAL table_open_cache = 12000"
+    assert AuditEntry.objects.filter(action="data.exported").count() == 1
+
+
+def test_waits_are_evidence_of_advice(viewer: Client, primary: Instance) -> None:
+    event = "wait/synch/rwlock/innodb/dict_operation_lock"
+    read(primary, 60, table_definition_cache=400)
+    found = Comparison((WaitShare(event, 1000, 5.0, 0.25),), elapsed_seconds=10, active_seconds=20)
+    for result in ({}, to_record(found)):
+        WaitReading.objects.create(
+            instance=primary,
+            seconds=10,
+            requested_by="olga",
+            requested_at=NOW,
+            finished_at=NOW,
+            status="succeeded" if result else "failed",
+            result=result,
+        )
+    [given] = viewer.get(PAGE).context["advice"]
+    assert [(one.name, one.value, one.at) for one in given.advice.evidence][0] == (event, 0.25, NOW)
+
+
+def test_same_advice_is_shown_once(viewer: Client, primary: Instance) -> None:
+    for instance in Instance.objects.filter(cluster=primary.cluster):
+        read(instance, 30, cache_misses_per_second=400.0, table_definition_cache=400)
+    [found] = viewer.get(PAGE).context["advice"]
+    assert found.instances == ("backup-1", "primary-1", "replica-1")
+    assert [name for name, _ in found.evidence] == list(found.instances)

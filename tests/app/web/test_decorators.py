@@ -13,6 +13,7 @@ PAGES = [
     "/clusters/shop/topology/",
     "/instances/replica-1/rebuild/",
     "/instances/replica-1/lineage/",
+    "/instances/replica-1/waits/",
     "/rebuilds/",
     "/rebuilds/{rebuild}/",
     "/rebuilds/{rebuild}/poll/",

@@ -1,0 +1,83 @@
+"""Load what advice for a cluster rests on: readings, waits, the stored forecast, and storage."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+
+from dbops.engine.capacity.advice import advise
+from dbops.engine.capacity.contention import contentions
+from dbops.engine.capacity.situation import Advice, AdviceKind, MeasuredChange, Situation
+from dbops.engine.capacity.waits import Comparison
+from dbops.engine.capacity.walls import Wall
+from dbops.engine.facts.instance import InstanceFacts, from_record
+from dbops.engine.flavors.versions import parse_version
+from dbops.engine.tuning.doublewrite import judge_doublewrite
+from dbops.models import CapacityReading, Cluster, InstanceState, StorageAttestation, WaitReading
+
+#: Columns of a reading that advice is about.
+COLUMNS = (
+    *("schemas", "tables", "partitions", "open_tables", "open_definitions", "cache_misses_per_second"),
+    *("table_open_cache", "table_open_cache_instances", "table_definition_cache", "innodb_open_files"),
+    *("open_files_limit", "max_connections", "redo_capacity_bytes", "redo_bytes_per_second"),
+)
+
+
+def advice_of(
+    cluster: Cluster,
+    readings: Mapping[str, CapacityReading],
+    walls: Iterable[Wall],
+    now: datetime,
+    tested: Sequence[MeasuredChange] = (),
+    knee: tuple[int, int] | None = None,
+) -> tuple[Advice, ...]:
+    """Return the advice for the instances of a cluster, by kind and name. Three queries.
+
+    Args:
+        readings: the latest one of each instance. walls: of the cluster.
+        tested, knee: results of load tests, see ``Situation``.
+    """
+    facts, waits, attested = _facts(cluster), _latest_waits(cluster), _attested(cluster)
+    walls = tuple(walls)
+    found: list[Advice] = []
+    for name, one in sorted(facts.items()):
+        reading, measured = readings.get(name), waits.get(name)
+        if one.server is None or reading is None:
+            continue
+        comparison, at = measured or (Comparison(), None)
+        storage = judge_doublewrite(name, facts, attested[name].attestation() if name in attested else None, now.date())
+        situation = Situation(
+            instance=name,
+            flavor=one.server.flavor,
+            version=parse_version(one.server.version),
+            values={column: float(value) for column in COLUMNS if (value := getattr(reading, column)) is not None},
+            read_at=reading.at,
+            settings=comparison.settings,
+            contentions=contentions(comparison),
+            counters=comparison.counters,
+            gauges=comparison.values,
+            waits_at=at,
+            walls=[wall for wall in walls if wall.instance == name],
+            is_doublewrite_safe=bool(storage and storage.may_be_off and storage.repairs),
+            doublewrite=one.server.doublewrite,
+            tested=tested,
+            knee=knee,
+        )
+        found += advise(situation)
+    kinds = list(AdviceKind)
+    return tuple(sorted(found, key=lambda one: (kinds.index(one.kind), one.instance)))
+
+
+def _facts(cluster: Cluster) -> dict[str, InstanceFacts]:
+    rows = InstanceState.objects.filter(instance__cluster=cluster).values_list("instance__name", "record")
+    return {name: from_record(InstanceFacts, record) for name, record in rows if record}
+
+
+def _latest_waits(cluster: Cluster) -> dict[str, tuple[Comparison, datetime | None]]:
+    """Return the newest result of each instance with its time."""
+    rows = WaitReading.objects.filter(instance__cluster=cluster, status=WaitReading.Statuses.SUCCEEDED).order_by("pk")
+    found = rows.values_list("instance__name", "result", "finished_at")
+    return {name: (from_record(Comparison, result), at) for name, result, at in found}
+
+
+def _attested(cluster: Cluster) -> dict[str, StorageAttestation]:
+    rows = StorageAttestation.objects.filter(instance__cluster=cluster).select_related("instance")
+    return {row.instance.name: row for row in rows}

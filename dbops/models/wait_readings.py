@@ -1,0 +1,51 @@
+"""Readings of wait events that people requested."""
+
+from typing import ClassVar
+
+from django.db import models
+
+from .fleet import Instance
+
+
+class WaitReading(models.Model):
+    """Two readings of an instance's wait events, ``seconds`` apart, and what they differ by.
+
+    ``slot`` is the instance's number and unique while the reading is unfinished, so that the database allows one at a time. ``before``: the
+    first reading, until the second one is taken at ``due_at``. ``claimed_at``: when a worker last took it up. ``result`` is a record of
+    ``engine.capacity.waits.Comparison``. ``unknown``: its worker was stopped.
+    """
+
+    class Statuses(models.TextChoices):
+        QUEUED = "queued", "queued"
+        FIRST = "first", "first reading"
+        WAITING = "waiting", "waiting"
+        SECOND = "second", "second reading"
+        SUCCEEDED = "succeeded", "succeeded"
+        FAILED = "failed", "failed"
+        UNKNOWN = "unknown", "unknown"
+
+    instance = models.ForeignKey(Instance, on_delete=models.CASCADE, related_name="wait_readings")
+    slot = models.BigIntegerField(unique=True, null=True)
+    seconds = models.PositiveSmallIntegerField()
+    requested_by = models.CharField(max_length=150)
+    requested_at = models.DateTimeField()
+    status = models.CharField(max_length=10, choices=Statuses.choices, db_index=True)
+    claimed_at = models.DateTimeField(null=True)
+    due_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+    before = models.JSONField(default=dict)
+    result = models.JSONField(default=dict)
+    error = models.JSONField(default=dict)
+
+    class Meta:
+        ordering: ClassVar = ["-pk"]
+
+    def __str__(self) -> str:
+        return f"waits of {self.instance.name}"
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in OVER
+
+
+OVER = (WaitReading.Statuses.SUCCEEDED, WaitReading.Statuses.FAILED, WaitReading.Statuses.UNKNOWN)

@@ -1,0 +1,105 @@
+"""Texts of wait events and of what sessions compete for."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from dbops.engine.capacity.contention import Contention, contentions
+from dbops.engine.capacity.waits import Comparison, Limit, WaitClass, class_of, is_contention
+from dbops.engine.facts.waits import WaitShare
+
+LABELS = {
+    WaitClass.DATA_DICTIONARY: "Data dictionary",
+    WaitClass.TABLE_CACHE: "Table cache",
+    WaitClass.TABLESPACES: "Open tablespaces",
+    WaitClass.METADATA_LOCKS: "Metadata locks",
+    WaitClass.TABLE_LOCKS: "Table locks",
+    WaitClass.ROW_LOCKS: "Row locks",
+    WaitClass.REDO: "Redo log",
+    WaitClass.BINARY_LOG: "Binary log",
+    WaitClass.BUFFER_POOL: "Buffer pool",
+    WaitClass.INDEX_PAGES: "Index pages",
+    WaitClass.TRANSACTIONS: "Transaction system",
+    WaitClass.DATA_FILES: "Data files",
+    WaitClass.OTHER_FILES: "Other files",
+    WaitClass.NETWORK: "Network",
+    WaitClass.OTHER: "Other",
+}
+LIMITS = {
+    Limit.SCHEMA_OFF: "Waits are unknown: performance_schema is off on this server. It can only be switched on in the option file, with a"
+    " restart. The status counters below are read without it.",
+    Limit.CONSUMERS_OFF: "Waits are unknown: the consumers global_instrumentation and thread_instrumentation must be on.",
+    Limit.INSTRUMENTS_OFF: "Some instruments are off, so these waits are unknown:",
+    Limit.RESTARTED: "The server restarted between the two readings. Read again.",
+    Limit.COUNTERS_RESET: "A counter was reset between the two readings, so some values are too low.",
+    Limit.IDLE: "No statement ran between the two readings.",
+}
+EVIDENCE = {
+    "misses_per_second": "{:,.0f} table cache misses a second",
+    "miss_share": "{:.0f} % of the lookups in the table cache miss",
+    "opened_definitions_per_second": "{:,.0f} table definitions opened a second",
+    "sessions_waiting": "{:.1f} sessions wait for row locks on average",
+}
+#: Waits with a smaller share are not listed.
+LISTED_SHARE, MOST_LISTED = 0.0005, 25
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRow:
+    """A wait event as the page lists it."""
+
+    wait: WaitShare
+    label: str
+    is_contention: bool
+
+    @property
+    def percent(self) -> float:
+        return 100 * self.wait.share
+
+    @property
+    def average(self) -> str:
+        microseconds = 1e6 * self.wait.seconds / self.wait.count if self.wait.count else 0.0
+        return f"{microseconds:.1f} µs" if microseconds < 1000 else f"{microseconds / 1000:.1f} ms"
+
+
+@dataclass(frozen=True, slots=True)
+class ContentionText:
+    """Something that sessions compete for, in words."""
+
+    kind: WaitClass
+    label: str
+    summary: str
+    evidence: tuple[str, ...]
+
+
+def rows_of(waits: Iterable[WaitShare]) -> list[WaitRow]:
+    """Return the waits that the page lists, largest first."""
+    listed = [wait for wait in waits if wait.share >= LISTED_SHARE][:MOST_LISTED]
+    return [WaitRow(wait, LABELS[class_of(wait.event)], is_contention(wait)) for wait in listed]
+
+
+def contention_texts(found: Comparison) -> list[ContentionText]:
+    """Return what sessions compete for, in words with the evidence."""
+    return [
+        ContentionText(one.kind, LABELS[one.kind], _summary(one), tuple(_evidence(one))) for one in contentions(found)
+    ]
+
+
+def summary_of(found: Comparison) -> str:
+    """Return one line for a list of readings."""
+    named = contention_texts(found)
+    if named:
+        return ", ".join(f"{one.label} {one.summary}" for one in named)
+    if any(limit in found.limits for limit in (Limit.SCHEMA_OFF, Limit.CONSUMERS_OFF)):
+        return "Waits unknown"
+    return "Restarted" if Limit.RESTARTED in found.limits else "No contention"
+
+
+def _summary(one: Contention) -> str:
+    return "by counters" if one.share is None else f"{100 * one.share:.0f} %"
+
+
+def _evidence(one: Contention) -> Iterator[str]:
+    for event, share in one.events:
+        yield f"{event}: {100 * share:.1f} % of the time in statements"
+    for name, value in one.evidence.items():
+        yield EVIDENCE[name].format(100 * value if name.endswith("_share") else value)

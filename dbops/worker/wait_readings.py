@@ -1,0 +1,106 @@
+"""Take requested readings of wait events: one message for the first reading, one for the second. No worker sleeps between them."""
+
+import logging
+from contextlib import closing
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Q
+
+from dbops.database import clock
+from dbops.drivers.waits import read_waits
+from dbops.engine.capacity.waits import Reading, compare
+from dbops.engine.errors import DbopsError, RemoteFailure
+from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.flavors import flavor_for
+from dbops.loaders.accounts import secrets_of
+from dbops.models import WaitReading
+from dbops.models.wait_readings import OVER
+from dbops.security.redaction import redact_record
+from dbops.worker.connections import open_database
+
+log = logging.getLogger(__name__)
+
+Statuses = WaitReading.Statuses
+#: After these times a reading has no living worker. Celery ends a hanging task within a minute.
+READS_AT_MOST, WAITS_AT_MOST = timedelta(seconds=90), timedelta(seconds=120)
+#: The longest time between two readings, with some to spare.
+LONGEST = timedelta(minutes=5)
+#: How many are kept of an instance.
+KEPT = 20
+UNFINISHED = (Statuses.QUEUED, Statuses.FIRST, Statuses.WAITING, Statuses.SECOND)
+
+
+def take_reading(reading_id: int) -> bool:
+    """Take the reading that is due. Return whether one was: a second message does nothing."""
+    now = clock.now()
+    mine = WaitReading.objects.filter(pk=reading_id)
+    if mine.filter(status=Statuses.QUEUED).update(status=Statuses.FIRST, claimed_at=now):
+        _take(reading_id, is_first=True)
+        return True
+    if mine.filter(_is_due(now), status=Statuses.WAITING).update(status=Statuses.SECOND, claimed_at=now):
+        _take(reading_id, is_first=False)
+        return True
+    return False
+
+
+def readings_due(now: datetime) -> list[int]:
+    """End readings without a living worker, and return those that are due."""
+    lost = Q(status__in=(Statuses.FIRST, Statuses.SECOND), claimed_at__lt=now - READS_AT_MOST)
+    lost |= Q(status=Statuses.QUEUED, requested_at__lt=now - WAITS_AT_MOST)
+    lost |= Q(status=Statuses.WAITING, due_at__lt=now - WAITS_AT_MOST)
+    for row in WaitReading.objects.filter(lost):
+        log.warning("reading %s of wait events was ended: no worker was at it", row.pk)
+        _end(row.pk, Statuses.UNKNOWN, error=_unknown("its worker was stopped, or none took it up in time").as_record())
+    due = Q(status=Statuses.QUEUED) | Q(_is_due(now), status=Statuses.WAITING)
+    return list(WaitReading.objects.filter(due).values_list("pk", flat=True))
+
+
+def _is_due(now: datetime) -> Q:
+    """A time far ahead was written before the clock was set back."""
+    return Q(due_at__lte=now) | Q(due_at__gt=now + LONGEST)
+
+
+def _take(reading_id: int, *, is_first: bool) -> None:
+    row = WaitReading.objects.select_related("instance__cluster", "instance__host").get(pk=reading_id)
+    try:
+        found = _read(row)
+        if is_first:
+            _keep_first(row, found)
+        else:
+            record = to_record(compare(from_record(Reading, row.before), found))
+            _end(row.pk, Statuses.SUCCEEDED, result=record)
+            _forget_old(row)
+    except DbopsError as error:
+        secrets = secrets_of(row.instance.cluster)
+        _end(row.pk, Statuses.FAILED, error=redact_record(error.as_record(), secrets))
+    except BaseException as error:
+        _end(row.pk, Statuses.UNKNOWN, error=_unknown(f"its worker was ended ({type(error).__name__})").as_record())
+        raise
+
+
+def _read(row: WaitReading) -> Reading:
+    with closing(open_database(row.instance)) as database:
+        said = database.query("SELECT VERSION() AS version, @@version_comment AS comment")[0]
+        return read_waits(database, flavor_for(str(said["version"]), str(said["comment"])))
+
+
+def _keep_first(row: WaitReading, found: Reading) -> None:
+    due = clock.now() + timedelta(seconds=row.seconds)
+    mine = WaitReading.objects.filter(pk=row.pk, status=Statuses.FIRST)
+    mine.update(status=Statuses.WAITING, before=to_record(found), due_at=due)
+
+
+def _end(reading_id: int, status: str, **values: Any) -> None:
+    rows = WaitReading.objects.filter(pk=reading_id, status__in=UNFINISHED)
+    rows.update(status=status, finished_at=clock.now(), slot=None, before={}, **values)
+
+
+def _forget_old(row: WaitReading) -> None:
+    kept = WaitReading.objects.filter(instance=row.instance_id).values_list("pk", flat=True)[:KEPT]
+    oldest = min(kept)
+    WaitReading.objects.filter(instance=row.instance_id, pk__lt=oldest, status__in=OVER).delete()
+
+
+def _unknown(cause: str) -> RemoteFailure:
+    return RemoteFailure("waits.unknown", "Reading wait events", cause=cause)
