@@ -101,6 +101,7 @@ urlpatterns = [
     path("admin/", include("dbops.web.urls.admin")),
     path("inventory/", include("dbops.web.urls.inventory")),
     path("", include("dbops.web.urls.backups")),
+    path("", include("dbops.web.urls.load_tests")),
     path("errors/", error_codes.error_codes, name="error-codes"),
     path("login/", LoginView.as_view(), name="login"),
     path("password/", own_password, name="own-password"),

@@ -19,6 +19,7 @@ BENCHES = {
     "live": ("bench_live", "a web process with many open streams"),
     "fleet": ("bench_fleet", "the pages of a thousand clusters"),
     "availability": ("bench_availability", "the gaps of their year"),
+    "capacity": ("bench_capacity", "how many schemas a server carries; --ab: what doublewrite costs"),
     "audit": ("bench_audit", "the pages of a million audit entries"),
 }
 

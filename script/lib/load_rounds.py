@@ -223,10 +223,15 @@ class Bench:
             'make_copies "$@"', self.workload.schema.encode().hex(), str(wanted), str(self.workload.row_share)
         )
 
-    def text_of(self, one: Round) -> str:
+    def text_of(self, one: Round, *, patience_seconds: int = 60) -> str:
         """Run one round and return what it wrote, also if it failed."""
         seconds = one.warm_up_seconds + one.seconds
-        self.try_script('run_round "$@"', str(one.number), str(seconds), *run_arguments(self.workload, one, self.place))
+        self.try_script(
+            f'patience={patience_seconds}; run_round "$@"',
+            str(one.number),
+            str(seconds),
+            *run_arguments(self.workload, one, self.place),
+        )
         return (self.work / f"log.round.{one.number}").read_text()
 
     def run(self, one: Round) -> RoundResult:

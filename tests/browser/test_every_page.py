@@ -24,6 +24,9 @@ PAGES = {
     "cluster": "/clusters/test/",
     "cluster-calendar": "/clusters/test/calendar/",
     "cluster-capacity": "/clusters/test/capacity/",
+    "load-test-new": "/clusters/test/load-tests/new/",
+    "load-tests": "/load-tests/",
+    "load-test-compare": "/load-tests/compare/",
     "topology": "/clusters/test/topology/",
     "rebuild-plan": "/instances/replica-1/rebuild/",
     "lineage": "/instances/replica-1/lineage/",
@@ -80,6 +83,8 @@ ELSEWHERE = {
     "backup-run-force-fail",
     "backup-run-mark-ended",
     "restore-test-stop",
+    "load-test",  # test_load_tests.py
+    "load-test-cancel",  # test_load_tests.py
     "topology-difference",
     "discovery",
     "discovery-add",
@@ -101,6 +106,8 @@ NO_PAGES = {
     "rebuild-log-lines",
     "rebuild-log-matches",
     "rebuild-log-text",
+    "load-test-json",
+    "load-test-csv",
     "inventory-export",
     "schedule-due",
     "schedule-toggle",

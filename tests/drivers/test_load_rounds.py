@@ -117,7 +117,7 @@ def test_copies_of_a_schema_are_rotated(server: ScratchServer, tmp_path: Path) -
     )
     bench = Bench(server, tmp_path, workload)
     bench.make_copies(20)
-    bench.make_copies(60)  # goes on from there
+    bench.make_copies(60)  # continues
     copied = "TABLE_SCHEMA LIKE 'dbops\\_copy\\_%' AND TABLE_TYPE = 'BASE TABLE'"
     assert server.ask(f"SELECT COUNT(*) FROM information_schema.TABLES WHERE {copied}") == "300"
     assert server.ask(f"SELECT COUNT(*), SUM(twice = n * 2) FROM dbops_copy_0060.{quoted}") == "100\t100"
@@ -201,11 +201,16 @@ def in_background(bench: Bench, one: Round) -> tuple[Thread, list[str]]:
     texts: list[str] = []
     running = Thread(target=lambda: texts.append(bench.text_of(one)))
     running.start()
-    deadline = time.monotonic() + 10
-    while not ((bench.work / "load.out").exists() and "dbops second" in (bench.work / "load.out").read_text()):
+    must_measure(bench)
+    return running, texts
+
+
+def must_measure(bench: Bench) -> None:
+    """Wait until the generator has measured a second."""
+    deadline, log = time.monotonic() + 30, bench.work / "load.out"
+    while not (log.exists() and "dbops second" in log.read_text()):
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    return running, texts
 
 
 def test_a_generator_that_is_killed_ends_the_round(mariadb: ScratchServer, tmp_path: Path) -> None:
@@ -232,6 +237,27 @@ def test_a_server_that_ends_ends_the_round(tmp_path: Path) -> None:
     with pytest.raises(RemoteFailure) as caught:
         parse_round(texts[0], one)
     assert caught.value.code == "load_test.server_ended"
+    remove(folder)
+
+
+def test_a_server_that_stands_still_ends_the_round(tmp_path: Path) -> None:
+    folder = new_folder("load")
+    with scratch_server(folder) as server:
+        bench = Bench(server, tmp_path, Workload(Profile.ROTATING, schema="d", statements=("SELECT 1",)))
+        server.ask("CREATE DATABASE IF NOT EXISTS dbops_copy_0001")
+        one = Round(number=1, step=1, threads=2, seconds=6, warm_up_seconds=0, schemas=1)
+        texts: list[str] = []
+        running = Thread(target=lambda: texts.append(bench.text_of(one, patience_seconds=2)))
+        running.start()
+        must_measure(bench)
+        os.kill(server.pid, signal.SIGSTOP)
+        running.join(40)
+        os.kill(server.pid, signal.SIGCONT)
+        running.join(40)
+    with pytest.raises(RemoteFailure) as caught:
+        parse_round(texts[0], one)
+    assert caught.value.code == "load_test.generator"
+    assert [line for line in texts[0].splitlines() if line.startswith("status")] == ["status 124"]
     remove(folder)
 
 

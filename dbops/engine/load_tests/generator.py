@@ -24,9 +24,11 @@ MOST_SCHEMAS, MOST_THREADS = 9_999, 4_096
 #: Statements that a load may send. Others, such as LOAD DATA LOCAL, read files of the generator or change more than rows.
 _FIRST_WORDS = frozenset({"select", "insert", "update", "delete", "replace", "with"})
 _FILES = re.compile(r"\binto\s+(?:out|dump)file\b|\bload_file\s*\(", re.IGNORECASE)
-_COMMENT = re.compile(r"\s*(?:/\*(?![!+M]).*?\*/|--\s[^\n]*\n|#[^\n]*\n)", re.DOTALL)
+#: Spaces and comments, but those that a server runs.
+_COMMENTS = re.compile(r"\A(?:\s|/\*(?![!+M]).*?\*/|--\s[^\n]*\n|#[^\n]*\n)*", re.DOTALL)
+_WORD = re.compile(r"\A[\s(]*([A-Za-z]+)")
 _TABLE = re.compile(
-    r"\s*CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:(?:`(?:[^`]|``)+`|[\w$]+)\s*\.\s*)?(`(?:[^`]|``)+`|[\w$]+)",
+    r"\A\s*CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:(?:`(?:[^`]|``)+`|[\w$]+)\s*\.\s*)?(`(?:[^`]|``)+`|[\w$]+)",
     re.IGNORECASE,
 )
 _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\0": "\\0"})
@@ -146,9 +148,8 @@ def _checked(statements: tuple[str, ...]) -> tuple[str, ...]:
 
 def _why_not(text: str) -> str:
     """Say why a load may not send this statement; empty if it may."""
-    while found := _COMMENT.match(text):
-        text = text[found.end() :]
-    word = re.match(r"[\s(]*([A-Za-z]+)", text)
+    comments = _COMMENTS.match(text)
+    word = _WORD.match(text[comments.end() :] if comments else text)
     if not word or word.group(1).lower() not in _FIRST_WORDS:
         return f"does not begin with {', '.join(sorted(_FIRST_WORDS)).upper()}"
     return "reads or writes a file" if _FILES.search(text) else ""

@@ -31,7 +31,7 @@ class KneeKind(StrEnum):
     SLOPE = "slope"
     LIMIT = "limit reached"
     NONE = "no knee shown"
-    UNKNOWN = "not known"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Knee:
     """The first step beyond the budget, after the last one within it.
 
     ``ratio`` is the latency there by that of the first step, with an interval of 90 %. All are ``None`` where there is none.
-    ``reason`` says why a knee is not known.
+    ``reason`` says why a knee is unknown.
     """
 
     kind: KneeKind
@@ -87,7 +87,7 @@ def _why_unknown(steps: Sequence[StepLatencies]) -> str:
     if any(len(step.latencies) < LEAST_REPEATS for step in steps):
         return f"fewer than {LEAST_REPEATS} repeats of a step"
     if any(latency <= 0 for step in steps for latency in step.latencies):
-        return "a latency is not known"
+        return "a latency is unknown"
     return ""
 
 

@@ -1,5 +1,6 @@
 """Plan the rounds of a load test: steps with repeats, or pairs of an A/B test with an A/A test beside it."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -7,6 +8,7 @@ from random import Random
 
 from dbops.engine.errors import Refused
 from dbops.engine.load_tests.rounds import Round
+from dbops.engine.load_tests.workload import Workload
 
 Options = tuple[tuple[str, str], ...]
 
@@ -42,7 +44,7 @@ def make_rounds(
     """Plan steps: each value of the axis is one step, repeated.
 
     The first pass is ascending, so that caches fill as they do in production. Each further pass visits all steps in random order: a
-    machine that becomes slower or faster meanwhile does not look like a step.
+    machine that becomes slower or faster between them does not look like a step.
 
     Args:
         base: the round that all others vary.
@@ -109,6 +111,15 @@ def make_ab_rounds(base: Round, test: AbTest, *, seed: int, most_seconds: int) -
         for step, arms in parts:
             add(step, pair, arms)
     return tuple(rounds)
+
+
+def seconds_for_all_schemas(schemas: int, workload: Workload, threads: int) -> int:
+    """Return in how many seconds rotating threads use each schema once.
+
+    A shorter round does not use them all, and its result is not one of so many schemas. A warm-up of this length opens their tables, so
+    that the measured part shows how a server lives with them, and not its start.
+    """
+    return math.ceil(schemas * workload.seconds_on_schema / threads)
 
 
 def _raised(one: Round, axis: Axis, value: int) -> Round:

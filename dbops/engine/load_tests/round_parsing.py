@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import NoReturn
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.load_tests.round_result import RoundResult, Second, WaitShare
@@ -79,17 +78,17 @@ def _must_have_ended_well(lines: _Lines, one: Round) -> None:
     error = int(number) if number.isdecimal() else 0
     words = f"error {error}: {message}" if lines.ended else lines.words or f"status {status[0]}, without a word"
     if status[0] == str(SERVER_ENDED):
-        _fail("load_test.server_ended", one, words)
+        raise _failure("load_test.server_ended", one, words)
     if error == TOO_MANY_CONNECTIONS or f"error {TOO_MANY_CONNECTIONS}:" in words:
-        _fail("load_test.connections", one, words)
+        raise _failure("load_test.connections", one, words)
     if error in NO_SPACE or "no space left" in words.lower():
-        _fail("load_test.full", one, words)
+        raise _failure("load_test.full", one, words)
     if lines.ended:
-        _fail("load_test.statements_fail", one, words)
+        raise _failure("load_test.statements_fail", one, words)
     if status[0] == "0":
-        _fail("load_test.unreadable", one, "the generator wrote no result")
+        raise _failure("load_test.unreadable", one, "the generator wrote no result")
     cause = "did not end in time" if status[0] == str(TOO_LATE) else f"ended with status {status[0]}"
-    _fail("load_test.generator", one, f"the load generator {cause}. Its last lines: {lines.words or 'none'}")
+    raise _failure("load_test.generator", one, f"the load generator {cause}. Its last lines: {lines.words or 'none'}")
 
 
 def _result(lines: _Lines, one: Round) -> RoundResult:
@@ -178,7 +177,3 @@ def _waits(lines: _Lines, thread_seconds: float) -> tuple[WaitShare, ...]:
 
 def _failure(code: str, one: Round, cause: str) -> RemoteFailure:
     return RemoteFailure(code, f"Running round {one.number} of the load test", cause=cause)
-
-
-def _fail(code: str, one: Round, cause: str) -> NoReturn:
-    raise _failure(code, one, cause)

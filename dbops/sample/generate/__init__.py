@@ -9,6 +9,7 @@ from dbops.models import Cluster, Maintenance, Rebuild
 from dbops.sample.generate.acts import write_log
 from dbops.sample.generate.capacity import write_readings
 from dbops.sample.generate.inventory import facts_by_name, make_fleet, make_people, make_schedules, make_states
+from dbops.sample.generate.load_tests import write_load_tests
 from dbops.sample.generate.rebuilds import MadeRebuild, make_rebuilds
 from dbops.sample.generate.restore_tests import write_restore_tests
 from dbops.sample.generate.runs import draw_runs, write_runs
@@ -38,6 +39,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         make_rebuilds(past)
         write_runs(runs, now)
         write_restore_tests(runs, begin, now)
+        load_tests = write_load_tests(instances, begin, now, seed)
         make_periods(instances, spells, begin, now)
         _announce(begin, now)
         readings = write_readings(instances, now, seed)
@@ -46,6 +48,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         "clusters": Cluster.objects.count(),
         "rebuilds": Rebuild.objects.count(),
         "backup runs": len(runs),
+        "load tests": load_tests,
         "capacity readings": readings,
         "maintenance windows": Maintenance.objects.count(),
         "audit entries": entries,

@@ -8,7 +8,7 @@ from typing import Any
 from dbops.audit.log import SYSTEM, RequestOrigin, append, request_origin
 from dbops.engine.states import RunOrigin as SeenBy
 from dbops.engine.states import RunStatus
-from dbops.models import BackupRun, Instance, Rebuild, RestoreTest, StorageAttestation
+from dbops.models import BackupRun, Instance, LoadTest, Rebuild, RestoreTest, StorageAttestation
 from dbops.sample.database_check import ACTION as GENERATED
 from dbops.sample.generate.clusters import CLUSTERS, PEOPLE
 from dbops.sample.generate.story import ANNA, JONAS, PRIYA, maintenance, moment
@@ -45,6 +45,7 @@ def write_log(
         *_of_rebuilds(),
         *_of_backups(),
         *_of_restore_tests(),
+        *_of_load_tests(),
         *_of_maintenance(now),
         *_of_attestations(),
         *_others(now),
@@ -189,6 +190,19 @@ def _of_restore_tests() -> list[SampleAct]:
         for row in ended
         if row.finished_at
     ]
+
+
+def _of_load_tests() -> list[SampleAct]:
+    acts = []
+    for row in LoadTest.objects.select_related("source", "host").order_by("pk"):
+        about = {"load_test": row.pk, "source": row.source.name}
+        acts.append(
+            SampleAct(row.requested_at, row.requested_by, "load_test.requested", row.host.name, row.reason, about)
+        )
+        if row.finished_at:
+            ended = {**about, "code": row.error.get("code", "")}
+            acts.append(SampleAct(row.finished_at, SYSTEM, f"load_test.{row.status}", row.host.name, detail=ended))
+    return acts
 
 
 def _of_attestations() -> list[SampleAct]:

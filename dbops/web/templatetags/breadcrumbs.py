@@ -21,6 +21,7 @@ SECTIONS = {
     "users": "Users and groups",
     "discoveries": "Discover servers",
     "connection-tests": "Tests",
+    "load-tests": "Load tests",
 }
 
 

@@ -320,7 +320,7 @@ def without(name: str, cluster: str) -> str:
 @register.filter
 def is_of_backups(address: str) -> bool:
     """Return whether a path below the prefix is a page about backups: one of its tabs, or below one."""
-    return str(address).startswith(("/backups/", "/schedules/", "/calendar/", "/queue/"))
+    return str(address).startswith(("/backups/", "/schedules/", "/calendar/", "/queue/", "/load-tests/"))
 
 
 @register.filter

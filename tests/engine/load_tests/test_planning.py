@@ -1,13 +1,22 @@
 """The rounds of a load test, and their order."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from dbops.engine.errors import Refused
-from dbops.engine.load_tests.planning import AbTest, Axis, make_ab_rounds, make_rounds, seconds_of
+from dbops.engine.load_tests.planning import (
+    AbTest,
+    Axis,
+    make_ab_rounds,
+    make_rounds,
+    seconds_for_all_schemas,
+    seconds_of,
+)
 from dbops.engine.load_tests.rounds import Round
+from dbops.engine.load_tests.workload import Profile, Workload
 
 BASE = Round(number=0, step=0, threads=8, seconds=10)
 ON, OFF = (("innodb_doublewrite", "ON"),), (("innodb_doublewrite", "OFF"),)
@@ -70,3 +79,9 @@ def test_pairs_are_limited_by_time_and_refused_if_too_few() -> None:
     for test, seconds in ((AbTest(ON, OFF), 7 * pair), (AbTest(ON, ON), 7200), (AbTest(ON, OFF, pairs=3), 7200)):
         with pytest.raises(Refused):
             make_ab_rounds(BASE, test, seed=1, most_seconds=seconds)
+
+
+def test_all_schemas_take_longer_the_longer_a_thread_stays() -> None:
+    rotating = Workload(Profile.ROTATING, seconds_on_schema=5)
+    assert seconds_for_all_schemas(1200, rotating, 8) == 750
+    assert seconds_for_all_schemas(1, replace(rotating, seconds_on_schema=0.01), 8) == 1

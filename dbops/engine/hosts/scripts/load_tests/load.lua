@@ -87,7 +87,7 @@ local function sleep(seconds)
 end
 
 local function say(format, ...)
-   io.write("dbops ", string.format(format, ...), "\n")
+   io.write("dbops " .. string.format(format, ...) .. "\n") -- in one piece: threads write to the same file
    io.flush()
 end
 local function one_line(text) return (text:gsub("[%c]", " "):sub(1, 240)) end

@@ -36,7 +36,8 @@ ticks_of() {
 read_counters() {
     local list
     printf -v list "'%s'," ${counters[@]+"${counters[@]}"}
-    (exec_as_owner "${ask[@]}" -e "SHOW GLOBAL STATUS WHERE Variable_name IN (${list}'Uptime');
+    # (a server that stands still must not stop the test)
+    (exec_as_owner timeout -k 1 20 "${ask[@]}" -e "SHOW GLOBAL STATUS WHERE Variable_name IN (${list}'Uptime');
         SELECT 'wait', EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT FROM performance_schema.events_waits_summary_global_by_event_name
         WHERE COUNT_STAR > 0 AND EVENT_NAME <> 'idle'") 2>/dev/null </dev/null |
         awk -F '\t' -v "at=$1" '{ if ($1 == "wait") print "wait", at, $2, $3, $4; else print "counter", at, $1, $2 }'
@@ -48,12 +49,15 @@ sample() {
     read_counters "$1"
 }
 
+# Seconds after its planned end until a generator is killed: its statements wait for a server that stands still.
+patience=60
+
 # Run one round: the warm-up, then the measured seconds. Writes log.round.N in one piece, also of a round that failed.
 # Returns the generator's status: 124 if it did not end in time, 125 if the server ended.
 # $1 number  $2 seconds of the whole load  then the command line
 run_round() {
     local number=$1 deadline status generator input=/dev/null is_sampled=
-    deadline=$(($(date +%s) + $2 + 60))
+    deadline=$(($(date +%s) + $2 + patience))
     shift 2
     [ ! -f load.input ] || input=load.input
     : >load.out
@@ -73,7 +77,7 @@ run_round() {
     done
     wait "$generator" 2>/dev/null
     status=${status:-$?}
-    [ -z "$is_sampled" ] || sample after >>load.samples
+    [ -z "$is_sampled" ] || [ "$status" = 124 ] || sample after >>load.samples
     # the server can have ended just before the generator did
     [ "$status" = 0 ] || kill -0 "$serving" 2>/dev/null || status=125
     rm -f pid.generator

@@ -1,0 +1,192 @@
+"""The charts of a load test: latency and speed by step, speed by second, CPU by round, and the ratio of each pair."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.utils.safestring import SafeString
+
+from dbops.engine.load_tests.planning import Axis
+from dbops.queries.load_test_pages import KNEE_OF, Conclusion
+from dbops.web.charts.xy import Band, Scale, XyLine, key_of, xy_chart
+
+#: Percentiles of the chart, with their names.
+SHOWN = (("P50", "P50"), ("P95", "P95"), ("P99", "P99"), ("P999", "P99.9"))
+#: Most points of the chart by second. Each stands for the slowest second of its part, so that no stall is lost.
+MOST_SECONDS = 600
+#: From this ratio of the largest to the smallest step, the scale of steps is logarithmic.
+LOG_FROM = 8
+TITLES = {Axis.SCHEMAS: "schemas", Axis.RATE: "wanted rate (per second)", Axis.THREADS: "threads"}
+
+Report = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadTestChart:
+    """One chart. ``key`` names it for scripts and tests; without a drawing ``empty`` says why."""
+
+    key: str
+    title: str
+    drawing: SafeString
+    legend: tuple[tuple[SafeString, str], ...] = ()
+    empty: str = "No round has ended yet."
+
+
+def charts_of(found: Conclusion) -> list[LoadTestChart]:
+    """Return the charts of the rounds that have ended. A test without rounds has the same charts, empty."""
+    own = _of_steps(found) if found.axis else [_pairs_chart(found)]
+    return [*own, _seconds_chart(found.report), _cpu_chart(found.report)]
+
+
+def ms_text(value: float | None) -> str:
+    """Return milliseconds with three significant digits: ``0.113``, ``4.42``, ``44.9``, ``1,204``."""
+    if value is None:
+        return "—"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def count_text(value: float | None) -> str:
+    """Return a number with commas; thousands and millions are short where nothing is lost."""
+    if value is None:
+        return "—"
+    for unit, size in (("M", 1e6), ("k", 1e3)):
+        if value >= 10 * size and value % (size / 10) == 0:
+            return f"{value / size:g}{unit}"
+    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
+
+
+def _of_steps(found: Conclusion) -> list[LoadTestChart]:
+    assert found.axis is not None  # noqa: S101 - its caller looked
+    steps = [step for step in found.report.get("Steps", ()) if step[found.key] is not None]
+    values = [float(step[found.key]) for step in steps]
+    x = Scale(TITLES[found.axis], count_text, _is_log(values), ticks=tuple(values))
+    knee = found.knee
+    bands = [Band(knee.after, knee.at, "knee")] if knee and knee.after is not None and knee.at is not None else []
+    charts = [
+        _latency_chart(found, steps, x, bands),
+        _speed_chart(found, steps, x, bands),
+        _latency_by_speed(steps),
+    ]
+    return [*charts, _rate_chart(steps)] if found.axis is Axis.RATE else charts
+
+
+def _is_log(values: Sequence[float]) -> bool:
+    return bool(values) and min(values) > 0 and max(values) / min(values) >= LOG_FROM
+
+
+def _latency_chart(found: Conclusion, steps: Sequence[Report], x: Scale, bands: Sequence[Band]) -> LoadTestChart:
+    lines = _latency_lines(steps, found.key)
+    said = "; ".join(f"{step[found.key]}: {KNEE_OF} {ms_text(step['Duration'][KNEE_OF])} ms" for step in steps)
+    drawing = xy_chart(lines, x, Scale("ms", ms_text, is_log=True), f"Latency against {x.title}. {said}", bands=bands)
+    return LoadTestChart("latency", f"Latency (ms) against {x.title}", drawing, _legend(lines))
+
+
+def _latency_lines(steps: Sequence[Report], key: str) -> list[XyLine]:
+    """Return the lines, and the repeats of ``KNEE_OF`` as dots around its line."""
+    lines = []
+    for number, (name, title) in enumerate(SHOWN, 1):
+        known = [(float(step[key]), step["Duration"][name]) for step in steps if step["Duration"][name]]
+        dots = [(float(step[key]), value) for step in steps for value in step["Repeats"][name] if value]
+        lines.append(XyLine(title, number, known, dots if name == KNEE_OF else known))
+    return [line for line in lines if line.points]
+
+
+def _speed_chart(found: Conclusion, steps: Sequence[Report], x: Scale, bands: Sequence[Band]) -> LoadTestChart:
+    points = [(float(step[found.key]), step["TotalQPS"]) for step in steps]
+    dots = [(float(step[found.key]), value) for step in steps for value in step["Repeats"]["TotalQPS"]]
+    said = "; ".join(f"{step[found.key]}: {count_text(step['TotalQPS'])}" for step in steps)
+    line = XyLine("statements a second", 1, points, dots)
+    drawing = xy_chart(
+        [line], x, Scale("", count_text, least=0.0), f"Statements a second against {x.title}. {said}", bands=bands
+    )
+    return LoadTestChart("speed", f"Statements a second against {x.title}", drawing)
+
+
+def _latency_by_speed(steps: Sequence[Report]) -> LoadTestChart:
+    """Latency against speed, in the order of the steps: where the line turns back, more load carries less."""
+    lines = []
+    for number, (name, title) in enumerate(SHOWN, 1):
+        points = [(float(step["TotalQPS"]), step["Duration"][name]) for step in steps if step["Duration"][name]]
+        lines.append(XyLine(title, number, points, points))
+    said = "; ".join(f"{count_text(step['TotalQPS'])}: P99 {ms_text(step['Duration']['P99'])} ms" for step in steps)
+    drawing = xy_chart(
+        [line for line in lines if line.points],
+        Scale("statements a second", count_text),
+        Scale("ms", ms_text, is_log=True),
+        f"Latency against statements a second. {said}",
+    )
+    return LoadTestChart("latency-by-speed", "Latency (ms) against statements a second", drawing, _legend(lines))
+
+
+def _rate_chart(steps: Sequence[Report]) -> LoadTestChart:
+    wanted = [(float(step["WantedRate"]), float(step["WantedRate"])) for step in steps]
+    achieved = [(float(step["WantedRate"]), float(step["AchievedRate"])) for step in steps]
+    lines = [XyLine("achieved", 1, achieved, achieved), XyLine("wanted", 4, wanted)]
+    said = "; ".join(f"wanted {count_text(x)}, achieved {count_text(y)}" for x, y in achieved)
+    ticks = tuple(x for x, _ in wanted)
+    scale = Scale("wanted rate (per second)", count_text, _is_log(ticks), ticks=ticks)
+    drawing = xy_chart(lines, scale, Scale("", count_text, least=0.0), f"Achieved against wanted rate. {said}")
+    return LoadTestChart("rate", "Achieved against wanted rate", drawing, _legend(lines))
+
+
+def _seconds_chart(report: Report) -> LoadTestChart:
+    """The statements of each second of all rounds, in the order of running, with a dot on each second without any."""
+    seconds = [second[1] for one in report.get("Rounds", ()) for second in one["Seconds"]]
+    size = max(1, -(-len(seconds) // MOST_SECONDS))
+    parts = [(float(place), min(seconds[place : place + size])) for place in range(0, len(seconds), size)]
+    stalls = sum(value == 0 for value in seconds)
+    line = XyLine("statements a second", 1, parts)
+    stalled = XyLine("second without a statement", 3, (), [(x, y) for x, y in parts if y == 0], is_drawn=False)
+    said = f"Statements in each of {len(seconds)} measured seconds. Seconds without a statement: {stalls}."
+    drawing = xy_chart([line, stalled], Scale("measured second", count_text), Scale("", count_text, least=0.0), said)
+    legend = _legend([line, stalled]) if stalls else ()
+    return LoadTestChart("seconds", "Statements a second over time", drawing, legend)
+
+
+def _cpu_chart(report: Report) -> LoadTestChart:
+    lines = []
+    for number, (key, name) in enumerate((("ServerCores", "server"), ("GeneratorCores", "load generator")), 1):
+        points = [(float(one["Round"]), one[key]) for one in report.get("Rounds", ()) if one[key] is not None]
+        lines.append(XyLine(name, number, points, points))
+    shown = [line for line in lines if line.points]
+    said = "; ".join(
+        f"{line.name} {min(y for _, y in line.points):.2f} to {max(y for _, y in line.points):.2f}" for line in shown
+    )
+    drawing = xy_chart(
+        shown,
+        Scale("round", count_text),
+        Scale("", lambda value: f"{value:g}", least=0.0),
+        f"Cores used in each round: {said}",
+    )
+    return LoadTestChart(
+        "cpu", "CPU of each round (cores)", drawing, _legend(shown), "No round with known CPU has ended yet."
+    )
+
+
+def _pairs_chart(found: Conclusion) -> LoadTestChart:
+    both = ((1, "B by A", found.pairs), (5, "A by A", found.aa_pairs))
+    lines = [
+        XyLine(name, number, (), [(float(pair.number), pair.ratio) for pair in pairs], is_drawn=False)
+        for number, name, pairs in both
+        if pairs
+    ]
+    ratio = found.ab.ab if found.ab else None
+    is_known = ratio and ratio.low is not None and ratio.high is not None
+    bands = [Band(ratio.low, ratio.high, "interval of B by A", is_y=True)] if is_known else []  # type: ignore[union-attr, arg-type]
+    said = "; ".join(f"{line.name}: {', '.join(f'{y:.2f}' for _, y in line.dots)}" for line in lines)
+    numbers = tuple(sorted({x for line in lines for x, _ in line.dots}))
+    drawing = xy_chart(
+        lines,
+        Scale(
+            "pair", count_text, ticks=numbers, least=min(numbers, default=1) - 0.5, most=max(numbers, default=1) + 0.5
+        ),
+        Scale("", lambda value: f"{value:.3g}"),
+        f"Speed of the second arm by that of the first in each pair. {said}",
+        bands=bands,
+        level=1.0,
+    )
+    return LoadTestChart("pairs", "Ratio of each pair", drawing, _legend(lines), "No pair has ended yet.")
+
+
+def _legend(lines: Sequence[XyLine]) -> tuple[tuple[SafeString, str], ...]:
+    return tuple((key_of(line), line.name) for line in lines if line.points or line.dots)

@@ -1,0 +1,50 @@
+"""The long texts of a new load test: statements, and the table for inserts."""
+
+import json
+from dataclasses import dataclass
+
+from django.core.exceptions import ValidationError
+
+#: Statements with a count are repeated in proportion, up to this many.
+STATEMENTS_WANTED = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class LongTexts:
+    """What is too long for a URL: the statements of rotating schemas, and the table for inserts."""
+
+    statements: tuple[str, ...] = ()
+    table_ddl: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.statements or self.table_ddl)
+
+
+def read_statements(text: str) -> tuple[str, ...]:
+    """Read statements: one on each line, or JSON Lines of strings or of objects with ``statement`` and ``count``.
+
+    Raises:
+        ValidationError: a line cannot be read.
+    """
+    found: list[tuple[str, int]] = []
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+        if line:
+            found.append(_json_statement(line, number) if line[0] in '{"' else (line, 1))
+    total = sum(count for _, count in found)
+    if total == len(found):
+        return tuple(statement for statement, _ in found)
+    share = min(1.0, STATEMENTS_WANTED / total)
+    return tuple(statement for statement, count in found for _ in range(max(1, round(count * share))))
+
+
+def _json_statement(line: str, number: int) -> tuple[str, int]:
+    try:
+        value = json.loads(line)
+    except ValueError as error:
+        raise ValidationError(f"Line {number} is not JSON.") from error
+    if isinstance(value, str):
+        return value, 1
+    statement, count = value.get("statement"), value.get("count", 1)
+    if not isinstance(statement, str) or not isinstance(count, int) or not 1 <= count <= 10**12:
+        raise ValidationError(f"Line {number} needs a text “statement” and a whole number “count”.")
+    return statement, count

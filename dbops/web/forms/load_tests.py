@@ -1,0 +1,358 @@
+"""The form of a new load test: what a person chooses, and the request that it makes."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, ClassVar
+
+from django import forms
+from django.core.exceptions import ValidationError
+from django.forms.boundfield import BoundField
+from django.http import QueryDict
+
+from dbops.engine.errors import Refused
+from dbops.engine.flavors.prepare import MIB
+from dbops.engine.load_tests import request as limits
+from dbops.engine.load_tests.generator import input_text
+from dbops.engine.load_tests.request import LoadTestRequest, Raised
+from dbops.engine.load_tests.workload import Profile, Workload
+from dbops.queries.load_test_pages import LoadTestChoices
+from dbops.web.forms.load_test_texts import LongTexts, read_statements
+
+NEWEST = "newest"
+#: Largest file of statements.
+MOST_FILE_BYTES = 8 * MIB
+PRESETS = (
+    ("", "The options below"),
+    ("doublewrite", "Doublewrite: on, off"),
+    ("table-caches", "Table caches: 400, 30,000"),
+    ("sync-array", "innodb_sync_array_size: 1, 16 (MySQL)"),
+    ("flush-method", "Flush method: fsync, O_DIRECT"),
+    ("redo", "Redo capacity: 256 MiB, 2 GiB"),
+)
+PROFILES = (
+    (Profile.READ_WRITE, "Read and write (sysbench)"),
+    (Profile.READ_ONLY, "Read only (sysbench)"),
+    (Profile.WRITE_ONLY, "Write only (sysbench)"),
+    (Profile.POINT_SELECT, "Point select (sysbench)"),
+    (Profile.ROTATING, "Rotating schemas: own statements on copies of a schema"),
+    (Profile.INSERT, "Inserts into one table"),
+)
+RAISED = (
+    (Raised.THREADS, "Threads"),
+    (Raised.RATE, "Events a second"),
+    (Raised.SCHEMAS, "Schemas (rotating schemas only)"),
+    (Raised.NOTHING, "Nothing: an A/B test of server options"),
+)
+Options = tuple[tuple[str, str], ...]
+
+
+def preset(name: str, flavor: str) -> tuple[Options, Options]:
+    """Return the options of both arms of a ready-made A/B test."""
+    redo = "innodb_log_file_size" if flavor == "mariadb" else "innodb_redo_log_capacity"
+    wide = ("table_open_cache", "table_definition_cache", "innodb_open_files")
+    return {
+        "doublewrite": ((("innodb_doublewrite", "ON"),), (("innodb_doublewrite", "OFF"),)),
+        "table-caches": (
+            (("table_open_cache", "400"), ("table_definition_cache", "400")),
+            # A cache is only as large as the smallest of the four allows.
+            (*((name, "30000") for name in wide), ("open_files_limit", "65535")),
+        ),
+        "sync-array": ((("innodb_sync_array_size", "1"),), (("innodb_sync_array_size", "16"),)),
+        "flush-method": ((("innodb_flush_method", "fsync"),), (("innodb_flush_method", "O_DIRECT"),)),
+        "redo": (((redo, str(256 * MIB)),), ((redo, str(2048 * MIB)),)),
+    }.get(name, ((), ()))
+
+
+class LoadTestForm(forms.Form):
+    """The choices of a load test. All but the long texts are in the URL of its plan."""
+
+    groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "Scratch server": ("source", "backup", "host", "pool_mib", "options", "most_minutes"),
+        "Load": ("profile", "raised", "steps", "repeats", "seconds", "warm_up_seconds", "threads", "rate", "schemas"),
+        "Tables of sysbench": ("tables", "table_rows"),
+        "Rotating schemas": ("schema", "row_percent", "seconds_on_schema", "statements", "statements_file"),
+        "Inserts": ("table_ddl", "key_ranges"),
+        "A/B test": ("preset", "options_a", "options_b", "most_pairs", "aa_pairs"),
+    }
+    LONG: ClassVar = ("statements", "statements_file", "table_ddl")
+
+    source = forms.ChoiceField(label="Settings and version of")
+    backup = forms.ChoiceField(
+        label="Data", initial=NEWEST, help_text="A backup of this instance is restored, or the server is made empty."
+    )
+    host = forms.ChoiceField(label="Host", help_text="Runs the scratch server and the load generator.")
+    pool_mib = forms.IntegerField(label="Buffer pool (MiB)", initial=1024, min_value=64, max_value=2**20)
+    options = forms.CharField(
+        label="Further server options",
+        required=False,
+        max_length=2000,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="One name=value on each line. They replace the source’s.",
+    )
+    most_minutes = forms.IntegerField(label="Ends after (minutes)", initial=240, min_value=1, max_value=7 * 1440)
+
+    profile = forms.ChoiceField(label="Statements", choices=PROFILES, initial=Profile.READ_WRITE)
+    raised = forms.ChoiceField(label="Raised from step to step", choices=RAISED, initial=Raised.THREADS)
+    steps = forms.CharField(
+        label="Steps",
+        initial="1, 2, 4, 8",
+        max_length=300,
+        required=False,
+        help_text="For example 150, 300, 600, 1200.",
+    )
+    repeats = forms.IntegerField(
+        label="Rounds of each step",
+        initial=3,
+        min_value=1,
+        max_value=limits.MOST_REPEATS,
+        help_text="A knee needs at least 3.",
+    )
+    seconds = forms.IntegerField(
+        label="Seconds of a round", initial=30, min_value=limits.LEAST_SECONDS, max_value=limits.MOST_SECONDS
+    )
+    warm_up_seconds = forms.IntegerField(
+        label="Warm-up before each (s)", initial=5, min_value=0, max_value=limits.MOST_SECONDS
+    )
+    threads = forms.IntegerField(
+        label="Threads", initial=8, min_value=1, max_value=limits.MOST_THREADS, help_text="Where they are not raised."
+    )
+    rate = forms.IntegerField(
+        label="Events a second", initial=0, min_value=0, max_value=10_000_000, help_text="0: as fast as possible."
+    )
+    schemas = forms.IntegerField(
+        label="Schemas",
+        initial=0,
+        min_value=0,
+        max_value=limits.MOST_SCHEMAS,
+        help_text="For rotating schemas, where they are not raised.",
+    )
+    tables = forms.IntegerField(label="Tables", initial=4, min_value=1, max_value=1000)
+    table_rows = forms.IntegerField(label="Rows of each", initial=100_000, min_value=1, max_value=1_000_000_000)
+    schema = forms.CharField(
+        label="Schema to copy",
+        required=False,
+        max_length=64,
+        help_text="A schema of the backup. It is copied, not changed.",
+    )
+    row_percent = forms.FloatField(label="Rows in each copy (%)", initial=0.0, min_value=0, max_value=100)
+    seconds_on_schema = forms.FloatField(
+        label="Seconds on each schema",
+        initial=5.0,
+        min_value=0.001,
+        max_value=3600,
+        help_text="Then a thread takes the next one. A short time shows the wall in seconds.",
+    )
+    statements = forms.CharField(
+        label="Statements",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 5}),
+        help_text=(
+            "One on each line, with values in place and without schema names; or JSON Lines: "
+            '{"statement": "SELECT …", "count": 120}. Counts set the proportions.'
+        ),
+    )
+    statements_file = forms.FileField(label="Or a file with statements", required=False)
+    table_ddl = forms.CharField(
+        label="CREATE TABLE statement", required=False, max_length=60_000, widget=forms.Textarea(attrs={"rows": 5})
+    )
+    key_ranges = forms.CharField(
+        label="Random keys",
+        required=False,
+        max_length=1000,
+        widget=forms.Textarea(attrs={"rows": 2}),
+        help_text="Column, lowest and highest value on each line: id 1 1000000000.",
+    )
+    preset = forms.ChoiceField(label="Compare", choices=PRESETS, required=False)
+    options_a = forms.CharField(
+        label="Options of A", required=False, max_length=1000, widget=forms.Textarea(attrs={"rows": 2})
+    )
+    options_b = forms.CharField(
+        label="Options of B", required=False, max_length=1000, widget=forms.Textarea(attrs={"rows": 2})
+    )
+    most_pairs = forms.IntegerField(
+        label="Most pairs", initial=12, min_value=limits.LEAST_PAIRS, max_value=limits.MOST_PAIRS
+    )
+    aa_pairs = forms.IntegerField(
+        label="A/A pairs",
+        initial=4,
+        min_value=0,
+        max_value=limits.MOST_PAIRS,
+        help_text="Rounds with equal options: they show how much this machine varies on its own.",
+    )
+
+    def __init__(
+        self, choices: LoadTestChoices, given: QueryDict, files: Any = None, *, kept: LongTexts | None = None
+    ) -> None:
+        self.choices, self.kept = choices, kept or LongTexts()
+        super().__init__(_filled(choices, given), files, label_suffix="")
+        self._set_choices("source", [(one.name, f"{one.name} ({one.role})") for one in choices.sources])
+        self._set_choices("host", [(one.name, one.name) for one in choices.hosts])
+        runs = [(str(one.pk), f"Run {one.pk}, {one.finished_at:%Y-%m-%d %H:%M} UTC") for one in choices.backups]
+        newest = [(NEWEST, "Newest good backup")] if choices.run else []
+        self._set_choices("backup", [*newest, *runs, ("0", "None: an empty server")])
+        for name, field in self.fields.items():
+            is_choice = isinstance(field, forms.ChoiceField)
+            field.widget.attrs["class"] = "form-select" if is_choice else "form-control"
+            if name == "table_ddl" and self.kept.table_ddl:
+                field.initial = self.kept.table_ddl
+
+    def _set_choices(self, name: str, choices: Sequence[tuple[str, str]]) -> None:
+        field = self.fields[name]
+        assert isinstance(field, forms.ChoiceField)  # noqa: S101 - by its class above
+        field.choices = choices
+
+    @property
+    def sections(self) -> Iterator[tuple[str, list[BoundField], bool]]:
+        """Return title and fields of each group, and whether it matters for the chosen load."""
+        profile, raised = str(self.data.get("profile", "")), str(self.data.get("raised", ""))
+        matters = {
+            "Tables of sysbench": profile not in (Profile.ROTATING, Profile.INSERT),
+            "Rotating schemas": profile == Profile.ROTATING,
+            "Inserts": profile == Profile.INSERT,
+            "A/B test": raised == Raised.NOTHING,
+        }
+        for title, names in self.groups.items():
+            has_error = any(name in self.errors for name in names)
+            yield title, [self[name] for name in names], matters.get(title, True) or has_error
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Return the choices that differ from the defaults, for the URL of the plan. The source decides about some defaults."""
+        usual = _filled(self.choices, QueryDict())
+        found = {
+            name: str(self.data.get(name, "")).replace("\r\n", "\n") for name in self.fields if name not in self.LONG
+        }
+        return {name: value for name, value in found.items() if name == "source" or value != usual[name]}
+
+    def clean_steps(self) -> tuple[int, ...]:
+        parts = [part for part in re.split(r"[\s,;]+", self.cleaned_data["steps"].strip()) if part]
+        if not all(re.fullmatch(r"[0-9]{1,9}", part) for part in parts):
+            raise ValidationError("Enter whole numbers, separated by commas.")
+        return tuple(sorted({int(part) for part in parts}))
+
+    def clean_options(self) -> Options:
+        return _options(self.cleaned_data["options"])
+
+    def clean_options_a(self) -> Options:
+        return _options(self.cleaned_data["options_a"])
+
+    def clean_options_b(self) -> Options:
+        return _options(self.cleaned_data["options_b"])
+
+    def clean_key_ranges(self) -> tuple[tuple[str, int, int], ...]:
+        found = []
+        for line in filter(None, map(str.strip, self.cleaned_data["key_ranges"].splitlines())):
+            match = re.fullmatch(r"(\S+)\s+(-?[0-9]{1,20})\s+(-?[0-9]{1,20})", line)
+            if not match:
+                raise ValidationError("Enter a column and two whole numbers on each line.")
+            found.append((match[1], int(match[2]), int(match[3])))
+        return tuple(found)
+
+    def clean_statements(self) -> tuple[str, ...]:
+        return read_statements(self.cleaned_data["statements"])
+
+    def clean_statements_file(self) -> tuple[str, ...]:
+        file = self.cleaned_data["statements_file"]
+        if not file:
+            return ()
+        if file.size > MOST_FILE_BYTES:
+            raise ValidationError(f"The file is larger than {MOST_FILE_BYTES // MIB} MiB.")
+        try:
+            return read_statements(file.read().decode())
+        except UnicodeDecodeError as error:
+            raise ValidationError("The file is not text in UTF-8.") from error
+
+    def clean(self) -> dict[str, Any]:
+        """Check the workload as the load generator reads it, so that no test fails for it an hour later."""
+        given: dict[str, Any] = super().clean() or self.cleaned_data
+        if not self.errors:
+            try:
+                workload = self.workload(self.long_texts())
+                # Without statements the request itself is refused, with every reason at once.
+                if workload.statements or workload.table_ddl:
+                    input_text(workload)
+            except Refused as error:
+                field = "table_ddl" if error.code == "load_test.table" else "statements"
+                self.add_error(field, ValidationError(error.cause_sentence, code=error.code))
+        return given
+
+    def long_texts(self) -> LongTexts:
+        """Return the texts of this form, or else those kept from before. Only those that the chosen statements need."""
+        given, profile = self.cleaned_data, self.cleaned_data["profile"]
+        if profile == Profile.ROTATING:
+            return LongTexts(given["statements_file"] or given["statements"] or self.kept.statements)
+        if profile == Profile.INSERT:
+            return LongTexts(table_ddl=given["table_ddl"] or self.kept.table_ddl)
+        return LongTexts()
+
+    def workload(self, texts: LongTexts) -> Workload:
+        given = self.cleaned_data
+        return Workload(
+            Profile(given["profile"]),
+            tables=given["tables"],
+            table_rows=given["table_rows"],
+            schema=given["schema"],
+            row_share=given["row_percent"] / 100,
+            seconds_on_schema=given["seconds_on_schema"],
+            statements=texts.statements,
+            table_ddl=texts.table_ddl,
+            key_ranges=given["key_ranges"] if given["profile"] == Profile.INSERT else (),
+        )
+
+    def request(self, flavor: str) -> LoadTestRequest:
+        """Return the request of a valid form. ``flavor``: of the source, for the names of ready-made options."""
+        given = self.cleaned_data
+        raised = Raised(given["raised"])
+        arms = preset(given["preset"], flavor) if given["preset"] else (given["options_a"], given["options_b"])
+        options_a, options_b = arms if raised is Raised.NOTHING else ((), ())
+        return LoadTestRequest(
+            source=given["source"],
+            host=given["host"],
+            workload=self.workload(self.long_texts()),
+            run=self.choices.run if given["backup"] == NEWEST else int(given["backup"]),
+            raised=raised,
+            steps=given["steps"],
+            repeats=given["repeats"],
+            threads=given["threads"],
+            rate=given["rate"],
+            schemas=given["schemas"],
+            seconds=given["seconds"],
+            warm_up_seconds=given["warm_up_seconds"],
+            pool_bytes=given["pool_mib"] * MIB,
+            options=given["options"],
+            options_a=options_a,
+            options_b=options_b,
+            most_pairs=given["most_pairs"],
+            aa_pairs=given["aa_pairs"],
+            most_seconds=given["most_minutes"] * 60,
+        )
+
+
+def _options(text: str) -> Options:
+    """Read server options, one ``name=value`` on each line; dashes in names are as good as underscores."""
+    found = []
+    for line in filter(None, map(str.strip, text.splitlines())):
+        name, sign, value = line.removeprefix("--").partition("=")
+        if not sign:
+            raise ValidationError("Enter one name=value on each line.")
+        found.append((name.strip().replace("-", "_"), value.strip()))
+    return tuple(found)
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _filled(choices: LoadTestChoices, given: QueryDict) -> QueryDict:
+    """Return the given choices, with the defaults where nothing was given."""
+    data = QueryDict(mutable=True)
+    for name, field in LoadTestForm.base_fields.items():
+        data[name] = _text(field.initial)
+    data["source"] = choices.source.name if choices.source else ""
+    data["host"] = choices.host.name if choices.host else ""
+    if not choices.run:
+        data["backup"] = "0"
+    for name in given:
+        if name in data:
+            data[name] = str(given[name]).replace("\0", "")
+    return data

@@ -1,0 +1,47 @@
+"""The exact commands of a load test. Paths that are known only at the start are named in capitals."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dbops.engine.errors import Refused
+from dbops.engine.load_tests.generator import Place, prepare_arguments, run_arguments
+from dbops.engine.load_tests.plan import LoadTestPlan
+from dbops.engine.load_tests.workload import OF_SYSBENCH, Workload
+
+#: Names for the directories of the job and of the scratch server.
+RUN_DIRECTORY, SCRATCH = "RUN_DIRECTORY", "SCRATCH_DIRECTORY"
+PROGRAMS = {"mariadb": "mariadbd", "mysql": "mysqld"}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownCommand:
+    """One command with what it does."""
+
+    title: str
+    text: str
+
+
+def commands_of(plan: LoadTestPlan, workload: Workload) -> list[ShownCommand]:
+    """Return the server's command, and the load generator's for one round of each step."""
+    program = PROGRAMS.get(plan.flavor, "mysqld")
+    own = (f"--datadir={SCRATCH}/data", f"--socket={SCRATCH}/run/s")
+    server = shlex.join((program, "--no-defaults", *own, *plan.server))
+    return [ShownCommand("Start of the scratch server", server), *_generator(plan, workload)]
+
+
+def _generator(plan: LoadTestPlan, workload: Workload) -> Iterator[ShownCommand]:
+    place = Place(RUN_DIRECTORY, f"{SCRATCH}/run/s")
+    if workload.profile in OF_SYSBENCH:
+        yield ShownCommand("Fill of the tables", shlex.join(prepare_arguments(workload, place)))
+    shown = set()
+    for one in plan.rounds:
+        if (one.step, one.arm) in shown or one.arm.startswith("a") and one.arm != "a":
+            continue
+        shown.add((one.step, one.arm))
+        options = "".join(f" --{name.replace('_', '-')}={value}" for name, value in one.options)
+        title = f"Round {one.number}{f', server with{options}' if options else ''}"
+        try:
+            yield ShownCommand(title, shlex.join(run_arguments(workload, one, place)))
+        except Refused as error:
+            yield ShownCommand(title, error.cause_sentence)

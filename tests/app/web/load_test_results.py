@@ -1,0 +1,26 @@
+"""Rounds that have ended, on rows of load tests."""
+
+from typing import Any
+
+from dbops.engine.facts.instance import to_record
+from dbops.engine.load_tests.round_result import RoundResult, Second, WaitShare
+from dbops.engine.states import RunStatus
+from dbops.models import LoadTest
+from dbops.queries.load_tests import plan_of
+from tests.engine.load_tests.results import latencies, result
+
+WAIT = "wait/synch/rwlock/innodb/dict_operation_lock"
+
+
+def finish_rounds(load_test: LoadTest, count: int | None = None, **values: Any) -> None:
+    """Leave the results of the first rounds, as the driver does. B is 1.5 times as fast as A; a second of each round has stalled."""
+    rounds = [to_record(_result(one.number, one.arm)) for one in plan_of(load_test).rounds[:count]]
+    given = {"status": RunStatus.RUNNING, "rounds": rounds, "revision": load_test.revision + 1}
+    LoadTest.objects.filter(pk=load_test.pk).update(**(given | values))
+
+
+def _result(number: int, arm: str) -> RoundResult:
+    values = latencies(3000 if arm == "b" else 2000, seed=number)
+    waits = (WaitShare(WAIT, 400, 2.0, 0.2),)
+    seconds = (Second(1, 400.0, 0.0, 1.2), Second(2, 0.0, 0.0))
+    return result(number, values=values, seconds=seconds, waits=waits, generator_cores=0.4, server_cores=1.1)
