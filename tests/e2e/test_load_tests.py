@@ -30,7 +30,7 @@ from .test_restore_tests import command_lines, good_backup, restore_test_of, slo
 from .test_restore_tests import wait_for_end as wait_for_restore_test
 
 pytestmark = pytest.mark.services
-#: Connections that probes and backups of the test itself may make meanwhile; a generator makes some for each round.
+#: Connections that probes and backups of the test itself may make in that time; a generator makes some for each round.
 PROBES = 60
 
 

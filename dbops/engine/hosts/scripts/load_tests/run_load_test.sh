@@ -76,7 +76,7 @@ else
 fi
 rm -f pid.*
 
-# What the server runs with, after everything that a round asks for: nobody else reaches it. $@ options of the round
+# What the server runs with, after everything that a round asks for: it is reached by its socket alone. $@ options of the round
 start_alone() { start_server "${options[@]}" "$@" --skip-networking --skip-grant-tables --init-file=/dev/null "--secure-file-priv=$seen_scratch/tmp"; }
 must_serve() {
     kill -0 "$serving" 2>/dev/null && return
