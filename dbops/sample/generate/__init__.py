@@ -15,7 +15,7 @@ from dbops.sample.generate.runs import draw_runs, write_runs
 from dbops.sample.generate.states import Spell, make_periods, spells_of_story
 from dbops.sample.generate.storage import make_attestations
 from dbops.sample.generate.story import GONE, INCIDENTS, SILENT, maintenance, moment
-from dbops.sample.generate.tidb import make_tidb
+from dbops.sample.generate.tidb import make_tidb, write_tidb_readings
 
 SEED = 20
 
@@ -42,7 +42,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         make_periods(instances, spells, begin, now)
         make_tidb(begin, now, random.Random(seed))  # noqa: S311 - as above; of its own, so that the rest stays the same
         _announce(begin, now)
-        readings = write_readings(instances, now, seed)
+        readings = write_tidb_readings(now) + write_readings(instances, now, seed)
         entries = write_log(instances, begin, now, weeks=weeks, dice=dice)
     return {
         "clusters": Cluster.objects.count(),
