@@ -2,7 +2,7 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -142,23 +142,23 @@ class _Reader:
                 index_bytes=_number(whole.get("indexes")),
             )
             largest = self.rows(LARGEST)
-            return replace(found, placements=None if largest is None else tuple(map(self._placement, largest)))
+            return replace(found, placements=None if largest is None else tuple(self._placements(largest)))
         except DbopsError:  # the connection was lost: the next reading is due in an hour
             return found
 
-    def _placement(self, row: Mapping[str, Any]) -> TablePlacement:
-        schema, table = str(row["s"]), str(row["n"])
-        found = TablePlacement(
-            schema=schema,
-            table=table,
-            bytes=_number(row["bytes"]) or 0,
-            rows=_number(row["found"]) or 0,
-            sharding=str(row["sharding"] or ""),
-            is_clustered=str(row["pk"] or "").upper() == "CLUSTERED",
-        )
-        if time.monotonic() > self._until:
-            return replace(found, problem="not read in time")
-        return self._with_regions(self._with_definition(found))
+    def _placements(self, rows: Iterable[Mapping[str, Any]]) -> Iterator[TablePlacement]:
+        """Yield the tables; after a lost connection or the time limit only what their list has."""
+        problem = ""
+        for row in rows:
+            found = _listed(row)
+            if not problem and time.monotonic() > self._until:
+                problem = "not read in time"
+            if not problem:
+                try:
+                    found = self._with_regions(self._with_definition(found))
+                except DbopsError as error:
+                    problem = error.cause or "the connection was lost"
+            yield found if not problem else replace(found, problem=problem)
 
     def _with_definition(self, table: TablePlacement) -> TablePlacement:
         place = (table.schema, table.table)
@@ -191,6 +191,17 @@ class _Reader:
         except RemoteFailure as error:
             return replace(table, problem=error.cause or "not given by this server")
         return replace(table, stores=leaders(rows))
+
+
+def _listed(row: Mapping[str, Any]) -> TablePlacement:
+    return TablePlacement(
+        schema=str(row["s"]),
+        table=str(row["n"]),
+        bytes=_number(row["bytes"]) or 0,
+        rows=_number(row["found"]) or 0,
+        sharding=str(row["sharding"] or ""),
+        is_clustered=str(row["pk"] or "").upper() == "CLUSTERED",
+    )
 
 
 def leaders(rows: Iterable[Mapping[str, Any]]) -> tuple[StoreLeaders, ...]:

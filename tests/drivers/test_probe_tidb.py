@@ -89,6 +89,13 @@ def test_lost_connection_ends_the_hourly_reading_alone(lost: int) -> None:
         assert facts.server_problem.code == "mysql.unreachable"
 
 
+def test_tables_before_a_lost_connection_are_kept() -> None:
+    second = [number for number, act in enumerate(ACTS) if "REGIONS" in act["sql"]][1]
+    found = tidb(probe(ACTS, lost=second)).placements or ()
+    assert [one.stores is None for one in found] == [False, *[True] * (len(found) - 1)]
+    assert all(bool(one.problem) == (one.stores is None) for one in found)
+
+
 def test_placement_is_kept_between_two_hourly_readings() -> None:
     first = probe(ACTS)
     again = probe([act for act in ACTS if "REGIONS" not in act["sql"]], previous=first)

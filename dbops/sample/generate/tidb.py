@@ -9,7 +9,7 @@ from dbops.engine.facts.instance import Client, DatadirFacts, HostFacts, Instanc
 from dbops.engine.facts.server_kind import ServerKind
 from dbops.engine.facts.tidb import StoreLeaders, TablePlacement, TidbFacts, TidbNode
 from dbops.engine.states import Role
-from dbops.models import Cluster, Host, Instance, InstancePeriod, InstanceState
+from dbops.models import CapacityReading, Cluster, Host, Instance, InstancePeriod, InstanceState
 from dbops.sample.generate.clusters import GIB, MIB
 
 NAME, RELEASE = "ledger", "8.5.1"
@@ -17,6 +17,7 @@ NODES, STORES = 3, 12
 DATADIR = "/tidb-deploy/tidb-4000"
 #: Written since the last report: all of the events, and an even part of the rest.
 WRITTEN = 412 * MIB
+READ_DAYS = 120
 
 
 def make_tidb(begin: datetime, now: datetime, dice: random.Random) -> None:
@@ -103,6 +104,30 @@ def _facts(instance: Instance, now: datetime) -> InstanceFacts:
             largest=tuple(TableSize(one.schema, one.table, one.bytes) for one in cluster.placements or ()),
         ),
     )
+
+
+def write_tidb_readings(now: datetime) -> int:
+    """Store what the nodes reported each day: the data grows, and what TiDB does not report is unknown."""
+    facts = _cluster(now)
+    largest = [{"schema": one.schema, "table": one.table, "bytes": one.bytes} for one in facts.placements or ()]
+    rows = [
+        CapacityReading(
+            instance=instance,
+            at=now - timedelta(days=days, minutes=11),
+            is_daily=days > 0,
+            schemas=facts.schemas,
+            tables=(facts.tables or 0) - days // 40,
+            data_bytes=(facts.data_bytes or 0) - days * 4 * GIB,
+            index_bytes=(facts.index_bytes or 0) - days * GIB,
+            largest=largest if days == 0 else None,
+            disk_bytes=100 * GIB,
+            disk_free_bytes=71 * GIB,
+        )
+        for instance in Instance.objects.filter(cluster__name=NAME)
+        for days in range(READ_DAYS, -1, -1)
+    ]
+    CapacityReading.objects.bulk_create(rows)
+    return len(rows)
 
 
 def _server(instance: Instance, cluster: TidbFacts) -> ServerFacts:
