@@ -16,12 +16,8 @@ from dbops.sample.generate.runs import draw_runs, write_runs
 from dbops.sample.generate.states import Spell, make_periods, spells_of_story
 from dbops.sample.generate.storage import make_attestations
 from dbops.sample.generate.story import GONE, INCIDENTS, SILENT, maintenance, moment
-<<<<<<< HEAD
-from dbops.sample.generate.tidb import make_tidb
-from dbops.sample.generate.waits import write_wait_readings
-=======
 from dbops.sample.generate.tidb import make_tidb, write_tidb_readings
->>>>>>> tidb
+from dbops.sample.generate.waits import write_wait_readings
 
 SEED = 20
 
@@ -49,12 +45,8 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         make_periods(instances, spells, begin, now)
         make_tidb(begin, now, random.Random(seed))  # noqa: S311 - as above; of its own, so that the rest stays the same
         _announce(begin, now)
-<<<<<<< HEAD
-        readings = write_readings(instances, now, seed)
-        write_wait_readings(instances, now)
-=======
         readings = write_tidb_readings(now) + write_readings(instances, now, seed)
->>>>>>> tidb
+        write_wait_readings(instances, now)
         entries = write_log(instances, begin, now, weeks=weeks, dice=dice)
     return {
         "clusters": Cluster.objects.count(),
