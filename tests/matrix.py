@@ -52,6 +52,7 @@ ALSO = {
     "shared read": "several replicas from one read of the source",
     "backup": "a physical backup that dbops makes",
     "restore test": "a restore test of such a backup",
+    "load test": "a [load test](../how-to/load-tests.md) on a scratch server",
     "catch-up": "relaxed durability while a copy rolls forward",
     "statements": "each SQL statement that dbops sends, a probe, and the [accounts](../how-to/accounts.md)",
 }

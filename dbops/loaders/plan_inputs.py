@@ -31,6 +31,7 @@ from dbops.models import (
     Host,
     Instance,
     InstanceState,
+    LoadTest,
     Rebuild,
     RebuildStep,
     RestoreTest,
@@ -86,6 +87,7 @@ def plan_inputs_of(
         link=link_between(source.host_id, target.host_id),
         unrestored=unrestored_replication(target),
         source_differs=differs_since(source),
+        load_tests=load_tests_on(target.host_id, source.host_id),
         last_write_lock_seconds=last_write_lock_seconds(source),
         differences=topology_differences.open_differences([target.cluster_id]).get(target.cluster_id, ()),
     )
@@ -95,6 +97,12 @@ def differs_since(instance: Instance) -> int | None:
     """Return the rebuild of an instance after which rows of its current data were found to differ; ``None`` without one. One query."""
     found = RowComparison.objects.filter(target=instance, is_current=True, differing__gt=0)
     return found.values_list("rebuild_id", flat=True).first()
+
+
+def load_tests_on(*hosts: int) -> tuple[str, ...]:
+    """Return the load tests that run on these hosts, in words. One query."""
+    rows = LoadTest.objects.filter(host_slot__in=hosts).order_by("pk").values_list("pk", "host__name")
+    return tuple(f"Load test {pk} runs on {name}" for pk, name in rows)
 
 
 def last_write_lock_seconds(instance: Instance) -> float | None:

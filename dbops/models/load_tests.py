@@ -14,7 +14,7 @@ from .leased import Leased
 class LoadTest(Leased):
     """One load test: a scratch server on ``host``, restored from ``run`` or made empty, and rounds of load on it.
 
-    ``request`` is what a person asked for, ``plan`` what was shown and confirmed, with its ``fingerprint``; both are frozen. ``source`` is
+    ``request`` is what a person requested, ``plan`` what was shown and confirmed, with its ``fingerprint``; both are frozen. ``source`` is
     the instance whose settings and version the scratch server has. ``request_key`` is unique to the form, so that a second click
     makes no second test. ``host_slot``: the host of a running test, unique, so that one runs on a
     host. ``steps`` has name, state, seconds and bytes of each step; ``rounds`` the results of finished rounds; ``report`` is written at the

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -29,7 +30,7 @@ from .test_restore_tests import command_lines, good_backup, restore_test_of, slo
 from .test_restore_tests import wait_for_end as wait_for_restore_test
 
 pytestmark = pytest.mark.services
-#: Connections that probes and backups of the test itself may make meanwhile; a generator makes some for each round.
+#: Connections that probes and backups of the test itself may make in that time; a generator makes some for each round.
 PROBES = 60
 
 
@@ -247,3 +248,38 @@ def test_restore_test_and_load_test_of_a_host_wait_for_each_other(stack: Stack, 
     assert restore_test_of(stack, pk)["status"] == "queued"
     cancel(stack, load_test["id"])
     assert wait_for_restore_test(stack, pk)["status"] == "succeeded"
+
+
+@pytest.fixture
+def small_disk(stack: Stack, tmp_path: Path) -> Iterator[Path]:
+    """Give load tests a small file system for their scratch directories."""
+    place = tmp_path / "small"
+    place.mkdir(mode=0o755)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1700M,mode=0755", "dbops-test", str(place)], check=False)
+    if done.returncode:
+        pytest.skip("mounting is not permitted here")
+    for parent in place.parents[:3]:
+        parent.chmod(0o755)
+    stack.environment["DBOPS_LOAD_TEST_DIRECTORY"] = str(place)
+    try:
+        yield place
+    finally:
+        del stack.environment["DBOPS_LOAD_TEST_DIRECTORY"]
+        assert not list(place.glob(".dbops-load-test-*"))
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+def test_disk_that_fills_up_ends_the_load_test_with_its_code(stack: Stack, small_disk: Path) -> None:
+    load_test = begin(stack, request_of(stack, seconds=300), "rounds")
+    with (small_disk / "filler").open("wb") as file:
+        os.posix_fallocate(file.fileno(), 0, os.statvfs(small_disk).f_bavail * 4096 - 900 * 1024**2)
+    ended = wait_for_end(stack, load_test["id"])
+    error = json.loads(ended["error"])
+    assert (ended["status"], ended["has_leftovers"], error["code"]) == ("failed", 0, "load_test.space"), error
+
+
+def test_test_that_does_not_fit_is_refused_by_the_host(stack: Stack, small_disk: Path) -> None:
+    workload = {"profile": "write-only", "tables": 10, "table_rows": 10_000_000}
+    status, result = run_load_test(stack, request_of(stack, workload=workload))
+    assert (status, result["error"]["code"]) == (1, "load_test.space"), result["error"]
+    assert [step["name"] for step in result["steps"]] == ["check"]

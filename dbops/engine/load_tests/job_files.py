@@ -4,7 +4,15 @@ from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.flavors.waits import COUNTERS
 from dbops.engine.hosts.scripts import load_lua
-from dbops.engine.load_tests.generator import INPUT, SCRIPT, Place, input_text, prepare_arguments, run_arguments
+from dbops.engine.load_tests.generator import (
+    INPUT,
+    LOAD_SCHEMA,
+    SCRIPT,
+    Place,
+    input_text,
+    prepare_arguments,
+    run_arguments,
+)
 from dbops.engine.load_tests.plan import LIMIT_FACTOR, LoadTestPlan
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile, Workload
@@ -44,10 +52,20 @@ def job_files(plan: LoadTestPlan, workload: Workload, copy: RestoreTestPlan, fla
         "settings": _settings(plan, workload, flavor),
         "rounds": "".join(f"{line}\n" for line in _rounds(plan.rounds, workload, place)),
         "fill": SEPARATOR.join(prepare_arguments(workload, place)) if is_prepared else "",
-        "table.sql": f"{workload.table_ddl};\n" if workload.profile is Profile.INSERT else "",
+        "table.sql": _tables(plan, workload),
         SCRIPT: load_lua("load"),
         **({INPUT: text} if (text := input_text(workload)) else {}),
     }
+
+
+def _tables(plan: LoadTestPlan, workload: Workload) -> str:
+    """Return the statements that make the tables of inserts, or of the schema that is copied if the server is empty."""
+    is_made = workload.profile is Profile.INSERT or (workload.profile is Profile.ROTATING and not plan.run)
+    if not is_made:
+        return ""
+    schema = LOAD_SCHEMA if workload.profile is Profile.INSERT else workload.schema
+    name = f"`{schema.replace('`', '``')}`"
+    return f"CREATE DATABASE IF NOT EXISTS {name};\nUSE {name};\n{workload.table_ddl.strip()}\n;\n"
 
 
 def _settings(plan: LoadTestPlan, workload: Workload, flavor: Flavor) -> str:

@@ -355,8 +355,9 @@ def _of_backup(request: LoadTestRequest, facts: LoadTestFacts) -> Iterator[LoadT
     if request.run and (facts.backup_problem or facts.archive is None):
         text = facts.backup_problem or "the backup has no readable file"
         yield LoadTestFinding("load_test.backup", Severity.REFUSAL, f"The backup cannot be restored: {text}.")
-    if not request.run and request.workload.profile is Profile.ROTATING:
-        text = "An empty server has no schema to copy. Choose a backup."
+    is_empty = not request.run and not request.workload.table_ddl.strip()
+    if is_empty and request.workload.profile is Profile.ROTATING:
+        text = "An empty server has no schema to copy. Choose a backup, or enter the CREATE TABLE statements of the schema."
         yield LoadTestFinding("load_test.backup", Severity.REFUSAL, text)
 
 

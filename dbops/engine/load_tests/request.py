@@ -51,6 +51,8 @@ OWN_OPTIONS = frozenset(
         *("innodb_buffer_pool_size", "lower_case_table_names", "innodb_page_size", "persisted_globals_load"),
     }
 )
+#: Where a table's files would be outside of the scratch directory.
+_ELSEWHERE = re.compile(r"\b(?:data|index)\s+directory\b", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -155,6 +157,8 @@ def _of_steps(request: LoadTestRequest) -> Iterator[str]:
 def _of_workload(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
     if request.raised is Raised.SCHEMAS and workload.profile is not Profile.ROTATING:
         yield "only rotating schemas can raise the number of schemas"
+    if _ELSEWHERE.search(workload.table_ddl):
+        yield "a table of a load test has its files in the scratch directory: leave out DATA DIRECTORY and INDEX DIRECTORY"
     if workload.profile is Profile.ROTATING:
         yield from _of_rotation(workload, request)
     elif workload.profile is Profile.INSERT:

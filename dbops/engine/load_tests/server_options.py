@@ -1,4 +1,4 @@
-"""The options of a scratch server: those of its source that matter for speed, scaled to a stated buffer pool, and nobody reaches it."""
+"""The options of a scratch server: those of its source that matter for speed, scaled to a stated buffer pool, and no network."""
 
 import re
 from dataclasses import dataclass
@@ -235,7 +235,7 @@ def _reasons(server: ServerFacts | None, settings: dict[str, str], redo: int | N
     if settings:
         reasons.append(f"{len(settings)} settings as on the source: {', '.join(settings)}.")
     else:
-        reasons.append("The source’s settings are not known: the server’s own defaults.")
+        reasons.append("The source’s settings are unknown: the server’s own defaults.")
     if server:
         reasons.append("Binary log on, as on the source." if server.log_bin else "No binary log, as on the source.")
     return reasons

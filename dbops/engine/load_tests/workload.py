@@ -29,7 +29,7 @@ class Workload:
         schema, row_share: for ``ROTATING``: the restored schema whose copies are used, and the share (0 to 1) of its rows in each copy.
         seconds_on_schema: for ``ROTATING``: how long a thread stays on a schema before it takes the next one.
         statements: for ``ROTATING``: the statements with placeholders filled, each without a schema name; picked at random.
-        table_ddl: for ``INSERT``: the ``CREATE TABLE`` statement.
+        table_ddl: for ``INSERT``: the ``CREATE TABLE`` statement. For ``ROTATING`` on an empty server: those of the schema.
         key_ranges: for ``INSERT``: name, lowest and highest value of each column with random integers.
     """
 

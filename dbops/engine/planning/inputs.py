@@ -111,7 +111,7 @@ class PlanInputs:
     ``link``: the measurement between the two hosts. ``unrestored``: how the target replicated before a rebuild that changed it and did
     not succeed; ``None`` without such a rebuild. ``source_differs``: the rebuild of the source whose comparison of all rows found
     differences; ``None`` if none did. ``last_write_lock_seconds``: for how long writes on the source waited for the backup tool when it
-    last ran there; ``None`` if that is unknown.
+    last ran there; ``None`` if that is unknown. ``load_tests``: those that run on the hosts of target and source, in words.
     """
 
     target: KnownInstance
@@ -139,6 +139,7 @@ class PlanInputs:
     link: MeasuredLink | None = None
     unrestored: KeptReplication | None = None
     source_differs: int | None = None
+    load_tests: tuple[str, ...] = ()
     last_write_lock_seconds: float | None = None
 
     def by(self, method: MethodTraits) -> "PlanInputs":

@@ -179,5 +179,5 @@ def test_impossible_request_is_refused(source: Instance, place: Host, changes: d
 
 def test_unknown_source_is_refused(source: Instance, place: Host) -> None:
     with pytest.raises(Refused) as refused:
-        plan_load_test(replace(make_request(source, place), source="nobody"))
+        plan_load_test(replace(make_request(source, place), source="no-such-instance"))
     assert refused.value.code == "load_test.not_found"

@@ -109,4 +109,13 @@ def sessions_may_open_files(inputs: PlanInputs) -> Iterator[Finding]:
         yield ok(code, title, f"ulimit -n is {limit}.")
 
 
-CHECKS = (target_has_room, redo_is_wide_enough, sessions_may_open_files)
+def hosts_have_no_load_test(inputs: PlanInputs) -> Iterator[Finding]:
+    """Warn of a load test on a host: it does not hold the rebuild up, but takes CPU and disk, and is slowed down itself."""
+    code, title = "host.load_test", "No load test runs on the hosts"
+    if inputs.load_tests:
+        yield warning(code, title, "; ".join(inputs.load_tests) + ".", "Stop the load test, or wait for its end.")
+    else:
+        yield ok(code, title, "None runs.")
+
+
+CHECKS = (target_has_room, redo_is_wide_enough, sessions_may_open_files, hosts_have_no_load_test)

@@ -7,7 +7,7 @@
 #   rounds     one line for each round; its fields, separated by 0x1f: number, seconds of the whole load, copies of the schema, 1 for a
 #              new start of the server, number of server options, these options, command line of the generator
 #   fill       the command line that makes the generator's tables, separated by 0x1f; empty without
-#   table.sql  the statement that makes the table of inserts; empty without
+#   table.sql  the statements that make tables; empty without
 #   load.lua, load.input   the generator's
 # A file "enough" ends the rounds early.
 # shellcheck disable=SC2034,SC2154  # for the sourced functions, and of read_copy_arguments
@@ -76,7 +76,7 @@ else
 fi
 rm -f pid.*
 
-# What the server runs with, after everything that a round asks for: nobody else reaches it. $@ options of the round
+# What the server runs with, after everything that a round asks for: it is reached by its socket alone. $@ options of the round
 start_alone() { start_server "${options[@]}" "$@" --skip-networking --skip-grant-tables --init-file=/dev/null "--secure-file-priv=$seen_scratch/tmp"; }
 must_serve() {
     kill -0 "$serving" 2>/dev/null && return
@@ -106,7 +106,7 @@ if [ -s fill ]; then
     }
 fi
 if [ -s table.sql ]; then
-    as_owner "${ask[@]}" "${only_sql[@]}" dbops_load <table.sql 2>log.ask || fail "table_fails $(words_of log.ask)"
+    as_owner "${ask[@]}" "${only_sql[@]}" <table.sql 2>log.ask || fail "table_fails $(words_of log.ask)"
 fi
 end_step "$(du -sb -- "$data" | cut -f1)"
 
