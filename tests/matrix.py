@@ -120,6 +120,7 @@ def refusal(server: Server, way: str) -> str:
         "clone": (clone.both_can_clone,),
         "dump": (pair.versions_fit,),
         "catch-up": (),
+        "load test": (),
         "statements": (),
     }.get(way, (pair.versions_fit, pair.tools_are_there))
     findings = (finding for check in checks for finding in check(world))

@@ -18,6 +18,7 @@ from dbops.engine.backups.completeness import OF_A_DUMP
 from dbops.engine.catalogue import CATALOGUE, SECTIONS
 from dbops.engine.catalogue.entries import Entry
 from dbops.engine.flavors.failures import CATALOGUE as KNOWN_FAILURES
+from dbops.engine.load_tests import result as load_tests
 from dbops.engine.restore_tests.result import FAILURES, HOSTS, OPERATORS
 
 ROOT = Path(__file__).parents[1]
@@ -161,6 +162,13 @@ def of_launcher() -> Codes:
     return {(code, "operator" if code in REFUSALS else "host") for code in codes}
 
 
+def of_load_test_findings() -> Codes:
+    """What only the plan of a load test finds. Space and time are also failures of its job."""
+    text = (ROOT / "dbops/engine/load_tests/plan.py").read_text()
+    found = set(re.findall(r'LoadTestFinding\(\s*"(load_test\.[a-z_]+)"', text))
+    return {(code, "operator") for code in found - {"load_test.space", "load_test.time"}}
+
+
 #: Where the code is no constant: the place, and how its codes are read.
 DYNAMIC: dict[str, Callable[[], Codes]] = {
     "dbops/engine/rebuilds/copy_check.py:judge_copy": of_evidence,
@@ -178,12 +186,19 @@ DYNAMIC: dict[str, Callable[[], Codes]] = {
     "dbops/engine/restore_tests/result.py:_fail": lambda: (
         {(f"restore_test.{kind}", "host") for kind in FAILURES} | {("restore_test.failed", "host")}
     ),
+    "dbops/engine/load_tests/result.py:_refuse": lambda: (
+        {(f"load_test.{kind}", "host") for kind in load_tests.HOSTS}
+        | {(f"load_test.{kind}", "operator") for kind in (*load_tests.OPERATORS, "not_as_planned")}
+    ),
+    "dbops/engine/load_tests/result.py:_fail": lambda: (
+        {(f"load_test.{kind}", "host") for kind in (*load_tests.FAILURES, "failed", "backup_unusable")}
+    ),
 }
 
 
 def collect() -> tuple[Codes, list[str], set[str]]:
     """Return every code with who must act, the places whose codes cannot be read, and those of DYNAMIC that are there."""
-    codes, unread, seen = catalogue(), [], set()
+    codes, unread, seen = catalogue() | of_load_test_findings(), [], set()
     for path in sorted((ROOT / "dbops").rglob("*.py")):
         for raised in raised_in(path):
             if raised.place in DYNAMIC:

@@ -159,12 +159,10 @@ def plan_restore_test(
         host: facts of the host, from a probe of this moment.
         owner, limits: the account whose server would own the data; limits from the settings.
         server: facts of the source if it answers: the redo capacity, and how it writes table names.
-        elsewhere: where the file is, if it is on another host.
-        kind: of the scratch directories: another job can restore a backup in the same way.
+        elsewhere, kind: where the file is, if on another host; the kind of the scratch directories, as another job has its own.
 
     Raises:
-        Refused: unknown flavor (``flavor.unknown``, ``flavor.unsupported``), too little free memory (``restore_test.memory``), or
-            a tool that does not fit the backup (``restore_test.tool``).
+        Refused: ``flavor.unknown``, ``flavor.unsupported``, ``restore_test.memory``, or ``restore_test.tool`` (it does not fit).
     """
     flavor = flavor_for(archive.version, archive.flavor)
     place = limits.directory or (elsewhere.place if elsewhere else archive.path.rpartition("/")[0])
@@ -172,8 +170,7 @@ def plan_restore_test(
     tool = _tool_of(archive, host, flavor, must_fit=elsewhere is not None)
     preparing = _choose_preparing(flavor, tool, host, limits, server)
     memory = min(preparing.memory_bytes, PREPARE_MOST_BYTES)
-    needed_memory = max(memory, POOL_BYTES) + BESIDE_POOL_BYTES
-    _must_have_memory(archive, host, needed_memory)
+    needed_memory = _checked_memory(archive, host, max(memory, POOL_BYTES) + BESIDE_POOL_BYTES)
     return RestoreTestPlan(
         restore_test=restore_test,
         source=archive.instance,
@@ -227,9 +224,10 @@ def machine_of(host: HostFacts) -> str:
     return f"{host.hostname} {host.machine_id}".strip()
 
 
-def _must_have_memory(archive: Archive, host: HostFacts, needed: int) -> None:
+def _checked_memory(archive: Archive, host: HostFacts, needed: int) -> int:
+    """Return the needed bytes of memory. Raises ``Refused`` if the host has fewer."""
     if host.memory_available_bytes >= needed:
-        return
+        return needed
     raise Refused(
         "restore_test.memory",
         f"Planning the restore test of {archive.path}",
