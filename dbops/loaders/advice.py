@@ -1,16 +1,17 @@
 """Load what advice for a cluster rests on: readings, waits, the stored forecast, and storage."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from dbops.engine.capacity.advice import advise
 from dbops.engine.capacity.contention import contentions
-from dbops.engine.capacity.situation import Advice, AdviceKind, MeasuredChange, Situation
+from dbops.engine.capacity.situation import Advice, AdviceKind, Situation
 from dbops.engine.capacity.waits import Comparison
 from dbops.engine.capacity.walls import Wall
 from dbops.engine.facts.instance import InstanceFacts, from_record
 from dbops.engine.flavors.versions import parse_version
 from dbops.engine.tuning.doublewrite import judge_doublewrite
+from dbops.loaders.load_test_results import results_of
 from dbops.models import CapacityReading, Cluster, InstanceState, StorageAttestation, WaitReading
 
 #: Columns of a reading that advice is about.
@@ -26,16 +27,14 @@ def advice_of(
     readings: Mapping[str, CapacityReading],
     walls: Iterable[Wall],
     now: datetime,
-    tested: Sequence[MeasuredChange] = (),
-    knee: tuple[int, int] | None = None,
 ) -> tuple[Advice, ...]:
-    """Return the advice for the instances of a cluster, by kind and name. Three queries.
+    """Return the advice for the instances of a cluster, by kind and name. Four queries.
 
     Args:
         readings: the latest one of each instance. walls: of the cluster.
-        tested, knee: results of load tests, see ``Situation``.
     """
     facts, waits, attested = _facts(cluster), _latest_waits(cluster), _attested(cluster)
+    tested, knee = results_of(cluster)
     walls = tuple(walls)
     found: list[Advice] = []
     for name, one in sorted(facts.items()):
