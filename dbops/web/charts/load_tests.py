@@ -149,12 +149,13 @@ def _cpu_chart(report: Report) -> LoadTestChart:
         points = [(float(one["Round"]), one[key]) for one in report.get("Rounds", ()) if one[key] is not None]
         lines.append(XyLine(name, number, points, points))
     shown = [line for line in lines if line.points]
+    numbers = sorted({x for one in shown for x, _ in one.points})
     said = "; ".join(
         f"{line.name} {min(y for _, y in line.points):.2f} to {max(y for _, y in line.points):.2f}" for line in shown
     )
     drawing = xy_chart(
         shown,
-        Scale("round", count_text),
+        Scale("round", count_text, ticks=tuple(numbers[:: max(1, -(-len(numbers) // 8))])),
         Scale("", lambda value: f"{value:g}", least=0.0),
         f"Cores used in each round: {said}",
     )
