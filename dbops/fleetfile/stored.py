@@ -10,7 +10,7 @@ from django.db.models import Model, Q
 from dbops.engine.states import ACTIVE, RUN_AT_WORK, RunOrigin
 from dbops.fleetfile.conflicts import PlacedHost, PlacedInstance
 from dbops.fleetfile.rules import SECRETS
-from dbops.models import BackupRun, BackupSchedule, Cluster, Host, Instance, Rebuild, RestoreTest
+from dbops.models import BackupRun, BackupSchedule, Cluster, Host, Instance, LoadTest, Rebuild, RestoreTest
 from dbops.models.secret import holds, is_set
 
 # A running rebuild uses these values: a change could send it to another machine or directory.
@@ -33,7 +33,7 @@ IDENTITY: dict[type[Model], frozenset[str]] = {
 class StoredInventory:
     """All rows by name, with active rebuilds and dbops's own backup runs by instance key.
 
-    ``restore_tests`` has active restore tests by host key, ``restore_tests_of`` by key of their source.
+    ``tests`` has active restore tests and load tests by host key, ``tests_of`` by key of their source, in words.
     """
 
     hosts: dict[str, Host]
@@ -42,8 +42,8 @@ class StoredInventory:
     rebuilds: dict[int, int]
     schedules: dict[str, BackupSchedule] = field(default_factory=dict)
     backups: dict[int, int] = field(default_factory=dict)
-    restore_tests: dict[int, int] = field(default_factory=dict)
-    restore_tests_of: dict[int, int] = field(default_factory=dict)
+    tests: dict[int, str] = field(default_factory=dict)
+    tests_of: dict[int, str] = field(default_factory=dict)
 
     def datadirs_on_host_of(self, instance: Instance) -> dict[str, str]:
         """Return the data directories by instance name of a host, including the instance itself."""
@@ -88,17 +88,13 @@ class StoredInventory:
                 return f"rebuild {self.rebuilds[item.pk]} of or from {item.name!r} has not ended: {held} cannot change"
             if item.pk in self.backups and (held := ", ".join(sorted(by_backup & changed))):
                 return f"backup run {self.backups[item.pk]} of {item.name!r} has not ended: {held} cannot change"
-        return self._frozen_by_restore_test(row, changed)
+        return self._frozen_by_test(row, changed)
 
-    def _frozen_by_restore_test(self, row: Instance | Host, changed: set[str]) -> str:
+    def _frozen_by_test(self, row: Instance | Host, changed: set[str]) -> str:
         is_host = isinstance(row, Host)
-        restore_test = (self.restore_tests if is_host else self.restore_tests_of).get(row.pk)
+        test = (self.tests if is_host else self.tests_of).get(row.pk)
         held = ", ".join(sorted((FROZEN_HOST if is_host else FROZEN_INSTANCE_BY_RESTORE_TEST) & changed))
-        return (
-            f"restore test {restore_test} uses {row.name!r} and has not ended: {held} cannot change"
-            if restore_test and held
-            else ""
-        )
+        return f"{test} uses {row.name!r} and has not ended: {held} cannot change" if test and held else ""
 
 
 def load(*, lock: bool = False) -> StoredInventory:
@@ -115,15 +111,15 @@ def load(*, lock: bool = False) -> StoredInventory:
         instances = (
             instances.select_for_update(of=("self",)) if _can_lock_one_table() else instances.select_for_update()
         )
-    restore_tests, restore_tests_of = active_restore_tests()
+    tests, tests_of = active_tests()
     return StoredInventory(
         hosts={row.name: row for row in hosts},
         clusters={row.name: row for row in clusters},
         instances={row.name: row for row in instances},
         rebuilds=active_rebuilds(),
         backups=active_backups(),
-        restore_tests=restore_tests,
-        restore_tests_of=restore_tests_of,
+        tests=tests,
+        tests_of=tests_of,
         schedules={row.name: row for row in BackupSchedule.objects.select_related("instance")},
     )
 
@@ -151,13 +147,14 @@ def active_backups() -> dict[int, int]:
     return dict(runs.values_list("instance_id", "pk"))
 
 
-def active_restore_tests() -> tuple[dict[int, int], dict[int, int]]:
-    """Return active or lost restore tests by the keys of their hosts, and by the key of their source."""
-    rows = RestoreTest.objects.filter(status__in=RUN_AT_WORK).order_by()
-    by_host: dict[int, int] = {}
-    by_source: dict[int, int] = {}
-    for pk, host, source, holder in rows.values_list("pk", "host_id", "source_id", "source__host_id"):
-        by_host[host] = by_host[holder] = by_source[source] = pk
+def active_tests() -> tuple[dict[int, str], dict[int, str]]:
+    """Return active or lost restore tests and load tests, in words, by the keys of their hosts, and by the key of their source."""
+    by_host: dict[int, str] = {}
+    by_source: dict[int, str] = {}
+    for model, what in ((RestoreTest, "restore test"), (LoadTest, "load test")):
+        rows = model._default_manager.filter(status__in=RUN_AT_WORK).order_by()
+        for pk, host, source, holder in rows.values_list("pk", "host_id", "source_id", "source__host_id"):
+            by_host[host] = by_host[holder] = by_source[source] = f"{what} {pk}"
     return by_host, by_source
 
 

@@ -9,13 +9,14 @@ from typing import Any
 
 from django.conf import settings
 
+from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.load_tests.job import OF_LOAD_TEST, LoadTestContext, advance
 from dbops.engine.load_tests.job_files import job_files
 from dbops.engine.load_tests.measured import is_enough, report_of
-from dbops.engine.load_tests.plan import LoadTestPlan
+from dbops.engine.load_tests.plan import LoadTestPlan, plan_load_test
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.round_result import RoundResult
 from dbops.engine.restore_tests.job import clean_up
@@ -25,12 +26,15 @@ from dbops.engine.states import RunStatus
 from dbops.lifecycle import load_tests
 from dbops.lifecycle.load_tests import LoadTestLease
 from dbops.loaders.accounts import secrets_of
+from dbops.loaders.load_tests import facts_of, limits
 from dbops.models import LoadTest
 from dbops.worker.journal import LoadTestJournal
 from dbops.worker.load_test_hosts import LoadTestHosts
 from dbops.worker.run_clock import RunClock
 from dbops.worker.run_driver import RunDriver
 
+#: Findings that can be others at the start than in the plan. The job checks programs, memory and space itself.
+CHECKED_AGAIN = frozenset({"load_test.host", "load_test.backup"})
 #: What the job wrote at its end.
 Facts = dict[str, str]
 
@@ -78,12 +82,24 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
     # --- the plan -------------------------------------------------------------------------------------------------
     def make_plan(self) -> RestoreTestPlan:
         self.hosts.remove_leftovers(self.journal)
+        self._check_again()
         plan = self.hosts.plan(self.frozen)
         for name, command in plan.commands:
             self.journal.say(f"{name}: {command}")
         for reason in self.frozen.reasons:
             self.journal.say(reason)
         return plan
+
+    def _check_again(self) -> None:
+        """Refuse a test whose host has become that of a primary, or whose backup failed its test, while it was queued.
+
+        Raises:
+            Refused: ``load_test.refused``.
+        """
+        facts = facts_of(self.request, self.row.source, self.row.host)
+        now = plan_load_test(self.request, facts, self.frozen.rounds, limits())
+        if found := [one.text for one in now.refusals if one.code in CHECKED_AGAIN]:
+            raise Refused("load_test.refused", f"Starting load test {self.row.pk}", cause=" ".join(found))
 
     def connect(self) -> LoadTestContext:
         plan = from_record(RestoreTestPlan, self.checkpoint["plan"])

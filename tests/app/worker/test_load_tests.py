@@ -8,7 +8,7 @@ from django.utils import timezone
 from dbops.engine.errors import Unreachable
 from dbops.engine.states import RunStatus
 from dbops.lifecycle import restore_tests
-from dbops.models import AuditEntry, Cluster, Host, LoadTest
+from dbops.models import AuditEntry, Cluster, Host, Instance, LoadTest
 from dbops.operations.load_tests import cancel_load_test
 from dbops.worker import due_load_tests, due_restore_tests, load_test_hosts, load_test_leftovers, load_tests
 from tests.app.backup_rows import make_schedule
@@ -193,3 +193,11 @@ def test_result_that_cannot_be_read_fails_the_test(load_test: LoadTest, host: Fa
     jobs.expect("jobs/load-test/round", "nothing")
     drive(begun(load_test), 2)
     assert (load_test.status, load_test.error["code"]) == (RunStatus.FAILED, "load_test.unreadable")
+
+
+def test_host_that_became_a_primarys_while_the_test_was_queued_is_refused(load_test: LoadTest, host: FakeHost) -> None:
+    Instance.objects.filter(host=load_test.host).update(role="primary")
+    jobs = play(host, running())
+    drive(begun(load_test), 2)
+    assert (load_test.status, load_test.error["code"]) == (RunStatus.FAILED, "load_test.refused")
+    assert not [one for one in jobs.host.order if one.name == "load-test"]

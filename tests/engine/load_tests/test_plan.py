@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.facts.growth import GrowthReading
-from dbops.engine.facts.instance import InstanceFacts, RunTimeSetting
+from dbops.engine.facts.instance import InstanceFacts, RunTimeSetting, Tool
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.load_tests.copy import empty_copy
@@ -18,7 +18,7 @@ from dbops.engine.load_tests.request import LoadTestRequest, Raised
 from dbops.engine.load_tests.server_options import server_options
 from dbops.engine.load_tests.workload import Profile, Workload
 from dbops.engine.states import Severity
-from tests.app.factories import make_facts, make_host_facts
+from tests.engine import builders
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
 GIB = 1024 * MIB
@@ -32,10 +32,14 @@ def request(**changes: Any) -> LoadTestRequest:
     return LoadTestRequest(source="backup-1", host="tester-1", **(given | changes))
 
 
+def source(**server: Any) -> InstanceFacts:
+    return builders.facts(2, server=builders.server(2, **server))
+
+
 def facts(version: str = "10.11.19-MariaDB", **changes: Any) -> LoadTestFacts:
-    host = make_host_facts(cpu_count=changes.pop("cpu_count", 16))
-    host = replace(host, tools={**host.tools, "sysbench": host.tools["mariadb"]})
-    given = {"source": make_facts(), "host": host, "work_dir": "/var/lib/dbops", "owner": "mysql", "now": NOW}
+    host = builders.host(1, cpu_count=changes.pop("cpu_count", 16))
+    host = replace(host, tools={**host.tools, "sysbench": Tool("/usr/bin/sysbench")})
+    given = {"source": source(), "host": host, "work_dir": "/var/lib/dbops", "owner": "mysql", "now": NOW}
     return LoadTestFacts(flavor=flavor_for(version), **(given | changes))
 
 
@@ -49,7 +53,7 @@ def found(made: LoadTestPlan) -> dict[str, Severity]:
 
 
 def grown(**values: Any) -> InstanceFacts:
-    return replace(make_facts(), growth=GrowthReading(NOW, **values))
+    return replace(source(), growth=GrowthReading(NOW, **values))
 
 
 def test_host_with_cores_for_both_has_no_finding() -> None:
@@ -122,7 +126,7 @@ def test_fingerprint_follows_what_runs_and_not_what_changes_on_its_own() -> None
 
 class TestServerOptions:
     def test_settings_of_the_source_are_taken_and_those_of_the_person_win(self) -> None:
-        base = make_facts(
+        base = source(
             set_at_run_time=(RunTimeSetting("innodb_io_capacity", "4000"), RunTimeSetting("tmpdir", "/etc")),
             doublewrite="OFF",
         )
@@ -136,7 +140,7 @@ class TestServerOptions:
     @pytest.mark.parametrize("version", ["5.7.42", "8.0.46", "9.7.4", "10.11.19-MariaDB", "11.8.6-MariaDB"])
     def test_nothing_after_them_opens_the_server(self, version: str) -> None:
         extra = (("max_connections", "5000"),)
-        options = server_options(flavor_for(version), make_facts(), pool_bytes=GIB, connections=8, extra=extra)
+        options = server_options(flavor_for(version), source(), pool_bytes=GIB, connections=8, extra=extra)
         words = list(options.words)
         assert words.index("--skip-networking") > words.index("--max-connections=5000")
         assert words.index("--skip-grant-tables") > words.index("--max-connections=5000")
@@ -148,12 +152,12 @@ class TestServerOptions:
         assert "--loose-open-files-limit=1024" in options.words
 
     def test_value_that_is_a_path_is_left_out(self) -> None:
-        known = make_facts(set_at_run_time=(RunTimeSetting("collation_server", "../../etc"),))
+        known = source(set_at_run_time=(RunTimeSetting("collation_server", "../../etc"),))
         options = server_options(flavor_for("10.11.19-MariaDB"), known, pool_bytes=GIB, connections=8)
         assert not [word for word in options.words if ".." in word]
 
     def test_redo_log_keeps_its_share_of_the_pool(self) -> None:
-        base = make_facts(
+        base = source(
             set_at_run_time=(RunTimeSetting("innodb_buffer_pool_size", str(8 * GIB)),), redo_capacity_bytes=4 * GIB
         )
         options = server_options(flavor_for("10.11.19-MariaDB"), base, pool_bytes=GIB, connections=8)
