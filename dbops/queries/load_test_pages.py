@@ -150,9 +150,11 @@ def conclusion_of(row: LoadTest, plan: LoadTestPlan) -> Conclusion:
     """Return what the finished rounds show, of a running load test as of one that has ended."""
     request = request_of(row)
     axis = AXES.get(request.raised)
-    results = [from_record(RoundResult, one) for one in row.rounds]
-    if not results:
+    if not row.rounds:
         return Conclusion({}, axis)
+    if axis and row.report.get("Steps"):
+        return Conclusion(row.report, axis, from_record(Knee, row.report["Knees"][KNEE_OF]))
+    results = [from_record(RoundResult, one) for one in row.rounds]
     report = row.report if row.report.get("Steps") else report_of(request, plan, results)
     if axis:
         return Conclusion(report, axis, from_record(Knee, report["Knees"][KNEE_OF]))
@@ -178,7 +180,7 @@ def choices_of(cluster: Cluster, source_name: str = "") -> LoadTestChoices:
 
 
 def _preferred(sources: Sequence[Instance]) -> Instance | None:
-    """Return the instance whose settings a test takes if nobody chooses: one that has the backups, else the first."""
+    """Return the instance whose settings a test takes by default: the one with the backups, else the primary."""
     order = {"backup": 0, "primary": 1}
     return min(sources, key=lambda one: order.get(one.role, 2), default=None)
 

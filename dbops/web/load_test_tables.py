@@ -152,7 +152,7 @@ def knee_text(knee: Knee | None, axis: Axis | None) -> str:
         return ""
     unit = _UNITS[axis]
     if knee.kind is KneeKind.UNKNOWN:
-        return f"Knee not known: {knee.reason}."
+        return f"Knee unknown: {knee.reason}."
     if knee.kind is KneeKind.NONE:
         return f"No knee shown: {KNEE_OF} does not leave its budget of twice the first step."
     kind = {KneeKind.WALL: "a wall", KneeKind.SLOPE: "a slope", KneeKind.LIMIT: "an even rise to the limit"}[knee.kind]

@@ -184,8 +184,12 @@ def describe(knee: Knee) -> str:
 
 
 def _invalid(reports: dict[str, dict[str, Any]]) -> list[str]:
+    """Return one reason for each step that is not valid."""
     return [
-        f"* Not valid, {title}: {reason}" for title, report in reports.items() for reason in report["Total"]["Reasons"]
+        f"* Not valid, {title}, {step['TargetSchemaCount']:,} schemas: {step['Reasons'][0]}"
+        for title, report in reports.items()
+        for step in report["Steps"]
+        if not step["IsValid"]
     ]
 
 

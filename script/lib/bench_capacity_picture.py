@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 480, 330, 62, 16, 44, 46
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 480, 330, 62, 26, 44, 46
 #: Colours that differ for people who see red and green alike, on white and on black.
 COLOURS = ("#d55e00", "#0072b2")
 Scale = Callable[[float], float]

@@ -12,7 +12,7 @@ from dbops.web.charts.xy import Band, Scale, XyLine, key_of, xy_chart
 
 #: Percentiles of the chart, with their names.
 SHOWN = (("P50", "P50"), ("P95", "P95"), ("P99", "P99"), ("P999", "P99.9"))
-#: Most points of the chart by second. Each stands for the slowest second of its part, so that no stall is lost.
+#: Most points of the chart by second. Each is the slowest second of its part, so that no stall is lost.
 MOST_SECONDS = 600
 #: From this ratio of the largest to the smallest step, the scale of steps is logarithmic.
 LOG_FROM = 8
@@ -149,12 +149,13 @@ def _cpu_chart(report: Report) -> LoadTestChart:
         points = [(float(one["Round"]), one[key]) for one in report.get("Rounds", ()) if one[key] is not None]
         lines.append(XyLine(name, number, points, points))
     shown = [line for line in lines if line.points]
+    numbers = sorted({x for one in shown for x, _ in one.points})
     said = "; ".join(
         f"{line.name} {min(y for _, y in line.points):.2f} to {max(y for _, y in line.points):.2f}" for line in shown
     )
     drawing = xy_chart(
         shown,
-        Scale("round", count_text),
+        Scale("round", count_text, ticks=tuple(numbers[:: max(1, -(-len(numbers) // 8))])),
         Scale("", lambda value: f"{value:g}", least=0.0),
         f"Cores used in each round: {said}",
     )
@@ -173,8 +174,8 @@ def _pairs_chart(found: Conclusion) -> LoadTestChart:
     ratio = found.ab.ab if found.ab else None
     is_known = ratio and ratio.low is not None and ratio.high is not None
     bands = [Band(ratio.low, ratio.high, "interval of B by A", is_y=True)] if is_known else []  # type: ignore[union-attr, arg-type]
-    said = "; ".join(f"{line.name}: {', '.join(f'{y:.2f}' for _, y in line.dots)}" for line in lines)
-    numbers = tuple(sorted({x for line in lines for x, _ in line.dots}))
+    said = "; ".join(f"{one.name}: {', '.join(f'{y:.2f}' for _, y in one.dots)}" for one in lines)
+    numbers = tuple(sorted({x for one in lines for x, _ in one.dots}))
     drawing = xy_chart(
         lines,
         Scale(

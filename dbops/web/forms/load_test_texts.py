@@ -5,8 +5,12 @@ from dataclasses import dataclass
 
 from django.core.exceptions import ValidationError
 
+from dbops.engine.load_tests.request import MOST_STATEMENTS
+
 #: Statements with a count are repeated in proportion, up to this many.
 STATEMENTS_WANTED = 10_000
+#: Most characters of all statements, repeated.
+MOST_CHARACTERS = 16 * 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +34,22 @@ def read_statements(text: str) -> tuple[str, ...]:
     for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if line:
             found.append(_json_statement(line, number) if line[0] in '{"' else (line, 1))
+    if len(found) > MOST_STATEMENTS:
+        raise ValidationError(f"Enter at most {MOST_STATEMENTS:,} statements.")
     total = sum(count for _, count in found)
     if total == len(found):
         return tuple(statement for statement, _ in found)
     share = min(1.0, STATEMENTS_WANTED / total)
-    return tuple(statement for statement, count in found for _ in range(max(1, round(count * share))))
+    repeated = [(statement, max(1, round(count * share))) for statement, count in found]
+    if sum(len(statement) * count for statement, count in repeated) > MOST_CHARACTERS:
+        raise ValidationError("The statements are too long to repeat them by their counts.")
+    return tuple(statement for statement, count in repeated for _ in range(count))
 
 
 def _json_statement(line: str, number: int) -> tuple[str, int]:
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValidationError(f"Line {number} is not JSON.") from error
     if isinstance(value, str):
         return value, 1

@@ -81,6 +81,7 @@ def load_test(request: HttpRequest, load_test_id: int) -> HttpResponse:
         "verdict": verdict_text(found.ab.verdict) if found.ab else "",
         "ab_ratio": ratio_text(found.ab.ab) if found.ab else "",
         "aa_ratio": ratio_text(found.ab.aa) if found.ab else "",
+        "row_percent": 100 * page.row.row_share,  # type: ignore[attr-defined]
         "facts": page.row.report.get("Facts", {}),
         "commands": commands_of(page.plan, queries.request_of(page.row).workload),
     }

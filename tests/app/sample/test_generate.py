@@ -13,6 +13,8 @@ from django.utils import timezone
 from dbops.engine.availability.record import Cause
 from dbops.engine.capacity.walls import WallKind, WallState
 from dbops.engine.facts.instance import from_record
+from dbops.engine.load_tests.comparison import Verdict as LoadVerdict
+from dbops.engine.load_tests.knee import KneeKind
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.conflicts import Activity
 from dbops.engine.states import RunStatus, Status, StepState
@@ -24,6 +26,7 @@ from dbops.models import (
     Hold,
     Instance,
     InstancePeriod,
+    LoadTest,
     Maintenance,
     Rebuild,
     RebuildSample,
@@ -135,6 +138,18 @@ def test_sample_shows_each_verdict_on_doublewrite() -> None:
         (Verdict.KEEP, None, True),
         (Verdict.KEEP, None, False),
     }
+
+
+def test_sample_has_a_load_test_of_each_end(reader: Client) -> None:
+    found = {row.status: row.pk for row in LoadTest.objects.order_by("pk")}
+    assert set(found) == {RunStatus.SUCCEEDED, RunStatus.FAILED, RunStatus.CANCELLED}
+    conclusions = [
+        reader.get(reverse("load-test", args=[row.pk])).context["page"].conclusion for row in LoadTest.objects.all()
+    ]
+    knees = [(one.knee.kind, one.knee.after, one.knee.at) for one in conclusions if one.knee and one.knee.after]
+    assert knees == [(KneeKind.WALL, 300, 600)]
+    assert [one.ab.verdict for one in conclusions if one.ab] == [LoadVerdict.FASTER]
+    assert all(one.report for one in conclusions)
 
 
 @pytest.mark.usefixtures("sample")

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from django.core.exceptions import ValidationError
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
@@ -246,6 +247,17 @@ def test_counts_set_the_proportions() -> None:
     ]
     found = read_statements("\n".join(lines))
     assert [found.count(f"SELECT {number}") for number in (1, 2, 3)] == [9000, 1000, 1]
+
+
+def test_statements_have_bounds() -> None:
+    for text in (
+        "SELECT 1\n" * 20_001,
+        '{"statement": "SELECT 1", "count": 0}',
+        '{"a":' * 100_000,
+        json.dumps({"statement": "SELECT " + "1" * 60_000, "count": 9_000}),
+    ):
+        with pytest.raises(ValidationError):
+            read_statements(text)
 
 
 def test_every_profile_can_be_chosen(viewer: Client, place: Host) -> None:
