@@ -24,6 +24,7 @@ int clock_gettime(int, dbops_time *);
 int nanosleep(const dbops_time *, dbops_time *);
 void *calloc(size_t, size_t);
 int setenv(const char *, const char *, int);
+int pthread_setcancelstate(int, int *);
 int pthread_mutex_lock(void *);
 int pthread_mutex_unlock(void *);
 long long strtoll(const char *, char **, int);
@@ -461,7 +462,7 @@ local function p95_since(all)
    return string.format("%.6g", all.most)
 end
 
-function sysbench.hooks.report_intermediate()
+local function report()
    find_shared()
    if shared.started == 0 then return end
    if shared.epoch == 0 then
@@ -476,6 +477,15 @@ function sysbench.hooks.report_intermediate()
    seconds = seconds + 1
    say("second %d %.0f %.0f %s", seconds, all.queries - before.queries, all.errors - before.errors, p95_since(all))
    before = all
+end
+
+-- At its end sysbench cancels the thread that reports. A cancellation inside of Lua, which writes here, can abort the process. One of
+-- 60 rounds ended so (SIGABRT, no message). So it has to wait until this function has returned.
+function sysbench.hooks.report_intermediate()
+   ffi.C.pthread_setcancelstate(1, nil)
+   local is_good, message = pcall(report)
+   if not is_good then say("message 0 %s", one_line(tostring(message))) end
+   ffi.C.pthread_setcancelstate(0, nil)
 end
 
 -- Replaces the text of sysbench.

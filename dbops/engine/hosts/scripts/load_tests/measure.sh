@@ -36,7 +36,7 @@ ticks_of() {
 read_counters() {
     local list
     printf -v list "'%s'," ${counters[@]+"${counters[@]}"}
-    # (a server that stands still must not stop the test)
+    # (a frozen server must not stop the test)
     (exec_as_owner timeout -k 1 20 "${ask[@]}" -e "SHOW GLOBAL STATUS WHERE Variable_name IN (${list}'Uptime');
         SELECT 'wait', EVENT_NAME, COUNT_STAR, SUM_TIMER_WAIT FROM performance_schema.events_waits_summary_global_by_event_name
         WHERE COUNT_STAR > 0 AND EVENT_NAME <> 'idle'") 2>/dev/null </dev/null |
@@ -49,7 +49,7 @@ sample() {
     read_counters "$1"
 }
 
-# Seconds after its planned end until a generator is killed: its statements wait for a server that stands still.
+# Seconds after its planned end until a generator is killed: its statements wait for a frozen server.
 patience=60
 
 # Run one round: the warm-up, then the measured seconds. Writes log.round.N in one piece, also of a round that failed.
