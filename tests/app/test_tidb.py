@@ -22,6 +22,7 @@ from dbops.loaders.doublewrite import doublewrite_of
 from dbops.models import BackupSchedule, Instance, InstancePeriod, InstanceState, Rebuild, TopologyDifference
 from dbops.operations.backups import run_now
 from dbops.operations.fleet import FleetFileErrors, import_fleet
+from dbops.operations.load_tests import plan_load_test
 from dbops.operations.rebuild_group import plan_group
 from dbops.operations.rebuilds import candidate_sources, plan_rebuild, request_rebuild
 from dbops.operations.schedules import save_schedule
@@ -36,6 +37,7 @@ from tests.app.factories import (
     make_schedule,
     make_trio,
 )
+from tests.app.load_test_rows import make_place, make_request
 
 pytestmark = pytest.mark.django_db
 HOSTILE = "t`;--<b>"
@@ -207,6 +209,12 @@ def test_nodes_have_no_topology_differences() -> None:
     note_differences([nodes[0].cluster_id])
     assert not TopologyDifference.objects.exists()
     assert doublewrite_of(nodes[0], None) is None
+
+
+def test_load_test_with_a_node_as_source_is_refused(operator: Client) -> None:
+    node = make_nodes()[0]
+    assert code_of(plan_load_test, make_request(node, make_place())) == "flavor.tidb"
+    assert operator.get(f"/clusters/{node.cluster.name}/load-tests/new/").status_code == 200
 
 
 def test_schedule_of_a_node_is_refused(olga: User) -> None:

@@ -43,13 +43,3 @@ def store_of(tidb_version: str) -> str:
 def not_offered(operation: str) -> Refused:
     """Return the refusal of a job for a TiDB node."""
     return Refused.unchanged("flavor.tidb", operation, REASON, next_step=OWN_MEANS)
-
-
-def refuse_load_test(version: str, version_comment: str = "") -> str:
-    """Return why dbops runs no load test of a server, ``""`` if it does: it can restore no TiDB cluster to a scratch server."""
-    if not is_tidb(version, version_comment):
-        return ""
-    return (
-        "dbops makes no scratch cluster of TiDB, and load tests never run against a server in use. "
-        "Run the workload by hand against a test cluster of your own."
-    )
