@@ -226,7 +226,7 @@ def test_copy_starts_quiet_and_without_the_links_of_its_source(stack: Stack) -> 
 
 
 def test_encrypted_source_is_refused_by_methods_that_copy_its_files(stack: Stack) -> None:
-    """Prepare would need the source's keys on the target. Rows of a dump are encrypted anew by the target's server."""
+    """Prepare would need the source's keys on the target. The target's server encrypts the rows of a dump itself."""
     folder = Path(one(stack, SOURCE, "SELECT @@plugin_dir AS place")["place"])
     if not (folder / "keyring_file.so").exists():
         pytest.skip(f"this MySQL has no keyring_file plugin in {folder}")

@@ -29,7 +29,7 @@ def target_can_decrypt(inputs: PlanInputs) -> Iterator[Finding]:
         advice = (
             "Use the clone method: it sends the keys over TLS."
             if not inputs.flavor.clone_problem(inputs.flavor.version)
-            else "Use the dump method: the target’s server encrypts the rows anew."
+            else "Use the dump method: the target’s server encrypts the rows itself."
         )
         seen = f"{_encrypted(stored)}. The backup tool would need the source’s keyring on the target."
         yield refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, seen, advice)
