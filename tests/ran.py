@@ -26,6 +26,8 @@ KINDS = {
     " WHERE r.origin = 'managed'",
     "restore test of": "SELECT r.method, p.status, i.name FROM dbops_restoretest p JOIN dbops_backuprun r ON r.id = p.run_id"
     " JOIN dbops_instance i ON i.id = r.instance_id",
+    "load test of": "SELECT CASE WHEN t.run_id IS NULL THEN 'an empty server' ELSE 'a backup' END AS method, t.status, i.name"
+    " FROM dbops_loadtest t JOIN dbops_instance i ON i.id = t.source_id",
 }
 #: The property of a test under which its markers reach the process that prints.
 CLAIM = "matrix"
@@ -34,6 +36,7 @@ SEEN_AS = {
     "backup": "backup, physical",
     "restore test": "restore test of physical",
     "shared read": "rebuild by a shared read",
+    "load test": "load test of",
     "catch-up": "",
 }
 #: Ways that need no dashboard, which would note them.

@@ -225,7 +225,8 @@ def test_killed_worker_is_replaced_and_the_test_ends_well(stack: Stack) -> None:
 
 
 def test_time_limit_ends_the_load_test(stack: Stack) -> None:
-    status, result = run_load_test(stack, request_of(stack, seconds=8, most_seconds=11, steps=[1]))
+    workload = {"tables": 8, "table_rows": 2_000_000}  # filling them takes longer
+    status, result = run_load_test(stack, request_of(stack, workload=workload, most_seconds=11, steps=[1]))
     assert (status, result["error"]["code"]) == (1, "load_test.time"), result["error"]
 
 
