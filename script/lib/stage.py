@@ -204,6 +204,18 @@ class Stage:
         process.start()
         self.environment["DBOPS_SAMPLE_URL"] = self.sample_address
 
+    def keep_running(self) -> None:
+        """Start each process again that ended, and say so.
+
+        Raises:
+            Failed: A process ended soon after its start.
+            Stopped: The user wants to stop.
+        """
+        self.stop.check()
+        for process in self.processes:
+            if process.start_again_if_ended():
+                self.say(f"{process.name} has ended and was started again.")
+
     def check(self) -> None:
         """Raise ``Failed`` if a process exited, ``Stopped`` if the user wants to stop."""
         self.stop.check()
