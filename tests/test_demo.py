@@ -1,7 +1,9 @@
 """What script/demo promises: both addresses that it prints can be opened, and the sample is never taken for the real demonstration."""
 
 import os
+import shlex
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +12,7 @@ from typing import Any
 import pytest
 
 from script.lib import supervisor
-from script.lib.stage import FOLDER, Stage
+from script.lib.stage import FOLDER, ROOT, Stage
 from script.lib.supervisor import Failed, Process
 
 
@@ -70,6 +72,24 @@ def test_sample_has_its_own_folder_port_and_mark(stage: Stage, tmp_path: Path) -
         assert options["environment"] == process.environment, words
     assert "DBOPS_SAMPLE" not in stage.environment
     assert stage.environment["DBOPS_SAMPLE_URL"] == stage.sample_address
+
+
+def test_printed_command_line_uses_the_demonstrations_database_and_redis(stage: Stage, tmp_path: Path) -> None:
+    stage.environment["DBOPS_STATE_DIR"] = str(tmp_path)  # the command makes its keys there
+    words = shlex.split(stage.command_line)
+    given = dict(word.split("=", 1) for word in words if word.startswith("DBOPS_"))
+    assert {name: stage.environment[name] for name in given} == given
+    assert set(given) == {"DBOPS_STATE_DIR", "DBOPS_REDIS_URL"}
+    code = "from django.conf import settings; print(settings.STATE_DIR, settings.REDIS_URL)"
+    done = subprocess.run(
+        f"{stage.command_line} shell --no-imports --command {shlex.quote(code)}",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == list(given.values())
 
 
 #: Writes a line, starts a child, and writes the child's number.

@@ -67,7 +67,8 @@ def show(stage: Stage, options: argparse.Namespace) -> None:
     for name, password in people.items():
         say(f"    log in as   {name:9} password  {password}")
     say(
-        f"\n  Break a replica:  script/lab break replica-1\n  Logs:             {FOLDER / 'log'}\n  Ctrl-C stops everything.\n"
+        f"\n  Break a replica:  script/lab break replica-1\n  Command line:     {stage.command_line}\n"
+        f"  Logs:             {FOLDER / 'log'}\n  Ctrl-C stops everything.\n"
     )
     while True:
         stage.keep_running()

@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import shlex
 import socket
 import sys
 import time
@@ -62,6 +63,14 @@ class Stage:
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.web_port}/"
+
+    @property
+    def command_line(self) -> str:
+        """The start of a shell command that uses the demonstration's database and Redis, for the checkout's folder."""
+        variables = " ".join(
+            f"{name}={shlex.quote(self.environment[name])}" for name in ("DBOPS_STATE_DIR", "DBOPS_REDIS_URL")
+        )
+        return f"{variables} .venv/bin/python manage.py"
 
     @property
     def sample_address(self) -> str:
