@@ -39,7 +39,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 @operator_page
 def stop(request: HttpRequest, run_id: int) -> HttpResponse:
     """Confirm with a reason, then request the stop of a run."""
-    return _end(request, run_id, stop_run, "backups/stop.html", "is stopping.")
+    return _end(request, run_id, stop_run, "backups/stop.html", "was told to stop.")
 
 
 @require_http_methods(["GET", "POST"])
@@ -68,7 +68,8 @@ def restore_test(request: HttpRequest, run_id: int) -> HttpResponse:
         messages.error(request, f"Restore test not started: {error.cause}. {error.next_step}")
     else:
         messages.success(
-            request, f"Restore test {restore_test.pk} starts when no other job runs on {restore_test.host.name}."
+            request,
+            f"Restore test {restore_test.pk} was queued, to start when no other job runs on {restore_test.host.name}.",
         )
     return redirect("backup-run", run_id=run_id)
 
@@ -89,7 +90,7 @@ def stop_restore_test(request: HttpRequest, restore_test_id: int) -> HttpRespons
             refused, status = error, 409
             restore_test.refresh_from_db()
         else:
-            messages.success(request, f"Restore test {restore_test_id} is stopping.")
+            messages.success(request, f"Restore test {restore_test_id} was told to stop.")
             return redirect("backup-run", run_id=restore_test.run_id)
     context = {"restore_test": restore_test, "refused": refused, "reason": reason}
     return render(request, "backups/restore_test_stop.html", context, status=status)

@@ -98,7 +98,8 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
             is_over = found.started_at is None and _find(rebuild_id).is_final
-            said = "was cancelled before it started" if is_over else "is being cancelled. See the clean-up below"
+            # The message stays on the page while the rebuild goes on: it must stay true.
+            said = "was cancelled before it started" if is_over else "was told to cancel. See the clean-up below"
             messages.success(request, f"Rebuild {rebuild_id} {said}.", extra_tags="over" if is_over else "stopping")
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"page": queries.page(found), "rebuild": found, "refused": refused}

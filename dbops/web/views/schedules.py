@@ -78,7 +78,7 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     except Refused as error:
         messages.error(request, f"Backup not started: {error.cause}. {error.next_step}")
         return redirect("schedules")
-    messages.success(request, f"Backup run {begun.pk} is queued. It starts when {row.instance.name} is free.")
+    messages.success(request, f"Backup run {begun.pk} was queued, to start when {row.instance.name} is free.")
     return redirect("backup-run", run_id=begun.pk)
 
 
