@@ -115,10 +115,11 @@ def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
             messages.success(request, f"Schedule {saved.name} saved.")
             return redirect("schedules")
     cron, zone = str(form["cron"].value() or ""), str(form["time_zone"].value() or "")
+    is_refused = form["cron"].errors or form["time_zone"].errors  # the field says why
     context = {
         "form": form,
         "row": row,
-        "due": due_times_of(cron, zone, clock.now()) if cron else None,
+        "due": due_times_of(cron, zone, clock.now()) if cron and not is_refused else None,
         "duration": queries.learned([row])[row.pk] if row else None,
     }
     return render(request, "schedules/edit.html", context, status=422 if form.errors and not only_show else 200)
