@@ -293,7 +293,7 @@ def typed(operator: Client, **changes: Any) -> dict[str, Any]:
     [
         ({"typed_name": "replica-2"}, "rebuild.name", "typed-name", "replica-2"),
         ({"typed_name": "\x1b[2Jx\0"}, "rebuild.name", "typed-name", ""),
-        ({"reason": "x"}, "rebuild.reason", "reason", ""),
+        ({"reason": "x"}, "rebuild.reason", "reason", "3"),
         ({"reason": "x" * 2001}, "rebuild.reason", "reason", "2000"),
         ({"expires_hours": "never"}, "plan.expiry", "expires-hours", ""),
     ],
