@@ -1,11 +1,18 @@
 """What script/demo promises: both addresses that it prints can be opened, and the sample is never taken for the real demonstration."""
 
+import os
+import shlex
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from script.lib.stage import FOLDER, Stage
+from script.lib import supervisor
+from script.lib.stage import FOLDER, ROOT, Stage
 from script.lib.supervisor import Failed, Process
 
 
@@ -65,3 +72,77 @@ def test_sample_has_its_own_folder_port_and_mark(stage: Stage, tmp_path: Path) -
         assert options["environment"] == process.environment, words
     assert "DBOPS_SAMPLE" not in stage.environment
     assert stage.environment["DBOPS_SAMPLE_URL"] == stage.sample_address
+
+
+def test_printed_command_line_uses_the_demonstrations_database_and_redis(stage: Stage, tmp_path: Path) -> None:
+    stage.environment["DBOPS_STATE_DIR"] = str(tmp_path)  # the command makes its keys there
+    words = shlex.split(stage.command_line)
+    given = dict(word.split("=", 1) for word in words if word.startswith("DBOPS_"))
+    assert {name: stage.environment[name] for name in given} == given
+    assert set(given) == {"DBOPS_STATE_DIR", "DBOPS_REDIS_URL"}
+    code = "from django.conf import settings; print(settings.STATE_DIR, settings.REDIS_URL)"
+    done = subprocess.run(
+        f"{stage.command_line} shell --no-imports --command {shlex.quote(code)}",
+        shell=True,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == list(given.values())
+
+
+#: Writes a line, starts a child, and writes the child's number.
+WORKER = ("bash", "-c", 'sleep 300 & echo $! >> "$CHILDREN"; echo begins; wait')
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Iterator[Process]:
+    environment = {"PATH": os.environ["PATH"], "CHILDREN": str(tmp_path / "children")}
+    process = Process("worker", WORKER, environment, tmp_path)
+    process.start()
+    yield process
+    process.stop(1)
+
+
+def children_of(worker: Process, count: int) -> list[int]:
+    file, deadline = Path(worker.environment["CHILDREN"]), time.monotonic() + 10
+    while time.monotonic() < deadline:
+        if file.exists() and len(found := file.read_text().splitlines()) >= count:
+            return [int(line) for line in found]
+        time.sleep(0.02)
+    raise AssertionError("the process did not start")
+
+
+def end(worker: Process, number: int) -> None:
+    assert worker.popen is not None
+    os.kill(worker.popen.pid, number)
+    deadline = time.monotonic() + 10
+    while supervisor.start_time(worker.popen.pid) is not None and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_demo_starts_an_ended_process_again(worker: Process, number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisor, "SHORTEST_RUN_SECONDS", 0.0)
+    said: list[str] = []
+    stage = Stage(NobodyStops(), said.append, 18_000)  # type: ignore[arg-type]
+    stage.processes.append(worker)
+    first, before = children_of(worker, 1)[0], worker.record.read_text()
+    stage.keep_running()
+    assert not said, "it runs"
+    end(worker, number)
+    stage.keep_running()
+    assert len(children_of(worker, 2)) == 2
+    assert [line.split()[0] for line in said] == ["worker"]
+    assert supervisor.start_time(first) is None, "nothing of the first run is left"
+    assert worker.record.read_text() != before
+    assert worker.log.read_text().count("begins") == 2, "the log of the first run is kept"
+    stage.check()
+
+
+def test_demo_ends_when_a_process_ends_soon_after_its_start(worker: Process) -> None:
+    children_of(worker, 1)
+    end(worker, signal.SIGTERM)
+    with pytest.raises(Failed, match="^worker "):
+        worker.start_again_if_ended()

@@ -232,7 +232,7 @@ def finish(lease: RebuildLease, status: Status, outcome: str, *, needs_sweep: bo
         _probe_soon(lease.rebuild)
         log_event(
             lease.rebuild,
-            f"The rebuild has {_ended(status)}. {outcome}",
+            f"The {lease.rebuild.traits.noun} has {_ended(status)}. {outcome}",
             level=LEVELS.get(status, Level.ERROR),
         )
         run_again(lease.rebuild)

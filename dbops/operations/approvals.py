@@ -9,7 +9,7 @@ from dbops.engine.states import Approval
 from dbops.lifecycle import approvals
 from dbops.messaging.wakeups import nudge
 from dbops.models import AuditEntry, Rebuild
-from dbops.operations.audit import refusals_recorded, says_why
+from dbops.operations.audit import NO_REASON, refusals_recorded, says_why
 from dbops.security.permissions import operators, require_operator
 
 OPERATION = {
@@ -64,7 +64,7 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
             found = "this is your own request"
             raise Refused.unchanged("approval.own", operation, found)
         if decision is not Approval.APPROVED and not says_why(reason):
-            raise Refused.unchanged("rebuild.reason", operation, "no reason was given")
+            raise Refused.unchanged("rebuild.reason", operation, NO_REASON)
         with transaction.atomic():
             decided = approvals.decide(rebuild, decision, name, reason)
             if decided and decision is not Approval.DECLINED:

@@ -13,7 +13,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.tuning.doublewrite import KINDS, DoublewriteAdvice, Verdict
 from dbops.loaders.doublewrite import doublewrite_of
 from dbops.models import Instance, StorageAttestation
-from dbops.operations.audit import says_why
+from dbops.operations.audit import NO_REASON, says_why
 from dbops.security.permissions import require_operator
 
 REFERENCE_CHARACTERS = 500
@@ -88,7 +88,7 @@ def withdraw_attestation(*, actor: User, instance: Instance, reason: str) -> Non
     operation = f"Withdrawing the attestation of {instance.name}"
     require_operator(actor, operation)
     if not says_why(reason):
-        _refuse("attestation.invalid", operation, "no reason was given")
+        _refuse("attestation.invalid", operation, NO_REASON)
     with transaction.atomic():
         row = StorageAttestation.objects.select_for_update().filter(instance=instance).first()
         if row is None:

@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from dbops.audit.log import append
+from dbops.engine.catalogue.entries import REASON_MINIMUM_CHARACTERS
 from dbops.engine.errors import Refused
 from dbops.fleetfile.store import CREATED, UNCHANGED, Item
 
-REASON_MINIMUM_CHARACTERS = 3
+NO_REASON = f"the reason has fewer than {REASON_MINIMUM_CHARACTERS} characters"
 
 
 def says_why(reason: str) -> bool:

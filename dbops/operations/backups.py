@@ -12,7 +12,7 @@ from dbops.engine.states import RUN_FINAL, Role, RunBy, RunOrigin, RunStatus
 from dbops.lifecycle import backup_runs, external_runs, restore_tests
 from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, BackupSchedule, RestoreTest
-from dbops.operations.audit import says_why
+from dbops.operations.audit import NO_REASON, says_why
 from dbops.security.permissions import require_operator
 
 
@@ -167,7 +167,7 @@ def _must_be_ours(run: BackupRun, operation: str) -> None:
 
 def _must_have_reason(reason: str, operation: str) -> None:
     if not says_why(reason):
-        raise Refused.unchanged("backup.reason", operation, "no reason was given")
+        raise Refused.unchanged("backup.reason", operation, NO_REASON)
 
 
 def _record(actor: User, action: str, run: BackupRun, reason: str, **detail: Any) -> None:

@@ -68,7 +68,9 @@ def initial_checkpoint(rebuild: Rebuild, plan: Plan, operation: str) -> dict[str
 def ended(rebuild: Rebuild) -> EndedRebuild:
     """Return a rebuild in the engine's form, with its steps."""
     states = {name: StepState(state) for name, state in rebuild.steps.values_list("name", "state")}
-    return EndedRebuild(rebuild.uid, Status(rebuild.status), rebuild.checkpoint, states)
+    target = (rebuild.plan or {}).get("target", {})
+    did_run = bool(target.get("is_answering", True))
+    return EndedRebuild(rebuild.uid, Status(rebuild.status), rebuild.checkpoint, states, did_run)
 
 
 def follow_up_options(rebuild: Rebuild) -> dict[str, FollowUpOption]:

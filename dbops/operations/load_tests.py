@@ -17,7 +17,7 @@ from dbops.lifecycle import load_tests
 from dbops.loaders.load_tests import facts_of, limits
 from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Host, Instance, LoadTest
-from dbops.operations.audit import refusals_recorded, says_why
+from dbops.operations.audit import NO_REASON, refusals_recorded, says_why
 from dbops.security.permissions import require_operator
 
 
@@ -70,7 +70,7 @@ def request_load_test(
             found = f"the entered name is {typed_name!r}, the host is {request.host!r}"
             raise Refused.unchanged("load_test.name", operation, found)
         if not says_why(reason):
-            raise Refused.unchanged("load_test.reason", operation, "no reason was given")
+            raise Refused.unchanged("load_test.reason", operation, NO_REASON)
         try:
             return _write(actor, request, reason.strip(), fingerprint, request_key)
         except IntegrityError:
@@ -87,7 +87,7 @@ def cancel_load_test(*, actor: User, load_test: LoadTest, reason: str) -> None:
     operation = f"Stopping load test {load_test.pk}"
     require_operator(actor, operation)
     if not says_why(reason):
-        raise Refused.unchanged("load_test.reason", operation, "no reason was given")
+        raise Refused.unchanged("load_test.reason", operation, NO_REASON)
     name = actor.get_username()
     with transaction.atomic():
         asked = load_tests.cancel(load_test, name)

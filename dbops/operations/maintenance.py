@@ -10,7 +10,7 @@ from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.lifecycle.availability_rollups import recount
 from dbops.models import Cluster, Maintenance
-from dbops.operations.audit import says_why
+from dbops.operations.audit import NO_REASON, says_why
 from dbops.security.permissions import require_operator
 
 #: Tolerance for a start time of "now" that has passed on arrival.
@@ -32,7 +32,7 @@ def begin_maintenance(
     now = clock.now()
     problems: dict[str, str] = {}
     if not says_why(reason):
-        problems["no_reason"] = "no reason was given"
+        problems["no_reason"] = NO_REASON
     if starts_at < now - timedelta(seconds=PAST_SECONDS):
         problems["starts_in_past"] = "the start is in the past"
     if ends_at is not None and ends_at <= max(starts_at, now):
@@ -98,7 +98,7 @@ def mark_maintenance(
     now = clock.now()
     problems: dict[str, str] = {}
     if not says_why(reason):
-        problems["no_reason"] = "no reason was given"
+        problems["no_reason"] = NO_REASON
     if ends_at <= starts_at:
         problems["ends_before_start"] = "the end is before the start"
     elif ends_at - starts_at > LONGEST_MARK:

@@ -24,7 +24,7 @@ from dbops.lifecycle import cleanups, rebuild_requests, shared_reads
 from dbops.loaders.plan_inputs import plan_inputs_of
 from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Instance, Rebuild
-from dbops.operations.audit import refusals_recorded, says_why
+from dbops.operations.audit import NO_REASON, refusals_recorded, says_why
 from dbops.operations.backups import stop_run
 from dbops.operations.follow_up_options import initial_checkpoint
 from dbops.operations.rate_limit import set_stream_rate
@@ -261,7 +261,7 @@ def check_confirmation(operation: str, target: Instance, typed_name: str, reason
         found = f"the entered name is {typed_name!r}, the target is {target.name!r}"
         raise Refused.unchanged("rebuild.name", operation, found)
     if not says_why(reason):
-        raise Refused.unchanged("rebuild.reason", operation, "no reason was given")
+        raise Refused.unchanged("rebuild.reason", operation, NO_REASON)
 
 
 def check_plan(operation: str, plan: Plan, fingerprint: str) -> None:
@@ -368,7 +368,7 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     operation = f"Force-failing rebuild {rebuild.pk}"
     require_operator(actor, operation)
     if not says_why(reason):
-        raise Refused.unchanged("rebuild.reason", operation, "no reason was given")
+        raise Refused.unchanged("rebuild.reason", operation, NO_REASON)
     name = actor.get_username()
     with transaction.atomic():
         ended = cleanups.force_fail(rebuild, name)

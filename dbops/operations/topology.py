@@ -17,7 +17,7 @@ from dbops.fleetfile.store import store
 from dbops.lifecycle import topology_differences
 from dbops.messaging.wakeups import nudge, publish_discovery
 from dbops.models import Cluster, Discovery, Instance, TopologyDifference
-from dbops.operations.audit import says_why
+from dbops.operations.audit import NO_REASON, says_why
 from dbops.security.permissions import require_operator
 
 NOTHING = "Nothing was changed."
@@ -177,7 +177,7 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
 def _check(actor: User, operation: str, reason: str) -> None:
     require_operator(actor, operation)
     if not says_why(reason):
-        _refuse("topology.reason", operation, "no reason was given")
+        _refuse("topology.reason", operation, NO_REASON)
 
 
 def _refuse(code: str, operation: str, found: str) -> NoReturn:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dbops.engine.flavors.versions import product_name
 from dbops.engine.load_tests.comparison import COMPARED, Ratio, Verdict, compare_reports
 from dbops.engine.load_tests.knee import Knee, KneeKind
 from dbops.engine.load_tests.plan import LoadTestPlan
@@ -190,7 +191,7 @@ def plan_differences(then: LoadTestPlan, now: LoadTestPlan) -> list[tuple[str, s
 def _plan_values(plan: LoadTestPlan) -> list[tuple[str, str]]:
     return [
         ("Host", plan.host),
-        ("Server", f"{plan.flavor} {plan.version}"),
+        ("Server", f"{product_name(plan.flavor)} {plan.version}"),
         ("Backup", f"run {plan.run}: {plan.path}" if plan.run else "none: an empty server"),
         ("Directory", plan.place),
         ("Account", plan.owner),

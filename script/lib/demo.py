@@ -49,7 +49,7 @@ def raise_curtain(stage: Stage, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def show(stage: Stage, options: argparse.Namespace) -> None:
-    """Start everything and wait for Ctrl-C. Raises ``Failed`` if a process exits."""
+    """Start everything and wait for Ctrl-C. Raises ``Failed`` if a process does not keep running."""
     raise_curtain(stage, options)
     with stage.step("accounts"):
         people = stage.make_people()
@@ -67,10 +67,11 @@ def show(stage: Stage, options: argparse.Namespace) -> None:
     for name, password in people.items():
         say(f"    log in as   {name:9} password  {password}")
     say(
-        f"\n  Break a replica:  script/lab break replica-1\n  Logs:             {FOLDER / 'log'}\n  Ctrl-C stops everything.\n"
+        f"\n  Break a replica:  script/lab break replica-1\n  Command line:     {stage.command_line}\n"
+        f"  Logs:             {FOLDER / 'log'}\n  Ctrl-C stops everything.\n"
     )
     while True:
-        stage.check()
+        stage.keep_running()
         time.sleep(0.5)
 
 

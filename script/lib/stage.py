@@ -3,6 +3,7 @@
 import json
 import os
 import secrets
+import shlex
 import socket
 import sys
 import time
@@ -62,6 +63,14 @@ class Stage:
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.web_port}/"
+
+    @property
+    def command_line(self) -> str:
+        """The start of a shell command that uses the demonstration's database and Redis, for the checkout's folder."""
+        variables = " ".join(
+            f"{name}={shlex.quote(self.environment[name])}" for name in ("DBOPS_STATE_DIR", "DBOPS_REDIS_URL")
+        )
+        return f"{variables} .venv/bin/python manage.py"
 
     @property
     def sample_address(self) -> str:
@@ -203,6 +212,18 @@ class Stage:
         self.processes.append(process)
         process.start()
         self.environment["DBOPS_SAMPLE_URL"] = self.sample_address
+
+    def keep_running(self) -> None:
+        """Start each process again that ended, and say so.
+
+        Raises:
+            Failed: A process ended soon after its start.
+            Stopped: The user wants to stop.
+        """
+        self.stop.check()
+        for process in self.processes:
+            if process.start_again_if_ended():
+                self.say(f"{process.name} has ended and was started again.")
 
     def check(self) -> None:
         """Raise ``Failed`` if a process exited, ``Stopped`` if the user wants to stop."""

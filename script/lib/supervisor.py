@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import IO
 
 POLL_SECONDS = 0.1
+#: A process that ends sooner after its start has a fault: starting it again would not help.
+SHORTEST_RUN_SECONDS = 10.0
 TAIL_LINES = 25
 
 
@@ -93,11 +95,14 @@ class Process:
         self.log = folder / "log" / f"{name}.log"
         self.record = folder / "pid" / f"{name}.json"
         self.popen: subprocess.Popen[bytes] | None = None
+        self.started_at = 0.0
 
-    def start(self) -> None:
+    def start(self, *, again: bool = False) -> None:
+        """Start the process. ``again`` keeps the log of its earlier run."""
         for path in (self.log, self.record):
             path.parent.mkdir(parents=True, exist_ok=True)
-        with self.log.open("wb") as log:
+        self.started_at = time.monotonic()
+        with self.log.open("ab" if again else "wb") as log:
             self.popen = subprocess.Popen(
                 self.command,
                 env=self.environment,
@@ -112,6 +117,21 @@ class Process:
         """Raise ``Failed`` with the end of the log if the process has exited."""
         if self.popen is not None and (status := self.popen.poll()) is not None:
             raise Failed(f"{self.name} exited with status {status}. The end of {self.log}:\n{tail(self.log)}")
+
+    def start_again_if_ended(self) -> bool:
+        """Start the process again if it has ended; return whether it had.
+
+        Raises:
+            Failed: It ended soon after its start.
+        """
+        # Not poll(): that would free the number of the process before the rest of its group has ended.
+        if self.popen is None or start_time(self.popen.pid) is not None:
+            return False
+        if time.monotonic() - self.started_at < SHORTEST_RUN_SECONDS:
+            self.check()
+        self.stop(0)
+        self.start(again=True)
+        return True
 
     def stop(self, seconds: float) -> None:
         if self.popen is not None:

@@ -72,6 +72,12 @@
     box.scrollTop = box.scrollHeight;
     lastTop = box.scrollTop;
   }
+  // Lines get their true height when they are shown for the first time, and the frame can shrink: the end moves away.
+  const sizes = new ResizeObserver(() => {
+    if (follows && distance() >= 1) toEnd();
+  });
+  sizes.observe(list);
+  sizes.observe(box);
   function follow(yes) {
     follows = yes;
     if (yes) waiting = 0;

@@ -13,6 +13,7 @@ from .chromium import Visitor, visitor
 
 pytestmark = [pytest.mark.services, pytest.mark.browser]
 MOST_LINES = 2000
+BELOW = "log => log.scrollHeight - log.scrollTop - log.clientHeight"
 # Scroll by a few lines in each frame, and give the milliseconds between frames.
 FRAMES = """([count, pixels]) => new Promise((done) => {
   const log = document.getElementById("log"), times = [];
@@ -80,6 +81,7 @@ def test_log_stops_following_when_scrolled_up(logged: tuple[Stack, str], reader:
     expect(page.locator("#log-lines li").last).to_contain_text("followed")
     expect(page.locator("#log-lines li").last).to_have_id(f"event-{newest(stack)}")
     assert is_seen(page, newest(stack))
+    wait_for("the end of the log", lambda: page.locator("#log").evaluate(BELOW) < 1)
 
     scroll_up(page)
     expect(follow).to_have_attribute("aria-pressed", "false")

@@ -82,7 +82,7 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Verified
         bytes=int(facts["bytes"]),
         sha256=facts["sha256"],
         identity=facts.get("identity", ""),
-        tool=f"{facts.get('program', '')} {facts.get('tool', '')}".strip(),
+        tool=_tool(facts.get("program", ""), facts.get("tool", "")),
         position=position_of(plan, files),
         exit_statuses=dict(state.stages),
         warnings=tuple(line for line in log.splitlines() if line.strip())[:20]
@@ -91,6 +91,12 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Verified
         mount=facts.get("mount", ""),
         write_lock_seconds=_write_lock_seconds(plan, files),
     )
+
+
+def _tool(program: str, version: str) -> str:
+    """Return path and version of the tool. What it prints begins with its path or its name, which must not appear twice."""
+    first, _, rest = version.partition(" ")
+    return f"{program} {rest.lstrip() if first in (program, program.rpartition('/')[2]) else version}".strip()
 
 
 def _write_lock_seconds(plan: BackupPlan, files: Mapping[str, str]) -> float | None:

@@ -9,7 +9,9 @@ UNCHANGED = "Nothing was changed."
 NOT_SENT = "Nothing was sent."
 NOT_WRITTEN = "Nothing was written."
 NOT_RUN = "Nothing was run on the host."
-SAY_WHY = "Enter a reason. The audit log records it."
+#: Of a reason: a shorter one says nothing later.
+REASON_MINIMUM_CHARACTERS = 3
+SAY_WHY = f"Enter a reason of at least {REASON_MINIMUM_CHARACTERS} characters. The audit log records it."
 REPORT = "Please report this error with the rebuild's commands and the worker's log."
 
 

@@ -87,7 +87,7 @@ _PLANNING = (
         UNCHANGED,
         "Type the name of the host that runs the test.",
     ),
-    operator("load_test.reason", "No reason was given.", UNCHANGED, SAY_WHY),
+    operator("load_test.reason", "A reason is required.", UNCHANGED, SAY_WHY),
     operator("load_test.refused", "The plan of the load test has refusals.", UNCHANGED, "Solve what the plan names."),
     operator(
         "load_test.stale", "The plan changed after it was shown.", UNCHANGED, "Look at the plan again, then confirm it."

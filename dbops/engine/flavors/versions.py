@@ -33,6 +33,11 @@ def parse_version(text: str) -> Version:
     return int(major), int(minor), int(patch or 0)
 
 
+def product_name(flavor: str) -> str:
+    """Return the name for people: ``MariaDB`` for ``mariadb``."""
+    return PRODUCTS.get(flavor, flavor)
+
+
 def product_of(program_version: str) -> str:
     """Return ``mariadb`` or ``mysql``, by the version that a client program prints."""
     return "mariadb" if parse_version(program_version)[0] in MARIADB_NUMBERS else "mysql"

@@ -15,6 +15,7 @@ from dbops.engine.schedule.conflicts import CopySource
 
 METHOD = Method(
     name=ROLLBACK,
+    noun="roll back",
     summary="Put the old data of a failed rebuild back and start it.",
     steps=(FindOldData(), Rollback(), StartOld(), ReplicateAsBefore(), RemoveCopy()),
     outcome=outcome,

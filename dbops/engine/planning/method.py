@@ -19,6 +19,7 @@ class Method(MethodTraits):
 
     Args:
         summary: what it does, one line.
+        noun: what one of its rebuilds is.
         steps: in order. The last step is the clean-up.
         checks: of its plan, in the order of the page. A follow-up has none: its first step checks instead.
         short: what it copies from, in a few words.
@@ -31,6 +32,7 @@ class Method(MethodTraits):
     summary: str
     steps: tuple[Step, ...]
     checks: tuple[Check, ...]
+    noun: str = "rebuild"
     short: str = ""
     no_pause: str = ""
     streams: bool = False

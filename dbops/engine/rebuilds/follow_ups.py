@@ -48,12 +48,16 @@ RESUME, ROLLBACK = "resume", "rollback"
 
 @dataclass(frozen=True, slots=True)
 class EndedRebuild:
-    """An ended rebuild. ``steps`` are the states by name; ``uid`` names its run directory and its mark."""
+    """An ended rebuild. ``steps`` are the states by name; ``uid`` names its run directory and its mark.
+
+    ``did_run``: whether the target's server answered before the rebuild.
+    """
 
     uid: str
     status: Status
     checkpoint: Mapping[str, Any]
     steps: Mapping[str, StepState]
+    did_run: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +102,13 @@ def rollback_option(ended: EndedRebuild) -> FollowUpOption:
             "no_old_data",
             "No old data was moved aside: there was none, there was no space for both, or it is still in place.",
         )
-    return answer(
-        "possible", f"The old data at {checkpoint['aside_path']} is put back, and the server is started on it.", True
-    )
+    moves = f"The old data at {checkpoint['aside_path']} is put back"
+    if not ended.did_run:
+        stays = (
+            "The server did not answer before the rebuild, so it stays stopped, and this data may be damaged or empty."
+        )
+        return answer("possible_stopped", f"{moves}. {stays}", True)
+    return answer("possible", f"{moves}, and the server is started on it.", True)
 
 
 def resume_option(ended: EndedRebuild) -> FollowUpOption:

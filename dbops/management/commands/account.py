@@ -1,4 +1,4 @@
-"""``manage.py account create NAME --group viewer|operator --password-stdin``, ``account unblock NAME``, ``account list``."""
+"""``manage.py account create NAME --group viewer|operator``, ``account unblock NAME``, ``account list``."""
 
 import getpass
 import sys
@@ -10,6 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from dbops.engine.errors import Refused
 from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
+from dbops.management.passwords import password_line
 from dbops.operations.accounts import list_accounts, save_account
 from dbops.operations.login_limits import unblock
 from dbops.security.permissions import GROUPS
@@ -26,7 +27,7 @@ class Command(DbopsCommand):
         create.add_argument(
             "--password-stdin",
             action="store_true",
-            help="read the password from one line of standard input (default: prompt for it)",
+            help="for scripts: read the password from one line of standard input (default: ask for it twice)",
         )
         create.add_argument("--superuser", action="store_true", help="grant all permissions, regardless of the group")
         unblock = verbs.add_parser("unblock", help="allow an account to log in again after too many wrong passwords")
@@ -57,8 +58,8 @@ class Command(DbopsCommand):
         self.stdout.write(f"{user.get_username()}: {', '.join(changed) or 'unchanged'} ({group})")
 
     def _password(self) -> str:
-        """Read the password from standard input; as an argument it would appear in process lists."""
-        text = sys.stdin.read().removesuffix("\n").removesuffix("\r")
+        """Return the password of standard input, which is one line."""
+        text = password_line()
         if not text:
             raise CommandError("Standard input contains no password. Nothing changed.")
         if "\n" in text or "\r" in text or "\0" in text:

@@ -3,7 +3,6 @@
 Exit status: 0 discovered, 1 not finished or no server could be read, 2 refused.
 """
 
-import sys
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -13,6 +12,7 @@ from django.core.management.base import CommandError, CommandParser
 from dbops.engine.errors import Refused
 from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
+from dbops.management.passwords import password_line
 from dbops.models import Cluster, Discovery
 from dbops.operations.topology import request_discovery
 from dbops.queries.topology import Drawn, found_of, proposals
@@ -28,7 +28,11 @@ class Command(DbopsCommand):
         account = parser.add_mutually_exclusive_group(required=True)
         account.add_argument("--cluster-accounts", metavar="NAME", help="log in with this cluster's stored account")
         account.add_argument("--user", help="log in as this user, with --password-stdin")
-        parser.add_argument("--password-stdin", action="store_true", help="read the password from standard input")
+        parser.add_argument(
+            "--password-stdin",
+            action="store_true",
+            help="read the password from standard input; a terminal asks for it",
+        )
         parser.add_argument(
             "--wait-seconds", type=float, default=WAIT_SECONDS, help="how long to wait for the worker (default 120)"
         )
@@ -37,7 +41,7 @@ class Command(DbopsCommand):
         address, port = _split(options["address"])
         if bool(options["user"]) != options["password_stdin"]:
             raise CommandError("Use --user and --password-stdin together. Discovery did not start.", returncode=2)
-        password = sys.stdin.read().removesuffix("\n").removesuffix("\r") if options["user"] else ""
+        password = password_line() if options["user"] else ""
         try:
             row = request_discovery(
                 actor=f"{login_name()} (manage.py)",

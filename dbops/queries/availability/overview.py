@@ -14,6 +14,7 @@ from dbops.engine.availability.gaps import parts, seconds_by_cause
 from dbops.engine.availability.record import Cause, ClusterRecord
 from dbops.engine.availability.shortages import Gap, Shortage
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.rebuilds.follow_ups import ROLLBACK
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import RunStatus, Status
 from dbops.loaders.availability_records import records
@@ -83,7 +84,7 @@ def today(
     period = period_of(days, now)
     found = fleet(now, text=text, show=show, number=number, with_backups=False)
     keys = [row.agenda.cluster.pk for row in found.rows]
-    rebuilds = newest(Rebuild.objects.filter(status=Status.SUCCEEDED), "target__cluster", keys)
+    rebuilds = newest(Rebuild.objects.filter(status=Status.SUCCEEDED).exclude(method=ROLLBACK), "target__cluster", keys)
     backups = newest(BackupRun.objects.filter(status=RunStatus.SUCCEEDED), "instance__cluster", keys)
     short, ahead = totals(keys, period, now), forecasts(keys, now)
     rows = (

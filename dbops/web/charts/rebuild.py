@@ -37,7 +37,7 @@ class Chart:
 
 #: Key, title, unit, lines, and the text of an empty chart.
 CHARTS = (
-    ("rate", "Copy rate", "MiB/s", (("rate", "copied"),), "No data: no copy has run."),
+    ("rate", "Copy rate", "MiB/s", (("rate", "copied"),), "No data: a rate needs two samples of a running copy."),
     (
         "lag",
         "Lag of the source",
@@ -50,7 +50,7 @@ CHARTS = (
         "Disk of the target",
         "MiB/s",
         (("read", "read"), ("written", "written")),
-        "No data: neither copy nor prepare has run, or the host reports no disk figures.",
+        "No data: a rate needs two samples of a running copy or prepare, and disk figures of the host.",
     ),
 )
 

@@ -39,7 +39,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 @operator_page
 def stop(request: HttpRequest, run_id: int) -> HttpResponse:
     """Confirm with a reason, then request the stop of a run."""
-    return _end(request, run_id, stop_run, "backups/stop.html", "is stopping.")
+    return _end(request, run_id, stop_run, "backups/stop.html", "Stop of backup run {} requested.")
 
 
 @require_http_methods(["GET", "POST"])
@@ -47,7 +47,7 @@ def stop(request: HttpRequest, run_id: int) -> HttpResponse:
 @operator_page
 def force_fail(request: HttpRequest, run_id: int) -> HttpResponse:
     """Confirm with a reason, then mark a lost run as failed."""
-    return _end(request, run_id, force_fail_run, "backups/force_fail.html", "is marked as failed.")
+    return _end(request, run_id, force_fail_run, "backups/force_fail.html", "Backup run {} is marked as failed.")
 
 
 @require_http_methods(["GET", "POST"])
@@ -55,7 +55,7 @@ def force_fail(request: HttpRequest, run_id: int) -> HttpResponse:
 @operator_page
 def mark_ended(request: HttpRequest, run_id: int) -> HttpResponse:
     """Confirm with a reason, then mark an external run as ended."""
-    return _end(request, run_id, mark_run_ended, "backups/mark_ended.html", "is marked as ended.")
+    return _end(request, run_id, mark_run_ended, "backups/mark_ended.html", "Backup run {} is marked as ended.")
 
 
 @require_POST
@@ -68,7 +68,8 @@ def restore_test(request: HttpRequest, run_id: int) -> HttpResponse:
         messages.error(request, f"Restore test not started: {error.cause}. {error.next_step}")
     else:
         messages.success(
-            request, f"Restore test {restore_test.pk} starts when no other job runs on {restore_test.host.name}."
+            request,
+            f"Restore test {restore_test.pk} was queued, to start when no other job runs on {restore_test.host.name}.",
         )
     return redirect("backup-run", run_id=run_id)
 
@@ -89,7 +90,7 @@ def stop_restore_test(request: HttpRequest, restore_test_id: int) -> HttpRespons
             refused, status = error, 409
             restore_test.refresh_from_db()
         else:
-            messages.success(request, f"Restore test {restore_test_id} is stopping.")
+            messages.success(request, f"Stop of restore test {restore_test_id} requested.")
             return redirect("backup-run", run_id=restore_test.run_id)
     context = {"restore_test": restore_test, "refused": refused, "reason": reason}
     return render(request, "backups/restore_test_stop.html", context, status=status)
@@ -106,7 +107,7 @@ def _end(
         except Refused as error:
             refused, status, found = error, 409, _find(run_id)
         else:
-            messages.success(request, f"Backup run {run_id} {done}")
+            messages.success(request, done.format(run_id))
             return redirect("backup-run", run_id=run_id)
     context = {"page": queries.run_page(found), "run": found, "refused": refused, "reason": reason}
     return render(request, template, context, status=status)

@@ -102,7 +102,7 @@ def cancel(request: HttpRequest, load_test_id: int) -> HttpResponse:
         except Refused as error:
             refused, status, found = error, 409, _find(load_test_id)
         else:
-            messages.success(request, f"Load test {load_test_id} is stopping.")
+            messages.success(request, f"Stop of load test {load_test_id} requested.")
             return redirect("load-test", load_test_id=load_test_id)
     context = {"load_test": found, "refused": refused, "reason": reason}
     return render(request, "load_tests/cancel.html", context, status=status)

@@ -98,8 +98,10 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
             is_over = found.started_at is None and _find(rebuild_id).is_final
-            said = "was cancelled before it started" if is_over else "is being cancelled. See the clean-up below"
-            messages.success(request, f"Rebuild {rebuild_id} {said}.", extra_tags="over" if is_over else "stopping")
+            # The message stays on the page until the rebuild has ended and longer: it must stay true.
+            requested = f"Cancellation of rebuild {rebuild_id} requested. See the clean-up below."
+            said = f"Rebuild {rebuild_id} was cancelled before it started." if is_over else requested
+            messages.success(request, said, extra_tags="over" if is_over else "stopping")
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"page": queries.page(found), "rebuild": found, "refused": refused}
     return render(request, "rebuilds/cancel.html", context, status=status)

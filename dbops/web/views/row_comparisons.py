@@ -37,7 +37,7 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         except Refused as error:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
-            messages.success(request, "The comparison of all rows is being cancelled.")
+            messages.success(request, "Cancellation of the comparison of all rows requested.")
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"comparison": found, "rebuild": found.rebuild, "refused": refused}
     return render(request, "rebuilds/cancel_comparison.html", context, status=status)

@@ -78,7 +78,7 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     except Refused as error:
         messages.error(request, f"Backup not started: {error.cause}. {error.next_step}")
         return redirect("schedules")
-    messages.success(request, f"Backup run {begun.pk} is queued. It starts when {row.instance.name} is free.")
+    messages.success(request, f"Backup run {begun.pk} was queued, to start when {row.instance.name} is free.")
     return redirect("backup-run", run_id=begun.pk)
 
 
@@ -115,10 +115,11 @@ def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
             messages.success(request, f"Schedule {saved.name} saved.")
             return redirect("schedules")
     cron, zone = str(form["cron"].value() or ""), str(form["time_zone"].value() or "")
+    is_refused = form["cron"].errors or form["time_zone"].errors  # the field says why
     context = {
         "form": form,
         "row": row,
-        "due": due_times_of(cron, zone, clock.now()) if cron else None,
+        "due": due_times_of(cron, zone, clock.now()) if cron and not is_refused else None,
         "duration": queries.learned([row])[row.pk] if row else None,
     }
     return render(request, "schedules/edit.html", context, status=422 if form.errors and not only_show else 200)

@@ -379,3 +379,11 @@ def test_reports_read_no_raw_rows(viewer: Client, lost: Any) -> None:
     RebuildEvent.objects.all().delete()
     ExecutedCommand.objects.all().delete()
     assert [viewer.get(address).content for address in addresses] == before
+
+
+def test_last_rebuild_is_never_a_roll_back(viewer: Client, lost: Any) -> None:
+    given = {"target": lost[2], "source": lost[1], "status": Status.SUCCEEDED}
+    copied = make_rebuild(**given, finished_at=ago(5))
+    make_rebuild(**given, finished_at=ago(1), method="rollback")
+    [row] = viewer.get("/availability/").context["found"].rows
+    assert row.rebuild.pk == copied.pk

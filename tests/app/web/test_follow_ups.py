@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -374,3 +375,14 @@ def test_offers_take_a_fixed_number_of_queries(
 
 def test_every_follow_up_has_its_page() -> None:
     assert set(OPTIONS) == set(FOLLOW_UPS) == set(METHOD)
+
+
+@pytest.mark.parametrize(("did_run", "said"), [(True, []), (False, ["stopped"])])
+def test_rollback_page_warns_of_a_server_that_stays_stopped(
+    operator: Client, trio: Any, did_run: bool, said: list[str]
+) -> None:
+    plan = plan_of(trio[2], trio[1])
+    failed = failed_in("stream", trio, plan=replace(plan, target=replace(plan.target, is_answering=did_run)))
+    answer = operator.get(f"/rebuilds/{failed.pk}/rollback/")
+    assert answer.context["option"].is_possible
+    assert marks(answer.content.decode(), "stays") == said

@@ -293,7 +293,7 @@ def typed(operator: Client, **changes: Any) -> dict[str, Any]:
     [
         ({"typed_name": "replica-2"}, "rebuild.name", "typed-name", "replica-2"),
         ({"typed_name": "\x1b[2Jx\0"}, "rebuild.name", "typed-name", ""),
-        ({"reason": "x"}, "rebuild.reason", "reason", ""),
+        ({"reason": "x"}, "rebuild.reason", "reason", "3"),
         ({"reason": "x" * 2001}, "rebuild.reason", "reason", "2000"),
         ({"expires_hours": "never"}, "plan.expiry", "expires-hours", ""),
     ],
@@ -334,3 +334,14 @@ def test_page_takes_a_fixed_number_of_queries(operator: Client, trio: Any) -> No
     # One for what due times the schedule's windows have, and one for how long its runs took.
     assert len(many) - len(few) <= 2, [item["sql"][:120] for item in many.captured_queries]
     assert len(many) <= 42
+
+
+def test_plan_that_cannot_start_does_not_say_that_it_can(
+    operator: Client, viewer: Client, planned: Callable[..., Plan]
+) -> None:
+    planned()
+    free, refused = operator.get(ADDRESS), viewer.get(ADDRESS)
+    for answer, reasons, said in ((free, [], True), (refused, ["access"], False)):
+        assert answer.context["eligibility"].answer == "now"
+        assert [item.code for item in answer.context["blocking_reasons"]] == reasons
+        assert ('data-eligibility="now"' in answer.content.decode()) is said

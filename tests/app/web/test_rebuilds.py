@@ -8,6 +8,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from dbops.engine.errors import Refused
+from dbops.engine.methods import FOLLOW_UPS
 from dbops.engine.states import Status, StepState
 from dbops.models import ExecutedCommand, Hold, Instance, Rebuild, RebuildStep
 from dbops.queries.rebuilds import pages as queries
@@ -236,3 +237,15 @@ def test_pages_take_a_fixed_number_of_queries(
     with django_assert_num_queries(2):
         page = queries.listed(status="", number=1)
         assert [(item.target.cluster.name, item.source.name, item.requested_by.username) for item in page]
+
+
+def test_list_names_the_kind_of_a_follow_up(viewer: Client, trio: Any) -> None:
+    given = {"target": trio[2], "source": trio[1]}
+    failed = make_rebuild(**given, status=Status.FAILED)
+    for method in FOLLOW_UPS:
+        make_rebuild(**given, status=Status.SUCCEEDED, method=method, follows=failed)
+    text = viewer.get("/rebuilds/").content.decode()
+    assert sorted(marks(text, "kind")) == sorted(FOLLOW_UPS)
+    rows = text.partition("<tbody>")[2].split("<tr>")[1:]
+    by_source = {"".join(marks(row, "kind")): f"← {trio[1].name}" in row for row in rows}
+    assert by_source == {"": True, "resume": True, "rollback": False}, "nothing is copied in a roll back"

@@ -39,6 +39,31 @@ def test_judge_backup_returns_positions_of_good_runs() -> None:
 
 
 @pytest.mark.parametrize(
+    ("program", "version", "tool"),
+    [
+        (
+            "/usr/bin/mariadb-backup",
+            "/usr/bin/mariadb-backup based on MariaDB server 10.11.19-MariaDB debian-linux-gnu (x86_64)",
+            "/usr/bin/mariadb-backup based on MariaDB server 10.11.19-MariaDB debian-linux-gnu (x86_64)",
+        ),
+        ("/usr/bin/mysqldump", "mysqldump  Ver 10.19 Distrib 10.11.19-MariaDB", None),
+        ("/opt/xtrabackup", "xtrabackup version 8.0.35-30 based on MySQL server 8.0.35", None),
+        ("/usr/bin/mysqldump", "mariadb-dump from 11.8.3", "/usr/bin/mysqldump mariadb-dump from 11.8.3"),
+        ("/usr/bin/mysqldump", "", "/usr/bin/mysqldump"),
+        ("", "mysqldump  Ver 10.19", "mysqldump  Ver 10.19"),
+    ],
+)
+def test_tool_of_a_backup_is_named_once(program: str, version: str, tool: str | None) -> None:
+    facts = f"bytes=1000\nidentity=8:77\nsha256={samples.SHA}\ntool={version}\nprogram={program}"
+    found = judged(PHYSICAL, facts=facts).tool
+    if tool is None:  # the path in place of the name
+        assert found.startswith(f"{program} ")
+        assert found.split()[1:] == version.split()[1:]
+    else:
+        assert found == tool
+
+
+@pytest.mark.parametrize(
     ("said", "of_a_dump", "of_the_tool"),
     [
         (

@@ -89,7 +89,7 @@ def test_clone_is_refused_for_mariadb() -> None:
     by_name = {one.method: one for one in compare(inputs())}
     assert list(by_name) == ["xbstream", "clone", "archive", "dump"]
     assert by_name["xbstream"].is_possible
-    assert all(word in by_name["clone"].why_not[0] for word in ("backup-1", "mariadb"))
+    assert all(word in by_name["clone"].why_not[0] for word in ("backup-1", "MariaDB"))
 
 
 def test_clone_plan_is_possible_without_a_backup_tool() -> None:

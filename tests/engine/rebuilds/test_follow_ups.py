@@ -37,6 +37,13 @@ def test_rollback_is_possible_until_the_copy_is_verified(step: str) -> None:
     assert not rollback_option(ended(step, {**MOVED, "verified": True})).is_possible
 
 
+@pytest.mark.parametrize(("did_run", "code"), [(True, "possible"), (False, "possible_stopped")])
+def test_rollback_says_that_a_server_that_did_not_run_stays_stopped(did_run: bool, code: str) -> None:
+    option = rollback_option(replace(ended("stream", MOVED), did_run=did_run))
+    assert option.is_possible
+    assert option.code == code
+
+
 @pytest.mark.parametrize(
     ("checkpoint", "code"),
     [

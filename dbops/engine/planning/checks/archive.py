@@ -9,7 +9,7 @@ from dbops.engine.errors import DbopsError
 from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.flavors.dumps import dump_problem, dump_program
-from dbops.engine.flavors.versions import PRODUCTS
+from dbops.engine.flavors.versions import PRODUCTS, product_name
 from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, unknown, warning
 from dbops.engine.planning.checks.pair import find_tool
 from dbops.engine.planning.checks.source import backup_has_all_engines, source_rows_are_equal
@@ -109,14 +109,17 @@ def the_target_can_open_it(inputs: PlanInputs) -> Iterator[Finding]:
     version = target.server.version if target.server else (program.version if program else None)
     if target.server and target.server.flavor != archive.flavor:
         yield refusal(
-            code, title, f"{archive.flavor} and {target.server.flavor}.", "Choose a backup of the same flavor."
+            code,
+            title,
+            f"{product_name(archive.flavor)} and {product_name(target.server.flavor)}.",
+            "Choose a backup of the same flavor.",
         )
     elif version is None:
         yield unknown(code, title, "the version of the target's server")
     elif problem := flavor.clone_problem(parse_version(version)):
-        yield refusal(code, title, problem, f"Install {archive.flavor} {archive.version} on the target.")
+        yield refusal(code, title, problem, f"Install {product_name(archive.flavor)} {archive.version} on the target.")
     else:
-        yield ok(code, title, f"{archive.flavor} {archive.version} -> {version}")
+        yield ok(code, title, f"{product_name(archive.flavor)} {archive.version} -> {version}")
 
 
 def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from dbops.engine.facts.instance import CloneFacts
 from dbops.engine.flavors import parse_version
+from dbops.engine.flavors.versions import product_name
 from dbops.engine.planning.checks.findings import gib, ok, refusal, unknown, warning
 from dbops.engine.planning.checks.pair import find_tool
 from dbops.engine.planning.inputs import PlanInputs
@@ -26,10 +27,10 @@ def both_can_clone(inputs: PlanInputs) -> Iterator[Finding]:
         yield unknown(code, title, inputs.source.name)
         return
     if source.flavor != "mysql":
-        yield refusal(code, title, f"{inputs.source.name} is {source.flavor}, not MySQL.", ANOTHER_WAY)
+        yield refusal(code, title, f"{inputs.source.name} is {product_name(source.flavor)}, not MySQL.", ANOTHER_WAY)
         return
     if target.server and target.server.flavor != "mysql":
-        yield refusal(code, title, f"{target.name} is {target.server.flavor}, not MySQL.", ANOTHER_WAY)
+        yield refusal(code, title, f"{target.name} is {product_name(target.server.flavor)}, not MySQL.", ANOTHER_WAY)
         return
     program = find_tool(target, flavor.server_programs)
     version = target.server.version if target.server else (program.version if program else None)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import parse_version
+from dbops.engine.flavors.versions import product_name
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
@@ -80,13 +81,18 @@ def versions_fit(inputs: PlanInputs) -> Iterator[Finding]:
     program = find_tool(inputs.target, flavor.server_programs)
     version = target.version if target else (program.version if program else None)
     if target and target.flavor != source.flavor:
-        yield refusal(code, title, f"{source.flavor} and {target.flavor}.", "Choose a source of the same flavor.")
+        yield refusal(
+            code,
+            title,
+            f"{product_name(source.flavor)} and {product_name(target.flavor)}.",
+            "Choose a source of the same flavor.",
+        )
     elif version is None:
         yield _no_server_version(inputs.target, program, flavor.server_programs, code, title)
     elif problem := flavor.clone_problem(parse_version(version)):
-        yield refusal(code, title, problem, f"Install {source.flavor} {source.version} on the target.")
+        yield refusal(code, title, problem, f"Install {product_name(source.flavor)} {source.version} on the target.")
     else:
-        yield ok(code, title, f"{source.flavor} {source.version} -> {version}")
+        yield ok(code, title, f"{product_name(source.flavor)} {source.version} -> {version}")
 
 
 def _no_server_version(

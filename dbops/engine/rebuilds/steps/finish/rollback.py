@@ -191,5 +191,7 @@ class RemoveCopy(Step):
 def outcome(run: Run) -> str:
     """Return the outcome of a successful rollback."""
     target = run.plan.target
-    serves = run.checkpoint.get("serves") or f"The server is stopped, as before. To start it: {target.start_command}."
+    # The old data may be damaged, or an empty directory where a server would start as a new one.
+    stopped = f"The server is stopped, as before. Check the data before you start it: {target.start_command}."
+    serves = run.checkpoint.get("serves") or stopped
     return f"The old data of {target.name} is in place at {target.datadir}. {serves}"

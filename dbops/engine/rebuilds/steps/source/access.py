@@ -1,5 +1,6 @@
 """Access from the target to the source for one run: its key, the forced command, and the guard."""
 
+import re
 from collections.abc import Sequence
 
 from dbops.engine.backups.archives import Archive
@@ -13,6 +14,8 @@ from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.source.release import start_guard
 from dbops.engine.states import Level
 
+#: A moment as OpenSSH reads it: year, month, day, hour, minute, second.
+_EXPIRY = re.compile(r"(\d{4})(\d\d)(\d\d)(\d\d)(\d\d)\d\d")
 #: The interval of heartbeats to the guard on the source. It tolerates 45 s of silence while replication is paused.
 BEAT_SECONDS = 5.0
 #: The time before a retry of a source that did not answer: the attempt itself may have taken ten seconds.
@@ -103,7 +106,8 @@ def serve(
         stdin=f"{credentials.rstrip()}\n----\n{script}".encode(),
     )
     run.checkpoint["let_in"] = True
-    run.journal.say(f"The run's key is authorized; it {result.stdout.strip().replace('=', ' ')}.", host=source.host)
+    until = _EXPIRY.sub(r"\1-\2-\3 \4:\5 of the host's clock", pairs(result.stdout).get("expires", ""))
+    run.journal.say(f"The run's key is authorized{until and f' until {until}'}.", host=source.host)
 
 
 def may_be_open(run: Run) -> bool:
