@@ -1,6 +1,7 @@
 """Load the facts of a load test's plan. Reads tables only."""
 
 from django.conf import settings
+from django.db.models import QuerySet
 
 from dbops.database import clock
 from dbops.engine.backups.archives import Archive, newest
@@ -58,14 +59,25 @@ def facts_of(request: LoadTestRequest, source: Instance, host: Host) -> LoadTest
         owner=source.os_user,
         now=clock.now(),
         free_bytes=_free_bytes(host),
-        neighbours=tuple(
-            Neighbour(*row)
-            for row in Instance.objects.filter(host=host).order_by("name").values_list("name", "cluster__name", "role")
-        ),
+        neighbours=tuple(_neighbour(one) for one in _instances_on(host)),
         busy=why_at_work(host),
         archive=archive,
         backup_problem=problem,
         is_backup_there=source.host_id == host.pk,
+    )
+
+
+def _instances_on(host: Host) -> QuerySet[Instance]:
+    return Instance.objects.filter(host=host).select_related("cluster", "state").order_by("name")
+
+
+def _neighbour(instance: Instance) -> Neighbour:
+    state = getattr(instance, "state", None)
+    facts = state.facts() if state else None
+    is_writable = bool(facts and facts.server and facts.server.read_only is False)
+    role = instance.role
+    return Neighbour(
+        instance.name, instance.cluster.name, role, takes_writes=role == Instance.Roles.PRIMARY or is_writable
     )
 
 

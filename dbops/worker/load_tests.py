@@ -68,10 +68,15 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         return [from_record(RoundResult, one) for one in self.rounds]
 
     def take(self, result: RoundResult) -> bool:
-        """Keep the result of a round. Return whether an A/B test has enough."""
+        """Keep the result of a round. Return whether an A/B test has enough.
+
+        Raises:
+            Refused: ``load_test.refused``: the host serves writes by now.
+        """
         others = [one for one in self.rounds if one["number"] != result.number]
         self.rounds = [*others, to_record(result)]
         self.journal.note(rounds=self.rounds)
+        self._check_again()
         one = self.frozen.rounds[result.number - 1]
         self.journal.say(
             f"Round {result.number} of {len(self.frozen.rounds)} ended{f' (arm {one.arm})' if one.arm else ''}: "
@@ -91,7 +96,7 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         return plan
 
     def _check_again(self) -> None:
-        """Refuse a test whose host has become that of a primary, or whose backup failed its test, while it was queued.
+        """Refuse a test whose host has come to serve writes, or whose backup failed its test, since it was planned.
 
         Raises:
             Refused: ``load_test.refused``.

@@ -15,7 +15,7 @@ from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.server_options import ServerOptions, layout_words, server_options
 from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile
 from dbops.engine.restore_tests.plan import RATIO_UNKNOWN
-from dbops.engine.states import Role, Severity
+from dbops.engine.states import Severity
 
 #: MySQL releases that crash at a restart with more than this many tables (bug 115517, PS-9306).
 CRASHING, CRASHING_TABLES = ((8, 0, 38), (8, 4, 1), (9, 0, 0)), 8_000
@@ -44,11 +44,15 @@ class LoadTestFinding:
 
 @dataclass(frozen=True, slots=True)
 class Neighbour:
-    """An instance on the host of a load test: its server shares disk and CPU."""
+    """An instance on the host of a load test: its server shares disk and CPU.
+
+    ``takes_writes``: it is a primary, or a probe has seen a server that is not read-only: a failover can be newer than the inventory.
+    """
 
     name: str
     cluster: str
     role: str
+    takes_writes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +311,7 @@ def _estimate(
         fill = work.tables * work.table_rows / ROWS_RATE
     else:
         fill = request.most_schemas * max(1, tables_of_schema(facts)) * COPY_TABLE_SECONDS
-        fill += _copied_bytes(request, facts, archive) * work.row_share / RESTORE_RATE
+        fill += _copied_bytes(request, facts, archive) / RESTORE_RATE
     restarts = sum(
         before.options != after.options or bool(after.arm) for before, after in zip(rounds, rounds[1:], strict=False)
     )
@@ -338,11 +342,13 @@ def _findings(
 def _of_host(facts: LoadTestFacts, limits: LoadTestLimits) -> Iterator[LoadTestFinding]:
     if facts.host is None:
         yield LoadTestFinding("load_test.host", Severity.REFUSAL, "The host was never probed: add an instance on it.")
-    primaries = [one for one in facts.neighbours if one.role == Role.PRIMARY]
-    others = [one for one in facts.neighbours if one.role != Role.PRIMARY]
+    primaries = [one for one in facts.neighbours if one.takes_writes]
+    others = [one for one in facts.neighbours if not one.takes_writes]
     for one in primaries:
         severity = Severity.WARNING if limits.allows_primary_hosts else Severity.REFUSAL
-        text = f"{one.name}, the primary of {one.cluster}, runs on this host. The test would take its CPU and disk."
+        text = (
+            f"{one.name} ({one.role} of {one.cluster}) takes writes on this host. The test would take its CPU and disk."
+        )
         yield LoadTestFinding("load_test.host", severity, text)
     for one in others:
         text = f"{one.name} ({one.role} of {one.cluster}) runs on this host and shares CPU and disk with the test."

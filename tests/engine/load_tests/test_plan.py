@@ -72,7 +72,7 @@ def test_server_and_generator_share_the_cores_of_a_small_host(count: int, cores:
 
 
 def test_serving_neighbours_are_named() -> None:
-    neighbours = (Neighbour("db-1", "shop", "primary"), Neighbour("db-2", "shop", "replica"))
+    neighbours = (Neighbour("db-1", "shop", "primary", takes_writes=True), Neighbour("db-2", "shop", "replica"))
     made = plan(known=facts(neighbours=neighbours))
     assert found(made) == {"load_test.host": Severity.REFUSAL, "load_test.shared_host": Severity.WARNING}
     made = plan(known=facts(neighbours=neighbours), allows_primary_hosts=True)
