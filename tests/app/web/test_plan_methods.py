@@ -26,7 +26,7 @@ def test_page_compares_every_method_and_plans_the_chosen_one(operator: Client, v
     text = answer.content.decode()
     assert marks(text, "method") == list(METHODS)
     why_not = {choice.compared.method: choice.compared.why_not for choice in answer.context["methods"]}
-    for method, named in (("archive", "backup-1"), ("clone", "mariadb")):
+    for method, named in (("archive", "backup-1"), ("clone", "MariaDB")):
         row = part(text, f'data-method="{method}"', "</tr>")
         assert marks(row, "possible") == ["no"]
         assert named in why_not[method][0]
