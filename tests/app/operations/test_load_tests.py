@@ -13,7 +13,7 @@ from dbops.lifecycle import backup_runs
 from dbops.models import AuditEntry, BackupSchedule, Host, Instance, LoadTest
 from dbops.operations.load_tests import cancel_load_test, plan_load_test
 from tests.app.backup_rows import make_schedule
-from tests.app.factories import make_operator, make_viewer
+from tests.app.factories import make_operator, make_server_facts, make_viewer, set_facts
 from tests.app.load_test_rows import make_load_test, make_place, make_request, make_source
 from tests.app.restore_test_rows import ended_restore_test, made
 
@@ -109,6 +109,14 @@ def test_host_of_a_primary_is_refused_and_allowed_by_a_setting(source: Instance,
     plan = plan_load_test(request)
     assert "load_test.host" not in codes(plan)
     assert "load_test.host" in {one.code for one in plan.warnings}
+
+
+def test_host_of_a_replica_that_takes_writes_is_refused_as_after_a_failover(source: Instance) -> None:
+    place = make_place()
+    assert "load_test.host" not in codes(plan_load_test(make_request(source, place)))
+    there = Instance.objects.get(host=place)
+    set_facts(there, replace(there.state.facts(), server=make_server_facts(read_only=False)))
+    assert "load_test.host" in codes(plan_load_test(make_request(source, place)))
 
 
 def test_host_without_the_generator_or_a_probe_is_refused(source: Instance) -> None:
