@@ -52,7 +52,9 @@ limit_job() {
     export MALLOC_ARENA_MAX=2
     ulimit -v "$((most_memory / 1024))" || refuse "memory The limit of memory cannot be set."
 }
+# If the host runs short of memory, the kernel kills this job and what it starts, and not a serving server.
 lower_priority() {
+    { echo 1000 >/proc/$$/oom_score_adj; } 2>/dev/null
     renice -n 19 -p $$ >/dev/null 2>&1
     ! command -v ionice >/dev/null || ionice -c 3 -p $$ 2>/dev/null
 }
