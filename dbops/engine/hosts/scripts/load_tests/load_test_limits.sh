@@ -36,7 +36,7 @@ choose_limit() {
     limited_by=ulimit scope=() group=
     [ "$(id -u)" = 0 ] || return 0
     if [ -d /run/systemd/system ] && command -v systemd-run >/dev/null; then
-        scope=(systemd-run --scope --quiet --collect -p "MemoryMax=$server_memory" -p MemorySwapMax=0 --)
+        scope=(systemd-run --scope --quiet --collect -p "MemoryMax=$server_memory" -p MemorySwapMax=0 -p TasksMax=infinity --)
         "${scope[@]}" true 2>/dev/null && limited_by=systemd && return 0
         scope=()
     fi
@@ -49,7 +49,13 @@ choose_limit() {
     fi
     group=/sys/fs/cgroup/memory/$name
     if [ -e /sys/fs/cgroup/memory/cgroup.procs ] && mkdir -- "$group" 2>/dev/null; then
-        { echo "$server_memory" >"$group/memory.limit_in_bytes"; } 2>/dev/null && limited_by=cgroup1 && return 0
+        # without accounting of swap, only swappiness keeps the server out of it
+        { echo 0 >"$group/memory.swappiness"; } 2>/dev/null
+        if { echo "$server_memory" >"$group/memory.limit_in_bytes"; } 2>/dev/null; then
+            limited_by=cgroup1
+            { echo "$server_memory" >"$group/memory.memsw.limit_in_bytes"; } 2>/dev/null
+            return 0
+        fi
         rmdir -- "$group" 2>/dev/null
     fi
     group=
@@ -66,14 +72,30 @@ limit_server() {
     esac
 }
 
-# Whether the kernel killed a process of the server's group for its memory.
-is_out_of_memory() {
-    case $limited_by in
-        cgroup2) ! grep -qs '^oom_kill 0$' "$group/memory.events" ;;
-        cgroup1) ! grep -qs '^oom_kill 0$' "$group/memory.oom_control" ;;
-        *) false ;;
-    esac
+# Note where the kernel counts the processes of the server's group that it kills for their memory, and their number until now.
+note_kills() {
+    local names path
+    events=''
+    while IFS=: read -r _ names path; do
+        case ,$names, in
+            ,,) [ ! -r "/sys/fs/cgroup$path/memory.events" ] || events=/sys/fs/cgroup$path/memory.events ;;
+            *,memory,*) [ ! -r "/sys/fs/cgroup/memory$path/memory.oom_control" ] || events=/sys/fs/cgroup/memory$path/memory.oom_control ;;
+        esac
+    done <"/proc/$serving/cgroup" 2>/dev/null
+    kills=$(kills_in "$events") kills_of_host=$(kills_in /proc/vmstat)
 }
+kills_in() { sed -n 's/^oom_kill \([0-9]*\)$/\1/p' -- "$1" 2>/dev/null; }
+
+# Whether the kernel killed a process of the server's group for its memory since then; false if it does not tell. systemd removes a
+# group with its last process: then the number of the whole host counts.
+is_out_of_memory() {
+    local before=$kills now
+    [ "$limited_by" != ulimit ] || return 1
+    now=$(kills_in "$events")
+    [ -e "$events" ] || before=$kills_of_host now=$(kills_in /proc/vmstat)
+    [ -n "$before" ] && [ -n "$now" ] && [ "$now" -gt "$before" ]
+}
+events='' kills='' kills_of_host=''
 
 # Watch disk and time, in the background; end the job with a reason when either is used up.
 watch_limits() {

@@ -77,7 +77,10 @@ fi
 rm -f pid.*
 
 # What the server runs with, after everything that a round asks for: it is reached by its socket alone. $@ options of the round
-start_alone() { start_server "${options[@]}" "$@" --skip-networking --skip-grant-tables --init-file=/dev/null "--secure-file-priv=$seen_scratch/tmp"; }
+start_alone() {
+    start_server "${options[@]}" "$@" --skip-networking --skip-grant-tables --init-file=/dev/null "--secure-file-priv=$seen_scratch/tmp"
+    note_kills
+}
 must_serve() {
     kill -0 "$serving" 2>/dev/null && return
     ! is_out_of_memory || fail "out_of_memory the server needed more than its limit of $((server_memory / 1048576)) MiB ($limited_by) while $1."
