@@ -75,6 +75,7 @@ def _settings(plan: LoadTestPlan, workload: Workload, flavor: Flavor) -> str:
         f"server_cores={plan.server_cores}",
         f"generator_cores={plan.generator_cores}",
         f"floor={plan.floor_bytes}",
+        f"floor_percent={plan.floor_percent}",
         f"most_seconds={plan.most_seconds}",
         f"schema={workload.schema.encode().hex()}",
         f"share={workload.row_share:.6f}",

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Limits of a load test: cores and memory of its server and its load generator, free disk, and time. After scratch_server.sh. The job sets
-# server_cores, generator_cores, server_memory, generator_memory (bytes), floor (free bytes of the disk) and most_seconds.
+# server_cores, generator_cores, server_memory, generator_memory (bytes), floor (free bytes of the disk), floor_percent and most_seconds.
 # shellcheck disable=SC2154  # those
 
 # Set cores to the numbers of the cores that this job may use.
@@ -97,15 +97,61 @@ is_out_of_memory() {
 }
 events='' kills='' kills_of_host=''
 
-# Watch disk and time, in the background; end the job with a reason when either is used up.
+# Print the free bytes that must remain on the file system of directory $1: the floor, or a share of a large one.
+floor_of() {
+    local size
+    size=$(df -B1 --output=size -- "$1" | tail -n 1)
+    size=$((${size:-0} * floor_percent / 100))
+    echo "$((size > floor ? size : floor))"
+}
+
+# Set floors to what must remain free in the scratch directory's place and in the job's own directory, and raise what must be free now.
+choose_floors() {
+    [ -d "$place" ] || return 0
+    watched=("$place" "$PWD")
+    floors=("$(floor_of "$place")" "$(floor_of "$PWD")")
+    needed=$((needed - floor + floors[0]))
+    is_disk_left || refuse "space $short_of"
+}
+
+# Whether both file systems have more than their floors; otherwise short_of says which has not.
+is_disk_left() {
+    local number free
+    for number in "${!watched[@]}"; do
+        free=$(df -B1 --output=avail -- "${watched[number]}" 2>/dev/null | tail -n 1)
+        [ "${free:-0}" -ge "${floors[number]}" ] && continue
+        short_of="only $((${free:-0} / 1048576)) MiB are free in ${watched[number]}, and at least $((floors[number] / 1048576)) MiB must remain."
+        return 1
+    done
+}
+
+# Watch disk and time, in the background; end the job with a reason when either is used up, or when this shell was killed.
+begin_watch() {
+    session=$(session_of $$)
+    watch_limits &
+    watcher=$!
+}
 watch_limits() {
-    local until free
+    local until
     until=$(($(date +%s) + most_seconds))
-    while sleep 1 && kill -0 $$ 2>/dev/null; do
-        free=$(df -B1 --output=avail -- "$place" 2>/dev/null | tail -n 1)
-        [ "${free:-0}" -ge "$floor" ] || end_job "space only $((${free:-0} / 1048576)) MiB are free in $place, and at least $((floor / 1048576)) MiB must remain."
+    while sleep 1; do
+        kill -0 $$ 2>/dev/null || break
+        is_disk_left || end_job "space $short_of"
         [ "$(date +%s)" -lt "$until" ] || end_job "time the test did not end within $most_seconds s."
     done
+    # what it had started goes on without it
+    for _ in 1 2 3 4 5; do
+        end_job "killed the shell of the job was killed."
+        remove_scratch "$place" "$id" && break
+        sleep 1
+    done
+}
+
+# The server is gone, so the disk needs no watch: a limit that is reached during the removal is not the reason of the end.
+before_removal() {
+    [ -n "${watcher-}" ] || return 0
+    kill "$watcher" 2>/dev/null
+    wait "$watcher" 2>/dev/null
 }
 
 # End what runs, so that the job ends. $1 the reason
@@ -118,7 +164,7 @@ end_job() {
 }
 
 # Whether process $1 is in the session of this job.
-is_of_job() { [ "$(session_of "$1")" = "$(session_of $$)" ] && [ -n "$(session_of "$1")" ]; }
+is_of_job() { [ -n "$session" ] && [ "$(session_of "$1")" = "$session" ]; }
 session_of() {
     local line
     { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 0
@@ -129,6 +175,5 @@ session_of() {
 
 # Before the end: the reason why the job was ended counts more than what it broke. $1 exit status
 say_reason() {
-    [ -z "${watcher-}" ] || kill "$watcher" 2>/dev/null
     if [ "$1" != 0 ] && [ -s reason ]; then echo "FAILED: $(cat reason)"; fi
 }

@@ -15,11 +15,11 @@ set -u
 umask 077
 scratch_kind=load-test
 read_copy_arguments "$@"
-server_memory=0 generator_memory=0 server_cores=1 generator_cores=1 floor=0 most_seconds=3600 schema='' share=0 installers=()
+server_memory=0 generator_memory=0 server_cores=1 generator_cores=1 floor=0 floor_percent=0 most_seconds=3600 schema='' share=0 installers=()
 initialise=() counters=()
 while IFS='=' read -r name value; do
     case $name in
-        server_memory | generator_memory | server_cores | generator_cores | floor | most_seconds) printf -v "$name" '%d' "$value" ;;
+        server_memory | generator_memory | server_cores | generator_cores | floor | floor_percent | most_seconds) printf -v "$name" '%d' "$value" ;;
         schema | share) printf -v "$name" '%s' "$value" ;;
         installer) installers+=("$value") ;;
         initialise) initialise+=("$value") ;;
@@ -36,6 +36,7 @@ must_be_machine "$machine"
 check_server_programs 'A load test'
 command -v sysbench >/dev/null || refuse "tool sysbench is not installed on this host. Install the package sysbench."
 is_restored || installer=$(first_program "${installers[@]}") || refuse "tool ${installers[0]} is not installed on this host."
+choose_floors
 check_room 'the test'
 lower_priority
 export MALLOC_ARENA_MAX=2
@@ -43,8 +44,7 @@ choose_cores
 choose_limit
 enter_scratch
 place_generator "$sockets/load"
-watch_limits &
-watcher=$!
+begin_watch
 
 make_empty_server() {
     (

@@ -64,7 +64,8 @@ serving='' current=''
 leave() {
     local status=$?
     trap - EXIT
-    [ -z "$serving" ] || kill -KILL "$serving" 2>/dev/null
+    kill_server
+    before_removal
     [ -z "$current" ] || printf 'fail %s %s\n' "$current" "$(date +%s.%3N)" >>log.steps
     current=
     step remove
@@ -73,7 +74,16 @@ leave() {
     say_reason "$status"
     exit "$status"
 }
+# What a job's kind does before the removal and after it.
+before_removal() { :; }
 say_reason() { :; }
+kill_server() {
+    [ -n "$serving" ] && kill -KILL "$serving" 2>/dev/null || return 0
+    for _ in $(seq 50); do
+        kill -0 "$serving" 2>/dev/null || break
+        sleep 0.1
+    done
+}
 
 # Make the directories, for the account of the server.
 enter_scratch() {
