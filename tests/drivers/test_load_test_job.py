@@ -149,6 +149,8 @@ def job() -> Iterator[Job]:
             os.kill(int(process.name), signal.SIGKILL)
         if made.process:
             made.process.communicate()
+        words = ["bash", "-c", load("common", "scratch", "remove_load_test"), "dbops", str(folder / "place"), made.uid]
+        subprocess.run(words, check=False, capture_output=True)
         remove(folder)
 
 
@@ -175,9 +177,10 @@ def test_first_round_of_an_arm_has_a_new_server_too(job: Job) -> None:
 def test_job_and_server_are_the_first_that_the_kernel_kills(job: Job) -> None:
     job.start(replace(ROUND, seconds=60))
     job.until("begin 1 ")
-    found = {
-        (path / "comm").read_text().strip(): (path / "oom_score_adj").read_text().strip() for path in job.processes()
-    }
+    found = {}
+    for path in job.processes():
+        with suppress(OSError):  # it has just ended
+            found[(path / "comm").read_text().strip()] = (path / "oom_score_adj").read_text().strip()
     assert {"bash", "mariadbd"} <= set(found)
     assert set(found.values()) == {"1000"}
     assert job.process
@@ -209,7 +212,7 @@ def test_round_whose_generator_aborts_without_a_word_begins_again_once(job: Job)
     )
     job.start()
     assert job.end() == (0, "")
-    assert "repeated=1" in job.lines("log.facts")
+    assert "repeated_rounds=1" in job.lines("log.facts")
     assert [line.split()[0] for line in job.lines("log.progress")] == ["begin", "end"]
 
 
@@ -260,3 +263,39 @@ def test_time_limit_while_a_backup_is_unpacked_reads_it_no_second_time(job: Job)
     status, said = job.end(20)
     assert (status, said.split()[:2]) == (70, ["FAILED:", "time"])
     assert len(job.lines("reads")) == 1
+
+
+#: A process in the group of the server ends in the way of "$1"; then the script says whether that was for its memory.
+ENDED = """
+set -u
+scratch_kind=load-test id=$2 server_memory=67108864 server_list='' place=/nonexistent
+choose_limit
+[ "$limited_by" != ulimit ] || { echo skip; exit; }
+hog='import sys; sys.stdin.read(1); x = bytearray(int(sys.argv[1]))'
+(limit_server; exec ${scope[@]+"${scope[@]}"} python3 -c "$hog" "$1" <go) & serving=$!
+exec 5>go
+sleep 0.3
+note_kills
+[ "$1" != 0 ] || kill -KILL "$serving"
+echo >&5
+wait "$serving"
+is_out_of_memory && echo "out of memory" || echo other
+for group in /sys/fs/cgroup{,/memory}/"dbops-load-test-$id"; do rmdir "$group"; done
+"""
+
+
+@pytest.mark.parametrize(("size", "wanted"), [("0", "other"), (str(256 * MIB), "out of memory")])
+def test_kernel_says_whether_memory_was_the_cause(tmp_path: Path, size: str, wanted: str) -> None:
+    os.mkfifo(tmp_path / "go")
+    script = load("common", "load_test_limits") + ENDED
+    words = ["bash", "-c", script, "dbops", size, uuid4().hex[:16]]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=True)
+    if done.stdout == "skip\n":
+        pytest.skip("no group of processes can be limited here")
+    assert done.stdout == f"{wanted}\n", done.stderr
+
+
+def test_kernel_that_counts_no_kills_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "events").write_text("oom_kill_disable 0\nunder_oom 0\n")
+    script = load("common", "load_test_limits") + "limited_by=cgroup1 events=events kills=''; is_out_of_memory"
+    assert subprocess.run(["bash", "-c", script], cwd=tmp_path, check=False).returncode == 1

@@ -173,5 +173,6 @@ version=$(query -e 'SELECT VERSION()' 2>/dev/null)
 step stop
 stop_server
 end_step
-printf 'version=%s\nlimited_by=%s\nserver_cores=%s\ngenerator_cores=%s\nended=%s\nrepeated=%s\n' "$version" "$limited_by" "$server_list" \
-    "$generator_list" "$([ -e enough ] && echo enough || echo complete)" "$repeated" >log.facts
+printf 'version=%s\nlimited_by=%s\nserver_cores=%s\ngenerator_cores=%s\nended=%s\n%s' "$version" "$limited_by" "$server_list" \
+    "$generator_list" "$([ -e enough ] && echo enough || echo complete)" "${repeated:+repeated_rounds=$repeated
+}" >log.facts
