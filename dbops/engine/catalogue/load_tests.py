@@ -121,9 +121,9 @@ _PLANNING = (
     ),
     operator(
         "load_test.version",
-        "This release of MySQL crashes at a restart with so many tables.",
+        "The host’s server program is of another version than the plan’s, or this release of MySQL crashes with so many tables.",
         NOT_WRITTEN,
-        "Choose fewer schemas, or a source of another release.",
+        "Install the planned version on the host. Against the crash, choose fewer schemas or another release.",
     ),
     operator(
         "load_test.not_as_planned",

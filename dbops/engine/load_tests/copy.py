@@ -48,7 +48,7 @@ def restored_copy(
         copy,
         server=plan.server,
         needed_bytes=max(copy.needed_bytes, plan.needed_bytes),
-        needed_memory_bytes=max(copy.needed_memory_bytes, plan.memory_bytes),
+        needed_memory_bytes=max(copy.needed_memory_bytes, plan.memory_limit_bytes),
     )
 
 
@@ -65,7 +65,7 @@ def empty_copy(uid: str, plan: LoadTestPlan, host: HostFacts, flavor: Flavor) ->
         place=plan.place,
         owner=plan.owner,
         needed_bytes=plan.needed_bytes,
-        needed_memory_bytes=plan.memory_bytes,
+        needed_memory_bytes=plan.memory_limit_bytes,
         most_memory_bytes=plan.memory_bytes,
         cores=plan.server_cores,
         start_seconds=plan.start_seconds,

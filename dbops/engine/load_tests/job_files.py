@@ -13,7 +13,7 @@ from dbops.engine.load_tests.generator import (
     prepare_arguments,
     run_arguments,
 )
-from dbops.engine.load_tests.plan import LIMIT_FACTOR, LoadTestPlan
+from dbops.engine.load_tests.plan import CRASHING, LIMIT_FACTOR, LoadTestPlan
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile, Workload
 from dbops.engine.restore_tests.plan import RestoreTestPlan
@@ -75,7 +75,10 @@ def _settings(plan: LoadTestPlan, workload: Workload, flavor: Flavor) -> str:
         f"server_cores={plan.server_cores}",
         f"generator_cores={plan.generator_cores}",
         f"floor={plan.floor_bytes}",
+        f"floor_percent={plan.floor_percent}",
         f"most_seconds={plan.most_seconds}",
+        f"planned={plan.version}",
+        *(f"crashing={'.'.join(map(str, one))}" for one in CRASHING if flavor.name == "mysql"),
         f"schema={workload.schema.encode().hex()}",
         f"share={workload.row_share:.6f}",
         *(f"installer={name}" for name in install_programs(flavor)),

@@ -37,7 +37,7 @@ FAILURES = (
 #: Those that say that the backup cannot be restored.
 OF_BACKUP = ("damaged", "unpack", "outside", "prepare")
 #: First words of refusals with a code of their own, by who has to act.
-OPERATORS, HOSTS = ("tool", "memory"), ("space", "transport", "copies")
+OPERATORS, HOSTS = ("tool", "memory", "version"), ("space", "transport", "copies")
 #: The generator failed; its result says how.
 ROUND = "round"
 

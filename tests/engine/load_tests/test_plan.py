@@ -87,6 +87,16 @@ def test_pool_above_the_setting_is_refused() -> None:
     assert found(plan(most_pool_bytes=GIB - 1)) == {"load_test.memory": Severity.REFUSAL}
 
 
+def test_memory_up_to_the_limit_must_be_free() -> None:
+    known, limit = facts(), plan().memory_limit_bytes
+    assert known.host
+    assert limit > plan().memory_bytes
+    enough, short = (replace(known, host=replace(known.host, memory_available_bytes=limit - by)) for by in (0, 1))
+    assert found(plan(known=enough)) == {}
+    assert found(plan(known=short)) == {"load_test.memory": Severity.REFUSAL}
+    assert empty_copy("ab12", plan(), known.host, known.flavor).needed_memory_bytes == limit
+
+
 def test_disk_that_looks_too_small_is_a_warning_because_the_host_decides() -> None:
     assert found(plan(known=facts(free_bytes=GIB))) == {"load_test.space": Severity.WARNING}
 

@@ -15,17 +15,29 @@ set -u
 umask 077
 scratch_kind=load-test
 read_copy_arguments "$@"
-server_memory=0 generator_memory=0 server_cores=1 generator_cores=1 floor=0 most_seconds=3600 schema='' share=0 installers=()
-initialise=() counters=()
+server_memory=0 generator_memory=0 server_cores=1 generator_cores=1 planned='' floor=0 floor_percent=0 most_seconds=3600 schema='' share=0 installers=()
+initialise=() counters=() crashing=()
 while IFS='=' read -r name value; do
     case $name in
-        server_memory | generator_memory | server_cores | generator_cores | floor | most_seconds) printf -v "$name" '%d' "$value" ;;
-        schema | share) printf -v "$name" '%s' "$value" ;;
+        server_memory | generator_memory | server_cores | generator_cores | floor | floor_percent | most_seconds) printf -v "$name" '%d' "$value" ;;
+        schema | share | planned) printf -v "$name" '%s' "$value" ;;
         installer) installers+=("$value") ;;
         initialise) initialise+=("$value") ;;
+        crashing) crashing+=("$value") ;;
         counter) counters+=("$value") ;;
     esac
 done <settings
+
+# The host's program must be of the planned series, and of no release that crashes with many tables unless the plan was for that one.
+must_be_planned_version() {
+    local found one
+    found=$("$program" --no-defaults --version 2>/dev/null </dev/null | sed -n 's/.* Ver \([0-9][0-9]*\.[0-9][0-9]*\.[0-9][0-9]*\).*/\1/p' | head -n 1)
+    [ "${found%.*}" = "${planned%.*}" ] || refuse "version $program is ${found:-of an unknown version}, but the test is planned for $planned."
+    [ "$found" != "$planned" ] || return 0
+    for one in ${crashing[@]+"${crashing[@]}"}; do
+        [ "$found" != "$one" ] || refuse "version $program is $found, which crashes at a restart with many tables. The test is planned for $planned."
+    done
+}
 
 is_restored() { [ -n "$path" ]; }
 
@@ -34,8 +46,10 @@ must_be_scratch_id "$id"
 must_be_machine "$machine"
 ! is_restored || check_copy
 check_server_programs 'A load test'
+must_be_planned_version
 command -v sysbench >/dev/null || refuse "tool sysbench is not installed on this host. Install the package sysbench."
 is_restored || installer=$(first_program "${installers[@]}") || refuse "tool ${installers[0]} is not installed on this host."
+choose_floors
 check_room 'the test'
 lower_priority
 export MALLOC_ARENA_MAX=2
@@ -43,8 +57,7 @@ choose_cores
 choose_limit
 enter_scratch
 place_generator "$sockets/load"
-watch_limits &
-watcher=$!
+begin_watch
 
 make_empty_server() {
     (
@@ -77,7 +90,14 @@ fi
 rm -f pid.*
 
 # What the server runs with, after everything that a round asks for: it is reached by its socket alone. $@ options of the round
-start_alone() { start_server "${options[@]}" "$@" --skip-networking --skip-grant-tables --init-file=/dev/null "--secure-file-priv=$seen_scratch/tmp"; }
+start_alone() {
+    start_server "${options[@]}" "$@" --skip-networking --skip-grant-tables --init-file=/dev/null "--secure-file-priv=$seen_scratch/tmp"
+    note_kills
+}
+restart_alone() {
+    stop_server
+    start_alone ${round_options[@]+"${round_options[@]}"}
+}
 must_serve() {
     kill -0 "$serving" 2>/dev/null && return
     ! is_out_of_memory || fail "out_of_memory the server needed more than its limit of $((server_memory / 1048576)) MiB ($limited_by) while $1."
@@ -112,18 +132,14 @@ end_step "$(du -sb -- "$data" | cut -f1)"
 
 step rounds
 ulimit -S -v "$((generator_memory / 1024 + 2097152))"
-made=0 given='' first_round=1
+made=0 repeated=''
 while IFS= read -r line; do
     [ -n "$line" ] || continue
     [ ! -e enough ] || break
     IFS=$'\x1f' read -r -a fields <<<"$line"
     number=${fields[0]} seconds=${fields[1]} schemas=${fields[2]} is_new=${fields[3]} count=${fields[4]}
     round_options=("${fields[@]:5:count}")
-    if [ "$is_new" = 1 ] && { [ "${round_options[*]}" != "$given" ] || [ -z "$first_round" ]; }; then
-        stop_server
-        start_alone ${round_options[@]+"${round_options[@]}"}
-    fi
-    given=${round_options[*]} first_round=
+    [ "$is_new" = 0 ] || restart_alone
     if [ "$schemas" -gt "$made" ]; then
         (make_copies "$schema" "$schemas" "$share")
         status=$?
@@ -134,8 +150,16 @@ while IFS= read -r line; do
         made=$schemas
     fi
     echo "begin $number $(date +%s.%3N)" >>log.progress
-    run_round "$number" "$seconds" ${generator_list:+taskset -c "$generator_list"} "${fields[@]:5+count}"
+    load_words=(${generator_list:+taskset -c "$generator_list"} "${fields[@]:5+count}")
+    run_round "$number" "$seconds" "${load_words[@]}"
     status=$?
+    # seldom, sysbench aborts without a word (134); its server is not the cause, so the round begins again, once
+    if [ "$status" = 134 ]; then
+        repeated+=${repeated:+,}$number
+        [ "$is_new" = 0 ] || restart_alone
+        run_round "$number" "$seconds" "${load_words[@]}"
+        status=$?
+    fi
     # dbops reads it once: as a log, all of them would be in each answer
     mv -T -- "log.round.$number" "round.$number" || fail "space the result of round $number cannot be kept."
     ! is_out_of_memory || must_serve "round $number ran"
@@ -149,5 +173,6 @@ version=$(query -e 'SELECT VERSION()' 2>/dev/null)
 step stop
 stop_server
 end_step
-printf 'version=%s\nlimited_by=%s\nserver_cores=%s\ngenerator_cores=%s\nended=%s\n' "$version" "$limited_by" "$server_list" "$generator_list" \
-    "$([ -e enough ] && echo enough || echo complete)" >log.facts
+printf 'version=%s\nlimited_by=%s\nserver_cores=%s\ngenerator_cores=%s\nended=%s\n%s' "$version" "$limited_by" "$server_list" \
+    "$generator_list" "$([ -e enough ] && echo enough || echo complete)" "${repeated:+repeated_rounds=$repeated
+}" >log.facts

@@ -77,6 +77,7 @@ unpack_copy() {
     stages=("${PIPESTATUS[@]}")
     { : <>seen; } 2>/dev/null # so that it ends even without a writer
     wait "$adding"
+    must_go_on
     number=0
     for name in transport see decompress unpack; do
         echo "${stages[$number]}" >"stage.$name"
@@ -89,8 +90,13 @@ unpack_copy() {
     # damage can stop the unpacker before the whole file is read; only the checksum shows the cause
     if [ "${stages[*]}" != "0 0 0 0" ]; then
         for _ in $(seq 30); do # the sender may not have noticed yet that its reader has ended (75)
-            (read_file 2>log.transport) | add_up >sum
+            (
+                echo "$BASHPID" >pid.transport
+                exec 2>log.transport
+                read_file
+            ) | add_up >sum
             status=${PIPESTATUS[0]}
+            must_go_on
             [ "$status" = 75 ] || break
             sleep 1
         done
@@ -117,6 +123,8 @@ unpack_copy() {
         fail "outside the backup's options name a directory outside of the data directory."
     reason=$(check_copied_options "$seen_data" "" "" "") || fail "prepare ${reason#FAILED: }"
 }
+# A job that is being ended, by the reason in its file, reads nothing again.
+must_go_on() { [ ! -s reason ] || exit 70; }
 is_broken() { is_remote && { [ "$1" -ge 128 ] || [ "$1" = 75 ]; }; }
 
 prepare_copy() {

@@ -34,9 +34,9 @@ processes_of_scratch() {
     done
 }
 
-# Stop the processes and remove both directories; false if something remains. $1 place  $2 id
+# Stop the processes and remove both directories and the control group; false if something remains. $1 place  $2 id
 remove_scratch() {
-    local scratch sockets pids group
+    local scratch sockets pids group groups=
     must_be_scratch_id "$2"
     scratch=$(scratch_of "$1" "$2") sockets=$(sockets_of "$2")
     for _ in $(seq 50); do
@@ -50,7 +50,11 @@ remove_scratch() {
     (in_place_of "$1" && ${as_owner[@]+"${as_owner[@]}"} rm -rf --one-file-system -- "./${scratch##*/}") 2>/dev/null
     rm -rf --one-file-system -- "$sockets" 2>/dev/null
     for group in /sys/fs/cgroup{,/memory}/"dbops-$scratch_kind-$2"; do
-        [ ! -d "$group" ] || rmdir -- "$group" 2>/dev/null
+        for _ in $(seq 50); do # the kernel keeps it until it has let go of the last process
+            if [ ! -d "$group" ] || rmdir -- "$group" 2>/dev/null; then continue 2; fi
+            sleep 0.1
+        done
+        groups=left
     done
-    [ -z "$pids" ] && [ ! -e "$scratch" ] && [ ! -L "$scratch" ] && [ ! -e "$sockets" ]
+    [ -z "$pids$groups" ] && [ ! -e "$scratch" ] && [ ! -L "$scratch" ] && [ ! -e "$sockets" ]
 }

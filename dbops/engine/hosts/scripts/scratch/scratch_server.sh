@@ -52,7 +52,9 @@ limit_job() {
     export MALLOC_ARENA_MAX=2
     ulimit -v "$((most_memory / 1024))" || refuse "memory The limit of memory cannot be set."
 }
+# If the host runs short of memory, the kernel kills this job and what it starts, and not a serving server.
 lower_priority() {
+    { echo 1000 >/proc/$$/oom_score_adj; } 2>/dev/null
     renice -n 19 -p $$ >/dev/null 2>&1
     ! command -v ionice >/dev/null || ionice -c 3 -p $$ 2>/dev/null
 }
@@ -62,7 +64,8 @@ serving='' current=''
 leave() {
     local status=$?
     trap - EXIT
-    [ -z "$serving" ] || kill -KILL "$serving" 2>/dev/null
+    kill_server
+    before_removal
     [ -z "$current" ] || printf 'fail %s %s\n' "$current" "$(date +%s.%3N)" >>log.steps
     current=
     step remove
@@ -71,7 +74,16 @@ leave() {
     say_reason "$status"
     exit "$status"
 }
+# What a job's kind does before the removal and after it.
+before_removal() { :; }
 say_reason() { :; }
+kill_server() {
+    [ -n "$serving" ] && kill -KILL "$serving" 2>/dev/null || return 0
+    for _ in $(seq 50); do
+        kill -0 "$serving" 2>/dev/null || break
+        sleep 0.1
+    done
+}
 
 # Make the directories, for the account of the server.
 enter_scratch() {
