@@ -10,6 +10,7 @@ from dbops.engine.backups.archives import Archive
 from dbops.engine.facts.instance import HostFacts, InstanceFacts, to_record
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.prepare import MIB
+from dbops.engine.load_tests.allowed_options import TABLE_CACHES, memory_bytes, most_of, redo_bytes
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.server_options import ServerOptions, layout_words, server_options
@@ -258,9 +259,12 @@ def _statement_bytes(request: LoadTestRequest) -> int:
 
 
 def _server_memory(request: LoadTestRequest, options: ServerOptions) -> int:
-    caches = (
-        options.cache("table_open_cache") * TABLE_BYTES + options.cache("table_definition_cache") * DEFINITION_BYTES
-    )
+    def of_set(given: dict[str, int]) -> int:
+        tables, definitions = (given.get(name, options.cache(name)) for name in TABLE_CACHES)
+        other = memory_bytes(given, pool_bytes=request.pool_bytes, connections=request.most_threads)
+        return tables * TABLE_BYTES + definitions * DEFINITION_BYTES + other
+
+    caches = most_of(request.option_sets, of_set)
     return int(request.pool_bytes * 1.1) + SERVER_BYTES + request.most_threads * CONNECTION_BYTES + caches
 
 
@@ -286,7 +290,8 @@ def _needed_bytes(
 ) -> int:
     """Return the free disk that a test needs: restored data, copies or sysbench's tables, redo, what it writes, and the floor."""
     server = facts.source.server if facts.source else None
-    redo = server.redo_capacity_bytes if server else 0
+    asked = most_of(request.option_sets, lambda given: redo_bytes(given, facts.flavor))
+    redo = max(server.redo_capacity_bytes if server else 0, asked)
     work = request.workload
     filled = (
         work.tables * work.table_rows * ROW_BYTES

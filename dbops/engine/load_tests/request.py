@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dbops.engine.flavors.prepare import MIB
+from dbops.engine.load_tests.allowed_options import why_not_set
 from dbops.engine.load_tests.sql import why_no_tables, why_not_sent
 from dbops.engine.load_tests.workload import Profile, Workload
 
@@ -24,34 +25,6 @@ MOST_STEPS, MOST_REPEATS, MOST_THREADS, MOST_SCHEMAS, LEAST_PAIRS, MOST_PAIRS = 
 LEAST_SECONDS, MOST_SECONDS = 1, 3600
 LEAST_POOL_BYTES = 64 * MIB
 MOST_STATEMENTS, MOST_STATEMENT_BYTES, MOST_TABLES = 20_000, 64 * 1024, 10_000
-#: A server option: its name, and a value without a path, so that a scratch server names no file of another server.
-OPTION_NAME, OPTION_VALUE = re.compile(r"[a-z][a-z0-9_]{1,63}"), re.compile(r"[A-Za-z0-9_.,:;=+ -]{0,200}")
-#: Options that dbops alone sets: where the scratch server is, who reaches it, and what it loads.
-OWN_OPTIONS = frozenset(
-    {
-        *("datadir", "socket", "port", "tmpdir", "pid_file", "log_error", "basedir", "user", "chroot", "plugin_dir"),
-        *(
-            "bind_address",
-            "skip_networking",
-            "networking",
-            "skip_grant_tables",
-            "init_file",
-            "plugin_load",
-            "plugin_load_add",
-        ),
-        *(
-            "log_bin",
-            "log_bin_index",
-            "server_id",
-            "relay_log",
-            "event_scheduler",
-            "secure_file_priv",
-            "admin_address",
-            "mysqlx",
-        ),
-        *("innodb_buffer_pool_size", "lower_case_table_names", "innodb_page_size", "persisted_globals_load"),
-    }
-)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -103,6 +76,12 @@ class LoadTestRequest:
     @property
     def is_ab(self) -> bool:
         return self.raised is Raised.NOTHING
+
+    @property
+    def option_sets(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """Return the options of each server that the test starts; in each, a later one of the same name counts."""
+        arms = (self.options_a, self.options_b) if self.is_ab else ((),)
+        return tuple(tuple({**dict(self.options), **dict(arm)}.items()) for arm in arms)
 
     @property
     def most_threads(self) -> int:
@@ -193,7 +172,5 @@ def _of_rotation(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
 
 def _of_options(request: LoadTestRequest) -> Iterator[str]:
     for name, value in (*request.options, *request.options_a, *request.options_b):
-        if not OPTION_NAME.fullmatch(name) or not OPTION_VALUE.fullmatch(value):
-            yield f"{name!r} is not a server option with a plain value"
-        elif name.removeprefix("loose_").removeprefix("skip_") in OWN_OPTIONS or name in OWN_OPTIONS:
-            yield f"dbops sets {name} itself"
+        if reason := why_not_set(name, value):
+            yield reason

@@ -124,6 +124,21 @@ def test_fingerprint_follows_what_runs_and_not_what_changes_on_its_own() -> None
     assert plan(known=facts(busy="rebuild 7 uses db-1")).fingerprint != before.fingerprint
 
 
+def test_each_arm_counts_in_the_memory_and_disk_of_a_plan() -> None:
+    usual = plan()
+    for arm, memory, disk in (
+        ((("sort_buffer_size", "64M"),), 8 * 64 * MIB, 0),
+        ((("innodb_log_buffer_size", "512M"),), 512 * MIB, 0),
+        ((("table_open_cache", "500000"),), GIB, 0),
+        ((("innodb_log_file_size", "32G"),), 0, 28 * GIB),
+    ):
+        for changes in ({"options": arm}, {"raised": Raised.NOTHING, "options_b": arm, "threads": 8}):
+            wanted = request(steps=(8,), **changes)
+            made = plan(wanted)
+            assert made.server_memory_bytes - usual.server_memory_bytes >= memory, changes
+            assert made.needed_bytes - usual.needed_bytes >= disk, changes
+
+
 class TestServerOptions:
     def test_settings_of_the_source_are_taken_and_those_of_the_person_win(self) -> None:
         base = source(
