@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dbops.engine.backups.archives import Archive
@@ -11,6 +11,7 @@ from dbops.engine.facts.instance import HostFacts, InstanceFacts, to_record
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.load_tests.allowed_options import TABLE_CACHES, memory_bytes, most_of, redo_bytes
+from dbops.engine.load_tests.planning import seconds_missing
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.server_options import ServerOptions, layout_words, server_options
@@ -228,12 +229,7 @@ def plan_load_test(
         estimate=_estimate(request, facts, archive, rounds),
         reasons=options.reasons,
     )
-    return _with(plan, tuple(_findings(plan, request, facts, limits)))
-
-
-def _with(plan: LoadTestPlan, findings: tuple[LoadTestFinding, ...]) -> LoadTestPlan:
-    values = {name: getattr(plan, name) for name in LoadTestPlan.__slots__}
-    return LoadTestPlan(**(values | {"findings": findings}))
+    return replace(plan, findings=tuple(_findings(plan, request, facts, limits)))
 
 
 def _place(facts: LoadTestFacts, archive: Archive | None, limits: LoadTestLimits) -> str:
@@ -335,6 +331,9 @@ def _findings(
     if plan.estimate.total > plan.most_seconds:
         text = f"The test is expected to take {plan.estimate.total / 60:.0f} min and ends after {plan.most_seconds / 60:.0f} min."
         yield LoadTestFinding("load_test.time", Severity.WARNING, text)
+    if needed := seconds_missing(plan.rounds, request.workload):
+        text = f"Rounds with most schemas need {needed} s to use each schema once: measure longer, stay shorter on each, or add threads."
+        yield LoadTestFinding("load_test.schemas", Severity.WARNING, text)
     if plan.shares_cores:
         text = "Server and generator share their cores: the generator takes part of the server’s speed."
         yield LoadTestFinding("load_test.cores", Severity.WARNING, text)

@@ -99,11 +99,26 @@ def test_empty_server_without_tables_of_the_schema_is_refused() -> None:
 
 @pytest.mark.parametrize("version", ["8.0.38", "8.4.1", "9.0.0"])
 def test_releases_that_crash_with_many_tables_are_refused(version: str) -> None:
-    wanted = request(raised=Raised.SCHEMAS, steps=(10, 1000), workload=ROTATING)
+    wanted = request(raised=Raised.SCHEMAS, steps=(10, 1000), workload=replace(ROTATING, seconds_on_schema=0.05))
     many = facts(version, source=grown(schemas=10, tables=200))
     assert found(plan(wanted, many)) == {"load_test.version": Severity.REFUSAL}
     assert found(plan(replace(wanted, steps=(10, 100)), many)) == {}
     assert found(plan(wanted, facts("8.0.39", source=grown(schemas=10, tables=200)))) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_short"),
+    [
+        ({}, True),  # 1,200 schemas, 8 threads and 5 s on each: 750 s
+        ({"seconds": 750}, False),
+        ({"seconds": 750, "rate": 1}, True),
+        ({"workload": replace(ROTATING, seconds_on_schema=0.05)}, False),
+        ({"workload": Workload(Profile.POINT_SELECT), "raised": Raised.THREADS}, False),
+    ],
+)
+def test_rounds_too_short_for_all_schemas_are_named(changes: dict[str, Any], is_short: bool) -> None:
+    made = plan(request(**({"raised": Raised.SCHEMAS, "steps": (10, 1200), "workload": ROTATING} | changes)))
+    assert (found(made).get("load_test.schemas") == Severity.WARNING) is is_short
 
 
 def test_more_schemas_need_more_disk_and_time() -> None:
