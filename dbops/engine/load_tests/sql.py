@@ -36,7 +36,10 @@ def why_not_sent(text: str) -> str:
 
 
 def why_no_tables(text: str, *, most: int = 1) -> str:
-    """Say why this text is not at most ``most`` statements CREATE TABLE with files in the data directory; empty if it is."""
+    """Say why this text is not CREATE TABLE with files in the data directory; empty if it is.
+
+    A schema (``most`` statements, more than one) can have several, and INSERT for their rows.
+    """
     return _first_reason(text, lambda tokens: _of_tables(tokens, most))
 
 
@@ -128,12 +131,16 @@ def _of_statement(tokens: list[Token]) -> str:
     return "is more than one statement" if len(others) > 1 or any(others) else ""
 
 
+def _makes_table(statement: list[Token]) -> bool:
+    return [token.text for token in statement[:2]] == ["create", "table"]
+
+
 def _of_tables(tokens: list[Token], most: int) -> str:
     found = [one for one in _statements(tokens) if one]
-    if not found or not all([token.text for token in one[:2]] == ["create", "table"] for one in found):
+    if not found or not all(_makes_table(one) or (most > 1 and one[0].text == "insert") for one in found):
         return "is not CREATE TABLE"
     if len(found) > most:
-        return "is more than one statement"
+        return "is more than one statement" if most == 1 else f"has more than {most} statements"
     for token, after, third in zip(
         tokens, [*tokens[1:], tokens[-1]], [*tokens[2:], tokens[-1], tokens[-1]], strict=True
     ):

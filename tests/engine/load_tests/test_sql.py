@@ -105,8 +105,11 @@ def test_other_tables_are_not_made(text: str) -> None:
 
 def test_inserts_have_one_table() -> None:
     two = "CREATE TABLE a (id INT); CREATE TABLE b (id INT);"
-    assert why_no_tables(two, most=2) == ""
-    assert why_no_tables(two)
+    rows = "CREATE TABLE a (id INT); INSERT INTO a VALUES (1)"
+    for text in (two, rows):
+        assert why_no_tables(text, most=2) == ""
+        assert why_no_tables(text)
+    assert why_no_tables(f"{two} INSERT INTO a VALUES (1)", most=2)
 
 
 def test_hosts_know_the_same_engines() -> None:
