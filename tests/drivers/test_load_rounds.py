@@ -133,6 +133,26 @@ def test_copies_of_a_schema_are_rotated(server: ScratchServer, tmp_path: Path) -
     assert report["Total"]["TargetSchemaCount"] == 60
 
 
+def test_tables_with_rows_elsewhere_are_left_out_of_copies(tmp_path: Path) -> None:
+    if reason := SERVERS["mysql-8.0"]():
+        pytest.skip(reason)
+    folder = new_folder("load")
+    with scratch_server(folder, "mysql-8.0", [("federated", "ON"), ("innodb_buffer_pool_size", "64M")]) as server:
+        server.ask("CREATE DATABASE d; CREATE TABLE d.here (id INT PRIMARY KEY); INSERT INTO d.here VALUES (1)")
+        target = f"SOCKET '{server.socket}', USER 'root', DATABASE 'd'"
+        server.ask(f"CREATE SERVER far FOREIGN DATA WRAPPER mysql OPTIONS ({target})")
+        server.ask("CREATE TABLE d.away (id INT PRIMARY KEY) ENGINE=FEDERATED CONNECTION='far/here'")
+        bench = Bench(server, tmp_path, Workload(Profile.ROTATING, schema="d", statements=("SELECT 1",), row_share=1))
+        bench.make_copies(2)
+        assert (
+            server.ask("SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA='dbops_copy_0002'")
+            == "here"
+        )
+        assert server.ask("SELECT COUNT(*) FROM d.here") == "1"
+    assert (tmp_path / "log.notes").read_text().splitlines() == ["elsewhere 1"]
+    remove(folder)
+
+
 def test_inserts_come_at_the_wanted_rate(server: ScratchServer, tmp_path: Path) -> None:
     bench = Bench(server, tmp_path, INSERTS)
     server.ask("DROP TABLE IF EXISTS dbops_load.`in``to`")

@@ -224,6 +224,26 @@ def test_killed_worker_is_replaced_and_the_test_ends_well(stack: Stack) -> None:
     assert len(json.loads(ended["rounds"])) == 1
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs programs as others")
+def test_scratch_server_cannot_write_a_file_of_a_serving_server(stack: Stack) -> None:
+    data = stack.lab.host(SOURCE).data_dir
+    serving = data / "precious"
+    serving.write_bytes(b"rows")
+    os.chown(serving, data.stat().st_uid, data.stat().st_gid)
+    load_test = begin(stack, request_of(stack, seconds=300), "rounds")
+    wait_for("sysbench", lambda: "sysbench" in map(comm, programs_of(load_test["uid"])), 20)
+    users = {(comm(pid), Path(f"/proc/{pid}").stat().st_uid) for pid in programs_of(load_test["uid"])}
+    assert {("mariadbd", 65534), ("sysbench", 65534)} <= users
+    # a statement that no check stopped
+    ask = ["mariadb", "--no-defaults", f"--socket=/tmp/dbops-load-test-{load_test['uid']}/run/s", "--user=root", "-e"]
+    written = f"SET GLOBAL general_log_file='{serving}'; SET GLOBAL general_log=ON; SELECT 'more'"
+    done = subprocess.run([*ask, written], capture_output=True, text=True, check=False)
+    cancel(stack, load_test["id"])
+    assert serving.read_bytes() == b"rows", done
+    assert "ERROR 2002" not in done.stderr, "the statements did not reach the scratch server"
+    serving.unlink()
+
+
 def test_time_limit_ends_the_load_test(stack: Stack) -> None:
     workload = {"tables": 8, "table_rows": 2_000_000}  # filling them takes longer
     status, result = run_load_test(stack, request_of(stack, workload=workload, most_seconds=11, steps=[1]))

@@ -142,6 +142,12 @@ _WARNINGS = (
     ),
     operator("load_test.busy", "dbops uses this host now.", UNCHANGED, "No action is needed: the load test waits."),
     operator(
+        "load_test.schemas",
+        "Rounds of rotating schemas are too short to use each schema once: their results will not be valid.",
+        UNCHANGED,
+        "Measure longer, stay shorter on each schema, or use more threads.",
+    ),
+    operator(
         "load_test.cores",
         "Server and load generator share their cores.",
         UNCHANGED,

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 #: Engines without rows in files of the server: their definition is all that there is.
 WITHOUT_FILES = frozenset({"BLACKHOLE", "FEDERATED", "MEMORY", "SPIDER"})
+#: Engines whose rows are elsewhere, or nowhere. As ``engines_elsewhere`` in ``common.sh``.
+ELSEWHERE = ("BLACKHOLE", "CONNECT", "FEDERATED", "NDBCLUSTER", "OQGRAPH", "S3", "SPHINX", "SPIDER")
 #: Copied under a lock at the end.
 LOCKED = frozenset({"ARCHIVE", "ARIA", "CSV", "MRG_MYISAM", "MYISAM"})
 #: Copied from a checkpoint, without a lock. Measured with mariadb-backup 10.11.19; XtraBackup was never tried with MyRocks, and none

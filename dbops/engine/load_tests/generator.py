@@ -8,7 +8,9 @@ import re
 from dataclasses import dataclass
 
 from dbops.engine.errors import Refused
+from dbops.engine.load_tests.request import MOST_TABLES
 from dbops.engine.load_tests.rounds import Round
+from dbops.engine.load_tests.sql import why_no_tables, why_not_sent, without_end
 from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile, Workload
 
 PROGRAM = "sysbench"
@@ -21,12 +23,6 @@ SCRIPT, INPUT = "load.lua", "load.input"
 MOST_STATEMENTS, MOST_INPUT_BYTES = 100_000, 64 * 1024**2
 #: More schemas than this have names that the script does not make.
 MOST_SCHEMAS, MOST_THREADS = 9_999, 4_096
-#: Statements that a load may send. Others, such as LOAD DATA LOCAL, read files of the generator or change more than rows.
-_FIRST_WORDS = frozenset({"select", "insert", "update", "delete", "replace", "with"})
-_FILES = re.compile(r"\binto\s+(?:out|dump)file\b|\bload_file\s*\(", re.IGNORECASE)
-#: Spaces and comments, but those that a server runs.
-_COMMENTS = re.compile(r"\A(?:\s|/\*(?![!+M]).*?\*/|--\s[^\n]*\n|#[^\n]*\n)*", re.DOTALL)
-_WORD = re.compile(r"\A[\s(]*([A-Za-z]+)")
 _TABLE = re.compile(
     r"\A\s*CREATE\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(?:(?:`(?:[^`]|``)+`|[\w$]+)\s*\.\s*)?(`(?:[^`]|``)+`|[\w$]+)",
     re.IGNORECASE,
@@ -100,7 +96,10 @@ def input_text(workload: Workload) -> str:
     lines: list[tuple[str, ...]] = []
     if workload.profile is Profile.ROTATING:
         lines = [("statement", text) for text in _checked(workload.statements)]
+        if workload.table_ddl.strip():
+            tables_text(workload)
     elif workload.profile is Profile.INSERT:
+        tables_text(workload)
         lines = [("table", table_name(workload.table_ddl)), *_keys(workload)]
     text = "".join("\t".join(field.translate(_ESCAPES) for field in line) + "\n" for line in lines)
     if len(text.encode()) > MOST_INPUT_BYTES:
@@ -140,19 +139,26 @@ def _checked(statements: tuple[str, ...]) -> tuple[str, ...]:
         raise _bad_statement("there are none")
     if len(statements) > MOST_STATEMENTS:
         raise _bad_statement(f"there are more than {MOST_STATEMENTS}")
+    known: dict[str, str] = {}  # proportions repeat statements
     for number, text in enumerate(statements, 1):
-        if reason := _why_not(text):
+        if text in known:
+            continue
+        if reason := why_not_sent(text):
             raise _bad_statement(f"statement {number} {reason}")
-    return tuple(text.strip().rstrip(";") for text in statements)
+        known[text] = without_end(text)
+    return tuple(known[text] for text in statements)
 
 
-def _why_not(text: str) -> str:
-    """Say why a load may not send this statement; empty if it may."""
-    comments = _COMMENTS.match(text)
-    word = _WORD.match(text[comments.end() :] if comments else text)
-    if not word or word.group(1).lower() not in _FIRST_WORDS:
-        return f"does not begin with {', '.join(sorted(_FIRST_WORDS)).upper()}"
-    return "reads or writes a file" if _FILES.search(text) else ""
+def tables_text(workload: Workload) -> str:
+    """Return the statements that make the tables of inserts, or those of the schema that is copied on an empty server.
+
+    Raises:
+        Refused: they are not CREATE TABLE, or have files or rows elsewhere (``load_test.table``).
+    """
+    most = 1 if workload.profile is Profile.INSERT else MOST_TABLES
+    if reason := why_no_tables(workload.table_ddl, most=most):
+        raise _bad_table(f"the text {reason}")
+    return workload.table_ddl.strip().rstrip(";")
 
 
 def _keys(workload: Workload) -> list[tuple[str, ...]]:

@@ -12,6 +12,7 @@ from dbops.engine.load_tests.generator import (
     input_text,
     prepare_arguments,
     run_arguments,
+    tables_text,
 )
 from dbops.engine.load_tests.plan import CRASHING, LIMIT_FACTOR, LoadTestPlan
 from dbops.engine.load_tests.rounds import Round
@@ -65,7 +66,7 @@ def _tables(plan: LoadTestPlan, workload: Workload) -> str:
         return ""
     schema = LOAD_SCHEMA if workload.profile is Profile.INSERT else workload.schema
     name = f"`{schema.replace('`', '``')}`"
-    return f"CREATE DATABASE IF NOT EXISTS {name};\nUSE {name};\n{workload.table_ddl.strip()}\n;\n"
+    return f"CREATE DATABASE IF NOT EXISTS {name};\nUSE {name};\n{tables_text(workload)}\n;\n"
 
 
 def _settings(plan: LoadTestPlan, workload: Workload, flavor: Flavor) -> str:

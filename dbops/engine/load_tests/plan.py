@@ -3,13 +3,15 @@
 import hashlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from dbops.engine.backups.archives import Archive
 from dbops.engine.facts.instance import HostFacts, InstanceFacts, to_record
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.prepare import MIB
+from dbops.engine.load_tests.allowed_options import TABLE_CACHES, memory_bytes, most_of, redo_bytes
+from dbops.engine.load_tests.planning import seconds_missing
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.server_options import ServerOptions, layout_words, server_options
@@ -237,12 +239,7 @@ def plan_load_test(
         estimate=_estimate(request, facts, archive, rounds),
         reasons=options.reasons,
     )
-    return _with(plan, tuple(_findings(plan, request, facts, limits)))
-
-
-def _with(plan: LoadTestPlan, findings: tuple[LoadTestFinding, ...]) -> LoadTestPlan:
-    values = {name: getattr(plan, name) for name in LoadTestPlan.__slots__}
-    return LoadTestPlan(**(values | {"findings": findings}))
+    return replace(plan, findings=tuple(_findings(plan, request, facts, limits)))
 
 
 def _place(facts: LoadTestFacts, archive: Archive | None, limits: LoadTestLimits) -> str:
@@ -268,9 +265,12 @@ def _statement_bytes(request: LoadTestRequest) -> int:
 
 
 def _server_memory(request: LoadTestRequest, options: ServerOptions) -> int:
-    caches = (
-        options.cache("table_open_cache") * TABLE_BYTES + options.cache("table_definition_cache") * DEFINITION_BYTES
-    )
+    def of_set(given: dict[str, int]) -> int:
+        tables, definitions = (given.get(name, options.cache(name)) for name in TABLE_CACHES)
+        other = memory_bytes(given, pool_bytes=request.pool_bytes, connections=request.most_threads)
+        return tables * TABLE_BYTES + definitions * DEFINITION_BYTES + other
+
+    caches = most_of(request.option_sets, of_set)
     return int(request.pool_bytes * 1.1) + SERVER_BYTES + request.most_threads * CONNECTION_BYTES + caches
 
 
@@ -296,7 +296,8 @@ def _needed_bytes(
 ) -> int:
     """Return the free disk that a test needs: restored data, copies or sysbench's tables, redo, what it writes, and the floor."""
     server = facts.source.server if facts.source else None
-    redo = server.redo_capacity_bytes if server else 0
+    asked = most_of(request.option_sets, lambda given: redo_bytes(given, facts.flavor))
+    redo = max(server.redo_capacity_bytes if server else 0, asked)
     work = request.workload
     filled = (
         work.tables * work.table_rows * ROW_BYTES
@@ -340,6 +341,9 @@ def _findings(
     if plan.estimate.total > plan.most_seconds:
         text = f"The test is expected to take {plan.estimate.total / 60:.0f} min and ends after {plan.most_seconds / 60:.0f} min."
         yield LoadTestFinding("load_test.time", Severity.WARNING, text)
+    if needed := seconds_missing(plan.rounds, request.workload):
+        text = f"Rounds with most schemas need {needed} s to use each schema once: measure longer, stay shorter on each, or add threads."
+        yield LoadTestFinding("load_test.schemas", Severity.WARNING, text)
     if plan.shares_cores:
         text = "Server and generator share their cores: the generator takes part of the server’s speed."
         yield LoadTestFinding("load_test.cores", Severity.WARNING, text)

@@ -8,7 +8,7 @@ from random import Random
 
 from dbops.engine.errors import Refused
 from dbops.engine.load_tests.rounds import Round
-from dbops.engine.load_tests.workload import Workload
+from dbops.engine.load_tests.workload import Profile, Workload
 
 Options = tuple[tuple[str, str], ...]
 
@@ -120,6 +120,26 @@ def seconds_for_all_schemas(schemas: int, workload: Workload, threads: int) -> i
     that the measured part shows how a server lives with them, and not its start.
     """
     return math.ceil(schemas * workload.seconds_on_schema / threads)
+
+
+def seconds_missing(rounds: Sequence[Round], workload: Workload) -> int:
+    """Return the seconds that the longest of too short rounds needs to use each schema once; 0 if all are long enough.
+
+    Such a round is invalid (``report.reasons_against``). With a wanted rate, a thread enters a schema with an event only.
+    """
+    if workload.profile is not Profile.ROTATING:
+        return 0
+    needed = (
+        (
+            max(
+                seconds_for_all_schemas(one.schemas, workload, one.threads),
+                math.ceil(one.schemas / (one.rate or math.inf)),
+            ),
+            one,
+        )
+        for one in rounds
+    )
+    return max((seconds for seconds, one in needed if seconds > one.seconds), default=0)
 
 
 def _raised(one: Round, axis: Axis, value: int) -> Round:

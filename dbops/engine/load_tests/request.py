@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from dbops.engine.flavors.prepare import MIB
+from dbops.engine.load_tests.allowed_options import why_not_set
+from dbops.engine.load_tests.sql import why_no_tables, why_not_sent
 from dbops.engine.load_tests.workload import Profile, Workload
 
 
@@ -22,37 +24,7 @@ class Raised(StrEnum):
 MOST_STEPS, MOST_REPEATS, MOST_THREADS, MOST_SCHEMAS, LEAST_PAIRS, MOST_PAIRS = 20, 20, 1024, 9_999, 4, 20
 LEAST_SECONDS, MOST_SECONDS = 1, 3600
 LEAST_POOL_BYTES = 64 * MIB
-MOST_STATEMENTS, MOST_STATEMENT_BYTES = 20_000, 64 * 1024
-#: A server option: its name, and a value without a path, so that a scratch server names no file of another server.
-OPTION_NAME, OPTION_VALUE = re.compile(r"[a-z][a-z0-9_]{1,63}"), re.compile(r"[A-Za-z0-9_.,:;=+ -]{0,200}")
-#: Options that dbops alone sets: where the scratch server is, who reaches it, and what it loads.
-OWN_OPTIONS = frozenset(
-    {
-        *("datadir", "socket", "port", "tmpdir", "pid_file", "log_error", "basedir", "user", "chroot", "plugin_dir"),
-        *(
-            "bind_address",
-            "skip_networking",
-            "networking",
-            "skip_grant_tables",
-            "init_file",
-            "plugin_load",
-            "plugin_load_add",
-        ),
-        *(
-            "log_bin",
-            "log_bin_index",
-            "server_id",
-            "relay_log",
-            "event_scheduler",
-            "secure_file_priv",
-            "admin_address",
-            "mysqlx",
-        ),
-        *("innodb_buffer_pool_size", "lower_case_table_names", "innodb_page_size", "persisted_globals_load"),
-    }
-)
-#: Where a table's files would be outside of the scratch directory.
-_ELSEWHERE = re.compile(r"\b(?:data|index)\s+directory\b", re.IGNORECASE)
+MOST_STATEMENTS, MOST_STATEMENT_BYTES, MOST_TABLES = 20_000, 64 * 1024, 10_000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -106,6 +78,12 @@ class LoadTestRequest:
         return self.raised is Raised.NOTHING
 
     @property
+    def option_sets(self) -> tuple[tuple[tuple[str, str], ...], ...]:
+        """Return the options of each server that the test starts; in each, a later one of the same name counts."""
+        arms = (self.options_a, self.options_b) if self.is_ab else ((),)
+        return tuple(tuple({**dict(self.options), **dict(arm)}.items()) for arm in arms)
+
+    @property
     def most_threads(self) -> int:
         return max((*self.steps, 1)) if self.raised is Raised.THREADS else self.threads
 
@@ -157,8 +135,8 @@ def _of_steps(request: LoadTestRequest) -> Iterator[str]:
 def _of_workload(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
     if request.raised is Raised.SCHEMAS and workload.profile is not Profile.ROTATING:
         yield "only rotating schemas can raise the number of schemas"
-    if _ELSEWHERE.search(workload.table_ddl):
-        yield "a table of a load test has its files in the scratch directory: leave out DATA DIRECTORY and INDEX DIRECTORY"
+    if workload.profile in (Profile.ROTATING, Profile.INSERT) and workload.table_ddl.strip():
+        yield from _of_tables(workload)
     if workload.profile is Profile.ROTATING:
         yield from _of_rotation(workload, request)
     elif workload.profile is Profile.INSERT:
@@ -166,6 +144,12 @@ def _of_workload(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
             yield "inserts need the table’s CREATE TABLE statement"
     elif not (1 <= workload.tables <= 1000 and 1 <= workload.table_rows <= 1_000_000_000):
         yield "tables must be 1 to 1000, with 1 to 1,000,000,000 rows each"
+
+
+def _of_tables(workload: Workload) -> Iterator[str]:
+    most = 1 if workload.profile is Profile.INSERT else MOST_TABLES
+    if reason := why_no_tables(workload.table_ddl, most=most):
+        yield f"the text of the table {reason}"
 
 
 def _of_rotation(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
@@ -181,11 +165,12 @@ def _of_rotation(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
         yield f"rotating schemas need 1 to {MOST_STATEMENTS} statements"
     if any(len(one.encode()) > MOST_STATEMENT_BYTES or "\0" in one or not one.strip() for one in workload.statements):
         yield f"a statement is empty, has a NUL byte, or is longer than {MOST_STATEMENT_BYTES} bytes"
+    reasons = ((one, why_not_sent(one)) for one in dict.fromkeys(workload.statements))
+    if found := next(((one, reason) for one, reason in reasons if reason), None):
+        yield f"the statement {found[0][:60]!r} {found[1]}"
 
 
 def _of_options(request: LoadTestRequest) -> Iterator[str]:
     for name, value in (*request.options, *request.options_a, *request.options_b):
-        if not OPTION_NAME.fullmatch(name) or not OPTION_VALUE.fullmatch(value):
-            yield f"{name!r} is not a server option with a plain value"
-        elif name.removeprefix("loose_").removeprefix("skip_") in OWN_OPTIONS or name in OWN_OPTIONS:
-            yield f"dbops sets {name} itself"
+        if reason := why_not_set(name, value):
+            yield reason

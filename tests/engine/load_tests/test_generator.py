@@ -49,13 +49,13 @@ def test_rounds_beyond_the_script_are_refused(wrong: dict[str, int]) -> None:
 
 def test_statements_are_one_a_line_whatever_they_contain() -> None:
     statements = (
-        "SELECT 'a\\'b\n\tc\0'",
+        "SELECT 'a\\b\n\tc\0'",
         "/* x */ select 2;",
         "-- no\n(SELECT 3)",
         "WITH a AS (SELECT 1) SELECT * FROM a",
     )
     lines = input_text(replace(ROTATING, statements=statements)).splitlines()
-    assert lines[0] == r"statement" "\t" r"SELECT 'a\\'b\n\tc\0'"
+    assert lines[0] == r"statement" "\t" r"SELECT 'a\\b\n\tc\0'"
     assert [line.split("\t")[0] for line in lines] == ["statement"] * 4
     assert lines[1].endswith("select 2")
 

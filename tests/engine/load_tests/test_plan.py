@@ -109,11 +109,26 @@ def test_empty_server_without_tables_of_the_schema_is_refused() -> None:
 
 @pytest.mark.parametrize("version", ["8.0.38", "8.4.1", "9.0.0"])
 def test_releases_that_crash_with_many_tables_are_refused(version: str) -> None:
-    wanted = request(raised=Raised.SCHEMAS, steps=(10, 1000), workload=ROTATING)
+    wanted = request(raised=Raised.SCHEMAS, steps=(10, 1000), workload=replace(ROTATING, seconds_on_schema=0.05))
     many = facts(version, source=grown(schemas=10, tables=200))
     assert found(plan(wanted, many)) == {"load_test.version": Severity.REFUSAL}
     assert found(plan(replace(wanted, steps=(10, 100)), many)) == {}
     assert found(plan(wanted, facts("8.0.39", source=grown(schemas=10, tables=200)))) == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_short"),
+    [
+        ({}, True),  # 1,200 schemas, 8 threads and 5 s on each: 750 s
+        ({"seconds": 750}, False),
+        ({"seconds": 750, "rate": 1}, True),
+        ({"workload": replace(ROTATING, seconds_on_schema=0.05)}, False),
+        ({"workload": Workload(Profile.POINT_SELECT), "raised": Raised.THREADS}, False),
+    ],
+)
+def test_rounds_too_short_for_all_schemas_are_named(changes: dict[str, Any], is_short: bool) -> None:
+    made = plan(request(**({"raised": Raised.SCHEMAS, "steps": (10, 1200), "workload": ROTATING} | changes)))
+    assert (found(made).get("load_test.schemas") == Severity.WARNING) is is_short
 
 
 def test_more_schemas_need_more_disk_and_time() -> None:
@@ -132,6 +147,21 @@ def test_fingerprint_follows_what_runs_and_not_what_changes_on_its_own() -> None
     assert plan(request(pool_bytes=2 * GIB)).fingerprint != before.fingerprint
     assert plan(request(seed=2, steps=(1, 2, 3, 4))).fingerprint != before.fingerprint
     assert plan(known=facts(busy="rebuild 7 uses db-1")).fingerprint != before.fingerprint
+
+
+def test_each_arm_counts_in_the_memory_and_disk_of_a_plan() -> None:
+    usual = plan()
+    for arm, memory, disk in (
+        ((("sort_buffer_size", "64M"),), 8 * 64 * MIB, 0),
+        ((("innodb_log_buffer_size", "512M"),), 512 * MIB, 0),
+        ((("table_open_cache", "500000"),), GIB, 0),
+        ((("innodb_log_file_size", "32G"),), 0, 28 * GIB),
+    ):
+        for changes in ({"options": arm}, {"raised": Raised.NOTHING, "options_b": arm, "threads": 8}):
+            wanted = request(steps=(8,), **changes)
+            made = plan(wanted)
+            assert made.server_memory_bytes - usual.server_memory_bytes >= memory, changes
+            assert made.needed_bytes - usual.needed_bytes >= disk, changes
 
 
 class TestServerOptions:

@@ -115,6 +115,10 @@ account_of_server() {
 # shellcheck disable=SC2034  # for other scripts
 only_sql=(--binary-mode --local-infile=0 --loose-sandbox --loose-system-command=OFF)
 
+# Storage engines whose rows are not in files of the server, as a list of SQL. Physical backups and copies of schemas lack them.
+# shellcheck disable=SC2034  # for other scripts
+engines_elsewhere="'CONNECT', 'FEDERATED', 'NDBCLUSTER', 'OQGRAPH', 'PERFORMANCE_SCHEMA', 'S3', 'SPHINX', 'SPIDER'"
+
 # Run a command as the account of become, in /: it cannot enter the directories of root in which our scripts work.
 as_owner() { (exec_as_owner "$@"); }
 exec_as_owner() { cd / && exec ${as_owner[@]+"${as_owner[@]}"} "$@"; }

@@ -6,6 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.flavors.engines import ELSEWHERE
 from dbops.engine.flavors.sql_text import sql_name
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
@@ -13,8 +14,6 @@ from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
 #: Tables of one statement: each stays open, with its locks, until the last is read.
 BATCH = 100
 CONNECTIONS = 4
-#: Engines whose data is elsewhere, or nowhere.
-ELSEWHERE = ("BLACKHOLE", "CONNECT", "FEDERATED", "NDBCLUSTER", "OQGRAPH", "S3", "SPHINX", "SPIDER")
 #: Engines whose rows do not survive a restart.
 FORGETFUL = ("MEMORY",)
 NAMES = (

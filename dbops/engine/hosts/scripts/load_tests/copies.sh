@@ -25,7 +25,8 @@ print_template() {
 }
 quoted="CONCAT('\`', REPLACE(t.TABLE_NAME, '\`', '\`\`'), '\`')"
 origin="CONCAT('\`', REPLACE(t.TABLE_SCHEMA, '\`', '\`\`'), '\`.\`', REPLACE(t.TABLE_NAME, '\`', '\`\`'), '\`')"
-tables="t.TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND t.TABLE_SCHEMA"
+# a copy of a table elsewhere would be that same table: it is left out
+tables="t.TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED') AND COALESCE(t.ENGINE, '') NOT IN ($engines_elsewhere) AND t.TABLE_SCHEMA"
 # MariaDB and MySQL call the rest "VIRTUAL GENERATED" and "STORED GENERATED"; "DEFAULT_GENERATED" is a default
 stored="EXTRA NOT LIKE '%VIRTUAL GENERATED%' AND EXTRA NOT LIKE '%STORED GENERATED%' AND EXTRA NOT LIKE '%PERSISTENT%'"
 
@@ -78,5 +79,7 @@ note_losses() {
     ask_copies -e "SELECT CONCAT('foreign-keys ', COUNT(*)) FROM information_schema.REFERENTIAL_CONSTRAINTS WHERE CONSTRAINT_SCHEMA = $1 HAVING COUNT(*) > 0;
         SELECT CONCAT('triggers ', COUNT(*)) FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA = $1 HAVING COUNT(*) > 0;
         SELECT CONCAT('not-tables ', COUNT(*)) FROM information_schema.TABLES WHERE TABLE_SCHEMA = $1
-            AND TABLE_TYPE NOT IN ('BASE TABLE', 'SYSTEM VERSIONED') HAVING COUNT(*) > 0" </dev/null
+            AND TABLE_TYPE NOT IN ('BASE TABLE', 'SYSTEM VERSIONED') HAVING COUNT(*) > 0;
+        SELECT CONCAT('elsewhere ', COUNT(*)) FROM information_schema.TABLES WHERE TABLE_SCHEMA = $1
+            AND ENGINE IN ($engines_elsewhere) HAVING COUNT(*) > 0" </dev/null
 }

@@ -15,6 +15,7 @@ set -u
 umask 077
 scratch_kind=load-test
 read_copy_arguments "$@"
+owner=65534:65534 # its statements are a person's, and the source's account often owns the files of a serving server
 server_memory=0 generator_memory=0 server_cores=1 generator_cores=1 planned='' floor=0 floor_percent=0 most_seconds=3600 schema='' share=0 installers=()
 initialise=() counters=() crashing=()
 while IFS='=' read -r name value; do

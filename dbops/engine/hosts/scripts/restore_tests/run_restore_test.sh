@@ -31,7 +31,7 @@ start_server "${options[@]}"
 # tables with rows elsewhere or only in memory are not part of a physical backup
 tables="FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')
     AND TABLE_SCHEMA NOT IN ('information_schema', 'performance_schema', 'sys')
-    AND COALESCE(ENGINE, '') NOT IN ('FEDERATED', 'SPIDER', 'CONNECT', 'BLACKHOLE', 'MEMORY', 'PERFORMANCE_SCHEMA', 'S3', 'OQGRAPH')"
+    AND COALESCE(ENGINE, '') NOT IN ($engines_elsewhere, 'BLACKHOLE', 'MEMORY')"
 name="CONCAT('\`', REPLACE(TABLE_SCHEMA, '\`', '\`\`'), '\`.\`', REPLACE(TABLE_NAME, '\`', '\`\`'), '\`')"
 end_step
 
