@@ -139,8 +139,8 @@ COMPARED = ("TotalQPS", "P50", "P95", "P99", "P999")
 def compare_reports(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Put two reports side by side: for each step of the same conditions the ratio of the second to the first.
 
-    Only valid repeats count. They are not pairs: the interval is that of two independent samples (Welch's t-test on logarithms), ``None`` with one repeat. Steps
-    are the same if schemas, threads, wanted rate and arm are. A step of only one report has no ratios.
+    Only valid repeats count. They are not pairs: the interval is that of two independent samples (Welch's t-test on logarithms), ``None``
+    with one repeat. Steps are the same if schemas, threads, wanted rate and arm are. A step of only one report has no ratios.
     """
     left, right = _by_conditions(first), _by_conditions(second)
     keys = [*left, *(key for key in right if key not in left)]
