@@ -93,9 +93,11 @@ def test_definition_of_a_partitioned_table_counts_once() -> None:
     assert found.binds_next == ("table_open_cache", 13_000)
 
 
-def test_setting_of_the_waits_is_newer_than_that_of_the_hour() -> None:
-    given = replace(MYSQL, settings={"table_open_cache": 40_000})
-    assert "table_open_cache" not in values(only(given, AdviceKind.TABLE_CACHES))
+@pytest.mark.parametrize(("hours", "is_enough"), [(1, True), (0, True), (-1, False), (None, False)])
+def test_newer_reading_of_a_setting_counts(hours: int | None, *, is_enough: bool) -> None:
+    waits_at = None if hours is None else NOW + timedelta(hours=hours)
+    given = replace(MYSQL, settings={"table_open_cache": 40_000}, waits_at=waits_at)
+    assert ("table_open_cache" not in values(only(given, AdviceKind.TABLE_CACHES))) is is_enough
 
 
 @pytest.mark.parametrize(
