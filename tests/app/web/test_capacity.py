@@ -283,7 +283,7 @@ def test_advice_has_evidence_statements_and_the_way_back(viewer: Client, primary
         cache_misses_per_second=400.0,
         table_open_cache=4000,
         table_definition_cache=400,
-        innodb_open_files=4000,
+        innodb_open_files=20_000,
         open_files_limit=1_000_000,
     )
     forecast(primary.cluster)
@@ -292,12 +292,21 @@ def test_advice_has_evidence_statements_and_the_way_back(viewer: Client, primary
     assert {change.name: (change.old, change.new) for change in found.advice.changes} == {
         "table_open_cache": ("4000", "12000"),
         "table_definition_cache": ("400", "12000"),
-        "innodb_open_files": ("4000", "12000"),
     }
     assert viewer.get(PAGE).content.count(b"SET GLOBAL table_open_cache = 4000;") == 1
     content = viewer.get(f"{PAGE}?format=advice").json()
     assert content["advice"][0]["changes"][0]["statement"] == "SET GLOBAL table_open_cache = 12000"
     assert AuditEntry.objects.filter(action="data.exported").count() == 1
+
+
+def test_advice_with_a_restart_has_lines_and_no_statements(viewer: Client, primary: Instance) -> None:
+    read(
+        primary, 60, cache_misses_per_second=400.0, table_open_cache=4000, innodb_open_files=4000, open_files_limit=9000
+    )
+    page = viewer.get(PAGE).content
+    assert b"SET GLOBAL" not in page
+    assert (page.count(b"table_open_cache = 12000\n"), page.count(b"table_open_cache = 4000\n")) == (1, 1)
+    assert not any(one["statement"] for one in viewer.get(f"{PAGE}?format=advice").json()["advice"][0]["changes"])
 
 
 @pytest.mark.parametrize(("days", "counts"), [(0, True), (29, True), (31, False)])
