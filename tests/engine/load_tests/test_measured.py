@@ -5,7 +5,7 @@ from dataclasses import replace
 from dbops.engine.load_tests.comparison import Verdict
 from dbops.engine.load_tests.knee import KneeKind
 from dbops.engine.load_tests.measured import is_enough, pairs_of, report_of
-from dbops.engine.load_tests.request import Raised
+from dbops.engine.load_tests.request import Raised, problems
 from dbops.engine.load_tests.round_result import RoundResult
 from tests.engine.load_tests.results import latencies, result
 from tests.engine.load_tests.test_plan import plan, request
@@ -54,6 +54,11 @@ def test_failed_aa_test_allows_no_verdict() -> None:
     results = ab_results(failed=("a2",))
     assert report_of(AB, AB_PLAN, results)["Comparison"]["verdict"] == Verdict.NOT_ENOUGH
     assert not is_enough(AB, AB_PLAN, results)
+
+
+def test_request_without_an_aa_test_is_not_possible() -> None:
+    assert problems(AB) == []
+    assert len(problems(replace(AB, aa_pairs=2))) == 1
 
 
 def test_invalid_repeats_show_no_knee() -> None:
