@@ -5,7 +5,7 @@ from datetime import datetime
 
 from dbops.engine.capacity.advice import advise
 from dbops.engine.capacity.contention import contentions
-from dbops.engine.capacity.situation import Advice, AdviceKind, Situation
+from dbops.engine.capacity.situation import WAITS_COUNT_FOR, Advice, AdviceKind, Situation
 from dbops.engine.capacity.waits import Comparison
 from dbops.engine.capacity.walls import Wall
 from dbops.engine.facts.instance import InstanceFacts, from_record
@@ -33,7 +33,7 @@ def advice_of(
     Args:
         readings: the latest one of each instance. walls: of the cluster.
     """
-    facts, waits, attested = _facts(cluster), _latest_waits(cluster), _attested(cluster)
+    facts, waits, attested = _facts(cluster), _latest_waits(cluster, now - WAITS_COUNT_FOR), _attested(cluster)
     tested, knee = results_of(cluster)
     walls = tuple(walls)
     found: list[Advice] = []
@@ -70,10 +70,12 @@ def _facts(cluster: Cluster) -> dict[str, InstanceFacts]:
     return {name: from_record(InstanceFacts, record) for name, record in rows if record}
 
 
-def _latest_waits(cluster: Cluster) -> dict[str, tuple[Comparison, datetime | None]]:
-    """Return the newest result of each instance with its time."""
-    rows = WaitReading.objects.filter(instance__cluster=cluster, status=WaitReading.Statuses.SUCCEEDED).order_by("pk")
-    found = rows.values_list("instance__name", "result", "finished_at")
+def _latest_waits(cluster: Cluster, since: datetime) -> dict[str, tuple[Comparison, datetime | None]]:
+    """Return the newest result since a time of each instance with its time."""
+    rows = WaitReading.objects.filter(
+        instance__cluster=cluster, status=WaitReading.Statuses.SUCCEEDED, finished_at__gte=since
+    )
+    found = rows.order_by("pk").values_list("instance__name", "result", "finished_at")
     return {name: (from_record(Comparison, result), at) for name, result, at in found}
 
 

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from dbops.engine.capacity.situation import AdviceKind, MeasuredChange, kind_of
+from dbops.engine.capacity.situation import AdviceKind, MeasuredChange
+from dbops.engine.load_tests.advised import measured_change
 from dbops.engine.load_tests.comparison import Verdict
 from dbops.engine.load_tests.knee import KneeKind
 from dbops.engine.states import RunStatus
@@ -21,21 +22,19 @@ def results_of(cluster: Cluster) -> tuple[tuple[MeasuredChange, ...], tuple[int,
     rows = LoadTest.objects.filter(cluster=cluster, status=RunStatus.SUCCEEDED).order_by("-pk")
     changes: dict[AdviceKind, MeasuredChange] = {}
     knee: tuple[int, int] | None = None
-    for pk, request, report in rows.values_list("pk", "request", "report")[:NEWEST]:
-        change = _change(pk, request, report)
+    for pk, request, server, report in rows.values_list("pk", "request", "plan__server", "report")[:NEWEST]:
+        change = _change(pk, request, server or [], report)
         if change:
             changes.setdefault(change.kind, change)
         knee = knee or _knee(pk, report)
     return tuple(changes.values()), knee
 
 
-def _change(pk: int, request: dict[str, Any], report: dict[str, Any]) -> MeasuredChange | None:
+def _change(pk: int, request: dict[str, Any], server: list[str], report: dict[str, Any]) -> MeasuredChange | None:
     found = report.get("Comparison")
-    kind = kind_of(name for arm in ("options_a", "options_b") for name, _ in request.get(arm, ()))
-    if not found or kind is None or found["verdict"] not in CONCLUSIVE:
+    if not found or found["verdict"] not in CONCLUSIVE:
         return None
-    ratio = found["ab"]
-    return MeasuredChange(kind, pk, ratio["ratio"], ratio["low"], ratio["high"])
+    return measured_change(pk, request, server, found["ab"])
 
 
 def _knee(pk: int, report: dict[str, Any]) -> tuple[int, int] | None:

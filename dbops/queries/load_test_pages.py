@@ -8,9 +8,9 @@ from django.core.paginator import Page, Paginator
 from django.db.models import F
 
 from dbops.engine.facts.instance import from_record
-from dbops.engine.load_tests.comparison import AbComparison, ratio_of, speeds
+from dbops.engine.load_tests.comparison import AbComparison, ratio_of
 from dbops.engine.load_tests.knee import Knee
-from dbops.engine.load_tests.measured import report_of
+from dbops.engine.load_tests.measured import pairs_of, report_of
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.planning import Axis
 from dbops.engine.load_tests.request import LoadTestRequest, Raised
@@ -51,7 +51,7 @@ class Conclusion:
         axis: what is raised from step to step; ``None`` for an A/B test.
         knee: of ``KNEE_OF``; ``None`` for an A/B test, and before the first round.
         ab: verdict of an A/B test so far.
-        pairs, aa_pairs: its pairs.
+        pairs, aa_pairs: its pairs of valid rounds.
     """
 
     report: Mapping[str, Any]
@@ -158,7 +158,7 @@ def conclusion_of(row: LoadTest, plan: LoadTestPlan) -> Conclusion:
     report = row.report if row.report.get("Steps") else report_of(request, plan, results)
     if axis:
         return Conclusion(report, axis, from_record(Knee, report["Knees"][KNEE_OF]))
-    ab, aa = speeds([(plan.rounds[result.number - 1], result) for result in results])
+    ab, aa = pairs_of(plan, results)
     return Conclusion(report, None, None, from_record(AbComparison, report["Comparison"]), _pairs(ab), _pairs(aa))
 
 

@@ -134,6 +134,8 @@ def _notes(one: Advice) -> Iterator[str]:
     if one.needs_restart:
         names = ", ".join(change.name for change in one.changes if change.needs_restart)
         yield f"Needs a restart: {names}."
+        if one.flavor == "mysql":
+            yield "From MySQL 8.0 on, a value of SET PERSIST hides that of the option file: remove it with RESET PERSIST."
 
 
 def _memory(one: Advice, size: int) -> str:

@@ -35,7 +35,7 @@ _VERDICTS = {
     Verdict.FASTER: "B is faster.",
     Verdict.SLOWER: "B is slower.",
     Verdict.NO_DIFFERENCE: "No difference shown.",
-    Verdict.NOT_ENOUGH: "Not enough pairs for a verdict.",
+    Verdict.NOT_ENOUGH: "Not enough valid pairs of A/B and A/A for a verdict.",
     Verdict.NOISY: "The machine is too noisy: two rounds with the same options differ.",
 }
 
@@ -54,10 +54,14 @@ class FigureRow:
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """One step of two load tests. ``cells``: title, the first one's figure, the second one's, and their ratio."""
+    """One step of two load tests. ``cells``: title, the first one's figure, the second one's, and their ratio.
+
+    ``invalid``: which of them has rounds that are not valid (``first``, ``second``), and why.
+    """
 
     title: str
     cells: tuple[tuple[str, str, str, str], ...]
+    invalid: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +274,12 @@ def _compared(line: Report) -> ComparedRow:
         )
         for name in COMPARED
     ]
-    return ComparedRow(", ".join(part for part in parts if part), tuple(cells))
+    invalid = [
+        (name.lower(), " ".join(step["Reasons"]))
+        for name in ("First", "Second")
+        if (step := line[name]) and not step["IsValid"]
+    ]
+    return ComparedRow(", ".join(part for part in parts if part), tuple(cells), tuple(invalid))
 
 
 def _figure(step: Report | None, name: str) -> str:

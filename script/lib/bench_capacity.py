@@ -17,8 +17,15 @@ from typing import Any
 from dbops.engine.errors import DbopsError
 from dbops.engine.load_tests.comparison import AbComparison, Ratio, compare_pairs, is_enough, speeds
 from dbops.engine.load_tests.knee import Knee, StepLatencies, find_knee
-from dbops.engine.load_tests.planning import AbTest, Axis, make_ab_rounds, make_rounds, seconds_for_all_schemas
-from dbops.engine.load_tests.report import Measured, ReportLimits, make_report
+from dbops.engine.load_tests.planning import (
+    LEAST_AA_PAIRS,
+    AbTest,
+    Axis,
+    make_ab_rounds,
+    make_rounds,
+    seconds_for_all_schemas,
+)
+from dbops.engine.load_tests.report import Measured, ReportLimits, make_report, valid_only, valid_repeats
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.workload import Profile, Workload
 from script.lib.bench_capacity_picture import Curve, draw
@@ -162,7 +169,8 @@ def _points(report: dict[str, Any]) -> list[dict[str, float]]:
 def knee_of(report: dict[str, Any], name: str = "P99") -> Knee:
     """Return the knee of a report's steps over their schemas."""
     return find_knee(
-        [StepLatencies(step["TargetSchemaCount"], tuple(step["Repeats"][name])) for step in report["Steps"]], seed=SEED
+        [StepLatencies(step["TargetSchemaCount"], tuple(valid_repeats(step, name))) for step in report["Steps"]],
+        seed=SEED,
     )
 
 
@@ -210,8 +218,8 @@ def measure_doublewrite(options: argparse.Namespace, arguments: list[str]) -> st
         bench.fill()
         version = server.ask("SELECT VERSION()")
         for one in make_ab_rounds(base, test, seed=SEED, most_seconds=7200):
-            ab, aa = speeds(measured)
-            if is_enough(ab) and len(aa) >= min(3, options.aa_pairs):
+            ab, aa = speeds(valid_only(measured, ReportLimits()))
+            if is_enough(ab) and len(aa) >= LEAST_AA_PAIRS:
                 break
             server.stop()
             server.start((*AB_POOL, *one.options))
@@ -222,7 +230,7 @@ def measure_doublewrite(options: argparse.Namespace, arguments: list[str]) -> st
 
 
 def _verdict(measured: Sequence[Measured], options: argparse.Namespace) -> list[str]:
-    ab, aa = speeds(measured)
+    ab, aa = speeds(valid_only(measured, ReportLimits()))
     found: AbComparison = compare_pairs(ab, aa)
     pages = {
         arm: _mean([result.counters.get("Innodb_dblwr_pages_written", 0) for one, result in measured if one.arm == arm])

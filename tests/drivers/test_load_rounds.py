@@ -207,7 +207,17 @@ def test_statements_that_sometimes_fail_are_counted(mariadb: ScratchServer, tmp_
     result = bench.run(one)
     assert result.errors_by_number == {1146: result.errors}
     assert result.errors / (result.queries + result.errors) == pytest.approx(0.5, abs=0.1)
+    assert result.events == result.queries, "a failed event is none"
     assert make_report([(one, result)], ReportLimits())["Total"]["IsValid"] is False
+
+
+@pytest.mark.parametrize("warm_up_seconds", [0, 1])
+def test_schema_of_each_thread_is_counted_once(mariadb: ScratchServer, tmp_path: Path, warm_up_seconds: int) -> None:
+    workload = Workload(Profile.ROTATING, schema="d", statements=("SELECT 1",), seconds_on_schema=60)
+    for number in range(1, 9):
+        mariadb.ask(f"CREATE DATABASE IF NOT EXISTS dbops_copy_{number:04}")
+    one = Round(number=1, step=1, threads=2, seconds=1, warm_up_seconds=warm_up_seconds, schemas=8)
+    assert Bench(mariadb, tmp_path, workload).run(one).schemas_visited == 2
 
 
 def test_too_many_connections_are_named(mariadb: ScratchServer, tmp_path: Path) -> None:

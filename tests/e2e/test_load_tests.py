@@ -136,13 +136,13 @@ def test_arms_of_an_ab_test_restart_the_server_with_their_options(stack: Stack) 
         options_a=[["innodb_doublewrite", "ON"]],
         options_b=[["innodb_doublewrite", "OFF"]],
         most_pairs=10,
-        aa_pairs=0,
+        aa_pairs=3,
         wanted_width=100.0,
     )
     status, result = run_load_test(stack, request)
     assert (status, result["error"]) == (0, {}), result["error"]
-    # any interval is narrow enough: the job ends after the least number of pairs, or a round that had begun by then
-    assert 8 <= result["rounds"] < 20
+    # any interval is narrow enough: the job ends after the least numbers of pairs, or a round that had begun by then
+    assert 14 <= result["rounds"] < 26
     assert result["report"]["Facts"]["ended"] == "enough"
     written = [
         round_["Counters"]["Innodb_dblwr_writes"] for round_ in result["report"]["Rounds"] if round_["Arm"] == "b"

@@ -10,7 +10,7 @@ from dbops.engine.capacity.contention import MISSES_PER_SECOND, Contention
 from dbops.engine.capacity.situation import Advice, AdviceKind, Evidence, MeasuredChange, Situation, Source
 from dbops.engine.capacity.waits import WaitClass
 from dbops.engine.capacity.walls import WallKind, WallState
-from dbops.engine.flavors.setting_changes import SettingChange, change_of, redo_setting
+from dbops.engine.flavors.setting_changes import SettingChange, change_of, redo_setting, together
 
 #: Room above what is needed now.
 MARGIN = 1.25
@@ -61,7 +61,7 @@ def _table_caches(given: Situation) -> Iterator[Advice]:
     if tables is None or not (named or misses >= MISSES_PER_SECOND):
         return
     files = tables + given.values.get("partitions", 0.0)
-    changes = tuple(_cache_changes(given, tables, files))
+    changes = together(_cache_changes(given, tables, files))
     if not changes:
         return
     new = {change.name: int(change.new) for change in changes}

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from dbops.engine.capacity.contention import Contention
@@ -13,6 +13,8 @@ from dbops.engine.flavors.setting_changes import SettingChange
 
 #: An A/B test that shows no difference and whose whole interval is this near to 1 has shown that a change does nothing.
 NOTHING = (0.95, 1.05)
+#: An older reading of waits is of another load, and gives no advice.
+WAITS_COUNT_FOR = timedelta(days=30)
 
 
 class AdviceKind(StrEnum):
@@ -123,11 +125,15 @@ class Situation:
         return next((one for one in self.walls if one.kind is kind), None)
 
     def setting(self, name: str) -> int | None:
-        """Return a setting: as last read with the waits, else with the growth."""
-        if name in self.settings:
-            return self.settings[name]
+        """Return a setting as it was last read, with the waits or with the growth."""
         value = self.values.get(name)
+        if name in self.settings and (value is None or self._are_waits_newer):
+            return self.settings[name]
         return None if value is None else int(value)
+
+    @property
+    def _are_waits_newer(self) -> bool:
+        return self.read_at is None or (self.waits_at is not None and self.waits_at >= self.read_at)
 
 
 @dataclass(frozen=True, slots=True)

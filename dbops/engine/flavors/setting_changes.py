@@ -3,8 +3,8 @@
 What is dynamic was tried on MySQL 5.7.22, 8.0.15, 9.7.4 and MariaDB 10.11.19, 11.8.9: ``tests/drivers/test_advice_statements.py``.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dbops.engine.flavors.base import Version
@@ -51,6 +51,17 @@ def change_of(flavor: str, version: Version, name: str, *, old: str, new: str) -
         return change
     verb = "SET PERSIST" if flavor == "mysql" and version >= (8, 0, 0) else "SET GLOBAL"
     return _with(change, *(f"{verb} {name} = {value}" for value in (new, old)))
+
+
+def together(changes: Iterable[SettingChange]) -> tuple[SettingChange, ...]:
+    """Return changes that must not take effect one before the other: if one needs a restart, all wait for it.
+
+    A table cache that grows before ``open_files_limit`` runs the server out of files.
+    """
+    found = tuple(changes)
+    if not any(one.needs_restart for one in found):
+        return found
+    return tuple(replace(one, statement="", undo="") for one in found)
 
 
 def is_dynamic(flavor: str, version: Version, name: str) -> bool:

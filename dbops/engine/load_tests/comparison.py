@@ -11,7 +11,8 @@ from enum import StrEnum
 from statistics import fmean, stdev
 from typing import Any
 
-from dbops.engine.load_tests.planning import LEAST_PAIRS
+from dbops.engine.load_tests.planning import LEAST_AA_PAIRS, LEAST_PAIRS
+from dbops.engine.load_tests.report import valid_repeats
 from dbops.engine.load_tests.round_result import RoundResult
 from dbops.engine.load_tests.rounds import Round
 
@@ -81,7 +82,7 @@ def ratio_of(pairs: Pairs) -> Ratio:
 
 
 def compare_pairs(ab: Pairs, aa: Pairs = ()) -> AbComparison:
-    """Judge an A/B test by speeds, such as transactions a second.
+    """Judge an A/B test by speeds, such as transactions a second. Both tests need enough pairs.
 
     If the A/A test shows a difference between equal servers, a difference between A and B proves nothing. Such an A/A test is a matter of
     chance in one of 20 tests on a quiet machine.
@@ -95,9 +96,9 @@ def compare_pairs(ab: Pairs, aa: Pairs = ()) -> AbComparison:
 
 
 def _verdict(ab: Ratio, aa: Ratio) -> Verdict:
-    if ab.pairs < LEAST_PAIRS or ab.ratio is None:
+    if ab.pairs < LEAST_PAIRS or aa.pairs < LEAST_AA_PAIRS or ab.ratio is None:
         return Verdict.NOT_ENOUGH
-    if aa.pairs >= LEAST_PAIRS - 1 and aa.excludes_one:
+    if aa.excludes_one:
         return Verdict.NOISY
     if not ab.excludes_one:
         return Verdict.NO_DIFFERENCE
@@ -115,7 +116,11 @@ def is_enough(pairs: Pairs, wanted_width: float = WANTED_WIDTH) -> bool:
 def speeds(
     measured: Sequence[tuple[Round, RoundResult]],
 ) -> tuple[list[tuple[float, float]], list[tuple[float, float]]]:
-    """Return the speeds (events a second) of the whole pairs of the A/B test and of the A/A test, in the order of their numbers."""
+    """Return the speeds (events a second) of the whole pairs of the A/B test and of the A/A test, in the order of their numbers.
+
+    Args:
+        measured: the valid rounds. A pair of which one is missing is left out.
+    """
     found: dict[tuple[int, str], float] = {}
     for one, result in measured:
         seconds = (result.finished_at - result.started_at).total_seconds()
@@ -134,8 +139,8 @@ COMPARED = ("TotalQPS", "P50", "P95", "P99", "P999")
 def compare_reports(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Put two reports side by side: for each step of the same conditions the ratio of the second to the first.
 
-    Repeats are not pairs: the interval is that of two independent samples (Welch's t-test on logarithms), ``None`` with one repeat. Steps
-    are the same if schemas, threads, wanted rate and arm are. A step of only one report has no ratios.
+    Only valid repeats count. They are not pairs: the interval is that of two independent samples (Welch's t-test on logarithms), ``None``
+    with one repeat. Steps are the same if schemas, threads, wanted rate and arm are. A step of only one report has no ratios.
     """
     left, right = _by_conditions(first), _by_conditions(second)
     keys = [*left, *(key for key in right if key not in left)]
@@ -160,7 +165,7 @@ def _by_conditions(report: Mapping[str, Any]) -> dict[tuple[Any, ...], Mapping[s
 def _independent(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, name: str) -> Ratio:
     if first is None or second is None:
         return Ratio(0)
-    samples = [[math.log(value) for value in step["Repeats"][name] if value and value > 0] for step in (first, second)]
+    samples = [[math.log(value) for value in valid_repeats(step, name) if value > 0] for step in (first, second)]
     count = min(map(len, samples))
     if count == 0:
         return Ratio(0)

@@ -36,7 +36,7 @@ class KneeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepLatencies:
-    """One step: the value that was raised, such as the number of schemas, and a percentile in ms of each repeat."""
+    """One step: the value that was raised, such as the number of schemas, and a percentile in ms of each valid repeat."""
 
     value: float
     latencies: tuple[float, ...]
@@ -85,7 +85,7 @@ def _why_unknown(steps: Sequence[StepLatencies]) -> str:
     if len({step.value for step in steps}) < LEAST_STEPS:
         return f"fewer than {LEAST_STEPS} steps"
     if any(len(step.latencies) < LEAST_REPEATS for step in steps):
-        return f"fewer than {LEAST_REPEATS} repeats of a step"
+        return f"fewer than {LEAST_REPEATS} valid repeats of a step"
     if any(latency <= 0 for step in steps for latency in step.latencies):
         return "a latency is unknown"
     return ""

@@ -16,6 +16,8 @@ Options = tuple[tuple[str, str], ...]
 REPEATS = 3
 #: On two cores four pairs of 30 s gave 1.20 (1.03 to 1.41) for a setting whose effect is large. Three proved nothing.
 LEAST_PAIRS, MOST_PAIRS = 4, 20
+#: Fewer A/A pairs do not tell a quiet machine from a noisy one, so they allow no verdict.
+LEAST_AA_PAIRS = 3
 #: Beyond the seconds of load: the generator's start and end, and a server that stops and starts.
 ROUND_SECONDS, RESTART_SECONDS = 2, 8
 
@@ -89,8 +91,10 @@ def make_ab_rounds(base: Round, test: AbTest, *, seed: int, most_seconds: int) -
     """
     if sorted(test.a) == sorted(test.b):
         raise _refused("both sides have the same options")
-    if not LEAST_PAIRS <= test.pairs <= MOST_PAIRS or not 0 <= test.aa_pairs <= MOST_PAIRS:
-        raise _refused(f"an A/B test has {LEAST_PAIRS} to {MOST_PAIRS} pairs")
+    if not LEAST_PAIRS <= test.pairs <= MOST_PAIRS or not LEAST_AA_PAIRS <= test.aa_pairs <= MOST_PAIRS:
+        raise _refused(
+            f"an A/B test has {LEAST_PAIRS} to {MOST_PAIRS} pairs, and {LEAST_AA_PAIRS} to {MOST_PAIRS} A/A pairs"
+        )
     fitting = most_seconds // (2 * seconds_of(base, restarts=True)) - test.aa_pairs
     if fitting < LEAST_PAIRS:
         raise _refused(f"{LEAST_PAIRS + test.aa_pairs} pairs do not fit into {most_seconds} s")

@@ -99,14 +99,27 @@ def reasons_against(one: Round, result: RoundResult, limits: ReportLimits) -> tu
     return tuple(reasons)
 
 
+def valid_only(measured: Iterable[Measured], limits: ReportLimits) -> list[Measured]:
+    """Return the rounds that measure the server under the stated conditions. Only they decide something."""
+    return [(one, result) for one, result in measured if not reasons_against(one, result, limits)]
+
+
+def valid_repeats(step: Mapping[str, Any], name: str) -> list[float]:
+    """Return a figure of a step in each of its valid repeats."""
+    repeats = step["Repeats"]
+    both = zip(repeats[name], repeats["IsValid"], strict=True)
+    return [value for value, is_valid in both if is_valid and value is not None]
+
+
 def _step(group: Sequence[Measured], limits: ReportLimits) -> Plain:
-    """Return the figures of one step, with those of its repeats by name."""
+    """Return the figures of one step, with those of its repeats by name, and which of these are valid."""
     figures = _figures("step", group, limits)
     repeats = [_figures("round", [one], limits) for one in group]
     return figures | {
         "Repeats": {
             "TotalQPS": [repeat["TotalQPS"] for repeat in repeats],
             **{name: [repeat["Duration"][name] for repeat in repeats] for name in ("P50", "P95", "P99", "P999")},
+            "IsValid": [repeat["IsValid"] for repeat in repeats],
         },
         "Waits": _waits(group),
         "Counters": _counters(group),

@@ -22,6 +22,8 @@ class Raised(StrEnum):
 
 #: Bounds of a request. A test of longer rounds or more of them is not a test but an operation of its own.
 MOST_STEPS, MOST_REPEATS, MOST_THREADS, MOST_SCHEMAS, LEAST_PAIRS, MOST_PAIRS = 20, 20, 1024, 9_999, 4, 20
+#: Without an A/A test nothing tells a quiet machine from a noisy one.
+LEAST_AA_PAIRS = 3
 LEAST_SECONDS, MOST_SECONDS = 1, 3600
 LEAST_POOL_BYTES = 64 * MIB
 MOST_STATEMENTS, MOST_STATEMENT_BYTES, MOST_TABLES = 20_000, 64 * 1024, 10_000
@@ -107,7 +109,7 @@ def _in_bounds(request: LoadTestRequest) -> Iterator[str]:
         ("seconds of warm-up", request.warm_up_seconds, 0, MOST_SECONDS),
         ("rate", request.rate, 0, 10_000_000),
         ("pairs", request.most_pairs, LEAST_PAIRS, MOST_PAIRS),
-        ("A/A pairs", request.aa_pairs, 0, MOST_PAIRS),
+        ("A/A pairs", request.aa_pairs, LEAST_AA_PAIRS, MOST_PAIRS),
         ("schemas", request.schemas, 0, MOST_SCHEMAS),
         ("MiB of buffer pool", request.pool_bytes // MIB, LEAST_POOL_BYTES // MIB, 1024**2),
     )

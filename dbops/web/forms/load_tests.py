@@ -175,7 +175,7 @@ class LoadTestForm(forms.Form):
     aa_pairs = forms.IntegerField(
         label="A/A pairs",
         initial=4,
-        min_value=0,
+        min_value=limits.LEAST_AA_PAIRS,
         max_value=limits.MOST_PAIRS,
         help_text="Rounds with equal options: they show how much this machine varies on its own.",
     )

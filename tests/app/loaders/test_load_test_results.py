@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from dbops.engine.capacity.situation import AdviceKind
+from dbops.engine.load_tests.workload import Profile, Workload
 from dbops.engine.states import RunStatus
 from dbops.loaders.load_test_results import results_of
 from dbops.models import LoadTest
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def load_test() -> LoadTest:
-    return make_load_test(make_request(make_source(), make_place()))
+    return make_load_test(make_request(make_source(), make_place(), workload=Workload(Profile.WRITE_ONLY)))
 
 
 def finish(
@@ -47,6 +48,17 @@ def test_conclusive_ab_test_tests_its_advice(load_test: LoadTest, verdict: str, 
     finish(load_test, ab(verdict), **DOUBLEWRITE)
     found, _ = results_of(load_test.cluster)
     assert [(one.kind, one.test, one.low) for one in found] == [(AdviceKind.DOUBLEWRITE, load_test.pk, 1.1)] * is_taken
+
+
+def test_test_of_the_way_back_counts_with_its_arms_exchanged(load_test: LoadTest) -> None:
+    finish(load_test, ab("faster"), options_a=DOUBLEWRITE["options_b"], options_b=DOUBLEWRITE["options_a"])
+    [found], _ = results_of(load_test.cluster)
+    assert (found.low, found.high) == (pytest.approx(1 / 1.3), pytest.approx(1 / 1.1))
+
+
+def test_test_of_reads_says_nothing_of_writes(load_test: LoadTest) -> None:
+    finish(load_test, ab("no difference shown"), **DOUBLEWRITE, workload={"profile": "point-select"})
+    assert results_of(load_test.cluster) == ((), None)
 
 
 def test_test_of_two_kinds_or_without_an_end_tests_none(load_test: LoadTest) -> None:

@@ -283,7 +283,7 @@ def test_advice_has_evidence_statements_and_the_way_back(viewer: Client, primary
         cache_misses_per_second=400.0,
         table_open_cache=4000,
         table_definition_cache=400,
-        innodb_open_files=4000,
+        innodb_open_files=20_000,
         open_files_limit=1_000_000,
     )
     forecast(primary.cluster)
@@ -292,7 +292,6 @@ def test_advice_has_evidence_statements_and_the_way_back(viewer: Client, primary
     assert {change.name: (change.old, change.new) for change in found.advice.changes} == {
         "table_open_cache": ("4000", "12000"),
         "table_definition_cache": ("400", "12000"),
-        "innodb_open_files": ("4000", "12000"),
     }
     assert viewer.get(PAGE).content.count(b"SET GLOBAL table_open_cache = 4000;") == 1
     content = viewer.get(f"{PAGE}?format=advice").json()
@@ -300,22 +299,36 @@ def test_advice_has_evidence_statements_and_the_way_back(viewer: Client, primary
     assert AuditEntry.objects.filter(action="data.exported").count() == 1
 
 
-def test_waits_are_evidence_of_advice(viewer: Client, primary: Instance) -> None:
+def test_advice_with_a_restart_has_lines_and_no_statements(viewer: Client, primary: Instance) -> None:
+    read(
+        primary, 60, cache_misses_per_second=400.0, table_open_cache=4000, innodb_open_files=4000, open_files_limit=9000
+    )
+    page = viewer.get(PAGE).content
+    assert b"SET GLOBAL" not in page
+    assert (page.count(b"table_open_cache = 12000\n"), page.count(b"table_open_cache = 4000\n")) == (1, 1)
+    assert not any(one["statement"] for one in viewer.get(f"{PAGE}?format=advice").json()["advice"][0]["changes"])
+
+
+@pytest.mark.parametrize(("days", "counts"), [(0, True), (29, True), (31, False)])
+def test_waits_are_evidence_of_advice(viewer: Client, primary: Instance, days: int, *, counts: bool) -> None:
+    at = NOW - timedelta(days=days)
     event = "wait/synch/rwlock/innodb/dict_operation_lock"
     read(primary, 60, table_definition_cache=400)
-    found = Comparison((WaitShare(event, 1000, 5.0, 0.25),), elapsed_seconds=10, active_seconds=20)
-    for result in ({}, to_record(found)):
+    waits = Comparison((WaitShare(event, 1000, 5.0, 0.25),), elapsed_seconds=10, active_seconds=20)
+    for result in ({}, to_record(waits)):
         WaitReading.objects.create(
             instance=primary,
             seconds=10,
             requested_by="olga",
-            requested_at=NOW,
-            finished_at=NOW,
+            requested_at=at,
+            finished_at=at,
             status="succeeded" if result else "failed",
             result=result,
         )
-    [given] = viewer.get(PAGE).context["advice"]
-    assert [(one.name, one.value, one.at) for one in given.advice.evidence][0] == (event, 0.25, NOW)
+    found = [
+        (one.name, one.value, one.at) for given in viewer.get(PAGE).context["advice"] for one in given.advice.evidence
+    ]
+    assert found[:1] == [(event, 0.25, at)] * counts
 
 
 def test_same_advice_is_shown_once(viewer: Client, primary: Instance) -> None:

@@ -17,6 +17,7 @@ from dbops.engine.load_tests.report import COLUMNS
 from dbops.engine.load_tests.request import Raised
 from dbops.engine.states import RunStatus
 from dbops.models import AuditEntry, Instance, LoadTest, LoadTestEvent
+from dbops.queries.load_tests import plan_of
 from dbops.web.charts.load_tests import count_text, ms_text
 from dbops.web.charts.xy import Scale, XyLine, xy_chart
 from tests.app.load_test_rows import make_load_test, make_place, make_request, make_source
@@ -200,6 +201,25 @@ def test_two_load_tests_are_compared_by_step(viewer: Client, load_test: LoadTest
     ratios = [row.cells[0][3] for row in answer.context["rows"]]
     assert ["—" in ratio for ratio in ratios] == [True, False, False, True]
     assert len(answer.context["charts"]) == 2
+    assert marks(answer.content.decode(), "valid") == ["yes"] * 4
+
+
+def test_compared_step_with_failed_rounds_is_marked(
+    viewer: Client, load_test: LoadTest, olga: Any, source: Instance
+) -> None:
+    other = make_load_test(
+        make_request(source, load_test.host, steps=(1, 2, 4), repeats=3), actor=olga, request_key="2"
+    )
+    for one in (load_test, other):
+        finish_rounds(one)
+    row = LoadTest.objects.get(pk=other.pk)
+    for number, one in enumerate(row.rounds):
+        one["errors"] = 90_000 if plan_of(row).rounds[number].threads == 2 else 0
+    row.save(update_fields=["rounds"])
+    answer = viewer.get("/load-tests/compare/", {"a": str(load_test.pk), "b": str(other.pk)})
+    assert marks(answer.content.decode(), "valid") == ["yes", "no", "yes"]
+    assert [name for name, _ in answer.context["rows"][1].invalid] == ["second"]
+    assert [row.cells[0][3] == "—" for row in answer.context["rows"]] == [False, True, False]
 
 
 def test_comparison_needs_numbers_that_exist(viewer: Client, load_test: LoadTest) -> None:

@@ -93,9 +93,11 @@ def test_definition_of_a_partitioned_table_counts_once() -> None:
     assert found.binds_next == ("table_open_cache", 13_000)
 
 
-def test_setting_of_the_waits_is_newer_than_that_of_the_hour() -> None:
-    given = replace(MYSQL, settings={"table_open_cache": 40_000})
-    assert "table_open_cache" not in values(only(given, AdviceKind.TABLE_CACHES))
+@pytest.mark.parametrize(("hours", "is_enough"), [(1, True), (0, True), (-1, False), (None, False)])
+def test_newer_reading_of_a_setting_counts(hours: int | None, *, is_enough: bool) -> None:
+    waits_at = None if hours is None else NOW + timedelta(hours=hours)
+    given = replace(MYSQL, settings={"table_open_cache": 40_000}, waits_at=waits_at)
+    assert ("table_open_cache" not in values(only(given, AdviceKind.TABLE_CACHES))) is is_enough
 
 
 @pytest.mark.parametrize(
@@ -107,9 +109,16 @@ def test_setting_of_the_waits_is_newer_than_that_of_the_hour() -> None:
     ],
 )
 def test_statement_is_of_the_product(flavor: str, version: tuple[int, int, int], statement: str, undo: str) -> None:
-    change = only(replace(MYSQL, flavor=flavor, version=version), AdviceKind.TABLE_CACHES).changes[0]
+    roomy = VALUES | {"open_files_limit": 1_048_576.0, "innodb_open_files": 60_000.0}
+    change = only(replace(MYSQL, flavor=flavor, version=version, values=roomy), AdviceKind.TABLE_CACHES).changes[0]
     assert (change.statement, change.undo) == (statement, undo)
     assert (change.line, change.undo_line) == ("table_open_cache = 30000", "table_open_cache = 4000")
+
+
+def test_no_cache_grows_before_the_restart_that_allows_its_files() -> None:
+    changes = only(MYSQL, AdviceKind.TABLE_CACHES).changes
+    assert {(one.statement, one.undo) for one in changes} == {("", "")}
+    assert {one.line for one in changes} >= {"table_open_cache = 30000", "innodb_open_files = 30000"}
 
 
 def test_full_cache_without_misses_is_no_reason() -> None:

@@ -30,12 +30,13 @@ def pairs(count: int, ratio: float, *, noise: float = 0.1, seed: int = 1, drift:
         (pairs(8, 1.5), pairs(4, 1.0, seed=2), Verdict.FASTER),
         (pairs(8, 0.6), pairs(4, 1.0, seed=2), Verdict.SLOWER),
         (pairs(8, 1.0, seed=4), pairs(4, 1.0, seed=2), Verdict.NO_DIFFERENCE),
-        (pairs(3, 3.0), [], Verdict.NOT_ENOUGH),
+        (pairs(3, 3.0), pairs(4, 1.0, seed=2), Verdict.NOT_ENOUGH),
         ([], [], Verdict.NOT_ENOUGH),
         (pairs(8, 1.5), pairs(4, 1.5, noise=0.01), Verdict.NOISY),
-        (pairs(8, 1.5), [], Verdict.FASTER),
-        (pairs(8, 1.5, noise=0.05, drift=0.3), [], Verdict.FASTER),
-        ([(1.0, 0.0)] * 8, [], Verdict.NOT_ENOUGH),
+        (pairs(8, 1.5, noise=0.05, drift=0.3), pairs(3, 1.0, seed=2), Verdict.FASTER),
+        (pairs(8, 1.5), [], Verdict.NOT_ENOUGH),
+        (pairs(8, 1.5), pairs(2, 1.0, seed=2), Verdict.NOT_ENOUGH),
+        ([(1.0, 0.0)] * 8, pairs(4, 1.0, seed=2), Verdict.NOT_ENOUGH),
     ],
 )
 def test_verdicts(ab: Pairs, aa: Pairs, verdict: Verdict) -> None:
@@ -49,8 +50,14 @@ def test_the_interval_is_that_of_the_field_report() -> None:
     assert (found.low, found.high) == (pytest.approx(1.03, abs=0.02), pytest.approx(1.41, abs=0.02))
 
 
+#: An A/A test that shows nothing.
+QUIET = pairs(4, 1.0, seed=2)
+
+
 def test_equal_servers_seldom_differ() -> None:
-    wrong = sum(compare_pairs(pairs(6, 1.0, seed=seed)).verdict is not Verdict.NO_DIFFERENCE for seed in range(400))
+    wrong = sum(
+        compare_pairs(pairs(6, 1.0, seed=seed), QUIET).verdict is not Verdict.NO_DIFFERENCE for seed in range(400)
+    )
     assert 5 < wrong < 36  # 5 % of 400 are 20
 
 
@@ -58,7 +65,7 @@ def test_a_test_that_ends_early_seldom_differs_on_equal_servers() -> None:
     def ends(seed: int) -> bool:
         found = pairs(20, 1.0, noise=0.07, seed=seed)
         count = next((n for n in range(1, 21) if is_enough(found[:n])), 20)
-        return compare_pairs(found[:count]).verdict is not Verdict.NO_DIFFERENCE
+        return compare_pairs(found[:count], QUIET).verdict is not Verdict.NO_DIFFERENCE
 
     assert sum(map(ends, range(400))) < 48
 
@@ -99,6 +106,16 @@ def test_steps_of_two_reports_are_side_by_side() -> None:
     assert found["Low"] < 3 < found["High"]
     assert first["Ratios"]["TotalQPS"]["Ratio"] == pytest.approx(1)
     assert (second["First"], second["Ratios"]["P99"]["Ratio"]) == (None, None)
+
+
+def test_invalid_repeats_are_not_compared() -> None:
+    first, second = report(1.0, schemas=(10,)), report(3.0, schemas=(10,))
+    first["Steps"][0]["Repeats"]["IsValid"] = [True, True, False]
+    first["Steps"][0]["Repeats"]["P99"][2] = 900.0
+    second["Steps"][0]["Repeats"]["IsValid"] = [True] * 3
+    [line] = compare_reports(first, second)
+    assert line["Ratios"]["P99"]["Repeats"] == 2
+    assert line["Ratios"]["P99"]["Ratio"] == pytest.approx(3, rel=0.1)
 
 
 def test_one_repeat_has_a_ratio_without_an_interval() -> None:

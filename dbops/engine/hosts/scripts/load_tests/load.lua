@@ -282,6 +282,7 @@ local function transaction(...)
    for _, part in ipairs({...}) do is_good = is_good and part() end
    if is_good then is_good = query("COMMIT") end
    if not is_good then must("ROLLBACK") end
+   return is_good
 end
 
 -- ---- rotating schemas
@@ -301,7 +302,7 @@ local function rotate()
       leaves_at = now() + sysbench.opt.seconds_on_schema
    end
    local place = math_floor(random() * tonumber(shared.statements))
-   send(shared.texts[place], tonumber(shared.lengths[place]))
+   return send(shared.texts[place], tonumber(shared.lengths[place]))
 end
 
 -- ---- inserts
@@ -372,16 +373,16 @@ end
 local function insert()
    local values = {}
    for place, make in ipairs(columns) do values[place] = make() end
-   query(insert_into .. table.concat(values, ", ") .. ")")
+   return query(insert_into .. table.concat(values, ", ") .. ")")
 end
 
 -- ---- threads
 
 local EVENTS = {
-   ["read-only"] = function() transaction(read) end,
-   ["write-only"] = function() transaction(write) end,
-   ["read-write"] = function() transaction(read, write) end,
-   ["point-select"] = function() point_select(any_table()) end,
+   ["read-only"] = function() return transaction(read) end,
+   ["write-only"] = function() return transaction(write) end,
+   ["read-write"] = function() return transaction(read, write) end,
+   ["point-select"] = function() return point_select(any_table()) end,
    ["rotating-schemas"] = rotate,
    insert = insert
 }
@@ -427,7 +428,7 @@ function event()
    end
    if shared.ended ~= 0 then error("the load ended", 0) end
    if sysbench.opt.wanted_rate > 0 and not await_turn() then return end
-   event_of_profile()
+   if not event_of_profile() then return end -- a failed event is none: its statement counts as an error
    fresh_block()
    block.events = block.events + 1
 end
@@ -517,7 +518,9 @@ function done()
    local all, stop = merged(), shared.started + sysbench.opt.load_seconds
    local rate = sysbench.opt.wanted_rate
    local unserved = rate > 0 and math.max(0, (stop - shared.due) * rate) or 0
-   local visited = is_rotating() and math.min(sysbench.opt.schemas, shared.turns - shared.first_turn + sysbench.opt.threads) or 0
+   -- Behind a warm-up each thread is on a schema already, without a turn of the measured part.
+   local held = sysbench.opt.warm_up > 0 and sysbench.opt.threads or 0
+   local visited = is_rotating() and math.min(sysbench.opt.schemas, shared.turns - shared.first_turn + held) or 0
    say("total %.0f %.0f %.0f %.0f %.0f", all.queries, all.errors, unserved, visited, all.events)
    if all.queries > 0 then say("latency %.6g %.6g %.10g", all.least, all.most, all.sum) end
    for bucket = 0, BUCKETS - 1 do
