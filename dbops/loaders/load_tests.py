@@ -7,7 +7,7 @@ from dbops.database import clock
 from dbops.engine.backups.archives import Archive, newest
 from dbops.engine.errors import Refused
 from dbops.engine.flavors import Flavor, flavor_for
-from dbops.engine.load_tests.plan import LoadTestFacts, LoadTestLimits, Neighbour
+from dbops.engine.load_tests.facts import LoadTestFacts, LoadTestLimits, Neighbour
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.states import BackupMethod
 from dbops.loaders.host_usage import why_at_work

@@ -22,9 +22,10 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.hosts.scripts import load
 from dbops.engine.load_tests.copy import empty_copy
+from dbops.engine.load_tests.facts import LoadTestFacts, LoadTestLimits
 from dbops.engine.load_tests.job import SCRIPTS
 from dbops.engine.load_tests.job_files import job_files
-from dbops.engine.load_tests.plan import LoadTestFacts, LoadTestLimits, plan_load_test
+from dbops.engine.load_tests.plan import plan_load_test
 from dbops.engine.load_tests.planned_rounds import rounds_of
 from dbops.engine.load_tests.request import LoadTestRequest, Raised
 from dbops.engine.load_tests.rounds import Round

@@ -11,8 +11,9 @@ from dbops.engine.facts.instance import InstanceFacts, RunTimeSetting, Tool
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.load_tests.copy import empty_copy
+from dbops.engine.load_tests.facts import LoadTestFacts, LoadTestLimits, Neighbour
 from dbops.engine.load_tests.job_files import SEPARATOR, job_files
-from dbops.engine.load_tests.plan import LoadTestFacts, LoadTestLimits, LoadTestPlan, Neighbour, plan_load_test
+from dbops.engine.load_tests.plan import LoadTestPlan, plan_load_test
 from dbops.engine.load_tests.planned_rounds import rounds_of
 from dbops.engine.load_tests.request import LoadTestRequest, Raised
 from dbops.engine.load_tests.server_options import server_options
