@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dbops.engine.capacity.situation import AdviceKind, MeasuredChange, kind_of
+from dbops.engine.load_tests.sql import first_word
 from dbops.engine.load_tests.workload import Profile
 
 #: Profiles whose statements change rows that exist, so that purge has work.
@@ -19,7 +20,6 @@ _EXERCISED_BY: Mapping[AdviceKind, tuple[frozenset[Profile], frozenset[str]]] = 
         (_UPDATES | {Profile.INSERT}, frozenset({"insert", "update", "delete", "replace"})),
     ),
 }
-_FIRST_WORD = re.compile(r"\A(?:\s|/\*.*?\*/|--\s[^\n]*\n|#[^\n]*\n)*([a-z]+)", re.DOTALL | re.IGNORECASE)
 _SIZE = re.compile(r"(\d{1,20})([kmgt]?)", re.IGNORECASE)
 _UNITS = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3, "t": 1024**4}
 #: What doublewrite's words are to the advice to turn it off.
@@ -71,8 +71,7 @@ def _is_exercised(kind: AdviceKind, workload: Mapping[str, Any]) -> bool:
     if workload.get("profile") in profiles:
         return True
     return workload.get("profile") == Profile.ROTATING and any(
-        (found := _FIRST_WORD.match(text)) and found.group(1).lower() in words
-        for text in workload.get("statements", ())
+        first_word(text) in words for text in workload.get("statements", ())
     )
 
 

@@ -49,6 +49,11 @@ def without_end(text: str) -> str:
     return text[: ends[-1]].strip() if ends else text.strip()
 
 
+def first_word(text: str) -> str:
+    """Return the first word of an accepted statement, lower case."""
+    return next((token.text for token in _tokens(text, _READINGS[0])), "")
+
+
 def _first_reason(text: str, judge: Callable[[list[Token]], str]) -> str:
     for escaping in _READINGS if "\\" in text else _READINGS[:1]:
         try:

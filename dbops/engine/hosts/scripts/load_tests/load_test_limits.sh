@@ -139,7 +139,7 @@ watch_limits() {
         is_disk_left || end_job "space $short_of"
         [ "$(date +%s)" -lt "$until" ] || end_job "time the test did not end within $most_seconds s."
     done
-    # what it had started goes on without it
+    # what it had started would run without it
     for _ in 1 2 3 4 5; do
         end_job "killed the shell of the job was killed."
         remove_scratch "$place" "$id" && break
