@@ -10,12 +10,12 @@
 set -u
 umask 077
 PATH=${PATH:-/usr/bin:/bin}:/usr/local/bin:/usr/local/sbin:/usr/sbin:/sbin:/usr/libexec:/usr/local/mysql/bin
-LC_ALL=C
-export PATH LC_ALL
+export PATH LC_ALL=C
+# shellcheck disable=SC3045  # as for -H below; seconds of a processor: no fault in here may keep the host busy
+ulimit -t 300
 unset LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN LIBMYSQL_PLUGINS
-datadir=$1 defaults_file=$2 inspect=$3 socket=$4 known=$5 plugin_dir=$6 group_suffix=$7
+datadir=$1 defaults_file=$2 inspect=$3 socket=$4 known=$5 plugin_dir=$6 group_suffix=$7 options=
 shift 7
-options=
 
 put() { printf '%s\t%s\000' "$1" "$2"; }
 
@@ -160,7 +160,7 @@ datadir_facts() {
     real=$(readlink -m -- "$datadir")
     put datadir.path "$real"
     nearest=$real
-    until [ -d "$nearest" ]; do nearest=$(dirname -- "$nearest"); done
+    until [ -d "$nearest" ]; do nearest=${nearest%/*} && nearest=${nearest:-/}; done
     put datadir.filesystem "$(df --output=fstype -- "$nearest" 2>/dev/null | tail -n +2)"
     put datadir.free_bytes "$(df -B1 --output=avail -- "$nearest" 2>/dev/null | tail -n +2 | tr -d ' ')"
     put datadir.disk_bytes "$(df -B1 --output=size -- "$nearest" 2>/dev/null | tail -n +2 | tr -d ' ')"

@@ -167,7 +167,8 @@ move_beside() (
 # Print the topmost missing directory of path $1, or $1 if nothing above it is missing.
 existing_above() {
     local path=$1
-    until [ -d "$(dirname -- "$path")" ]; do path=$(dirname -- "$path"); done
+    # above / itself there is nothing more
+    while [ -n "${path%/*}" ] && [ "${path%/*}" != "$path" ] && [ ! -d "${path%/*}" ]; do path=${path%/*}; done
     echo "$path"
 }
 

@@ -8,7 +8,9 @@ exchangeable_at() (
     # shellcheck disable=SC2086  # words
     while [ -z "$(find -H "$at" -maxdepth 0 \( ! -uid 0 -o $unless \( -perm -002 -o -perm -020 \) \) -print 2>/dev/null)" ]; do
         [ "$at" != / ] || return 0
-        at=$(dirname -- "$at") unless='! -perm -1000' # a sticky directory protects what is root's in it
+        # without a program: one that is missing for a moment would make this endless
+        case $at in /*) at=${at%/*} ;; *) break ;; esac
+        at=${at:-/} unless='! -perm -1000' # a sticky directory protects what is root's in it
     done
     printf '%s' "$at"
 )
