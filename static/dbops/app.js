@@ -67,6 +67,11 @@
     if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${pad(Math.floor((seconds % 3600) / 60))} min`;
     return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
   }
+  const AGE_UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  function age(seconds) {
+    const [size, unit] = AGE_UNITS.find(([size]) => seconds >= size) ?? [];
+    return size ? `${Math.floor(seconds / size)} ${unit} ago` : "now";
+  }
   const shownAt = new WeakMap();
   function count() {
     document.querySelectorAll("[data-elapsed], [data-ago]").forEach((element) => {
@@ -74,7 +79,7 @@
       const passed = Math.round((performance.now() - shownAt.get(element)) / 1000);
       const ago = element.dataset.ago !== undefined;
       const seconds = Number(ago ? element.dataset.ago : element.dataset.elapsed) + passed;
-      const text = ago ? (seconds < 1 ? "now" : `${duration(seconds)} ago`) : duration(seconds);
+      const text = ago ? age(seconds) : duration(seconds);
       if (element.textContent !== text) element.textContent = text;
     });
     // An expected time has passed: the text after it says so.

@@ -152,6 +152,8 @@ def duration(value: float | str | None) -> str:
 
 #: The age of a time in the future: the clock was set back.
 UNKNOWN_AGE = "unknown"
+#: Seconds and name of the units of an age; the exact time is in its title.
+AGE_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 @register.filter
@@ -164,8 +166,11 @@ def age(value: datetime | None) -> str:
 
 
 def seconds_ago(seconds: int) -> str:
-    """Return ``12 s ago``, ``now`` for no second."""
-    return f"{duration(seconds)} ago" if seconds else "now"
+    """Return ``12 s ago`` or ``16 h ago``, in the largest unit; ``now`` for no second."""
+    if not seconds:
+        return "now"
+    size, unit = next((size, unit) for size, unit in AGE_UNITS if seconds >= size)
+    return f"{seconds // size} {unit} ago"
 
 
 def machine_time(value: datetime) -> str:
