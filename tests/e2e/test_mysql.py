@@ -14,6 +14,7 @@ from lab.unpacked import MYSQL
 from tests.situations.test_quiet_start import clock_on_the_source, configured, events, quieted
 from tests.situations.test_stored_data import reread
 from tests.stack import Stack, running_stack, wait_for
+from tests.whole_file import write_whole
 
 from .host_state import (
     checksums,
@@ -269,7 +270,7 @@ def encryption_finding(stack: Stack, method: str) -> str | None:
 def with_keyring(host: LabHost, file: Path) -> None:
     text = host.config_file.read_text()
     lines = f"early-plugin-load = keyring_file.so\nkeyring-file-data = {file}\n"
-    host.config_file.write_text(text.replace("[mysqld]\n", f"[mysqld]\n{lines}"))
+    write_whole(host.config_file, text.replace("[mysqld]\n", f"[mysqld]\n{lines}"))
     host.stop_server()
     host.start_server()
 
@@ -291,7 +292,7 @@ def turn_gtid_off(stack: Stack) -> None:
     for host in stack.lab.hosts:
         one(stack, host.name, "SET GLOBAL gtid_mode = OFF")
         text = host.config_file.read_text()
-        host.config_file.write_text(text.replace("gtid-mode = ON", "gtid-mode = OFF"))
+        write_whole(host.config_file, text.replace("gtid-mode = ON", "gtid-mode = OFF"))
     for name in names:
         stack.wait_for_facts(name)
 

@@ -13,6 +13,7 @@ import pytest
 from lab.errors import LabError
 from tests.faults.injectors.hosts import kill_server
 from tests.stack import Stack, wait_for
+from tests.whole_file import write_whole
 
 from .cancelling import ask_to_cancel
 from .host_state import TABLES, is_replicating, last_rebuild, one, same_data_at_one_gtid, source_is_given_back
@@ -29,7 +30,7 @@ def own(stack: Stack) -> Iterator[Stack]:
     """The target's option file holds settings of its own."""
     host = stack.lab.host("replica-1")
     text = host.config_file.read_text()
-    host.config_file.write_text(text + "[mysqld]\n" + "".join(f"{name} = {value}\n" for name, value in OWN.items()))
+    write_whole(host.config_file, text + "[mysqld]\n" + "".join(f"{name} = {value}\n" for name, value in OWN.items()))
     host.stop_server()
     host.start_server()
     assert settings_of(stack) == OWN
@@ -38,7 +39,7 @@ def own(stack: Stack) -> Iterator[Stack]:
         yield stack
     finally:
         stack.lab.load_stop()
-        host.config_file.write_text(text)
+        write_whole(host.config_file, text)
         host.stop_server()
         host.start_server()
 

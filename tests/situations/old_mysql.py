@@ -15,6 +15,7 @@ from tests.e2e.test_managed_backup import back_up
 from tests.e2e.test_observed_backups import begun, last, slow_reader
 from tests.situations.test_certificate import on_the_target, writable
 from tests.stack import Stack, wait_for
+from tests.whole_file import write_whole
 
 PRIMARY, SOURCE, TARGET = "primary-1", "backup-1", "replica-1"
 SCHEDULE = "statements"
@@ -85,7 +86,7 @@ def have_events(stack: Stack) -> None:
     )
     reaches(stack, SOURCE)
     file = stack.lab.host(SOURCE).config_file  # it restarts, and the default of 8.0 is ON
-    file.write_text(f"{file.read_text()}[mysqld]\nevent_scheduler = OFF\n")
+    write_whole(file, f"{file.read_text()}[mysqld]\nevent_scheduler = OFF\n")
     change_all(stack, SOURCE, "SET GLOBAL event_scheduler = OFF", "SET sql_log_bin = 0", "ALTER EVENT clocks.e ENABLE")
 
 

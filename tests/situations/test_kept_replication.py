@@ -12,6 +12,7 @@ import yaml
 from lab.hosts import LabHost
 from tests.e2e.host_state import is_replicating, one
 from tests.stack import Stack, running_stack, wait_for
+from tests.whole_file import write_whole
 
 pytestmark = pytest.mark.services
 TARGET = "replica-1"
@@ -57,7 +58,7 @@ def openssl(*words: str | Path) -> None:
 def add_options(host: LabHost, lines: list[str]) -> None:
     """Add lines to the server's group and start it again."""
     text = host.config_file.read_text()
-    host.config_file.write_text(text.replace("[mysqld]\n", "\n".join(["[mysqld]", *lines, ""]), 1))
+    write_whole(host.config_file, text.replace("[mysqld]\n", "\n".join(["[mysqld]", *lines, ""]), 1))
     host.stop_server()
     host.start_server()
 
@@ -249,7 +250,7 @@ def test_server_with_a_group_suffix_is_rebuilt(stack: Stack) -> None:
     host, suffix = stack.lab.host(TARGET), ".r1"
     text, script = host.config_file.read_text(), host.start_script.read_text()
     host.stop_server()
-    host.config_file.write_text(text.replace("[mysqld]", f"[mysqld{suffix}]", 1))
+    write_whole(host.config_file, text.replace("[mysqld]", f"[mysqld{suffix}]", 1))
     option = '"$server" "--defaults-file=$config"'
     assert option in script
     host.start_script.write_text(script.replace(option, f"{option} --defaults-group-suffix={suffix}"))
@@ -265,6 +266,6 @@ def test_server_with_a_group_suffix_is_rebuilt(stack: Stack) -> None:
             assert one(stack, TARGET, "SELECT @@server_id AS id")["id"] == host.server_id
     finally:
         host.stop_server()
-        host.config_file.write_text(text)
+        write_whole(host.config_file, text)
         host.start_script.write_text(script)
         host.start_server()

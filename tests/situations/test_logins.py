@@ -9,6 +9,7 @@ import yaml
 
 from tests.e2e.host_state import same_data_at_one_gtid
 from tests.stack import Stack
+from tests.whole_file import write_whole
 
 pytestmark = pytest.mark.services
 SOURCE, TARGET = "backup-1", "replica-1"
@@ -35,12 +36,12 @@ def in_csh(stack: Stack, *names: str) -> Iterator[None]:
     files = [stack.lab.host(name).sshd.authorized_keys for name in names]
     before = [file.read_text() for file in files]
     for file, text in zip(files, before, strict=True):
-        file.write_text(f'command="exec tcsh -c \\"$SSH_ORIGINAL_COMMAND\\"" {text}')
+        write_whole(file, f'command="exec tcsh -c \\"$SSH_ORIGINAL_COMMAND\\"" {text}')
     try:
         yield
     finally:
         for file, text in zip(files, before, strict=True):
-            file.write_text(text)
+            write_whole(file, text)
 
 
 @pytest.mark.situation("14", "works")

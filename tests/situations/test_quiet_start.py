@@ -20,6 +20,7 @@ from tests.e2e.host_state import is_replicating, last_rebuild, on_a_small_disk, 
 from tests.faults.injectors import disks
 from tests.scratch import left_in_tmp
 from tests.stack import Stack, running_stack, wait_for
+from tests.whole_file import write_whole
 
 pytestmark = pytest.mark.services
 PRIMARY, SOURCE, TARGET = "primary-1", "backup-1", "replica-1"
@@ -48,13 +49,13 @@ def configured(stack: Stack, name: str, **options: str) -> Iterator[None]:
     kept = [
         line for line in before.splitlines(keepends=True) if line.split("=")[0].strip().replace("-", "_") not in options
     ]
-    host.config_file.write_text("".join(kept).replace("[mysqld]\n", f"[mysqld]\n{lines}"))
+    write_whole(host.config_file, "".join(kept).replace("[mysqld]\n", f"[mysqld]\n{lines}"))
     host.stop_server()
     host.start_server()
     try:
         yield
     finally:
-        host.config_file.write_text(before)
+        write_whole(host.config_file, before)
 
 
 def clock_on_the_source(stack: Stack) -> None:
@@ -209,7 +210,7 @@ def replace_persisted(folder: Path, old: str, new: str) -> None:
     subprocess.run(["tar", "-c", "-f", f"{MARK}.inside", file.name], cwd=folder, check=True, timeout=60)
     text = file.read_text()
     assert old in text
-    file.write_text(text.replace(old, new))
+    write_whole(file, text.replace(old, new))
 
 
 def start_as_a_copy(stack: Stack, folder: Path) -> subprocess.CompletedProcess[str]:

@@ -4,6 +4,7 @@ import pytest
 
 from tests.e2e.host_state import last_rebuild
 from tests.stack import Stack, running_stack
+from tests.whole_file import write_whole
 
 pytestmark = pytest.mark.services
 SOURCE, TARGET = "backup-1", "replica-1"
@@ -14,7 +15,7 @@ BROKEN = "innodb_bufer_pool_size"
 def break_options(stack: Stack) -> str:
     file = stack.lab.host(TARGET).config_file
     before = file.read_text()
-    file.write_text(before.replace("[mysqld]\n", f"[mysqld]\n{BROKEN} = 1G\n"))
+    write_whole(file, before.replace("[mysqld]\n", f"[mysqld]\n{BROKEN} = 1G\n"))
     return before
 
 
@@ -38,5 +39,5 @@ def test_broken_option_is_named_by_the_error_of_a_rebuild_and_of_a_rollback() ->
             assert error["code"] == "host.job", error
             assert BROKEN in error["cause"], error
         finally:
-            file.write_text(kept)
+            write_whole(file, kept)
         assert last_rebuild(stack)["status"] == "failed"

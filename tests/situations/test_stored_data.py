@@ -15,6 +15,7 @@ from lab.checks import server_user
 from lab.hosts import make_folder
 from tests.e2e.host_state import is_replicating, last_rebuild, nothing_changes, one, same_data_at_one_gtid
 from tests.stack import Stack, running_stack, wait_for
+from tests.whole_file import write_whole
 
 from .plugins import plugin_folder
 
@@ -65,14 +66,14 @@ def configured(stack: Stack, name: str, *lines: str) -> Iterator[None]:
     """Run a server with more lines in its option file."""
     host = stack.lab.host(name)
     before = host.config_file.read_text()
-    host.config_file.write_text(before.replace("[mysqld]\n", "\n".join(["[mysqld]", *lines, ""]), 1))
+    write_whole(host.config_file, before.replace("[mysqld]\n", "\n".join(["[mysqld]", *lines, ""]), 1))
     host.stop_server()
     host.start_server()
     stack.wait_for_facts(name, answering=True)
     try:
         yield
     finally:
-        host.config_file.write_text(before)
+        write_whole(host.config_file, before)
         host.stop_server()
         host.start_server()
         stack.wait_for_facts(name, answering=True)
@@ -192,7 +193,7 @@ def test_named_directories_and_files_in_the_data_directory_are_kept(stack: Stack
         "ignore-db-dirs = ssl",
         "ignore-db-dirs = tmpdir",
     ]
-    host.config_file.write_text("\n".join(kept).replace("[mysqld]\n", "\n".join(["[mysqld]", *named, ""]), 1) + "\n")
+    write_whole(host.config_file, "\n".join(kept).replace("[mysqld]\n", "\n".join(["[mysqld]", *named, ""]), 1) + "\n")
     try:
         host.stop_server()
         host.start_server()
@@ -208,7 +209,7 @@ def test_named_directories_and_files_in_the_data_directory_are_kept(stack: Stack
         assert not list(data.glob(".dbops-*")), "what was packed is removed"
     finally:
         host.stop_server()
-        host.config_file.write_text(before)
+        write_whole(host.config_file, before)
         host.start_server()
         stack.wait_for_facts(TARGET, answering=True)
 
@@ -313,7 +314,7 @@ def encrypted() -> Iterator[Stack]:
                 "aria-encrypt-tables = ON",
             ]
             text = host.config_file.read_text()
-            host.config_file.write_text(text.replace("[mysqld]\n", "\n".join(["[mysqld]", *lines, ""]), 1))
+            write_whole(host.config_file, text.replace("[mysqld]\n", "\n".join(["[mysqld]", *lines, ""]), 1))
             host.stop_server()
             host.start_server()
         run(
@@ -334,11 +335,11 @@ def encrypted() -> Iterator[Stack]:
 def edited(path: Path, old: str, new: str) -> Iterator[None]:
     before = path.read_text()
     assert old in before
-    path.write_text(before.replace(old, new))
+    write_whole(path, before.replace(old, new))
     try:
         yield
     finally:
-        path.write_text(before)
+        write_whole(path, before)
 
 
 @pytest.mark.situation("5", "refused: the target does not load the key plugin; with it, all sums are equal")

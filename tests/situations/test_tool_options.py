@@ -14,6 +14,7 @@ from tests.e2e.host_state import last_rebuild, one, same_data_at_one_gtid
 from tests.e2e.test_managed_backup import SOURCE, back_up, backup_stack, backups_of
 from tests.e2e.test_restore_tests import run_restore_test
 from tests.stack import Stack, running_stack, wait_for
+from tests.whole_file import write_whole
 
 from .plugins import plugin_folder
 
@@ -79,11 +80,11 @@ def has_partial(stack: Stack, name: str) -> bool:
 def also_in(file: Path, text: str) -> Iterator[None]:
     """Add text to a file; undone in any case."""
     before = file.read_text()
-    file.write_text(f"{before}\n{text}")
+    write_whole(file, f"{before}\n{text}")
     try:
         yield
     finally:
-        file.write_text(before)
+        write_whole(file, before)
 
 
 def steering(stack: Stack, case: str) -> str:

@@ -55,7 +55,8 @@ def test_duration_is_formatted_by_size(value: float | None, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0, "now"), (0.4, "now"), (-5, "now"), (12, "12 s ago"), (3725, "1 h ago"), (172799, "1 d ago")]
+    ("seconds", "text"),
+    [(0, "now"), (0.4, "now"), (-5, "now"), (12, "12 s ago"), (3725, "1 h ago"), (172799, "1 d ago")],
 )
 def test_age(seconds: float, text: str) -> None:
     value = timezone.now() - timedelta(seconds=seconds)
