@@ -110,6 +110,9 @@ urlpatterns = [
     path("password/", own_password, name="own-password"),
     path("logout/", login_not_required(LogoutView.as_view()), name="logout"),
     path("healthz/", health.healthz, name="healthz"),
+    path("healthz/worker/", health.process, {"name": "worker"}, name="healthz-worker"),
+    path("healthz/beat/", health.process, {"name": "beat"}, name="healthz-beat"),
+    path("metrics", health.metrics, name="metrics"),
     path("status/", health.status, name="status"),
 ]
 

@@ -673,7 +673,12 @@ class Migration(migrations.Migration):
                         ],
                     ),
                 ),
-                ("purpose", models.CharField(choices=[("report", "report"), ("calendar", "calendar")], max_length=10)),
+                (
+                    "purpose",
+                    models.CharField(
+                        choices=[("report", "report"), ("calendar", "calendar"), ("metrics", "metrics")], max_length=10
+                    ),
+                ),
                 ("prefix", models.CharField(max_length=8)),
                 ("digest", models.CharField(max_length=64, unique=True)),
                 ("created_by", models.CharField(max_length=150)),

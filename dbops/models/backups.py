@@ -119,12 +119,13 @@ class Maintenance(models.Model):
 
 
 class AccessToken(models.Model):
-    """A token for a machine: ``report`` lets a host report backups, ``calendar`` lets a calendar read backup windows.
+    """A token for a machine: ``report`` lets a host report backups, ``calendar`` lets a calendar read backup windows,
+    ``metrics`` lets a monitoring system read the state of the fleet.
 
     Only its SHA-256 is stored; pages show ``prefix`` to distinguish tokens.
     """
 
-    PURPOSES: ClassVar = [("report", "report"), ("calendar", "calendar")]
+    PURPOSES: ClassVar = [("report", "report"), ("calendar", "calendar"), ("metrics", "metrics")]
 
     name = models.CharField(max_length=63, unique=True, validators=[name_validator])
     purpose = models.CharField(max_length=10, choices=PURPOSES)

@@ -15,10 +15,10 @@ from dbops.engine.errors import Refused
 from dbops.models import AccessToken, Cluster
 from dbops.operations.login_limits import TOKEN, count_wrong_token
 
-REPORT, CALENDAR = "report", "calendar"
+REPORT, CALENDAR, METRICS = "report", "calendar", "metrics"
 PREFIX_CHARACTERS = 8
 #: Minimum interval between two updates of a token's last use.
-USE_NOTED_EVERY = {REPORT: timedelta(minutes=1), CALENDAR: timedelta(hours=1)}
+USE_NOTED_EVERY = {REPORT: timedelta(minutes=1), CALENDAR: timedelta(hours=1), METRICS: timedelta(minutes=5)}
 
 
 def make_token(*, actor: str, name: str, purpose: str, cluster: Cluster | None) -> tuple[AccessToken, str]:

@@ -8,12 +8,12 @@ from dbops.engine.errors import Refused
 from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.models import Cluster
-from dbops.operations.tokens import CALENDAR, REPORT, make_token, revoke_token
+from dbops.operations.tokens import CALENDAR, METRICS, REPORT, make_token, revoke_token
 from dbops.queries.admin.accounts import tokens
 
 
 class Command(DbopsCommand):
-    help = "Create, list and revoke tokens that let machines report backups or read the calendar."
+    help = "Create, list and revoke tokens that let machines report backups, read the calendar or read metrics."
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
@@ -22,7 +22,7 @@ class Command(DbopsCommand):
         make.add_argument(
             "--cluster", default="", help="cluster whose backups it can report (required with --purpose report)"
         )
-        make.add_argument("--purpose", choices=(REPORT, CALENDAR), default=REPORT)
+        make.add_argument("--purpose", choices=(REPORT, CALENDAR, METRICS), default=REPORT)
         revoke = verbs.add_parser("revoke", help="revoke a token permanently")
         revoke.add_argument("name")
         verbs.add_parser("list", help="list tokens without their secrets")

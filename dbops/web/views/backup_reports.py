@@ -1,13 +1,11 @@
 """HTTP API for backup reports: JSON with a token in the header, no cookies."""
 
-import hashlib
 import json
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 from django.contrib.auth.decorators import login_not_required
-from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_exempt
@@ -15,11 +13,10 @@ from django.views.decorators.csrf import csrf_exempt
 from dbops.engine.errors import Refused
 from dbops.models import AccessToken
 from dbops.operations import backup_reports
-from dbops.operations.tokens import REPORT, token_of
+from dbops.operations.tokens import REPORT
+from dbops.web.bearer import bearer_token, challenge
 
 BODY_BYTES = 16 * 1024
-#: Per token and web process. A host with fifty backups at a time stays far below.
-REQUESTS_A_MINUTE = 300
 STATUS = {
     "token.unknown": 401,
     "report.unknown_instance": 404,
@@ -44,7 +41,7 @@ def api(method: str) -> Callable[[View], View]:
             try:
                 if request.method != method:
                     raise _wrong_method(method)
-                return view(request, _token(request), **words)
+                return view(request, bearer_token(request, REPORT), **words)
             except Refused as error:
                 return _refusal(error, method)
 
@@ -76,25 +73,6 @@ def may_start(request: HttpRequest, token: AccessToken) -> HttpResponse:
             "until": leave.until.isoformat() if leave.until else None,
         }
     )
-
-
-def _token(request: HttpRequest) -> AccessToken:
-    scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
-    secret = secret.strip() if scheme.lower() == "bearer" else ""
-    # Counted per presented secret, valid or not: repeated guesses of one secret do not reach the database.
-    counter = f"report-{hashlib.sha256(secret.encode()).hexdigest()}"
-    cache.add(counter, 0, timeout=60)
-    try:
-        count = cache.incr(counter)
-    except ValueError:  # expired between the two calls
-        count = 1
-    if count > REQUESTS_A_MINUTE:
-        raise Refused(
-            "report.too_many",
-            "Recording a backup report",
-            cause=f"this token sent more than {REQUESTS_A_MINUTE} requests in a minute",
-        )
-    return token_of(secret, REPORT)
 
 
 def _body(request: HttpRequest) -> dict[str, Any]:
@@ -129,10 +107,6 @@ def _wrong_method(method: str) -> Refused:
 
 def _refusal(error: Refused, method: str) -> HttpResponse:
     answer = JsonResponse({"error": error.as_record()}, status=STATUS.get(error.code, 400))
-    if answer.status_code == 401:
-        answer["WWW-Authenticate"] = 'Bearer realm="dbops"'
-    elif answer.status_code == 429:
-        answer["Retry-After"] = "60"
-    elif answer.status_code == 405:
+    if answer.status_code == 405:
         answer["Allow"] = method
-    return answer
+    return challenge(answer)
