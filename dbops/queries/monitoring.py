@@ -112,10 +112,10 @@ def _instances(clusters: list[ClusterNow], now: datetime) -> Iterator[Metric]:
             state.add(1, **labels, state=member.state)
             if member.role in REPLICAS and member.summary:
                 lag.add(member.summary.lag_seconds, **labels)
-    for name, cluster, seen in InstanceState.objects.exclude(observed_at=None).values_list(
-        "instance__name", "instance__cluster__name", "observed_at"
-    ):
-        age.add(max(0.0, (now - seen).total_seconds()), cluster=cluster, instance=name)
+    states = InstanceState.objects.order_by().values_list("instance__name", "instance__cluster__name", "observed_at")
+    for name, cluster, seen in states:
+        if seen is not None:
+            age.add(max(0.0, (now - seen).total_seconds()), cluster=cluster, instance=name)
     due: datetime | None = InstanceState.objects.aggregate(first=Min("probe_due_at"))["first"]
     late.add(max(0.0, (now - due).total_seconds()) if due else 0.0)
     yield from (state, lag, age, late)

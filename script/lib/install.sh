@@ -44,6 +44,8 @@ apache2 apache2
 haproxy haproxy
 caddy caddy
 pgbouncer pgbouncer
+prometheus prometheus
+promtool prometheus
 openssl openssl
 tcsh tcsh
 sudo sudo
