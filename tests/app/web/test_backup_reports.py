@@ -14,6 +14,7 @@ from django.utils import timezone
 from dbops.engine.errors import Refused
 from dbops.models import AccessToken, AuditEntry, BackupRun, BackupSchedule, Hold, Instance, Rebuild
 from dbops.operations.tokens import digest_of, make_token, revoke_token, token_of
+from dbops.web import bearer
 from dbops.web.views import backup_reports
 from tests.app.factories import make_cluster, make_instance, make_rebuild, make_run, make_trio
 
@@ -115,7 +116,7 @@ class TestReports:
     def test_report_limits_size_and_rate(self, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
         large = {"instance": "backup-1", "command": "x" * backup_reports.BODY_BYTES}
         refused(post(secret, "start", large), 413, "report.too_large")
-        monkeypatch.setattr(backup_reports, "REQUESTS_A_MINUTE", 3)
+        monkeypatch.setattr(bearer, "REQUESTS_A_MINUTE", 3)
         assert [post(secret, "start", {"instance": "backup-1"}).status_code for _ in range(3)] == [200, 200, 429]
         answer = post(secret, "start", {"instance": "backup-1"})
         refused(answer, 429, "report.too_many")
