@@ -58,6 +58,14 @@ def env_int(name: str, default: int) -> int:
     return int(value)
 
 
+@clearly
+def env_choice(name: str, *choices: str) -> str:
+    """Return one of some words; the first is the default."""
+    if (value := os.environ.get(name, choices[0])) not in choices:
+        raise ValueError(f"{name} must be {' or '.join(choices)}, not {value!r}")
+    return value
+
+
 def env_port(name: str, default: int) -> int:
     """Return a port. Kubernetes sets tcp://ADDRESS:PORT for a service whose name makes this variable: ignored."""
     return default if os.environ.get(name, "").startswith("tcp://") else env_int(name, default)
@@ -356,16 +364,22 @@ CELERY_BEAT_SCHEDULE = {
     }.items()
 }
 
+LOG_FORMAT = env_choice("DBOPS_LOG_FORMAT", "plain", "json")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
+    "formatters": {
+        "plain": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"},
+        "json": {"()": "dbops.lib.logs.json_formatter"},
+    },
     # A calendar's URL contains its token, and the web server logs URLs.
     "filters": {"without_tokens": {"()": "dbops.security.redaction.WithoutTokens"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "plain"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": LOG_FORMAT}},
     "root": {"handlers": ["console"], "level": "INFO"},
     "loggers": {
         "paramiko": {"level": "WARNING"},
+        # Its own handler has another format.
+        "uvicorn": {"handlers": [], "level": "INFO", "propagate": True},
         "uvicorn.access": {"filters": ["without_tokens"], "propagate": True},
     },
 }

@@ -4,6 +4,7 @@ A worker reports at the start of each task, beat at each tick: a stuck process d
 a report.
 """
 
+import inspect
 import logging
 import time
 from datetime import datetime, timedelta
@@ -17,6 +18,7 @@ from django.db.models import F
 
 from dbops.database import clock
 from dbops.database.errors import mend_connection
+from dbops.lib.logs import busy_with
 from dbops.lifecycle import clock_steps
 from dbops.models import ClockStep, ProcessHeartbeat
 from dbops.sample.database_check import sample_guard
@@ -135,6 +137,12 @@ class ReportingTask(Task):
         if is_wrong_database():
             raise Ignore
         report(WORKER)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the task; its log lines have its id, and that of its row, such as ``rebuild_id``."""
+        row = dict(zip(inspect.signature(self.run).parameters, args, strict=False))
+        with busy_with(task_id=self.request.id, task=self.name.rpartition(".")[2], **row):
+            return self.run(*args, **kwargs)
 
 
 class ReportingScheduler(Scheduler):

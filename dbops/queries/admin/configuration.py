@@ -46,6 +46,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_HTTPS": lambda: int(settings.SECURE_COOKIES),
     "DBOPS_URL_PREFIX": lambda: settings.URL_PREFIX,
     "DBOPS_DEBUG": lambda: int(settings.DEBUG),
+    "DBOPS_LOG_FORMAT": lambda: settings.LOG_FORMAT,
     "DBOPS_TIME_ZONE": lambda: settings.TIME_ZONE,
     "DBOPS_SAMPLE": lambda: int(settings.SAMPLE),
     "DBOPS_SAMPLE_URL": lambda: settings.SAMPLE_URL,
