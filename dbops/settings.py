@@ -343,6 +343,7 @@ _PROBE_TASKS = (
     "queue_link_tests",
     "queue_restore_tests",
     "sweep_load_tests",
+    "send_audit",
 )
 CELERY_TASK_ROUTES = {f"dbops.worker.tasks.{name}": {"queue": "probes"} for name in _PROBE_TASKS}
 CELERY_TIMEZONE = "UTC"

@@ -9,6 +9,7 @@ from django.db.models import F
 from dbops.audit.log import SYSTEM, append
 from dbops.engine.facts.age import TOLERANCE_SECONDS
 from dbops.models import (
+    AuditSink,
     BackupRun,
     ClockStep,
     InstanceState,
@@ -50,6 +51,8 @@ def bring_back(now: datetime) -> None:
         model._default_manager.filter(lease_until__gt=longest).update(lease_until=longest)
         model._default_manager.filter(next_tick_at__gt=now).update(next_tick_at=now)
         model._default_manager.filter(unreachable_since__gt=now).update(unreachable_since=now)
+    AuditSink.objects.filter(lease_until__gt=longest).update(lease_until=longest)
+    AuditSink.objects.filter(next_try_at__gt=now).update(next_try_at=now)
     Rebuild.objects.filter(sweep_due_at__gt=now).update(sweep_due_at=now)
 
 

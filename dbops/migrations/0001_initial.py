@@ -60,6 +60,31 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="AuditSink",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=60, unique=True)),
+                ("address", models.CharField(max_length=500)),
+                ("ca", models.TextField(blank=True)),
+                ("token", dbops.models.secret.SecretTextField(blank=True)),
+                ("created_by", models.CharField(max_length=150)),
+                ("created_at", models.DateTimeField()),
+                ("sent_sequence", models.BigIntegerField()),
+                ("sent_at", models.DateTimeField(null=True)),
+                ("dropped", models.BigIntegerField(default=0)),
+                ("tested_sequence", models.BigIntegerField(null=True)),
+                ("failures", models.PositiveIntegerField(default=0)),
+                ("error", models.JSONField(default=dict)),
+                ("failed_at", models.DateTimeField(null=True)),
+                ("next_try_at", models.DateTimeField()),
+                ("lease_owner", models.CharField(blank=True, max_length=32)),
+                ("lease_until", models.DateTimeField(null=True)),
+            ],
+            options={
+                "ordering": ["name"],
+            },
+        ),
+        migrations.CreateModel(
             name="AuditText",
             fields=[
                 ("sequence", models.BigIntegerField(primary_key=True, serialize=False)),

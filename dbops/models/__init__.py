@@ -4,6 +4,7 @@ from .accounts import DefaultView, FailedAttempts, GivenPassword
 from .attestations import StorageAttestation
 from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
+from .audit_sinks import AuditSink
 from .availability import CountedDays, GapDay, SentReport
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .capacity import CapacityForecast, CapacityReading, CapacityThreshold
@@ -25,6 +26,7 @@ __all__ = [
     "AuditHead",
     "AuditName",
     "AuditSegment",
+    "AuditSink",
     "AuditText",
     "BackupEvent",
     "RestoreTest",

@@ -13,6 +13,7 @@ from django.db import connection
 from django.db.models import CharField, Q, QuerySet, Value
 
 from dbops.engine.states import FINAL, RunBy, RunStatus, Status
+from dbops.lifecycle import audit_sinks
 from dbops.lifecycle.leases import without_driver
 from dbops.models import (
     BackupRun,
@@ -26,6 +27,8 @@ from dbops.models import (
     WaitReading,
 )
 
+#: Work that needs no look at jobs.
+SINK = "audit sink"
 #: Placeholder for the current time.
 _THEN = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -70,6 +73,7 @@ def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "discovery", _asked(Discovery)
     yield "connection test", _asked(ConnectionTest)
     yield "wait reading", WaitReading.objects.filter(slot__isnull=False)
+    yield SINK, audit_sinks.due(now)
 
 
 def _asked(model: type[Discovery] | type[ConnectionTest]) -> QuerySet[Any]:

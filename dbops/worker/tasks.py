@@ -6,6 +6,7 @@ from dbops.audit import head_export
 from dbops.celery import app
 from dbops.database import clock
 from dbops.lifecycle import (
+    audit_sinks,
     backup_runs,
     cleanups,
     load_tests,
@@ -18,6 +19,7 @@ from dbops.lifecycle import (
 )
 from dbops.messaging import wakeups
 from dbops.worker import (
+    audit_sender,
     availability_rollup,
     capacity_forecast,
     capacity_rollup,
@@ -38,7 +40,7 @@ from dbops.worker.backups import BackupDriver
 from dbops.worker.connection_tests import runner as connection_tests
 from dbops.worker.drive import LONGEST_OUTAGE_SECONDS, drive
 from dbops.worker.load_tests import LoadTestDriver
-from dbops.worker.pending import pending
+from dbops.worker.pending import SINK, pending
 from dbops.worker.rebuilds import RebuildDriver
 from dbops.worker.restore_tests import RestoreTestDriver
 from dbops.worker.row_comparisons import ComparisonDriver
@@ -81,7 +83,11 @@ def drive_comparison(comparison_id: int) -> None:
 @app.task
 def reconcile() -> None:
     """Queue due backups, start queued jobs, and send ticks for due rows without a living driver."""
-    if not pending(clock.now()):
+    kinds = pending(clock.now())
+    if SINK in kinds:
+        for sink in audit_sinks.due(clock.now()):
+            wakeups.publish("send_audit", sink.pk)
+    if not kinds - {SINK}:
         return
     due_backups.queue_due(clock.now())
     scheduler.start_what_can()
@@ -169,6 +175,12 @@ def queue_restore_tests() -> None:
 def sweep_load_tests() -> None:
     """Remove what load tests left on hosts that did not answer."""
     load_test_leftovers.sweep(seconds=settings.TICK_SECONDS)
+
+
+@app.task
+def send_audit(sink_id: int) -> None:
+    """Send new audit entries to one sink."""
+    audit_sender.send_new(sink_id, seconds=settings.TICK_SECONDS)
 
 
 @app.task

@@ -46,6 +46,7 @@ caddy caddy
 pgbouncer pgbouncer
 prometheus prometheus
 promtool prometheus
+rsyslogd rsyslog
 openssl openssl
 tcsh tcsh
 sudo sudo
@@ -58,6 +59,7 @@ FILES_TEST="
 /usr/lib/galera/libgalera_smm.so galera-4
 /usr/lib/*/libaio.so.1 libaio1
 /usr/lib/*/libnuma.so.1 libnuma1
+/usr/lib/*/rsyslog/lmnsd_gtls.so rsyslog-gnutls
 "
 
 root=${root:?the checkout}

@@ -2,6 +2,8 @@
 
 from dbops.engine.catalogue.entries import NOT_SENT, NOT_WRITTEN, SAY_WHY, UNCHANGED, Section, host, operator
 
+KEPT_TO_SEND = "The entries stay in the log and wait."
+
 _ACCOUNTS = (
     operator(
         "access.denied",
@@ -117,6 +119,33 @@ _AUDIT = (
         "The archive file could not be written, or its content is wrong.",
         "All entries are still in the database.",
         "Check that the folder exists, has free space and is writable for dbops. Then run the command again.",
+    ),
+    operator(
+        "audit.sink_invalid",
+        "The sink's name, address, CA or token isn't valid, or the name is in use.",
+        UNCHANGED,
+        "Correct it and try again. To change a sink, remove it and add it again.",
+    ),
+    operator(
+        "audit.sink_not_found", "No sink has this name.", UNCHANGED, "Run `manage.py audit sink list` to see all sinks."
+    ),
+    host(
+        "audit.sink_unreachable",
+        "The receiver can't be reached, ended the connection, or did not take the entries in time.",
+        KEPT_TO_SEND,
+        "Check that the receiver runs, that the address is correct, and that the firewall allows every worker. dbops retries.",
+    ),
+    host(
+        "audit.sink_certificate",
+        "The receiver's certificate is not valid for this address, or its authority is not trusted.",
+        KEPT_TO_SEND,
+        "Correct the certificate, or remove the sink and add it again with the right CA. dbops retries.",
+    ),
+    host(
+        "audit.sink_rejected",
+        "The receiver answered with a status other than 2xx.",
+        KEPT_TO_SEND,
+        "Check address and token, and the receiver's log. A redirect is not followed. dbops retries.",
     ),
 )
 

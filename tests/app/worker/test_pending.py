@@ -9,10 +9,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from dbops.audit.log import append
 from dbops.engine.states import FINAL, RunStatus, Status
-from dbops.models import BackupSchedule, ConnectionTest, Discovery, Instance, Rebuild
+from dbops.models import AuditSink, BackupSchedule, ConnectionTest, Discovery, Instance, Rebuild
 from dbops.worker import scheduler, tasks
-from dbops.worker.pending import pending
+from dbops.worker.pending import SINK, pending
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.comparison_rows import made_comparison
 from tests.app.factories import make_rebuild, make_trio
@@ -112,6 +113,19 @@ def test_reconcile_finds_everything_that_waits(name: str, trio: Trio, looks: lis
     assert looks == ["start"]
 
 
+def sink(**values: Any) -> None:
+    append(actor="olga", action="login.failed", subject="x")
+    known = {"sent_sequence": 0, "next_try_at": in_seconds(-1), "created_at": timezone.now()}
+    AuditSink.objects.create(name="siem", address="https://siem/", **known | values)
+
+
+def test_reconcile_looks_at_no_job_for_an_audit_sink(looks: list[Any]) -> None:
+    sink()
+    assert pending(timezone.now()) == {SINK}
+    tasks.reconcile()
+    assert looks == []
+
+
 IDLE: dict[str, Callable[[Trio], Any]] = {
     "nothing": lambda _: None,
     "a living driver": lambda trio: rebuild(
@@ -125,6 +139,9 @@ IDLE: dict[str, Callable[[Trio], Any]] = {
     "an ended rebuild": lambda trio: rebuild(trio, Status.SUCCEEDED),
     "a paused row comparison": lambda trio: made_comparison(ended(trio), RunStatus.RUNNING, next_tick_at=in_seconds(5)),
     "an ended row comparison": lambda trio: made_comparison(ended(trio), RunStatus.SUCCEEDED),
+    "a sink that has all entries": lambda _: sink(sent_sequence=10**6),
+    "a sink that failed": lambda _: sink(next_try_at=in_seconds(5)),
+    "a sink that a worker serves": lambda _: sink(lease_owner="a", lease_until=in_seconds(5)),
     "an ended discovery": lambda _: asked(Discovery, "done"),
     "an ended test": lambda _: asked(ConnectionTest, "passed"),
 }

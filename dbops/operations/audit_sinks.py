@@ -1,0 +1,117 @@
+"""Add, remove and test audit sinks: receivers of the audit log outside of dbops."""
+
+import ssl
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from dbops.audit.log import append, current_anchor, current_head
+from dbops.database import clock
+from dbops.engine.audit.sinks import read_address
+from dbops.engine.errors import Refused
+from dbops.messaging.wakeups import nudge
+from dbops.models import AuditEntry, AuditSink
+
+
+def add_sink(
+    *, actor: str, name: str, address: str, ca: str = "", token: str = "", after: int | None = None
+) -> AuditSink:
+    """Add a sink. Workers start to send within seconds.
+
+    Args:
+        actor: for the audit log; the caller checks the permission, here and below.
+        address: ``syslog+tcp://``, ``syslog+tls://`` or ``https://``.
+        ca: certificates of the receiver's authority as PEM; empty for those of the system.
+        token: for ``https://``, stored encrypted.
+        after: send entries after this number; by default new ones. Archived entries are not sent.
+
+    Raises:
+        Refused: one of them is invalid, or the name is taken (``audit.sink_invalid``).
+    """
+    head = current_head().sequence
+    sink = AuditSink(
+        name=name,
+        address=address,
+        ca=ca,
+        token=token,
+        created_by=actor,
+        created_at=clock.now(),
+        next_try_at=clock.now(),
+        sent_sequence=head if after is None else max(after, current_anchor().sequence),
+    )
+    _check(sink, head)
+    # The address tells who gets the log; a token is never written.
+    detail = {"address": address, "after": sink.sent_sequence, "token": bool(token), "ca": bool(ca)}
+    try:
+        with transaction.atomic():
+            sink.save(force_insert=True)
+            append(actor=actor, action="audit.sink_added", subject=name, detail=detail)
+            nudge()
+    except IntegrityError as error:
+        raise _invalid(name, "a sink of this name exists") from error
+    return sink
+
+
+def remove_sink(*, actor: str, name: str) -> int:
+    """Remove a sink with its token. Return the last entry that the receiver has.
+
+    Raises:
+        Refused: there is no sink of this name (``audit.sink_not_found``).
+    """
+    with transaction.atomic():
+        sink = _locked(name, "Removing")
+        AuditSink.objects.filter(pk=sink.pk).delete()
+        detail = {"address": sink.address, "sent": sink.sent_sequence, "dropped": sink.dropped}
+        append(actor=actor, action="audit.sink_removed", subject=name, detail=detail)
+    return sink.sent_sequence
+
+
+def test_sink(*, actor: str, name: str) -> AuditEntry:
+    """Write an entry, and have workers send all that the sink lacks now, also after a failure. The test is over when it has the entry.
+
+    Raises:
+        Refused: there is no sink of this name (``audit.sink_not_found``).
+    """
+    with transaction.atomic():
+        # The sink's row is locked before the log's head, as by a worker.
+        sink = _locked(name, "Testing")
+        entry = append(actor=actor, action="audit.sink_tested", subject=name, detail={"address": sink.address})
+        AuditSink.objects.filter(pk=sink.pk).update(tested_sequence=entry.sequence, next_try_at=clock.now())
+        nudge()
+    return entry
+
+
+def _locked(name: str, doing: str) -> AuditSink:
+    sink = AuditSink.objects.select_for_update().defer("token").filter(name=name).first()
+    if sink is None:
+        raise Refused("audit.sink_not_found", f"{doing} audit sink {name!r}", cause="there is no sink of this name")
+    return sink
+
+
+def _check(sink: AuditSink, head: int) -> None:
+    try:
+        sink.clean_fields(exclude={field.name for field in AuditSink._meta.fields} - {"name", "address"})
+        address = read_address(sink.address)
+        if sink.ca and not sink.ca.isascii():
+            raise ValueError("the CA has a character outside ASCII")
+        if sink.ca:
+            ssl.create_default_context(cadata=sink.ca)
+    except ValidationError as error:
+        found = " ".join(f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items())
+        raise _invalid(sink.name, found) from error
+    except ssl.SSLError as error:
+        raise _invalid(sink.name, "the CA is no certificate as PEM") from error
+    except ValueError as error:
+        raise _invalid(sink.name, str(error)) from error
+    if sink.ca and not address.is_encrypted:
+        raise _invalid(sink.name, "a CA needs syslog+tls:// or https://")
+    if sink.token and not address.is_http:
+        raise _invalid(sink.name, "a token needs https://")
+    if not all("!" <= sign <= "~" for sign in sink.token):
+        raise _invalid(sink.name, "the token has a space or a character outside ASCII")
+    if not 0 <= sink.sent_sequence <= head:
+        raise _invalid(sink.name, f"the log has entries 1 to {head}")
+
+
+def _invalid(name: str, found: str) -> Refused:
+    return Refused.unchanged("audit.sink_invalid", f"Adding audit sink {name!r}", found)
