@@ -24,6 +24,7 @@ from dbops.models import (
     RestoreTest,
 )
 from dbops.queries.admin.configuration import processes
+from dbops.queries.audit.sinks import sinks
 from dbops.queries.availability.overview import sums
 from dbops.queries.availability.sums import totals
 from dbops.queries.capacity import soon_by_cluster
@@ -60,6 +61,7 @@ def metrics(now: datetime) -> Iterator[Metric]:
     yield from _rebuilds(clusters, now)
     yield from _capacity(clusters, now)
     yield from _processes(now)
+    yield from _sinks()
 
 
 def _build() -> Metric:
@@ -227,6 +229,19 @@ def _capacity(clusters: list[ClusterNow], now: datetime) -> Iterator[Metric]:
         if key in names:
             metric.add((wall.first or now).timestamp(), cluster=names[key], limit=str(wall.kind))
     yield metric
+
+
+def _sinks() -> Iterator[Metric]:
+    waiting = Metric("dbops_audit_sink_waiting", "Audit entries that a sink does not have yet.")
+    dropped = Metric(
+        "dbops_audit_sink_dropped_total", "Audit entries that left the log before a sink had them.", is_counter=True
+    )
+    sent = Metric("dbops_audit_sink_last_sent_timestamp_seconds", "When a sink last took entries.")
+    for one in sinks():
+        waiting.add(one.waiting, sink=one.sink.name)
+        dropped.add(one.sink.dropped, sink=one.sink.name)
+        sent.add(one.sink.sent_at.timestamp() if one.sink.sent_at else None, sink=one.sink.name)
+    yield from (waiting, dropped, sent)
 
 
 def _processes(now: datetime) -> Iterator[Metric]:

@@ -47,7 +47,7 @@ def superuser_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[C
     @wraps(view)
     def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if not may_administer(request.user):
-            raise PermissionDenied("Only superusers manage accounts. Ask one of them.")
+            raise PermissionDenied("Only superusers may do this. Ask one of them.")
         request.may_operate = request.may_view = True  # type: ignore[attr-defined]
         return view(request, *args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""``manage.py audit verify [--heads FILE]``, ``head``, ``export [--format jsonl|csv]`` and ``archive --before DAY --to FOLDER``."""
+"""``manage.py audit verify [--heads FILE]``, ``head``, ``export [--format jsonl|csv]``, ``archive --before DAY --to FOLDER``, ``sink``."""
 
 import sys
 from datetime import datetime
@@ -13,6 +13,7 @@ from dbops.engine.audit.chain import read_heads
 from dbops.engine.audit.entries import VIEWS
 from dbops.engine.errors import Refused
 from dbops.management.accounts import login_name
+from dbops.management.audit_sinks import add_sink_arguments, run_sink_command
 from dbops.management.command import DbopsCommand
 from dbops.operations.audit_archive import archive_entries
 from dbops.operations.audit_log import FORMATS, export_log, verify_log
@@ -22,7 +23,7 @@ NAMES = ("actor", "action", "subject", "instance", "cluster", "outcome", "text")
 
 
 class Command(DbopsCommand):
-    help = "Verify, export or archive the audit log, or print its head."
+    help = "Verify, export or archive the audit log, print its head, or send it to a SIEM."
 
     def add_arguments(self, parser: CommandParser) -> None:
         verbs = parser.add_subparsers(dest="verb", required=True)
@@ -36,6 +37,7 @@ class Command(DbopsCommand):
             "--before", type=datetime.fromisoformat, required=True, help="archive entries before this time"
         )
         archive.add_argument("--to", type=Path, required=True, metavar="FOLDER", help="existing folder for the file")
+        add_sink_arguments(verbs.add_parser("sink", help="send new entries to another system"))
         export = verbs.add_parser("export", help="print entries, oldest first")
         export.add_argument("--format", choices=FORMATS, default="jsonl")
         for name in NAMES:
@@ -50,6 +52,8 @@ class Command(DbopsCommand):
         actor = f"{login_name()} (manage.py)"
         if options["verb"] == "head":
             self.stdout.write(str(current_head()))
+        elif options["verb"] == "sink":
+            run_sink_command(actor, options, self.stdout.write)
         elif options["verb"] == "archive":
             self._archive(actor, options["before"], options["to"])
         elif options["verb"] == "verify":

@@ -19,6 +19,7 @@ SECTIONS = {
     "inventory": "Inventory",
     "schedules": "Schedules",
     "users": "Users and groups",
+    "audit-sinks": "Audit sinks",
     "discoveries": "Discover servers",
     "connection-tests": "Tests",
     "load-tests": "Load tests",

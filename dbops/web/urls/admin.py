@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from dbops.web.views import admin, connection_tests, users
+from dbops.web.views import admin, audit_sinks, connection_tests, users
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="inventory"), name="admin"),
@@ -14,6 +14,9 @@ urlpatterns = [
     path("connection-tests/ssh/<str:name>/", connection_tests.ask_ssh, name="connection-test-ssh"),
     path("connection-tests/mysql/<str:name>/", connection_tests.ask_mysql, name="connection-test-mysql"),
     path("connection-tests/stream/", connection_tests.ask_stream, name="connection-test-stream"),
+    path("audit-sinks/", audit_sinks.page, name="audit-sinks"),
+    path("audit-sinks/<int:sink_id>/test/", audit_sinks.test, name="audit-sink-test"),
+    path("audit-sinks/<int:sink_id>/remove/", audit_sinks.remove, name="audit-sink-remove"),
     path("users/", users.users, name="users"),
     path("users/add/", users.add, name="user-add"),
     path("users/<int:user_id>/", users.user, name="user"),
