@@ -17,6 +17,7 @@ from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSampl
 from .restore_tests import RestoreTest
 from .row_comparisons import RowComparison
 from .topology import Discovery, ServerIdentity, TopologyDifference
+from .digest_readings import DigestReading
 from .wait_readings import WaitReading
 
 __all__ = [
@@ -62,5 +63,6 @@ __all__ = [
     "FailedAttempts",
     "RebuildStep",
     "TopologyDifference",
+    "DigestReading",
     "WaitReading",
 ]

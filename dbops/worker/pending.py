@@ -23,6 +23,7 @@ from dbops.models import (
     Rebuild,
     RestoreTest,
     RowComparison,
+    DigestReading,
     WaitReading,
 )
 
@@ -70,6 +71,7 @@ def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "discovery", _asked(Discovery)
     yield "connection test", _asked(ConnectionTest)
     yield "wait reading", WaitReading.objects.filter(slot__isnull=False)
+    yield "digest reading", DigestReading.objects.filter(slot__isnull=False)
 
 
 def _asked(model: type[Discovery] | type[ConnectionTest]) -> QuerySet[Any]:

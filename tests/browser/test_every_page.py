@@ -117,6 +117,7 @@ NO_PAGES = {
     "maintenance-begin",
     "capacity-thresholds",
     "waits-read",
+    "load-test-digests-read",
     "maintenance-end",
     "maintenance-mark",
     "maintenance-unmark",
