@@ -9,7 +9,7 @@ from typing import Any
 from dbops.drivers.waits import DENIED, TOO_LONG
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.base import Flavor
-from dbops.engine.load_tests.digest_facts import Column, Digest, SourceDigests, Kind, Table
+from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, SourceDigests, Table
 from dbops.engine.load_tests.digest_text import name_of, tokens_of, without_schema
 from dbops.engine.ports import Database
 

@@ -9,6 +9,7 @@ from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Mainte
 from .capacity import CapacityForecast, CapacityReading, CapacityThreshold
 from .clock_steps import ClockStep
 from .connection_tests import ConnectionTest
+from .digest_readings import DigestReading
 from .fleet import Cluster, Host, Instance, InstanceState, StrictPlace
 from .heartbeats import ProcessHeartbeat
 from .instance_periods import InstancePeriod
@@ -17,7 +18,6 @@ from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSampl
 from .restore_tests import RestoreTest
 from .row_comparisons import RowComparison
 from .topology import Discovery, ServerIdentity, TopologyDifference
-from .digest_readings import DigestReading
 from .wait_readings import WaitReading
 
 __all__ = [

@@ -18,12 +18,12 @@ from dbops.models import (
     BackupRun,
     BackupSchedule,
     ConnectionTest,
+    DigestReading,
     Discovery,
     LoadTest,
     Rebuild,
     RestoreTest,
     RowComparison,
-    DigestReading,
     WaitReading,
 )
 

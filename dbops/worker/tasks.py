@@ -22,6 +22,7 @@ from dbops.worker import (
     capacity_forecast,
     capacity_rollup,
     cleanup,
+    digest_readings,
     discovery,
     due_backups,
     due_link_tests,
@@ -32,7 +33,6 @@ from dbops.worker import (
     prober,
     scheduler,
     wait_readings,
-    digest_readings,
     weekly_report,
 )
 from dbops.worker.backups import BackupDriver

@@ -45,7 +45,19 @@ COUNTS = {
 }
 #: Quotes, backslashes, NUL, binary and other alphabets, a template's own signs, and nothing.
 HOSTILE = (
-    *("plain", "it's", 'a "b"', "\\", "\\'", "a\0b", "\x01n5\x01", "line\nline\ttab", "ünï 漢字 🙂", "; DROP TABLE x -- ", "%_"),
+    *(
+        "plain",
+        "it's",
+        'a "b"',
+        "\\",
+        "\\'",
+        "a\0b",
+        "\x01n5\x01",
+        "line\nline\ttab",
+        "ünï 漢字 🙂",
+        "; DROP TABLE x -- ",
+        "%_",
+    ),
     *("", " ", "\x1a", "?", "`", "x'61'", "NULL"),
 )
 
@@ -108,7 +120,9 @@ def test_proportions_and_values_are_those_of_the_source(server: ScratchServer, t
     for seen, count in zip(by_length, sorted(COUNTS.values(), reverse=True), strict=False):
         assert seen / sum(found.values()) == pytest.approx(count / total, abs=0.03)
     assert len([count for count in found.values() if count > result.queries / 1000]) == len(COUNTS)
-    values = set(server.ask("SELECT DISTINCT HEX(name) FROM dbops_copy_0001.`odd ``t` WHERE name IS NOT NULL").splitlines())
+    values = set(
+        server.ask("SELECT DISTINCT HEX(name) FROM dbops_copy_0001.`odd ``t` WHERE name IS NOT NULL").splitlines()
+    )
     assert values <= {value.encode().hex().upper() for value in HOSTILE}, "a value was changed on its way"
     assert before
     assert int(server.ask("SELECT COUNT(DISTINCT name) FROM dbops_copy_0001.hollow")) > 50

@@ -49,7 +49,6 @@ def test_statements_of_sister_schemas_are_one_sum(server: PlainServer) -> None:
     chosen = {one.digest.text: one for one in chosen_of(found)}
     reads = [one for text, one in chosen.items() if text.startswith("SELECT") and ("Orders" in text or "`s9`" in text)]
     assert sorted(one.digest.count for one in reads) == [7, 7, 7]
-    print([(one.digest.text[:90], one.reason) for one in reads])
     [cut] = [one for one in reads if one.template is None]
     assert "max_digest_length" in cut.reason
     assert "`shop_" not in "".join(text for text, one in chosen.items() if one.template)

@@ -96,7 +96,7 @@ def _rows(digest: Digest) -> int:
 
 def _as_text(tokens: list[str]) -> str:
     plain = {VALUES: "?", ROW: "(?)", ROWS: "(?)", ONES: "(?)"}
-    return " ".join(plain.get(token, token) for token in tokens)
+    return " ".join(plain.get(word, word) for word in tokens)
 
 
 def _joined(pieces: list[str | Bind]) -> Template:
@@ -134,33 +134,41 @@ class _Binder:
         names = {one.place: "`" + one.table.name.replace("`", "``") + "`" for one in self.references}
         rows_from, place = self._values_place(), 0
         while place < len(self.tokens):
-            token = self.tokens[place]
-            if place and token[0] != "(":
+            word = self.tokens[place]
+            if place and word[0] != "(":
                 yield " "
             if place == rows_from:
                 yield from self._insert_rows(place)
                 place = self._end_of_rows(place)
                 continue
-            yield from self._piece(place, names.get(place, token))
+            yield from self._piece(place, names.get(place, word))
             place += 1
 
-    def _piece(self, place: int, token: str) -> Iterator[str | Bind]:
-        match token:
+    def _piece(self, place: int, word: str) -> Iterator[str | Bind]:
+        match word:
             case "?":
                 yield self._bind(place)
             case "(?)" | "(...)" if self.tokens[place - 1] == "IN":
                 bind = self._column_bind(self._left_of(place - 1), place)
-                yield from _listed([bind] if token == ONE else [replace(bind, row=bind.row + at) for at in range(LIST_LENGTH)])
+                yield from _listed(
+                    [bind] if word == ONE else [replace(bind, row=bind.row + at) for at in range(LIST_LENGTH)]
+                )
             case "?, ..." if self.tokens[place - 1] == "LIMIT":
                 yield f"0, {LIMIT}"
             case "?, ..." if self.tokens[place - 1] == "SELECT":
                 yield "1, 1"
-            case "(?)" if name_of(self.tokens[place - 1]) in ("now", "current_timestamp", "sysdate", "utc_timestamp", "sleep"):
+            case "(?)" if name_of(self.tokens[place - 1]) in (
+                "now",
+                "current_timestamp",
+                "sysdate",
+                "utc_timestamp",
+                "sleep",
+            ):
                 yield "(0)"
             case "(?)" | "(...)" | "?, ..." | "(...) /* , ... */" | "(?) /* , ... */":
                 raise ValueError(_NO_COLUMN)
             case _:
-                yield token
+                yield word
 
     # --- single values ------------------------------------------------------------------------------------------------
     def _bind(self, place: int) -> Bind:
@@ -202,11 +210,11 @@ class _Binder:
     def _is_assigned(self, start: int) -> bool:
         """Return whether the column at this place is one that SET or ON DUPLICATE KEY UPDATE changes."""
         depth = 0
-        for token in reversed(self.tokens[:start]):
-            depth += (token == ")") - (token == "(")
-            if depth < 0 or (depth == 0 and token in ("WHERE", "ON", "HAVING", "SELECT")):
+        for word in reversed(self.tokens[:start]):
+            depth += (word == ")") - (word == "(")
+            if depth < 0 or (depth == 0 and word in ("WHERE", "ON", "HAVING", "SELECT")):
                 return False
-            if depth == 0 and token in ("SET", "UPDATE"):
+            if depth == 0 and word in ("SET", "UPDATE"):
                 return True
         return False
 
@@ -274,7 +282,7 @@ class _Binder:
         """Return the place of the first row after VALUES of an INSERT or REPLACE; -1 without."""
         if not self.is_insert:
             return -1
-        at = next((at for at, token in enumerate(self.tokens) if token in ("VALUES", "VALUE")), -2)
+        at = next((at for at, word in enumerate(self.tokens) if word in ("VALUES", "VALUE")), -2)
         return at + 1
 
     def _end_of_rows(self, place: int) -> int:
@@ -293,20 +301,20 @@ class _Binder:
         if self.tokens[place - 2] != ")":
             return [one for one in table.columns if not one.is_generated]
         start = max(at for at in range(place - 2) if self.tokens[at] == "(")
-        names = [name_of(token) for token in self.tokens[start + 1 : place - 2] if token != ","]
+        names = [name_of(word) for word in self.tokens[start + 1 : place - 2] if word != ","]
         known = {one.name.lower(): one for one in table.columns}
         if not all(name in known for name in names):
             raise ValueError(_NO_COLUMN)
         return [known[name] for name in names]
 
     def _insert_rows(self, place: int) -> Iterator[str | Bind]:
-        columns, token = self._insert_columns(place), self.tokens[place]
-        if token in (ROW, ONE, ROWS, ONES):
-            count = self.rows if token in (ROWS, ONES) else 1
+        columns, word = self._insert_columns(place), self.tokens[place]
+        if word in (ROW, ONE, ROWS, ONES):
+            count = self.rows if word in (ROWS, ONES) else 1
             for row in range(count):
                 yield ", " if row else ""
                 yield from _listed([self._inserted(column, row) for column in columns])
-        elif token == "(":
+        elif word == "(":
             yield from self._mixed_row(place, columns)
         else:
             raise ValueError(_NO_COLUMN)
@@ -332,23 +340,25 @@ class _Binder:
             return Bind(fixed="NULL")
         if column.kind is Kind.OTHER:
             raise ValueError("compares a column whose type cannot be sampled")
-        return Bind(self.references[0].table.name, column.name, row, column.is_unique and not self.keeps_keys, is_stored=True)
+        return Bind(
+            self.references[0].table.name, column.name, row, column.is_unique and not self.keeps_keys, is_stored=True
+        )
 
 
 def _items(tokens: list[str]) -> list[list[str]]:
     """Split a row at the commas outside of parentheses."""
     items, depth = [list[str]()], 0
-    for token in tokens:
-        depth += (token == "(") - (token == ")")
-        if token == "," and depth == 0:
+    for word in tokens:
+        depth += (word == "(") - (word == ")")
+        if word == "," and depth == 0:
             items.append([])
         else:
-            items[-1].append(token)
+            items[-1].append(word)
     return items
 
 
 def _expression(item: list[str]) -> str:
-    if any(token in ("?", VALUES, ROW, ROWS, ONES) for token in item):
+    if any(word in ("?", VALUES, ROW, ROWS, ONES) for word in item):
         raise ValueError(_NO_COLUMN)
     return " ".join(item).replace(" (", "(").replace(ONE, "(0)")
 

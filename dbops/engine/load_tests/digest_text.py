@@ -15,20 +15,48 @@ _TOKEN = re.compile(
     r"`(?:[^`]|``)*`|\((?:\?|\.\.\.)\)(?: /\* , \.\.\. \*/)?|\?, \.\.\.|\?|<=>|<=|>=|<>|!=|:=|->>|->|<<|>>|&&|\|\|"
     r"|[\w$\x80-\U0010ffff]+|\S"
 )
-#: A token of a word takes two bytes of a digest, one of a name four and its bytes. The next name can have been too long for what is left.
+#: A word of SQL takes two bytes of a digest, one of a name four and its bytes. The next name can have been too long for what is left.
 _WORD_BYTES, _NAME_BYTES, _LONGEST_NAME_BYTES = 2, 4, 200
 _MODIFIERS = frozenset({"LOW_PRIORITY", "IGNORE", "DELAYED", "HIGH_PRIORITY", "QUICK", "INTO", "ONLY", "LATERAL"})
 _BEFORE_TABLE = _MODIFIERS | {"FROM", "JOIN", "STRAIGHT_JOIN", "UPDATE", "INSERT", "REPLACE", ","}
 _AFTER_TABLE = frozenset(
-    {"WHERE", "SET", "ON", "USING", "JOIN", "INNER", "LEFT", "RIGHT", "CROSS", "NATURAL", "STRAIGHT_JOIN", "GROUP", "ORDER"}
-    | {"LIMIT", "HAVING", "UNION", "VALUES", "VALUE", "SELECT", "FOR", "FORCE", "USE", "IGNORE", "PARTITION", "WINDOW", "LOCK"}
+    {
+        "WHERE",
+        "SET",
+        "ON",
+        "USING",
+        "JOIN",
+        "INNER",
+        "LEFT",
+        "RIGHT",
+        "CROSS",
+        "NATURAL",
+        "STRAIGHT_JOIN",
+        "GROUP",
+        "ORDER",
+    }
+    | {
+        "LIMIT",
+        "HAVING",
+        "UNION",
+        "VALUES",
+        "VALUE",
+        "SELECT",
+        "FOR",
+        "FORCE",
+        "USE",
+        "IGNORE",
+        "PARTITION",
+        "WINDOW",
+        "LOCK",
+    }
     | {"OUTER", "EXCEPT", "INTERSECT", "PROCEDURE", "RETURNING", "OFFSET", "FETCH", "INTO", "AND", "OR", "FROM"}
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A table in a statement: the name it is used by (lower case), the place of its token, and the selects that it is inside of."""
+    """A table in a statement: the name it is used by (lower case), its place, and the selects that it is inside of."""
 
     alias: str
     table: Table
@@ -37,8 +65,8 @@ class Reference:
 
 
 def tokens_of(text: str) -> list[str]:
-    """Return the tokens of a digest text."""
-    return _TOKEN.findall(text.strip())
+    """Return the tokens of a digest text, without what MySQL 5.7 adds when it opens a table with generated columns."""
+    return _TOKEN.findall(text.partition(" PARSE_GCOL_EXPR (")[0].strip())
 
 
 def is_cut(tokens: list[str], most_bytes: int) -> bool:
@@ -47,11 +75,11 @@ def is_cut(tokens: list[str], most_bytes: int) -> bool:
     return used + _LONGEST_NAME_BYTES > most_bytes
 
 
-def name_of(token: str) -> str:
+def name_of(word: str) -> str:
     """Return the name in a token, lower case; empty if it is none."""
-    if token.startswith("`"):
-        return token[1:-1].replace("``", "`").lower()
-    return token.lower() if re.fullmatch(r"[\w$\x80-\U0010ffff]+", token) else ""
+    if word.startswith("`"):
+        return word[1:-1].replace("``", "`").lower()
+    return word.lower() if re.fullmatch(r"[\w$\x80-\U0010ffff]+", word) else ""
 
 
 def without_schema(tokens: list[str], schema: str) -> list[str]:
@@ -68,12 +96,12 @@ def without_schema(tokens: list[str], schema: str) -> list[str]:
 
 def scopes_of(tokens: list[str]) -> list[tuple[int, ...]]:
     """Return for each token the places of the open parentheses of the selects around it."""
-    open_, found = [], []
-    for place, token in enumerate(tokens):
-        if token == ")" and open_:
+    open_, found = list[int](), list[tuple[int, ...]]()
+    for place, word in enumerate(tokens):
+        if word == ")" and open_:
             open_.pop()
         found.append(tuple(one for one in open_ if tokens[one + 1 : one + 2] == ["SELECT"]))
-        if token == "(":
+        if word == "(":
             open_.append(place)
     return found
 
@@ -111,10 +139,12 @@ def references_of(tokens: list[str], tables: dict[str, Table]) -> list[Reference
 def _beginnings(tokens: list[str]) -> list[int]:
     """Return the places after FROM, JOIN, UPDATE, INSERT and REPLACE, at the name of a table."""
     found = []
-    for place, token in enumerate(tokens):
+    for place, word in enumerate(tokens):
         before = tokens[place - 1] if place else ""
-        starts = token in ("FROM", "JOIN", "STRAIGHT_JOIN") or (
-            token in ("UPDATE", "INSERT", "REPLACE") and before not in ("FOR", "KEY") and tokens[place + 1 : place + 2] != ["("]
+        starts = word in ("FROM", "JOIN", "STRAIGHT_JOIN") or (
+            word in ("UPDATE", "INSERT", "REPLACE")
+            and before not in ("FOR", "KEY")
+            and tokens[place + 1 : place + 2] != ["("]
         )
         if starts:
             at = place + 1

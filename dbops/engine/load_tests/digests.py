@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from dbops.engine.facts.instance import to_record
-from dbops.engine.load_tests.digest_facts import Column, Digest, SourceDigests, Kind, Table
+from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, SourceDigests, Table
 from dbops.engine.load_tests.digest_template import Bind, Template, template_of
 
 #: How many statements are made, in proportion to the counts, each used digest at least once.
@@ -84,9 +84,7 @@ def chosen_of(reading: SourceDigests) -> tuple[ChosenDigest, ...]:
     """Return the digests of a reading, most frequent first, with the statements of each."""
     found = [_chosen(digest, reading) for digest in reading.digests]
     numbers = iter(proportions([one.digest.count for one in found if one.template], STATEMENTS))
-    return tuple(
-        ChosenDigest(one.digest, one.template, next(numbers)) if one.template else one for one in found
-    )
+    return tuple(ChosenDigest(one.digest, one.template, next(numbers)) if one.template else one for one in found)
 
 
 def _chosen(digest: Digest, reading: SourceDigests) -> ChosenDigest:
@@ -145,6 +143,13 @@ def sampled_tables(reading: SourceDigests) -> list[tuple[Table, list[Column]]]:
     ]
 
 
+def names_of_tables(reading: SourceDigests | None, numbers: str) -> tuple[str, ...]:
+    """Return the names of sampled tables by their numbers, separated by commas, as the host tells those without rows."""
+    tables = sampled_tables(reading) if reading else []
+    found = (int(one) for one in numbers.split(",") if one.isdecimal())
+    return tuple(tables[at - 1][0].name for at in found if 1 <= at <= len(tables))
+
+
 def digest_lines(reading: SourceDigests) -> Iterator[tuple[str, ...]]:
     """Yield the lines of the generator's input: number of statements, then parts and binds in turn.
 
@@ -158,9 +163,17 @@ def digest_lines(reading: SourceDigests) -> Iterator[tuple[str, ...]]:
     }
     for one in chosen_of(reading):
         if one.template:
-            binds = (f"={bind.fixed}" if bind.fixed else _code(bind, *places[bind.table, bind.column]) for bind in one.template.binds)
+            binds = (
+                f"={bind.fixed}" if bind.fixed else _code(bind, *places[bind.table, bind.column])
+                for bind in one.template.binds
+            )
             first, *parts = one.template.parts
-            yield "digest", str(one.statements), first, *(text for pair in zip(binds, parts, strict=True) for text in pair)
+            yield (
+                "digest",
+                str(one.statements),
+                first,
+                *(text for pair in zip(binds, parts, strict=True) for text in pair),
+            )
 
 
 def _code(bind: Bind, table: int, number: int, column: Column) -> str:
@@ -179,13 +192,17 @@ def sample_sql(reading: SourceDigests, flavor: str, *, of_copy: str) -> str:
         flavor: of the scratch server.
         of_copy: the schema that is sampled.
     """
-    limit = f"max_statement_time = {SAMPLE_SECONDS}" if flavor == "mariadb" else f"max_execution_time = {SAMPLE_SECONDS * 1000}"
+    limit = (
+        f"max_statement_time = {SAMPLE_SECONDS}"
+        if flavor == "mariadb"
+        else f"max_execution_time = {SAMPLE_SECONDS * 1000}"
+    )
     lines = [f"SET SESSION {limit}, sql_mode = ''", f"USE {_quoted(of_copy)}"]
     for at, (table, columns) in enumerate(sampled_tables(reading), 1):
         names = ", ".join(_quoted(one.name) for one in columns)
         values = ", ".join(_value(one) for one in columns)
         lines.append(
-            f"SELECT 'row', {at}, {values} FROM (SELECT {names} FROM {_quoted(table.name)} LIMIT {READ_ROWS}) AS sampled"
+            f"SELECT 'row', {at}, {values} FROM (SELECT {names} FROM {_quoted(table.name)} LIMIT {READ_ROWS}) AS sampled"  # noqa: S608 - names are quoted
             f" ORDER BY RAND() LIMIT {SAMPLED_ROWS}"
         )
     return "".join(f"{line};\n" for line in lines)
