@@ -15,6 +15,7 @@ _TOKEN = re.compile(
     r"`(?:[^`]|``)*`|\((?:\?|\.\.\.)\)(?: /\* , \.\.\. \*/)?|\?, \.\.\.|\?|<=>|<=|>=|<>|!=|:=|->>|->|<<|>>|&&|\|\|"
     r"|[\w$\x80-\U0010ffff]+|\S"
 )
+_GENERATED = re.compile(r" (?:\( unknown \) )?`?parse_gcol_expr`? \(", re.IGNORECASE)
 #: A word of SQL takes two bytes of a digest, one of a name four and its bytes. The next name can have been too long for what is left.
 _WORD_BYTES, _NAME_BYTES, _LONGEST_NAME_BYTES = 2, 4, 200
 _MODIFIERS = frozenset({"LOW_PRIORITY", "IGNORE", "DELAYED", "HIGH_PRIORITY", "QUICK", "INTO", "ONLY", "LATERAL"})
@@ -65,8 +66,8 @@ class Reference:
 
 
 def tokens_of(text: str) -> list[str]:
-    """Return the tokens of a digest text, without what MySQL 5.7 adds when it opens a table with generated columns."""
-    return _TOKEN.findall(text.partition(" PARSE_GCOL_EXPR (")[0].strip())
+    """Return the tokens of a digest text, without what MySQL adds when it opens a table with generated columns."""
+    return _TOKEN.findall(_GENERATED.split(text, maxsplit=1)[0].strip())
 
 
 def is_cut(tokens: list[str], most_bytes: int) -> bool:
