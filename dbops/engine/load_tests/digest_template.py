@@ -26,6 +26,7 @@ LIST_LENGTH, MOST_ROWS, LIMIT = 5, 1000, "100"
 _COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "<=>", "LIKE", "RLIKE", "REGEXP"})
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "DIV", "MOD", "INTERVAL", "THEN", "ELSE", "SELECT", "DISTINCT"})
 _COUNTING = frozenset({"count", "sum", "avg", "length", "char_length"})
+_NO_SAMPLE = "has a column whose type cannot be sampled"
 _NO_COLUMN = "has a value that belongs to no column"
 
 
@@ -223,7 +224,7 @@ class _Binder:
             raise ValueError(_NO_COLUMN)
         column, _, reference = found
         if column.kind is Kind.OTHER:
-            raise ValueError("compares a column whose type cannot be sampled")
+            raise ValueError(_NO_SAMPLE)
         # a table that is used twice has two rows
         return Bind(reference.table.name, column.name, 10_000 * self.references.index(reference))
 
@@ -339,7 +340,7 @@ class _Binder:
         if column.is_counter:
             return Bind(fixed="NULL")
         if column.kind is Kind.OTHER:
-            raise ValueError("compares a column whose type cannot be sampled")
+            raise ValueError(_NO_SAMPLE)
         return Bind(
             self.references[0].table.name, column.name, row, column.is_unique and not self.keeps_keys, is_stored=True
         )
