@@ -101,7 +101,16 @@ def scratch_digests(stack: Stack, uid: str) -> dict[str, int]:
         " WHERE SCHEMA_NAME LIKE 'dbops_copy%' GROUP BY DIGEST_TEXT"
     )
     done = subprocess.run(
-        [client, "--no-defaults", f"--socket={sockets.pop()}", "--user=root", "--batch", "--skip-column-names", "-e", sql],
+        [
+            client,
+            "--no-defaults",
+            f"--socket={sockets.pop()}",
+            "--user=root",
+            "--batch",
+            "--skip-column-names",
+            "-e",
+            sql,
+        ],
         capture_output=True,
         text=True,
         check=False,
@@ -146,7 +155,9 @@ def test_scratch_server_gets_the_statements_of_the_source_in_their_proportions(s
     assert {one["text"] for one in report["Digests"]["Used"]} == set(used)
     assert "empty_tables" not in report["Facts"]
     record = load_test_of(stack, row["id"])
-    assert "a \\\"note" not in record["plan"] + record["report"] + record["checkpoint"], "sampled values stay on the host"
+    assert 'a \\"note' not in record["plan"] + record["report"] + record["checkpoint"], (
+        "sampled values stay on the host"
+    )
 
 
 def begin_with(stack: Stack, wanted: dict[str, Any], reading: str, fingerprint: str) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class Bind:
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A statement in parts; ``binds`` has what stands between them, one fewer."""
+    """A statement in parts; ``binds`` has what is between them, one fewer."""
 
     parts: tuple[str, ...]
     binds: tuple[Bind, ...]

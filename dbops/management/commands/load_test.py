@@ -1,4 +1,7 @@
-"""``manage.py load_test``: plan, start, stop or show load tests, or read the statements of one. Exit status: 0 succeeded, 1 failed, 2 refused, 3 stopped."""
+"""``manage.py load_test``: plan, start, stop or show load tests, or read statements for them.
+
+Exit status: 0 succeeded, 1 failed, 2 refused, 3 stopped.
+"""
 
 import json
 import secrets

@@ -38,7 +38,7 @@ PROFILES = (
     (Profile.READ_ONLY, "Read only (sysbench)"),
     (Profile.WRITE_ONLY, "Write only (sysbench)"),
     (Profile.POINT_SELECT, "Point select (sysbench)"),
-    (Profile.ROTATING, "Rotating schemas: own statements on copies of a schema"),
+    (Profile.ROTATING, "Rotating schemas: own or top statements on copies of a schema"),
     (Profile.INSERT, "Inserts into one table"),
 )
 RAISED = (

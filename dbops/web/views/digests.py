@@ -11,6 +11,7 @@ from django.views.decorators.vary import vary_on_headers
 
 from dbops.engine.errors import Refused
 from dbops.engine.load_tests.digests import digest_plan
+from dbops.engine.load_tests.request import Raised
 from dbops.engine.load_tests.workload import Profile
 from dbops.models import Cluster, DigestReading, Instance
 from dbops.operations.digests import request_digest_reading
@@ -74,5 +75,6 @@ def _kept(request: HttpRequest) -> dict[str, str]:
 
 
 def _use(kept: dict[str, str], row: DigestReading) -> str:
-    query = {**kept, "profile": Profile.ROTATING.value, "schema": row.schema, "digests": str(row.pk)}
+    first = {} if kept.get("schemas") or kept.get("raised") else {"raised": Raised.SCHEMAS.value}
+    query = {**first, **kept, "profile": Profile.ROTATING.value, "schema": row.schema, "digests": str(row.pk)}
     return f"{reverse('load-test-new', args=[row.instance.cluster.name])}?{urlencode(query)}"

@@ -9,11 +9,14 @@ from django.test import Client
 
 from dbops.database import clock
 from dbops.engine.errors import RemoteFailure
-from dbops.engine.facts.instance import to_record
+from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.load_tests.digest_facts import Column, Digest, Kind, SourceDigests, Table
+from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.models import AuditEntry, DigestReading, Host, Instance, LoadTest
 from dbops.worker import digest_readings
+from tests.app.backup_rows import make_schedule
 from tests.app.load_test_rows import make_place, make_source
+from tests.app.restore_test_rows import made as backup
 
 from .marks import marks
 
@@ -184,14 +187,19 @@ def test_fingerprint_covers_the_digests(place: Host, source: Instance, viewer: C
 
 
 def test_confirmation_runs_exactly_the_shown_digests(place: Host, source: Instance, operator: Client) -> None:
-    row = made(source)
-    shown = plan_page(operator, row).context
+    row, run = made(source), backup(make_schedule(source))
+    shown = plan_page(operator, row, backup=str(run.pk)).context
+    assert shown["plan"].refusals == ()
     DigestReading.objects.filter(pk=row.pk).update(result=to_record(found(901)))
     given = {"typed_name": "tester-1", "reason": "before the move", "fingerprint": shown["plan"].fingerprint}
     answer = operator.post(shown["url"], given | {"request_key": "one", "shown": shown["shown"], "kept": ""})
-    assert answer.status_code == 409
+    assert (answer.status_code, answer.context["refused"].code) == (409, "load_test.stale")
     assert answer.context["plan"].fingerprint != shown["plan"].fingerprint
     assert not LoadTest.objects.exists()
+    DigestReading.objects.filter(pk=row.pk).update(result=to_record(found()))
+    operator.post(shown["url"], given | {"request_key": "one", "shown": shown["shown"], "kept": ""})
+    kept = from_record(LoadTestRequest, LoadTest.objects.get().request)
+    assert kept.workload.digests == found()
 
 
 def test_reading_that_is_gone_or_of_another_schema_makes_no_plan(place: Host, source: Instance, viewer: Client) -> None:

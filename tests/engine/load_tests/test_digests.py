@@ -34,7 +34,14 @@ TABLES = (
             Column("place", Kind.OTHER),
         ),
     ),
-    Table("notes", (Column("id", Kind.NUMBER, INT, is_unique=True), Column("order_id", Kind.NUMBER, INT), Column("body", Kind.BYTES))),
+    Table(
+        "notes",
+        (
+            Column("id", Kind.NUMBER, INT, is_unique=True),
+            Column("order_id", Kind.NUMBER, INT),
+            Column("body", Kind.BYTES),
+        ),
+    ),
 )
 
 
@@ -157,9 +164,62 @@ def test_own_schema_is_taken_away_and_another_one_stays() -> None:
 
 WORDS = st.sampled_from(
     [
-        *("SELECT", "INSERT", "INTO", "UPDATE", "DELETE", "FROM", "WHERE", "SET", "VALUES", "JOIN", "ON", "AND", "AS", "IN", "NOT", "LIKE"),
-        *("BETWEEN", "LIMIT", "OFFSET", "HAVING", "COUNT", "EXISTS", "WITH", "UNION", "DUPLICATE", "KEY", "REPLACE", "IGNORE", "FOR", "ID"),
-        *("`Orders`", "`notes`", "`id`", "`code`", "`x`", "`place`", "(", ")", ",", ".", "=", "<=", "-", "*", ";", "'", '"', "`", "\\", "--"),
+        *(
+            "SELECT",
+            "INSERT",
+            "INTO",
+            "UPDATE",
+            "DELETE",
+            "FROM",
+            "WHERE",
+            "SET",
+            "VALUES",
+            "JOIN",
+            "ON",
+            "AND",
+            "AS",
+            "IN",
+            "NOT",
+            "LIKE",
+        ),
+        *(
+            "BETWEEN",
+            "LIMIT",
+            "OFFSET",
+            "HAVING",
+            "COUNT",
+            "EXISTS",
+            "WITH",
+            "UNION",
+            "DUPLICATE",
+            "KEY",
+            "REPLACE",
+            "IGNORE",
+            "FOR",
+            "ID",
+        ),
+        *(
+            "`Orders`",
+            "`notes`",
+            "`id`",
+            "`code`",
+            "`x`",
+            "`place`",
+            "(",
+            ")",
+            ",",
+            ".",
+            "=",
+            "<=",
+            "-",
+            "*",
+            ";",
+            "'",
+            '"',
+            "`",
+            "\\",
+            "--",
+        ),
         *("?", "?, ...", "(?)", "(...)", "(...) /* , ... */", "(?) /* , ... */", "/*!", "#"),
     ]
 )
@@ -167,10 +227,12 @@ WORDS = st.sampled_from(
 
 @given(st.lists(WORDS, max_size=25).map(" ".join))
 def test_any_text_is_a_statement_that_may_be_sent_or_has_a_reason(text: str) -> None:
+    reason = ""
     try:
         found = template(text, changed=3)
     except ValueError as error:
-        assert str(error)
+        reason = str(error)
+    if reason:
         return
     assert len(found.parts) == len(found.binds) + 1
     assert not why_not_sent(found.example)
@@ -181,7 +243,15 @@ STATEMENT = st.sampled_from(
     ["SELECT `id` FROM `Orders` WHERE {}", "UPDATE `Orders` SET STATUS = ? WHERE {}", "DELETE FROM `Orders` WHERE {}"]
 )
 CONDITION = st.sampled_from(
-    ["`id` = ?", "STATUS LIKE ?", "`code` IN (...)", "`at` BETWEEN ? AND ?", "NOT `id` <= ?", "`Orders` . `code` != ?", "`id` > - ?"]
+    [
+        "`id` = ?",
+        "STATUS LIKE ?",
+        "`code` IN (...)",
+        "`at` BETWEEN ? AND ?",
+        "NOT `id` <= ?",
+        "`Orders` . `code` != ?",
+        "`id` > - ?",
+    ]
 )
 
 
@@ -230,7 +300,9 @@ def test_host_gets_the_needed_columns_only() -> None:
 
 def test_names_are_quoted_on_the_host() -> None:
     odd = Table("a`; DROP", (Column("b`", Kind.BYTES),))
-    reading = SourceDigests("s`x", total=1, digests=(Digest("SELECT * FROM `a``; DROP` WHERE `b``` = ?", 1),), tables=(odd,))
+    reading = SourceDigests(
+        "s`x", total=1, digests=(Digest("SELECT * FROM `a``; DROP` WHERE `b``` = ?", 1),), tables=(odd,)
+    )
     assert [one.reason for one in chosen_of(reading)] == [""]
     text = sample_sql(reading, "mysql", of_copy="s`x")
     assert "USE `s``x`;" in text
