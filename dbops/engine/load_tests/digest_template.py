@@ -22,7 +22,7 @@ from dbops.engine.load_tests.digest_text import (
 )
 from dbops.engine.load_tests.sql import why_not_sent
 
-LIST_LENGTH, MOST_ROWS, LIMIT = 5, 1000, "100"
+LIST_LENGTH, MOST_ROWS, LIMIT = 5, 200, "100"
 _COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "<=>", "LIKE", "RLIKE", "REGEXP"})
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "DIV", "MOD", "INTERVAL", "THEN", "ELSE", "SELECT", "DISTINCT"})
 _COUNTING = frozenset({"count", "sum", "avg", "length", "char_length"})

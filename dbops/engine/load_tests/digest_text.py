@@ -15,7 +15,7 @@ _TOKEN = re.compile(
     r"`(?:[^`]|``)*`|\((?:\?|\.\.\.)\)(?: /\* , \.\.\. \*/)?|\?, \.\.\.|\?|<=>|<=|>=|<>|!=|:=|->>|->|<<|>>|&&|\|\|"
     r"|[\w$\x80-\U0010ffff]+|\S"
 )
-_GENERATED = re.compile(r" (?:\( unknown \) )?`?parse_gcol_expr`? \(", re.IGNORECASE)
+_GENERATED = re.compile(r" (?:\( ?unknown ?\) )?`?parse_gcol_expr`? \(", re.IGNORECASE)
 #: A word of SQL takes two bytes of a digest, one of a name four and its bytes. The next name can have been too long for what is left.
 _WORD_BYTES, _NAME_BYTES, _LONGEST_NAME_BYTES = 2, 4, 200
 _MODIFIERS = frozenset({"LOW_PRIORITY", "IGNORE", "DELAYED", "HIGH_PRIORITY", "QUICK", "INTO", "ONLY", "LATERAL"})

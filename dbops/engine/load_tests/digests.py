@@ -16,6 +16,8 @@ STATEMENTS = 10_000
 GOOD_SHARE = 0.8
 #: Sampled of a table: rows, out of so many first ones, the characters of a value, and the seconds.
 SAMPLED_ROWS, READ_ROWS, VALUE_CHARACTERS, SAMPLE_SECONDS = 1_000, 100_000, 1_000, 60
+#: All sampled rows together, about: texts of one byte a character, in hexadecimal.
+SAMPLE_BYTES = 32 * 1024**2
 #: Largest whole number that the generator makes exactly.
 _EXACT = 2**53
 
@@ -198,14 +200,23 @@ def sample_sql(reading: SourceDigests, flavor: str, *, of_copy: str) -> str:
         else f"max_execution_time = {SAMPLE_SECONDS * 1000}"
     )
     lines = [f"SET SESSION {limit}, sql_mode = ''", f"USE {_quoted(of_copy)}"]
-    for at, (table, columns) in enumerate(sampled_tables(reading), 1):
+    tables = sampled_tables(reading)
+    for at, (table, columns) in enumerate(tables, 1):
         names = ", ".join(_quoted(one.name) for one in columns)
         values = ", ".join(_value(one) for one in columns)
         lines.append(
             f"SELECT 'row', {at}, {values} FROM (SELECT {names} FROM {_quoted(table.name)} LIMIT {READ_ROWS}) AS sampled"  # noqa: S608 - names are quoted
-            f" ORDER BY RAND() LIMIT {SAMPLED_ROWS}"
+            f" ORDER BY RAND() LIMIT {_rows(columns, len(tables))}"
         )
     return "".join(f"{line};\n" for line in lines)
+
+
+def _rows(columns: list[Column], tables: int) -> int:
+    """Return how many rows of a table are sampled: fewer of wide ones, so that all tables together stay small."""
+    sizes = (
+        2 * min(one.most or VALUE_CHARACTERS, VALUE_CHARACTERS) if one.kind is Kind.BYTES else 40 for one in columns
+    )
+    return max(20, min(SAMPLED_ROWS, SAMPLE_BYTES // (tables * sum(sizes))))
 
 
 def _value(column: Column) -> str:

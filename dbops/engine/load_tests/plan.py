@@ -9,7 +9,7 @@ from dbops.engine.backups.archives import Archive
 from dbops.engine.facts.instance import HostFacts, to_record
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.load_tests.allowed_options import TABLE_CACHES, memory_bytes, most_of, redo_bytes
-from dbops.engine.load_tests.digests import GOOD_SHARE, DigestPlan, chosen_of, digest_plan
+from dbops.engine.load_tests.digests import GOOD_SHARE, DigestPlan, digest_plan
 from dbops.engine.load_tests.facts import LoadTestFacts, LoadTestLimits
 from dbops.engine.load_tests.planning import seconds_missing
 from dbops.engine.load_tests.request import LoadTestRequest
@@ -25,8 +25,8 @@ CRASHING, CRASHING_TABLES = ((8, 0, 38), (8, 4, 1), (9, 0, 0)), 8_000
 SERVER_BYTES, CONNECTION_BYTES, TABLE_BYTES, DEFINITION_BYTES = 512 * MIB, 2 * MIB, 12 * 1024, 24 * 1024
 #: Memory of the generator: its own, and a Lua state with the statements for each thread.
 GENERATOR_BYTES, THREAD_BYTES = 64 * MIB, 4 * MIB
-#: Values of a statement of a digest (estimate).
-VALUE_BYTES = 512
+#: Statements of digests, made by the generator once: at most 64 MiB in two places, and the sampled rows.
+DIGEST_BYTES = 256 * MIB
 #: A limit this much above the estimate ends a process that runs away, and no other.
 LIMIT_FACTOR = 1.25
 #: Disk: a table of a copy (measured: 2.2 GB for 24,000), a row of sysbench with its index, and what remains free on any account.
@@ -171,7 +171,7 @@ def plan_load_test(
         initialise=layout_words(server),
         pool_bytes=request.pool_bytes,
         server_memory_bytes=_server_memory(request, options),
-        generator_memory_bytes=GENERATOR_BYTES + request.most_threads * (THREAD_BYTES + _statement_bytes(request)),
+        generator_memory_bytes=_generator_memory(request),
         server_cores=server_cores,
         generator_cores=generator_cores,
         shares_cores=shares,
@@ -206,10 +206,12 @@ def _cores(host: HostFacts | None, limits: LoadTestLimits) -> tuple[int, int, bo
     return min(limits.server_cores, count - generator), generator, False
 
 
+def _generator_memory(request: LoadTestRequest) -> int:
+    made = DIGEST_BYTES if request.workload.digests else 0
+    return GENERATOR_BYTES + made + request.most_threads * (THREAD_BYTES + _statement_bytes(request))
+
+
 def _statement_bytes(request: LoadTestRequest) -> int:
-    if digests := request.workload.digests:
-        chosen = [one for one in chosen_of(digests) if one.template]
-        return 2 * sum(one.statements * (len(one.digest.text) + VALUE_BYTES) for one in chosen)
     return 2 * sum(len(one) + 64 for one in request.workload.statements)
 
 

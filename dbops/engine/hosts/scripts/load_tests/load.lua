@@ -160,15 +160,25 @@ local function bound(code, chosen)
    return found
 end
 
+local function statement_of(fields)
+   local words, chosen = {}, {}
+   for place = 3, #fields do words[#words + 1] = place % 2 == 1 and fields[place] or bound(fields[place], chosen) end
+   return table.concat(words)
+end
+
+-- Long statements of a digest repeat when its share of the memory is used.
+local MOST_BYTES = 64 * 1024 * 1024
 local function make_statements(texts)
    math.randomseed(1)
    for _, fields in ipairs(digests) do
-      for _ = 1, tonumber(fields[2]) do
-         local words, chosen = {}, {}
-         for place = 3, #fields do words[#words + 1] = place % 2 == 1 and fields[place] or bound(fields[place], chosen) end
-         texts[#texts + 1] = table.concat(words)
+      local made, bytes = {}, 0
+      for number = 1, tonumber(fields[2]) do
+         local text = bytes < MOST_BYTES / #digests and statement_of(fields) or made[number % #made + 1]
+         if bytes < MOST_BYTES / #digests then made[#made + 1], bytes = text, bytes + #text end
+         texts[#texts + 1] = text
       end
    end
+   sampled = {}
 end
 
 local function fresh_value(kind, most)
@@ -202,8 +212,10 @@ local function keep_statements(texts)
    shared.texts = ffi.cast("char **", ffi.C.calloc(#texts + 1, ffi.sizeof("char *")))
    shared.lengths = ffi.cast("size_t *", ffi.C.calloc(#texts + 1, ffi.sizeof("size_t")))
    shared.fresh = ffi.cast("char *", ffi.C.calloc(#texts + 1, 1))
+   local known = {}
    for number, text in ipairs(texts) do
-      shared.texts[number - 1] = copied(text)
+      known[text] = known[text] or copied(text)
+      shared.texts[number - 1] = known[text]
       shared.lengths[number - 1] = #text
       shared.fresh[number - 1] = #digests > 0 and text:find(FRESH) and 1 or 0
    end
