@@ -25,6 +25,7 @@ PAGES = {
     "cluster-calendar": "/clusters/test/calendar/",
     "cluster-capacity": "/clusters/test/capacity/",
     "load-test-new": "/clusters/test/load-tests/new/",
+    "load-test-digests": "/clusters/test/load-tests/digests/",
     "load-tests": "/load-tests/",
     "load-test-compare": "/load-tests/compare/",
     "topology": "/clusters/test/topology/",

@@ -31,6 +31,8 @@ from dbops.queries.load_tests import find_load_test
 EXIT_STATUS = {RunStatus.SUCCEEDED: 0, RunStatus.CANCELLED: 3}
 REFUSED = 2
 WATCH_SECONDS = 0.5
+#: A worker takes a reading within seconds.
+READING_SECONDS = 300
 #: A request has at most 20,000 statements.
 MOST_REQUEST_BYTES = 64 * MIB
 
@@ -98,8 +100,13 @@ class Command(DbopsCommand):
         if instance is None:
             raise CommandError(f"There is no instance {options['subject']}.", returncode=REFUSED)
         actor = actor_named(options["user"])
-        row = request_digest_reading(actor=actor, instance=instance, schema=options["schema"])
-        while not row.is_over:
+        row, until = None, time.monotonic() + READING_SECONDS
+        # a reading of another schema can be under way: only one runs on an instance
+        while row is None or not row.is_over or row.schema != options["schema"]:
+            if row is None or row.is_over:
+                row = request_digest_reading(actor=actor, instance=instance, schema=options["schema"])
+            if time.monotonic() > until:
+                raise CommandError(f"Reading {row.pk} has not ended. Check that a worker is running.", returncode=1)
             time.sleep(WATCH_SECONDS)
             row.refresh_from_db()
         found = digest_plan(digests_of(row))
