@@ -31,6 +31,11 @@ def publish_wait_reading(reading_id: int) -> None:
     transaction.on_commit(lambda: publish("read_waits", reading_id))
 
 
+def publish_digest_reading(reading_id: int) -> None:
+    """Request a reading of top statements after the current transaction commits."""
+    transaction.on_commit(lambda: publish("read_digests", reading_id))
+
+
 def publish(task: str, *ids: int) -> bool:
     """Send a hint. If the broker is unreachable or its queue is full, beat and the reconciler catch up later.
 

@@ -1841,6 +1841,45 @@ class Migration(migrations.Migration):
                 "ordering": ["-pk"],
             },
         ),
+        migrations.CreateModel(
+            name="DigestReading",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("schema", models.CharField(max_length=64)),
+                ("slot", models.BigIntegerField(null=True, unique=True)),
+                ("requested_by", models.CharField(max_length=150)),
+                ("requested_at", models.DateTimeField()),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[
+                            ("queued", "queued"),
+                            ("running", "running"),
+                            ("succeeded", "succeeded"),
+                            ("failed", "failed"),
+                            ("unknown", "unknown"),
+                        ],
+                        db_index=True,
+                        max_length=10,
+                    ),
+                ),
+                ("claimed_at", models.DateTimeField(null=True)),
+                ("finished_at", models.DateTimeField(null=True)),
+                ("result", models.JSONField(default=dict)),
+                ("error", models.JSONField(default=dict)),
+                (
+                    "instance",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="digest_readings",
+                        to="dbops.instance",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["-pk"],
+            },
+        ),
         # Not in a transaction: MariaDB would end it with the first trigger.
         migrations.RunPython(create_triggers, drop_triggers, atomic=False),
     ]

@@ -10,6 +10,7 @@ from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Mainte
 from .capacity import CapacityForecast, CapacityReading, CapacityThreshold
 from .clock_steps import ClockStep
 from .connection_tests import ConnectionTest
+from .digest_readings import DigestReading
 from .fleet import Cluster, Host, Instance, InstanceState, StrictPlace
 from .heartbeats import ProcessHeartbeat
 from .instance_periods import InstancePeriod
@@ -64,5 +65,6 @@ __all__ = [
     "FailedAttempts",
     "RebuildStep",
     "TopologyDifference",
+    "DigestReading",
     "WaitReading",
 ]

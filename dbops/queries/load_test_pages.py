@@ -18,7 +18,8 @@ from dbops.engine.load_tests.round_result import RoundResult
 from dbops.engine.load_tests.workload import Workload
 from dbops.engine.states import RUN_ACTIVE, RUN_FINAL, BackupMethod, RunStatus
 from dbops.loaders.load_tests import default_archive, default_host
-from dbops.models import BackupRun, Cluster, Host, Instance, LoadTest, LoadTestEvent
+from dbops.models import BackupRun, Cluster, DigestReading, Host, Instance, LoadTest, LoadTestEvent
+from dbops.queries.digests import digest_readings_of
 from dbops.queries.load_tests import plan_of
 
 ON_A_PAGE, EVENTS_SHOWN, BACKUPS_OFFERED = 50, 300, 20
@@ -92,6 +93,7 @@ class LoadTestChoices:
     source: Instance | None
     host: Host | None
     run: int
+    digest_readings: tuple[DigestReading, ...] = ()
 
 
 def listed(*, cluster: str, status: str, number: str | int) -> Page[Any]:
@@ -176,6 +178,7 @@ def choices_of(cluster: Cluster, source_name: str = "") -> LoadTestChoices:
         source,
         default_host(source) if source else None,
         archive.run if archive else 0,
+        tuple(one for one in digest_readings_of(cluster.pk) if one.status == DigestReading.Statuses.SUCCEEDED),
     )
 
 

@@ -206,6 +206,10 @@ def _plan_values(plan: LoadTestPlan) -> list[tuple[str, str]]:
         ("Disk", f"{plan.needed_bytes} bytes"),
         ("Longest time", f"{plan.most_seconds} s"),
         ("Rounds", str(len(plan.rounds))),
+        (
+            "Top statements",
+            f"{len(plan.digests.used)} used, reading {plan.digests.sha256[:12]}" if plan.digests.sha256 else "none",
+        ),
         ("Findings", ", ".join(sorted({one.code for one in plan.findings})) or "none"),
     ]
 

@@ -13,6 +13,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.stall import StallLimits
+from dbops.engine.load_tests.digests import names_of_tables
 from dbops.engine.load_tests.job import OF_LOAD_TEST, LoadTestContext, advance
 from dbops.engine.load_tests.job_files import job_files
 from dbops.engine.load_tests.measured import is_enough, report_of
@@ -62,7 +63,12 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
             self.set_pending_status(RunStatus.SUCCEEDED)
 
     def _report(self, facts: Facts) -> dict[str, Any]:
-        return report_of(self.request, self.frozen, self._results()) | {"Facts": facts} if self.rounds else {}
+        if not self.rounds:
+            return {}
+        numbers = facts.get("empty_tables", "")
+        if empty := names_of_tables(self.request.workload.digests, numbers):
+            facts = {**facts, "empty_tables": ", ".join(empty)}
+        return report_of(self.request, self.frozen, self._results()) | {"Facts": facts}
 
     def _results(self) -> list[RoundResult]:
         return [from_record(RoundResult, one) for one in self.rounds]

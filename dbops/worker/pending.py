@@ -19,6 +19,7 @@ from dbops.models import (
     BackupRun,
     BackupSchedule,
     ConnectionTest,
+    DigestReading,
     Discovery,
     LoadTest,
     Rebuild,
@@ -74,6 +75,7 @@ def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "connection test", _asked(ConnectionTest)
     yield "wait reading", WaitReading.objects.filter(slot__isnull=False)
     yield SINK, audit_sinks.due(now)
+    yield "digest reading", DigestReading.objects.filter(slot__isnull=False)
 
 
 def _asked(model: type[Discovery] | type[ConnectionTest]) -> QuerySet[Any]:

@@ -24,6 +24,7 @@ from dbops.worker import (
     capacity_forecast,
     capacity_rollup,
     cleanup,
+    digest_readings,
     discovery,
     due_backups,
     due_link_tests,
@@ -112,6 +113,8 @@ def reconcile() -> None:
         wakeups.publish("test_connection", test_id)
     for reading_id in wait_readings.readings_due(clock.now()):
         wakeups.publish("read_waits", reading_id)
+    for reading_id in digest_readings.readings_due(clock.now()):
+        wakeups.publish("read_digests", reading_id)
 
 
 @app.task
@@ -136,6 +139,12 @@ def test_connection(test_id: int) -> None:
 def read_waits(reading_id: int) -> None:
     """Take a requested reading of wait events."""
     wait_readings.take_reading(reading_id)
+
+
+@app.task
+def read_digests(reading_id: int) -> None:
+    """Take a requested reading of top statements."""
+    digest_readings.take_reading(reading_id)
 
 
 @app.task

@@ -6,11 +6,13 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dbops.drivers.digests import read_digests
 from dbops.drivers.discover import discover
 from dbops.drivers.probe_growth import read_growth
 from dbops.drivers.probe_server import read_server
 from dbops.drivers.waits import read_waits
 from dbops.engine.capacity.waits import compare
+from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.flavors import relaxed_durability
 from dbops.engine.flavors.base import Coordinates
@@ -133,6 +135,17 @@ def read_wait_events(ground: Ground) -> None:
     assert compare(before, after).counters["Questions"] >= 0
     assert after.settings["table_open_cache"] > 0
     assert "Innodb_history_list_length" in after.status
+
+
+def read_top_statements(ground: Ground) -> None:
+    """Read the top statements of a schema, or learn that they are not counted."""
+    refused = ""
+    with closing(ground.on(SOURCE)) as database:
+        try:
+            read_digests(database, ground.cluster.flavor, "mysql")
+        except RemoteFailure as error:
+            refused = error.code
+    assert refused in ("", "digests.off")
 
 
 def named(cluster: Cluster, address: str) -> str:
@@ -285,5 +298,5 @@ def be_quiet(ground: Ground) -> None:
 #: Everything that a dashboard's account does without an option.
 ALWAYS: tuple[Act, ...] = (
     *(read_facts, find_servers, compare_objects, compare_rows, meet, pause_applier, follow_primary, set_position),
-    *(keep_settings, relax, be_quiet, read_what_grows, read_wait_events),
+    *(keep_settings, relax, be_quiet, read_what_grows, read_wait_events, read_top_statements),
 )

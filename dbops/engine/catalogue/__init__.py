@@ -4,6 +4,7 @@ from dbops.engine.catalogue import (
     backups,
     copy,
     dashboard,
+    digests,
     hosts,
     inventory,
     load_tests,
@@ -26,5 +27,6 @@ SECTIONS: tuple[Section, ...] = (
     *restore_tests.SECTIONS,
     *load_tests.SECTIONS,
     *waits.SECTIONS,
+    *digests.SECTIONS,
 )
 CATALOGUE: dict[str, Entry] = {entry.code: entry for section in SECTIONS for entry in section.entries}

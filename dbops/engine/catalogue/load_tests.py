@@ -19,6 +19,12 @@ _MEASURING = (
         "Enter one CREATE TABLE statement, and ranges of 64-bit integers.",
     ),
     operator(
+        "load_test.digests",
+        "The statements of the test are a small share of those that the source ran.",
+        UNCHANGED,
+        "See which digests are left out, and why. The test does not show what those cost.",
+    ),
+    operator(
         "load_test.limits",
         "A round has too many schemas or threads, or too little time.",
         UNCHANGED,

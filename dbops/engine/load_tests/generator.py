@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from dbops.engine.errors import Refused
+from dbops.engine.load_tests.digests import digest_lines
 from dbops.engine.load_tests.request import MOST_TABLES
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.sql import why_no_tables, why_not_sent, without_end
@@ -95,7 +96,10 @@ def input_text(workload: Workload) -> str:
     """
     lines: list[tuple[str, ...]] = []
     if workload.profile is Profile.ROTATING:
-        lines = [("statement", text) for text in _checked(workload.statements)]
+        if workload.digests:
+            lines = list(digest_lines(workload.digests))
+        else:
+            lines = [("statement", text) for text in _checked(workload.statements)]
         if workload.table_ddl.strip():
             tables_text(workload)
     elif workload.profile is Profile.INSERT:

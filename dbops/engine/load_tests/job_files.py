@@ -4,7 +4,9 @@ from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.flavors.waits import COUNTERS
 from dbops.engine.hosts.scripts import load_lua
+from dbops.engine.load_tests.digests import sample_sql
 from dbops.engine.load_tests.generator import (
+    COPY_NAME,
     INPUT,
     LOAD_SCHEMA,
     SCRIPT,
@@ -54,6 +56,7 @@ def job_files(plan: LoadTestPlan, workload: Workload, copy: RestoreTestPlan, fla
         "rounds": "".join(f"{line}\n" for line in _rounds(plan.rounds, workload, place)),
         "fill": SEPARATOR.join(prepare_arguments(workload, place)) if is_prepared else "",
         "table.sql": _tables(plan, workload),
+        **_samples(workload, flavor),
         SCRIPT: load_lua("load"),
         **({INPUT: text} if (text := input_text(workload)) else {}),
     }
@@ -67,6 +70,14 @@ def _tables(plan: LoadTestPlan, workload: Workload) -> str:
     schema = LOAD_SCHEMA if workload.profile is Profile.INSERT else workload.schema
     name = f"`{schema.replace('`', '``')}`"
     return f"CREATE DATABASE IF NOT EXISTS {name};\nUSE {name};\n{tables_text(workload)}\n;\n"
+
+
+def _samples(workload: Workload, flavor: Flavor) -> dict[str, str]:
+    """Return what samples the values of the source’s digests: of a copy, or of the schema itself if copies are empty."""
+    if not workload.digests:
+        return {}
+    schema = COPY_NAME.format(1) if workload.row_share > 0 else workload.schema
+    return {"sample.sql": sample_sql(workload.digests, flavor.name, of_copy=schema)}
 
 
 def _settings(plan: LoadTestPlan, workload: Workload, flavor: Flavor) -> str:

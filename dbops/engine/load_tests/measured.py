@@ -26,6 +26,12 @@ def report_of(request: LoadTestRequest, plan: LoadTestPlan, results: Sequence[Ro
     measured = _measured(plan, results)
     report = make_report(measured, _limits(plan))
     found: dict[str, Any] = {**report, "PlannedRounds": len(plan.rounds), "FinishedRounds": len(measured)}
+    if plan.digests.sha256:
+        found["Digests"] = {
+            "Share": plan.digests.share,
+            "Used": to_record(plan.digests.used),
+            "LeftOut": to_record(plan.digests.left_out),
+        }
     if request.is_ab:
         return found | {"Comparison": to_record(comparison.compare_pairs(*pairs_of(plan, results)))}
     steps = report["Steps"]

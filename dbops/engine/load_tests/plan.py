@@ -9,6 +9,7 @@ from dbops.engine.backups.archives import Archive
 from dbops.engine.facts.instance import HostFacts, to_record
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.load_tests.allowed_options import TABLE_CACHES, memory_bytes, most_of, redo_bytes
+from dbops.engine.load_tests.digests import GOOD_SHARE, DigestPlan, digest_plan
 from dbops.engine.load_tests.facts import LoadTestFacts, LoadTestLimits
 from dbops.engine.load_tests.planning import seconds_missing
 from dbops.engine.load_tests.request import LoadTestRequest
@@ -24,6 +25,8 @@ CRASHING, CRASHING_TABLES = ((8, 0, 38), (8, 4, 1), (9, 0, 0)), 8_000
 SERVER_BYTES, CONNECTION_BYTES, TABLE_BYTES, DEFINITION_BYTES = 512 * MIB, 2 * MIB, 12 * 1024, 24 * 1024
 #: Memory of the generator: its own, and a Lua state with the statements for each thread.
 GENERATOR_BYTES, THREAD_BYTES = 64 * MIB, 4 * MIB
+#: Statements of digests, made by the generator once: at most 64 MiB in two places, and the sampled rows.
+DIGEST_BYTES = 256 * MIB
 #: A limit this much above the estimate ends a process that runs away, and no other.
 LIMIT_FACTOR = 1.25
 #: Disk: a table of a copy (measured: 2.2 GB for 24,000), a row of sysbench with its index, and what remains free on any account.
@@ -76,6 +79,7 @@ class LoadTestPlan:
         estimate: expected times.
         reasons: why the plan is as it is, in words.
         findings: what speaks against it.
+        digests: the source's statements, used and left out.
     """
 
     source: str
@@ -104,6 +108,7 @@ class LoadTestPlan:
     estimate: Estimate
     reasons: tuple[str, ...] = ()
     findings: tuple[LoadTestFinding, ...] = ()
+    digests: DigestPlan = DigestPlan()
 
     @property
     def refusals(self) -> tuple[LoadTestFinding, ...]:
@@ -166,7 +171,7 @@ def plan_load_test(
         initialise=layout_words(server),
         pool_bytes=request.pool_bytes,
         server_memory_bytes=_server_memory(request, options),
-        generator_memory_bytes=GENERATOR_BYTES + request.most_threads * (THREAD_BYTES + _statement_bytes(request)),
+        generator_memory_bytes=_generator_memory(request),
         server_cores=server_cores,
         generator_cores=generator_cores,
         shares_cores=shares,
@@ -178,6 +183,7 @@ def plan_load_test(
         rounds=rounds,
         estimate=_estimate(request, facts, archive, rounds),
         reasons=options.reasons,
+        digests=digest_plan(request.workload.digests),
     )
     return replace(plan, findings=tuple(_findings(plan, request, facts, limits)))
 
@@ -198,6 +204,11 @@ def _cores(host: HostFacts | None, limits: LoadTestLimits) -> tuple[int, int, bo
         return min(count, limits.server_cores), min(count, limits.generator_cores), True
     generator = max(1, min(limits.generator_cores, count // 3))
     return min(limits.server_cores, count - generator), generator, False
+
+
+def _generator_memory(request: LoadTestRequest) -> int:
+    made = DIGEST_BYTES if request.workload.digests else 0
+    return GENERATOR_BYTES + made + request.most_threads * (THREAD_BYTES + _statement_bytes(request))
 
 
 def _statement_bytes(request: LoadTestRequest) -> int:
@@ -284,6 +295,9 @@ def _findings(
     if needed := seconds_missing(plan.rounds, request.workload):
         text = f"Rounds with most schemas need {needed} s to use each schema once: measure longer, stay shorter on each, or add threads."
         yield LoadTestFinding("load_test.schemas", Severity.WARNING, text)
+    if plan.digests.sha256 and plan.digests.share < GOOD_SHARE:
+        text = f"The statements of this test are {plan.digests.share:.0%} of those that the source ran: see which are left out."
+        yield LoadTestFinding("load_test.digests", Severity.WARNING, text)
     if plan.shares_cores:
         text = "Server and generator share their cores: the generator takes part of the server’s speed."
         yield LoadTestFinding("load_test.cores", Severity.WARNING, text)

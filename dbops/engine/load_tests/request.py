@@ -7,6 +7,8 @@ from enum import StrEnum
 
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.load_tests.allowed_options import why_not_set
+from dbops.engine.load_tests.digest_facts import SourceDigests
+from dbops.engine.load_tests.digests import chosen_of
 from dbops.engine.load_tests.sql import why_no_tables, why_not_sent
 from dbops.engine.load_tests.workload import Profile, Workload
 
@@ -163,6 +165,9 @@ def _of_rotation(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
         yield "the share of rows must be 0 to 1"
     if not 0 < workload.seconds_on_schema <= 3600:
         yield "the time on a schema must be more than 0 and at most 3600 s"
+    if workload.digests:
+        yield from _of_digests(workload, workload.digests)
+        return
     if not 1 <= len(workload.statements) <= MOST_STATEMENTS:
         yield f"rotating schemas need 1 to {MOST_STATEMENTS} statements"
     if any(len(one.encode()) > MOST_STATEMENT_BYTES or "\0" in one or not one.strip() for one in workload.statements):
@@ -170,6 +175,15 @@ def _of_rotation(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
     reasons = ((one, why_not_sent(one)) for one in dict.fromkeys(workload.statements))
     if found := next(((one, reason) for one, reason in reasons if reason), None):
         yield f"the statement {found[0][:60]!r} {found[1]}"
+
+
+def _of_digests(workload: Workload, reading: SourceDigests) -> Iterator[str]:
+    if workload.statements:
+        yield "a test has statements or the source’s digests, not both"
+    if reading.schema != workload.schema:
+        yield f"the digests are of the schema {reading.schema!r}"
+    if not any(one.template for one in chosen_of(reading)):
+        yield "none of the source’s digests can be used"
 
 
 def _of_options(request: LoadTestRequest) -> Iterator[str]:

@@ -1,9 +1,13 @@
-"""``manage.py load_test``: plan, start, stop or show load tests. Exit status: 0 succeeded, 1 failed, 2 refused, 3 stopped."""
+"""``manage.py load_test``: plan, start, stop or show load tests, or read statements for them.
+
+Exit status: 0 succeeded, 1 failed, 2 refused, 3 stopped.
+"""
 
 import json
 import secrets
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,18 +16,23 @@ from django.core.management.base import CommandError, CommandParser
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.flavors.prepare import MIB
+from dbops.engine.load_tests.digests import digest_plan
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.states import RunStatus
 from dbops.management.accounts import actor_named
 from dbops.management.command import DbopsCommand
-from dbops.models import LoadTest
+from dbops.models import DigestReading, Instance, LoadTest
+from dbops.operations.digests import request_digest_reading
 from dbops.operations.load_tests import cancel_load_test, plan_load_test, request_load_test
+from dbops.queries.digests import digests_of, find_digest_reading
 from dbops.queries.load_tests import find_load_test
 
 EXIT_STATUS = {RunStatus.SUCCEEDED: 0, RunStatus.CANCELLED: 3}
 REFUSED = 2
 WATCH_SECONDS = 0.5
+#: A worker takes a reading within seconds.
+READING_SECONDS = 300
 #: A request has at most 20,000 statements.
 MOST_REQUEST_BYTES = 64 * MIB
 
@@ -32,9 +41,14 @@ class Command(DbopsCommand):
     help = "Plan, start, stop or show a load test on a scratch server."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("verb", choices=["plan", "start", "cancel", "show"])
+        parser.add_argument("verb", choices=["plan", "start", "cancel", "show", "digests"])
         parser.add_argument(
-            "subject", help="plan and start: file with the request as JSON, - for standard input; else: the number"
+            "subject",
+            help="plan and start: file with the request as JSON, - for standard input; digests: the instance; else: the number",
+        )
+        parser.add_argument("--schema", default="", help="digests: the schema whose top statements are read")
+        parser.add_argument(
+            "--digests", default="", metavar="READING", help="plan and start: send the statements of this reading"
         )
         parser.add_argument("--confirm", default="", metavar="HOST", help="start: name of the host that runs the test")
         parser.add_argument("--reason", default="", help="start and cancel: reason, recorded in the audit log")
@@ -55,7 +69,9 @@ class Command(DbopsCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self.as_json = options["json"]
         try:
-            if options["verb"] in ("plan", "start"):
+            if options["verb"] == "digests":
+                self._read_digests(options)
+            elif options["verb"] in ("plan", "start"):
                 self._plan_or_start(options)
             else:
                 self._cancel_or_show(options)
@@ -63,7 +79,7 @@ class Command(DbopsCommand):
             self._refuse(error)
 
     def _plan_or_start(self, options: dict[str, Any]) -> None:
-        request = _request_in(options["subject"])
+        request = _with_digests(_request_in(options["subject"]), options["digests"])
         plan = plan_load_test(request)
         if options["verb"] == "plan":
             self._show_plan(plan)
@@ -77,6 +93,30 @@ class Command(DbopsCommand):
             request_key=options["request_key"] or secrets.token_hex(16),
         )
         self._end(load_test, options["watch"])
+
+    def _read_digests(self, options: dict[str, Any]) -> None:
+        """Request a reading and wait until a worker has taken it. Its number is for ``--digests``."""
+        instance = Instance.objects.filter(name=options["subject"]).first()
+        if instance is None:
+            raise CommandError(f"There is no instance {options['subject']}.", returncode=REFUSED)
+        actor = actor_named(options["user"])
+        row, until = None, time.monotonic() + READING_SECONDS
+        # a reading of another schema can be under way: only one runs on an instance
+        while row is None or not row.is_over or row.schema != options["schema"]:
+            if row is None or row.is_over:
+                row = request_digest_reading(actor=actor, instance=instance, schema=options["schema"])
+            if time.monotonic() > until:
+                raise CommandError(f"Reading {row.pk} has not ended. Check that a worker is running.", returncode=1)
+            time.sleep(WATCH_SECONDS)
+            row.refresh_from_db()
+        found = digest_plan(digests_of(row))
+        record = {"reading": row.pk, "status": row.status, "error": row.error, **to_record(found)}
+        for one in () if self.as_json else found.digests:
+            self.stdout.write(f"{one.percent:6.2f} % {one.reason and f'left out, {one.reason}: '}{one.text}")
+        self._write(
+            record, f"Reading {row.pk} {row.status}: {found.percent:.1f} % of {found.total} statements can be used."
+        )
+        sys.exit(0 if row.status == DigestReading.Statuses.SUCCEEDED else 1)
 
     def _cancel_or_show(self, options: dict[str, Any]) -> None:
         load_test = find_load_test(int(options["subject"])) if options["subject"].isdecimal() else None
@@ -98,6 +138,11 @@ class Command(DbopsCommand):
             f"{len(plan.rounds)} rounds, about {plan.estimate.total / 60:.0f} min, on {plan.host}: {plan.memory_bytes // MIB} MiB of"
             f" memory, {plan.needed_bytes // MIB} MiB of disk in {plan.place}, {plan.server_cores} + {plan.generator_cores} cores."
         )
+        if plan.digests.sha256:
+            self.stdout.write(
+                f"{len(plan.digests.used)} top statements used, {plan.digests.percent:.1f} % of those that the source ran;"
+                f" {len(plan.digests.left_out)} left out."
+            )
         self.stdout.write(f"Fingerprint: {plan.fingerprint}")
 
     def _end(self, load_test: LoadTest, watch: bool) -> None:
@@ -136,6 +181,22 @@ class Command(DbopsCommand):
     def _write(self, record: dict[str, Any], text: str) -> None:
         self.stdout.write(json.dumps(record) if self.as_json else text)
         self.stdout.flush()
+
+
+def _with_digests(request: LoadTestRequest, reading: str) -> LoadTestRequest:
+    """Return the request with the statements of a reading of the source's cluster.
+
+    Raises:
+        Refused: there is no such reading (``digests.not_found``).
+    """
+    if not reading:
+        return request
+    source = Instance.objects.filter(name=request.source).first()
+    found = digests_of(find_digest_reading(reading, cluster_id=source.cluster_id)) if source else None
+    if found is None:
+        raise Refused.unchanged("digests.not_found", f"Planning a load test on {request.host}", f"reading {reading!r}")
+    workload = replace(request.workload, digests=found, schema=request.workload.schema or found.schema)
+    return replace(request, workload=workload)
 
 
 def _request_in(path: str) -> LoadTestRequest:

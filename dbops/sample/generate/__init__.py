@@ -8,6 +8,7 @@ from django.db import transaction
 from dbops.models import Cluster, Maintenance, Rebuild
 from dbops.sample.generate.acts import write_log
 from dbops.sample.generate.capacity import write_readings
+from dbops.sample.generate.digests import write_digest_readings
 from dbops.sample.generate.inventory import facts_by_name, make_fleet, make_people, make_schedules, make_states
 from dbops.sample.generate.load_tests import write_load_tests
 from dbops.sample.generate.rebuilds import MadeRebuild, make_rebuilds
@@ -47,6 +48,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         _announce(begin, now)
         readings = write_tidb_readings(now) + write_readings(instances, now, seed)
         write_wait_readings(instances, now)
+        write_digest_readings(instances, now)
         entries = write_log(instances, begin, now, weeks=weeks, dice=dice)
     return {
         "clusters": Cluster.objects.count(),

@@ -19,6 +19,7 @@ from dbops.engine.load_tests.workload import Profile, Workload
 from dbops.engine.states import RunStatus
 from dbops.loaders.load_tests import default_archive, facts_of, limits
 from dbops.models import BackupRun, Host, Instance, LoadTest, LoadTestEvent
+from dbops.sample.generate.digests import SHOP
 from dbops.sample.generate.story import ANNA, JONAS
 
 MIB = 1024**2
@@ -47,11 +48,6 @@ WRITING = (
     ("wait/io/file/innodb/innodb_data_file", 0.27, 3.2e-4),
     ("wait/io/file/innodb/innodb_log_file", 0.19, 2.7e-4),
     ("wait/synch/mutex/innodb/log_sys_mutex", 0.03, 6.0e-6),
-)
-STATEMENTS = (
-    "SELECT * FROM orders WHERE id = 4711",
-    "SELECT sum(price) FROM order_lines WHERE order_id = 4711",
-    "UPDATE customers SET seen_at = now() WHERE id = 815",
 )
 BUCKETS, LEAST_MS, RATIO = 1024, 0.001, math.exp(math.log(1e8) / 1024)
 
@@ -116,9 +112,7 @@ def _all(instances: dict[str, Instance]) -> Iterator[MadeLoadTest]:
         source="shop-b1",
         host=instances["shop-r2"].host.name,
         run=archive.run if archive else 0,
-        workload=Workload(
-            Profile.ROTATING, schema="shop_0001", row_share=0.001, seconds_on_schema=0.5, statements=STATEMENTS
-        ),
+        workload=Workload(Profile.ROTATING, schema="shop_0001", row_share=0.001, seconds_on_schema=0.5, digests=SHOP),
         raised=Raised.SCHEMAS,
         steps=tuple(CURVE),
         pool_bytes=8192 * MIB,

@@ -3,18 +3,22 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
+from urllib.parse import urlencode
 
 from django import forms
 from django.core.exceptions import ValidationError
 from django.forms.boundfield import BoundField
 from django.http import QueryDict
+from django.utils.functional import cached_property
 
 from dbops.engine.errors import Refused
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.load_tests import request as limits
+from dbops.engine.load_tests.digest_facts import SourceDigests
 from dbops.engine.load_tests.generator import input_text
 from dbops.engine.load_tests.request import LoadTestRequest, Raised
 from dbops.engine.load_tests.workload import Profile, Workload
+from dbops.queries.digests import digests_of, find_digest_reading
 from dbops.queries.load_test_pages import LoadTestChoices
 from dbops.web.forms.load_test_texts import LongTexts, read_statements
 
@@ -34,7 +38,7 @@ PROFILES = (
     (Profile.READ_ONLY, "Read only (sysbench)"),
     (Profile.WRITE_ONLY, "Write only (sysbench)"),
     (Profile.POINT_SELECT, "Point select (sysbench)"),
-    (Profile.ROTATING, "Rotating schemas: own statements on copies of a schema"),
+    (Profile.ROTATING, "Rotating schemas: own or top statements on copies of a schema"),
     (Profile.INSERT, "Inserts into one table"),
 )
 RAISED = (
@@ -70,7 +74,7 @@ class LoadTestForm(forms.Form):
         "Scratch server": ("source", "backup", "host", "pool_mib", "options", "most_minutes"),
         "Load": ("profile", "raised", "steps", "repeats", "seconds", "warm_up_seconds", "threads", "rate", "schemas"),
         "Tables of sysbench": ("tables", "table_rows"),
-        "Rotating schemas": ("schema", "row_percent", "seconds_on_schema", "statements", "statements_file"),
+        "Rotating schemas": ("schema", "row_percent", "seconds_on_schema", "digests", "statements", "statements_file"),
         "Inserts": ("table_ddl", "key_ranges"),
         "A/B test": ("preset", "options_a", "options_b", "most_pairs", "aa_pairs"),
     }
@@ -142,6 +146,11 @@ class LoadTestForm(forms.Form):
         max_value=3600,
         help_text="Then a thread takes the next one. A short time shows the wall in seconds.",
     )
+    digests = forms.ChoiceField(
+        label="Top statements",
+        required=False,
+        help_text="Of the source, with values sampled from the restored data. They replace the statements below.",
+    )
     statements = forms.CharField(
         label="Statements",
         required=False,
@@ -190,6 +199,11 @@ class LoadTestForm(forms.Form):
         runs = [(str(one.pk), f"Run {one.pk}, {one.finished_at:%Y-%m-%d %H:%M} UTC") for one in choices.backups]
         newest = [(NEWEST, "Newest good backup")] if choices.run else []
         self._set_choices("backup", [*newest, *runs, ("0", "None: an empty server")])
+        readings = [
+            (str(one.pk), f"{one.instance.name}, {one.schema}, {one.requested_at:%Y-%m-%d %H:%M} UTC")
+            for one in choices.digest_readings
+        ]
+        self._set_choices("digests", [("", "None"), *readings])
         for name, field in self.fields.items():
             is_choice = isinstance(field, forms.ChoiceField)
             field.widget.attrs["class"] = "form-select" if is_choice else "form-control"
@@ -223,6 +237,10 @@ class LoadTestForm(forms.Form):
             name: str(self.data.get(name, "")).replace("\r\n", "\n") for name in self.fields if name not in self.LONG
         }
         return {name: value for name, value in found.items() if name == "source" or value != usual[name]}
+
+    @property
+    def query_text(self) -> str:
+        return urlencode(self.query)
 
     def clean_steps(self) -> tuple[int, ...]:
         parts = [part for part in re.split(r"[\s,;]+", self.cleaned_data["steps"].strip()) if part]
@@ -262,6 +280,14 @@ class LoadTestForm(forms.Form):
         except UnicodeDecodeError as error:
             raise ValidationError("The file is not text in UTF-8.") from error
 
+    @cached_property
+    def source_digests(self) -> SourceDigests | None:
+        """Return the chosen reading. It never changes, so that what was shown is what is confirmed. One query."""
+        given = self.cleaned_data
+        if given["profile"] != Profile.ROTATING or not given.get("digests"):
+            return None
+        return digests_of(find_digest_reading(given["digests"], cluster_id=self.choices.cluster.pk))
+
     def clean(self) -> dict[str, Any]:
         """Check the workload as the load generator reads it, so that no test fails for it an hour later."""
         given: dict[str, Any] = super().clean() or self.cleaned_data
@@ -280,6 +306,8 @@ class LoadTestForm(forms.Form):
         """Return the texts of this form, or else those kept from before. Only those that the chosen statements need."""
         given, profile = self.cleaned_data, self.cleaned_data["profile"]
         if profile == Profile.ROTATING:
+            if given.get("digests"):
+                return LongTexts()
             return LongTexts(given["statements_file"] or given["statements"] or self.kept.statements)
         if profile == Profile.INSERT:
             return LongTexts(table_ddl=given["table_ddl"] or self.kept.table_ddl)
@@ -291,10 +319,11 @@ class LoadTestForm(forms.Form):
             Profile(given["profile"]),
             tables=given["tables"],
             table_rows=given["table_rows"],
-            schema=given["schema"],
+            schema=given["schema"] or (self.source_digests.schema if self.source_digests else ""),
             row_share=given["row_percent"] / 100,
             seconds_on_schema=given["seconds_on_schema"],
             statements=texts.statements,
+            digests=self.source_digests,
             table_ddl=texts.table_ddl,
             key_ranges=given["key_ranges"] if given["profile"] == Profile.INSERT else (),
         )

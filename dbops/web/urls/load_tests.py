@@ -3,7 +3,7 @@
 from django.urls import path
 
 from dbops.web.exports.record import exported
-from dbops.web.views import load_test_plan, load_tests
+from dbops.web.views import digests, load_test_plan, load_tests
 
 urlpatterns = [
     path("load-tests/", load_tests.load_tests, name="load-tests"),
@@ -13,4 +13,6 @@ urlpatterns = [
     path("load-tests/<int:load_test_id>.csv", exported("load test")(load_tests.report_csv), name="load-test-csv"),
     path("load-tests/<int:load_test_id>/cancel/", load_tests.cancel, name="load-test-cancel"),
     path("clusters/<str:name>/load-tests/new/", load_test_plan.new, name="load-test-new"),
+    path("clusters/<str:name>/load-tests/digests/", digests.digests, name="load-test-digests"),
+    path("clusters/<str:name>/load-tests/digests/read/", digests.read, name="load-test-digests-read"),
 ]

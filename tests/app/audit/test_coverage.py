@@ -60,6 +60,7 @@ VERBS = {
     "backups.stop_restore_test": "restore_test.stop_requested",
     "row_comparisons.cancel_comparison": "comparison.cancel_requested",
     "waits.request_wait_reading": "waits.requested",
+    "digests.request_digest_reading": "digests.requested",
     "connection_tests.request_ssh": "test.requested",
     "connection_tests.request_mysql": "test.requested",
     "connection_tests.request_stream": "test.requested",

@@ -83,3 +83,13 @@ note_losses() {
         SELECT CONCAT('elsewhere ', COUNT(*)) FROM information_schema.TABLES WHERE TABLE_SCHEMA = $1
             AND ENGINE IN ($engines_elsewhere) HAVING COUNT(*) > 0" </dev/null
 }
+
+# Append sampled rows of the copied data to the generator's input: the output of sample.sql. Print the numbers of the tables without rows,
+# separated by commas: empty ones, and those that the data does not have. Their values are fixed ones.
+sample_values() {
+    ask_copies --force <sample.sql >rows.input 2>log.sample
+    grep -a '^row' rows.input >>load.input
+    awk -F '\t' -v "tables=$(grep -c '^SELECT ' sample.sql)" '$1 == "row" { seen[$2] = 1 }
+        END { for (at = 1; at <= tables; at++) if (!(at in seen)) printf "%s%s", (found++ ? "," : ""), at }' rows.input
+    rm -f rows.input
+}

@@ -42,6 +42,7 @@ typedef struct {
   size_t statements;
   char **texts;
   size_t *lengths;
+  char *fresh;
   int *order;
   dbops_block *blocks;
 } dbops_shared;
@@ -119,14 +120,90 @@ local function fields_of(line)
    return fields
 end
 
+-- ---- statements of digests: each value from a row of its table, as the host sampled it; values that must be new are made when sent
+
+local sampled, digests = {}, {}
+local FRESH = "\1(%a)(%d+)\1"
+
+local function read_row(fields)
+   local rows = sampled[fields[2]] or {}
+   sampled[fields[2]] = rows
+   rows[#rows + 1] = fields
+end
+
+-- A sampled value as SQL: only plain characters are in quotes.
+local function literal(value)
+   local sign, text = value:sub(1, 1), value:sub(2)
+   if sign == "n" and text:find("^[-+0-9.eE]+$") then return text end
+   if (sign ~= "b" and sign ~= "t") or text:find("[^0-9A-F]") then return "NULL" end
+   local plain_text = text:gsub("..", function(pair) return string.char(tonumber(pair, 16)) end)
+   if not plain_text:find("[^ -~]") and not plain_text:find("['\\]") then return "'" .. plain_text .. "'" end
+   return sign == "b" and "0x" .. text or "NULL"
+end
+
+-- The same in each round: a round differs from another by what is raised alone.
+local function any_of(rows) return rows[math.random(#rows)] end
+
+local function bound(code, chosen)
+   if code:sub(1, 1) == "=" then return code:sub(2) end
+   local use, table_, column, row, kind, most = code:match("^(%a+) (%d+) (%d+) (%d+) (%a) (%d+)$")
+   if use == "fresh" then return "\1" .. kind .. most .. "\1" end
+   local rows = sampled[table_]
+   if not rows then return kind == "n" and "1" or kind == "b" and "'a'" or "NULL" end
+   local place, key = tonumber(column) + 2, table_ .. " " .. row
+   chosen[key] = chosen[key] or any_of(rows)
+   local found = literal(chosen[key][place] or "N")
+   for _ = 1, 20 do
+      if use == "stored" or found ~= "NULL" then break end
+      found = literal(any_of(rows)[place] or "N")
+   end
+   return found
+end
+
+local function statement_of(fields)
+   local words, chosen = {}, {}
+   for place = 3, #fields do words[#words + 1] = place % 2 == 1 and fields[place] or bound(fields[place], chosen) end
+   return table.concat(words)
+end
+
+-- Long statements of a digest repeat when its share of the memory is used.
+local MOST_BYTES = 64 * 1024 * 1024
+local function make_statements(texts)
+   math.randomseed(1)
+   for _, fields in ipairs(digests) do
+      local made, bytes = {}, 0
+      for number = 1, tonumber(fields[2]) do
+         local text = bytes < MOST_BYTES / #digests and statement_of(fields) or made[number % #made + 1]
+         if bytes < MOST_BYTES / #digests then made[#made + 1], bytes = text, bytes + #text end
+         texts[#texts + 1] = text
+      end
+   end
+   sampled = {}
+end
+
+local function fresh_value(kind, most)
+   most = tonumber(most)
+   if kind == "n" then return string.format("%.0f", math_floor(most * (0.5 + random() / 2))) end
+   local letters = {}
+   for place = 1, most do letters[place] = string.char(97 + math_floor(random() * 26)) end
+   return "'" .. table.concat(letters) .. "'"
+end
+
 -- Statements in plain text, other lines as they are. From standard input: the file is root's, and this process is not.
 local function read_input()
    local lines = {}
    if sysbench.opt.input ~= "-" then return lines end
    for line in io.stdin:lines() do
       local fields = fields_of(line)
-      lines[#lines + 1] = fields[1] == "statement" and fields[2] or line
+      if fields[1] == "digest" then
+         digests[#digests + 1] = fields
+      elseif fields[1] == "row" then
+         read_row(fields)
+      else
+         lines[#lines + 1] = fields[1] == "statement" and fields[2] or line
+      end
    end
+   make_statements(lines)
    return lines
 end
 
@@ -134,9 +211,13 @@ local function keep_statements(texts)
    shared.statements = #texts
    shared.texts = ffi.cast("char **", ffi.C.calloc(#texts + 1, ffi.sizeof("char *")))
    shared.lengths = ffi.cast("size_t *", ffi.C.calloc(#texts + 1, ffi.sizeof("size_t")))
+   shared.fresh = ffi.cast("char *", ffi.C.calloc(#texts + 1, 1))
+   local known = {}
    for number, text in ipairs(texts) do
-      shared.texts[number - 1] = copied(text)
+      known[text] = known[text] or copied(text)
+      shared.texts[number - 1] = known[text]
       shared.lengths[number - 1] = #text
+      shared.fresh[number - 1] = #digests > 0 and text:find(FRESH) and 1 or 0
    end
 end
 
@@ -302,7 +383,8 @@ local function rotate()
       leaves_at = now() + sysbench.opt.seconds_on_schema
    end
    local place = math_floor(random() * tonumber(shared.statements))
-   return send(shared.texts[place], tonumber(shared.lengths[place]))
+   if shared.fresh[place] == 0 then return send(shared.texts[place], tonumber(shared.lengths[place])) end
+   return query((ffi.string(shared.texts[place], shared.lengths[place]):gsub(FRESH, fresh_value)))
 end
 
 -- ---- inserts

@@ -8,6 +8,7 @@
 #              new start of the server, number of server options, these options, command line of the generator
 #   fill       the command line that makes the generator's tables, separated by 0x1f; empty without
 #   table.sql  the statements that make tables; empty without
+#   sample.sql statements whose output are rows for load.input; absent without
 #   load.lua, load.input   the generator's
 # A file "enough" ends the rounds early.
 # shellcheck disable=SC2034,SC2154  # for the sourced functions, and of read_copy_arguments
@@ -133,7 +134,7 @@ end_step "$(du -sb -- "$data" | cut -f1)"
 
 step rounds
 ulimit -S -v "$((generator_memory / 1024 + 2097152))"
-made=0 repeated=''
+made=0 repeated='' is_sampled='' empty_tables=''
 while IFS= read -r line; do
     [ -n "$line" ] || continue
     [ ! -e enough ] || break
@@ -149,6 +150,11 @@ while IFS= read -r line; do
             exit "$status"
         }
         made=$schemas
+        if [ -z "$is_sampled" ] && [ -s sample.sql ]; then
+            empty_tables=$(sample_values)
+            must_serve "values were sampled"
+        fi
+        is_sampled=1
     fi
     echo "begin $number $(date +%s.%3N)" >>log.progress
     load_words=(${generator_list:+taskset -c "$generator_list"} "${fields[@]:5+count}")
@@ -176,4 +182,5 @@ stop_server
 end_step
 printf 'version=%s\nlimited_by=%s\nserver_cores=%s\ngenerator_cores=%s\nended=%s\n%s' "$version" "$limited_by" "$server_list" \
     "$generator_list" "$([ -e enough ] && echo enough || echo complete)" "${repeated:+repeated_rounds=$repeated
+}${empty_tables:+empty_tables=$empty_tables
 }" >log.facts
