@@ -36,7 +36,8 @@ class LoadTestRequest:
 
     Attributes:
         source: name of the instance whose version and settings the scratch server gets.
-        host: name of the host that runs the test.
+        host: name of the host that runs the scratch server.
+        generator_host: name of the host that runs the load generator; empty for the same one.
         run: the backup run that is restored; 0 for an empty server.
         workload: the load.
         raised: what is raised from step to step, through ``steps``; ``NOTHING`` for an A/B test.
@@ -74,6 +75,12 @@ class LoadTestRequest:
     wanted_width: float = 1.1
     seed: int = 1
     most_seconds: int = 4 * 3600
+    generator_host: str = ""
+
+    @property
+    def is_tunnelled(self) -> bool:
+        """Return whether the load generator runs on another host, and reaches the server through SSH."""
+        return self.generator_host not in ("", self.host)
 
     @property
     def is_ab(self) -> bool:
