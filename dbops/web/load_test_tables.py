@@ -195,6 +195,7 @@ def plan_differences(then: LoadTestPlan, now: LoadTestPlan) -> list[tuple[str, s
 def _plan_values(plan: LoadTestPlan) -> list[tuple[str, str]]:
     return [
         ("Host", plan.host),
+        ("Load generator’s host", plan.generator_host),
         ("Server", f"{product_name(plan.flavor)} {plan.version}"),
         ("Backup", f"run {plan.run}: {plan.path}" if plan.run else "none: an empty server"),
         ("Directory", plan.place),
@@ -231,6 +232,7 @@ def _cells(line: Report) -> list[tuple[str, str]]:
         *cells,
         ("Server cores", _cores(line["ServerCores"])),
         ("Generator cores", _cores(line["GeneratorCores"])),
+        *([("Connection cores", _cores(line["TunnelCores"]))] if line.get("TunnelCores") is not None else []),
         ("Stalled", f"{line['StalledSeconds']} s"),
     ]
 

@@ -12,6 +12,7 @@ from django.conf import settings
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.ssh import show
 from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.load_tests.job import OF_LOAD_TEST, LoadTestContext, advance
 from dbops.engine.load_tests.job_files import job_files
@@ -91,6 +92,8 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         plan = self.hosts.plan(self.frozen)
         for name, command in plan.commands:
             self.journal.say(f"{name}: {command}")
+        if tunnel := self.hosts.tunnel(self.row):
+            self.journal.say(f"load generator on {self.frozen.generator_host}: {show(tunnel)}")
         for reason in self.frozen.reasons:
             self.journal.say(reason)
         return plan

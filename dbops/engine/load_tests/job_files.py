@@ -63,7 +63,9 @@ def job_files(
         "fill": SEPARATOR.join(prepare_arguments(workload, place)) if is_prepared else "",
         "table.sql": _tables(plan, workload),
         **(
-            {"tunnel.words": SEPARATOR.join(tunnel), f"{RELAY}.py": load_python(RELAY)} if tunnel else _of_generator(workload)
+            {"tunnel.words": SEPARATOR.join(tunnel), f"{RELAY}.py": load_python(RELAY)}
+            if tunnel
+            else _of_generator(workload)
         ),
     }
 

@@ -98,6 +98,10 @@ class Command(DbopsCommand):
             f"{len(plan.rounds)} rounds, about {plan.estimate.total / 60:.0f} min, on {plan.host}: {plan.memory_bytes // MIB} MiB of"
             f" memory, {plan.needed_bytes // MIB} MiB of disk in {plan.place}, {plan.server_cores} + {plan.generator_cores} cores."
         )
+        if plan.is_tunnelled:
+            self.stdout.write(
+                f"Load generator on {plan.generator_host}: {plan.generator_memory_bytes // MIB} MiB of memory."
+            )
         self.stdout.write(f"Fingerprint: {plan.fingerprint}")
 
     def _end(self, load_test: LoadTest, watch: bool) -> None:
