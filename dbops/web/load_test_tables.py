@@ -232,7 +232,6 @@ def _cells(line: Report) -> list[tuple[str, str]]:
         *cells,
         ("Server cores", _cores(line["ServerCores"])),
         ("Generator cores", _cores(line["GeneratorCores"])),
-        *([("Connection cores", _cores(line["TunnelCores"]))] if line.get("TunnelCores") is not None else []),
         ("Stalled", f"{line['StalledSeconds']} s"),
     ]
 

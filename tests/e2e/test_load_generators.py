@@ -12,7 +12,18 @@ import pytest
 
 from tests.stack import Stack, wait_for
 
-from .load_testing import begin, cancel, job_of, request_of, rotating, run_load_test, unchanged, wait_for_end
+from .load_testing import (
+    begin,
+    cancel,
+    job_of,
+    load_test_of,
+    manage,
+    request_of,
+    rotating,
+    run_load_test,
+    unchanged,
+    wait_for_end,
+)
 from .test_load_tests import comm, kill, processes_of_session, programs_of
 from .test_managed_backup import SOURCE, backup_stack
 from .test_restore_tests import command_lines, good_backup
@@ -25,6 +36,8 @@ GENERATOR = "replica-1"
 @pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
     with backup_stack(1, files="physical") as running:
+        request = request_of(running, generator_host=GENERATOR)
+        wait_for("the probes", lambda: manage(running, "plan", "-", request=request)[0] == 0, 60)
         yield running
 
 
@@ -207,3 +220,27 @@ def test_key_of_the_generator_runs_no_other_command(stack: Stack) -> None:
     )
     assert forwarded.returncode == 255, forwarded
     cancel(stack, load_test["id"])
+
+
+def test_generator_host_that_is_gone_is_cleaned_when_it_answers_again(stack: Stack) -> None:
+    load_test = running(stack, "rounds")
+    sshd = stack.lab.host(GENERATOR).sshd
+    sshd.stop()
+    try:
+        ended = wait_for_end(stack, load_test["id"])
+        error = json.loads(ended["error"])
+        assert (ended["status"], ended["has_leftovers"], error["code"]) == ("failed", 1, "load_test.connection"), error
+        assert not generators_of(load_test), "it ends with its connection"
+    finally:
+        sshd.start()
+    wait_for("the sweep", lambda: not load_test_of(stack, load_test["id"])["has_leftovers"], 120)
+
+
+def test_backup_and_generator_can_be_on_the_same_other_host(stack: Stack, run: int) -> None:
+    request = request_of(stack, **rotating(run, steps=[5], repeats=1, seconds=2)) | {
+        "host": GENERATOR,
+        "generator_host": SOURCE,
+    }
+    status, result = run_load_test(stack, request)
+    assert (status, result["error"]) == (0, {}), result["error"]
+    assert result["report"]["GeneratorHost"] == SOURCE
