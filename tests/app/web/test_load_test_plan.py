@@ -94,8 +94,9 @@ def test_generator_can_run_on_another_host(operator: Client, source: Instance) -
     answer = confirm(operator, page)
     [load_test] = LoadTest.objects.all()
     assert (answer.status_code, load_test.host.name) == (302, "tester-1")
-    assert load_test.generator_host and load_test.generator_host.name == "loader-1"
-    report = operator.get(f"/load-tests/{load_test.pk}/json/")
+    assert load_test.generator_host is not None
+    assert load_test.generator_host.name == "loader-1"
+    report = operator.get(f"/load-tests/{load_test.pk}.json")
     assert report.json()["GeneratorHost"] == "loader-1"
     assert AuditEntry.objects.get(action="load_test.requested").detail["generator_host"] == "loader-1"
 
