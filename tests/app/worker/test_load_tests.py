@@ -8,6 +8,7 @@ from django.utils import timezone
 from dbops.engine.errors import Unreachable
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.states import RunStatus
+from dbops.fleetfile import stored
 from dbops.lifecycle import load_tests as lifecycle
 from dbops.lifecycle import restore_tests
 from dbops.models import AuditEntry, Cluster, Host, Instance, LoadTest
@@ -214,6 +215,14 @@ def test_generators_host_takes_part_in_no_other_test(host: FakeHost) -> None:
     assert restore_test is not None
     assert due_restore_tests.start_what_can() == []
     assert not restore_tests.start(restore_test)
+
+
+def test_generators_host_of_a_running_test_is_in_use_for_the_fleet_file(host: FakeHost) -> None:
+    generator = make_generator()
+    load_test = make_tunnelled(make_source(), make_place(tools=(*TOOLS, "python3")), generator)
+    assert generator.pk not in stored.load().tests
+    begun(load_test)
+    assert stored.load().tests[generator.pk] == stored.load().tests[load_test.host_id]
 
 
 def test_generators_host_gets_a_key_and_files_that_are_taken_away(host: FakeHost) -> None:
