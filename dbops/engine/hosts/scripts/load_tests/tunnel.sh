@@ -46,6 +46,7 @@ begin_generator() {
         # what arrives is data, and root reads none of it
         (
             exec <tunnel.out 3>tunnel.in
+            ulimit -n "$(ulimit -Hn)" 2>/dev/null
             exec_as_owner ${generator_list:+taskset -c "$generator_list"} "$python" -c "$relay" server "$sockets/run/s" "$tunnelling"
         ) >"$output" 2>log.relay &
         generator=$!
