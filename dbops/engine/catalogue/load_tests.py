@@ -97,7 +97,7 @@ _PLANNING = (
     ),
     operator(
         "load_test.host",
-        "The host cannot run a load test: a primary runs there, or dbops cannot probe it.",
+        "The host cannot run a load test: a primary runs there, dbops cannot probe it, or its host key was never accepted.",
         NOT_WRITTEN,
         "Choose another host. `DBOPS_LOAD_TEST_ON_PRIMARY_HOSTS` allows hosts of primaries.",
     ),

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from dbops.engine.errors import Refused
 from dbops.engine.hosts.access import HostAccess, act, remove_run
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import Jobs
-from dbops.engine.restore_tests.job import KEY_SECONDS, Way, close_all, must_be_machine
+from dbops.engine.restore_tests.job import KEY_SECONDS, Way, close_all, why_other_machine
 
 #: Its forced command, with the functions that it needs.
 SERVE = ("common", "scratch", "scratch_server", "load_test_limits", "tunnel", "measure", "serve_load")
@@ -46,7 +47,10 @@ class GeneratorAccess:
             RemoteFailure, Unreachable: as ``HostAccess``.
         """
         there = self.way.source
-        must_be_machine(there, self.machine, "load_test.not_as_planned", "Opening access to the load generator")
+        if why := why_other_machine(there, self.machine):
+            raise Refused(
+                "load_test.not_as_planned", f"Opening access to the load generator on {there.name}", cause=why
+            )
         key = self.way.make_key()
         for name, text in self.files().items():
             act(there, "Writing the load generator's files", _WRITE, name, stdin=text.encode())

@@ -336,7 +336,7 @@ def _of_generator(plan: LoadTestPlan, there: GeneratorFacts) -> Iterator[LoadTes
     name = plan.generator_host
     if there.unreachable:
         text = f"{plan.host} cannot connect to {name}: {there.unreachable}."
-        yield LoadTestFinding("load_test.connection", Severity.REFUSAL, text)
+        yield LoadTestFinding("load_test.host", Severity.REFUSAL, text)
     if there.host is None:
         text = f"{name} was never probed: add an instance on it."
         yield LoadTestFinding("load_test.host", Severity.REFUSAL, text)

@@ -62,7 +62,13 @@ class FileAccess:
             RemoteFailure, Unreachable: as ``HostAccess``.
         """
         for end, machine in zip((self.way.source, self.way.target), self.machines, strict=True):
-            must_be_machine(end, machine, "restore_test.refused", "Opening access to the backup")
+            if why := why_other_machine(end, machine):
+                raise Refused(
+                    "restore_test.refused",
+                    f"Opening access to the backup on {end.name}",
+                    cause=why,
+                    next_step="Check whether the address in the inventory still leads to the intended machine.",
+                )
         self.way.let_in(self.way.make_key(), self.words, load("common", "pipes", "serve_file"), key_seconds=KEY_SECONDS)
 
     def close(self) -> None:
@@ -85,22 +91,12 @@ def close_all(parts: Sequence[Callable[[], None]]) -> None:
         raise first
 
 
-def must_be_machine(end: Endpoint, machine: str, code: str, operation: str) -> None:
-    """Refuse a host that is another machine. ``code`` and ``operation`` are those of the error.
-
-    Raises:
-        Refused: with the code.
-        Unreachable: the host does not answer.
-    """
+def why_other_machine(end: Endpoint, machine: str) -> str:
+    """Return why a host is not the machine of a plan; empty if it is. Raises ``Unreachable``."""
     result = end.jobs.act(IN_BASH, load("common") + '\nmust_be_machine "$1"', machine)
     if result.exit_status == 0:
-        return
-    raise Refused(
-        code,
-        f"{operation} on {end.name}",
-        cause=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
-        next_step="Check whether the address in the inventory still leads to the intended machine.",
-    )
+        return ""
+    return result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}"
 
 
 @dataclass(frozen=True, slots=True)

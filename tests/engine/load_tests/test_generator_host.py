@@ -52,7 +52,7 @@ def test_generator_takes_cores_and_memory_of_its_own_host() -> None:
     ("there", "code"),
     [
         ({"host": None}, "load_test.host"),
-        ({"unreachable": "its host key was never accepted"}, "load_test.connection"),
+        ({"unreachable": "its host key was never accepted"}, "load_test.host"),
         ({"host": other_host(tools=("sysbench",))}, "load_test.tool"),
         ({"host": other_host(tools=("python3",))}, "load_test.tool"),
         ({"host": other_host(memory_available_bytes=MIB)}, "load_test.memory"),
