@@ -155,6 +155,8 @@ def active_tests() -> tuple[dict[int, str], dict[int, str]]:
         rows = model._default_manager.filter(status__in=RUN_AT_WORK).order_by()
         for pk, host, source, holder in rows.values_list("pk", "host_id", "source_id", "source__host_id"):
             by_host[host] = by_host[holder] = by_source[source] = f"{what} {pk}"
+    generated = LoadTest.objects.filter(status__in=RUN_AT_WORK, generator_host__isnull=False).order_by()
+    by_host |= {host: f"load test {pk}" for pk, host in generated.values_list("pk", "generator_host")}
     return by_host, by_source
 
 

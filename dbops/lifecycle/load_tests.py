@@ -1,10 +1,11 @@
 """Load tests: queue, start, driver's writes and end."""
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeAlias
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Q, QuerySet
 
 from dbops.database import clock
 from dbops.database.errors import locked
@@ -30,6 +31,7 @@ def queue(
     plan: LoadTestPlan,
     source: Instance,
     host: Host,
+    generator_host: Host | None,
     run: BackupRun | None,
     by: str,
     reason: str,
@@ -45,6 +47,7 @@ def queue(
             cluster=source.cluster,
             source=source,
             host=host,
+            generator_host=generator_host,
             run=run,
             status=RunStatus.QUEUED,
             requested_by=by,
@@ -60,13 +63,14 @@ def queue(
 
 
 def start(load_test: LoadTest) -> bool:
-    """Start a queued load test if its host has none. Return whether it started: the host's unique slot decides."""
+    """Start a queued load test if its hosts have none. Return whether it started: their locks and the unique slot decide."""
     now = clock.now()
     try:
         with transaction.atomic():
             # locked, as by the start of a restore test: only one of both begins
-            Host.objects.select_for_update().filter(pk=load_test.host_id).first()
-            if RestoreTest.objects.filter(host_slot=load_test.host_id).exists():
+            hosts = [one for one in (load_test.host_id, load_test.generator_host_id) if one]
+            list(Host.objects.select_for_update().filter(pk__in=hosts).order_by("pk"))
+            if RestoreTest.objects.filter(host_slot__in=hosts).exists() or running_on(hosts).exists():
                 return False
             begun = (
                 locked(LoadTest, load_test.pk)
@@ -81,11 +85,20 @@ def start(load_test: LoadTest) -> bool:
                 )
             )
             if begun:
-                log_event(load_test, f"Load test {load_test.pk} started on {load_test.host.name}.")
+                there = load_test.generator_host
+                generator = f", its load generator on {there.name}" if there else ""
+                log_event(load_test, f"Load test {load_test.pk} started on {load_test.host.name}{generator}.")
                 audit_move(load_test, "started")
     except IntegrityError:
         return False
     return bool(begun)
+
+
+def running_on(hosts: Iterable[int]) -> QuerySet[LoadTest]:
+    """Return the load tests whose scratch server or load generator may use one of these hosts."""
+    wanted = list(hosts)
+    rows = LoadTest.objects.exclude(host_slot=None)
+    return rows.filter(Q(host_slot__in=wanted) | Q(generator_host__in=wanted)).order_by("pk")
 
 
 def delay(load_test: LoadTest, why: str) -> None:
@@ -101,7 +114,7 @@ def due(now: datetime) -> list[int]:
 
 def take_lease(load_test_id: int) -> LoadTestLease | None:
     """Become the driver of a load test; ``None`` if it has a living driver or no due work."""
-    return leases.take(LoadTest, load_test_id, "run", "source__cluster", "source__host", "host")
+    return leases.take(LoadTest, load_test_id, "run", "source__cluster", "source__host", "host", "generator_host")
 
 
 def finish(lease: LoadTestLease, status: RunStatus, text: str, update: Update) -> None:
@@ -146,9 +159,10 @@ def cancel(load_test: LoadTest, by: str) -> bool:
 
 
 def leftovers(load_test: LoadTest) -> list[LoadTest]:
-    """Return ended load tests on the same host that may have leftovers."""
+    """Return ended load tests with the same host that may have leftovers, there or on the load generator's."""
     rows = LoadTest.objects.filter(host=load_test.host_id, has_leftovers=True, status__in=RUN_FINAL)
-    return list(rows.exclude(pk=load_test.pk).select_related("host", "source__host").order_by("pk")[:20])
+    related = rows.exclude(pk=load_test.pk).select_related("host", "source__host", "generator_host")
+    return list(related.order_by("pk")[:20])
 
 
 def mark_removed(load_test: LoadTest) -> None:

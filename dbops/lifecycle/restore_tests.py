@@ -9,10 +9,10 @@ from django.db import IntegrityError, transaction
 from dbops.database import clock
 from dbops.database.errors import locked
 from dbops.engine.states import RUN_FINAL, Level, RunStatus
-from dbops.lifecycle import leases
+from dbops.lifecycle import leases, load_tests
 from dbops.lifecycle.events import log_event, revision_update
 from dbops.lifecycle.leases import Lease, Update, audit_move
-from dbops.models import BackupRun, Host, LoadTest, RestoreTest
+from dbops.models import BackupRun, Host, RestoreTest
 
 RestoreTestLease: TypeAlias = Lease[RestoreTest]
 #: The columns of an ended restore test: no driver; run and host are free for the next one.
@@ -74,7 +74,7 @@ def start(restore_test: RestoreTest) -> bool:
         with transaction.atomic():
             # locked, as by the start of a load test: only one of both begins
             Host.objects.select_for_update().filter(pk=restore_test.host_id).first()
-            if LoadTest.objects.filter(host_slot=restore_test.host_id).exists():
+            if load_tests.running_on([restore_test.host_id]).exists():
                 return False
             begun = (
                 locked(RestoreTest, restore_test.pk)

@@ -41,7 +41,8 @@ def why_at_work(host: Host, *, besides: int | None = None) -> str:
     """
     for restore_test in RestoreTest.objects.filter(host_slot=host.pk):
         return f"restore test {restore_test.pk} runs on {host.name}"
-    for load_test in LoadTest.objects.filter(host_slot=host.pk).exclude(pk=besides or 0):
+    at_work = LoadTest.objects.exclude(host_slot=None).filter(Q(host_slot=host.pk) | Q(generator_host=host))
+    for load_test in at_work.exclude(pk=besides or 0).order_by("pk")[:1]:
         return f"load test {load_test.pk} runs on {host.name}"
     return why_in_use([host])
 

@@ -7,7 +7,7 @@ from dbops.database import clock
 from dbops.engine.backups.archives import Archive, newest
 from dbops.engine.errors import Refused
 from dbops.engine.flavors import Flavor, flavor_for
-from dbops.engine.load_tests.facts import LoadTestFacts, LoadTestLimits, Neighbour
+from dbops.engine.load_tests.facts import GeneratorFacts, LoadTestFacts, LoadTestLimits, Neighbour
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.states import BackupMethod
 from dbops.loaders.host_usage import why_at_work
@@ -42,8 +42,10 @@ def default_host(source: Instance) -> Host:
     return (Host.objects.filter(name=chosen).first() if chosen else None) or source.host
 
 
-def facts_of(request: LoadTestRequest, source: Instance, host: Host) -> LoadTestFacts:
-    """Return the facts of a plan.
+def facts_of(
+    request: LoadTestRequest, source: Instance, host: Host, generator_host: Host | None = None
+) -> LoadTestFacts:
+    """Return the facts of a plan. ``generator_host``: of the load generator, if that is another one.
 
     Raises:
         Refused: the type of the scratch server is unknown: no backup, and the source was never probed (``load_test.source``), or as
@@ -64,6 +66,16 @@ def facts_of(request: LoadTestRequest, source: Instance, host: Host) -> LoadTest
         archive=archive,
         backup_problem=problem,
         is_backup_there=source.host_id == host.pk,
+        generator=_generator(generator_host) if generator_host else None,
+    )
+
+
+def _generator(host: Host) -> GeneratorFacts:
+    return GeneratorFacts(
+        host=host_facts(host),
+        neighbours=tuple(_neighbour(one) for one in _instances_on(host)),
+        busy=why_at_work(host),
+        unreachable="" if host.host_key else "its host key was never accepted",
     )
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from dbops.database import clock
 from dbops.engine.backups.archives import Archive, is_known_bad
@@ -101,8 +101,9 @@ def differs_since(instance: Instance) -> int | None:
 
 def load_tests_on(*hosts: int) -> tuple[str, ...]:
     """Return the load tests that run on these hosts, in words. One query."""
-    rows = LoadTest.objects.filter(host_slot__in=hosts).order_by("pk").values_list("pk", "host__name")
-    return tuple(f"Load test {pk} runs on {name}" for pk, name in rows)
+    rows = LoadTest.objects.exclude(host_slot=None).filter(Q(host_slot__in=hosts) | Q(generator_host__in=hosts))
+    found = rows.order_by("pk").values_list("pk", "host__name")
+    return tuple(f"Load test {pk} runs on {name}" for pk, name in found)
 
 
 def last_write_lock_seconds(instance: Instance) -> float | None:

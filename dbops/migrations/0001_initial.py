@@ -1414,6 +1414,15 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 (
+                    "generator_host",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="generated_load_tests",
+                        to="dbops.host",
+                    ),
+                ),
+                (
                     "host",
                     models.ForeignKey(
                         on_delete=django.db.models.deletion.PROTECT, related_name="load_tests", to="dbops.host"

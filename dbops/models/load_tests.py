@@ -15,7 +15,8 @@ class LoadTest(Leased):
     """One load test: a scratch server on ``host``, restored from ``run`` or made empty, and rounds of load on it.
 
     ``request`` is what a person requested, ``plan`` what was shown and confirmed, with its ``fingerprint``; both are frozen. ``source`` is
-    the instance whose settings and version the scratch server has. ``request_key`` is unique to the form, so that a second click
+    the instance whose settings and version the scratch server has. ``generator_host`` runs the load generator if that is another
+    host. ``request_key`` is unique to the form, so that a second click
     makes no second test. ``host_slot``: the host of a running test, unique, so that one runs on a
     host. ``steps`` has name, state, seconds and bytes of each step; ``rounds`` the results of finished rounds; ``report`` is written at the
     end. ``has_leftovers``: files can remain on the host. Only ``dbops.lifecycle`` writes rows.
@@ -25,6 +26,7 @@ class LoadTest(Leased):
     source = models.ForeignKey(Instance, on_delete=models.PROTECT, related_name="load_tests")
     run = models.ForeignKey(BackupRun, on_delete=models.PROTECT, related_name="load_tests", null=True)
     host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="load_tests")
+    generator_host = models.ForeignKey(Host, on_delete=models.PROTECT, related_name="generated_load_tests", null=True)
     status = models.CharField(max_length=10, choices=[(item.value, item.value) for item in RunStatus], db_index=True)
     requested_by = models.CharField(max_length=150)
     requested_at = models.DateTimeField()

@@ -28,7 +28,7 @@ def plan_load_test(request: LoadTestRequest) -> LoadTestPlan:
         Refused: the request is not possible (``load_test.request``), source or host is not in the inventory (``load_test.not_found``),
             or the type of the source's server is unknown (``load_test.source``).
     """
-    return _plan(request, *_source_and_host(request))
+    return _plan(request, *_places(request))
 
 
 def request_load_test(
@@ -105,7 +105,8 @@ def cancel_load_test(*, actor: User, load_test: LoadTest, reason: str) -> None:
         raise Refused.unchanged("load_test.ended", operation, "the load test has ended or is stopping")
 
 
-def _source_and_host(request: LoadTestRequest) -> tuple[Instance, Host]:
+def _places(request: LoadTestRequest) -> tuple[Instance, Host, Host | None]:
+    """Return source, host, and the load generator's host if that is another one."""
     operation = f"Planning a load test on {request.host}"
     if found := problems(request):
         raise Refused.unchanged("load_test.request", operation, "; ".join(found))
@@ -114,18 +115,23 @@ def _source_and_host(request: LoadTestRequest) -> tuple[Instance, Host]:
     if source is None or host is None:
         missing = f"instance {request.source!r}" if source is None else f"host {request.host!r}"
         raise Refused.unchanged("load_test.not_found", operation, f"{missing} is not in the inventory")
-    return source, host
+    there = Host.objects.filter(name=request.generator_host).first() if request.is_tunnelled else None
+    if request.is_tunnelled and there is None:
+        raise Refused.unchanged(
+            "load_test.not_found", operation, f"host {request.generator_host!r} is not in the inventory"
+        )
+    return source, host, there
 
 
-def _plan(request: LoadTestRequest, source: Instance, host: Host) -> LoadTestPlan:
-    return planning.plan_load_test(request, facts_of(request, source, host), rounds_of(request), limits())
+def _plan(request: LoadTestRequest, source: Instance, host: Host, there: Host | None) -> LoadTestPlan:
+    return planning.plan_load_test(request, facts_of(request, source, host, there), rounds_of(request), limits())
 
 
 def _write(actor: User, request: LoadTestRequest, reason: str, fingerprint: str, request_key: str) -> LoadTest:
-    source, host = _source_and_host(request)
+    source, host, there = _places(request)
     with transaction.atomic():
         run = BackupRun.objects.select_for_update().filter(pk=request.run).first() if request.run else None
-        plan = _plan(request, source, host)
+        plan = _plan(request, source, host, there)
         _check(plan, fingerprint)
         load_test = load_tests.queue(
             uid=secrets.token_hex(8),
@@ -133,6 +139,7 @@ def _write(actor: User, request: LoadTestRequest, reason: str, fingerprint: str,
             plan=plan,
             source=source,
             host=host,
+            generator_host=there,
             run=run,
             by=actor.get_username(),
             reason=reason,
@@ -166,6 +173,7 @@ def _audited(load_test: LoadTest, request: LoadTestRequest, plan: LoadTestPlan) 
     return {
         "load_test": load_test.pk,
         "source": request.source,
+        "generator_host": plan.generator_host,
         "backup_run": request.run or None,
         "profile": request.workload.profile.value,
         "rounds": len(plan.rounds),

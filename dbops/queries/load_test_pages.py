@@ -117,7 +117,7 @@ def revision(load_test_id: int) -> int | None:
 
 def find(load_test_id: int) -> LoadTest | None:
     """Return one load test with its related rows and what pages show of its request, without the statements. One query."""
-    rows = LoadTest.objects.select_related("run", "source", "host", "cluster").defer(*_LARGE)
+    rows = LoadTest.objects.select_related("run", "source", "host", "generator_host", "cluster").defer(*_LARGE)
     rows = rows.annotate(
         raised=F("request__raised"),
         seed=F("request__seed"),

@@ -9,7 +9,9 @@ from dbops.models import LoadTest
 
 def find_load_test(load_test_id: int) -> LoadTest | None:
     """Return one load test with its related rows, or ``None``, without the statements of its request. One query."""
-    rows = LoadTest.objects.select_related("run", "source", "host", "cluster").defer("request", "checkpoint")
+    rows = LoadTest.objects.select_related("run", "source", "host", "generator_host", "cluster").defer(
+        "request", "checkpoint"
+    )
     return rows.filter(pk=load_test_id).first()
 
 

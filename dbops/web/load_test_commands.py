@@ -27,7 +27,9 @@ def commands_of(plan: LoadTestPlan, workload: Workload) -> list[ShownCommand]:
     program = PROGRAMS.get(plan.flavor, "mysqld")
     own = (f"--datadir={SCRATCH}/data", f"--socket={SCRATCH}/run/s")
     server = shlex.join((program, "--no-defaults", *own, *plan.server))
-    return [ShownCommand("Start of the scratch server", server), *_generator(plan, workload)]
+    tunnel = shlex.join(("ssh", "-i", f"{RUN_DIRECTORY}/key", "--", plan.generator_host, "round-1"))
+    connection = [ShownCommand(f"Connection from {plan.host}, for each round", tunnel)] if plan.is_tunnelled else []
+    return [ShownCommand("Start of the scratch server", server), *connection, *_generator(plan, workload)]
 
 
 def _generator(plan: LoadTestPlan, workload: Workload) -> Iterator[ShownCommand]:

@@ -195,6 +195,7 @@ def plan_differences(then: LoadTestPlan, now: LoadTestPlan) -> list[tuple[str, s
 def _plan_values(plan: LoadTestPlan) -> list[tuple[str, str]]:
     return [
         ("Host", plan.host),
+        ("Load generator’s host", plan.generator_host),
         ("Server", f"{product_name(plan.flavor)} {plan.version}"),
         ("Backup", f"run {plan.run}: {plan.path}" if plan.run else "none: an empty server"),
         ("Directory", plan.place),

@@ -68,7 +68,8 @@ def start_what_can() -> list[int]:
         return []
     holds = {hold.instance.host_id: hold for hold in Hold.objects.select_related("instance")}
     restore_tested = dict(RestoreTest.objects.exclude(host_slot=None).values_list("host_slot", "pk"))
-    load_tested = dict(LoadTest.objects.exclude(host_slot=None).values_list("host_slot", "pk"))
+    load_tests = LoadTest.objects.exclude(host_slot=None).values_list("pk", "host_slot", "generator_host")
+    load_tested = {host: pk for pk, *hosts in load_tests for host in hosts}
     begun = []
     for restore_test in queued:
         if other := restore_tested.get(restore_test.host_id):

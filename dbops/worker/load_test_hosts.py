@@ -7,16 +7,22 @@ from django.conf import settings
 from dbops.engine.errors import DbopsError, Refused, Unreachable
 from dbops.engine.facts.instance import HostFacts, from_record
 from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.access import HostAccess
 from dbops.engine.load_tests.copy import KIND, empty_copy, restored_copy
+from dbops.engine.load_tests.generator_access import ATTEMPTS, GeneratorAccess, Ways
 from dbops.engine.load_tests.job import OF_LOAD_TEST
+from dbops.engine.load_tests.job_files import generator_files
 from dbops.engine.load_tests.plan import LoadTestPlan
+from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.restore_tests.job import remove_leftovers
 from dbops.engine.restore_tests.plan import RestoreTestPlan
 from dbops.engine.states import Level
+from dbops.engine.tuning.transport import choose_ciphers
 from dbops.lifecycle import load_tests
-from dbops.loaders.plan_inputs import archive_of_run
-from dbops.models import LoadTest
+from dbops.loaders.plan_inputs import archive_of_run, host_facts
+from dbops.models import Host, LoadTest
 from dbops.worker import prober
+from dbops.worker.connections import endpoint_of
 from dbops.worker.journal import LoadTestJournal
 from dbops.worker.restore_test_hosts import TestHosts
 
@@ -24,13 +30,51 @@ from dbops.worker.restore_test_hosts import TestHosts
 class LoadTestHosts(TestHosts[LoadTest]):
     """The hosts of one load test, with its fence."""
 
-    host_key, read_key = "_load_test", "_load-test-reads"
+    host_key, read_key, generator_key = "_load_test", "_load-test-reads", "_load-generator"
+
+    def ways(self, load_test: LoadTest, plan: RestoreTestPlan) -> Ways:
+        """Return the access of a load test to other hosts: to its backup and to its load generator, where they are elsewhere."""
+        parts = (self.way_to_file(load_test, plan), self._way_to_generator(load_test))
+        return Ways([one for one in parts if one])
+
+    def tunnel(self, load_test: LoadTest) -> list[str]:
+        """Return the words of ssh from the scratch server's host to the load generator's; empty if it is the same one."""
+        if load_test.generator_host is None:
+            return []
+        there, here = host_facts(load_test.generator_host), host_facts(load_test.host)
+        if there is None or here is None:
+            raise Refused("load_test.host", self._operation, cause="a host was never probed")
+        ciphers = choose_ciphers(there, here, None)
+        return self._to_generator(load_test, load_test.generator_host).pull(ciphers, attempts=ATTEMPTS)
+
+    def _way_to_generator(self, load_test: LoadTest) -> GeneratorAccess | None:
+        if load_test.generator_host is None:
+            return None
+        frozen = from_record(LoadTestPlan, load_test.plan)
+        words = (str(frozen.generator_cores), str(frozen.generator_limit_bytes))
+        way = self._to_generator(load_test, load_test.generator_host)
+
+        def files() -> dict[str, str]:
+            request = from_record(LoadTestRequest, load_test.request)
+            return generator_files(frozen, request.workload, load_test.uid)
+
+        return GeneratorAccess(way, load_test.uid, words, frozen.generator_machine, files)
+
+    def _to_generator(self, load_test: LoadTest, there: Host) -> HostAccess:
+        # another run than that of the job: access to its backup can lead to the same host
+        run, here = f"g{load_test.uid}", self._restore_test.host
+        # generators of tests on several hosts have their own fences there
+        serving = self._jobs_on(there, run, f"{self.generator_key}-{here.pk}")
+        facts = host_facts(here)
+        target = endpoint_of(here, facts.local_address if facts else "", self.jobs(run))
+        return HostAccess(run, source=endpoint_of(there, "", serving), target=target)
 
     def remove_leftovers(self, journal: LoadTestJournal) -> None:
         """Remove the leftovers of load tests on this host. An unreachable host with files is asked once."""
-        silent: set[int] = set()
+        silent: set[int | None] = set()
         for dead in load_tests.leftovers(self._restore_test):
-            if dead.source.host_id in silent:
+            others = {dead.source.host_id, dead.generator_host_id}
+            if others & silent:
                 continue
             try:
                 gone = self.remove_files_of(dead, f"again-{self._restore_test.uid}")
@@ -38,7 +82,7 @@ class LoadTestHosts(TestHosts[LoadTest]):
                 raise
             except DbopsError as error:
                 journal.say(f"Could not remove the leftovers of load test {dead.pk}: {error}", level=Level.WARNING)
-                silent.add(dead.source.host_id)
+                silent |= others - {None}
                 continue
             if gone:
                 load_tests.mark_removed(dead)
@@ -54,7 +98,7 @@ class LoadTestHosts(TestHosts[LoadTest]):
             return True
         plan, jobs = from_record(RestoreTestPlan, dead.checkpoint["plan"]), self.jobs(dead.uid)
         jobs.stop(KIND)
-        until, way = time.monotonic() + settings.TICK_SECONDS, self.way_to_file(dead, plan)
+        until, way = time.monotonic() + settings.TICK_SECONDS, self.ways(dead, plan)
         while not (gone := remove_leftovers(jobs, plan, name, way, OF_LOAD_TEST)) and time.monotonic() < until:
             pass
         return gone

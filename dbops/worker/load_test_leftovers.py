@@ -19,7 +19,7 @@ def sweep(*, seconds: float) -> int:
     until, gone = time.monotonic() + seconds, 0
     running = LoadTest.objects.exclude(host_slot=None).values("host_slot")
     rows = LoadTest.objects.filter(has_leftovers=True, status__in=RUN_FINAL).exclude(host__in=running)
-    for dead in rows.select_related("host", "source__host").order_by("pk"):
+    for dead in rows.select_related("host", "source__host", "generator_host").order_by("pk"):
         if time.monotonic() > until:
             break
         try:

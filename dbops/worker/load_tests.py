@@ -12,6 +12,7 @@ from django.conf import settings
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.flavors import flavor_for
+from dbops.engine.hosts.ssh import show
 from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.load_tests.digests import names_of_tables
 from dbops.engine.load_tests.job import OF_LOAD_TEST, LoadTestContext, advance
@@ -97,6 +98,8 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         plan = self.hosts.plan(self.frozen)
         for name, command in plan.commands:
             self.journal.say(f"{name}: {command}")
+        if tunnel := self.hosts.tunnel(self.row):
+            self.journal.say(f"load generator on {self.frozen.generator_host}: {show(tunnel)}")
         for reason in self.frozen.reasons:
             self.journal.say(reason)
         return plan
@@ -107,7 +110,7 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         Raises:
             Refused: ``load_test.refused``.
         """
-        facts = facts_of(self.request, self.row.source, self.row.host)
+        facts = facts_of(self.request, self.row.source, self.row.host, self.row.generator_host)
         now = plan_load_test(self.request, facts, self.frozen.rounds, limits())
         if found := [one.text for one in now.refusals if one.code in CHECKED_AGAIN]:
             raise Refused("load_test.refused", f"Starting load test {self.row.pk}", cause=" ".join(found))
@@ -122,17 +125,21 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
             self.journal,
             ExpectedContents,
             StallLimits(settings.STALL_NOTICE_SECONDS, settings.STALL_PREPARE_SECONDS),
-            self.hosts.way_to_file(self.row, plan),
+            self.hosts.ways(self.row, plan),
             settings.UNREACHABLE_TIMEOUT_SECONDS,
             OF_LOAD_TEST,
             self.frozen,
             lambda: job_files(
-                self.frozen, self.request.workload, plan, flavor_for(self.frozen.version, self.frozen.flavor)
+                self.frozen,
+                self.request.workload,
+                plan,
+                flavor_for(self.frozen.version, self.frozen.flavor),
+                self.hosts.tunnel(self.row),
             ),
             self.take,
         )
-        reading = [context.way.way.source.jobs] if context.way and not self.is_ending() else []
-        self.raise_fence(context.jobs, *reading)
+        others = context.way.others if context.way and not self.is_ending() else ()
+        self.raise_fence(context.jobs, *others)
         return context
 
     # --- the end --------------------------------------------------------------------------------------------------

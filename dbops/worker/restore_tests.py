@@ -69,8 +69,8 @@ class RestoreTestDriver(RunDriver[RestoreTest, RestoreTestResult | None, Restore
             self.hosts.way_to_file(self.row, plan),
             settings.UNREACHABLE_TIMEOUT_SECONDS,
         )
-        reading = [context.way.way.source.jobs] if context.way and not self.is_ending() else []
-        self.raise_fence(context.jobs, *reading)
+        others = context.way.others if context.way and not self.is_ending() else ()
+        self.raise_fence(context.jobs, *others)
         return context
 
     # --- the end --------------------------------------------------------------------------------------------------

@@ -208,7 +208,7 @@ class Bench:
     def words(self, body: str, *arguments: str) -> list[str]:
         count, pid = len(self.server.words), self.server.pid
         given = f'become {self.server.owner}\nserving={pid}\nask=("${{@:1:{count}}}")\nshift {count}\ncounters=({" ".join(COUNTERS)})\n'
-        script = f"set -u\n{load('common', 'measure', 'copies')}\n{given}\n{body}"
+        script = f"set -u\n{load('common', 'tunnel', 'measure', 'copies')}\n{given}\n{body}"
         return ["bash", "-c", script, "bench", *self.server.words, *arguments]
 
     def fill(self) -> None:

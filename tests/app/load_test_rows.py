@@ -6,7 +6,7 @@ from typing import Any
 from dbops.engine.facts.instance import Tool
 from dbops.engine.load_tests.request import LoadTestRequest, Raised
 from dbops.engine.load_tests.workload import Profile, Workload
-from dbops.models import Host, Instance, LoadTest
+from dbops.models import Cluster, Host, Instance, LoadTest
 from dbops.operations.load_tests import plan_load_test, request_load_test
 from tests.app.factories import (
     make_cluster,
@@ -26,7 +26,8 @@ TOOLS = ("sysbench", "mariadbd", "mariadb", "mariadb-backup", "mbstream")
 def make_place(name: str = "tester-1", *, tools: tuple[str, ...] = TOOLS, **host: Any) -> Host:
     """Return a host for load tests: of another cluster, with a replica."""
     place = make_host(name)
-    there = make_instance(f"on-{name}", cluster=make_cluster("tests"), host=place)
+    others = Cluster.objects.filter(name="tests").first() or make_cluster("tests")
+    there = make_instance(f"on-{name}", cluster=others, host=place)
     given = {
         "tools": {tool: Tool(f"/usr/bin/{tool}", "10.11.19") for tool in tools},
         "memory_available_bytes": 64 * GIB,

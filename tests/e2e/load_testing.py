@@ -52,7 +52,13 @@ def begin(stack: Stack, request: dict[str, Any], step: str) -> dict[str, Any]:
     status, found = manage(stack, "start", "-", "--confirm", request["host"], "--reason", "a test", request=request)
     assert status == 0, found
     pk = found["load_test"]
-    wait_for(f"step {step}", lambda: f'"{step}"' in load_test_of(stack, pk)["steps"], 60)
+
+    def has_begun() -> bool:
+        row = load_test_of(stack, pk)
+        assert row["status"] not in FINAL, row["error"]
+        return f'"{step}"' in row["steps"]
+
+    wait_for(f"step {step}", has_begun, 60)
     return load_test_of(stack, pk)
 
 

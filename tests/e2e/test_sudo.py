@@ -11,6 +11,7 @@ from tests.stack import OPERATOR, Stack, wait_for
 from tests.sudo_account import path_in, through_gates, why_not
 
 from .host_state import is_replicating, one, same_data_at_one_gtid
+from .load_testing import request_of, run_load_test, unchanged
 from .test_connection_tests import ended
 from .test_going_back import cancelled_rebuild
 from .test_managed_backup import SOURCE, back_up, backup_stack
@@ -118,3 +119,11 @@ def test_outdated_gate_is_refused_before_anything_is_stopped(stack: Stack) -> No
     assert host.server_pid() == pid
     stack.wait_for_possible_plan(TARGET)
     assert one(stack, TARGET, "SELECT 1 AS one")["one"] == 1
+
+
+def test_load_generator_on_another_host(stack: Stack) -> None:
+    request = request_of(stack, generator_host=TARGET)
+    with unchanged(stack):
+        status, result = run_load_test(stack, request)
+    assert (status, result["error"]) == (0, {}), result["error"]
+    assert result["report"]["Total"]["QueryCount"] > 10

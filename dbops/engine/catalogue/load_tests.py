@@ -103,7 +103,7 @@ _PLANNING = (
     ),
     operator(
         "load_test.host",
-        "The host cannot run a load test: a primary runs there, or dbops cannot probe it.",
+        "The host cannot run a load test: a primary runs there, dbops cannot probe it, or its host key was never accepted.",
         NOT_WRITTEN,
         "Choose another host. `DBOPS_LOAD_TEST_ON_PRIMARY_HOSTS` allows hosts of primaries.",
     ),
@@ -145,6 +145,12 @@ _WARNINGS = (
         "A server of the inventory runs on this host and shares CPU and disk with the load test.",
         UNCHANGED,
         "Choose a host without servers, or a time with little load.",
+    ),
+    operator(
+        "load_test.tunnel",
+        "The load generator runs on another host: each statement passes an SSH connection, whose cost is part of its latency.",
+        UNCHANGED,
+        "Compare only tests with the same two hosts. load-measurements.md has the cost.",
     ),
     operator("load_test.busy", "dbops uses this host now.", UNCHANGED, "No action is needed: the load test waits."),
     operator(
@@ -203,6 +209,12 @@ _RUNNING = (
         "Check the network between the two hosts.",
     ),
     host(
+        "load_test.connection",
+        "The scratch server’s host cannot connect to the load generator’s host, or the connection was lost.",
+        _REMOVED,
+        "Check network, SSH server and host key of the load generator’s host, then run the load test again.",
+    ),
+    host(
         "load_test.backup_unusable",
         "The backup is damaged, or could not be unpacked or prepared.",
         "The backup file was not changed. " + _REMOVED,
@@ -249,7 +261,8 @@ _RUNNING = (
     host(
         "load_test.not_removed",
         "Files of a load test could not be removed.",
-        "`.dbops-load-test-ID` in the scratch directory or `/tmp/dbops-load-test-ID` remains on the host.",
+        "`.dbops-load-test-ID` in the scratch directory or `/tmp/dbops-load-test-ID` remains on the host, or on that of the load generator"
+        " `/tmp/dbops-load-generator-ID` or the test’s key.",
         "Check the directory on the host. dbops tries again every minute, and before the next load test.",
     ),
 )

@@ -36,6 +36,23 @@ class LoadTestLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class GeneratorFacts:
+    """The other host that runs the load generator.
+
+    Attributes:
+        host: facts of the host; ``None`` if it was never probed.
+        neighbours: the instances on the host.
+        busy: what dbops does on the host now, in words; empty for nothing.
+        unreachable: why the scratch server's host cannot connect to it; empty if nothing speaks against it.
+    """
+
+    host: HostFacts | None
+    neighbours: tuple[Neighbour, ...] = ()
+    busy: str = ""
+    unreachable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class LoadTestFacts:
     """Everything that a plan needs to know.
 
@@ -51,6 +68,7 @@ class LoadTestFacts:
         archive: the backup that is restored; ``None`` for an empty server.
         backup_problem: why the wanted backup cannot be used; empty if it can.
         is_backup_there: whether the file of the backup is on the host.
+        generator: the load generator's host; ``None`` for the same one.
         now: the time of planning.
     """
 
@@ -66,3 +84,4 @@ class LoadTestFacts:
     archive: Archive | None = None
     backup_problem: str = ""
     is_backup_there: bool = True
+    generator: GeneratorFacts | None = None

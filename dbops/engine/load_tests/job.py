@@ -18,7 +18,7 @@ from dbops.engine.restore_tests.result import read_steps
 
 SCRIPTS = (
     *("common", "pipes", "copied_options", "scratch", "scratch_server", "restored_copy"),
-    *("measure", "copies", "load_test_limits", "run_load_test"),
+    *("tunnel", "measure", "copies", "load_test_limits", "run_load_test"),
 )
 #: Maximum size of the result of one round.
 RESULT_BYTES = 8 * 1024**2

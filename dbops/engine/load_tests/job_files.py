@@ -1,9 +1,11 @@
 """The files of a load test's job on its host: settings, rounds, and those of the generator."""
 
+from collections.abc import Sequence
+
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.flavors.waits import COUNTERS
-from dbops.engine.hosts.scripts import load_lua
+from dbops.engine.hosts.scripts import load_lua, load_python
 from dbops.engine.load_tests.digests import sample_sql
 from dbops.engine.load_tests.generator import (
     COPY_NAME,
@@ -34,9 +36,14 @@ ROUND_COUNTERS = (
 )
 #: Between the fields of a round: a control character, which no option and no argument has.
 SEPARATOR = "\x1f"
+#: Cores for the two ends of the connection on the scratch server's host, if the generator is on another one.
+TUNNEL_CORES = 2
+RELAY = "load_relay"
 
 
-def job_files(plan: LoadTestPlan, workload: Workload, copy: RestoreTestPlan, flavor: Flavor) -> dict[str, str]:
+def job_files(
+    plan: LoadTestPlan, workload: Workload, copy: RestoreTestPlan, flavor: Flavor, tunnel: Sequence[str] = ()
+) -> dict[str, str]:
     """Return the files of the job by name.
 
     Args:
@@ -44,6 +51,7 @@ def job_files(plan: LoadTestPlan, workload: Workload, copy: RestoreTestPlan, fla
         workload: the load.
         copy: the scratch directories.
         flavor: of the scratch server.
+        tunnel: words of ssh to the generator's host, if that is another one.
 
     Raises:
         Refused: statements or table cannot be used, or a round is too large (``load_test.statement``, ``load_test.table``,
@@ -57,9 +65,34 @@ def job_files(plan: LoadTestPlan, workload: Workload, copy: RestoreTestPlan, fla
         "fill": SEPARATOR.join(prepare_arguments(workload, place)) if is_prepared else "",
         "table.sql": _tables(plan, workload),
         **_samples(workload, flavor),
-        SCRIPT: load_lua("load"),
-        **({INPUT: text} if (text := input_text(workload)) else {}),
+        **(
+            {"tunnel.words": SEPARATOR.join(tunnel), f"{RELAY}.py": load_python(RELAY)}
+            if tunnel
+            else _of_generator(workload)
+        ),
     }
+
+
+def generator_files(plan: LoadTestPlan, workload: Workload, load_test: str) -> dict[str, str]:
+    """Return the files on the other host that runs the load generator, by name, for ``serve_load.sh``.
+
+    Raises:
+        Refused: as ``job_files``.
+    """
+    sockets = f"/tmp/dbops-load-generator-{load_test}"  # noqa: S108 - as sockets_of in scratch.sh
+    place = Place(f"{sockets}/load", f"{sockets}/run/s")
+    commands = [(f"round-{one.number}", *run_arguments(workload, one, place)) for one in plan.rounds]
+    if workload.profile in OF_SYSBENCH:
+        commands.append(("fill", *prepare_arguments(workload, place)))
+    return {
+        "load.commands": "".join(f"{SEPARATOR.join(words)}\n" for words in commands),
+        f"{RELAY}.py": load_python(RELAY),
+        **_of_generator(workload),
+    }
+
+
+def _of_generator(workload: Workload) -> dict[str, str]:
+    return {SCRIPT: load_lua("load"), **({INPUT: text} if (text := input_text(workload)) else {})}
 
 
 def _tables(plan: LoadTestPlan, workload: Workload) -> str:
@@ -83,9 +116,9 @@ def _samples(workload: Workload, flavor: Flavor) -> dict[str, str]:
 def _settings(plan: LoadTestPlan, workload: Workload, flavor: Flavor) -> str:
     lines = [
         f"server_memory={int(plan.server_memory_bytes * LIMIT_FACTOR)}",
-        f"generator_memory={int(plan.generator_memory_bytes * LIMIT_FACTOR)}",
+        f"generator_memory={plan.generator_limit_bytes}",
         f"server_cores={plan.server_cores}",
-        f"generator_cores={plan.generator_cores}",
+        f"generator_cores={TUNNEL_CORES if plan.is_tunnelled else plan.generator_cores}",
         f"floor={plan.floor_bytes}",
         f"floor_percent={plan.floor_percent}",
         f"most_seconds={plan.most_seconds}",

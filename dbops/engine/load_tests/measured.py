@@ -25,7 +25,12 @@ def report_of(request: LoadTestRequest, plan: LoadTestPlan, results: Sequence[Ro
     """
     measured = _measured(plan, results)
     report = make_report(measured, _limits(plan))
-    found: dict[str, Any] = {**report, "PlannedRounds": len(plan.rounds), "FinishedRounds": len(measured)}
+    found: dict[str, Any] = {
+        **report,
+        "PlannedRounds": len(plan.rounds),
+        "FinishedRounds": len(measured),
+        "GeneratorHost": plan.generator_host,
+    }
     if plan.digests.sha256:
         found["Digests"] = {
             "Share": plan.digests.share,

@@ -2,21 +2,21 @@
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from dbops.engine.backups.archives import Archive
-from dbops.engine.facts.instance import HostFacts, to_record
+from dbops.engine.facts.instance import to_record
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.load_tests.allowed_options import TABLE_CACHES, memory_bytes, most_of, redo_bytes
 from dbops.engine.load_tests.digests import GOOD_SHARE, DigestPlan, digest_plan
-from dbops.engine.load_tests.facts import LoadTestFacts, LoadTestLimits
+from dbops.engine.load_tests.facts import GeneratorFacts, LoadTestFacts, LoadTestLimits, Neighbour
 from dbops.engine.load_tests.planning import seconds_missing
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.server_options import ServerOptions, layout_words, server_options
 from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile
-from dbops.engine.restore_tests.plan import RATIO_UNKNOWN
+from dbops.engine.restore_tests.plan import RATIO_UNKNOWN, machine_of
 from dbops.engine.states import Severity
 
 #: MySQL releases that crash at a restart with more than this many tables (bug 115517, PS-9306).
@@ -64,7 +64,8 @@ class LoadTestPlan:
     """Everything that a load test will do: shown, confirmed, and then run without a change.
 
     Attributes:
-        source, host: names of the instance whose settings are used, and of the host that runs the test.
+        source, host: names of the instance whose settings are used, and of the host that runs the scratch server.
+        generator_host, generator_machine: the host that runs the load generator, with its name and machine id if that is another host.
         flavor, version: of the scratch server.
         run, path, backup_bytes: the backup that is restored; 0 and empty for an empty server.
         place: directory of the scratch directory on the host; empty: beside the backup.
@@ -84,6 +85,8 @@ class LoadTestPlan:
 
     source: str
     host: str
+    generator_host: str
+    generator_machine: str
     flavor: str
     version: str
     run: int
@@ -119,12 +122,21 @@ class LoadTestPlan:
         return tuple(one for one in self.findings if one.severity is Severity.WARNING)
 
     @property
+    def is_tunnelled(self) -> bool:
+        return self.generator_host != self.host
+
+    @property
     def memory_bytes(self) -> int:
-        return self.server_memory_bytes + self.generator_memory_bytes
+        """Return the memory that the test is expected to need on the scratch server's host."""
+        return self.server_memory_bytes + (0 if self.is_tunnelled else self.generator_memory_bytes)
 
     @property
     def memory_limit_bytes(self) -> int:
         return int(self.memory_bytes * LIMIT_FACTOR)  # what must be free
+
+    @property
+    def generator_limit_bytes(self) -> int:
+        return int(self.generator_memory_bytes * LIMIT_FACTOR)
 
     @property
     def fingerprint(self) -> str:
@@ -154,12 +166,15 @@ def plan_load_test(
         connections=request.most_threads,
         extra=request.options,
     )
-    server_cores, generator_cores, shares = _cores(facts.host, limits)
+    server_cores, generator_cores, shares = _cores(facts, limits)
+    there = facts.generator.host if facts.generator else None
     server = facts.source.server if facts.source else None
     archive = facts.archive if request.run else None
     plan = LoadTestPlan(
         source=request.source,
         host=request.host,
+        generator_host=request.generator_host or request.host,
+        generator_machine=machine_of(there) if there else "",
         flavor=facts.flavor.name,
         version=".".join(map(str, facts.flavor.version)),
         run=request.run,
@@ -195,9 +210,12 @@ def _place(facts: LoadTestFacts, archive: Archive | None, limits: LoadTestLimits
     return (archive.path.rpartition("/")[0] or "/") if beside and archive else facts.work_dir
 
 
-def _cores(host: HostFacts | None, limits: LoadTestLimits) -> tuple[int, int, bool]:
+def _cores(facts: LoadTestFacts, limits: LoadTestLimits) -> tuple[int, int, bool]:
     """Return the cores of server and generator, and whether they share them: each has at least one."""
-    count = host.cpu_count if host else 1
+    count = facts.host.cpu_count if facts.host else 1
+    if facts.generator:
+        there = facts.generator.host.cpu_count if facts.generator.host else 1
+        return min(count, limits.server_cores), min(there, limits.generator_cores), False
     if count >= limits.server_cores + limits.generator_cores:
         return limits.server_cores, limits.generator_cores, False
     if count < 4:  # one core for each would make the server smaller than any real one
@@ -284,6 +302,8 @@ def _findings(
     yield from _of_host(facts, limits)
     yield from _of_backup(request, facts)
     yield from _of_tools(facts)
+    if facts.generator:
+        yield from _of_generator(plan, facts.generator)
     yield from _of_memory(plan, request, facts, limits)
     yield from _of_version(request, facts)
     if facts.free_bytes is not None and facts.free_bytes < plan.needed_bytes:
@@ -314,11 +334,39 @@ def _of_host(facts: LoadTestFacts, limits: LoadTestLimits) -> Iterator[LoadTestF
             f"{one.name} ({one.role} of {one.cluster}) takes writes on this host. The test would take its CPU and disk."
         )
         yield LoadTestFinding("load_test.host", severity, text)
-    for one in others:
-        text = f"{one.name} ({one.role} of {one.cluster}) runs on this host and shares CPU and disk with the test."
-        yield LoadTestFinding("load_test.shared_host", Severity.WARNING, text)
+    yield from _of_neighbours(others, "this host", "CPU and disk")
     if facts.busy:
         yield LoadTestFinding("load_test.busy", Severity.WARNING, f"{facts.busy}. The test waits in the queue.")
+
+
+def _of_neighbours(neighbours: Iterable[Neighbour], where: str, what: str) -> Iterator[LoadTestFinding]:
+    for one in neighbours:
+        text = f"{one.name} ({one.role} of {one.cluster}) runs on {where} and shares {what} with the test."
+        yield LoadTestFinding("load_test.shared_host", Severity.WARNING, text)
+
+
+def _of_generator(plan: LoadTestPlan, there: GeneratorFacts) -> Iterator[LoadTestFinding]:
+    """What speaks against the other host that runs the load generator."""
+    name = plan.generator_host
+    if there.unreachable:
+        text = f"{plan.host} cannot connect to {name}: {there.unreachable}."
+        yield LoadTestFinding("load_test.host", Severity.REFUSAL, text)
+    if there.host is None:
+        text = f"{name} was never probed: add an instance on it."
+        yield LoadTestFinding("load_test.host", Severity.REFUSAL, text)
+    else:
+        if missing := [tool for tool in ("sysbench", "python3") if tool not in there.host.tools]:
+            text = f"{' and '.join(missing)} must be installed on {name}."
+            yield LoadTestFinding("load_test.tool", Severity.REFUSAL, text)
+        if there.host.memory_available_bytes < plan.generator_limit_bytes:
+            free, most = there.host.memory_available_bytes // MIB, plan.generator_limit_bytes // MIB
+            text = f"The load generator may use {most} MiB of memory; {name} has {free} MiB free."
+            yield LoadTestFinding("load_test.memory", Severity.REFUSAL, text)
+    yield from _of_neighbours(there.neighbours, name, "CPU and network")
+    if there.busy:
+        yield LoadTestFinding("load_test.busy", Severity.WARNING, f"{there.busy}. The test waits in the queue.")
+    text = f"Each statement passes an SSH connection between {name} and {plan.host}: it is part of the latency and limits the rate."
+    yield LoadTestFinding("load_test.tunnel", Severity.WARNING, text)
 
 
 def _of_backup(request: LoadTestRequest, facts: LoadTestFacts) -> Iterator[LoadTestFinding]:
@@ -334,10 +382,9 @@ def _of_backup(request: LoadTestRequest, facts: LoadTestFacts) -> Iterator[LoadT
 def _of_tools(facts: LoadTestFacts) -> Iterator[LoadTestFinding]:
     if facts.host is None:
         return
-    if "sysbench" not in facts.host.tools:
-        text = (
-            "sysbench is not installed on the host. Install the package sysbench (Debian, Ubuntu; on RHEL from EPEL)."
-        )
+    needed = "python3" if facts.generator else "sysbench"
+    if needed not in facts.host.tools:
+        text = f"{needed} is not installed on the host. Install the package{' (on RHEL from EPEL)' if needed == 'sysbench' else ''}."
         yield LoadTestFinding("load_test.tool", Severity.REFUSAL, text)
 
 

@@ -39,7 +39,7 @@ COLUMNS = (
     ),
     *("QueryCount", "ErrorQueryCount", "AvgQPS", "TotalQPS", "WantedRate", "AchievedRate"),
     *(f"Duration.{name}" for name in ("P50", "P75", "P95", "P99", "P999", "Avg", "Max", "Min", "TotalSamples")),
-    *("GeneratorCores", "ServerCores", "StalledSeconds", "SchemasVisited", "IsValid", "Reasons"),
+    *("GeneratorCores", "TunnelCores", "ServerCores", "StalledSeconds", "SchemasVisited", "IsValid", "Reasons"),
 )
 
 
@@ -85,6 +85,10 @@ def reasons_against(one: Round, result: RoundResult, limits: ReportLimits) -> tu
     allowed, used = limits.generator_cores, result.generator_cores
     if allowed and used is not None and used > SATURATED_SHARE * allowed:
         reasons.append(f"The load generator was saturated: it used {used:.2f} of {allowed:g} cores.")
+    if result.tunnel_cores is not None and result.tunnel_cores > SATURATED_SHARE:
+        reasons.append(
+            f"The connection to the load generator’s host was saturated: a process of it used {result.tunnel_cores:.2f} cores."
+        )
     sent = result.queries + result.errors
     if sent == 0:
         reasons.append("No statement was sent.")
@@ -160,6 +164,7 @@ def _figures(level: str, group: Sequence[Measured], limits: ReportLimits) -> Pla
         **_rates(group, elapsed),
         "Duration": _duration(results),
         "GeneratorCores": _mean([(result.generator_cores, _elapsed(result)) for result in results]),
+        "TunnelCores": max((one.tunnel_cores for one in results if one.tunnel_cores is not None), default=None),
         "ServerCores": _mean([(result.server_cores, _elapsed(result)) for result in results]),
         "StalledSeconds": sum(stalled_seconds(result.seconds) for result in results),
         "SchemasVisited": _same([result.schemas_visited for result in results]),

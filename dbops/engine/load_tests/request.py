@@ -38,7 +38,8 @@ class LoadTestRequest:
 
     Attributes:
         source: name of the instance whose version and settings the scratch server gets.
-        host: name of the host that runs the test.
+        host: name of the host that runs the scratch server.
+        generator_host: name of the host that runs the load generator; empty for the same one.
         run: the backup run that is restored; 0 for an empty server.
         workload: the load.
         raised: what is raised from step to step, through ``steps``; ``NOTHING`` for an A/B test.
@@ -76,6 +77,12 @@ class LoadTestRequest:
     wanted_width: float = 1.1
     seed: int = 1
     most_seconds: int = 4 * 3600
+    generator_host: str = ""
+
+    @property
+    def is_tunnelled(self) -> bool:
+        """Return whether the load generator runs on another host, and reaches the server through SSH."""
+        return self.generator_host not in ("", self.host)
 
     @property
     def is_ab(self) -> bool:
@@ -167,6 +174,8 @@ def _of_rotation(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
         yield "the time on a schema must be more than 0 and at most 3600 s"
     if workload.digests:
         yield from _of_digests(workload, workload.digests)
+        if request.is_tunnelled:
+            yield "values of the source’s data do not leave the scratch server’s host: digests need the load generator on the same host"
         return
     if not 1 <= len(workload.statements) <= MOST_STATEMENTS:
         yield f"rotating schemas need 1 to {MOST_STATEMENTS} statements"

@@ -32,12 +32,13 @@ FAILURES = (
     "copies",
     "server",
     "transport",
+    "connection",
     "not_removed",
 )
 #: Those that say that the backup cannot be restored.
 OF_BACKUP = ("damaged", "unpack", "outside", "prepare")
 #: First words of refusals with a code of their own, by who has to act.
-OPERATORS, HOSTS = ("tool", "memory", "version"), ("space", "transport", "copies")
+OPERATORS, HOSTS = ("tool", "memory", "version"), ("space", "transport", "connection", "copies")
 #: The generator failed; its result says how.
 ROUND = "round"
 

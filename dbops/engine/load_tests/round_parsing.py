@@ -16,6 +16,8 @@ TOO_MANY_CONNECTIONS = 1040
 #: ``performance_schema`` counts in picoseconds.
 PICOSECONDS = 1e12
 MOST_WAITS = 100
+#: A process in the lines of ``load_relay.py``: it runs beside the generator.
+RELAY_OF_GENERATOR = "relay-of-generator"
 
 Fields = Sequence[str]
 
@@ -98,6 +100,7 @@ def _result(lines: _Lines, one: Round) -> RoundResult:
         raise ValueError("no time has passed")
     queries, errors, unserved, visited, events = (int(value) for value in lines.last("total"))
     latency = _floats(lines.last("latency"))
+    tunnel = {name: float(cores) for name, cores in lines.of.get("tunnel", [])}
     return RoundResult(
         number=one.number,
         started_at=datetime.fromtimestamp(begun[0], UTC),
@@ -109,7 +112,8 @@ def _result(lines: _Lines, one: Round) -> RoundResult:
         min_ms=latency[0] if latency else None,
         max_ms=latency[1] if latency else None,
         average_ms=latency[2] / queries if latency and queries else None,
-        generator_cores=(ended[1] - begun[1]) / elapsed,
+        # its relay takes part of the cores that it may use
+        generator_cores=(ended[1] - begun[1]) / elapsed + tunnel.get(RELAY_OF_GENERATOR, 0.0),
         server_cores=_server_cores(lines),
         waits=_waits(lines, one.threads * (_sampled_seconds(lines) or elapsed)),
         counters=_counters(lines),
@@ -118,6 +122,7 @@ def _result(lines: _Lines, one: Round) -> RoundResult:
         schemas_visited=visited,
         errors_by_number={int(number): int(count) for number, count in lines.of.get("error", [])},
         last_error=lines.message,
+        tunnel_cores=max(tunnel.values(), default=None),
     )
 
 

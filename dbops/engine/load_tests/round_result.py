@@ -24,7 +24,8 @@ class RoundResult:
     """One finished round.
 
     ``buckets``: latency histogram, (upper bound in ms, statements), ascending. ``generator_cores`` and ``server_cores``: CPU used, as
-    cores. ``counters``: differences of status counters over the round. ``waits``: largest first; empty if they were not read.
+    cores. ``tunnel_cores``: that of the busiest process of the connection to a generator on another host. ``counters``: differences of
+    status counters over the round. ``waits``: largest first; empty if they were not read.
     ``events``: transactions, or statements where a profile has none. ``unserved``: events that were due at the wanted rate and not begun.
     ``schemas_visited``: copies that were used. ``errors_by_number``: 0 for other numbers; ``last_error`` is one of their texts.
     """
@@ -48,3 +49,4 @@ class RoundResult:
     schemas_visited: int = 0
     errors_by_number: dict[int, int] = field(default_factory=dict)
     last_error: str = ""
+    tunnel_cores: float | None = None

@@ -1,8 +1,8 @@
 """Run the job of one restore test: start or find it, judge it, and remove everything that it made."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from dbops.engine.errors import DbopsError, Refused, RemoteFailure, Unreachable
 from dbops.engine.hosts.access import Endpoint, HostAccess, remove_run
@@ -25,6 +25,19 @@ COUNTS_BYTES = 1024**2
 KEY_SECONDS = 48 * 3600
 
 
+class Way(Protocol):
+    """Access to other hosts that is opened for a job and closed at its end. Both can be repeated."""
+
+    @property
+    def others(self) -> Sequence[Jobs]:
+        """Return the jobs on these hosts."""
+        ...
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class FileAccess:
     """Access from the host with the backup to the test host.
@@ -37,6 +50,10 @@ class FileAccess:
     words: tuple[str, ...]
     machines: tuple[str, str]
 
+    @property
+    def others(self) -> tuple[Jobs, ...]:
+        return (self.way.source.jobs,)
+
     def open(self) -> None:
         """Install a key that may read this one file and expires automatically. Idempotent.
 
@@ -45,7 +62,13 @@ class FileAccess:
             RemoteFailure, Unreachable: as ``HostAccess``.
         """
         for end, machine in zip((self.way.source, self.way.target), self.machines, strict=True):
-            _must_be_machine(end, machine)
+            if why := why_other_machine(end, machine):
+                raise Refused(
+                    "restore_test.refused",
+                    f"Opening access to the backup on {end.name}",
+                    cause=why,
+                    next_step="Check whether the address in the inventory still leads to the intended machine.",
+                )
         self.way.let_in(self.way.make_key(), self.words, load("common", "pipes", "serve_file"), key_seconds=KEY_SECONDS)
 
     def close(self) -> None:
@@ -53,26 +76,27 @@ class FileAccess:
 
         Raises the first error, like ``HostAccess``.
         """
-        first: DbopsError | None = None
-        for part in (self.way.forget_key, self.way.close, lambda: remove_run(self.way.source)):
-            try:
-                part()
-            except DbopsError as error:
-                first = first or error
-        if first:
-            raise first
+        close_all((self.way.forget_key, self.way.close, lambda: remove_run(self.way.source)))
 
 
-def _must_be_machine(end: Endpoint, machine: str) -> None:
+def close_all(parts: Sequence[Callable[[], None]]) -> None:
+    """Call all parts, and raise the first error afterwards."""
+    first: DbopsError | None = None
+    for part in parts:
+        try:
+            part()
+        except DbopsError as error:
+            first = first or error
+    if first:
+        raise first
+
+
+def why_other_machine(end: Endpoint, machine: str) -> str:
+    """Return why a host is not the machine of a plan; empty if it is. Raises ``Unreachable``."""
     result = end.jobs.act(IN_BASH, load("common") + '\nmust_be_machine "$1"', machine)
     if result.exit_status == 0:
-        return
-    raise Refused(
-        "restore_test.refused",
-        f"Opening access to the backup on {end.name}",
-        cause=result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}",
-        next_step="Check whether the address in the inventory still leads to the intended machine.",
-    )
+        return ""
+    return result.stdout.strip().removeprefix("REFUSED: ") or f"exit status {result.exit_status}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +125,7 @@ class RestoreTestContext:
     """One running restore test, or another job that restores a backup on a scratch server.
 
     ``checkpoint`` is plain data that survives the driver; ``expected`` is called after all tables are read. ``way``
-    gives access to a file on another host; at the end dbops waits ``silent_seconds`` for that host.
+    gives access to other hosts, for example to a file there; at the end dbops waits ``silent_seconds`` for that host.
     """
 
     plan: RestoreTestPlan
@@ -111,7 +135,7 @@ class RestoreTestContext:
     journal: RunJournal
     expected: Callable[[], ExpectedContents]
     stall: StallLimits = StallLimits(60.0, 1800.0)
-    way: FileAccess | None = None
+    way: Way | None = None
     silent_seconds: float = 120.0
     removal: Removal = OF_RESTORE_TEST
 
@@ -123,7 +147,7 @@ class RestoreTestContext:
         self.journal.say(text, level=Level.WARNING)
 
     def open_way(self) -> None:
-        """Let a key in on the host that has the file, if the file is elsewhere. The note comes first: it is to be taken away again."""
+        """Let a key in on other hosts, for example on the one that has the file. The note comes first: it is to be taken away again."""
         if self.way:
             self.checkpoint["opened"] = True
             self.journal.flush()
@@ -199,15 +223,15 @@ def _trouble_in_closing(context: RestoreTestContext) -> DbopsError | None:
     context.checkpoint["closed"] = trouble is None
     if trouble is None or (isinstance(trouble, Unreachable) and context.clock.now() - since < context.silent_seconds):
         return trouble
-    return _stays_open(context.plan, trouble, context.removal)
+    return _stays_open(trouble, context.removal)
 
 
-def _stays_open(plan: RestoreTestPlan, trouble: DbopsError, removal: Removal) -> RemoteFailure:
-    operation = f"Removing the files of the {removal.what} of {plan.path} on {plan.holder}"
-    return removal.error(operation, str(trouble), "A key that can read this one backup remains until it expires.")
+def _stays_open(trouble: DbopsError, removal: Removal) -> RemoteFailure:
+    operation = f"Closing the access of the {removal.what} to another host"
+    return removal.error(operation, str(trouble), "A key that allows one command remains there until it expires.")
 
 
-def _close(way: FileAccess) -> DbopsError | None:
+def _close(way: Way) -> DbopsError | None:
     """Close the access to the file. Return an error instead of raising it, so that the removal continues."""
     try:
         way.close()
@@ -217,7 +241,7 @@ def _close(way: FileAccess) -> DbopsError | None:
 
 
 def remove_leftovers(
-    jobs: Jobs, plan: RestoreTestPlan, name: str, way: FileAccess | None, removal: Removal = OF_RESTORE_TEST
+    jobs: Jobs, plan: RestoreTestPlan, name: str, way: Way | None, removal: Removal = OF_RESTORE_TEST
 ) -> bool:
     """Remove the leftovers of an older job on both hosts.
 
@@ -228,7 +252,7 @@ def remove_leftovers(
     trouble = _close(way) if way else None
     is_gone = remove(jobs, plan, name, removal)
     if is_gone and trouble:
-        raise _stays_open(plan, trouble, removal)
+        raise _stays_open(trouble, removal)
     return is_gone
 
 

@@ -143,6 +143,10 @@ class Command(DbopsCommand):
                 f"{len(plan.digests.used)} top statements used, {plan.digests.percent:.1f} % of those that the source ran;"
                 f" {len(plan.digests.left_out)} left out."
             )
+        if plan.is_tunnelled:
+            self.stdout.write(
+                f"Load generator on {plan.generator_host}: {plan.generator_memory_bytes // MIB} MiB of memory."
+            )
         self.stdout.write(f"Fingerprint: {plan.fingerprint}")
 
     def _end(self, load_test: LoadTest, watch: bool) -> None:

@@ -24,7 +24,7 @@ from dbops.models import Instance
 from dbops.sample.generate.clusters import GIB, SampleCluster, free_bytes_of
 from dbops.sample.generate.storage import ON_CARDS, WITHOUT_DOUBLEWRITE, storage_of
 
-TOOLS = ("bash", "flock", "gzip", "setsid", "setpriv", "ssh", "ssh-keygen", "sshd", "sysbench", "zstd")
+TOOLS = ("bash", "flock", "gzip", "python3", "setsid", "setpriv", "ssh", "ssh-keygen", "sshd", "sysbench", "zstd")
 OF_FLAVOR = {
     "mariadb": ("mariadb-backup", "mbstream", "mariadb", "mariadbd", "mariadb-dump", "mariadb-install-db"),
     "mysql": ("xtrabackup", "xbstream", "mysql", "mysqld", "mysqldump"),

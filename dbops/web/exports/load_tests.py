@@ -17,6 +17,7 @@ def report_file(page: LoadTestPage) -> HttpResponse:
         "Status": row.status,
         "Source": row.source.name,
         "Host": row.host.name,
+        "GeneratorHost": page.plan.generator_host,
         "BackupRun": row.run_id,
         "Profile": row.profile,  # type: ignore[attr-defined]
         "Plan": row.plan,

@@ -71,7 +71,7 @@ class LoadTestForm(forms.Form):
     """The choices of a load test. All but the long texts are in the URL of its plan."""
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "Scratch server": ("source", "backup", "host", "pool_mib", "options", "most_minutes"),
+        "Scratch server": ("source", "backup", "host", "generator_host", "pool_mib", "options", "most_minutes"),
         "Load": ("profile", "raised", "steps", "repeats", "seconds", "warm_up_seconds", "threads", "rate", "schemas"),
         "Tables of sysbench": ("tables", "table_rows"),
         "Rotating schemas": ("schema", "row_percent", "seconds_on_schema", "digests", "statements", "statements_file"),
@@ -84,7 +84,12 @@ class LoadTestForm(forms.Form):
     backup = forms.ChoiceField(
         label="Data", initial=NEWEST, help_text="A backup of this instance is restored, or the server is made empty."
     )
-    host = forms.ChoiceField(label="Host", help_text="Runs the scratch server and the load generator.")
+    host = forms.ChoiceField(label="Host", help_text="Runs the scratch server.")
+    generator_host = forms.ChoiceField(
+        label="Load generator’s host",
+        required=False,
+        help_text="Another host leaves the CPU to the server, but adds the latency of an SSH connection to each statement.",
+    )
     pool_mib = forms.IntegerField(label="Buffer pool (MiB)", initial=1024, min_value=64, max_value=2**20)
     options = forms.CharField(
         label="Further server options",
@@ -196,6 +201,7 @@ class LoadTestForm(forms.Form):
         super().__init__(_filled(choices, given), files, label_suffix="")
         self._set_choices("source", [(one.name, f"{one.name} ({one.role})") for one in choices.sources])
         self._set_choices("host", [(one.name, one.name) for one in choices.hosts])
+        self._set_choices("generator_host", [("", "The same host"), *((one.name, one.name) for one in choices.hosts)])
         runs = [(str(one.pk), f"Run {one.pk}, {one.finished_at:%Y-%m-%d %H:%M} UTC") for one in choices.backups]
         newest = [(NEWEST, "Newest good backup")] if choices.run else []
         self._set_choices("backup", [*newest, *runs, ("0", "None: an empty server")])
@@ -337,6 +343,7 @@ class LoadTestForm(forms.Form):
         return LoadTestRequest(
             source=given["source"],
             host=given["host"],
+            generator_host=given["generator_host"] if given["generator_host"] != given["host"] else "",
             workload=self.workload(self.long_texts()),
             run=self.choices.run if given["backup"] == NEWEST else int(given["backup"]),
             raised=raised,

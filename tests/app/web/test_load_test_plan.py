@@ -16,7 +16,7 @@ from dbops.models import AuditEntry, Host, Instance, LoadTest
 from dbops.web.forms.load_test_texts import read_statements
 from dbops.web.forms.load_tests import PRESETS, preset
 from tests.app.factories import set_facts
-from tests.app.load_test_rows import make_place, make_source
+from tests.app.load_test_rows import TOOLS, make_place, make_source
 
 from .marks import marks
 
@@ -82,6 +82,30 @@ def test_choices_lead_to_an_address_with_what_differs(viewer: Client, place: Hos
         "options": ["max_connections=300\n"],
     }
     assert viewer.get(answer["Location"]).context["url"] == answer["Location"].partition("#")[0]
+
+
+def test_generator_can_run_on_another_host(operator: Client, source: Instance) -> None:
+    make_place(tools=(*TOOLS, "python3"))
+    make_place("loader-1", tools=("sysbench", "python3"))
+    page = operator.get(PAGE, CHOICES | {"generator_host": "loader-1"})
+    assert marks(page.content.decode(), "generator-host") == ["loader-1"]
+    assert "load_test.tunnel" in marks(page.content.decode(), "finding")
+    assert any("loader-1" in one.text for one in page.context["commands"])
+    answer = confirm(operator, page)
+    [load_test] = LoadTest.objects.all()
+    assert (answer.status_code, load_test.host.name) == (302, "tester-1")
+    assert load_test.generator_host is not None
+    assert load_test.generator_host.name == "loader-1"
+    report = operator.get(f"/load-tests/{load_test.pk}.json")
+    assert report.json()["GeneratorHost"] == "loader-1"
+    assert AuditEntry.objects.get(action="load_test.requested").detail["generator_host"] == "loader-1"
+
+
+def test_chosen_host_as_its_generators_host_is_the_same_host(operator: Client, place: Host) -> None:
+    page = operator.get(PAGE, CHOICES | {"generator_host": "tester-1"})
+    assert not page.context["plan"].is_tunnelled
+    confirm(operator, page)
+    assert LoadTest.objects.get().generator_host is None
 
 
 def test_operator_confirms_the_shown_plan(operator: Client, place: Host) -> None:

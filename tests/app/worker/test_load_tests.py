@@ -6,14 +6,17 @@ import pytest
 from django.utils import timezone
 
 from dbops.engine.errors import Unreachable
+from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.states import RunStatus
+from dbops.fleetfile import stored
+from dbops.lifecycle import load_tests as lifecycle
 from dbops.lifecycle import restore_tests
 from dbops.models import AuditEntry, Cluster, Host, Instance, LoadTest
 from dbops.operations.load_tests import cancel_load_test
 from dbops.worker import due_load_tests, due_restore_tests, load_test_hosts, load_test_leftovers, load_tests
 from tests.app.backup_rows import make_schedule
 from tests.app.factories import make_operator
-from tests.app.load_test_rows import make_load_test, make_place, make_request, make_source
+from tests.app.load_test_rows import TOOLS, make_load_test, make_place, make_request, make_source
 from tests.app.played_backups import Played
 from tests.app.restore_test_rows import made
 from tests.fakes import FakeHost, FakeJobs, ended, running, vanished
@@ -175,6 +178,66 @@ def test_load_test_and_restore_test_of_a_host_wait_for_each_other(host: FakeHost
     LoadTest.objects.filter(pk=load_test.pk).update(host_slot=None, status=RunStatus.QUEUED)
     assert due_restore_tests.start_what_can() == [restore_test.pk]
     assert due_load_tests.start_what_can() == []
+
+
+def make_generator(name: str = "loader-1") -> Host:
+    return make_place(name, tools=("sysbench", "python3"))
+
+
+def make_tunnelled(source: Instance, place: Host, generator: Host, **changes: Any) -> LoadTest:
+    return make_load_test(make_request(source, place, generator_host=generator.name), **changes)
+
+
+def test_generators_host_takes_part_in_no_other_test(host: FakeHost) -> None:
+    source, first, second, generator, olga = (
+        make_source(),
+        make_place(tools=(*TOOLS, "python3")),
+        make_place("tester-2"),
+        make_generator(),
+        make_operator(),
+    )
+    tunnelled = make_tunnelled(source, first, generator, actor=olga)
+    assert due_load_tests.start_what_can() == [tunnelled.pk]
+    # neither a scratch server there, nor another generator
+    for number, request in enumerate(
+        (make_request(source, generator), make_request(source, second, generator_host=generator.name))
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(LoadTestPlan, "refusals", ())
+            waiting = make_load_test(request, request_key=f"key-{number}", actor=olga)
+        assert due_load_tests.start_what_can() == []
+        assert not lifecycle.start(waiting)
+        waiting.refresh_from_db()
+        assert waiting.waiting_for
+    Cluster.objects.update(restore_test_host=generator.name)
+    source.cluster.refresh_from_db()
+    restore_test = restore_tests.queue(made(make_schedule(source)), "due")
+    assert restore_test is not None
+    assert due_restore_tests.start_what_can() == []
+    assert not restore_tests.start(restore_test)
+
+
+def test_generators_host_of_a_running_test_is_in_use_for_the_fleet_file(host: FakeHost) -> None:
+    generator = make_generator()
+    load_test = make_tunnelled(make_source(), make_place(tools=(*TOOLS, "python3")), generator)
+    assert generator.pk not in stored.load().tests
+    begun(load_test)
+    assert stored.load().tests[generator.pk] == stored.load().tests[load_test.host_id]
+
+
+def test_generators_host_gets_a_key_and_files_that_are_taken_away(host: FakeHost) -> None:
+    load_test = make_tunnelled(make_source(), make_place(tools=(*TOOLS, "python3")), make_generator())
+    jobs = play(host, running(), ended(70, tails={"out": "FAILED: connection ssh ended"}))
+    drive(begun(load_test), 2)
+    assert (load_test.status, load_test.error["code"], load_test.has_leftovers) == (
+        RunStatus.FAILED,
+        "load_test.connection",
+        False,
+    )
+    [job] = [one for one in host.order if one.name == "load-test"]
+    assert {"tunnel.words", "load_relay.py"} <= set(job.secrets)
+    assert "load.lua" not in job.secrets
+    assert jobs
 
 
 def test_unreachable_host_before_the_job_ends_nothing_at_once(

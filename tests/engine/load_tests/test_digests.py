@@ -1,6 +1,7 @@
 """Digests become templates whose values have a column, or are left out with a reason; statements keep their proportions."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,9 @@ from dbops.engine.load_tests.digests import (
     sample_sql,
     sampled_tables,
 )
+from dbops.engine.load_tests.request import LoadTestRequest, Raised, problems
 from dbops.engine.load_tests.sql import why_not_sent
+from dbops.engine.load_tests.workload import Profile, Workload
 
 INT = 2**31 - 1
 TABLES = (
@@ -307,3 +310,13 @@ def test_names_are_quoted_on_the_host() -> None:
     text = sample_sql(reading, "mysql", of_copy="s`x")
     assert "USE `s``x`;" in text
     assert "FROM `a``; DROP` LIMIT" in text
+
+
+def test_values_of_digests_do_not_leave_the_host_of_the_scratch_server() -> None:
+    digests = SourceDigests(
+        schema="shop", digests=(Digest("SELECT * FROM `notes` WHERE `id` = ?", 1, 0),), tables=TABLES
+    )
+    workload = Workload(Profile.ROTATING, schema="shop", digests=digests)
+    same = LoadTestRequest(source="s", host="db-1", workload=workload, raised=Raised.SCHEMAS, steps=(1, 2))
+    assert problems(same) == []
+    assert len(problems(replace(same, generator_host="db-2"))) == 1

@@ -83,6 +83,8 @@ def test_wanted_and_achieved_rates_are_side_by_side() -> None:
         (one(), ReportLimits(1.0), {"generator_cores": 0.91}, 1),
         (one(), ReportLimits(2.0), {"generator_cores": 1.7}, 0),
         (one(), NONE, {"generator_cores": 7.0}, 0),
+        (one(), NONE, {"tunnel_cores": 0.9}, 0),
+        (one(), NONE, {"tunnel_cores": 0.91}, 1),
         (one(), NONE, {"errors": 10}, 0),
         (one(), NONE, {"errors": 11}, 1),
         (one(schemas=60), NONE, {"schemas_visited": 60}, 0),

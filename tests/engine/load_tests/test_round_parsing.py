@@ -57,6 +57,14 @@ def test_a_round_is_read_whole() -> None:
     assert (found.errors_by_number, found.last_error.split()[:2]) == ({1213: 3}, ["1213", "Deadlock"])
 
 
+def test_connection_to_another_host_counts_for_the_generator_and_by_its_busiest_process() -> None:
+    lines = "dbops tunnel relay-of-generator 0.25\ndbops tunnel relay-of-server 0.5\ndbops tunnel ssh 0.375\nstatus 0\n"
+    found, alone = parse_round(GOOD.replace("status 0\n", lines), ONE), parse_round(GOOD, ONE)
+    assert alone.generator_cores is not None
+    assert (found.generator_cores, found.tunnel_cores) == (alone.generator_cores + 0.25, 0.5)
+    assert alone.tunnel_cores is None
+
+
 def test_a_server_that_was_not_looked_at_is_unknown() -> None:
     text = "\n".join(line for line in GOOD.splitlines() if not line.startswith(("server", "counter", "wait")))
     found = parse_round(text, ONE)

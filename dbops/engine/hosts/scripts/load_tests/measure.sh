@@ -1,5 +1,5 @@
 #!/bin/bash
-# Functions that run the load generator on a scratch server and measure a round. After common.sh. They need
+# Functions that run the load generator on a scratch server and measure a round. After common.sh and tunnel.sh. They need
 #   as_owner, ask    from become, and the client's words
 #   serving          the process of the scratch server
 #   counters         names of status counters
@@ -15,8 +15,11 @@ place_generator() {
 # Run a command of the generator that makes or drops tables. The command line
 fill_tables() {
     local status
-    (exec_as_owner "$@") >log.fill 2>&1 </dev/null
+    begin_generator log.fill /dev/null fill "$@"
+    wait "$generator" 2>/dev/null
     status=$?
+    end_generator
+    must_be_connected "$status" "tables were filled"
     [ "$status" = 0 ] || fail "fill the load generator ended with status $status: $(last_words log.fill)"
 }
 
@@ -56,15 +59,13 @@ patience=60
 # Returns the generator's status: 124 if it did not end in time, 125 if the server ended.
 # $1 number  $2 seconds of the whole load  then the command line
 run_round() {
-    local number=$1 deadline status generator input=/dev/null is_sampled=
+    local number=$1 deadline status input=/dev/null is_sampled=
     deadline=$(($(date +%s) + $2 + patience))
     shift 2
     [ ! -f load.input ] || input=load.input
     : >load.out
     printf 'round %s\nticks %s\n' "$number" "$(getconf CLK_TCK)" >load.samples
-    (exec_as_owner "$@") >load.out 2>&1 <"$input" &
-    generator=$!
-    echo "$generator" >pid.generator
+    begin_generator load.out "$input" "round-$number" "$@"
     while kill -0 "$generator" 2>/dev/null; do
         if [ -z "$is_sampled" ] && grep -q '^dbops measuring' load.out; then
             is_sampled=1
@@ -80,7 +81,7 @@ run_round() {
     [ -z "$is_sampled" ] || [ "$status" = 124 ] || sample after >>load.samples
     # the server can have ended just before the generator did
     [ "$status" = 0 ] || kill -0 "$serving" 2>/dev/null || status=125
-    rm -f pid.generator
+    end_generator
     {
         cat load.samples
         grep -a '^dbops ' load.out

@@ -10,6 +10,8 @@
 #   table.sql  the statements that make tables; empty without
 #   sample.sql statements whose output are rows for load.input; absent without
 #   load.lua, load.input   the generator's
+#   tunnel.words   words of ssh to the generator's host, separated by 0x1f; empty if it runs here
+#   load_relay.py   what carries its connections then
 # A file "enough" ends the rounds early.
 # shellcheck disable=SC2034,SC2154  # for the sourced functions, and of read_copy_arguments
 set -u
@@ -49,7 +51,13 @@ must_be_machine "$machine"
 ! is_restored || check_copy
 check_server_programs 'A load test'
 must_be_planned_version
-command -v sysbench >/dev/null || refuse "tool sysbench is not installed on this host. Install the package sysbench."
+if [ -s tunnel.words ]; then
+    IFS=$'\x1f' read -r -d '' -a tunnel <tunnel.words
+    relay=$(cat load_relay.py)
+    check_tunnel
+else
+    command -v sysbench >/dev/null || refuse "tool sysbench is not installed on this host. Install the package sysbench."
+fi
 is_restored || installer=$(first_program "${installers[@]}") || refuse "tool ${installers[0]} is not installed on this host."
 choose_floors
 check_room 'the test'
@@ -58,7 +66,7 @@ export MALLOC_ARENA_MAX=2
 choose_cores
 choose_limit
 enter_scratch
-place_generator "$sockets/load"
+if is_tunnelled; then find_python; else place_generator "$sockets/load"; fi
 begin_watch
 
 make_empty_server() {
@@ -157,7 +165,7 @@ while IFS= read -r line; do
         is_sampled=1
     fi
     echo "begin $number $(date +%s.%3N)" >>log.progress
-    load_words=(${generator_list:+taskset -c "$generator_list"} "${fields[@]:5+count}")
+    load_words=("${fields[@]:5+count}")
     run_round "$number" "$seconds" "${load_words[@]}"
     status=$?
     # seldom, sysbench aborts without a word (134); its server is not the cause, so the round begins again, once
@@ -170,6 +178,7 @@ while IFS= read -r line; do
     # dbops reads it once: as a log, all of them would be in each answer
     mv -T -- "log.round.$number" "round.$number" || fail "space the result of round $number cannot be kept."
     ! is_out_of_memory || must_serve "round $number ran"
+    must_be_connected "$status" "round $number ran"
     [ "$status" = 0 ] || fail "round $number"
     must_serve "round $number ran"
     echo "end $number $(date +%s.%3N)" >>log.progress
@@ -181,6 +190,6 @@ step stop
 stop_server
 end_step
 printf 'version=%s\nlimited_by=%s\nserver_cores=%s\ngenerator_cores=%s\nended=%s\n%s' "$version" "$limited_by" "$server_list" \
-    "$generator_list" "$([ -e enough ] && echo enough || echo complete)" "${repeated:+repeated_rounds=$repeated
+    "$(is_tunnelled || echo "$generator_list")" "$([ -e enough ] && echo enough || echo complete)" "${repeated:+repeated_rounds=$repeated
 }${empty_tables:+empty_tables=$empty_tables
 }" >log.facts
