@@ -183,6 +183,10 @@ DATABASES: dict[str, Any] = {
     "default": clearly(database_settings)(
         os.environ.get("DBOPS_DATABASE_URL", sqlite_url(STATE_DIR / "dbops.sqlite3")),
         wait_seconds=env_int("DBOPS_DATABASE_WAIT_SECONDS", 20),
+        password=clearly(read_if_there)(
+            variable="DBOPS_DATABASE_PASSWORD",
+            file=Path(os.environ.get("DBOPS_DATABASE_PASSWORD_FILE") or STATE_DIR / "database.password"),
+        ),
     )
 }
 

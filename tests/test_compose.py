@@ -4,9 +4,11 @@ import re
 import subprocess
 from ipaddress import ip_network
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from django.urls import resolve
 
 from script.lib import stage
 from tests.deployed.compose import composed
@@ -14,6 +16,8 @@ from tests.deployed.compose import composed
 ROOT = Path(__file__).resolve().parent.parent
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
+WITH_POSTGRESQL = yaml.safe_load((ROOT / "docker-compose.postgresql.yml").read_text())
+DATABASE = WITH_POSTGRESQL["services"]["database"]
 RUN = (ROOT / "script" / "run").read_text()
 
 
@@ -22,7 +26,7 @@ def commands_of_run() -> set[str]:
 
 
 def copied_by_dockerfile() -> list[str]:
-    lines = re.findall(r"^COPY (.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    lines = re.findall(r"^COPY (?!--from=)(.+) \S+$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
     return [path for line in lines for path in line.split()]
 
 
@@ -82,10 +86,11 @@ def test_worker_gets_longer_to_end_than_it_takes():
 
 
 def test_compose_file_contains_no_secret():
-    names = {key for service in SERVICES.values() for key in service.get("environment", {})}
+    services = [*SERVICES.values(), *WITH_POSTGRESQL["services"].values()]
+    names = {key for service in services for key in service.get("environment", {})}
     assert not [name for name in names if re.search("(PASSWORD|SECRET|TOKEN|_KEY)(?!_FILE)", name)]
-    text = (ROOT / "docker-compose.yml").read_text()
-    assert set(re.findall(r"[a-z]+://[^:/]+", text)) == {"redis://redis", "http://localhost"}
+    text = (ROOT / "docker-compose.yml").read_text() + (ROOT / "docker-compose.postgresql.yml").read_text()
+    assert set(re.findall(r"[a-z]+://[^:/]+", text)) == {"redis://redis", "http://web", "postgresql://dbops@database"}
 
 
 def test_image_copies_existing_files():
@@ -96,7 +101,67 @@ def test_image_copies_existing_files():
 
 
 def test_image_does_not_run_as_root():
-    assert re.search(r"^USER dbops$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    """A number other than 0, which Kubernetes can check."""
+    *_, user = re.findall(r"^USER (.+)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+    assert int(user) > 0
+
+
+def test_image_installs_every_driver():
+    text = (ROOT / "Dockerfile").read_text()
+    for file in ROOT.glob("requirements*.txt"):
+        assert (f"-r {file.name}" in text) == (file.name in ("requirements-postgresql.txt", "requirements-mariadb.txt"))
+
+
+def test_every_container_is_read_only_and_without_rights():
+    for name, service in {**SERVICES, "database": DATABASE}.items():
+        assert (service["read_only"], service["cap_drop"]) == (True, ["ALL"]), name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+
+
+@pytest.mark.parametrize(("name", "path"), [("worker", "/healthz/worker/"), ("beat", "/healthz/beat/")])
+def test_health_of_worker_and_beat_is_what_web_knows_of_them(name, path):
+    words = SERVICES[name]["healthcheck"]["test"]
+    assert words[:2] == ["CMD", "script/health"]
+    url = urlsplit(words[2])
+    assert (url.hostname, url.port, url.path) == ("web", 8000, path)
+    assert resolve(url.path).kwargs == {"name": name}
+    assert set(SERVICES["web"]["networks"]) & set(SERVICES[name]["networks"])
+
+
+def test_health_check_is_shorter_than_its_limit():
+    limits = [service["healthcheck"].get("timeout") for service in SERVICES.values()]
+    assert {float(limit.rstrip("s")) for limit in limits if limit} <= {3.0, 5.0}
+    assert SERVICES["migrate"]["healthcheck"] == {"disable": True}
+
+
+class TestPostgresql:
+    @pytest.mark.parametrize("name", ["migrate", "web", "worker", "beat"])
+    def test_process_reads_the_password_from_the_secret_alone(self, name):
+        service = WITH_POSTGRESQL["services"][name]
+        [secret] = service["secrets"]
+        assert service["environment"]["DBOPS_DATABASE_PASSWORD_FILE"] == f"/run/secrets/{secret}"
+        assert DATABASE["environment"]["POSTGRES_PASSWORD_FILE"] == f"/run/secrets/{secret}"
+        assert set(WITH_POSTGRESQL["secrets"]) == {secret}
+        assert not (ROOT / WITH_POSTGRESQL["secrets"][secret]["file"]).exists()
+
+    def test_address_is_that_of_the_service_and_of_its_account(self):
+        url = urlsplit(WITH_POSTGRESQL["services"]["web"]["environment"]["DBOPS_DATABASE_URL"])
+        made = DATABASE["environment"]
+        assert (url.hostname, url.username, url.path) == ("database", made["POSTGRES_USER"], f"/{made['POSTGRES_DB']}")
+        assert url.password is None
+
+    def test_tables_are_made_after_the_server_answers(self):
+        assert WITH_POSTGRESQL["services"]["migrate"]["depends_on"] == {"database": {"condition": "service_healthy"}}
+        assert "--host=127.0.0.1" in DATABASE["healthcheck"]["test"]
+
+    def test_server_is_reached_by_processes_alone(self):
+        assert "ports" not in DATABASE
+        assert WITH_POSTGRESQL["networks"] == {"database": {"internal": True}}
+        assert DATABASE["networks"] == ["database"]
+
+    def test_git_ignores_the_secret(self):
+        file = WITH_POSTGRESQL["secrets"]["database-password"]["file"]
+        assert subprocess.run(["git", "check-ignore", "--quiet", file], cwd=ROOT, check=False).returncode == 0
 
 
 def test_demo_starts_the_same_commands():

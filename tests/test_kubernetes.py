@@ -67,3 +67,13 @@ def test_ingress_reaches_the_web_process() -> None:
     assert port in [found["name"] for found in BY_KIND["Service"]["spec"]["ports"]]
     assert port in [found["name"] for found in PROCESSES["web"]["ports"]]
     assert port == PROCESSES["web"]["readinessProbe"]["httpGet"]["port"]
+
+
+@pytest.mark.parametrize("name", ["worker", "beat"])
+def test_silent_process_is_restarted_alone_and_late(name: str) -> None:
+    """A probe of readiness would take the pages away from people."""
+    assert "readinessProbe" not in PROCESSES[name]
+    probe = PROCESSES[name]["livenessProbe"]
+    assert probe["httpGet"]["path"] == f"/healthz/{name}/"
+    assert probe["httpGet"]["port"] == PROCESSES["web"]["ports"][0]["containerPort"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] >= 300

@@ -14,13 +14,14 @@ def sqlite_url(file: Path) -> str:
     return f"sqlite:///{quote(str(file))}"
 
 
-def database_settings(url: str, *, wait_seconds: int) -> dict[str, Any]:
+def database_settings(url: str, *, wait_seconds: int, password: str = "") -> dict[str, Any]:
     """Return Django's settings for a database URL; options in the URL take precedence.
 
     Args:
         url: ``sqlite:///...``, ``postgresql://...`` or ``mysql://...`` (MariaDB).
         wait_seconds: how long a write waits for another one. The server ends a transaction that is idle for half of this
             time, so that a stopped process does not block others (SQLite cannot do this).
+        password: of the account, if the URL has none; SQLite has no accounts.
     """
     found: dict[str, Any] = {**dj_database_url.parse(url)}
     options = {
@@ -32,6 +33,8 @@ def database_settings(url: str, *, wait_seconds: int) -> dict[str, Any]:
         raise ValueError(
             f"DBOPS_DATABASE_URL is for {found['ENGINE']}, but must begin with sqlite, postgresql or mysql"
         )
+    if found["ENGINE"] != SQLITE:
+        found["PASSWORD"] = found["PASSWORD"] or password
     found["OPTIONS"] = {**options(wait_seconds), **found.get("OPTIONS", {})}
     # Behind a pooler, the next rows of a cursor could be asked of another session.
     found["DISABLE_SERVER_SIDE_CURSORS"] = True

@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Install the dependencies of script/demo, script/test and script/lint on a machine with only git and Python.
+# Install the dependencies of script/demo, script/test, script/lint and script/bundle on a machine with only git and Python.
 # To be sourced; $root is the checkout.
 #
-#   need demo | test | lint     install Debian packages, the servers' user and the virtual environment for this purpose
+#   need demo | test | lint | bundle     install Debian packages, the servers' user and the virtual environment for this purpose
 #
 # Announces each installation, installs only what is missing, removes no package and starts no service.
 
@@ -82,7 +82,7 @@ need() {
         flock 9
     fi
     need_packages "$purpose"
-    [ "$purpose" = lint ] || need_server_user
+    case $purpose in demo | test) need_server_user ;; esac
     need_venv "$purpose"
     [ "$purpose" != test ] || need_other_servers
     exec 9>&-
@@ -108,6 +108,7 @@ need_packages() {
         demo) programs=$PROGRAMS_DEMO ;;
         test) programs=$PROGRAMS_TEST files=$FILES_TEST ;;
         lint) programs=$PROGRAMS_LINT ;;
+        bundle) programs=$PROGRAMS_DRIVERS ;;
         *) die "need: unknown purpose $1" ;;
     esac
     missing=$(missing_packages "$programs" "$files")

@@ -3,12 +3,13 @@
 import json
 import os
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests import run_folder
-from tests.networks import answers, free_port
+from tests.networks import free_port
 from tests.stack import ROOT, wait_for
 
 from .confined import ACCOUNT, OTHER_GROUP, confined
@@ -33,14 +34,18 @@ print(json.dumps(found))
 """
 
 
-def test_any_user_id_needs_one_writable_folder() -> None:
+def test_every_process_of_any_user_id_needs_one_writable_folder() -> None:
     folder = run_folder.new_folder("confined")
     state = folder / "state"
     state.mkdir(mode=0o700)
     os.chown(state, ACCOUNT, ACCOUNT)
     port = free_port()
     own = {name: value for name, value in clean_environment(state).items() if name.startswith("DBOPS_")}
-    environment = own | {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "DBOPS_WEB_PORT": str(port)}
+    queue = free_port()
+    environment = own | {
+        **{"PATH": os.environ["PATH"], "HOME": "/nonexistent", "DBOPS_WEB_PORT": str(port)},
+        **{"DBOPS_REDIS_PORT": str(queue), "DBOPS_REDIS_URL": f"redis://127.0.0.1:{queue}/0"},
+    }
     create = ("account", "create", "anna", "--group", "viewer", "--password-stdin")
     for words, given in (
         ([ROOT / "script" / "run", "migrate"], ""),
@@ -56,11 +61,14 @@ def test_any_user_id_needs_one_writable_folder() -> None:
             timeout=600,
         )
         assert done.returncode == 0, done.stderr
-    with (
-        (folder / "log").open("ab") as log,
-        started(confined([ROOT / "script" / "run", "web"], state), environment, log),
-    ):
-        wait_for("the web process", lambda: answers(f"http://127.0.0.1:{port}/healthz/"))
+    with ExitStack() as stack:
+        log = stack.enter_context((folder / "log").open("ab"))
+        for name in ("redis", "web", "worker", "beat"):
+            stack.enter_context(started(confined([ROOT / "script" / "run", name], state), environment, log))
+        for path in ("/healthz/", "/healthz/worker/", "/healthz/beat/"):
+            url = f"http://127.0.0.1:{port}{path}"
+            check = [ROOT / "script" / "health", url]
+            wait_for(url, lambda check=check: subprocess.run(check, check=False, capture_output=True).returncode == 0)
     assert {path.stat().st_uid for path in state.rglob("*")} == {ACCOUNT}
     run_folder.remove(folder)
 

@@ -32,6 +32,8 @@ def _from_environment(name: str, default: str) -> str:
 SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_STATE_DIR": lambda: settings.STATE_DIR,
     "DBOPS_DATABASE_URL": lambda: without_password(os.environ.get("DBOPS_DATABASE_URL", "")) or _database_file(),
+    "DBOPS_DATABASE_PASSWORD": lambda: _is_set(settings.DATABASES["default"]["PASSWORD"]),
+    "DBOPS_DATABASE_PASSWORD_FILE": lambda: _file("DBOPS_DATABASE_PASSWORD_FILE", "database.password"),
     "DBOPS_DATABASE_WAIT_SECONDS": lambda: os.environ.get("DBOPS_DATABASE_WAIT_SECONDS", "20"),
     "DBOPS_REDIS_URL": lambda: without_password(settings.REDIS_URL),
     "DBOPS_REDIS_PASSWORD": lambda: _is_set(urlsplit(settings.REDIS_URL).password),

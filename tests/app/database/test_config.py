@@ -22,6 +22,12 @@ def test_database_url_options_override_defaults() -> None:
     assert (mariadb["isolation_level"], mariadb["charset"]) == ("read committed", "utf8mb4")
 
 
+def test_database_password_is_that_of_the_url_else_the_given_one() -> None:
+    urls = {"postgresql://u@h/d": "given", "mysql://u:own@h/d": "own", "sqlite:////x": ""}
+    for url, expected in urls.items():
+        assert database_settings(url, wait_seconds=20, password="given")["PASSWORD"] == expected
+
+
 @pytest.mark.parametrize("url", ["oracle://u@h/d", "mysql-connector://u@h/d"])
 def test_database_url_refuses_other_kinds(url: str) -> None:
     with pytest.raises(ValueError, match=r"sqlite.*postgresql.*mysql"):
