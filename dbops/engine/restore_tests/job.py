@@ -223,11 +223,12 @@ def _trouble_in_closing(context: RestoreTestContext) -> DbopsError | None:
     context.checkpoint["closed"] = trouble is None
     if trouble is None or (isinstance(trouble, Unreachable) and context.clock.now() - since < context.silent_seconds):
         return trouble
-    return _stays_open(trouble, context.removal)
+    return _stays_open(context.plan, trouble, context.removal)
 
 
-def _stays_open(trouble: DbopsError, removal: Removal) -> RemoteFailure:
-    operation = f"Closing the access of the {removal.what} to another host"
+def _stays_open(plan: RestoreTestPlan, trouble: DbopsError, removal: Removal) -> RemoteFailure:
+    where = f"the file {plan.path} on {plan.holder}" if plan.holder else "another host"
+    operation = f"Closing the access of the {removal.what} to {where}"
     return removal.error(operation, str(trouble), "A key that allows one command remains there until it expires.")
 
 
@@ -252,7 +253,7 @@ def remove_leftovers(
     trouble = _close(way) if way else None
     is_gone = remove(jobs, plan, name, removal)
     if is_gone and trouble:
-        raise _stays_open(trouble, removal)
+        raise _stays_open(plan, trouble, removal)
     return is_gone
 
 
