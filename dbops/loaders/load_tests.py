@@ -56,7 +56,6 @@ def facts_of(request: LoadTestRequest, source: Instance, host: Host) -> LoadTest
         source=known,
         host=host_facts(host),
         work_dir=host.work_dir,
-        owner=source.os_user,
         now=clock.now(),
         free_bytes=_free_bytes(host),
         neighbours=tuple(_neighbour(one) for one in _instances_on(host)),

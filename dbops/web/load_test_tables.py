@@ -198,7 +198,6 @@ def _plan_values(plan: LoadTestPlan) -> list[tuple[str, str]]:
         ("Server", f"{product_name(plan.flavor)} {plan.version}"),
         ("Backup", f"run {plan.run}: {plan.path}" if plan.run else "none: an empty server"),
         ("Directory", plan.place),
-        ("Account", plan.owner),
         ("Server options", " ".join((*plan.server, *plan.initialise))),
         ("Server memory", f"{plan.server_memory_bytes} bytes"),
         ("Load generator memory", f"{plan.generator_memory_bytes} bytes"),

@@ -86,7 +86,6 @@ class LoadTestPlan:
     path: str
     backup_bytes: int
     place: str
-    owner: str
     server: tuple[str, ...]
     initialise: tuple[str, ...]
     pool_bytes: int
@@ -161,7 +160,6 @@ def plan_load_test(
         path=archive.path if archive else "",
         backup_bytes=archive.bytes if archive else 0,
         place=_place(facts, archive, limits),
-        owner=facts.owner,
         server=options.words,
         initialise=layout_words(server),
         pool_bytes=request.pool_bytes,

@@ -40,7 +40,7 @@ def source(**server: Any) -> InstanceFacts:
 def facts(version: str = "10.11.19-MariaDB", **changes: Any) -> LoadTestFacts:
     host = builders.host(1, cpu_count=changes.pop("cpu_count", 16))
     host = replace(host, tools={**host.tools, "sysbench": Tool("/usr/bin/sysbench")})
-    given = {"source": source(), "host": host, "work_dir": "/var/lib/dbops", "owner": "mysql", "now": NOW}
+    given = {"source": source(), "host": host, "work_dir": "/var/lib/dbops", "now": NOW}
     return LoadTestFacts(flavor=flavor_for(version), **(given | changes))
 
 
