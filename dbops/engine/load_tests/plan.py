@@ -45,15 +45,15 @@ class LoadTestFinding:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """The expected seconds of each phase."""
+    """The expected seconds of each phase. ``fill`` is ``None`` where it is unknown how much a copy of a schema is."""
 
     restore: float
-    fill: float
+    fill: float | None
     rounds: float
 
     @property
-    def total(self) -> float:
-        return self.restore + self.fill + self.rounds
+    def total(self) -> float | None:
+        return None if self.fill is None else self.restore + self.fill + self.rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +223,7 @@ def _data_bytes(archive: Archive | None) -> int:
 
 
 def _copied_bytes(request: LoadTestRequest, facts: LoadTestFacts, archive: Archive | None) -> int:
+    """Return the bytes of all copies, at most: a schema of a source with an unknown number of them can have all data."""
     tables = max(1, tables_of_schema(facts))
     growth = facts.source.growth if facts.source else None
     one = _data_bytes(archive) / max(1, (growth.schemas if growth else None) or 1)
@@ -250,18 +251,23 @@ def _needed_bytes(
 def _estimate(
     request: LoadTestRequest, facts: LoadTestFacts, archive: Archive | None, rounds: tuple[Round, ...]
 ) -> Estimate:
-    work = request.workload
-    data = _data_bytes(archive)
-    if work.profile in OF_SYSBENCH:
-        fill = work.tables * work.table_rows / ROWS_RATE
-    else:
-        fill = request.most_schemas * max(1, tables_of_schema(facts)) * COPY_TABLE_SECONDS
-        fill += _copied_bytes(request, facts, archive) / RESTORE_RATE
     restarts = sum(
         before.options != after.options or bool(after.arm) for before, after in zip(rounds, rounds[1:], strict=False)
     )
     measured = sum(one.seconds + one.warm_up_seconds + 2 for one in rounds)
-    return Estimate(data / RESTORE_RATE * 1.5 + START_SECONDS, fill, measured + restarts * START_SECONDS)
+    restore = _data_bytes(archive) / RESTORE_RATE * 1.5 + START_SECONDS
+    return Estimate(restore, _fill_seconds(request, facts, archive), measured + restarts * START_SECONDS)
+
+
+def _fill_seconds(request: LoadTestRequest, facts: LoadTestFacts, archive: Archive | None) -> float | None:
+    """Return in how many seconds the tables are filled or copied; ``None`` if the schemas and tables of a restored source are unknown."""
+    work = request.workload
+    if work.profile in OF_SYSBENCH:
+        return work.tables * work.table_rows / ROWS_RATE
+    if archive and request.most_schemas and not tables_of_schema(facts):
+        return None
+    made = request.most_schemas * max(1, tables_of_schema(facts)) * COPY_TABLE_SECONDS
+    return made + _copied_bytes(request, facts, archive) / RESTORE_RATE
 
 
 # --- findings -----------------------------------------------------------------------------------------------------------
@@ -276,8 +282,9 @@ def _findings(
     if facts.free_bytes is not None and facts.free_bytes < plan.needed_bytes:
         text = f"The last probe saw {facts.free_bytes // MIB} MiB free; the test can need {plan.needed_bytes // MIB} MiB in {plan.place}."
         yield LoadTestFinding("load_test.space", Severity.WARNING, text)
-    if plan.estimate.total > plan.most_seconds:
-        text = f"The test is expected to take {plan.estimate.total / 60:.0f} min and ends after {plan.most_seconds / 60:.0f} min."
+    expected = plan.estimate.total
+    if expected is not None and expected > plan.most_seconds:
+        text = f"The test is expected to take {expected / 60:.0f} min and ends after {plan.most_seconds / 60:.0f} min."
         yield LoadTestFinding("load_test.time", Severity.WARNING, text)
     if needed := seconds_missing(plan.rounds, request.workload):
         text = f"Rounds with most schemas need {needed} s to use each schema once: measure longer, stay shorter on each, or add threads."

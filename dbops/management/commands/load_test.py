@@ -94,8 +94,10 @@ class Command(DbopsCommand):
             self.stdout.write(f"{finding.severity.value}: {finding.text} ({finding.code})")
         for reason in plan.reasons:
             self.stdout.write(reason)
+        expected = plan.estimate.total
+        time_text = "time unknown" if expected is None else f"about {expected / 60:.0f} min"
         self.stdout.write(
-            f"{len(plan.rounds)} rounds, about {plan.estimate.total / 60:.0f} min, on {plan.host}: {plan.memory_bytes // MIB} MiB of"
+            f"{len(plan.rounds)} rounds, {time_text}, on {plan.host}: {plan.memory_bytes // MIB} MiB of"
             f" memory, {plan.needed_bytes // MIB} MiB of disk in {plan.place}, {plan.server_cores} + {plan.generator_cores} cores."
         )
         self.stdout.write(f"Fingerprint: {plan.fingerprint}")
