@@ -31,6 +31,13 @@ DURATIONS = {
     "Max": "Max",
 }
 _UNITS = {Axis.SCHEMAS: "schemas", Axis.RATE: "a second", Axis.THREADS: "threads"}
+#: What copies of a schema lack: of several and of one.
+_LOSSES = {
+    "ForeignKeys": ("foreign keys", "foreign key"),
+    "Triggers": ("triggers", "trigger"),
+    "ViewsAndSequences": ("views and sequences", "view or sequence"),
+    "TablesElsewhere": ("tables with rows elsewhere", "table with rows elsewhere"),
+}
 _VERDICTS = {
     Verdict.FASTER: "B is faster.",
     Verdict.SLOWER: "B is slower.",
@@ -149,6 +156,11 @@ def _planned(rounds: Sequence[Round]) -> PlannedStep:
     return PlannedStep(
         first.step, ARMS.get(first.arm, ""), conditions, options, len(rounds), first.seconds, first.warm_up_seconds
     )
+
+
+def losses_text(losses: Mapping[str, int]) -> str:
+    """Return what the copies of a schema lack: ``3 foreign keys, 1 trigger``; empty for nothing."""
+    return ", ".join(f"{count_text(count)} {_LOSSES[name][count == 1]}" for name, count in losses.items())
 
 
 def knee_text(knee: Knee | None, axis: Axis | None) -> str:

@@ -62,7 +62,10 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
             self.set_pending_status(RunStatus.SUCCEEDED)
 
     def _report(self, facts: Facts) -> dict[str, Any]:
-        return report_of(self.request, self.frozen, self._results()) | {"Facts": facts} if self.rounds else {}
+        if not self.rounds:
+            return {}
+        found = {"Facts": facts, "NotCopied": self.checkpoint.get("not_copied", {})}
+        return report_of(self.request, self.frozen, self._results()) | found
 
     def _results(self) -> list[RoundResult]:
         return [from_record(RoundResult, one) for one in self.rounds]

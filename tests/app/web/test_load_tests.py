@@ -119,6 +119,18 @@ def test_finished_load_test_shows_its_stored_report_and_polls_no_more(viewer: Cl
     assert answer.context["page"].conclusion.knee.kind is KneeKind.NONE
 
 
+def test_parts_that_copies_lack_are_in_report_and_json(viewer: Client, load_test: LoadTest) -> None:
+    finish_rounds(load_test)
+    report = viewer.get(address(load_test)).context["page"].conclusion.report
+    lost = {"ForeignKeys": 1200, "Triggers": 1, "ViewsAndSequences": 2, "TablesElsewhere": 3}
+    for losses, shown in (({}, 0), (lost, 1)):
+        LoadTest.objects.update(status=RunStatus.SUCCEEDED, report={**report, "NotCopied": losses})
+        answer = viewer.get(address(load_test))
+        assert answer.content.decode().count("data-not-copied") == shown
+        assert answer.context["not_copied"].count(",") == (len(losses) and 4), "one of them is in 1,200"
+        assert viewer.get(address(load_test, ".json")).json()["NotCopied"] == losses
+
+
 def test_ab_test_shows_verdict_interval_and_a_a(viewer: Client, ab_test: LoadTest) -> None:
     finish_rounds(ab_test)
     answer = viewer.get(address(ab_test))

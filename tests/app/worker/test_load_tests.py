@@ -98,6 +98,15 @@ def test_job_gets_its_files_and_the_generator_no_password(load_test: LoadTest, h
     assert len(job.secrets["rounds"].splitlines()) == len(load_test.plan["rounds"])
 
 
+def test_parts_that_the_copies_lack_are_in_the_report(load_test: LoadTest, host: FakeHost) -> None:
+    notes = "foreign-keys 12\ntriggers x\nelsewhere 1\nother 3\n"
+    progress = "begin 1 1\nend 1 2\n"
+    jobs = play(host, ended(0, tails={"steps": STEPS, "progress": progress, "notes": notes}))
+    jobs.expect("jobs/load-test/round", lambda ran: ROUND.format(number=ran.arguments[-1]))
+    drive(begun(load_test))
+    assert load_test.report["NotCopied"] == {"ForeignKeys": 12, "TablesElsewhere": 1}
+
+
 @pytest.mark.parametrize(
     ("state", "code"),
     [
