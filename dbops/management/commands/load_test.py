@@ -110,16 +110,17 @@ class Command(DbopsCommand):
             if load_test.is_over:
                 break
             time.sleep(WATCH_SECONDS)
-        load_test.refresh_from_db(fields=["status", "steps", "rounds", "report", "error"])
+        load_test.refresh_from_db(fields=["status", "steps", "report", "error"])
+        rounds = load_test.rounds.count()
         result = {
             "load_test": load_test.pk,
             "status": load_test.status,
             "steps": load_test.steps,
-            "rounds": len(load_test.rounds),
+            "rounds": rounds,
             "report": load_test.report,
             "error": load_test.error,
         }
-        self._write(result, f"Load test {load_test.pk} is {load_test.status}, with {len(load_test.rounds)} rounds.")
+        self._write(result, f"Load test {load_test.pk} is {load_test.status}, with {rounds} rounds.")
         if watch:
             sys.exit(EXIT_STATUS.get(RunStatus(load_test.status), 1))
 

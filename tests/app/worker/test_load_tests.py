@@ -1,5 +1,6 @@
 """Driving a load test to its end. The host is a stand-in, the rows are real."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,9 @@ from django.utils import timezone
 
 from dbops.engine.errors import Unreachable
 from dbops.engine.states import RunStatus
+from dbops.lifecycle import load_tests as rows
 from dbops.lifecycle import restore_tests
+from dbops.lifecycle.leases import LeaseLost
 from dbops.models import AuditEntry, Cluster, Host, Instance, LoadTest
 from dbops.operations.load_tests import cancel_load_test
 from dbops.worker import due_load_tests, due_restore_tests, load_test_hosts, load_test_leftovers, load_tests
@@ -16,6 +19,7 @@ from tests.app.factories import make_operator
 from tests.app.load_test_rows import make_load_test, make_place, make_request, make_source
 from tests.app.played_backups import Played
 from tests.app.restore_test_rows import made
+from tests.engine.load_tests.results import result
 from tests.fakes import FakeHost, FakeJobs, ended, running, vanished
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
@@ -82,11 +86,23 @@ def test_rounds_are_kept_as_they_end_and_the_report_at_the_end(load_test: LoadTe
     jobs.expect("jobs/load-test/round", lambda ran: ROUND.format(number=ran.arguments[-1]))
     drive(begun(load_test))
     assert (load_test.status, load_test.error, load_test.has_leftovers) == (RunStatus.SUCCEEDED, {}, False)
-    assert [one["number"] for one in load_test.rounds] == [1, 2, 3, 4]
+    assert [one.number for one in load_test.rounds.all()] == [1, 2, 3, 4]
     assert load_test.report["Total"]["QueryCount"] == 40
     assert load_test.report["Facts"]["limited_by"] == "cgroup2"
     assert load_test.host_slot is None
     assert AuditEntry.objects.filter(action="load_test.succeeded").count() == 1
+
+
+def test_round_that_is_taken_again_is_replaced_and_a_lost_lease_keeps_none(load_test: LoadTest) -> None:
+    begun(load_test)
+    lease = rows.take_lease(load_test.pk)
+    assert lease
+    for queries in (1, 2):
+        rows.keep_round(lease, replace(result(3), queries=queries))
+    LoadTest.objects.update(lease_owner="another")
+    with pytest.raises(LeaseLost):
+        rows.keep_round(lease, result(4))
+    assert [(one.number, one.result["queries"]) for one in load_test.rounds.all()] == [(3, 2)]
 
 
 def test_job_gets_its_files_and_the_generator_no_password(load_test: LoadTest, host: FakeHost) -> None:
