@@ -12,11 +12,12 @@ from dbops.database.errors import locked
 from dbops.engine.facts.instance import to_record
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.request import LoadTestRequest
+from dbops.engine.load_tests.round_result import RoundResult
 from dbops.engine.states import RUN_FINAL, Level, RunStatus
 from dbops.lifecycle import leases
 from dbops.lifecycle.events import log_event
-from dbops.lifecycle.leases import Lease, Update, audit_move
-from dbops.models import BackupRun, Host, Instance, LoadTest, RestoreTest
+from dbops.lifecycle.leases import Lease, LeaseLost, Update, audit_move
+from dbops.models import BackupRun, Host, Instance, LoadTest, LoadTestRound, RestoreTest
 
 LoadTestLease: TypeAlias = Lease[LoadTest]
 #: The columns of an ended load test: no driver; its host is free for the next one.
@@ -115,6 +116,19 @@ def due(now: datetime) -> list[int]:
 def take_lease(load_test_id: int) -> LoadTestLease | None:
     """Become the driver of a load test; ``None`` if it has a living driver or no due work."""
     return leases.take(LoadTest, load_test_id, "run", "source__cluster", "source__host", "host", "generator_host")
+
+
+def keep_round(lease: LoadTestLease, result: RoundResult) -> None:
+    """Keep the result of a finished round. A driver that takes the round again replaces it.
+
+    Raises ``LeaseLost``.
+    """
+    with transaction.atomic():
+        if not leases.extend(lease, revision=F("revision") + 1):
+            raise LeaseLost
+        LoadTestRound.objects.update_or_create(
+            load_test=lease.load_test, number=result.number, defaults={"result": to_record(result)}
+        )
 
 
 def finish(lease: LoadTestLease, status: RunStatus, text: str, update: Update) -> None:

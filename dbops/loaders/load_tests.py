@@ -1,4 +1,4 @@
-"""Load the facts of a load test's plan. Reads tables only."""
+"""Load the facts of a load test's plan, and the results of its rounds. Reads tables only."""
 
 from django.conf import settings
 from django.db.models import QuerySet
@@ -6,14 +6,16 @@ from django.db.models import QuerySet
 from dbops.database import clock
 from dbops.engine.backups.archives import Archive, newest
 from dbops.engine.errors import Refused
+from dbops.engine.facts.instance import from_record
 from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.load_tests.facts import GeneratorFacts, LoadTestFacts, LoadTestLimits, Neighbour
 from dbops.engine.load_tests.request import LoadTestRequest
+from dbops.engine.load_tests.round_result import RoundResult
 from dbops.engine.states import BackupMethod
 from dbops.loaders.host_usage import why_at_work
 from dbops.loaders.members import member_of
 from dbops.loaders.plan_inputs import archive_of_run, archives_of, host_facts, restore_tests_in
-from dbops.models import BackupRun, Host, Instance, InstanceState
+from dbops.models import BackupRun, Host, Instance, InstanceState, LoadTest, LoadTestRound
 
 
 def limits() -> LoadTestLimits:
@@ -58,7 +60,6 @@ def facts_of(
         source=known,
         host=host_facts(host),
         work_dir=host.work_dir,
-        owner=source.os_user,
         now=clock.now(),
         free_bytes=_free_bytes(host),
         neighbours=tuple(_neighbour(one) for one in _instances_on(host)),
@@ -77,6 +78,12 @@ def _generator(host: Host) -> GeneratorFacts:
         busy=why_at_work(host),
         unreachable="" if host.host_key else "its host key was never accepted",
     )
+
+
+def results_of(load_test: LoadTest) -> list[RoundResult]:
+    """Return the results of the finished rounds, in their order. One query."""
+    rows = LoadTestRound.objects.filter(load_test=load_test)
+    return [from_record(RoundResult, one) for one in rows.values_list("result", flat=True)]
 
 
 def _instances_on(host: Host) -> QuerySet[Instance]:

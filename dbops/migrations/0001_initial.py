@@ -1404,7 +1404,6 @@ class Migration(migrations.Migration):
                 ("plan", models.JSONField(default=dict)),
                 ("fingerprint", models.CharField(max_length=64)),
                 ("steps", models.JSONField(default=list)),
-                ("rounds", models.JSONField(default=list)),
                 ("report", models.JSONField(default=dict)),
                 ("has_leftovers", models.BooleanField(default=False)),
                 (
@@ -1465,6 +1464,26 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["pk"],
+            },
+        ),
+        migrations.CreateModel(
+            name="LoadTestRound",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("number", models.PositiveIntegerField()),
+                ("result", models.JSONField()),
+                (
+                    "load_test",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="rounds", to="dbops.loadtest"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["number"],
+                "constraints": [
+                    models.UniqueConstraint(fields=("load_test", "number"), name="dbops_load_test_round_once")
+                ],
             },
         ),
         migrations.CreateModel(

@@ -14,7 +14,7 @@ from .digest_readings import DigestReading
 from .fleet import Cluster, Host, Instance, InstanceState, StrictPlace
 from .heartbeats import ProcessHeartbeat
 from .instance_periods import InstancePeriod
-from .load_tests import LoadTest, LoadTestEvent
+from .load_tests import LoadTest, LoadTestEvent, LoadTestRound
 from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSample, RebuildStep
 from .restore_tests import RestoreTest
 from .row_comparisons import RowComparison
@@ -51,6 +51,7 @@ __all__ = [
     "InstanceState",
     "LoadTest",
     "LoadTestEvent",
+    "LoadTestRound",
     "Maintenance",
     "GivenPassword",
     "ProcessHeartbeat",

@@ -18,8 +18,8 @@ class LoadTest(Leased):
     the instance whose settings and version the scratch server has. ``generator_host`` runs the load generator if that is another
     host. ``request_key`` is unique to the form, so that a second click
     makes no second test. ``host_slot``: the host of a running test, unique, so that one runs on a
-    host. ``steps`` has name, state, seconds and bytes of each step; ``rounds`` the results of finished rounds; ``report`` is written at the
-    end. ``has_leftovers``: files can remain on the host. Only ``dbops.lifecycle`` writes rows.
+    host. ``steps`` has name, state, seconds and bytes of each step; ``report`` is written at the end.
+    ``has_leftovers``: files can remain on the host. Only ``dbops.lifecycle`` writes rows.
     """
 
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="load_tests")
@@ -38,7 +38,6 @@ class LoadTest(Leased):
     plan = models.JSONField(default=dict)
     fingerprint = models.CharField(max_length=64)
     steps = models.JSONField(default=list)
-    rounds = models.JSONField(default=list)
     report = models.JSONField(default=dict)
     has_leftovers = models.BooleanField(default=False)
 
@@ -52,6 +51,20 @@ class LoadTest(Leased):
     @property
     def is_over(self) -> bool:
         return self.status in RUN_FINAL
+
+
+class LoadTestRound(models.Model):
+    """The result of one finished round (``engine.load_tests.round_result``)."""
+
+    load_test = models.ForeignKey(LoadTest, on_delete=models.CASCADE, related_name="rounds")
+    number = models.PositiveIntegerField()
+    result = models.JSONField()
+
+    class Meta:
+        ordering: ClassVar = ["number"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["load_test", "number"], name="dbops_load_test_round_once")
+        ]
 
 
 class LoadTestEvent(models.Model):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 
 from dbops.engine.facts.instance import from_record
 from dbops.engine.load_tests.comparison import AbComparison, ratio_of
@@ -14,11 +14,10 @@ from dbops.engine.load_tests.measured import pairs_of, report_of
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.planning import Axis
 from dbops.engine.load_tests.request import LoadTestRequest, Raised
-from dbops.engine.load_tests.round_result import RoundResult
 from dbops.engine.load_tests.workload import Workload
 from dbops.engine.states import RUN_ACTIVE, RUN_FINAL, BackupMethod, RunStatus
-from dbops.loaders.load_tests import default_archive, default_host
-from dbops.models import BackupRun, Cluster, DigestReading, Host, Instance, LoadTest, LoadTestEvent
+from dbops.loaders.load_tests import default_archive, default_host, results_of
+from dbops.models import BackupRun, Cluster, DigestReading, Host, Instance, LoadTest, LoadTestEvent, LoadTestRound
 from dbops.queries.digests import digest_readings_of
 from dbops.queries.load_tests import plan_of
 
@@ -79,7 +78,7 @@ class LoadTestPage:
 
     @property
     def finished_rounds(self) -> int:
-        return len(self.row.rounds)
+        return int(self.conclusion.report.get("FinishedRounds", 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +97,7 @@ class LoadTestChoices:
 
 def listed(*, cluster: str, status: str, number: str | int) -> Page[Any]:
     """Return a page of load tests, newest first."""
-    rows = LoadTest.objects.select_related("cluster", "source", "host", "run").defer(
-        *_LARGE, "plan", "rounds", "steps", "report"
-    )
+    rows = LoadTest.objects.select_related("cluster", "source", "host", "run").defer(*_LARGE, "plan", "steps", "report")
     rows = rows.annotate(profile=F("request__workload__profile"), raised=F("request__raised"))
     rows = rows.filter(cluster__name=cluster) if cluster else rows
     rows = rows.filter(status=status) if status else rows
@@ -135,14 +132,13 @@ def request_of(row: LoadTest) -> LoadTestRequest:
 
 def offered(most: int) -> list[LoadTest]:
     """Return load tests that can be compared: the newest ones with a finished round."""
-    rows = LoadTest.objects.exclude(rounds=[]).select_related("source", "host")
-    return list(
-        rows.annotate(profile=F("request__workload__profile")).defer(*_LARGE, "plan", "rounds", "report")[:most]
-    )
+    rows = LoadTest.objects.filter(Exists(LoadTestRound.objects.filter(load_test=OuterRef("pk"))))
+    rows = rows.select_related("source", "host")
+    return list(rows.annotate(profile=F("request__workload__profile")).defer(*_LARGE, "plan", "report")[:most])
 
 
 def page_of(row: LoadTest) -> LoadTestPage:
-    """Return the page of a load test. One query."""
+    """Return the page of a load test. Two queries."""
     plan = plan_of(row)
     events = tuple(LoadTestEvent.objects.filter(load_test=row).order_by("-pk")[: EVENTS_SHOWN + 1])
     return LoadTestPage(row, plan, conclusion_of(row, plan), events[:EVENTS_SHOWN], len(events) > EVENTS_SHOWN)
@@ -152,11 +148,11 @@ def conclusion_of(row: LoadTest, plan: LoadTestPlan) -> Conclusion:
     """Return what the finished rounds show, of a running load test as of one that has ended."""
     request = request_of(row)
     axis = AXES.get(request.raised)
-    if not row.rounds:
-        return Conclusion({}, axis)
     if axis and row.report.get("Steps"):
         return Conclusion(row.report, axis, from_record(Knee, row.report["Knees"][KNEE_OF]))
-    results = [from_record(RoundResult, one) for one in row.rounds]
+    results = results_of(row)
+    if not results:
+        return Conclusion({}, axis)
     report = row.report if row.report.get("Steps") else report_of(request, plan, results)
     if axis:
         return Conclusion(report, axis, from_record(Knee, report["Knees"][KNEE_OF]))

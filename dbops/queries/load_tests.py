@@ -18,7 +18,7 @@ def find_load_test(load_test_id: int) -> LoadTest | None:
 def load_tests_of(cluster_id: int) -> QuerySet[LoadTest]:
     """Return the load tests of a cluster, newest first, without what only their own page shows."""
     rows = LoadTest.objects.filter(cluster=cluster_id).select_related("source", "host", "run")
-    return rows.defer("request", "plan", "checkpoint", "rounds")
+    return rows.defer("request", "plan", "checkpoint")
 
 
 def plan_of(load_test: LoadTest) -> LoadTestPlan:

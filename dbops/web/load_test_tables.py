@@ -31,6 +31,13 @@ DURATIONS = {
     "Max": "Max",
 }
 _UNITS = {Axis.SCHEMAS: "schemas", Axis.RATE: "a second", Axis.THREADS: "threads"}
+#: What copies of a schema lack: of several and of one.
+_LOSSES = {
+    "ForeignKeys": ("foreign keys", "foreign key"),
+    "Triggers": ("triggers", "trigger"),
+    "ViewsAndSequences": ("views and sequences", "view or sequence"),
+    "TablesElsewhere": ("tables with rows elsewhere", "table with rows elsewhere"),
+}
 _VERDICTS = {
     Verdict.FASTER: "B is faster.",
     Verdict.SLOWER: "B is slower.",
@@ -151,6 +158,11 @@ def _planned(rounds: Sequence[Round]) -> PlannedStep:
     )
 
 
+def losses_text(losses: Mapping[str, int]) -> str:
+    """Return what the copies of a schema lack: ``3 foreign keys, 1 trigger``; empty for nothing."""
+    return ", ".join(f"{count_text(count)} {_LOSSES[name][count == 1]}" for name, count in losses.items())
+
+
 def knee_text(knee: Knee | None, axis: Axis | None) -> str:
     """Return the knee in a sentence; empty for a test that looks for none."""
     if knee is None or axis is None:
@@ -199,7 +211,6 @@ def _plan_values(plan: LoadTestPlan) -> list[tuple[str, str]]:
         ("Server", f"{product_name(plan.flavor)} {plan.version}"),
         ("Backup", f"run {plan.run}: {plan.path}" if plan.run else "none: an empty server"),
         ("Directory", plan.place),
-        ("Account", plan.owner),
         ("Server options", " ".join((*plan.server, *plan.initialise))),
         ("Server memory", f"{plan.server_memory_bytes} bytes"),
         ("Load generator memory", f"{plan.generator_memory_bytes} bytes"),

@@ -10,7 +10,7 @@ from typing import Any
 from django.conf import settings
 
 from dbops.engine.errors import Refused
-from dbops.engine.facts.instance import from_record, to_record
+from dbops.engine.facts.instance import from_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.ssh import show
 from dbops.engine.hosts.stall import StallLimits
@@ -28,7 +28,7 @@ from dbops.engine.states import RunStatus
 from dbops.lifecycle import load_tests
 from dbops.lifecycle.load_tests import LoadTestLease
 from dbops.loaders.accounts import secrets_of
-from dbops.loaders.load_tests import facts_of, limits
+from dbops.loaders.load_tests import facts_of, limits, results_of
 from dbops.models import LoadTest
 from dbops.worker.journal import LoadTestJournal
 from dbops.worker.load_test_hosts import LoadTestHosts
@@ -53,7 +53,6 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         self.hosts = LoadTestHosts(self.row, stack)
         self.frozen = from_record(LoadTestPlan, self.row.plan)
         self.request = from_record(LoadTestRequest, self.row.request)
-        self.rounds: list[dict[str, Any]] = list(self.row.rounds)
 
     def step(self) -> Facts | None:
         return advance(self.context)
@@ -64,32 +63,30 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
             self.set_pending_status(RunStatus.SUCCEEDED)
 
     def _report(self, facts: Facts) -> dict[str, Any]:
-        if not self.rounds:
+        results = results_of(self.row)
+        if not results:
             return {}
         numbers = facts.get("empty_tables", "")
         if empty := names_of_tables(self.request.workload.digests, numbers):
             facts = {**facts, "empty_tables": ", ".join(empty)}
-        return report_of(self.request, self.frozen, self._results()) | {"Facts": facts}
-
-    def _results(self) -> list[RoundResult]:
-        return [from_record(RoundResult, one) for one in self.rounds]
+        found = {"Facts": facts, "NotCopied": self.checkpoint.get("not_copied", {})}
+        return report_of(self.request, self.frozen, results) | found
 
     def take(self, result: RoundResult) -> bool:
         """Keep the result of a round. Return whether an A/B test has enough.
 
         Raises:
             Refused: ``load_test.refused``: the host serves writes by now.
+            LeaseLost: another driver owns the row.
         """
-        others = [one for one in self.rounds if one["number"] != result.number]
-        self.rounds = [*others, to_record(result)]
-        self.journal.note(rounds=self.rounds)
+        load_tests.keep_round(self.lease, result)
         self._check_again()
         one = self.frozen.rounds[result.number - 1]
         self.journal.say(
             f"Round {result.number} of {len(self.frozen.rounds)} ended{f' (arm {one.arm})' if one.arm else ''}: "
             f"{result.queries} statements, {result.errors} errors."
         )
-        return self.request.is_ab and is_enough(self.request, self.frozen, self._results())
+        return self.request.is_ab and is_enough(self.request, self.frozen, results_of(self.row))
 
     # --- the plan -------------------------------------------------------------------------------------------------
     def make_plan(self) -> RestoreTestPlan:
@@ -151,7 +148,7 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
 
     def end(self, status: RunStatus, error: dict[str, Any], *, is_clean: bool) -> None:
         changes: dict[str, Any] = {"error": error, "has_leftovers": not is_clean}
-        if status is not RunStatus.SUCCEEDED and self.rounds:  # what was measured until then stays readable
+        if status is not RunStatus.SUCCEEDED:  # what was measured until then stays readable
             changes["report"] = self._report({})
         self.journal.note(**changes)
         gone = "Its files were removed." if is_clean else "Some of its files could not be removed."

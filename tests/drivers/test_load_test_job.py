@@ -77,7 +77,7 @@ class Job:
             builders.host(1, cpu_count=2, hostname=os.uname().nodename), tools={"sysbench": Tool("/usr/bin/sysbench")}
         )
         flavor = flavor_for(server_version)
-        facts = LoadTestFacts(flavor, None, host, str(self.folder), "mysql", datetime(2026, 11, 26, tzinfo=UTC))
+        facts = LoadTestFacts(flavor, None, host, str(self.folder), datetime(2026, 11, 26, tzinfo=UTC))
         limits = LoadTestLimits(directory=str(self.folder / "place"))
         plan = replace(plan_load_test(request, facts, rounds_of(request), limits), rounds=rounds or (ROUND,), **changes)
         copy = replace(empty_copy(self.uid, plan, host, flavor), machine="")

@@ -16,6 +16,8 @@ from dbops.engine.restore_tests.plan import (
 
 #: The kind of scratch directories; also the name of the job on the host, and that of its removal.
 KIND, REMOVAL = "load-test", "load-test-remove"
+#: User and group of the scratch server and its files, as in ``run_load_test.sh``: an account that owns nothing.
+OWNER = "65534:65534"
 
 
 def restored_copy(
@@ -42,7 +44,7 @@ def restored_copy(
     """
     limits = RestoreTestLimits(plan.server_cores, plan.place, plan.start_seconds)
     copy = plan_restore_test(
-        uid, archive, host, owner=plan.owner, limits=limits, server=server, elsewhere=elsewhere, kind=KIND
+        uid, archive, host, owner=OWNER, limits=limits, server=server, elsewhere=elsewhere, kind=KIND
     )
     return replace(
         copy,
@@ -63,7 +65,7 @@ def empty_copy(uid: str, plan: LoadTestPlan, host: HostFacts, flavor: Flavor) ->
         sha256="",
         machine=machine_of(host),
         place=plan.place,
-        owner=plan.owner,
+        owner=OWNER,
         needed_bytes=plan.needed_bytes,
         needed_memory_bytes=plan.memory_limit_bytes,
         most_memory_bytes=plan.memory_bytes,

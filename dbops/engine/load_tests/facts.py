@@ -61,7 +61,6 @@ class LoadTestFacts:
         source: facts of the source; ``None`` if it was never probed.
         host: facts of the host; ``None`` if it was never probed.
         work_dir: the directory of dbops on the host.
-        owner: the account of the source's server.
         free_bytes: free disk on the host where that is known.
         neighbours: the instances on the host.
         busy: what dbops does on the host now, in words; empty for nothing.
@@ -76,7 +75,6 @@ class LoadTestFacts:
     source: InstanceFacts | None
     host: HostFacts | None
     work_dir: str
-    owner: str
     now: datetime
     free_bytes: int | None = None
     neighbours: tuple[Neighbour, ...] = ()

@@ -23,6 +23,13 @@ SCRIPTS = (
 #: Maximum size of the result of one round.
 RESULT_BYTES = 8 * 1024**2
 _READ = f'head -c {RESULT_BYTES} -- "jobs/{KIND}/round.$1"'
+#: What copies of a schema lack: the first words of ``note_losses`` in ``copies.sh``, and their names in the report.
+LOSSES = {
+    "foreign-keys": "ForeignKeys",
+    "triggers": "Triggers",
+    "not-tables": "ViewsAndSequences",
+    "elsewhere": "TablesElsewhere",
+}
 _ENOUGH = f': >"jobs/{KIND}/enough"'
 
 
@@ -71,6 +78,8 @@ def advance(context: LoadTestContext) -> dict[str, str] | None:
         return None
     context.checkpoint["steps"] = read_steps(state.tails.get("steps", ""), STEPS)
     context.checkpoint["progress"] = _progress(state)
+    if losses := _losses(state):
+        context.checkpoint["not_copied"] = losses
     _take_rounds(context, state)
     if state.status is JobStatus.RUNNING:
         job.watch(state, context.stall, context.warn)
@@ -90,6 +99,14 @@ def _progress(state: JobState) -> dict[str, Any]:
     if len(copies) == 4 and copies[1].isdecimal() and copies[2].isdecimal():
         found |= {"copies": int(copies[1]), "wanted_copies": int(copies[2])}
     return found
+
+
+def _losses(state: JobState) -> dict[str, int]:
+    """Return how many parts of the schema the copies lack, by name."""
+    lines = [line.split() for line in state.tails.get("notes", "").splitlines()]
+    return {
+        LOSSES[line[0]]: int(line[1]) for line in lines if len(line) == 2 and line[0] in LOSSES and line[1].isdecimal()
+    }
 
 
 def _last(text: str) -> Sequence[str]:

@@ -8,33 +8,30 @@ from dataclasses import dataclass, replace
 from dbops.engine.backups.archives import Archive
 from dbops.engine.facts.instance import to_record
 from dbops.engine.flavors.prepare import MIB
-from dbops.engine.load_tests.allowed_options import TABLE_CACHES, memory_bytes, most_of, redo_bytes
 from dbops.engine.load_tests.digests import GOOD_SHARE, DigestPlan, digest_plan
+from dbops.engine.load_tests.estimates import (
+    FLOOR_BYTES,
+    FLOOR_PERCENT,
+    Estimate,
+    estimate,
+    generator_memory,
+    needed_bytes,
+    server_memory,
+    tables_of_schema,
+)
 from dbops.engine.load_tests.facts import GeneratorFacts, LoadTestFacts, LoadTestLimits, Neighbour
 from dbops.engine.load_tests.planning import seconds_missing
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.rounds import Round
-from dbops.engine.load_tests.server_options import ServerOptions, layout_words, server_options
-from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile
-from dbops.engine.restore_tests.plan import RATIO_UNKNOWN, machine_of
+from dbops.engine.load_tests.server_options import layout_words, server_options
+from dbops.engine.load_tests.workload import Profile
+from dbops.engine.restore_tests.plan import machine_of
 from dbops.engine.states import Severity
 
 #: MySQL releases that crash at a restart with more than this many tables (bug 115517, PS-9306).
 CRASHING, CRASHING_TABLES = ((8, 0, 38), (8, 4, 1), (9, 0, 0)), 8_000
-#: Memory of a server beside its pool: its own, performance_schema, and for each connection, table object and definition (estimates).
-SERVER_BYTES, CONNECTION_BYTES, TABLE_BYTES, DEFINITION_BYTES = 512 * MIB, 2 * MIB, 12 * 1024, 24 * 1024
-#: Memory of the generator: its own, and a Lua state with the statements for each thread.
-GENERATOR_BYTES, THREAD_BYTES = 64 * MIB, 4 * MIB
-#: Statements of digests, made by the generator once: at most 64 MiB in two places, and the sampled rows.
-DIGEST_BYTES = 256 * MIB
 #: A limit this much above the estimate ends a process that runs away, and no other.
 LIMIT_FACTOR = 1.25
-#: Disk: a table of a copy (measured: 2.2 GB for 24,000), a row of sysbench with its index, and what remains free on any account.
-COPY_TABLE_BYTES, ROW_BYTES, FLOOR_BYTES, FLOOR_PERCENT = 110 * 1024, 260, 1024 * MIB, 5
-#: What inserts and updates add in a second at most, in data, redo and binary log (estimate for a disk of 100 MiB/s, shared by three).
-WRITTEN_BYTES = 30 * MIB
-#: Times in seconds: bytes a second of unpacking and preparing, of sysbench's rows, a table of a copy, a start or restart.
-RESTORE_RATE, ROWS_RATE, COPY_TABLE_SECONDS, START_SECONDS = 60 * MIB, 60_000, 0.007, 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,19 +41,6 @@ class LoadTestFinding:
     code: str
     severity: Severity
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """The expected seconds of each phase."""
-
-    restore: float
-    fill: float
-    rounds: float
-
-    @property
-    def total(self) -> float:
-        return self.restore + self.fill + self.rounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +77,6 @@ class LoadTestPlan:
     path: str
     backup_bytes: int
     place: str
-    owner: str
     server: tuple[str, ...]
     initialise: tuple[str, ...]
     pool_bytes: int
@@ -181,22 +164,21 @@ def plan_load_test(
         path=archive.path if archive else "",
         backup_bytes=archive.bytes if archive else 0,
         place=_place(facts, archive, limits),
-        owner=facts.owner,
         server=options.words,
         initialise=layout_words(server),
         pool_bytes=request.pool_bytes,
-        server_memory_bytes=_server_memory(request, options),
-        generator_memory_bytes=_generator_memory(request),
+        server_memory_bytes=server_memory(request, options),
+        generator_memory_bytes=generator_memory(request),
         server_cores=server_cores,
         generator_cores=generator_cores,
         shares_cores=shares,
-        needed_bytes=_needed_bytes(request, facts, archive, rounds),
+        needed_bytes=needed_bytes(request, facts, archive, rounds),
         floor_bytes=FLOOR_BYTES,
         floor_percent=FLOOR_PERCENT,
         start_seconds=limits.start_seconds,
         most_seconds=min(request.most_seconds, limits.most_seconds),
         rounds=rounds,
-        estimate=_estimate(request, facts, archive, rounds),
+        estimate=estimate(request, facts, archive, rounds),
         reasons=options.reasons,
         digests=digest_plan(request.workload.digests),
     )
@@ -224,77 +206,6 @@ def _cores(facts: LoadTestFacts, limits: LoadTestLimits) -> tuple[int, int, bool
     return min(limits.server_cores, count - generator), generator, False
 
 
-def _generator_memory(request: LoadTestRequest) -> int:
-    made = DIGEST_BYTES if request.workload.digests else 0
-    return GENERATOR_BYTES + made + request.most_threads * (THREAD_BYTES + _statement_bytes(request))
-
-
-def _statement_bytes(request: LoadTestRequest) -> int:
-    return 2 * sum(len(one) + 64 for one in request.workload.statements)
-
-
-def _server_memory(request: LoadTestRequest, options: ServerOptions) -> int:
-    def of_set(given: dict[str, int]) -> int:
-        tables, definitions = (given.get(name, options.cache(name)) for name in TABLE_CACHES)
-        other = memory_bytes(given, pool_bytes=request.pool_bytes, connections=request.most_threads)
-        return tables * TABLE_BYTES + definitions * DEFINITION_BYTES + other
-
-    caches = most_of(request.option_sets, of_set)
-    return int(request.pool_bytes * 1.1) + SERVER_BYTES + request.most_threads * CONNECTION_BYTES + caches
-
-
-def tables_of_schema(facts: LoadTestFacts) -> int:
-    """Return how many tables a schema of the source has on average, 0 if that is unknown."""
-    growth = facts.source.growth if facts.source else None
-    return round(growth.tables / growth.schemas) if growth and growth.tables and growth.schemas else 0
-
-
-def _data_bytes(archive: Archive | None) -> int:
-    return (archive.data_bytes or archive.bytes * RATIO_UNKNOWN) if archive else 0
-
-
-def _copied_bytes(request: LoadTestRequest, facts: LoadTestFacts, archive: Archive | None) -> int:
-    tables = max(1, tables_of_schema(facts))
-    growth = facts.source.growth if facts.source else None
-    one = _data_bytes(archive) / max(1, (growth.schemas if growth else None) or 1)
-    return int(request.most_schemas * (tables * COPY_TABLE_BYTES + one * request.workload.row_share))
-
-
-def _needed_bytes(
-    request: LoadTestRequest, facts: LoadTestFacts, archive: Archive | None, rounds: tuple[Round, ...]
-) -> int:
-    """Return the free disk that a test needs: restored data, copies or sysbench's tables, redo, what it writes, and the floor."""
-    server = facts.source.server if facts.source else None
-    asked = most_of(request.option_sets, lambda given: redo_bytes(given, facts.flavor))
-    redo = max(server.redo_capacity_bytes if server else 0, asked)
-    work = request.workload
-    filled = (
-        work.tables * work.table_rows * ROW_BYTES
-        if work.profile in OF_SYSBENCH
-        else _copied_bytes(request, facts, archive)
-    )
-    reads = work.profile in (Profile.READ_ONLY, Profile.POINT_SELECT)
-    seconds = 0 if reads else sum(one.seconds + one.warm_up_seconds for one in rounds)
-    return int(_data_bytes(archive) * 1.1) + filled + redo + min(seconds * WRITTEN_BYTES, 64 * 1024 * MIB) + FLOOR_BYTES
-
-
-def _estimate(
-    request: LoadTestRequest, facts: LoadTestFacts, archive: Archive | None, rounds: tuple[Round, ...]
-) -> Estimate:
-    work = request.workload
-    data = _data_bytes(archive)
-    if work.profile in OF_SYSBENCH:
-        fill = work.tables * work.table_rows / ROWS_RATE
-    else:
-        fill = request.most_schemas * max(1, tables_of_schema(facts)) * COPY_TABLE_SECONDS
-        fill += _copied_bytes(request, facts, archive) / RESTORE_RATE
-    restarts = sum(
-        before.options != after.options or bool(after.arm) for before, after in zip(rounds, rounds[1:], strict=False)
-    )
-    measured = sum(one.seconds + one.warm_up_seconds + 2 for one in rounds)
-    return Estimate(data / RESTORE_RATE * 1.5 + START_SECONDS, fill, measured + restarts * START_SECONDS)
-
-
 # --- findings -----------------------------------------------------------------------------------------------------------
 def _findings(
     plan: LoadTestPlan, request: LoadTestRequest, facts: LoadTestFacts, limits: LoadTestLimits
@@ -309,8 +220,9 @@ def _findings(
     if facts.free_bytes is not None and facts.free_bytes < plan.needed_bytes:
         text = f"The last probe saw {facts.free_bytes // MIB} MiB free; the test can need {plan.needed_bytes // MIB} MiB in {plan.place}."
         yield LoadTestFinding("load_test.space", Severity.WARNING, text)
-    if plan.estimate.total > plan.most_seconds:
-        text = f"The test is expected to take {plan.estimate.total / 60:.0f} min and ends after {plan.most_seconds / 60:.0f} min."
+    expected = plan.estimate.total
+    if expected is not None and expected > plan.most_seconds:
+        text = f"The test is expected to take {expected / 60:.0f} min and ends after {plan.most_seconds / 60:.0f} min."
         yield LoadTestFinding("load_test.time", Severity.WARNING, text)
     if needed := seconds_missing(plan.rounds, request.workload):
         text = f"Rounds with most schemas need {needed} s to use each schema once: measure longer, stay shorter on each, or add threads."

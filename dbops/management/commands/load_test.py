@@ -134,8 +134,10 @@ class Command(DbopsCommand):
             self.stdout.write(f"{finding.severity.value}: {finding.text} ({finding.code})")
         for reason in plan.reasons:
             self.stdout.write(reason)
+        expected = plan.estimate.total
+        time_text = "time unknown" if expected is None else f"about {expected / 60:.0f} min"
         self.stdout.write(
-            f"{len(plan.rounds)} rounds, about {plan.estimate.total / 60:.0f} min, on {plan.host}: {plan.memory_bytes // MIB} MiB of"
+            f"{len(plan.rounds)} rounds, {time_text}, on {plan.host}: {plan.memory_bytes // MIB} MiB of"
             f" memory, {plan.needed_bytes // MIB} MiB of disk in {plan.place}, {plan.server_cores} + {plan.generator_cores} cores."
         )
         if plan.digests.sha256:
@@ -157,16 +159,17 @@ class Command(DbopsCommand):
             if load_test.is_over:
                 break
             time.sleep(WATCH_SECONDS)
-        load_test.refresh_from_db(fields=["status", "steps", "rounds", "report", "error"])
+        load_test.refresh_from_db(fields=["status", "steps", "report", "error"])
+        rounds = load_test.rounds.count()
         result = {
             "load_test": load_test.pk,
             "status": load_test.status,
             "steps": load_test.steps,
-            "rounds": len(load_test.rounds),
+            "rounds": rounds,
             "report": load_test.report,
             "error": load_test.error,
         }
-        self._write(result, f"Load test {load_test.pk} is {load_test.status}, with {len(load_test.rounds)} rounds.")
+        self._write(result, f"Load test {load_test.pk} is {load_test.status}, with {rounds} rounds.")
         if watch:
             sys.exit(EXIT_STATUS.get(RunStatus(load_test.status), 1))
 

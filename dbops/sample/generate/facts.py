@@ -4,6 +4,7 @@ import uuid
 from dataclasses import replace
 from datetime import datetime
 
+from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.facts.instance import (
     Attached,
     Client,
@@ -21,6 +22,7 @@ from dbops.engine.facts.instance import (
 from dbops.engine.facts.server_kind import ServerKind
 from dbops.engine.facts.stored_data import StoredData, StoredFiles
 from dbops.models import Instance
+from dbops.sample.generate.capacity import GROWTH
 from dbops.sample.generate.clusters import GIB, SampleCluster, free_bytes_of
 from dbops.sample.generate.storage import ON_CARDS, WITHOUT_DOUBLEWRITE, storage_of
 
@@ -69,6 +71,14 @@ def facts_of(cluster: SampleCluster, instances: list[Instance], instance: Instan
         ),
         backup_processes=(),
         found_schedules=(),
+        growth=_growth(cluster, now),
+    )
+
+
+def _growth(cluster: SampleCluster, now: datetime) -> GrowthReading:
+    plan = GROWTH[cluster.name]
+    return GrowthReading(
+        now, schemas=plan.schemas, tables=plan.schemas * plan.tables_of_schema, data_bytes=cluster.data_bytes
     )
 
 

@@ -18,7 +18,7 @@ from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.workload import Profile, Workload
 from dbops.engine.states import RunStatus
 from dbops.loaders.load_tests import default_archive, facts_of, limits
-from dbops.models import BackupRun, Host, Instance, LoadTest, LoadTestEvent
+from dbops.models import BackupRun, Host, Instance, LoadTest, LoadTestEvent, LoadTestRound
 from dbops.sample.generate.digests import SHOP
 from dbops.sample.generate.story import ANNA, JONAS
 
@@ -156,11 +156,13 @@ def _write(made: MadeLoadTest, source: Instance, end: datetime, dice: random.Ran
         plan=to_record(plan),
         fingerprint=plan.fingerprint,
         steps=steps,
-        rounds=[to_record(one) for one in results],
         report=report_of(request, plan, results) if made.status is RunStatus.SUCCEEDED else {},
         error=_error(made, request.host),
         cancel_requested_at=end - timedelta(seconds=9) if made.status is RunStatus.CANCELLED else None,
         cancel_requested_by=made.by if made.status is RunStatus.CANCELLED else "",
+    )
+    LoadTestRound.objects.bulk_create(
+        LoadTestRound(load_test=row, number=one.number, result=to_record(one)) for one in results
     )
     LoadTestEvent.objects.bulk_create(_events(row, plan, results))
 

@@ -21,6 +21,7 @@ from dbops.web.load_test_commands import commands_of
 from dbops.web.load_test_tables import (
     compared_rows,
     knee_text,
+    losses_text,
     ratio_text,
     round_rows,
     round_title,
@@ -83,6 +84,7 @@ def load_test(request: HttpRequest, load_test_id: int) -> HttpResponse:
         "aa_ratio": ratio_text(found.ab.aa) if found.ab else "",
         "row_percent": 100 * page.row.row_share,  # type: ignore[attr-defined]
         "facts": page.row.report.get("Facts", {}),
+        "not_copied": losses_text(page.row.report.get("NotCopied", {})),
         "commands": commands_of(page.plan, queries.request_of(page.row).workload),
     }
     template = "load_tests/_test.html" if is_poll else "load_tests/test.html"

@@ -37,6 +37,7 @@ from dbops.operations.audit_log import verify_log
 from dbops.queries.audit.log import stored
 from dbops.queries.capacity import cluster_walls, soon_by_cluster
 from dbops.queries.fleet.doublewrite import doublewrite_page
+from dbops.queries.load_tests import plan_of
 from dbops.sample.database_check import is_sample
 from dbops.sample.generate import fill
 from tests.app.factories import make_operator
@@ -150,6 +151,10 @@ def test_sample_has_a_load_test_of_each_end(reader: Client) -> None:
     assert knees == [(KneeKind.WALL, 300, 600)]
     assert [one.ab.verdict for one in conclusions if one.ab] == [LoadVerdict.FASTER]
     assert all(one.report for one in conclusions)
+    for row in LoadTest.objects.filter(status=RunStatus.SUCCEEDED):
+        expected = plan_of(row).estimate.fill
+        assert expected is not None
+        assert expected < 2 * next(step["seconds"] for step in row.steps if step["name"] == "fill"), row.reason
 
 
 @pytest.mark.usefixtures("sample")

@@ -22,7 +22,7 @@ from dbops.web.charts.load_tests import count_text, ms_text
 from dbops.web.charts.xy import Scale, XyLine, xy_chart
 from tests.app.load_test_rows import make_load_test, make_place, make_request, make_source
 
-from .load_test_results import WAIT, finish_rounds
+from .load_test_results import WAIT, change_rounds, finish_rounds
 from .marks import marks
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
@@ -119,6 +119,18 @@ def test_finished_load_test_shows_its_stored_report_and_polls_no_more(viewer: Cl
     assert answer.context["page"].conclusion.knee.kind is KneeKind.NONE
 
 
+def test_parts_that_copies_lack_are_in_report_and_json(viewer: Client, load_test: LoadTest) -> None:
+    finish_rounds(load_test)
+    report = viewer.get(address(load_test)).context["page"].conclusion.report
+    lost = {"ForeignKeys": 1200, "Triggers": 1, "ViewsAndSequences": 2, "TablesElsewhere": 3}
+    for losses, shown in (({}, 0), (lost, 1)):
+        LoadTest.objects.update(status=RunStatus.SUCCEEDED, report={**report, "NotCopied": losses})
+        answer = viewer.get(address(load_test))
+        assert answer.content.decode().count("data-not-copied") == shown
+        assert answer.context["not_copied"].count(",") == (len(losses) and 4), "one of them is in 1,200"
+        assert viewer.get(address(load_test, ".json")).json()["NotCopied"] == losses
+
+
 def test_ab_test_shows_verdict_interval_and_a_a(viewer: Client, ab_test: LoadTest) -> None:
     finish_rounds(ab_test)
     answer = viewer.get(address(ab_test))
@@ -133,10 +145,7 @@ def test_ab_test_shows_verdict_interval_and_a_a(viewer: Client, ab_test: LoadTes
 
 def test_results_of_a_saturated_generator_are_not_valid(viewer: Client, load_test: LoadTest) -> None:
     finish_rounds(load_test)
-    row = LoadTest.objects.get(pk=load_test.pk)
-    for one in row.rounds:
-        one["generator_cores"] = 99.0
-    row.save(update_fields=["rounds"])
+    change_rounds(load_test, generator_cores=99.0)
     answer = viewer.get(address(load_test))
     assert marks(answer.content.decode(), "invalid") == ["3"]
     assert {row.is_valid for row in answer.context["step_rows"]} == {False}
@@ -147,10 +156,8 @@ def test_page_shows_no_markup_of_others(viewer: Client, load_test: LoadTest) -> 
     hostile = "<script>alert(1)</script>"
     LoadTestEvent.objects.create(load_test=load_test, at=load_test.requested_at, level="info", text=hostile)
     finish_rounds(load_test, 1, error={"code": "load_test.failed", "operation": hostile, "cause": hostile})
-    row = LoadTest.objects.get(pk=load_test.pk)
-    row.rounds[0] |= {"errors": 9000, "last_error": hostile}
-    row.rounds[0]["waits"][0]["event"] = hostile
-    row.save(update_fields=["rounds"])
+    wait = {"event": hostile, "count": 400, "seconds": 2.0, "share": 0.2}
+    change_rounds(load_test, errors=9000, last_error=hostile, waits=[wait])
     page = viewer.get(address(load_test)).content.decode()
     assert "<script>alert" not in page
     assert page.count("&lt;script&gt;alert") >= 4
@@ -172,10 +179,7 @@ def test_files_have_every_figure_and_are_recorded(viewer: Client, load_test: Loa
 
 def test_csv_neutralises_formulas(viewer: Client, load_test: LoadTest) -> None:
     finish_rounds(load_test, 1)
-    row = LoadTest.objects.get(pk=load_test.pk)
-    row.rounds[0]["errors"] = 9000
-    row.rounds[0]["last_error"] = "x"
-    row.save(update_fields=["rounds"])
+    change_rounds(load_test, errors=9000, last_error="x")
     report = viewer.get(address(load_test)).context["page"].conclusion.report
     for line in (*report["Steps"], *report["Rounds"], report["Total"]):
         line["Reasons"] = ["=cmd|' /C calc'!A0"]
@@ -212,10 +216,8 @@ def test_compared_step_with_failed_rounds_is_marked(
     )
     for one in (load_test, other):
         finish_rounds(one)
-    row = LoadTest.objects.get(pk=other.pk)
-    for number, one in enumerate(row.rounds):
-        one["errors"] = 90_000 if plan_of(row).rounds[number].threads == 2 else 0
-    row.save(update_fields=["rounds"])
+    planned = plan_of(other).rounds
+    change_rounds(other, errors=lambda number: 90_000 if planned[number - 1].threads == 2 else 0)
     answer = viewer.get("/load-tests/compare/", {"a": str(load_test.pk), "b": str(other.pk)})
     assert marks(answer.content.decode(), "valid") == ["yes", "no", "yes"]
     assert [name for name, _ in answer.context["rows"][1].invalid] == ["second"]

@@ -1,5 +1,6 @@
 """Driving a load test to its end. The host is a stand-in, the rows are real."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,9 @@ from dbops.engine.errors import Unreachable
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.states import RunStatus
 from dbops.fleetfile import stored
-from dbops.lifecycle import load_tests as lifecycle
+from dbops.lifecycle import load_tests as rows
 from dbops.lifecycle import restore_tests
+from dbops.lifecycle.leases import LeaseLost
 from dbops.models import AuditEntry, Cluster, Host, Instance, LoadTest
 from dbops.operations.load_tests import cancel_load_test
 from dbops.worker import due_load_tests, due_restore_tests, load_test_hosts, load_test_leftovers, load_tests
@@ -19,6 +21,7 @@ from tests.app.factories import make_operator
 from tests.app.load_test_rows import TOOLS, make_load_test, make_place, make_request, make_source
 from tests.app.played_backups import Played
 from tests.app.restore_test_rows import made
+from tests.engine.load_tests.results import result
 from tests.fakes import FakeHost, FakeJobs, ended, running, vanished
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
@@ -85,11 +88,23 @@ def test_rounds_are_kept_as_they_end_and_the_report_at_the_end(load_test: LoadTe
     jobs.expect("jobs/load-test/round", lambda ran: ROUND.format(number=ran.arguments[-1]))
     drive(begun(load_test))
     assert (load_test.status, load_test.error, load_test.has_leftovers) == (RunStatus.SUCCEEDED, {}, False)
-    assert [one["number"] for one in load_test.rounds] == [1, 2, 3, 4]
+    assert [one.number for one in load_test.rounds.all()] == [1, 2, 3, 4]
     assert load_test.report["Total"]["QueryCount"] == 40
     assert load_test.report["Facts"]["limited_by"] == "cgroup2"
     assert load_test.host_slot is None
     assert AuditEntry.objects.filter(action="load_test.succeeded").count() == 1
+
+
+def test_round_that_is_taken_again_is_replaced_and_a_lost_lease_keeps_none(load_test: LoadTest) -> None:
+    begun(load_test)
+    lease = rows.take_lease(load_test.pk)
+    assert lease
+    for queries in (1, 2):
+        rows.keep_round(lease, replace(result(3), queries=queries))
+    LoadTest.objects.update(lease_owner="another")
+    with pytest.raises(LeaseLost):
+        rows.keep_round(lease, result(4))
+    assert [(one.number, one.result["queries"]) for one in load_test.rounds.all()] == [(3, 2)]
 
 
 def test_job_gets_its_files_and_the_generator_no_password(load_test: LoadTest, host: FakeHost) -> None:
@@ -99,6 +114,15 @@ def test_job_gets_its_files_and_the_generator_no_password(load_test: LoadTest, h
     assert set(job.secrets) >= {"settings", "rounds", "fill", "load.lua"}
     assert "password" not in job.secrets["rounds"]
     assert len(job.secrets["rounds"].splitlines()) == len(load_test.plan["rounds"])
+
+
+def test_parts_that_the_copies_lack_are_in_the_report(load_test: LoadTest, host: FakeHost) -> None:
+    notes = "foreign-keys 12\ntriggers x\nelsewhere 1\nother 3\n"
+    progress = "begin 1 1\nend 1 2\n"
+    jobs = play(host, ended(0, tails={"steps": STEPS, "progress": progress, "notes": notes}))
+    jobs.expect("jobs/load-test/round", lambda ran: ROUND.format(number=ran.arguments[-1]))
+    drive(begun(load_test))
+    assert load_test.report["NotCopied"] == {"ForeignKeys": 12, "TablesElsewhere": 1}
 
 
 @pytest.mark.parametrize(
@@ -206,7 +230,7 @@ def test_generators_host_takes_part_in_no_other_test(host: FakeHost) -> None:
             patch.setattr(LoadTestPlan, "refusals", ())
             waiting = make_load_test(request, request_key=f"key-{number}", actor=olga)
         assert due_load_tests.start_what_can() == []
-        assert not lifecycle.start(waiting)
+        assert not rows.start(waiting)
         waiting.refresh_from_db()
         assert waiting.waiting_for
     Cluster.objects.update(restore_test_host=generator.name)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from dbops.engine.backups.archives import Archive
 from dbops.engine.facts.growth import GrowthReading
 from dbops.engine.facts.instance import InstanceFacts, RunTimeSetting, Tool
 from dbops.engine.flavors import flavor_for
@@ -18,7 +19,7 @@ from dbops.engine.load_tests.planned_rounds import rounds_of
 from dbops.engine.load_tests.request import LoadTestRequest, Raised
 from dbops.engine.load_tests.server_options import server_options
 from dbops.engine.load_tests.workload import Profile, Workload
-from dbops.engine.states import Severity
+from dbops.engine.states import BackupMethod, Severity
 from tests.engine import builders
 
 NOW = datetime(2026, 11, 26, 12, tzinfo=UTC)
@@ -40,7 +41,7 @@ def source(**server: Any) -> InstanceFacts:
 def facts(version: str = "10.11.19-MariaDB", **changes: Any) -> LoadTestFacts:
     host = builders.host(1, cpu_count=changes.pop("cpu_count", 16))
     host = replace(host, tools={**host.tools, "sysbench": Tool("/usr/bin/sysbench")})
-    given = {"source": source(), "host": host, "work_dir": "/var/lib/dbops", "owner": "mysql", "now": NOW}
+    given = {"source": source(), "host": host, "work_dir": "/var/lib/dbops", "now": NOW}
     return LoadTestFacts(flavor=flavor_for(version), **(given | changes))
 
 
@@ -138,7 +139,22 @@ def test_more_schemas_need_more_disk_and_time() -> None:
         plan(request(raised=Raised.SCHEMAS, steps=(count,), workload=ROTATING), known) for count in (10, 1000)
     )
     assert large.needed_bytes > small.needed_bytes
+    assert large.estimate.total is not None
+    assert small.estimate.total is not None
     assert large.estimate.total > small.estimate.total
+
+
+def test_time_of_copies_is_unknown_with_the_number_of_schemas() -> None:
+    wanted = request(run=7, raised=Raised.SCHEMAS, steps=(1000,), workload=replace(ROTATING, row_share=0.001))
+    archive = Archive(
+        7, "ab12", BackupMethod.PHYSICAL, "backup-1", "/b/a.zst", 300 * GIB, "c" * 64, "mariadb", "10.11.19", NOW
+    )
+    unknown = plan(wanted, facts(archive=archive))
+    known = plan(wanted, facts(archive=archive, source=grown(schemas=1000, tables=20_000)))
+    assert (unknown.estimate.fill, unknown.estimate.total) == (None, None)
+    assert "load_test.time" not in found(unknown)
+    assert known.estimate.fill is not None
+    assert known.estimate.fill < 600  # 20,000 tables, and a thousandth of the data
 
 
 def test_fingerprint_follows_what_runs_and_not_what_changes_on_its_own() -> None:
