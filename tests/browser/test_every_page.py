@@ -131,7 +131,7 @@ NO_PAGES = {
     "user-reactivate",
     "calendar-feed",
     "logout",
-    "healthz",
+    *("healthz", "healthz-worker", "healthz-beat", "metrics"),
     "status",
     *(f"api-{name}" for name in ("may-start", "backup-start", "backup-heartbeat", "backup-end")),
 }
