@@ -25,7 +25,7 @@ from dbops.worker import audit_sender, tasks
 from dbops.worker.audit_sender import send_new
 
 from .receivers import NAME, bad_receiver, make_certificates, running_https, running_rsyslog
-from .test_archive import log
+from .test_archive import log, needs_triggers_dropped
 
 __all__ = ["log"]
 test_sink.__test__ = False  # type: ignore[attr-defined]
@@ -177,6 +177,7 @@ def test_a_worker_that_dies_after_sending_sends_again(ca: tuple[str, Path]) -> N
     assert_chain(server.entries[4:], sink)
 
 
+@needs_triggers_dropped
 def test_archived_entries_are_counted_and_named(ca: tuple[str, Path], tmp_path: Path, log: None) -> None:
     with running_https(ca[1]) as server:
         sink = add(server.address, ca=ca[0], after=1)
