@@ -79,7 +79,7 @@ def installed(bundle: Path) -> Iterator[Path]:
     os.chown(state, ACCOUNT, ACCOUNT)
     namespaces = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
     words = [*namespaces, "sh", "-e", "-c", OFFLINE, "sh", str(bundle), str(folder), str(ACCOUNT)]
-    own = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
+    own = {"PATH": os.environ["PATH"], "HOME": str(folder)}  # building packages can write there
     done = subprocess.run(words, env=own, capture_output=True, text=True, check=False, timeout=600)
     log = (folder / "log").read_text() if (folder / "log").exists() else ""
     assert done.returncode == 0, done.stdout + done.stderr + log

@@ -124,6 +124,14 @@ class TestStarting:
         }
         assert set(lines[4:]) == known
 
+    def test_login_file_of_a_job_is_one_that_nothing_can_make(self, make: Maker) -> None:
+        jobs = make()
+        jobs.start("a", 'printf "%s" "$MYSQL_TEST_LOGIN_FILE"')
+        jobs.follow("a", 60)
+        above = Path(jobs.read("a", "out").decode()).parent
+        assert above.exists()
+        assert not above.is_dir()
+
     def test_start_is_effective_once_of_twenty(self, make: Maker, sshd: Sshd) -> None:
         shells = [SshShell(sshd.pinned()) for _ in range(20)]
         states: list[JobState] = []

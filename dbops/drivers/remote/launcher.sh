@@ -16,7 +16,8 @@ umask 077
 PATH=${PATH:-/usr/bin:/bin}:/usr/local/sbin:/usr/sbin:/sbin
 LC_ALL=C
 # a login file (~/.mylogin.cnf) would send MySQL's clients to another server; they read it even with --defaults-file
-MYSQL_TEST_LOGIN_FILE=/nonexistent
+# (below a file, a path names nothing, whatever people make)
+MYSQL_TEST_LOGIN_FILE=/dev/null/none
 export PATH LC_ALL MYSQL_TEST_LOGIN_FILE
 unset LIBMYSQL_ENABLE_CLEARTEXT_PLUGIN MYSQL_HOST MYSQL_TCP_PORT MYSQL_UNIX_PORT MYSQL_PWD MYSQL_GROUP_SUFFIX LIBMYSQL_PLUGINS LIBMYSQL_PLUGIN_DIR \
     MARIADB_PLUGIN_DIR
@@ -248,7 +249,7 @@ launch() {
         done
         [ -z "$scope" ] || echo "NOTE: This job has no scope of systemd." >>log.out
         setsid "$@" </dev/null >>log.out 2>&1 8>&- &' "$job" "$(scope_name)" \
-        env -i PATH="$PATH" HOME="${HOME:-/}" LC_ALL=C MYSQL_TEST_LOGIN_FILE=/nonexistent DBOPS_JOB_DIR="$job" DBOPS_RUN_DIR="$run" bash ./wrapper "$@"
+        env -i PATH="$PATH" HOME="${HOME:-/}" LC_ALL=C MYSQL_TEST_LOGIN_FILE=/dev/null/none DBOPS_JOB_DIR="$job" DBOPS_RUN_DIR="$run" bash ./wrapper "$@"
     attempts=0
     until [ -e "$job/pid" ]; do
         attempts=$((attempts + 1))

@@ -23,7 +23,7 @@ set_tool_words() {
     # shellcheck disable=SC2016  # for the inner shell
     tool_words=(bash -c 'ulimit -n "$(cat /proc/sys/fs/nr_open)" 2>/dev/null
         exec 96>&-; [ ! -d "$2" ] || exec 97<"$2"; exec 98<"$1/tool.cnf" 99<"$1/tool"; shift 2; cd / && exec "$@"'
-        dbops "$PWD" "${DBOPS_RUN_DIR:-$PWD}/plugins" env -i PATH="$PATH" HOME=/ LC_ALL=C MYSQL_TEST_LOGIN_FILE=/nonexistent
+        dbops "$PWD" "${DBOPS_RUN_DIR:-$PWD}/plugins" env -i PATH="$PATH" HOME=/ LC_ALL=C MYSQL_TEST_LOGIN_FILE=/dev/null/none
         ${as_owner[@]+"${as_owner[@]}"})
     for word; do
         for place in "$PWD" "${DBOPS_JOB_DIR:-$PWD}" "${DBOPS_RUN_DIR:-$PWD}"; do # the work directory can be behind a link
