@@ -66,6 +66,7 @@ PAGES = {
     "settings": "/admin/settings/",
     "connection-tests": "/admin/connection-tests/",
     "error-codes": "/errors/",
+    "audit-sinks": "/admin/audit-sinks/",
     "users": "/admin/users/",
     "user-add": "/admin/users/add/",
     "user": "/admin/users/{person}/",
@@ -90,6 +91,7 @@ ELSEWHERE = {
     "topology-difference",
     "discovery",
     "discovery-add",
+    "audit-sink-remove",  # of a sink
     "connection-test",
     "user-deactivate",
     "login",  # below: without a login
@@ -122,6 +124,7 @@ NO_PAGES = {
     "maintenance-end",
     "maintenance-mark",
     "maintenance-unmark",
+    "audit-sink-test",
     "token-revoke",
     "admin",
     "connection-test-ssh",
