@@ -67,7 +67,8 @@ def test_instances_are_probed_after_the_clock_was_set(stack: Stack, clock: Shift
     )
     assert stack.plan(TARGET)["is_possible"]
     found = wait_for("the step is in the audit log", lambda: steps(stack)[known:], 30)
-    assert found == [pytest.approx(seconds, abs=8)]
+    # a worker that has just begun knows the last heartbeat only, which is older on a busy machine
+    assert found == [pytest.approx(seconds, abs=max(8, abs(seconds) / 60))]
 
 
 @pytest.mark.parametrize("seconds", [-3600, 3600])
