@@ -91,6 +91,8 @@ def test_rebuild_again_in_the_hour_that_comes_a_second_time(stack: Stack, clock:
     stack.wait_for_possible_plan(TARGET)
     stack.rebuild(TARGET)
     clock.set(clock.seconds - 3600)
+    moment = clock.now()
+    wait_for("new facts", lambda: read_since(stack, moment, clock.now() + timedelta(seconds=1)), 60)
     stack.wait_for_possible_plan(TARGET)
     stack.rebuild(TARGET)
     assert last_rebuild(stack)["status"] == "succeeded"
