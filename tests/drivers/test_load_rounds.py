@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -74,10 +75,11 @@ def test_profiles_of_sysbench_give_real_percentiles(server: ScratchServer, profi
     server.ask("DROP TABLE IF EXISTS dbops_load.sbtest1, dbops_load.sbtest2")
     bench.fill()
     assert server.ask("SELECT COUNT(*) FROM dbops_load.sbtest2") == "2000"
-    result = bench.run(ROUND)
-    must_be_plausible(result, ROUND)
+    one = replace(ROUND, seconds=6)  # a busy machine takes a second to read the counters
+    result = bench.run(one)
+    must_be_plausible(result, one)
     assert result.errors <= result.queries / 20  # deadlocks
-    assert 0 < result.counters["Questions"] < result.queries * 1.5  # a busy machine reads them late in so short a round
+    assert result.counters["Questions"] > result.queries / 2  # read a moment after the round begins
     assert result.waits
     assert all(wait.count > 0 for wait in result.waits)
     statements = {Profile.READ_ONLY: 16, Profile.WRITE_ONLY: 6, Profile.READ_WRITE: 20, Profile.POINT_SELECT: 1}[
