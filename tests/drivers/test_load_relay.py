@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -25,18 +26,24 @@ RELAY = load_python("load_relay").replace(
 )
 #: Connections that send and receive at once: more than any pipe holds.
 TALK = """
-import hashlib, json, socket, sys, threading
+import contextlib, json, socket, sys, threading
 path, connections, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 found = []
+def send(one, data):
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        one.sendall(data)
 def talk(number):
     one = socket.socket(socket.AF_UNIX)
     one.connect(path)
     sent = bytes([number % 256]) * size
-    sender = threading.Thread(target=one.sendall, args=(sent,))
+    sender = threading.Thread(target=send, args=(one, sent))
     sender.start()
     got = bytearray()
     while len(got) < size:
-        data = one.recv(1 << 16)
+        try:
+            data = one.recv(1 << 16)
+        except ConnectionResetError:  # closed before everything that was sent was read
+            break
         if not data:
             break
         got += data
@@ -176,3 +183,34 @@ def test_what_is_no_frame_ends_the_connection(started: list[Sides], tmp_path: Pa
     )
     process.communicate(b"\xff" * 100, timeout=10)
     assert process.returncode == LOST
+
+
+OPEN, DATA, CLOSE, OUTPUT, END, BEAT = range(1, 7)
+
+
+def frame(kind: int, number: int = 0, data: bytes = b"") -> bytes:
+    return struct.pack(">BII", kind, number, len(data)) + data
+
+
+def test_connection_that_both_ends_close_at_once_ends_nothing_else(tmp_path: Path) -> None:
+    path = str(tmp_path / "server")
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(path)
+    listener.listen(8)
+    listener.settimeout(20)
+    words = ["bash", "-c", 'exec "$@" 3>/dev/null', "dbops", sys.executable, "-c", RELAY, "server", path, "1"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as relay:
+        assert relay.stdin
+        relay.stdin.write(frame(OPEN, 1))
+        connection, _ = listener.accept()
+        relay.stdin.write(frame(DATA, 1, b"quit"))
+        assert connection.recv(4) == b"quit"
+        relay.send_signal(signal.SIGSTOP)  # so that it finds both ends in one step
+        relay.stdin.write(frame(CLOSE, 1))
+        connection.close()
+        relay.send_signal(signal.SIGCONT)
+        relay.stdin.write(frame(OPEN, 2))
+        listener.accept()[0].close()
+        relay.stdin.write(frame(END, 0, b"7"))
+        assert relay.wait(timeout=20) == 7
+    listener.close()

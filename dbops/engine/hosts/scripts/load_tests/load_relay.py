@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import time
+import traceback
 
 OPEN, DATA, CLOSE, OUTPUT, END, BEAT = range(1, 7)
 HEADER = struct.Struct(">BII")
@@ -80,7 +81,7 @@ class Relay:
         self.flush()
 
     def other(self, descriptor: int) -> None:
-        raise NotImplementedError
+        """Serve what is no connection, or was one until a moment ago: both of its ends can close in the same step."""
 
     def handle(self, kind: int, number: int, data: bytes) -> None:
         raise NotImplementedError
@@ -335,4 +336,9 @@ def write(descriptor: int, data: bytes) -> None:
 
 if __name__ == "__main__":
     side, path = sys.argv[1], sys.argv[2]
-    sys.exit((ServerSide(path, int(sys.argv[3])) if side == "server" else GeneratorSide(path, sys.argv[3:])).run())
+    try:
+        status = (ServerSide(path, int(sys.argv[3])) if side == "server" else GeneratorSide(path, sys.argv[3:])).run()
+    except Exception:  # or it would end with 1, which is a status of the generator
+        traceback.print_exc()
+        status = LOST
+    sys.exit(status)

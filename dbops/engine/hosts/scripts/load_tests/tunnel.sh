@@ -69,6 +69,6 @@ end_generator() {
 
 # Fail if status $1 says that the connection to the generator's host was lost. $2 activity
 must_be_connected() {
-    [ "$1" != 126 ] || ! is_tunnelled || fail "connection the connection to the load generator's host was lost while $2: $(tail -n 3 log.tunnel 2>/dev/null | tr '\n\t' '  ' | head -c 400)"
+    [ "$1" != 126 ] || ! is_tunnelled || fail "connection the connection to the load generator's host was lost while $2: $(tail -qn 3 log.tunnel log.relay 2>/dev/null | tr '\n\t' '  ' | head -c 400)"
 }
 tunnel=() relay='' python='' tunnelling=''
