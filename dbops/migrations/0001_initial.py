@@ -978,6 +978,97 @@ class Migration(migrations.Migration):
             },
         ),
         migrations.CreateModel(
+            name="InventorySource",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "name",
+                    models.CharField(
+                        max_length=63,
+                        unique=True,
+                        validators=[
+                            django.core.validators.RegexValidator(
+                                "\\A[A-Za-z0-9][A-Za-z0-9._-]{0,62}\\Z",
+                                "Use at most 63 letters, digits, dots, dashes and underscores. Start with a letter or digit.",
+                            )
+                        ],
+                    ),
+                ),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[
+                            ("csv", "CSV"),
+                            ("ansible", "Ansible"),
+                            ("orchestrator", "orchestrator"),
+                            ("replication-manager", "replication-manager"),
+                        ],
+                        max_length=20,
+                    ),
+                ),
+                ("address", models.CharField(max_length=500)),
+                (
+                    "user",
+                    models.CharField(
+                        blank=True,
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("secret", dbops.models.secret.SecretTextField(blank=True)),
+                ("ca", models.TextField(blank=True)),
+                (
+                    "every_minutes",
+                    models.PositiveIntegerField(
+                        default=60,
+                        validators=[
+                            django.core.validators.MinValueValidator(1),
+                            django.core.validators.MaxValueValidator(10080),
+                        ],
+                    ),
+                ),
+                ("created_by", models.CharField(max_length=150)),
+                ("created_at", models.DateTimeField()),
+                ("next_read_at", models.DateTimeField(db_index=True)),
+                ("read_at", models.DateTimeField(null=True)),
+                ("listing", models.JSONField(default=dict)),
+                ("failed_at", models.DateTimeField(null=True)),
+                ("error", models.JSONField(default=dict)),
+            ],
+            options={
+                "ordering": ["name"],
+            },
+        ),
+        migrations.CreateModel(
+            name="IgnoredDifference",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("code", models.CharField(max_length=20)),
+                ("server", models.CharField(max_length=63)),
+                ("listed", models.CharField(blank=True, max_length=300)),
+                ("known", models.CharField(blank=True, max_length=300)),
+                ("ignored_by", models.CharField(max_length=150)),
+                ("ignored_at", models.DateTimeField()),
+                ("reason", models.TextField()),
+                (
+                    "source",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="ignored", to="dbops.inventorysource"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["server", "code"],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("source", "code", "server"), name="one_ignored_difference_of_a_kind"
+                    )
+                ],
+            },
+        ),
+        migrations.CreateModel(
             name="Maintenance",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),

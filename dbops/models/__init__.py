@@ -14,6 +14,7 @@ from .digest_readings import DigestReading
 from .fleet import Cluster, Host, Instance, InstanceState, StrictPlace
 from .heartbeats import ProcessHeartbeat
 from .instance_periods import InstancePeriod
+from .inventory_sources import IgnoredDifference, InventorySource
 from .load_tests import LoadTest, LoadTestEvent, LoadTestRound
 from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSample, RebuildStep
 from .restore_tests import RestoreTest
@@ -47,7 +48,9 @@ __all__ = [
     "GapDay",
     "Host",
     "Instance",
+    "IgnoredDifference",
     "InstancePeriod",
+    "InventorySource",
     "InstanceState",
     "LoadTest",
     "LoadTestEvent",

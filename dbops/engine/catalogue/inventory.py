@@ -1,6 +1,8 @@
 """Errors of the inventory, topology, backup schedules and maintenance."""
 
-from dbops.engine.catalogue.entries import NOT_SENT, SAY_WHY, UNCHANGED, Section, operator
+from dbops.engine.catalogue.entries import NOT_SENT, SAY_WHY, UNCHANGED, Section, host, operator
+
+OLD_LISTING = "The inventory was not changed. The last listing is still shown."
 
 _INVENTORY = (
     operator(
@@ -105,6 +107,63 @@ _TOPOLOGY = (
     ),
 )
 
+_SOURCES = (
+    operator(
+        "inventory_source.invalid",
+        "The source's name, kind, address, account or CA isn't valid, or the name is in use.",
+        UNCHANGED,
+        "Correct it and try again. To change a source, remove it and add it again.",
+    ),
+    operator(
+        "inventory_source.not_found",
+        "No inventory source has this name.",
+        UNCHANGED,
+        "Run `manage.py inventory source list` to see all sources.",
+    ),
+    operator(
+        "inventory_source.reason",
+        "A reason is required to ignore a difference.",
+        "The difference is still open.",
+        SAY_WHY,
+    ),
+    operator(
+        "inventory_source.stale",
+        "The difference is gone, has other values now, or is not ignored.",
+        UNCHANGED,
+        "Reload the source's page.",
+    ),
+    host(
+        "inventory_source.unreachable",
+        "The source can't be reached, ended the connection, or did not answer in time.",
+        OLD_LISTING,
+        "Check that the source runs, that the address is correct, and that the firewall allows every worker. dbops retries.",
+    ),
+    host(
+        "inventory_source.certificate",
+        "The source's certificate is not valid for this address, or its authority is not trusted.",
+        OLD_LISTING,
+        "Correct the certificate, or remove the source and add it again with the right CA. dbops retries.",
+    ),
+    host(
+        "inventory_source.rejected",
+        "The source answered with a status other than 200.",
+        OLD_LISTING,
+        "Check address and account, and the source's log. A redirect is not followed. dbops retries.",
+    ),
+    host(
+        "inventory_source.unreadable",
+        "The source's answer is not a list of servers of its kind.",
+        OLD_LISTING,
+        "Check the kind of the source, and what it lists. See inventory-sources.md. dbops retries.",
+    ),
+    host(
+        "inventory_source.file",
+        "The file can't be read, or dbops has no directory for files of sources.",
+        OLD_LISTING,
+        "Set DBOPS_INVENTORY_DIR for every worker, and check the file there: a regular file, no link, readable for dbops.",
+    ),
+)
+
 _SCHEDULES = (
     operator(
         "schedule.invalid",
@@ -143,5 +202,6 @@ SECTIONS = (
     Section("Inventory", _INVENTORY),
     Section("Attestations of storage", _ATTESTATIONS),
     Section("Topology", _TOPOLOGY),
+    Section("Inventory sources", _SOURCES),
     Section("Backup schedules and maintenance", _SCHEDULES),
 )

@@ -1,0 +1,1 @@
+"""Servers that other systems list, and how they differ from the inventory."""
