@@ -302,6 +302,7 @@ EMAIL_USE_TLS = env_bool("DBOPS_EMAIL_TLS", False)
 EMAIL_TIMEOUT = 10
 
 # Additional destinations of the audit log's head; empty: not used.
+INVENTORY_DIR = os.environ.get("DBOPS_INVENTORY_DIR", "")
 AUDIT_HEAD_SECONDS = env_int("DBOPS_AUDIT_HEAD_SECONDS", 3600)
 AUDIT_HEAD_FILE = os.environ.get("DBOPS_AUDIT_HEAD_FILE", "")
 AUDIT_HEAD_SYSLOG = os.environ.get("DBOPS_AUDIT_HEAD_SYSLOG", "")
@@ -348,6 +349,7 @@ _PROBE_TASKS = (
     "queue_restore_tests",
     "sweep_load_tests",
     "send_audit",
+    "read_inventory_source",
 )
 CELERY_TASK_ROUTES = {f"dbops.worker.tasks.{name}": {"queue": "probes"} for name in _PROBE_TASKS}
 CELERY_TIMEZONE = "UTC"

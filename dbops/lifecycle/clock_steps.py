@@ -13,6 +13,7 @@ from dbops.models import (
     BackupRun,
     ClockStep,
     InstanceState,
+    InventorySource,
     LoadTest,
     ProcessHeartbeat,
     Rebuild,
@@ -53,6 +54,7 @@ def bring_back(now: datetime) -> None:
         model._default_manager.filter(unreachable_since__gt=now).update(unreachable_since=now)
     AuditSink.objects.filter(lease_until__gt=longest).update(lease_until=longest)
     AuditSink.objects.filter(next_try_at__gt=now).update(next_try_at=now)
+    InventorySource.objects.filter(next_read_at__gt=now).update(next_read_at=now)
     Rebuild.objects.filter(sweep_due_at__gt=now).update(sweep_due_at=now)
 
 

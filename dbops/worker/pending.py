@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models import CharField, Q, QuerySet, Value
 
 from dbops.engine.states import FINAL, RunBy, RunStatus, Status
-from dbops.lifecycle import audit_sinks
+from dbops.lifecycle import audit_sinks, inventory_sources
 from dbops.lifecycle.leases import without_driver
 from dbops.models import (
     BackupRun,
@@ -29,7 +29,7 @@ from dbops.models import (
 )
 
 #: Work that needs no look at jobs.
-SINK = "audit sink"
+SINK, SOURCE = "audit sink", "inventory source"
 #: Placeholder for the current time.
 _THEN = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -75,6 +75,7 @@ def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "connection test", _asked(ConnectionTest)
     yield "wait reading", WaitReading.objects.filter(slot__isnull=False)
     yield SINK, audit_sinks.due(now)
+    yield SOURCE, inventory_sources.due(now)
     yield "digest reading", DigestReading.objects.filter(slot__isnull=False)
 
 

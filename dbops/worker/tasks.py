@@ -9,6 +9,7 @@ from dbops.lifecycle import (
     audit_sinks,
     backup_runs,
     cleanups,
+    inventory_sources,
     load_tests,
     rebuild_driver,
     restore_tests,
@@ -40,8 +41,9 @@ from dbops.worker import (
 from dbops.worker.backups import BackupDriver
 from dbops.worker.connection_tests import runner as connection_tests
 from dbops.worker.drive import LONGEST_OUTAGE_SECONDS, drive
+from dbops.worker.inventory_sources import read_source
 from dbops.worker.load_tests import LoadTestDriver
-from dbops.worker.pending import SINK, pending
+from dbops.worker.pending import SINK, SOURCE, pending
 from dbops.worker.rebuilds import RebuildDriver
 from dbops.worker.restore_tests import RestoreTestDriver
 from dbops.worker.row_comparisons import ComparisonDriver
@@ -88,7 +90,10 @@ def reconcile() -> None:
     if SINK in kinds:
         for sink in audit_sinks.due(clock.now()):
             wakeups.publish("send_audit", sink.pk)
-    if not kinds - {SINK}:
+    if SOURCE in kinds:
+        for source in inventory_sources.due(clock.now()):
+            wakeups.publish("read_inventory_source", source.pk)
+    if not kinds - {SINK, SOURCE}:
         return
     due_backups.queue_due(clock.now())
     scheduler.start_what_can()
@@ -190,6 +195,12 @@ def sweep_load_tests() -> None:
 def send_audit(sink_id: int) -> None:
     """Send new audit entries to one sink."""
     audit_sender.send_new(sink_id, seconds=settings.TICK_SECONDS)
+
+
+@app.task
+def read_inventory_source(source_id: int) -> None:
+    """Read one inventory source."""
+    read_source(source_id)
 
 
 @app.task

@@ -83,6 +83,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
             *(
                 "START_TIMEOUT_SECONDS",
                 "REDUNDANCY_GOAL_SECONDS",
+                "INVENTORY_DIR",
                 "AUDIT_HEAD_SECONDS",
                 "AUDIT_HEAD_FILE",
                 "AUDIT_HEAD_SYSLOG",

@@ -1,0 +1,180 @@
+"""Add, remove and read inventory sources; ignore their differences."""
+
+import ssl
+
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from dbops.audit.log import append
+from dbops.database import clock
+from dbops.engine.errors import Refused
+from dbops.engine.inventory.address import read_address
+from dbops.engine.inventory.comparison import ListingDifference
+from dbops.engine.inventory.readers import SourceKind
+from dbops.messaging.wakeups import nudge
+from dbops.models import IgnoredDifference, InventorySource
+from dbops.operations.audit import says_why
+
+ENTERED = {"name", "kind", "address", "user", "every_minutes"}
+
+
+def add_source(
+    *,
+    actor: str,
+    name: str,
+    kind: str,
+    address: str,
+    user: str = "",
+    secret: str = "",
+    ca: str = "",
+    every_minutes: int = 60,
+) -> InventorySource:
+    """Add a source. A worker reads it within seconds.
+
+    Args:
+        actor: for the audit log; the caller checks the permission, here and below.
+        kind: a ``SourceKind``.
+        address: ``https://``, ``http://``, or ``file:NAME`` of a file in ``DBOPS_INVENTORY_DIR``.
+        user: empty: ``secret`` is a bearer token.
+        secret: stored encrypted.
+        ca: certificates of the server's authority as PEM; empty for those of the system.
+
+    Raises:
+        Refused: one of them is invalid, or the name is taken (``inventory_source.invalid``).
+    """
+    now = clock.now()
+    source = InventorySource(
+        name=name,
+        kind=kind,
+        address=address,
+        user=user,
+        secret=secret,
+        ca=ca,
+        every_minutes=every_minutes,
+        created_by=actor,
+        created_at=now,
+        next_read_at=now,
+    )
+    _check(source)
+    detail = {"kind": kind, "address": address, "user": user, "secret": bool(secret), "ca": bool(ca)}
+    try:
+        with transaction.atomic():
+            source.save(force_insert=True)
+            append(actor=actor, action="inventory_source.added", subject=name, detail=detail)
+            nudge()
+    except IntegrityError as error:
+        raise _invalid(name, "a source of this name exists") from error
+    return source
+
+
+def remove_source(*, actor: str, name: str) -> None:
+    """Remove a source with its secret and its ignored differences. The inventory does not change.
+
+    Raises:
+        Refused: there is no source of this name (``inventory_source.not_found``).
+    """
+    with transaction.atomic():
+        source = _locked(name, "Removing")
+        InventorySource.objects.filter(pk=source.pk).delete()
+        detail = {"kind": source.kind, "address": source.address}
+        append(actor=actor, action="inventory_source.removed", subject=name, detail=detail)
+
+
+def request_reading(*, actor: str, name: str) -> InventorySource:
+    """Have a worker read a source now.
+
+    Raises:
+        Refused: there is no source of this name (``inventory_source.not_found``).
+    """
+    with transaction.atomic():
+        source = _locked(name, "Reading")
+        source.next_read_at = clock.now()
+        InventorySource.objects.filter(pk=source.pk).update(next_read_at=source.next_read_at)
+        append(actor=actor, action="inventory_source.read_requested", subject=name)
+        nudge()
+    return source
+
+
+def ignore_difference(*, actor: str, name: str, difference: ListingDifference, reason: str) -> None:
+    """Ignore a difference as long as it has these values. One that was ignored with other values is replaced.
+
+    Raises:
+        Refused: there is no source of this name (``inventory_source.not_found``), or no reason (``inventory_source.reason``).
+    """
+    operation = f"Ignoring a difference of inventory source {name!r}"
+    if not says_why(reason):
+        raise Refused("inventory_source.reason", operation, cause="no reason was given")
+    with transaction.atomic():
+        source = _locked(name, "Ignoring a difference of")
+        values = {"listed": difference.listed, "known": difference.known, "reason": reason.strip()}
+        IgnoredDifference.objects.update_or_create(
+            source=source,
+            code=difference.code,
+            server=difference.server,
+            defaults={**values, "ignored_by": actor, "ignored_at": clock.now()},
+        )
+        _audit(actor, "inventory_source.difference_ignored", source, difference, reason.strip())
+
+
+def stop_ignoring(*, actor: str, name: str, difference: ListingDifference) -> None:
+    """Show an ignored difference as open again.
+
+    Raises:
+        Refused: there is no source of this name (``inventory_source.not_found``), or the difference is not ignored
+            (``inventory_source.stale``).
+    """
+    with transaction.atomic():
+        source = _locked(name, "Opening a difference of")
+        mine = IgnoredDifference.objects.filter(source=source, code=difference.code, server=difference.server)
+        if not mine.delete()[0]:
+            operation = f"Opening a difference of inventory source {name!r}"
+            raise Refused("inventory_source.stale", operation, cause="it is not ignored")
+        _audit(actor, "inventory_source.difference_opened", source, difference)
+
+
+def _audit(actor: str, action: str, source: InventorySource, difference: ListingDifference, reason: str = "") -> None:
+    seen = {"difference": difference.code.value, "listed": difference.listed, "known": difference.known}
+    append(actor=actor, action=action, subject=source.name, reason=reason, detail={"server": difference.server, **seen})
+
+
+def _locked(name: str, doing: str) -> InventorySource:
+    source = InventorySource.objects.select_for_update().defer("secret", "listing").filter(name=name).first()
+    if source is None:
+        raise Refused(
+            "inventory_source.not_found", f"{doing} inventory source {name!r}", cause="there is no source of this name"
+        )
+    return source
+
+
+def _check(source: InventorySource) -> None:
+    try:
+        source.clean_fields(exclude={field.name for field in InventorySource._meta.fields} - ENTERED)
+        address = read_address(source.address)
+        if source.ca and not source.ca.isascii():
+            raise ValueError("the CA has a character outside ASCII")
+        if source.ca:
+            ssl.create_default_context(cadata=source.ca)
+    except ValidationError as error:
+        found = " ".join(f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items())
+        raise _invalid(source.name, found) from error
+    except ssl.SSLError as error:
+        raise _invalid(source.name, "the CA is no certificate as PEM") from error
+    except ValueError as error:
+        raise _invalid(source.name, str(error)) from error
+    kind = SourceKind(source.kind)
+    if address.is_file and (not kind.is_document or source.user or source.secret or source.ca):
+        raise _invalid(source.name, "a file needs the kind csv or ansible, and no account and no CA")
+    if source.ca and address.scheme != "https":
+        raise _invalid(source.name, "a CA needs https://")
+    if source.secret and not address.hides_secrets:
+        raise _invalid(source.name, "a password or token needs https://")
+    if not all("!" <= sign <= "~" for sign in source.user + source.secret) or ":" in source.user:
+        raise _invalid(
+            source.name, "the user or secret has a space or a character outside ASCII, or the user has a colon"
+        )
+    if kind is SourceKind.REPLICATION_MANAGER and not (source.user and source.secret):
+        raise _invalid(source.name, "replication-manager needs user and password")
+
+
+def _invalid(name: str, found: str) -> Refused:
+    return Refused.unchanged("inventory_source.invalid", f"Adding inventory source {name!r}", found)
