@@ -59,6 +59,8 @@ PAGES = {
     "inventory-edit": "/inventory/instance/replica-1/",
     "inventory-remove": "/inventory/instance/replica-1/remove/",
     "inventory-import": "/inventory/import/",
+    "inventory-sources": "/inventory/sources/",
+    "inventory-source-add": "/inventory/sources/add/",
     "host-key": "/inventory/host/replica-1/key/",
     "discoveries": "/discoveries/",
     "tokens": "/tokens/",
@@ -92,6 +94,9 @@ ELSEWHERE = {
     "discovery",
     "discovery-add",
     "audit-sink-remove",  # of a sink
+    "inventory-source",  # of a source
+    "inventory-source-proposal",
+    "inventory-source-remove",
     "connection-test",
     "user-deactivate",
     "login",  # below: without a login
@@ -125,6 +130,7 @@ NO_PAGES = {
     "maintenance-mark",
     "maintenance-unmark",
     "audit-sink-test",
+    "inventory-source-read",
     "token-revoke",
     "admin",
     "connection-test-ssh",

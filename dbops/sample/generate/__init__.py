@@ -10,6 +10,7 @@ from dbops.sample.generate.acts import write_log
 from dbops.sample.generate.capacity import write_readings
 from dbops.sample.generate.digests import write_digest_readings
 from dbops.sample.generate.inventory import facts_by_name, make_fleet, make_people, make_schedules, make_states
+from dbops.sample.generate.inventory_sources import write_inventory_source
 from dbops.sample.generate.load_tests import write_load_tests
 from dbops.sample.generate.rebuilds import MadeRebuild, make_rebuilds
 from dbops.sample.generate.restore_tests import write_restore_tests
@@ -49,6 +50,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         readings = write_tidb_readings(now) + write_readings(instances, now, seed)
         write_wait_readings(instances, now)
         write_digest_readings(instances, now)
+        write_inventory_source(instances, now)
         entries = write_log(instances, begin, now, weeks=weeks, dice=dice)
     return {
         "clusters": Cluster.objects.count(),

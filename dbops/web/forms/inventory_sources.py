@@ -1,0 +1,42 @@
+"""The form that adds an inventory source."""
+
+from typing import Any
+
+from django import forms
+
+from dbops.engine.inventory.readers import SourceKind
+
+
+class SourceForm(forms.Form):
+    """A system that lists servers. The secret is never shown again."""
+
+    name = forms.CharField(label="Name", max_length=63)
+    kind = forms.ChoiceField(label="Kind", choices=[(kind.value, kind.label) for kind in SourceKind])
+    address = forms.CharField(
+        label="Address",
+        max_length=500,
+        help_text="https://HOST:PORT/PATH, http:// without a secret, or file:NAME of a file in DBOPS_INVENTORY_DIR.",
+    )
+    user = forms.CharField(
+        label="User", required=False, max_length=80, help_text="Empty: the secret is a bearer token, or there is none."
+    )
+    secret = forms.CharField(
+        label="Password or token",
+        required=False,
+        max_length=4000,
+        widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
+        help_text="Stored encrypted. Empty: none.",
+    )
+    ca = forms.CharField(
+        label="CA certificate (PEM)",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+        help_text="Authority of the source's certificate. Empty: authorities that the system trusts.",
+    )
+    every_minutes = forms.IntegerField(label="Minutes between readings", min_value=1, max_value=10080, initial=60)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", **kwargs})
+        for field in self.fields.values():
+            is_choice = isinstance(field, forms.ChoiceField)
+            field.widget.attrs["class"] = "form-select" if is_choice else "form-control"
