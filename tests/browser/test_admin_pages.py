@@ -3,7 +3,8 @@
 import pytest
 from playwright.sync_api import expect
 
-from tests.stack import Stack
+from tests.inventory_servers import running_source
+from tests.stack import Stack, wait_for
 
 from .chromium import Visitor
 from .conftest import Open
@@ -11,6 +12,7 @@ from .conftest import Open
 NAME, PASSWORD = "root", "paper clip staple battery"
 PAGES = [
     "/inventory/",
+    "/inventory/sources/",
     "/discoveries/",
     "/admin/credentials/",
     "/admin/connection-tests/",
@@ -83,3 +85,32 @@ def test_versions_can_be_copied(root: Visitor) -> None:
     page = root.open("/admin/settings/")
     page.get_by_role("button", name="Copy").click()
     assert "Schema: 00" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_source_is_added_read_and_its_difference_judged(root: Visitor, stack: Stack) -> None:
+    rows = stack.rows(
+        "SELECT i.name, i.address, i.port, c.name AS cluster FROM dbops_instance i JOIN dbops_cluster c ON c.id = i.cluster_id"
+    )
+    listed = [
+        {"Key": {"Hostname": row["address"], "Port": row["port"]}, "SuggestedClusterAlias": "other"} for row in rows
+    ]
+    listed.append({"Key": {"Hostname": "192.0.2.99", "Port": 3306}, "SuggestedClusterAlias": "other"})
+    with running_source() as orchestrator:
+        orchestrator.say("/api/all-instances", listed)
+        page = root.open("/inventory/sources/add/")
+        page.get_by_label("Name").fill("orchestrator")
+        page.get_by_label("Kind").select_option("orchestrator")
+        page.get_by_label("Address").fill(orchestrator.address)
+        page.get_by_role("button", name="Add source").dblclick()
+        page.wait_for_url("**/inventory/sources/of/orchestrator/")
+        wait_for("the reading", lambda: stack.rows("SELECT 1 FROM dbops_inventorysource WHERE read_at IS NOT NULL"), 30)
+        page.reload()
+    new = page.locator("[data-difference=not_in_inventory]")
+    expect(new).to_have_count(1)
+    new.get_by_label("Reason").fill("a test machine")
+    new.get_by_role("button", name="Ignore").click()
+    expect(page.locator("[data-ignored]")).to_have_count(1)
+    page.get_by_role("link", name="Propose").click()
+    page.get_by_role("button", name="Check file").click()
+    expect(page.locator("#errors-title")).to_be_visible()
+    root.forgive("422")

@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from dbops.engine.inventory.listing import ListedServer, Listing
@@ -43,7 +43,7 @@ class ListingDifference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The differences, and the servers that the inventory lacks."""
+    """The differences, and the servers that the inventory lacks, with the inventory's names of clusters."""
 
     differences: tuple[ListingDifference, ...]
     new: tuple[ListedServer, ...]
@@ -62,7 +62,7 @@ def compare(listing: Listing, known: Sequence[KnownServer]) -> Comparison:
     for server in listing.servers:
         match = pairs.get(server)
         if match is None:
-            new.append(server)
+            new.append(replace(server, cluster=clusters.get(server.cluster, server.cluster)))
             found.append(ListingDifference(DifferenceCode.NOT_IN_INVENTORY, server.name, listed=server.place))
         else:
             found += _of_pair(server, match, clusters)

@@ -87,6 +87,8 @@ def test_clusters_may_have_other_names() -> None:
     renamed = [replace(server, cluster="shop-alias") for server in EQUAL.values()]
     assert found(*renamed) == []
     assert found(*renamed[:2]) == [("not_listed", "shop-3", "", "10.0.0.3:3306")]
+    new = ListedServer("shop-9", "10.0.0.9", cluster="shop-alias")
+    assert [one.cluster for one in compare(Listing((*renamed, new)), KNOWN).new] == ["shop"]
     moved = ListedServer("blog-1", "10.0.1.1", cluster="shop-alias", role=Role.PRIMARY)
     assert found(*renamed, moved) == [("cluster", "blog-1", "shop", "blog")]
 
