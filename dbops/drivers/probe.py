@@ -2,7 +2,7 @@
 
 import posixpath
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -16,7 +16,7 @@ from dbops.engine.errors import DbopsError, Refused
 from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.backups import FoundSchedule
 from dbops.engine.facts.growth import GrowthReading
-from dbops.engine.facts.instance import DatadirFacts, InstanceFacts, Problem, StatementCheck, Tool
+from dbops.engine.facts.instance import DatadirFacts, HostFacts, InstanceFacts, Problem, StatementCheck
 from dbops.engine.flavors.optionfile import credentials_text
 from dbops.engine.flavors.privileges import SHOW_GRANTS
 from dbops.engine.flavors.tidb import is_tidb
@@ -75,8 +75,8 @@ def probe_instance(
         target, open_database, now, previous, measure=measure or is_fresh, grows=grows
     )
     # A wrapper script does not change when its target does: occasionally read all versions.
-    tools = previous.host.tools if previous and previous.host and not measure else {}
-    host, host_problem = _host(target, shell, _inspect(measure, is_fresh, previous), server, tools, clock)
+    known = previous.host if previous and not measure else None
+    host, host_problem = _host(target, shell, _inspect(measure, is_fresh, previous), server, known, clock)
     tried = (*host.statements, *(_withheld(target, server) if server else ())) if host else ()
     return InstanceFacts(
         observed_at=now,
@@ -212,7 +212,7 @@ def _host(
     shell: Shell,
     inspect: Inspect,
     server: ServerReading | None,
-    tools: Mapping[str, Tool],
+    known: HostFacts | None,
     clock: Callable[[], float],
 ) -> tuple[HostReading | None, Problem | None]:
     try:
@@ -231,7 +231,8 @@ def _host(
             address=target.address,
             port=target.port,
             work_dir=target.work_dir,
-            known=tools,
+            known=known.tools if known else {},
+            known_ciphers=known.ssh_ciphers if known else (),
             clock=clock,
         )
     except DbopsError as error:

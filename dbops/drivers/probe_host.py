@@ -19,9 +19,9 @@ from dbops.engine.facts.instance import ConfigFacts, DatadirFacts, HostFacts, St
 from dbops.engine.hosts.scripts import load
 from dbops.engine.ports import CommandResult, Shell
 
-SCRIPT = load("exchangeable", "login_plugins", "storage") + (Path(__file__).parent / "remote" / "probe.sh").read_text(
-    encoding="utf-8"
-)
+SCRIPT = load("exchangeable", "login_plugins", "storage", "backups") + (
+    Path(__file__).parent / "remote" / "probe.sh"
+).read_text(encoding="utf-8")
 TIMEOUT_SECONDS = 20.0
 UNLIMITED = 2**31 - 1
 #: ``mysql  Ver 15.1 Distrib 10.11.19-MariaDB``: the client's own number comes first; xtrabackup's has a fourth part
@@ -75,6 +75,7 @@ def read_host(
     plugin_dir: str = "",
     group_suffix: str = "",
     known: Mapping[str, Tool] = MappingProxyType({}),
+    known_ciphers: tuple[str, ...] = (),
     clock: Callable[[], float] = time.time,
 ) -> HostReading:
     """Read the host's facts.
@@ -85,8 +86,8 @@ def read_host(
         credentials: an option file for the account that runs ``statements``; after ``ADMIN``, with the groups ``..._admin``.
         address, port: of the server, to recognize its backups.
         work_dir: dbops's directory, to recognize its jobs. group_suffix: of the server's option groups.
-        known: programs of the last probe. A program whose file is unchanged does not run again to print its version
-            (measured with seven programs: 67 instead of 155 ms of processor time).
+        known, known_ciphers: programs and ciphers of ssh in the last probe. A program whose file is unchanged does not run again
+            to print its version (measured with seven programs: 67 instead of 155 ms of processor time).
         clock: dbops's, in seconds since 1970; the host's is compared with it.
 
     Raises:
@@ -100,13 +101,13 @@ def read_host(
         defaults_file,
         inspect,
         socket,
-        *(_as_lines(known), plugin_dir, group_suffix, *statements),
+        *(_as_lines(known, known_ciphers), plugin_dir, group_suffix, *statements),
         stdin=credentials.encode(),
         timeout_seconds=TIMEOUT_SECONDS,
     )
     records, after = parse_records(result.stdout), clock()
     _refuse_half(result, records)
-    host, directory = _host(records, before, after, known), _datadir(records)
+    host, directory = _host(records, before, after, known, known_ciphers), _datadir(records)
     config = parse_config(records["config"]) if "config" in records else None
     place = _place(
         records, host, directory, config, socket=socket, address=address, port=port, defaults_file=defaults_file
@@ -122,9 +123,12 @@ def read_host(
     )
 
 
-def _as_lines(known: Mapping[str, Tool]) -> str:
-    """Return the programs with known versions, one a line, as the script reads them."""
-    return "".join(f"\n{tool.path} {tool.identity}" for tool in known.values() if tool.identity and tool.version) + "\n"
+def _as_lines(known: Mapping[str, Tool], known_ciphers: tuple[str, ...]) -> str:
+    """Return the programs that need not run again, one a line, as the script reads them."""
+    answered = [
+        tool for name, tool in known.items() if tool.identity and tool.version and (name != "ssh" or known_ciphers)
+    ]
+    return "".join(f"\n{tool.path} {tool.identity}" for tool in answered) + "\n"
 
 
 def _statements(records: Mapping[str, str], statements: list[str]) -> tuple[StatementCheck, ...]:
@@ -226,7 +230,15 @@ def _tools(records: Mapping[str, str], known: Mapping[str, Tool]) -> dict[str, T
     return tools
 
 
-def _host(records: Mapping[str, str], before: float, after: float, known: Mapping[str, Tool]) -> HostFacts:
+def _host(
+    records: Mapping[str, str],
+    before: float,
+    after: float,
+    known: Mapping[str, Tool],
+    known_ciphers: tuple[str, ...],
+) -> HostFacts:
+    # where its file is unchanged, ssh was not started
+    ciphers = records["ssh_ciphers"].split() if "ssh_ciphers" in records else known_ciphers
     connection = records["ssh_connection"].split()
     limit = records["open_files_limit"]
     return HostFacts(
@@ -236,7 +248,7 @@ def _host(records: Mapping[str, str], before: float, after: float, known: Mappin
         cpu_count=int(records["cpu_count"] or 1),
         memory_available_bytes=int(records["memory_available_kib"] or 0) * 1024,
         has_aes=records["has_aes"] == "1",
-        ssh_ciphers=tuple(records["ssh_ciphers"].split()),
+        ssh_ciphers=tuple(ciphers) if "tool.ssh" in records else (),
         open_files_limit=int(limit) if limit.isdigit() else UNLIMITED,
         clock_offset_seconds=clock_offset(records["time.first"], records["time.last"], before, after),
         tools=_tools(records, known),

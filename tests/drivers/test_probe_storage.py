@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dbops.drivers.probe_host import parse_records
 from dbops.drivers.probe_storage import MAXIMUM_LAYERS, TEXT_CHARACTERS, parse_storage
 from dbops.engine.facts.storage import StorageAnswers, StorageFacts, StorageLayer
 from dbops.engine.hosts.scripts import load
@@ -105,9 +106,9 @@ def test_storage_is_unknown_in_half_a_record() -> None:
 
 def walk(device: Path) -> str:
     """Run the probe's own function on a tree of the kernel's form."""
-    script = load("storage") + "\nset -u\nblock=$1\nlayers\n"
+    script = load("storage") + "\nset -u\nblock=$1\nput_layers\n"
     command = ["/bin/sh", "-c", script, "sh", str(device)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return parse_records(subprocess.run(command, capture_output=True, text=True, check=True).stdout)["datadir.layers"]
 
 
 def files(folder: Path, **values: str) -> Path:
@@ -194,7 +195,9 @@ def test_any_name_leaves_the_type_as_it_is(tmp_path: Path, source: str, name: st
     place = tmp_path / name
     place.mkdir()
     script = 'mount -t tmpfs -o size=1M -- "$1" "$2" || exit 77; cd /\n' + load("storage")
-    script += '\nset -u\nfind_storage "$2"\nstorage "$2"'
+    script += (
+        '\nset -u\nfind_space "$2"\nfind_storage "$(stat -c %d -- "$2")"\ndescribe_storage "$2"\nprintf %s "$storage"'
+    )
     command = ["unshare", "--mount", "--map-root-user", "/bin/sh", "-c", script, "sh", source, str(place)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode == 77 or "unshare" in done.stderr:

@@ -6,11 +6,13 @@
 link_plugins() (
     into=$1
     shift
-    mkdir "$into" && chmod 755 "$into" || return 1
+    mkdir -m 755 "$into" || return 1
     for directory in "$@"; do
         for plugin in client_ed25519.so parsec.so mysql_native_password.so; do
+            # start programs only for what is there
+            if [ ! -f "$directory/$plugin" ] || [ -e "$into/$plugin" ]; then continue; fi
             file=$(readlink -f -- "$directory/$plugin" 2>/dev/null) || continue
-            if [ -f "$file" ] && [ ! -e "$into/$plugin" ] && [ -z "$(exchangeable_at "$file")" ]; then
+            if [ -f "$file" ] && [ -z "$(exchangeable_at "$file")" ]; then
                 ln -s "$file" "$into/$plugin"
             fi
         done
@@ -18,14 +20,19 @@ link_plugins() (
 )
 
 # Print the plugin directories beside client programs that are installed elsewhere, as from an archive.
-plugins_beside_clients() {
-    for program in mysql mysqldump mariadb mariadb-dump; do
-        program=$(readlink -f -- "$(command -v "$program")")
-        case $program in '' | /usr/bin/*) continue ;; esac
+plugins_beside_clients() (
+    programs=$(for program in mysql mysqldump mariadb mariadb-dump; do command -v "$program"; done)
+    IFS='
+'
+    set -f
+    # shellcheck disable=SC2086  # one a line
+    [ -z "$programs" ] || programs=$(readlink -f -- $programs)
+    for program in $programs; do
+        case $program in /usr/bin/*) continue ;; esac
         program=${program%/*}
         printf '%s\n' "${program%/*}/lib/plugin" "${program%/*}/lib/mysql/plugin"
     done
-}
+)
 
 # The same with the plugins of the installed clients. MySQL 9 has that of accounts of MySQL 5.7 as a file.
 link_installed_plugins() (

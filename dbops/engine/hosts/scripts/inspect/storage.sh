@@ -2,8 +2,14 @@
 # What is below a data directory: file system, block devices, machine. For a POSIX shell, together with probe.sh. Reads files of the
 # kernel; programs get only names that the kernel or the mount table has. Each value may be missing.
 
+read_features() { # of the processor: sets features
+    features=$(grep -m 1 -E '^(flags|[Ff]eatures)[[:space:]]*:' /proc/cpuinfo)
+}
+
 is_virtual() { # x86 and Xen report it; for others, check the names of the disks
-    grep -q '^flags.* hypervisor' /proc/cpuinfo || [ -e /sys/hypervisor/type ] || [ -e /sys/class/block/vda ]
+    [ -n "${features+known}" ] || read_features
+    case "$features " in *' hypervisor '*) return 0 ;; esac
+    [ -e /sys/hypervisor/type ] || [ -e /sys/class/block/vda ]
 }
 
 is_in_container() { # markers of Docker, Podman and systemd-nspawn; an overlay shows itself as the file system
@@ -16,14 +22,20 @@ say() { # WORD FILE: the first line of a kernel's file
     [ -z "$value" ] || printf '%s %s\n' "$1" "$value"
 }
 
-find_storage() { # below directory $1: sets mounted and type as in the mount table, and block, the device's directory in /sys
-    # each on its own: a source can have spaces
-    mounted=$(df --output=source -- "$1" 2>/dev/null | tail -n +2)
-    type=$(df --output=fstype -- "$1" 2>/dev/null | tail -n +2)
+find_space() { # of the file system with directory $1: sets free and size in bytes, type, and mounted as in the mount table
+    # shellcheck disable=SC2034  # for probe.sh
+    free='' size='' type='' mounted=''
+    # the last one can have spaces
+    # shellcheck disable=SC2034  # for probe.sh
+    { read -r _ && read -r free size type mounted; } <<END
+$(df -B1 --output=avail,size,fstype,source -- "$1" 2>/dev/null)
+END
+}
+
+find_storage() { # below file system number $1 of type and mounted: sets block, the device's directory in /sys
     case $type in '' | *[!A-Za-z0-9_.-]*) type=- ;; esac
-    number=$(stat -c %d -- "$1" 2>/dev/null || echo 0)
     # as the kernel packs it (new_encode_dev); "/dev/root" of the mount table has no file
-    block=$(readlink -f "/sys/dev/block/$((number >> 8 & 4095)):$((number & 255 | number >> 12 & 1048320))")
+    block=$(readlink -f "/sys/dev/block/$(($1 >> 8 & 4095)):$(($1 & 255 | $1 >> 12 & 1048320))")
     [ ! -d "$block" ] || return 0
     # Btrfs has numbers of its own. The name of a share or dataset is no device.
     case $mounted in /dev/?*) ;; *) return 0 ;; esac
@@ -31,7 +43,9 @@ find_storage() { # below directory $1: sets mounted and type as in the mount tab
     [ -z "$device" ] || block=$(readlink -f "/sys/class/block/${device##*/}")
 }
 
-storage() { # of directory $1, found before: file system type, block size, device, its largest atomic write, and whether it is rotational
+# Of directory $1, found before: set storage to file system type, block size, device, its largest atomic write, and whether it is
+# rotational.
+describe_storage() {
     device=-
     [ "$type" != zfs ] || device=$(printf %s "${mounted:--}" | tr -c 'A-Za-z0-9_.:/-' _)
     [ ! -d "$block" ] || device=${block##*/}
@@ -42,10 +56,11 @@ storage() { # of directory $1, found before: file system type, block size, devic
     { read -r turns <"$queue/rotational"; } 2>/dev/null
     # for a virtual machine's disk, only the hypervisor's claim is known
     [ "$turns" != 1 ] || ! is_virtual || turns=-
-    printf '%s %s %s %s %s' "$type" "$(stat -f -c %S -- "$1" 2>/dev/null || echo 0)" "$device" "$limit" "$turns"
+    # shellcheck disable=SC2034  # for probe.sh
+    storage="$type $(stat -f -c %S -- "$1" 2>/dev/null || echo 0) $device $limit $turns"
 }
 
-layers_of() ( # block device with directory $1 in /sys, $2 layers below the file system: it and what it consists of, lines "WORD VALUE"
+layers_of() { # block device with directory $1 in /sys, $2 layers below the file system: it and what it consists of, lines "WORD VALUE"
     if [ "$2" -ge 8 ]; then echo cut && return; fi
     kind=disk
     for found in partition dm md loop; do
@@ -69,18 +84,20 @@ layers_of() ( # block device with directory $1 in /sys, $2 layers below the file
     for below in "$1"/slaves/*; do
         [ ! -e "$below" ] || layers_of "$(readlink -f "$below")" $(($2 + 1))
     done
-)
+}
 
 layers() { # of the storage that was found, the highest first, after what is known of the machine; "whole" at the end of all
-    {
-        ! is_virtual || echo 'machine virtual'
-        ! is_in_container || echo 'machine container'
-        for file in sys_vendor product_name board_vendor; do
-            say dmi "/sys/class/dmi/id/$file"
-        done
-        [ ! -d "$block" ] || layers_of "$block" 0
-        echo whole
-    } | tr -d '\000-\010\013-\037\177' | head -c 8192
+    ! is_virtual || echo 'machine virtual'
+    ! is_in_container || echo 'machine container'
+    for file in sys_vendor product_name board_vendor; do
+        say dmi "/sys/class/dmi/id/$file"
+    done
+    [ ! -d "$block" ] || layers_of "$block" 0
+    echo whole
+}
+
+put_layers() { # as a record of the probe
+    printf 'datadir.layers\t%.8192s\000' "$(layers)"
 }
 
 answers() { # of programs that may be missing, about the storage that was found: lines "WORD NUMBER"
