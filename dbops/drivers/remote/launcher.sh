@@ -53,7 +53,9 @@ allow_plugins() { # of this run's clients
 
 enter() { # take the fence's lock, then refuse a driver older than the newest one seen
     must_be_ours
-    mkdir -p "$instance" "$run/jobs" || give_up host.start_failed "cannot create $work"
+    if [ ! -d "$instance" ] || [ ! -d "$run/jobs" ]; then
+        mkdir -p "$instance" "$run/jobs" || give_up host.start_failed "cannot create $work"
+    fi
     exec 8>"$instance/guard"
     flock -w 10 8 || give_up host.guarded "another command of this instance is under way"
     refuse_beside_another_dashboard
@@ -71,12 +73,22 @@ enter() { # take the fence's lock, then refuse a driver older than the newest on
 
 # Refuse a work directory in which another account can write or which it can exchange: root runs the scripts in it.
 must_be_ours() {
-    if [ "$(id -u)" = 0 ]; then
+    read_account
+    if [ "$account" = 0 ]; then
         found=$(exchangeable_at "$work")
     else
-        found=$(find -H "$work" -maxdepth 0 \( ! -user "$(id -u)" -o -perm -002 -o -perm -020 \) -print 2>/dev/null)
+        found=$(find -H "$work" -maxdepth 0 \( ! -uid "$account" -o -perm -002 -o -perm -020 \) -print 2>/dev/null)
     fi
     [ -z "$found" ] || give_up host.work_directory "$found"
+}
+
+read_account() { # sets account to the number of the account that we act as
+    account=''
+    while read -r label _ account _; do
+        [ "$label" != Uid: ] || break
+        account=''
+    done 2>/dev/null </proc/self/status
+    [ -n "$account" ] || account=$(id -u)
 }
 
 # Tokens of two dashboards cannot be compared: the later start would fence the earlier run while it works.
@@ -227,7 +239,7 @@ receive() { # files of a job; false if the request was truncated
 }
 
 scope_name() { # of a job where systemd can give one, else nothing
-    [ "$(id -u)" = 0 ] && [ -d /run/systemd/system ] && command -v systemd-run >/dev/null || return 0
+    [ "$account" = 0 ] && [ -d /run/systemd/system ] && command -v systemd-run >/dev/null || return 0
     say "dbops-$dashboard-$run_id-$job_name.scope"
 }
 
@@ -295,8 +307,12 @@ follow_job() { # name, hundredths of a second, lines
     deadline=$((ticks + $2))
     while find_status && count && [ "$status" = running ] && now && [ "$ticks" -lt "$deadline" ]; do
         # Like a sleep, but ends immediately when the job ends: with a sleep, each of a rebuild's six jobs would end half a sleep
-        # late. Status 1 is the end of the wait; other statuses must not make this loop spin.
-        flock -s -w 0.1 "$job/alive" true 2>/dev/null
+        # late. Not for the whole wait, because the bytes of processes are counted before they exit. Status 1 is the end of the wait;
+        # other statuses must not make this loop spin.
+        left=$((deadline - ticks))
+        [ "$left" -lt 40 ] || left=40
+        [ "$left" -ge 10 ] || left=0$left
+        flock -s -w "0.$left" "$job/alive" true 2>/dev/null
         [ $? -le 1 ] || sleep 0.1
     done
     report "$3"

@@ -376,7 +376,7 @@ def test_swap_without_one_check_is_detected(number: int) -> None:
 MUTATIONS: dict[str, tuple[str, str]] = {
     "a server is looked for by another name": ("mariadbd | mysqld)", "mariadbd)"),
     "directories are compared by nothing": ('[ "$(identity_of "$datadir")" = "$expected_identity" ]', "true"),
-    "no server process is ever found": ('echo "${process#/proc/}"', ":"),
+    "no server process is ever found": ('echo "${process%%/*}"', ":"),
     "any number of servers will do": ('[ "$(echo "$pids" | wc -w)" = 1 ]', '[ -n "$pids" ]'),
     "it is enough to be on the socket": ('[ "$(echo "$pids" | wc -w)" = 1 ]', "true"),
     "read_only may be off": ('[ "$live_read_only" = 1 ]', '[ -n "$live_read_only" ]'),

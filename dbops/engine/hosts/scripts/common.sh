@@ -3,21 +3,25 @@
 
 # Print the server processes whose working directory is $1 (a server changes into its data directory).
 servers_in() {
-    local wanted process name where
-    wanted=$(identity_of "$1")
-    [ -n "$wanted" ] || return 0
+    local wanted process name line found=()
     for process in /proc/[0-9]*; do
         name=
         { read -r name <"$process/comm"; } 2>/dev/null # without starting a program for each process
-        case $name in
-            mariadbd | mysqld)
-                # compare device and inode, so that servers in containers are found too; an unreadable process counts as a server
-                # here, but an exiting process has no directory any more
-                where=$(LC_ALL=C stat -L -c %d:%i -- "$process/cwd" 2>&1)
-                case $where in "$wanted" | *'Permission denied'*) echo "${process#/proc/}" ;; esac
+        case $name in mariadbd | mysqld) found+=("$process/cwd") ;; esac
+    done
+    [ ${#found[@]} -gt 0 ] || return 0
+    wanted=$(identity_of "$1")
+    [ -n "$wanted" ] || return 0
+    # compare device and inode, so that servers in containers are found too; an unreadable process counts as a server here, but an
+    # exiting process has no directory any more
+    while IFS= read -r line; do
+        case $line in
+            "$wanted "* | *'Permission denied'*)
+                process=${line##*/proc/}
+                echo "${process%%/*}"
                 ;;
         esac
-    done
+    done < <(LC_ALL=C stat -L -c '%d:%i %n' -- "${found[@]}" 2>&1)
 }
 
 # Print device and inode of a directory, nothing if it is missing.
@@ -90,10 +94,15 @@ must_be_machine() {
 become() {
     local account
     as_owner=()
-    case $1 in "$(id -un)" | "$(id -u):$(id -g)") return 0 ;; esac
     case $1 in
-        *:*) account=("--reuid=${1%:*}" "--regid=${1#*:}" --clear-groups) ;;
-        *) account=("--reuid=$1" "--regid=$(id -gn -- "$1")" --init-groups) || fail "The user $1 does not exist." ;;
+        *:*)
+            [ "$1" != "$EUID:$(id -g)" ] || return 0
+            account=("--reuid=${1%:*}" "--regid=${1#*:}" --clear-groups)
+            ;;
+        *)
+            [ "$1" != "$(id -un)" ] || return 0
+            account=("--reuid=$1" "--regid=$(id -gn -- "$1")" --init-groups) || fail "The user $1 does not exist."
+            ;;
     esac
     as_owner=(setpriv "${account[@]}" --no-new-privs --)
 }

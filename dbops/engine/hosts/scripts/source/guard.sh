@@ -12,7 +12,13 @@ rm -f release given_back
 touch heartbeat
 write_pid $$ guard.pid
 
-silence() { echo $(($(date +%s) - $(stat -c %Y heartbeat))); }
+read_silence() { # sets silence to the seconds since the last heartbeat
+    local beat
+    silence=0
+    beat=$(stat -c %Y heartbeat) || return 0
+    printf -v silence '%(%s)T' -1
+    silence=$((silence - beat))
+}
 
 while [ ! -e release ]; do
     if [ -e paused ]; then
@@ -24,9 +30,10 @@ while [ ! -e release ]; do
     else
         patience=$patience_idle
     fi
-    if [ "$(silence)" -gt "$patience" ]; then
-        echo "no heartbeat for $(silence) s" >given_back
-        echo "No heartbeat for $(silence) s: releasing the source."
+    read_silence
+    if [ "$silence" -gt "$patience" ]; then
+        echo "no heartbeat for $silence s" >given_back
+        echo "No heartbeat for $silence s: releasing the source."
         break
     fi
     sleep 0.5

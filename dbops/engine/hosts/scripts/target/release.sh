@@ -20,16 +20,33 @@ revoke_key() {
     ) 8>>"$(dirname "$1")/.dbops-keys.lock"
 }
 
-# Write pid $1 with its start time to file $2. (Inside $(...), $BASHPID would be another process.)
-write_pid() { echo "$1 $(cut -d' ' -f22 "/proc/$1/stat")" >"$2"; }
-
-# Print the pid in a file while its process is alive; a reused pid has another start time.
-living_pid() {
-    local pid started
-    read -r pid started 2>/dev/null <"$1" || return 1
-    [ "$(cut -d' ' -f22 "/proc/$pid/stat" 2>/dev/null)" = "$started" ] || return 1
-    echo "$pid"
+# Set start to the start time of process $1 in ticks since boot; nothing if there is none.
+read_start() {
+    local line=''
+    start=''
+    { read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
+    # shellcheck disable=SC2086  # the words after the name, which may hold spaces and brackets itself
+    set -- ${line##*) }
+    start=${20-}
 }
+
+# Write pid $1 with its start time to file $2. (Inside $(...), $BASHPID would be another process.)
+write_pid() {
+    local start
+    read_start "$1"
+    echo "$1 $start" >"$2"
+}
+
+# Set living to the pid in a file while its process is alive, else to nothing; a reused pid has another start time.
+find_living() {
+    local pid started start
+    living=''
+    read -r pid started 2>/dev/null <"$1" || return 1
+    read_start "$pid" && [ "$start" = "$started" ] || return 1
+    living=$pid
+}
+
+living_pid() { find_living "$1" && echo "$living"; }
 
 backup_pid() { living_pid backup.pid; }
 
@@ -37,11 +54,12 @@ backup_pid() { living_pid backup.pid; }
 beat() {
     touch heartbeat
     # shared read: the leader can end while followers still receive, and its guard watches for all
-    local leader
+    local leader living reason='' paused=''
     if { read -r leader <shared_read; } 2>/dev/null; then touch -c -- "$leader/heartbeat"; fi
-    echo "guard=$(living_pid guard.pid || true)"
-    echo "given_back=$(cat given_back 2>/dev/null)"
-    echo "paused=$([ ! -e paused ] || echo 1)"
+    find_living guard.pid || :
+    { read -r reason <given_back; } 2>/dev/null || :
+    [ ! -e paused ] || paused=1
+    printf 'guard=%s\ngiven_back=%s\npaused=%s\n' "$living" "$reason" "$paused"
 }
 
 # Print the backup's process group while any process of it is alive: children of a script can survive it.
