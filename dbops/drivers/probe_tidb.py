@@ -36,6 +36,10 @@ NODES: Final = (
 )
 _SYSTEM: Final = "('mysql', 'sys', 'performance_schema', 'information_schema', 'metrics_schema')"
 SCHEMAS: Final = f"SELECT COUNT(*) AS found FROM information_schema.SCHEMATA WHERE LOWER(SCHEMA_NAME) NOT IN {_SYSTEM}"  # noqa: S608
+USER_SCHEMAS: Final = (
+    "SELECT SCHEMA_NAME AS name FROM information_schema.SCHEMATA"  # noqa: S608 - constants
+    f" WHERE LOWER(SCHEMA_NAME) NOT IN {_SYSTEM} AND LOWER(SCHEMA_NAME) <> 'test' ORDER BY SCHEMA_NAME LIMIT 5"
+)
 _USERS: Final = (
     f" FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' AND LOWER(TABLE_SCHEMA) NOT IN {_SYSTEM}"
 )
@@ -84,7 +88,11 @@ def read_tidb(
     text = str((reader.rows(TIDB_VERSION) or [{}])[0].get("text") or "")
     known = previous.server.tidb if previous and previous.server else None
     cluster = replace(
-        known or TidbFacts(""), release=release_of(version, text), store=store_of(text), nodes=reader.nodes()
+        known or TidbFacts(""),
+        release=release_of(version, text),
+        store=store_of(text),
+        nodes=reader.nodes(),
+        user_schemas=reader.user_schemas(),
     )
     growth = None
     if grows:
@@ -127,6 +135,10 @@ class _Reader:
         if rows is None:
             return None
         return tuple(TidbNode(str(row["kind"]).lower(), str(row["address"]), str(row["version"] or "")) for row in rows)
+
+    def user_schemas(self) -> tuple[str, ...] | None:
+        rows = self.rows(USER_SCHEMAS)
+        return None if rows is None else tuple(str(row["name"]) for row in rows)
 
     def hourly(self, known: TidbFacts, now: datetime) -> TidbFacts:
         """Return the facts with sizes and placements; those that were read before an error."""

@@ -224,6 +224,7 @@ RULES: Mapping[str, Callable[[Any], str]] = {
     "local_user": _account,
     "replication_user": _account,
     "backup_user": _account,
+    "load_user": _account,
     "systemd_unit": _unit,
     "defaults_file": _path,
     "group_suffix": _suffix,

@@ -11,7 +11,9 @@ from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.load_tests.facts import GeneratorFacts, LoadTestFacts, LoadTestLimits, Neighbour
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.round_result import RoundResult
+from dbops.engine.load_tests.tidb_facts import TidbMember, TidbTestFacts
 from dbops.engine.states import BackupMethod
+from dbops.loaders.accounts import account_of
 from dbops.loaders.host_usage import why_at_work
 from dbops.loaders.members import member_of
 from dbops.loaders.plan_inputs import archive_of_run, archives_of, host_facts, restore_tests_in
@@ -46,13 +48,15 @@ def default_host(source: Instance) -> Host:
 
 def facts_of(
     request: LoadTestRequest, source: Instance, host: Host, generator_host: Host | None = None
-) -> LoadTestFacts:
+) -> LoadTestFacts | TidbTestFacts:
     """Return the facts of a plan. ``generator_host``: of the load generator, if that is another one.
 
     Raises:
         Refused: the type of the scratch server is unknown: no backup, and the source was never probed (``load_test.source``), or as
             ``flavor_for``.
     """
+    if source.role == Instance.Roles.TIDB:
+        return _tidb_facts(source, host)
     known = member_of(source).facts
     archive, problem = _archive(request.run, source)
     return LoadTestFacts(
@@ -69,6 +73,37 @@ def facts_of(
         is_backup_there=source.host_id == host.pk,
         generator=_generator(generator_host) if generator_host else None,
     )
+
+
+def _tidb_facts(source: Instance, host: Host) -> TidbTestFacts:
+    """Return the facts of a test that inserts into a TiDB cluster, with its load generator on ``host``."""
+    load = account_of(source, "load")
+    rows = Instance.objects.filter(cluster=source.cluster_id).select_related("state").order_by("name")
+    return TidbTestFacts(
+        cluster=source.cluster.name,
+        address=source.address,
+        port=source.port,
+        admin_user=account_of(source, "admin").user,
+        load_user=load.user,
+        has_password=bool(load.password),
+        members=tuple(_tidb_member(one) for one in rows),
+        host=host_facts(host),
+        work_dir=host.work_dir,
+        now=clock.now(),
+        free_bytes=_free_bytes(host),
+        neighbours=tuple(_neighbour(one) for one in _instances_on(host)),
+        busy=why_at_work(host),
+    )
+
+
+def _tidb_member(instance: Instance) -> TidbMember:
+    """Return an instance with what its last probe read; nothing where that is older than the probe's interval allows."""
+    state = getattr(instance, "state", None)
+    facts = state.facts() if state else None
+    age = state.age_seconds(clock.now()) if state else None
+    is_fresh = age is not None and age <= settings.FACTS_MAX_AGE_SECONDS
+    server = facts.server if facts and is_fresh and not facts.server_problem else None
+    return TidbMember(instance.name, server.tidb if server else None)
 
 
 def _generator(host: Host) -> GeneratorFacts:

@@ -217,6 +217,18 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("backup_password", dbops.models.secret.SecretTextField(blank=True, default="")),
+                (
+                    "load_user",
+                    models.CharField(
+                        blank=True,
+                        default="",
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("load_password", dbops.models.secret.SecretTextField(blank=True, default="")),
             ],
             options={
                 "ordering": ["name"],
@@ -360,6 +372,18 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("backup_password", dbops.models.secret.SecretTextField(blank=True, default="")),
+                (
+                    "load_user",
+                    models.CharField(
+                        blank=True,
+                        default="",
+                        max_length=80,
+                        validators=[
+                            django.core.validators.RegexValidator("\\A[^\\0\\n\\r]*\\Z", "Line breaks are not allowed.")
+                        ],
+                    ),
+                ),
+                ("load_password", dbops.models.secret.SecretTextField(blank=True, default="")),
                 (
                     "name",
                     models.CharField(

@@ -35,7 +35,7 @@ def validate_command(value: str) -> None:
         raise ValidationError("Use a one-line command that starts with an absolute path.")
 
 
-ACCOUNTS = ("admin", "local", "replication", "backup")
+ACCOUNTS = ("admin", "local", "replication", "backup", "load")
 #: They may log in by socket authentication instead of a password.
 SOCKET_ACCOUNTS = ("local", "backup")
 PASSWORDS = tuple(f"{account}_password" for account in ACCOUNTS)
@@ -45,7 +45,7 @@ class HasAccounts(models.Model):
     """Accounts of database servers: user and password of each; an empty user: none.
 
     ``local_*`` is the dashboard's account on the servers' sockets; none: ``admin_*``. ``local_*`` and ``backup_*`` without a password
-    log in by socket authentication.
+    log in by socket authentication. ``load_*`` sends the inserts of a load test of TiDB.
     """
 
     admin_user = models.CharField(max_length=80, blank=True, default="", validators=[account_validator])
@@ -56,6 +56,8 @@ class HasAccounts(models.Model):
     replication_password = SecretTextField(blank=True, default="")
     backup_user = models.CharField(max_length=80, blank=True, default="", validators=[account_validator])
     backup_password = SecretTextField(blank=True, default="")
+    load_user = models.CharField(max_length=80, blank=True, default="", validators=[account_validator])
+    load_password = SecretTextField(blank=True, default="")
 
     class Meta:
         abstract = True

@@ -9,10 +9,11 @@ from django.db import IntegrityError, transaction
 from dbops.audit.log import append
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
-from dbops.engine.load_tests import plan as planning
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.planned_rounds import rounds_of
 from dbops.engine.load_tests.request import LoadTestRequest, problems
+from dbops.engine.load_tests.tidb_facts import tidb_problems
+from dbops.engine.load_tests.tidb_plan import plan_load
 from dbops.lifecycle import load_tests
 from dbops.loaders.load_tests import facts_of, limits
 from dbops.messaging.wakeups import nudge
@@ -26,7 +27,7 @@ def plan_load_test(request: LoadTestRequest) -> LoadTestPlan:
 
     Raises:
         Refused: the request is not possible (``load_test.request``), source or host is not in the inventory (``load_test.not_found``),
-            or the type of the source's server is unknown (``load_test.source``).
+            the type of the source's server is unknown (``load_test.source``), or a TiDB cluster cannot have it (``load_test.tidb``).
     """
     return _plan(request, *_places(request))
 
@@ -45,7 +46,7 @@ def request_load_test(
     Args:
         actor: must be an operator.
         request: what the plan was made from.
-        typed_name: the person's input, which must be the host's name.
+        typed_name: the person's input, which must be the host's name, or that of a TiDB cluster.
         reason: for the audit log.
         fingerprint: of the plan that the person saw.
         request_key: unique to the form: the second click of the same form returns the same load test.
@@ -66,9 +67,7 @@ def request_load_test(
         require_operator(actor, operation)
         if existing := LoadTest.objects.filter(request_key=request_key).first():
             return existing
-        if typed_name != request.host:
-            found = f"the entered name is {typed_name!r}, the host is {request.host!r}"
-            raise Refused.unchanged("load_test.name", operation, found)
+        _must_be_typed(request, typed_name, operation)
         if not says_why(reason):
             raise Refused.unchanged("load_test.reason", operation, NO_REASON)
         try:
@@ -105,16 +104,32 @@ def cancel_load_test(*, actor: User, load_test: LoadTest, reason: str) -> None:
         raise Refused.unchanged("load_test.ended", operation, "the load test has ended or is stopping")
 
 
+def _source(request: LoadTestRequest) -> Instance | None:
+    return Instance.objects.select_related("host", "cluster", "state").filter(name=request.source).first()
+
+
+def _must_be_typed(request: LoadTestRequest, typed_name: str, operation: str) -> None:
+    """Refuse unless a person typed the name of what the load could harm: the host, or the TiDB cluster itself."""
+    source = _source(request)
+    is_cluster = source is not None and source.role == Instance.Roles.TIDB
+    name, what = (source.cluster.name, "cluster") if source and is_cluster else (request.host, "host")
+    if typed_name != name:
+        found = f"the entered name is {typed_name!r}, the {what} is {name!r}"
+        raise Refused.unchanged("load_test.name", operation, found, next_step=f"Type the name of the {what}.")
+
+
 def _places(request: LoadTestRequest) -> tuple[Instance, Host, Host | None]:
     """Return source, host, and the load generator's host if that is another one."""
     operation = f"Planning a load test on {request.host}"
     if found := problems(request):
         raise Refused.unchanged("load_test.request", operation, "; ".join(found))
-    source = Instance.objects.select_related("host", "cluster", "state").filter(name=request.source).first()
+    source = _source(request)
     host = Host.objects.filter(name=request.host).first()
     if source is None or host is None:
         missing = f"instance {request.source!r}" if source is None else f"host {request.host!r}"
         raise Refused.unchanged("load_test.not_found", operation, f"{missing} is not in the inventory")
+    if source.role == Instance.Roles.TIDB and (found := tidb_problems(request)):
+        raise Refused.unchanged("load_test.tidb", operation, "; ".join(found))
     there = Host.objects.filter(name=request.generator_host).first() if request.is_tunnelled else None
     if request.is_tunnelled and there is None:
         raise Refused.unchanged(
@@ -124,7 +139,7 @@ def _places(request: LoadTestRequest) -> tuple[Instance, Host, Host | None]:
 
 
 def _plan(request: LoadTestRequest, source: Instance, host: Host, there: Host | None) -> LoadTestPlan:
-    return planning.plan_load_test(request, facts_of(request, source, host, there), rounds_of(request), limits())
+    return plan_load(request, facts_of(request, source, host, there), rounds_of(request), limits())
 
 
 def _write(actor: User, request: LoadTestRequest, reason: str, fingerprint: str, request_key: str) -> LoadTest:
@@ -174,6 +189,7 @@ def _audited(load_test: LoadTest, request: LoadTestRequest, plan: LoadTestPlan) 
         "load_test": load_test.pk,
         "source": request.source,
         "generator_host": plan.generator_host,
+        "cluster": plan.tidb.cluster if plan.tidb else None,
         "backup_run": request.run or None,
         "profile": request.workload.profile.value,
         "rounds": len(plan.rounds),

@@ -24,6 +24,7 @@ from dbops.models import Host, LoadTest
 from dbops.worker import prober
 from dbops.worker.connections import endpoint_of
 from dbops.worker.journal import LoadTestJournal
+from dbops.worker.load_test_clusters import leave_cluster_of
 from dbops.worker.restore_test_hosts import TestHosts
 
 
@@ -92,7 +93,7 @@ class LoadTestHosts(TestHosts[LoadTest]):
 
         Raises:
             Unreachable: a host does not answer.
-            RemoteFailure: files are left (``load_test.not_removed``).
+            RemoteFailure: files, or a schema in a TiDB cluster, are left (``load_test.not_removed``).
         """
         if "plan" not in dead.checkpoint:
             return True
@@ -101,6 +102,8 @@ class LoadTestHosts(TestHosts[LoadTest]):
         until, way = time.monotonic() + settings.TICK_SECONDS, self.ways(dead, plan)
         while not (gone := remove_leftovers(jobs, plan, name, way, OF_LOAD_TEST)) and time.monotonic() < until:
             pass
+        if gone:
+            leave_cluster_of(dead)
         return gone
 
     def plan(self, frozen: LoadTestPlan) -> RestoreTestPlan:
@@ -112,7 +115,8 @@ class LoadTestHosts(TestHosts[LoadTest]):
             Unreachable: a host does not answer.
         """
         if not self._restore_test.run_id:
-            return empty_copy(self._restore_test.uid, frozen, self._host(), flavor_for(frozen.version, frozen.flavor))
+            flavor = None if frozen.tidb else flavor_for(frozen.version, frozen.flavor)
+            return empty_copy(self._restore_test.uid, frozen, self._host(), flavor)
         archive = archive_of_run(self._restore_test.run_id)
         if archive is None:
             found = "its file was removed, or its record is incomplete"

@@ -9,18 +9,19 @@ from typing import Any
 
 from django.conf import settings
 
-from dbops.engine.errors import Refused
+from dbops.engine.errors import Refused, Unreachable
 from dbops.engine.facts.instance import from_record
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.ssh import show
 from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.load_tests.digests import names_of_tables
-from dbops.engine.load_tests.job import OF_LOAD_TEST, LoadTestContext, advance
-from dbops.engine.load_tests.job_files import job_files
+from dbops.engine.load_tests.job import OF_LOAD_TEST, LoadTestContext, advance, note_look
+from dbops.engine.load_tests.job_files import job_files, tidb_job_files
 from dbops.engine.load_tests.measured import is_enough, report_of
-from dbops.engine.load_tests.plan import LoadTestPlan, plan_load_test
+from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.round_result import RoundResult
+from dbops.engine.load_tests.tidb_plan import plan_load
 from dbops.engine.restore_tests.job import clean_up
 from dbops.engine.restore_tests.plan import RestoreTestPlan
 from dbops.engine.restore_tests.result import ExpectedContents
@@ -31,6 +32,7 @@ from dbops.loaders.accounts import secrets_of
 from dbops.loaders.load_tests import facts_of, limits, results_of
 from dbops.models import LoadTest
 from dbops.worker.journal import LoadTestJournal
+from dbops.worker.load_test_clusters import TidbCluster
 from dbops.worker.load_test_hosts import LoadTestHosts
 from dbops.worker.run_clock import RunClock
 from dbops.worker.run_driver import RunDriver
@@ -53,14 +55,28 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         self.hosts = LoadTestHosts(self.row, stack)
         self.frozen = from_record(LoadTestPlan, self.row.plan)
         self.request = from_record(LoadTestRequest, self.row.request)
+        self.cluster = TidbCluster.of(self.row, self.checkpoint)
+        if self.cluster:
+            stack.callback(self.cluster.close)
 
     def step(self) -> Facts | None:
-        return advance(self.context)
+        context = self.context  # with its plan stored, the end cleans up
+        if self.cluster:
+            is_seen = self.cluster.hold(self.journal)
+            if is_seen and self.checkpoint.get("asked"):
+                note_look(context)
+        result = advance(context)
+        if self.cluster and result is not None:
+            self.cluster.note_placement()
+        return result
 
     def record(self, result: Facts | None) -> None:
         if result is not None:
             self.journal.note(report=self._report(result))
             self.set_pending_status(RunStatus.SUCCEEDED)
+
+    def may_give_up(self, error: Unreachable) -> bool:
+        return not self.checkpoint.get("claim") and super().may_give_up(error)
 
     def _report(self, facts: Facts) -> dict[str, Any]:
         results = results_of(self.row)
@@ -70,6 +86,8 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
         if empty := names_of_tables(self.request.workload.digests, numbers):
             facts = {**facts, "empty_tables": ", ".join(empty)}
         found = {"Facts": facts, "NotCopied": self.checkpoint.get("not_copied", {})}
+        if placement := self.checkpoint.get("placement"):
+            found["Placement"] = placement
         return report_of(self.request, self.frozen, results) | found
 
     def take(self, result: RoundResult) -> bool:
@@ -108,7 +126,7 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
             Refused: ``load_test.refused``.
         """
         facts = facts_of(self.request, self.row.source, self.row.host, self.row.generator_host)
-        now = plan_load_test(self.request, facts, self.frozen.rounds, limits())
+        now = plan_load(self.request, facts, self.frozen.rounds, limits())
         if found := [one.text for one in now.refusals if one.code in CHECKED_AGAIN]:
             raise Refused("load_test.refused", f"Starting load test {self.row.pk}", cause=" ".join(found))
 
@@ -126,25 +144,29 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
             settings.UNREACHABLE_TIMEOUT_SECONDS,
             OF_LOAD_TEST,
             self.frozen,
-            lambda: job_files(
-                self.frozen,
-                self.request.workload,
-                plan,
-                flavor_for(self.frozen.version, self.frozen.flavor),
-                self.hosts.tunnel(self.row),
-            ),
+            lambda: self._files(plan),
             self.take,
         )
         others = context.way.others if context.way and not self.is_ending() else ()
         self.raise_fence(context.jobs, *others)
         return context
 
+    def _files(self, plan: RestoreTestPlan) -> dict[str, str]:
+        work = self.request.workload
+        if self.cluster:
+            return tidb_job_files(self.frozen, work, plan, self.cluster.password)
+        flavor = flavor_for(self.frozen.version, self.frozen.flavor)
+        return job_files(self.frozen, work, plan, flavor, self.hosts.tunnel(self.row))
+
     # --- the end --------------------------------------------------------------------------------------------------
     def ask_again(self, text: str, *, is_refusal: bool = False) -> float:
         return super().ask_again(f"Load test {self.row.pk}: {text}", is_refusal=is_refusal)
 
     def clean_up(self) -> bool:
-        return clean_up(self.context)
+        is_done = clean_up(self.context)
+        if is_done and self.cluster:
+            self.cluster.leave()
+        return is_done
 
     def end(self, status: RunStatus, error: dict[str, Any], *, is_clean: bool) -> None:
         changes: dict[str, Any] = {"error": error, "has_leftovers": not is_clean}

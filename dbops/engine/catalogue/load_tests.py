@@ -89,9 +89,9 @@ _PLANNING = (
     ),
     operator(
         "load_test.name",
-        "The typed name is not the name of the host.",
+        "The typed name is not the name of the host, or of the TiDB cluster.",
         UNCHANGED,
-        "Type the name of the host that runs the test.",
+        "Type the name of the host that runs the test, or of the cluster that takes the inserts.",
     ),
     operator("load_test.reason", "A reason is required.", UNCHANGED, SAY_WHY),
     operator("load_test.refused", "The plan of the load test has refusals.", UNCHANGED, "Solve what the plan names."),
@@ -136,6 +136,45 @@ _PLANNING = (
         "The host is another machine, or the file is missing or is not this backup.",
         NOT_WRITTEN,
         _AGAIN,
+    ),
+)
+#: Of a test whose target is a TiDB cluster.
+_TIDB = (
+    operator(
+        "load_test.tidb",
+        "Of load tests, a TiDB cluster can have only inserts into one table, without a backup and without options.",
+        UNCHANGED,
+        "Choose inserts. To compare two definitions, run a test of each, then compare the tests.",
+    ),
+    operator(
+        "load_test.account",
+        "The cluster has no account for the load, or that account may not make and fill the schema dbops_load.",
+        NOT_WRITTEN,
+        "Run the statements of the message on the cluster, and enter the account as `load` in the inventory.",
+    ),
+    operator(
+        "load_test.cluster_nodes",
+        "The nodes of the TiDB cluster are not those of the inventory or of the plan, or one sends changes to other systems.",
+        "Nothing was written, or the test has ended and its schema is dropped.",
+        "Add each TiDB node to the inventory, wait for a probe, and plan again.",
+    ),
+    operator(
+        "load_test.cluster_in_use",
+        "The TiDB cluster has schemas, tables or sessions of others, or dbops cannot see whether it has.",
+        "Nothing was written, or the test has ended and its schema is dropped. Other schemas were not touched.",
+        "Load tests are for a cluster that is empty and serves nothing. Use one made for the test.",
+    ),
+    operator(
+        "load_test.claimed",
+        "The schema dbops_load exists on the TiDB cluster, or is no longer that of this test.",
+        "The schema was not touched.",
+        "If another load test runs there, wait for its end. If none does: look at the schema, then `DROP DATABASE dbops_load`.",
+    ),
+    host(
+        "load_test.unwatched",
+        "The load ended because dbops did not look at the TiDB cluster for three minutes.",
+        "The load generator has ended. dbops drops the schema dbops_load as soon as a worker runs.",
+        "Check that a worker runs and reaches the load generator’s host, then run the load test again.",
     ),
 )
 #: What a plan warns of.
@@ -260,9 +299,9 @@ _RUNNING = (
     ),
     host(
         "load_test.not_removed",
-        "Files of a load test could not be removed.",
+        "Files of a load test, or its schema in a TiDB cluster, could not be removed.",
         "`.dbops-load-test-ID` in the scratch directory or `/tmp/dbops-load-test-ID` remains on the host, or on that of the load generator"
-        " `/tmp/dbops-load-generator-ID` or the test’s key.",
+        " `/tmp/dbops-load-generator-ID` or the test’s key, or in the cluster the schema `dbops_load`.",
         "Check the directory on the host. dbops tries again every minute, and before the next load test.",
     ),
 )
@@ -270,7 +309,7 @@ _RUNNING = (
 SECTIONS = (
     Section(
         "Load tests",
-        (*_PLANNING, *_WARNINGS, *_MEASURING, *_RUNNING),
+        (*_PLANNING, *_TIDB, *_WARNINGS, *_MEASURING, *_RUNNING),
         "load-tests.md describes load tests and what they touch.",
     ),
 )

@@ -64,12 +64,14 @@ class TidbFacts:
     """A TiDB cluster as one of its nodes sees it. ``None``: not reported, or not in time.
 
     ``release`` is TiDB's own version. ``nodes`` are all processes of the cluster. ``store`` is ``tikv``, or ``unistore``
-    for a node that keeps a test's data itself. ``tables`` are user tables, ``placements`` those of the largest, read at ``read_at``.
+    for a node that keeps a test's data itself. ``user_schemas`` are some of those that are not TiDB's own or ``test``: none, and a load
+    test may be possible. ``tables`` are user tables, ``placements`` those of the largest, read at ``read_at``.
     """
 
     release: str
     store: str = ""
     nodes: tuple[TidbNode, ...] | None = None
+    user_schemas: tuple[str, ...] | None = None
     schemas: int | None = None
     tables: int | None = None
     data_bytes: int | None = None

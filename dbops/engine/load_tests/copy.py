@@ -54,8 +54,11 @@ def restored_copy(
     )
 
 
-def empty_copy(uid: str, plan: LoadTestPlan, host: HostFacts, flavor: Flavor) -> RestoreTestPlan:
-    """Return the scratch directories of a load test without a backup. Arguments as of ``restored_copy``."""
+def empty_copy(uid: str, plan: LoadTestPlan, host: HostFacts, flavor: Flavor | None) -> RestoreTestPlan:
+    """Return the scratch directories of a load test without a backup. Arguments as of ``restored_copy``.
+
+    ``flavor``: of the scratch server; ``None`` without one.
+    """
     return RestoreTestPlan(
         restore_test=uid,
         source=plan.source,
@@ -74,8 +77,8 @@ def empty_copy(uid: str, plan: LoadTestPlan, host: HostFacts, flavor: Flavor) ->
         prepared_type="",
         unpackers=(),
         tools=(),
-        servers=flavor.server_programs,
-        clients=flavor.client_programs,
+        servers=flavor.server_programs if flavor else (),
+        clients=flavor.client_programs if flavor else (),
         checkpoints=(),
         unpack=(),
         prepare=(),

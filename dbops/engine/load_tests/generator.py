@@ -33,11 +33,16 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the generator runs: ``directory`` has its script, ``socket`` is the scratch server's, without a password."""
+    """Where the generator runs: ``directory`` has its script, ``socket`` is the scratch server's, without a password.
+
+    ``host`` and ``port``: of a TiDB node instead; its password is in the input (``input_text``).
+    """
 
     directory: str
     socket: str
     user: str = "root"
+    host: str = ""
+    port: int = 0
 
     def file(self, name: str) -> str:
         return f"{self.directory.rstrip('/')}/{name}"
@@ -87,8 +92,12 @@ def must_fit(one: Round) -> None:
         raise Refused("load_test.limits", f"Planning round {one.number}", cause=f"a round has {limits}")
 
 
-def input_text(workload: Workload) -> str:
+def input_text(workload: Workload, password: str = "") -> str:
     """Return the content of the file ``INPUT``: one item a line, fields separated by tabs, with backslash escapes. Empty without need.
+
+    Args:
+        workload: the load.
+        password: of the account of the load, if it needs one. Arguments and environment of a process can be read by others.
 
     Raises:
         Refused: a statement is not one that a load may send, or there are too many (``load_test.statement``); the table's
@@ -105,6 +114,8 @@ def input_text(workload: Workload) -> str:
     elif workload.profile is Profile.INSERT:
         tables_text(workload)
         lines = [("table", table_name(workload.table_ddl)), *_keys(workload)]
+    if password:
+        lines.append(("password", password))
     text = "".join("\t".join(field.translate(_ESCAPES) for field in line) + "\n" for line in lines)
     if len(text.encode()) > MOST_INPUT_BYTES:
         raise _bad_statement(f"the statements have more than {MOST_INPUT_BYTES // 1024**2} MiB together")
@@ -123,9 +134,20 @@ def table_name(ddl: str) -> str:
     return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
+def names_schema(ddl: str) -> bool:
+    """Return whether the name in a ``CREATE TABLE`` statement has a schema."""
+    found = _TABLE.match(ddl)
+    return bool(found and "." in ddl[: found.start(1)])
+
+
 def _connection(place: Place, schema: str, threads: int) -> tuple[str, ...]:
+    server = (
+        (f"--mysql-host={place.host}", f"--mysql-port={place.port}")
+        if place.host
+        else (f"--mysql-socket={place.socket}",)
+    )
     return (
-        *(PROGRAM, "--db-driver=mysql", f"--mysql-socket={place.socket}", f"--mysql-user={place.user}"),
+        *(PROGRAM, "--db-driver=mysql", *server, f"--mysql-user={place.user}"),
         *(f"--mysql-db={schema}", f"--threads={threads}"),
     )
 

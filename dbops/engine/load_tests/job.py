@@ -20,6 +20,11 @@ SCRIPTS = (
     *("common", "pipes", "copied_options", "scratch", "scratch_server", "restored_copy"),
     *("tunnel", "measure", "copies", "load_test_limits", "run_load_test"),
 )
+#: Of a load test without a scratch server.
+TIDB_SCRIPTS = (
+    *("common", "scratch", "scratch_server", "restored_copy"),
+    *("tunnel", "measure", "load_test_limits", "run_tidb_load"),
+)
 #: Maximum size of the result of one round.
 RESULT_BYTES = 8 * 1024**2
 _READ = f'head -c {RESULT_BYTES} -- "jobs/{KIND}/round.$1"'
@@ -30,6 +35,7 @@ LOSSES = {
     "not-tables": "ViewsAndSequences",
     "elsewhere": "TablesElsewhere",
 }
+_SEEN = f': >"jobs/{KIND}/seen"'
 _ENOUGH = f': >"jobs/{KIND}/enough"'
 
 
@@ -73,7 +79,8 @@ def advance(context: LoadTestContext) -> dict[str, str] | None:
     """
     job, plan = context.job, context.plan
     job.begin(context.journal, context.open_way)
-    state = job.follow(lambda: context.jobs.start(KIND, load(*SCRIPTS), *plan.arguments(), secrets=context.files()))
+    scripts = TIDB_SCRIPTS if context.load_plan and context.load_plan.tidb else SCRIPTS
+    state = job.follow(lambda: context.jobs.start(KIND, load(*scripts), *plan.arguments(), secrets=context.files()))
     if state.status is JobStatus.ABSENT:
         return None
     context.checkpoint["steps"] = read_steps(state.tails.get("steps", ""), STEPS)
@@ -88,6 +95,11 @@ def advance(context: LoadTestContext) -> dict[str, str] | None:
     if number := failed_round(state):
         parse_round(_read(context, number), _round(context, number))  # raises what the generator said
     return judge_end(context.operation, state)
+
+
+def note_look(context: LoadTestContext) -> None:
+    """Tell the job that its target was seen to serve nothing; it ends itself when it is not told so. Raises as ``Jobs.act``."""
+    context.jobs.act(_SEEN)
 
 
 def _progress(state: JobState) -> dict[str, Any]:

@@ -73,6 +73,30 @@ def job_files(
     }
 
 
+def tidb_job_files(plan: LoadTestPlan, workload: Workload, copy: RestoreTestPlan, password: str) -> dict[str, str]:
+    """Return the files of the job that only runs the load generator, by name. ``password``: of the load's account.
+
+    Raises:
+        Refused: as ``job_files``.
+    """
+    target = plan.tidb
+    assert target is not None  # noqa: S101 - of such a plan
+    place = Place(f"{copy.sockets}/load", "", target.user, target.address, target.port)
+    settings = {
+        "generator_memory": plan.generator_limit_bytes,
+        "generator_cores": plan.generator_cores,
+        "floor": plan.floor_bytes,
+        "floor_percent": plan.floor_percent,
+        "most_seconds": plan.most_seconds,
+    }
+    return {
+        "settings": "".join(f"{name}={value}\n" for name, value in settings.items()),
+        "rounds": "".join(f"{line}\n" for line in _rounds(plan.rounds, workload, place)),
+        SCRIPT: load_lua("load"),
+        INPUT: input_text(workload, password),
+    }
+
+
 def generator_files(plan: LoadTestPlan, workload: Workload, load_test: str) -> dict[str, str]:
     """Return the files on the other host that runs the load generator, by name, for ``serve_load.sh``.
 

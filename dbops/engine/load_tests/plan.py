@@ -24,6 +24,7 @@ from dbops.engine.load_tests.planning import seconds_missing
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.server_options import layout_words, server_options
+from dbops.engine.load_tests.tidb_target import TidbTarget
 from dbops.engine.load_tests.workload import Profile
 from dbops.engine.restore_tests.plan import machine_of
 from dbops.engine.states import Severity
@@ -65,6 +66,7 @@ class LoadTestPlan:
         reasons: why the plan is as it is, in words.
         findings: what speaks against it.
         digests: the source's statements, used and left out.
+        tidb: the cluster that takes the inserts instead of a scratch server; ``host`` then runs the load generator.
     """
 
     source: str
@@ -95,6 +97,7 @@ class LoadTestPlan:
     reasons: tuple[str, ...] = ()
     findings: tuple[LoadTestFinding, ...] = ()
     digests: DigestPlan = DigestPlan()
+    tidb: TidbTarget | None = None
 
     @property
     def refusals(self) -> tuple[LoadTestFinding, ...]:
@@ -103,6 +106,11 @@ class LoadTestPlan:
     @property
     def warnings(self) -> tuple[LoadTestFinding, ...]:
         return tuple(one for one in self.findings if one.severity is Severity.WARNING)
+
+    @property
+    def place_to_confirm(self) -> tuple[str, str]:
+        """Return what a person types to confirm, and what it is the name of: of what the load could harm."""
+        return (self.tidb.cluster, "cluster") if self.tidb else (self.host, "host")
 
     @property
     def is_tunnelled(self) -> bool:

@@ -25,6 +25,7 @@ FAILURES = (
     "out_of_memory",
     "killed",
     "time",
+    "unwatched",
     "start",
     "initialise",
     "fill",

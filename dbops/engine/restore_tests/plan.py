@@ -106,6 +106,8 @@ class RestoreTestPlan:
     @property
     def commands(self) -> tuple[tuple[str, str], ...]:
         """Return the command lines by step."""
+        if not self.servers:
+            return ()
         server = [self.servers[0], "--no-defaults", *self.server, f"--datadir={self.scratch}/data"]
         start = ("start", f"{show(server)} --socket={self.sockets}/run/s")
         if not self.path:

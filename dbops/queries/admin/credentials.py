@@ -27,6 +27,8 @@ LOST, NO_FILE, MISSING, OLD_KEY, FILE, SOCKET, STORED = (
     "stored",
 )
 PROBLEMS = (LOST, NO_FILE)
+#: Accounts that a cluster need not have.
+OPTIONAL = ("local", "load")
 SECRETS: dict[str, tuple[str, str]] = {
     "ssh_private_key": ("SSH private key", "the dashboard logs in to the host: probes, rebuilds, backups, tests"),
     "admin_password": ("Dashboard's password", "probes and rebuilds log in to each instance"),
@@ -36,6 +38,7 @@ SECRETS: dict[str, tuple[str, str]] = {
         "written into a rebuilt replica, which reads from the primary with it",
     ),
     "backup_password": ("Backup password", "the backup tool logs in on the source's own host"),
+    "load_password": ("Load test password", "sysbench sends the inserts of a load test to a TiDB cluster without data"),
 }
 
 
@@ -101,7 +104,7 @@ def _clusters() -> Iterator[Owner]:
         secrets = (
             Secret(f"{name}_password", _state_of(name, row), row[f"{name}_user"] or "no account")
             for name in ACCOUNTS
-            if name != "local" or row["local_user"]
+            if name not in OPTIONAL or row[f"{name}_user"]
         )
         yield Owner("cluster", row["name"], row["uses"], tuple(secrets))
 

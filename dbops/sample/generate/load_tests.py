@@ -10,11 +10,12 @@ from typing import Any
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import to_record
 from dbops.engine.load_tests.measured import report_of
-from dbops.engine.load_tests.plan import LoadTestPlan, plan_load_test
+from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.planned_rounds import rounds_of
 from dbops.engine.load_tests.request import LoadTestRequest, Raised
 from dbops.engine.load_tests.round_result import RoundResult, Second, WaitShare
 from dbops.engine.load_tests.rounds import Round
+from dbops.engine.load_tests.tidb_plan import plan_load
 from dbops.engine.load_tests.workload import Profile, Workload
 from dbops.engine.states import RunStatus
 from dbops.loaders.load_tests import default_archive, facts_of, limits
@@ -134,7 +135,7 @@ def _all(instances: dict[str, Instance]) -> Iterator[MadeLoadTest]:
 def _write(made: MadeLoadTest, source: Instance, end: datetime, dice: random.Random) -> None:
     request = made.request
     host = _host_of(request.host)
-    plan = plan_load_test(request, facts_of(request, source, host), rounds_of(request), limits())
+    plan = plan_load(request, facts_of(request, source, host), rounds_of(request), limits())
     steps = _steps(made, plan)
     begin = end - timedelta(seconds=sum(step["seconds"] for step in steps))
     at = begin + timedelta(seconds=sum(step["seconds"] for step in steps[: _place(steps)]))

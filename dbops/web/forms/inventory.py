@@ -177,12 +177,14 @@ class AccountsForm(InventoryForm):
         "Dashboard's account on the hosts' sockets": ("local_user", "local_socket", "local_password"),
         "Replication account": ("replication_user", "replication_password"),
         "Backup account": ("backup_user", "backup_socket", "backup_password"),
+        "Load test account (TiDB)": ("load_user", "load_password"),
     }
     account_users: ClassVar = tuple(f"{account}_user" for account in ACCOUNTS)
     admin_password = secret_field("Password")
     local_password = secret_field("Password")
     replication_password = secret_field("Password")
     backup_password = secret_field("Password")
+    load_password = secret_field("Password")
     local_socket = socket_field()
     backup_socket = socket_field()
 

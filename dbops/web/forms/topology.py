@@ -11,9 +11,11 @@ from dbops.engine.states import Role
 from dbops.engine.topology.proposals import ProposedMember
 from dbops.fleetfile.proposal import ProposedAccount, ProposedInstance
 from dbops.models import Cluster, Host
-from dbops.models.fleet import ACCOUNTS
+from dbops.models.fleet import ACCOUNTS as KNOWN_ACCOUNTS
 from dbops.queries.topology import ProposalRow
 
+#: Of proposed servers, which are MySQL or MariaDB.
+ACCOUNTS = tuple(account for account in KNOWN_ACCOUNTS if account != "load")
 ROLES = [("", "Select a role"), *((role.value, role.value) for role in Role)]
 
 

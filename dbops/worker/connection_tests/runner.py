@@ -80,7 +80,7 @@ def _rows() -> QuerySet[ConnectionTest]:
     rows = ConnectionTest.objects.select_related("host", "source_host", "instance__host", "instance__cluster")
     hosts, cluster = ("host", "source_host", "instance__host"), "instance__cluster"
     secrets = [f"{host}__ssh_private_key" for host in hosts]
-    return rows.defer(*secrets, *(f"{cluster}__{name}_password" for name in ("admin", "replication", "backup")))
+    return rows.defer(*secrets, *(f"{cluster}__{name}" for name in PASSWORDS))
 
 
 def _test_ssh(row: ConnectionTest, report: TestReport) -> None:

@@ -189,6 +189,13 @@ local function fresh_value(kind, most)
    return "'" .. table.concat(letters) .. "'"
 end
 
+-- The client's library takes the password from the environment, which this process changes only in its memory: what others can read of it
+-- in /proc is as it began. Without plugins of the library, no server can ask for the password itself.
+local function use_password(password)
+   ffi.C.setenv("MYSQL_PWD", password, 1)
+   ffi.C.setenv("MARIADB_PLUGIN_DIR", "/nonexistent", 1)
+end
+
 -- Statements in plain text, other lines as they are. From standard input: the file is root's, and this process is not.
 local function read_input()
    local lines = {}
@@ -199,6 +206,8 @@ local function read_input()
          digests[#digests + 1] = fields
       elseif fields[1] == "row" then
          read_row(fields)
+      elseif fields[1] == "password" then
+         use_password(fields[2])
       else
          lines[#lines + 1] = fields[1] == "statement" and fields[2] or line
       end
@@ -429,6 +438,17 @@ local NEEDED = [[SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_MAXIMUM_LENGTH FROM in
    AND TABLE_NAME = '%s' AND IS_NULLABLE = 'NO' AND COLUMN_DEFAULT IS NULL AND EXTRA NOT LIKE '%%auto_increment%%' AND EXTRA NOT LIKE '%%GENERATED%%'
    ORDER BY ORDINAL_POSITION]]
 
+-- The column that TiDB fills with random ids, which must get no value. information_schema does not tell it.
+local function note_random_ids(name, known)
+   local text = "SHOW CREATE TABLE " .. quoted(name)
+   local found = ffi.C.db_query(connection, text, #text)
+   local row = connection.error == sysbench.sql.error.NONE and found ~= nil and found.nrows > 0 and found:fetch_row()
+   for line in (row and row[2] or ""):gmatch("[^\n]+") do
+      local column = line:find("/*T![auto_rand]", 1, true) and line:match("^%s*`(.-)` ")
+      if column then known[column:gsub("``", "`")] = true end
+   end
+end
+
 local function plan_inserts()
    local name, names, known = "", {}, {}
    for place = 0, tonumber(shared.statements) - 1 do
@@ -439,6 +459,7 @@ local function plan_inserts()
          columns[#columns + 1] = random_integer(fields[3], fields[4])
       end
    end
+   note_random_ids(name, known)
    local text = NEEDED:format((name:gsub("\\", "\\\\"):gsub("'", "''")))
    local found = ffi.C.db_query(connection, text, #text)
    if connection.error ~= sysbench.sql.error.NONE then end_load(connection.sql_errno, ffi.string(connection.sql_errmsg)) end

@@ -19,16 +19,16 @@ in_place_of() {
     become "$(stat -c %u:%g .)"
 }
 
-# Print the processes of job $1 that serve or use its server, identified by their unique socket.
+# Print the processes of job $1 that serve or use its server, identified by their unique socket, or by the generator's unique script.
 processes_of_scratch() {
-    local process name socket
-    socket=$(sockets_of "$1")/run/s
+    local process name socket script
+    socket=$(sockets_of "$1")/run/s script=$(sockets_of "$1")/load/load.lua
     for process in /proc/[0-9]*; do
         name=
         { read -r name <"$process/comm"; } 2>/dev/null
         case $name in
             mariadbd | mysqld | mariadb | mysql | sysbench)
-                { tr '\0' '\n' <"$process/cmdline" | grep -qxF -e "--socket=$socket" -e "--mysql-socket=$socket" && echo "${process#/proc/}"; } 2>/dev/null
+                { tr '\0' '\n' <"$process/cmdline" | grep -qxF -e "--socket=$socket" -e "--mysql-socket=$socket" -e "$script" && echo "${process#/proc/}"; } 2>/dev/null
                 ;;
         esac
     done
