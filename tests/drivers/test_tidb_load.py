@@ -120,7 +120,6 @@ def probed(instance: Instance) -> InstanceFacts:
             ProbeTarget("/nowhere", is_tidb=True), FakeShell(runs_here=True), lambda: database, timezone.now()
         )
     assert facts.host
-    assert facts.server
     host = replace(facts.host, tools={**facts.host.tools, "sysbench": Tool("/usr/bin/sysbench")})
     return replace(facts, host=host)
 
@@ -290,12 +289,9 @@ def test_second_test_of_the_cluster_is_refused_and_the_first_one_ends_well(
     first = confirmed(node, seconds=15, steps=(1,))
     drive(first, lambda: generators(first))
     other = make_host("bench-2", work_dir=str(folder))
-    beside = make_instance("bench-t2", cluster=node.cluster, host=other, role="tidb", address="127.0.0.2", port=1)
-    set_facts(beside, probed(node))
-    request = replace(request_of(node), host="bench-2")
-    beside.delete()  # as a plan that was made before the first one began
-    other_host_facts(other, node)
-    second = make_load_test_unseen(request, node)
+    there = make_instance("elsewhere", cluster=make_cluster("tests"), host=other)
+    set_facts(there, replace(probed(node), server=None))
+    second = make_load_test_unseen(replace(request_of(node), host="bench-2"), node)
     assert due_load_tests.start_what_can() == [second.pk]
     drive(second)
     assert (second.status, second.error["code"]) == (RunStatus.FAILED, "load_test.claimed")
@@ -434,12 +430,6 @@ def test_load_ends_if_no_worker_looks(node: Instance, folder: Path, monkeypatch:
     drive(row)
     assert (row.status, row.error["code"]) == (RunStatus.FAILED, "load_test.unwatched")
     nothing_is_left(row, folder)
-
-
-def other_host_facts(other: Host, node: Instance) -> None:
-    """Leave facts of another host: of an instance of another cluster there."""
-    there = make_instance("elsewhere", cluster=make_cluster("tests"), host=other)
-    set_facts(there, replace(probed(node), server=None))
 
 
 def make_load_test_unseen(request: Any, node: Instance) -> LoadTest:
