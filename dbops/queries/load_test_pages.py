@@ -94,6 +94,11 @@ class LoadTestChoices:
     run: int
     digest_readings: tuple[DigestReading, ...] = ()
 
+    @property
+    def is_tidb(self) -> bool:
+        """Whether the load goes to the TiDB cluster itself."""
+        return self.source is not None and self.source.role == Instance.Roles.TIDB
+
 
 def listed(*, cluster: str, status: str, number: str | int) -> Page[Any]:
     """Return a page of load tests, newest first."""

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dbops.engine.errors import Refused
-from dbops.engine.load_tests.generator import Place, prepare_arguments, run_arguments
+from dbops.engine.load_tests.generator import LOAD_SCHEMA, Place, prepare_arguments, run_arguments
 from dbops.engine.load_tests.plan import LoadTestPlan
+from dbops.engine.load_tests.tidb_target import TidbTarget
 from dbops.engine.load_tests.workload import OF_SYSBENCH, Workload
 
 #: Names for the directories of the job and of the scratch server.
@@ -24,6 +25,8 @@ class ShownCommand:
 
 def commands_of(plan: LoadTestPlan, workload: Workload) -> list[ShownCommand]:
     """Return the server's command, and the load generator's for one round of each step."""
+    if plan.tidb:
+        return [*_in_cluster(plan.tidb), *_generator(plan, workload)]
     program = PROGRAMS.get(plan.flavor, "mysqld")
     own = (f"--datadir={SCRATCH}/data", f"--socket={SCRATCH}/run/s")
     server = shlex.join((program, "--no-defaults", *own, *plan.server))
@@ -32,8 +35,20 @@ def commands_of(plan: LoadTestPlan, workload: Workload) -> list[ShownCommand]:
     return [ShownCommand("Start of the scratch server", server), *connection, *_generator(plan, workload)]
 
 
+def _in_cluster(target: TidbTarget) -> Iterator[ShownCommand]:
+    """The statements that the dashboard runs on the node as the load's account, besides the load."""
+    made = f"CREATE DATABASE {LOAD_SCHEMA};\nUSE {LOAD_SCHEMA};\n{target.table.strip().rstrip(';')};"
+    yield ShownCommand(f"Claim of the cluster and the table, as {target.user}", made)
+    yield ShownCommand(f"At the end, as {target.user}", f"DROP DATABASE {LOAD_SCHEMA};")
+
+
 def _generator(plan: LoadTestPlan, workload: Workload) -> Iterator[ShownCommand]:
-    place = Place(RUN_DIRECTORY, f"{SCRATCH}/run/s")
+    target = plan.tidb
+    place = (
+        Place(RUN_DIRECTORY, "", target.user, target.address, target.port)
+        if target
+        else Place(RUN_DIRECTORY, f"{SCRATCH}/run/s")
+    )
     if workload.profile in OF_SYSBENCH:
         yield ShownCommand("Fill of the tables", shlex.join(prepare_arguments(workload, place)))
     shown = set()

@@ -207,6 +207,9 @@ def plan_differences(then: LoadTestPlan, now: LoadTestPlan) -> list[tuple[str, s
 def _plan_values(plan: LoadTestPlan) -> list[tuple[str, str]]:
     return [
         ("Host", plan.host),
+        ("TiDB node", f"{plan.tidb.user}@{plan.tidb.address}:{plan.tidb.port}" if plan.tidb else "none"),
+        ("TiDB cluster", f"{plan.tidb.cluster}: {', '.join(plan.tidb.nodes)}" if plan.tidb else "none"),
+        ("Table", plan.tidb.table if plan.tidb else "none"),
         ("Load generator’s host", plan.generator_host),
         ("Server", f"{product_name(plan.flavor)} {plan.version}"),
         ("Backup", f"run {plan.run}: {plan.path}" if plan.run else "none: an empty server"),

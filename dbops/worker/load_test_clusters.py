@@ -27,7 +27,7 @@ from dbops.worker.journal import LoadTestJournal
 LOOK_SECONDS, BLIND_SECONDS = 5.0, 60.0
 #: Of a statement that makes or drops a table with many regions.
 STATEMENT_SECONDS = 120.0
-#: States of the claim in the checkpoint; empty: there is none. Asked for, with an unknown answer; held; held, with its table.
+#: States of the claim in the checkpoint; empty: there is none. Its answer is unknown; it is held; it is held, with its table.
 ASKED, HELD, READY = "asked", "held", "ready"
 
 
@@ -93,7 +93,9 @@ class TidbCluster:
             if age < BLIND_SECONDS:
                 raise
             found = f"it has not answered for {age:.0f} s, so dbops cannot see whether it serves: {error.cause}"
-            raise Refused("load_test.cluster_in_use", f"Watching the cluster {self._target.cluster}", cause=found) from error
+            raise Refused(
+                "load_test.cluster_in_use", f"Watching the cluster {self._target.cluster}", cause=found
+            ) from error
         return True
 
     def leave(self) -> None:

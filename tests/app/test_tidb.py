@@ -211,9 +211,9 @@ def test_nodes_have_no_topology_differences() -> None:
     assert doublewrite_of(nodes[0], None) is None
 
 
-def test_load_test_with_a_node_as_source_is_refused(operator: Client) -> None:
+def test_load_test_of_other_statements_is_refused(operator: Client) -> None:
     node = make_nodes()[0]
-    assert code_of(plan_load_test, make_request(node, make_place())) == "flavor.tidb"
+    assert code_of(plan_load_test, make_request(node, make_place())) == "load_test.tidb"
     assert operator.get(f"/clusters/{node.cluster.name}/load-tests/new/").status_code == 200
 
 

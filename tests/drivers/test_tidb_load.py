@@ -37,7 +37,7 @@ pytestmark = [
     pytest.mark.services,
     pytest.mark.django_db,
     pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT),
-    pytest.mark.by_hand("TiDB 8.4", "inserts"),
+    pytest.mark.by_hand("TiDB 8.4", "statements"),
 ]
 PASSWORD = "l0ad's \\secret\t!"
 TABLES = {
@@ -83,9 +83,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture
-def node(
-    quiet: MysqlDatabase, folder: Path, monkeypatch: pytest.MonkeyPatch, settings: Any
-) -> Instance:
+def node(quiet: MysqlDatabase, folder: Path, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Instance:
     """The cluster in the inventory, on this machine."""
     settings.TICK_SECONDS = 3
     monkeypatch.setattr("dbops.messaging.wakeups.publish", lambda *_: None)
@@ -283,9 +281,7 @@ def test_leftover_is_refused_and_not_dropped(node: Instance, quiet: MysqlDatabas
     nothing_is_left(row, folder)
 
 
-def test_second_test_of_the_cluster_is_refused_and_the_first_one_ends_well(
-    node: Instance, folder: Path
-) -> None:
+def test_second_test_of_the_cluster_is_refused_and_the_first_one_ends_well(node: Instance, folder: Path) -> None:
     first = confirmed(node, seconds=15, steps=(1,))
     drive(first, lambda: generators(first))
     other = make_host("bench-2", work_dir=str(folder))
@@ -347,9 +343,7 @@ def test_next_driver_goes_on_where_a_dead_one_stopped(
     nothing_is_left(row, folder)
 
 
-def test_sweep_drops_the_schema_of_a_test_that_was_given_up(
-    node: Instance, quiet: MysqlDatabase, folder: Path
-) -> None:
+def test_sweep_drops_the_schema_of_a_test_that_was_given_up(node: Instance, quiet: MysqlDatabase, folder: Path) -> None:
     row = confirmed(node, seconds=60, steps=(1,))
     drive(row, lambda: generators(row))
     LoadTest.objects.update(status=RunStatus.LOST, lease_until=timezone.now())
@@ -365,9 +359,7 @@ def test_sweep_drops_the_schema_of_a_test_that_was_given_up(
     nothing_is_left(row, folder)
 
 
-def test_tables_of_others_in_the_schema_are_not_dropped(
-    node: Instance, quiet: MysqlDatabase, folder: Path
-) -> None:
+def test_tables_of_others_in_the_schema_are_not_dropped(node: Instance, quiet: MysqlDatabase, folder: Path) -> None:
     row = confirmed(node, seconds=60, steps=(1,))
     drive(row, lambda: generators(row))
     quiet.execute("CREATE TABLE dbops_load.precious (id INT)")
@@ -392,9 +384,7 @@ def test_account_without_the_grant_is_refused_with_the_statement(
     nothing_is_left(row, folder)
 
 
-def test_dashboard_that_does_not_see_everything_is_refused(
-    node: Instance, quiet: MysqlDatabase, folder: Path
-) -> None:
+def test_dashboard_that_does_not_see_everything_is_refused(node: Instance, quiet: MysqlDatabase, folder: Path) -> None:
     row = confirmed(node)
     quiet.execute("REVOKE PROCESS ON *.* FROM dbops")
     quiet.close()

@@ -98,7 +98,7 @@ def advance(context: LoadTestContext) -> dict[str, str] | None:
 
 
 def note_look(context: LoadTestContext) -> None:
-    """Tell the job that its target was seen to serve nothing; it ends itself when it is not told so. Raises as ``Jobs.act``."""
+    """Tell the job that its target was seen to serve nothing; without that, it ends the load. Raises as ``Jobs.act``."""
     context.jobs.act(_SEEN)
 
 

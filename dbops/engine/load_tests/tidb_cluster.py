@@ -31,9 +31,7 @@ SCHEMAS = "SELECT SCHEMA_NAME AS name FROM information_schema.SCHEMATA"
 TABLES_OF_TEST = (
     f"SELECT TABLE_NAME AS name FROM information_schema.TABLES WHERE LOWER(TABLE_SCHEMA) = '{EMPTY}' LIMIT {SHOWN}"  # noqa: S608
 )
-SESSIONS = (
-    "SELECT INSTANCE AS node, ID AS id, USER AS user, HOST AS host, DB AS db FROM information_schema.CLUSTER_PROCESSLIST"
-)
+SESSIONS = "SELECT INSTANCE AS node, ID AS id, USER AS user, HOST AS host, DB AS db FROM information_schema.CLUSTER_PROCESSLIST"
 OWN_TABLES = (
     "SELECT TABLE_NAME AS name, TABLE_COMMENT AS comment FROM information_schema.TABLES"  # noqa: S608 - constants
     f" WHERE LOWER(TABLE_SCHEMA) = '{LOAD_SCHEMA}'"
@@ -62,39 +60,47 @@ def must_be_free(database: Database, target: TidbTarget, *, load_test: str, is_c
         Refused: ``load_test.cluster_nodes``, ``load_test.cluster_in_use`` (also if the server does not tell), ``load_test.claimed``.
         Unreachable: the node does not answer.
     """
-    operation = f"Checking that the cluster {target.cluster} serves nothing"
     try:
-        found = next(_against(database, target, load_test, is_claimed), None)
+        refused = next(_against(database, target, load_test, is_claimed), None)
     except Unreachable:
         raise
     except RemoteFailure as error:
-        found = ("load_test.cluster_in_use", f"it cannot be read: {error.cause}")
-    if found:
-        code, cause = found
-        raise Refused(code, operation, cause=cause)
+        raise _in_use(target, f"it cannot be read: {error.cause}") from error
+    if refused:
+        raise refused
 
 
-def _against(database: Database, target: TidbTarget, load_test: str, is_claimed: bool) -> Iterator[tuple[str, str]]:
+def _against(database: Database, target: TidbTarget, load_test: str, is_claimed: bool) -> Iterator[Refused]:
     own = database.query(SESSION)[0]
     if hidden := NEEDED - _privileges(database.query(HELD), str(own["account"])):
         text = f"the dashboard’s account {own['account']} has no {' and '.join(sorted(hidden))} on *.*, so it does not see everything"
-        yield "load_test.cluster_in_use", text
+        yield _in_use(target, text)
     nodes = tuple(sorted(f"{str(row['kind']).lower()} {row['address']}" for row in database.query(NODES)))
     if nodes != target.nodes:
-        yield "load_test.cluster_nodes", f"planned were {', '.join(target.nodes)}; the cluster has {', '.join(nodes)}"
+        text = f"planned were {', '.join(target.nodes)}; the cluster has {', '.join(nodes)}"
+        yield Refused("load_test.cluster_nodes", _checking(target), cause=text)
     names = [str(row["name"]) for row in database.query(SCHEMAS)]
     others = sorted(name for name in names if name.lower() not in {*SYSTEM, EMPTY, LOAD_SCHEMA})
     if others:
-        yield "load_test.cluster_in_use", f"it has the schema {', '.join(others[:SHOWN])}"
+        yield _in_use(target, f"it has the schema {', '.join(others[:SHOWN])}")
     if tables := [str(row["name"]) for row in database.query(TABLES_OF_TEST)]:
-        yield "load_test.cluster_in_use", f"its schema {EMPTY} has the table {', '.join(tables)}"
+        yield _in_use(target, f"its schema {EMPTY} has the table {', '.join(tables)}")
     if is_claimed and not _is_claimed_by(database.query(OWN_TABLES), load_test):
-        yield "load_test.claimed", f"the schema {LOAD_SCHEMA} is no longer that of this test"
+        text = f"the schema {LOAD_SCHEMA} is no longer that of this test"
+        yield Refused("load_test.claimed", _checking(target), cause=text)
     if not is_claimed and LOAD_SCHEMA in {name.lower() for name in names}:
-        yield "load_test.claimed", f"the schema {LOAD_SCHEMA} exists"
+        yield Refused("load_test.claimed", _checking(target), cause=f"the schema {LOAD_SCHEMA} exists")
     user = target.user if is_claimed else ""
     if sessions := [row for row in database.query(SESSIONS) if not _is_own(row, own, user)]:
-        yield "load_test.cluster_in_use", f"it has sessions of others: {_words(sessions)}"
+        yield _in_use(target, f"it has sessions of others: {_words(sessions)}")
+
+
+def _checking(target: TidbTarget) -> str:
+    return f"Checking that the cluster {target.cluster} serves nothing"
+
+
+def _in_use(target: TidbTarget, cause: str) -> Refused:
+    return Refused("load_test.cluster_in_use", _checking(target), cause=cause)
 
 
 def _privileges(rows: Iterable[Row], account: str) -> set[str]:
@@ -205,5 +211,5 @@ def _left(tables: Sequence[Row]) -> RemoteFailure:
         f"Dropping the schema {LOAD_SCHEMA}",
         cause=f"it has tables that are not of this test: {shown}",
         state=f"The schema {LOAD_SCHEMA} remains.",
-        next_step=f"Look at the tables. If nobody needs them: DROP DATABASE {LOAD_SCHEMA};",
+        next_step=f"Look at the tables. If they are not needed: DROP DATABASE {LOAD_SCHEMA};",
     )

@@ -57,7 +57,9 @@ def plan_load(
         rounds=rounds,
         estimate=Estimate(0.0, 0.0, sum(one.seconds + one.warm_up_seconds + 2 for one in rounds)),
         reasons=tuple(_reasons(nodes)),
-        tidb=TidbTarget(facts.cluster, facts.address, facts.port, facts.load_user, node_names(nodes)),
+        tidb=TidbTarget(
+            facts.cluster, facts.address, facts.port, facts.load_user, node_names(nodes), request.workload.table_ddl
+        ),
     )
     return replace(plan, findings=tuple(_findings(plan, facts, limits)))
 
@@ -93,7 +95,9 @@ def _refusal(code: str, text: str) -> LoadTestFinding:
 
 def _of_account(facts: TidbTestFacts) -> Iterator[LoadTestFinding]:
     if not facts.load_user or not facts.has_password:
-        text = f"The cluster has no load account with a password in the inventory. Make one: {grant_of(facts.load_user)}"
+        text = (
+            f"The cluster has no load account with a password in the inventory. Make one: {grant_of(facts.load_user)}"
+        )
         yield _refusal("load_test.account", text)
     elif facts.load_user == facts.admin_user:
         text = f"{facts.load_user} is the dashboard’s account. The load needs one of its own: {grant_of('')}"

@@ -38,7 +38,7 @@ MOST_REQUEST_BYTES = 64 * MIB
 
 
 class Command(DbopsCommand):
-    help = "Plan, start, stop or show a load test on a scratch server."
+    help = "Plan, start, stop or show a load test on a scratch server, or of inserts into an empty TiDB cluster."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("verb", choices=["plan", "start", "cancel", "show", "digests"])
@@ -50,7 +50,12 @@ class Command(DbopsCommand):
         parser.add_argument(
             "--digests", default="", metavar="READING", help="plan and start: send the statements of this reading"
         )
-        parser.add_argument("--confirm", default="", metavar="HOST", help="start: name of the host that runs the test")
+        parser.add_argument(
+            "--confirm",
+            default="",
+            metavar="NAME",
+            help="start: name of the host that runs the test, or of the TiDB cluster that takes the inserts",
+        )
         parser.add_argument("--reason", default="", help="start and cancel: reason, recorded in the audit log")
         parser.add_argument(
             "--fingerprint", default="", help="start: of the plan that was shown (default: of the plan now)"
@@ -140,6 +145,11 @@ class Command(DbopsCommand):
             f"{len(plan.rounds)} rounds, {time_text}, on {plan.host}: {plan.memory_bytes // MIB} MiB of"
             f" memory, {plan.needed_bytes // MIB} MiB of disk in {plan.place}, {plan.server_cores} + {plan.generator_cores} cores."
         )
+        if plan.tidb:
+            self.stdout.write(
+                f"Inserts into the TiDB cluster {plan.tidb.cluster} by {plan.tidb.user}@{plan.tidb.address}:{plan.tidb.port}"
+                f" ({', '.join(plan.tidb.nodes)}). Confirm with the cluster’s name."
+            )
         if plan.digests.sha256:
             self.stdout.write(
                 f"{len(plan.digests.used)} top statements used, {plan.digests.percent:.1f} % of those that the source ran;"

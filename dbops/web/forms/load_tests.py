@@ -391,4 +391,6 @@ def _filled(choices: LoadTestChoices, given: QueryDict) -> QueryDict:
     for name in given:
         if name in data:
             data[name] = str(given[name]).replace("\0", "")
+    if choices.is_tidb:
+        data["profile"], data["backup"] = Profile.INSERT.value, "0"
     return data

@@ -21,6 +21,7 @@ from dbops.operations.load_tests import plan_load_test, request_load_test
 from dbops.queries.load_test_pages import LoadTestChoices, choices_of
 from dbops.web.decorators import user_of, viewer_page
 from dbops.web.forms.load_tests import LoadTestForm, LongTexts
+from dbops.web.forms.tidb_load_tests import TidbLoadTestForm
 from dbops.web.load_test_commands import commands_of
 from dbops.web.load_test_tables import plan_differences, planned_steps
 
@@ -58,7 +59,9 @@ def new(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _form(cluster: Cluster, given: QueryDict, files: Any = None, *, kept: LongTexts | None = None) -> LoadTestForm:
-    return LoadTestForm(choices_of(cluster, given.get("source", "")), given, files, kept=kept)
+    choices = choices_of(cluster, given.get("source", ""))
+    kind = TidbLoadTestForm if choices.is_tidb else LoadTestForm
+    return kind(choices, given, files, kept=kept)
 
 
 def _confirm(request: HttpRequest, form: LoadTestForm) -> HttpResponse:

@@ -84,6 +84,7 @@ def load_test(request: HttpRequest, load_test_id: int) -> HttpResponse:
         "aa_ratio": ratio_text(found.ab.aa) if found.ab else "",
         "row_percent": 100 * page.row.row_share,  # type: ignore[attr-defined]
         "facts": page.row.report.get("Facts", {}),
+        "placement": page.row.report.get("Placement", {}),
         "not_copied": losses_text(page.row.report.get("NotCopied", {})),
         "commands": commands_of(page.plan, queries.request_of(page.row).workload),
     }
