@@ -98,14 +98,15 @@ class TidbCluster:
             ) from error
         return True
 
-    def leave(self) -> None:
-        """Drop the schema of this test, if it may be there. Idempotent. Raises as ``release``."""
+    def leave(self) -> bool:
+        """Drop the schema of this test, if it may be there, and return whether that was so. Idempotent. Raises as ``release``."""
         state = self._checkpoint.get("claim", "")
         if not state:
-            return
+            return False
         with closing(self._as_load()) as database:
             release(database, self._request.workload, load_test=self._row.uid, is_claimed=state != ASKED)
         self._checkpoint["claim"] = ""
+        return True
 
     def note_placement(self) -> None:
         """Note where the regions of the table have their leaders, as the report shows it; without it, why not."""

@@ -15,6 +15,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.ssh import show
 from dbops.engine.hosts.stall import StallLimits
 from dbops.engine.load_tests.digests import names_of_tables
+from dbops.engine.load_tests.generator import LOAD_SCHEMA
 from dbops.engine.load_tests.job import OF_LOAD_TEST, LoadTestContext, advance, note_look
 from dbops.engine.load_tests.job_files import job_files, tidb_job_files
 from dbops.engine.load_tests.measured import is_enough, report_of
@@ -164,8 +165,8 @@ class LoadTestDriver(RunDriver[LoadTest, Facts | None, LoadTestContext]):
 
     def clean_up(self) -> bool:
         is_done = clean_up(self.context)
-        if is_done and self.cluster:
-            self.cluster.leave()
+        if is_done and self.cluster and self.cluster.leave():
+            self.journal.say(f"The schema {LOAD_SCHEMA} of this test is gone from the cluster.")
         return is_done
 
     def end(self, status: RunStatus, error: dict[str, Any], *, is_clean: bool) -> None:

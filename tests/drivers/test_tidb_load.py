@@ -6,7 +6,7 @@ Job, generator and server are real; only SSH is not.
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -17,18 +17,27 @@ from django.utils import timezone
 
 from dbops.drivers.jobs import HostJobs
 from dbops.drivers.mysql import MysqlDatabase
-from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.errors import Refused
-from dbops.engine.facts.instance import InstanceFacts, Tool
-from dbops.engine.load_tests.request import Raised
 from dbops.engine.load_tests.tidb_cluster import CLAIM
-from dbops.engine.load_tests.workload import Profile, Workload
 from dbops.engine.states import RunStatus
 from dbops.models import Host, Instance, LoadTest
 from dbops.operations.load_tests import cancel_load_test, plan_load_test
-from dbops.worker import due_load_tests, load_test_clusters, load_test_hosts, load_test_leftovers, load_tests
+from dbops.worker import due_load_tests, load_test_clusters, load_test_hosts, load_test_leftovers
 from tests.app.factories import make_cluster, make_host, make_instance, make_operator, set_facts
-from tests.app.load_test_rows import make_load_test, make_request
+from tests.app.load_test_rows import make_load_test
+from tests.drivers.tidb_loads import (
+    PASSWORD,
+    TABLES,
+    confirmed,
+    drive,
+    generators,
+    nothing_is_left,
+    probed,
+    request_of,
+    schemas,
+    see,
+    tick,
+)
 from tests.fakes import FakeShell
 from tests.run_folder import new_folder, remove
 from tests.tidb import WHY_NOT, connect, running_tidb
@@ -39,15 +48,6 @@ pytestmark = [
     pytest.mark.skipif(bool(WHY_NOT), reason=WHY_NOT),
     pytest.mark.by_hand("TiDB 8.4", "statements"),
 ]
-PASSWORD = "l0ad's \\secret\t!"
-TABLES = {
-    "plain": "CREATE TABLE t (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY, u INT NOT NULL, note VARCHAR(20) NOT NULL)",
-    "partitions": "CREATE TABLE t (id BIGINT NOT NULL AUTO_INCREMENT, u INT NOT NULL, PRIMARY KEY (id, u))"
-    " PARTITION BY KEY (u) PARTITIONS 12",
-    "shards": "CREATE TABLE t (id BIGINT NOT NULL AUTO_INCREMENT PRIMARY KEY NONCLUSTERED, u INT NOT NULL)"
-    " SHARD_ROW_ID_BITS = 4 PRE_SPLIT_REGIONS = 3",
-    "random": "CREATE TABLE `t``;%s` (id BIGINT NOT NULL AUTO_RANDOM PRIMARY KEY, u INT NOT NULL)",
-}
 
 
 @pytest.fixture(scope="module")
@@ -108,78 +108,6 @@ def node(quiet: MysqlDatabase, folder: Path, monkeypatch: pytest.MonkeyPatch, se
     made = make_instance("bench-t1", cluster=cluster, host=make_host("bench-1", work_dir=str(folder)), **given)
     see(made)
     return made
-
-
-def probed(instance: Instance) -> InstanceFacts:
-    """Probe the node and this machine."""
-    account = {"user": "dbops", "password": "probe"}
-    with closing(MysqlDatabase(replace(connect(instance.port).address, **account))) as database:
-        facts = probe_instance(
-            ProbeTarget("/nowhere", is_tidb=True), FakeShell(runs_here=True), lambda: database, timezone.now()
-        )
-    assert facts.host
-    host = replace(facts.host, tools={**facts.host.tools, "sysbench": Tool("/usr/bin/sysbench")})
-    return replace(facts, host=host)
-
-
-def see(instance: Instance) -> None:
-    set_facts(instance, probed(instance))
-
-
-def schemas(database: MysqlDatabase) -> set[str]:
-    found = {str(row["Database"]) for row in database.query("SHOW DATABASES")}
-    database.close()
-    return found
-
-
-def request_of(node: Instance, ddl: str = TABLES["plain"], **changes: Any) -> Any:
-    work = Workload(Profile.INSERT, table_ddl=ddl, key_ranges=(("u", 1, 10_000),))
-    given = {"steps": (1, 2), "repeats": 1, "seconds": 2, "warm_up_seconds": 0, "raised": Raised.THREADS}
-    return make_request(node, node.host, workload=work, **(given | changes))
-
-
-def confirmed(node: Instance, ddl: str = TABLES["plain"], **changes: Any) -> LoadTest:
-    row = make_load_test(request_of(node, ddl, **changes), typed_name="bench")
-    assert due_load_tests.start_what_can() == [row.pk]
-    return row
-
-
-def tick(row: LoadTest) -> LoadTest:
-    LoadTest.objects.filter(pk=row.pk).update(next_tick_at=timezone.now())
-    load_tests.LoadTestDriver.tick(row.pk)
-    row.refresh_from_db()
-    return row
-
-
-def drive(row: LoadTest, until: Callable[[], object] = lambda: False) -> LoadTest:
-    deadline = time.monotonic() + 120
-    while not tick(row).is_over and not until():
-        assert time.monotonic() < deadline, (row.checkpoint, [event.text for event in row.events.all()])
-    return row
-
-
-def generators(row: LoadTest) -> list[Path]:
-    """Return the processes of the load generator."""
-    script = f"/tmp/dbops-load-test-{row.uid}/load/load.lua".encode()
-    found = []
-    for line in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if script in line.read_bytes().split(b"\0"):
-                found.append(line.parent)
-        except OSError:
-            continue
-    return found
-
-
-def nothing_is_left(row: LoadTest, folder: Path) -> None:
-    assert not row.has_leftovers
-    assert not generators(row)
-    assert not Path(f"/tmp/dbops-load-test-{row.uid}").exists()
-    assert not list(folder.glob(".dbops-load-test-*"))
-    secret = PASSWORD.encode()
-    assert not [path for path in folder.rglob("*") if path.is_file() and secret in path.read_bytes()]
-    stored = [row.request, row.plan, row.checkpoint, row.report, *(event.text for event in row.events.all())]
-    assert PASSWORD not in str(stored)
 
 
 @pytest.mark.parametrize("table", TABLES)
