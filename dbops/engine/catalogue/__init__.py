@@ -8,6 +8,7 @@ from dbops.engine.catalogue import (
     hosts,
     inventory,
     load_tests,
+    notifications,
     rebuilds,
     replica,
     restore_tests,
@@ -28,5 +29,6 @@ SECTIONS: tuple[Section, ...] = (
     *load_tests.SECTIONS,
     *waits.SECTIONS,
     *digests.SECTIONS,
+    *notifications.SECTIONS,
 )
 CATALOGUE: dict[str, Entry] = {entry.code: entry for section in SECTIONS for entry in section.entries}
