@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 from csp.constants import NONE, SELF
 
 from dbops.database.config import database_settings, sqlite_url
+from dbops.engine.notifications.addresses import check_networks
 from dbops.messaging.redis_server import broker_options, broker_url
 from dbops.security.keys import (
     dashboard_name,
@@ -66,11 +67,6 @@ def env_choice(name: str, *choices: str) -> str:
     return value
 
 
-def env_port(name: str, default: int) -> int:
-    """Return a port. Kubernetes sets tcp://ADDRESS:PORT for a service whose name makes this variable: ignored."""
-    return default if os.environ.get(name, "").startswith("tcp://") else env_int(name, default)
-
-
 def env_list(name: str, default: str = "") -> list[str]:
     return [item.strip() for item in os.environ.get(name, default).split(",") if item.strip()]
 
@@ -81,6 +77,15 @@ def env_prefix(name: str) -> str:
     value = os.environ.get(name, "").rstrip("/")
     if not re.fullmatch(r"(/[A-Za-z0-9._~-]+)*", value):
         raise ValueError(f"{name} must be a path such as /dbops, not {value!r}")
+    return value
+
+
+@clearly
+def env_base_url(name: str) -> str:
+    """Return the address of dbops for people, without a path; "" if it is not set."""
+    value = os.environ.get(name, "").rstrip("/")
+    if value and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+", value):
+        raise ValueError(f"{name} must be an address such as https://dbops.example.org without a path, not {value!r}")
     return value
 
 
@@ -291,15 +296,12 @@ LOAD_TEST_ON_PRIMARY_HOSTS = env_bool("DBOPS_LOAD_TEST_ON_PRIMARY_HOSTS", False)
 # Target time to restore full redundancy; availability marks the hours of the week that would miss it.
 REDUNDANCY_GOAL_SECONDS = env_int("DBOPS_REDUNDANCY_GOAL_SECONDS", 4 * 3600)
 
-# Weekly availability report; without recipients, none is sent.
-REPORT_RECIPIENTS = env_list("DBOPS_REPORT_RECIPIENTS")
-REPORT_FROM = os.environ.get("DBOPS_REPORT_FROM", "dbops@localhost")
-EMAIL_HOST = os.environ.get("DBOPS_EMAIL_HOST", "localhost")
-EMAIL_PORT = env_port("DBOPS_EMAIL_PORT", 25)
-EMAIL_HOST_USER = os.environ.get("DBOPS_EMAIL_USER", "")
-EMAIL_HOST_PASSWORD = clearly(read_if_there)(variable="DBOPS_EMAIL_PASSWORD", file=STATE_DIR / "email-password")
-EMAIL_USE_TLS = env_bool("DBOPS_EMAIL_TLS", False)
-EMAIL_TIMEOUT = 10
+# Notifications: private networks that channels may reach, the address of dbops in messages, thresholds, and how long they are kept.
+NOTIFICATION_NETWORKS = clearly(check_networks)(env_list("DBOPS_NOTIFICATION_NETWORKS"))
+BASE_URL = env_base_url("DBOPS_BASE_URL")
+BLOCKED_TOO_LONG_SECONDS = env_int("DBOPS_BLOCKED_TOO_LONG_SECONDS", 6 * 3600)
+LIMIT_NOTICE_DAYS = env_int("DBOPS_LIMIT_NOTICE_DAYS", 30)
+NOTIFICATION_KEEP_DAYS = env_int("DBOPS_NOTIFICATION_KEEP_DAYS", 30)
 
 # Additional destinations of the audit log's head; empty: not used.
 INVENTORY_DIR = os.environ.get("DBOPS_INVENTORY_DIR", "")
@@ -344,7 +346,9 @@ _PROBE_TASKS = (
     "read_waits",
     "count_availability",
     "forecast_capacity",
-    "send_weekly_report",
+    "watch_notifications",
+    "send_notifications",
+    "trim_notifications",
     "queue_link_tests",
     "queue_restore_tests",
     "sweep_load_tests",
@@ -367,7 +371,8 @@ CELERY_BEAT_SCHEDULE = {
         "forecast_capacity": 60.0,
         "queue_link_tests": 60.0,
         "send_audit_head": float(AUDIT_HEAD_SECONDS),
-        "send_weekly_report": 3600.0,
+        "watch_notifications": 30.0,
+        "trim_notifications": 3600.0,
     }.items()
 }
 

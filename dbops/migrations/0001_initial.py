@@ -550,15 +550,6 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
-            name="SentReport",
-            fields=[
-                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("monday", models.DateField(unique=True)),
-                ("claimed_at", models.DateTimeField()),
-                ("sent_at", models.DateTimeField(null=True)),
-            ],
-        ),
-        migrations.CreateModel(
             name="AuditEntry",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
@@ -1152,7 +1143,7 @@ class Migration(migrations.Migration):
                 ("priority", models.IntegerField(default=0)),
                 ("reason", models.TextField()),
                 ("requested_at", models.DateTimeField()),
-                ("finished_at", models.DateTimeField(null=True)),
+                ("finished_at", models.DateTimeField(db_index=True, null=True)),
                 ("expires_at", models.DateTimeField(null=True)),
                 ("plan", models.JSONField()),
                 ("plan_fingerprint", models.CharField(max_length=64)),
@@ -2024,5 +2015,172 @@ class Migration(migrations.Migration):
             },
         ),
         # Not in a transaction: MariaDB would end it with the first trigger.
+        migrations.CreateModel(
+            name="NotificationChannel",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=60, unique=True)),
+                (
+                    "kind",
+                    models.CharField(
+                        choices=[("message", "message"), ("webhook", "webhook"), ("heartbeat", "heartbeat")],
+                        max_length=10,
+                    ),
+                ),
+                ("address", dbops.models.secret.SecretTextField()),
+                ("shown", models.CharField(max_length=500)),
+                ("ca", models.TextField(blank=True)),
+                ("secret", dbops.models.secret.SecretTextField(blank=True)),
+                ("old_secret", dbops.models.secret.SecretTextField(blank=True)),
+                ("old_secret_until", models.DateTimeField(null=True)),
+                ("every_minutes", models.PositiveIntegerField(null=True)),
+                ("created_by", models.CharField(max_length=150)),
+                ("created_at", models.DateTimeField()),
+                ("sent_at", models.DateTimeField(null=True)),
+                ("sent_count", models.BigIntegerField(default=0)),
+                ("failed_count", models.BigIntegerField(default=0)),
+                ("failures", models.PositiveIntegerField(default=0)),
+                ("error", models.JSONField(default=dict)),
+                ("failed_at", models.DateTimeField(null=True)),
+                ("next_try_at", models.DateTimeField()),
+                ("lease_owner", models.CharField(blank=True, max_length=32)),
+                ("lease_until", models.DateTimeField(null=True)),
+            ],
+            options={
+                "ordering": ["name"],
+            },
+        ),
+        migrations.CreateModel(
+            name="NotificationEvent",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("slot", models.CharField(max_length=200, null=True, unique=True)),
+                ("kind", models.CharField(max_length=40)),
+                ("cluster", models.CharField(blank=True, max_length=63)),
+                ("subject", models.CharField(max_length=200)),
+                ("detail", models.CharField(blank=True, max_length=300)),
+                ("path", models.CharField(blank=True, max_length=300)),
+                ("opened_at", models.DateTimeField(db_index=True)),
+                ("reported_from", models.DateTimeField()),
+                ("resolved_at", models.DateTimeField(null=True)),
+                ("routed", models.CharField(blank=True, db_index=True, max_length=10)),
+            ],
+            options={
+                "ordering": ["-pk"],
+            },
+        ),
+        migrations.CreateModel(
+            name="NotificationWatch",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("since", models.DateTimeField()),
+                ("looked_at", models.DateTimeField(null=True)),
+                ("lease_owner", models.CharField(blank=True, max_length=32)),
+                ("lease_until", models.DateTimeField(null=True)),
+            ],
+        ),
+        migrations.CreateModel(
+            name="NotificationRule",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("name", models.CharField(max_length=60, unique=True)),
+                ("events", models.JSONField(default=list)),
+                (
+                    "minimum",
+                    models.CharField(
+                        choices=[("info", "info"), ("warning", "warning"), ("critical", "critical")], max_length=10
+                    ),
+                ),
+                ("quiet_from", models.TimeField(null=True)),
+                ("quiet_until", models.TimeField(null=True)),
+                (
+                    "digest",
+                    models.CharField(
+                        choices=[("none", "none"), ("hourly", "hourly"), ("daily", "daily")], max_length=10
+                    ),
+                ),
+                ("created_by", models.CharField(max_length=150)),
+                ("created_at", models.DateTimeField()),
+                (
+                    "channel",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="rules",
+                        to="dbops.notificationchannel",
+                    ),
+                ),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        null=True, on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dbops.cluster"
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["name"],
+            },
+        ),
+        migrations.CreateModel(
+            name="NotificationDelivery",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "state",
+                    models.CharField(
+                        choices=[("open", "open"), ("resolved", "resolved"), ("happened", "happened")], max_length=10
+                    ),
+                ),
+                (
+                    "status",
+                    models.CharField(
+                        choices=[("waiting", "Waiting"), ("sent", "Sent"), ("failed", "Failed")],
+                        default="waiting",
+                        max_length=10,
+                    ),
+                ),
+                ("created_at", models.DateTimeField()),
+                ("due_at", models.DateTimeField()),
+                ("is_held", models.BooleanField(default=False)),
+                ("message", models.CharField(blank=True, max_length=40)),
+                ("attempts", models.PositiveIntegerField(default=0)),
+                ("ended_at", models.DateTimeField(null=True)),
+                ("error", models.JSONField(default=dict)),
+                (
+                    "channel",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="deliveries",
+                        to="dbops.notificationchannel",
+                    ),
+                ),
+                (
+                    "event",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="deliveries",
+                        to="dbops.notificationevent",
+                    ),
+                ),
+                (
+                    "rule",
+                    models.ForeignKey(
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="deliveries",
+                        to="dbops.notificationrule",
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["-pk"],
+                "indexes": [models.Index(fields=["status", "channel", "due_at"], name="dbops_delivery_due")],
+                "constraints": [
+                    models.UniqueConstraint(
+                        fields=("rule", "event", "state"), name="one_delivery_of_a_state_for_each_rule"
+                    )
+                ],
+            },
+        ),
         migrations.RunPython(create_triggers, drop_triggers, atomic=False),
     ]

@@ -5,7 +5,7 @@ from .attestations import StorageAttestation
 from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
 from .audit_sinks import AuditSink
-from .availability import CountedDays, GapDay, SentReport
+from .availability import CountedDays, GapDay
 from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .capacity import CapacityForecast, CapacityReading, CapacityThreshold
 from .clock_steps import ClockStep
@@ -16,6 +16,13 @@ from .heartbeats import ProcessHeartbeat
 from .instance_periods import InstancePeriod
 from .inventory_sources import IgnoredDifference, InventorySource
 from .load_tests import LoadTest, LoadTestEvent, LoadTestRound
+from .notifications import (
+    NotificationChannel,
+    NotificationDelivery,
+    NotificationEvent,
+    NotificationRule,
+    NotificationWatch,
+)
 from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSample, RebuildStep
 from .restore_tests import RestoreTest
 from .row_comparisons import RowComparison
@@ -60,10 +67,14 @@ __all__ = [
     "ProcessHeartbeat",
     "StorageAttestation",
     "StrictPlace",
+    "NotificationChannel",
+    "NotificationDelivery",
+    "NotificationEvent",
+    "NotificationRule",
+    "NotificationWatch",
     "Rebuild",
     "RebuildSample",
     "RowComparison",
-    "SentReport",
     "ServerIdentity",
     "DefaultView",
     "FailedAttempts",

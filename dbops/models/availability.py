@@ -47,11 +47,3 @@ class GapDay(models.Model):
                 fields=["cluster", "gap", "cause", "is_planned", "day", "microseconds"], name="dbops_gap_day_sums"
             )
         ]
-
-
-class SentReport(models.Model):
-    """The weekly report of the week starting on ``monday``, claimed before sending so that it is sent once."""
-
-    monday = models.DateField(unique=True)
-    claimed_at = models.DateTimeField()
-    sent_at = models.DateTimeField(null=True)

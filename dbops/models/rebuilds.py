@@ -42,7 +42,7 @@ class Rebuild(Leased):
     reason = models.TextField()
     requested_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="rebuilds")
     requested_at = models.DateTimeField()
-    finished_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True, db_index=True)
     expires_at = models.DateTimeField(null=True)
     plan = models.JSONField()
     plan_fingerprint = models.CharField(max_length=64)

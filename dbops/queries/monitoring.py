@@ -14,7 +14,6 @@ from dbops.engine.states import ACTIVE, FINAL, REPLICAS, Approval, RunStatus, St
 from dbops.models import (
     BackupRun,
     BackupSchedule,
-    Cluster,
     Hold,
     Instance,
     InstanceState,
@@ -28,7 +27,8 @@ from dbops.queries.audit.sinks import sinks
 from dbops.queries.availability.overview import sums
 from dbops.queries.availability.sums import totals
 from dbops.queries.capacity import soon_by_cluster
-from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now
+from dbops.queries.fleet.cluster_status import ClusterNow, clusters_now, wanted_replicas
+from dbops.queries.notifications.channels import channels
 
 #: Period of the sums of gaps. Rebuilds ended longer ago than this are not counted: rows of old ones are removed.
 GAP_PERIOD = timedelta(days=7)
@@ -62,6 +62,7 @@ def metrics(now: datetime) -> Iterator[Metric]:
     yield from _capacity(clusters, now)
     yield from _processes(now)
     yield from _sinks()
+    yield from _channels()
 
 
 def _build() -> Metric:
@@ -78,7 +79,7 @@ def _clusters(clusters: list[ClusterNow], now: datetime) -> Iterator[Metric]:
         "dbops_cluster_rebuild_ready",
         "1 if a rebuild can start now, 0 if a backup, a job or the lack of a source blocks it.",
     )
-    goals = dict(Cluster.objects.order_by().values_list("pk", "wanted_replicas"))
+    goals = wanted_replicas()
     for one in clusters:
         if one.is_tidb:
             continue
@@ -252,9 +253,25 @@ def _processes(now: datetime) -> Iterator[Metric]:
     for name, at in beats.items():
         age.add(max(0.0, (now - at).total_seconds()), process=name)
     dropped.add(count)
+    late.add(tick_late_seconds(now))
+    yield from (age, dropped, late)
+
+
+def tick_late_seconds(now: datetime) -> float:
+    """Return how long the most overdue tick of a job has been due. Four queries."""
     due = [
-        model.objects.filter(next_tick_at__lte=now).aggregate(first=Min("next_tick_at"))["first"]
+        model._default_manager.filter(next_tick_at__lte=now).aggregate(first=Min("next_tick_at"))["first"]
         for model in (Rebuild, BackupRun, RestoreTest, LoadTest)
     ]
-    late.add(max(((now - one).total_seconds() for one in due if one), default=0.0))
-    yield from (age, dropped, late)
+    return max(((now - one).total_seconds() for one in due if one), default=0.0)
+
+
+def _channels() -> Iterator[Metric]:
+    sent = Metric("dbops_notifications_sent_total", "Messages that a channel has taken.", is_counter=True)
+    failed = Metric("dbops_notifications_failed_total", "Messages that dbops gave up.", is_counter=True)
+    waiting = Metric("dbops_notifications_waiting", "Events that are due for a channel and not sent.")
+    for one in channels():
+        sent.add(one.channel.sent_count, channel=one.channel.name)
+        failed.add(one.channel.failed_count, channel=one.channel.name)
+        waiting.add(one.waiting, channel=one.channel.name)
+    yield from (sent, failed, waiting)

@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models import CharField, Q, QuerySet, Value
 
 from dbops.engine.states import FINAL, RunBy, RunStatus, Status
-from dbops.lifecycle import audit_sinks, inventory_sources
+from dbops.lifecycle import audit_sinks, inventory_sources, notification_deliveries
 from dbops.lifecycle.leases import without_driver
 from dbops.models import (
     BackupRun,
@@ -29,7 +29,7 @@ from dbops.models import (
 )
 
 #: Work that needs no look at jobs.
-SINK, SOURCE = "audit sink", "inventory source"
+SINK, SOURCE, NOTIFICATION = "audit sink", "inventory source", "notification"
 #: Placeholder for the current time.
 _THEN = datetime(2000, 1, 1, tzinfo=UTC)
 
@@ -76,6 +76,7 @@ def _waiting(now: datetime) -> Iterator[tuple[str, QuerySet[Any]]]:
     yield "wait reading", WaitReading.objects.filter(slot__isnull=False)
     yield SINK, audit_sinks.due(now)
     yield SOURCE, inventory_sources.due(now)
+    yield NOTIFICATION, notification_deliveries.due(now)
     yield "digest reading", DigestReading.objects.filter(slot__isnull=False)
 
 

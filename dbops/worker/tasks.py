@@ -1,5 +1,7 @@
 """Celery tasks. A message is a hint that work may be due; the tables decide."""
 
+from datetime import timedelta
+
 from django.conf import settings
 
 from dbops.audit import head_export
@@ -11,6 +13,7 @@ from dbops.lifecycle import (
     cleanups,
     inventory_sources,
     load_tests,
+    notification_deliveries,
     rebuild_driver,
     restore_tests,
     row_comparisons,
@@ -33,17 +36,18 @@ from dbops.worker import (
     due_restore_tests,
     heartbeats,
     load_test_leftovers,
+    notification_sender,
+    notification_watch,
     prober,
     scheduler,
     wait_readings,
-    weekly_report,
 )
 from dbops.worker.backups import BackupDriver
 from dbops.worker.connection_tests import runner as connection_tests
 from dbops.worker.drive import LONGEST_OUTAGE_SECONDS, drive
 from dbops.worker.inventory_sources import read_source
 from dbops.worker.load_tests import LoadTestDriver
-from dbops.worker.pending import SINK, SOURCE, pending
+from dbops.worker.pending import NOTIFICATION, SINK, SOURCE, pending
 from dbops.worker.rebuilds import RebuildDriver
 from dbops.worker.restore_tests import RestoreTestDriver
 from dbops.worker.row_comparisons import ComparisonDriver
@@ -93,7 +97,9 @@ def reconcile() -> None:
     if SOURCE in kinds:
         for source in inventory_sources.due(clock.now()):
             wakeups.publish("read_inventory_source", source.pk)
-    if not kinds - {SINK, SOURCE}:
+    if NOTIFICATION in kinds:
+        wakeups.publish("send_notifications")
+    if not kinds - {SINK, SOURCE, NOTIFICATION}:
         return
     due_backups.queue_due(clock.now())
     scheduler.start_what_can()
@@ -223,6 +229,18 @@ def forecast_capacity() -> None:
 
 
 @app.task
-def send_weekly_report() -> None:
-    """Send the report of the last week, once."""
-    weekly_report.send_report(clock.now())
+def watch_notifications() -> None:
+    """Look for events that rules want to be sent."""
+    notification_watch.watch()
+
+
+@app.task
+def send_notifications() -> None:
+    """Send due notifications and heartbeats."""
+    notification_sender.send_due(seconds=settings.TICK_SECONDS)
+
+
+@app.task
+def trim_notifications() -> None:
+    """Remove old deliveries and events."""
+    notification_deliveries.trim(clock.now(), timedelta(days=settings.NOTIFICATION_KEEP_DAYS))

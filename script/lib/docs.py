@@ -18,11 +18,14 @@ from dbops.engine.catalogue.entries import Entry
 from dbops.engine.flavors.tool_options import ALLOWED, BOTH
 from dbops.engine.flavors.versions import dotted
 from dbops.engine.methods import conflict_table
+from dbops.engine.notifications.channels import SERVICES
+from dbops.engine.notifications.events import EVENTS
 from script.lib.reliability import between, cell
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 #: Where the error codes are documented, below ``DOCS``.
 ERRORS = "reference/errors.md"
+NOTIFICATIONS = "how-to/notifications.md"
 PAGES = {path.name: path.relative_to(DOCS) for path in DOCS.rglob("*.md")}
 #: A page that a text of the catalogue names.
 NAMED = re.compile(r"\b([a-z-]+\.md)\b")
@@ -94,11 +97,31 @@ def linked(text: str) -> str:
     return NAMED.sub(link, text)
 
 
+def events() -> str:
+    """Return a row for each kind of event."""
+    lines = ["| event | severity | kind | reported when |", "|---|---|---|---|"]
+    for kind in EVENTS.values():
+        words = (f"`{kind.name}`", kind.severity, "state" if kind.is_state else "happens once", kind.meaning)
+        lines.append(f"| {' | '.join(cell(word) for word in words)} |")
+    return "\n".join(lines)
+
+
+def services() -> str:
+    """Return a row for each service that notifications can go to."""
+    lines = ["| service | address | options |", "|---|---|---|"]
+    for service in SERVICES.values():
+        words = (service.title, f"`{service.form}`", ", ".join(f"`{one}`" for one in sorted(service.options)))
+        lines.append(f"| {' | '.join(cell(word) for word in words)} |")
+    return "\n".join(lines)
+
+
 #: A part of a page for each table of the engine.
 PARTS = (
     Part("reference/blockers.md", "effects", effects),
     Part(ERRORS, "codes", error_codes),
     Part("reference/tools.md", "options", tool_options),
+    Part(NOTIFICATIONS, "events", events),
+    Part(NOTIFICATIONS, "services", services),
 )
 
 

@@ -69,6 +69,10 @@ PAGES = {
     "connection-tests": "/admin/connection-tests/",
     "error-codes": "/errors/",
     "audit-sinks": "/admin/audit-sinks/",
+    "notifications": "/admin/notifications/",
+    "notification-log": "/admin/notifications/log/",
+    "notification-channel-add": "/admin/notifications/channels/add/",
+    "notification-rule-add": "/admin/notifications/rules/add/",
     "users": "/admin/users/",
     "user-add": "/admin/users/add/",
     "user": "/admin/users/{person}/",
@@ -97,6 +101,9 @@ ELSEWHERE = {
     "inventory-source",  # of a source
     "inventory-source-proposal",
     "inventory-source-remove",
+    "notification-channel-remove",  # of a channel
+    "notification-secret-rotate",
+    "notification-rule-remove",  # of a rule
     "connection-test",
     "user-deactivate",
     "login",  # below: without a login
@@ -131,6 +138,7 @@ NO_PAGES = {
     "maintenance-unmark",
     "audit-sink-test",
     "inventory-source-read",
+    "notification-channel-test",
     "token-revoke",
     "admin",
     "connection-test-ssh",

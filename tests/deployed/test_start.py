@@ -34,7 +34,7 @@ def test_database_is_inside_of_a_state_folder_with_any_name(tmp_path: Path, name
 def test_web_starts_where_kubernetes_names_its_service_like_our_port() -> None:
     address = f"{free_network()}.11"
     with new_state() as state, (state / "log").open("ab") as log:
-        settings = {"DBOPS_WEB_HOST": address, "DBOPS_WEB_PORT": SERVICE, "DBOPS_EMAIL_PORT": SERVICE}
+        settings = {"DBOPS_WEB_HOST": address, "DBOPS_WEB_PORT": SERVICE}
         environment = clean_environment(state, DBOPS_ALLOWED_HOSTS=address, **settings)
         with started([ROOT / "script" / "run", "web"], environment, log):
             wait_for("the web process", lambda: answers(f"http://{address}:8000/healthz/"))

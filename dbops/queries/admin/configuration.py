@@ -92,13 +92,11 @@ SETTINGS: dict[str, Callable[[], object]] = {
     },
     "DBOPS_LOAD_TEST_ON_PRIMARY_HOSTS": lambda: int(settings.LOAD_TEST_ON_PRIMARY_HOSTS),
     "DBOPS_RELAX_DURABILITY": lambda: int(settings.RELAX_DURABILITY),
-    "DBOPS_REPORT_RECIPIENTS": lambda: ", ".join(settings.REPORT_RECIPIENTS),
-    "DBOPS_REPORT_FROM": lambda: settings.REPORT_FROM,
-    "DBOPS_EMAIL_HOST": lambda: settings.EMAIL_HOST,
-    "DBOPS_EMAIL_PORT": lambda: settings.EMAIL_PORT,
-    "DBOPS_EMAIL_USER": lambda: settings.EMAIL_HOST_USER,
-    "DBOPS_EMAIL_PASSWORD": lambda: "(set)" if settings.EMAIL_HOST_PASSWORD else "",
-    "DBOPS_EMAIL_TLS": lambda: int(settings.EMAIL_USE_TLS),
+    "DBOPS_NOTIFICATION_NETWORKS": lambda: ", ".join(settings.NOTIFICATION_NETWORKS),
+    "DBOPS_BASE_URL": lambda: settings.BASE_URL,
+    "DBOPS_BLOCKED_TOO_LONG_SECONDS": lambda: settings.BLOCKED_TOO_LONG_SECONDS,
+    "DBOPS_LIMIT_NOTICE_DAYS": lambda: settings.LIMIT_NOTICE_DAYS,
+    "DBOPS_NOTIFICATION_KEEP_DAYS": lambda: settings.NOTIFICATION_KEEP_DAYS,
     **{
         name: partial(_from_environment, name, default)
         for name, default in {

@@ -112,6 +112,11 @@ def clusters_now(now: datetime, only: Collection[int] | None = None) -> list[Clu
     ]
 
 
+def wanted_replicas() -> dict[int, int | None]:
+    """Return how many healthy replicas each cluster shall have, ``None`` for all of them. One query."""
+    return dict(Cluster.objects.order_by().values_list("pk", "wanted_replicas"))
+
+
 def _freshness(now: datetime) -> Case:
     """Return the age of facts, computed by the database: thousands of datetime objects would take longer than all the rest."""
     oldest, newest = now - timedelta(seconds=settings.FACTS_MAX_AGE_SECONDS), now + timedelta(seconds=TOLERANCE_SECONDS)

@@ -20,6 +20,7 @@ SECTIONS = {
     "schedules": "Schedules",
     "users": "Users and groups",
     "audit-sinks": "Audit sinks",
+    "notifications": "Notifications",
     "discoveries": "Discover servers",
     "connection-tests": "Tests",
     "load-tests": "Load tests",

@@ -3,7 +3,7 @@
 from django.urls import path
 from django.views.generic import RedirectView
 
-from dbops.web.views import admin, audit_sinks, connection_tests, users
+from dbops.web.views import admin, audit_sinks, connection_tests, notifications, users
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="inventory"), name="admin"),
@@ -17,6 +17,18 @@ urlpatterns = [
     path("audit-sinks/", audit_sinks.page, name="audit-sinks"),
     path("audit-sinks/<int:sink_id>/test/", audit_sinks.test, name="audit-sink-test"),
     path("audit-sinks/<int:sink_id>/remove/", audit_sinks.remove, name="audit-sink-remove"),
+    path("notifications/", notifications.page, name="notifications"),
+    path("notifications/log/", notifications.log, name="notification-log"),
+    path("notifications/channels/add/", notifications.add_channel, name="notification-channel-add"),
+    path("notifications/channels/<int:channel_id>/test/", notifications.test, name="notification-channel-test"),
+    path(
+        "notifications/channels/<int:channel_id>/remove/",
+        notifications.remove_channel,
+        name="notification-channel-remove",
+    ),
+    path("notifications/channels/<int:channel_id>/rotate/", notifications.rotate, name="notification-secret-rotate"),
+    path("notifications/rules/add/", notifications.add_rule, name="notification-rule-add"),
+    path("notifications/rules/<int:rule_id>/remove/", notifications.remove_rule, name="notification-rule-remove"),
     path("users/", users.users, name="users"),
     path("users/add/", users.add, name="user-add"),
     path("users/<int:user_id>/", users.user, name="user"),

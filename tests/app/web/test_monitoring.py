@@ -26,7 +26,7 @@ from tests.app.factories import (
 )
 
 pytestmark = pytest.mark.django_db
-QUERIES = 44
+QUERIES = 47
 
 
 @pytest.fixture

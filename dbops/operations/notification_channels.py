@@ -1,0 +1,166 @@
+"""Add, remove and test channels of notifications, and rotate the secrets of webhooks."""
+
+import ssl
+from datetime import datetime, timedelta
+from secrets import token_bytes
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+
+from dbops.audit.log import append
+from dbops.database import clock
+from dbops.engine.errors import Refused
+from dbops.engine.notifications.channels import HEARTBEAT_MINUTES, ChannelKind, check_address
+from dbops.engine.notifications.events import EventState
+from dbops.engine.notifications.webhooks import MADE_BYTES, check_secret, make_secret
+from dbops.messaging.wakeups import nudge
+from dbops.models import NotificationChannel, NotificationDelivery
+
+#: How long the secret before a rotation signs, too.
+OLD_SECRET_SIGNS = timedelta(hours=24)
+SECRETS = ("address", "secret", "old_secret")
+
+
+def add_channel(
+    *,
+    actor: str,
+    name: str,
+    kind: str,
+    address: str,
+    ca: str = "",
+    secret: str = "",
+    every_minutes: int | None = None,
+) -> tuple[NotificationChannel, str]:
+    """Add a channel. Return it, and the secret of a webhook that dbops made, which is shown this once.
+
+    Args:
+        actor: for the audit log; the caller checks the permission, here and below.
+        kind: a ``ChannelKind``.
+        address: stored encrypted; the audit log gets the part that pages show.
+        ca: certificates of the receiver's authority as PEM; empty for those of the system.
+        secret: of a webhook; by default dbops makes one.
+        every_minutes: interval of a heartbeat.
+
+    Raises:
+        Refused: one of them is invalid, or the name is taken (``notification.channel_invalid``).
+    """
+    is_webhook = kind == ChannelKind.WEBHOOK
+    made = make_secret(token_bytes(MADE_BYTES)) if is_webhook and not secret else ""
+    now = clock.now()
+    channel = NotificationChannel(
+        name=name,
+        kind=kind,
+        address=address,
+        ca=ca,
+        secret=secret or made,
+        every_minutes=every_minutes,
+        created_by=actor,
+        created_at=now,
+        next_try_at=now,
+    )
+    _check(channel)
+    detail = {"kind": kind, "address": channel.shown, "ca": bool(ca), "every_minutes": every_minutes}
+    try:
+        with transaction.atomic():
+            channel.save(force_insert=True)
+            append(actor=actor, action="notification.channel_added", subject=name, detail=detail)
+            nudge()
+    except IntegrityError as error:
+        raise _invalid(name, "a channel of this name exists") from error
+    return channel, made
+
+
+def remove_channel(*, actor: str, name: str) -> None:
+    """Remove a channel with its secrets, rules and deliveries.
+
+    Raises:
+        Refused: there is no channel of this name (``notification.channel_not_found``).
+    """
+    with transaction.atomic():
+        channel = _locked(name, "Removing")
+        rules = list(channel.rules.order_by("name").values_list("name", flat=True))
+        NotificationChannel.objects.filter(pk=channel.pk).delete()
+        detail = {"address": channel.shown, "rules": rules}
+        append(actor=actor, action="notification.channel_removed", subject=name, detail=detail)
+
+
+def rotate_secret(*, actor: str, name: str) -> tuple[str, datetime]:
+    """Give a webhook a new secret. Return it, and until when the old one signs, too.
+
+    Raises:
+        Refused: there is no such channel (``notification.channel_not_found``), or it is no webhook
+            (``notification.channel_invalid``).
+    """
+    secret, until = make_secret(token_bytes(MADE_BYTES)), clock.now() + OLD_SECRET_SIGNS
+    with transaction.atomic():
+        channel = _locked(name, "Rotating the secret of")
+        if channel.kind != ChannelKind.WEBHOOK:
+            raise _invalid(name, "only a webhook has a secret")
+        row = NotificationChannel.objects.get(pk=channel.pk)
+        changed = {"secret": secret, "old_secret": row.secret, "old_secret_until": until}
+        NotificationChannel.objects.filter(pk=channel.pk).update(**changed)
+        detail = {"old_secret_until": until.isoformat()}
+        append(actor=actor, action="notification.secret_rotated", subject=name, detail=detail)
+    return secret, until
+
+
+def test_channel(*, actor: str, name: str) -> NotificationDelivery:
+    """Queue a test message, and have workers send it now, also after a failure. The row has the result.
+
+    Raises:
+        Refused: there is no channel of this name (``notification.channel_not_found``).
+    """
+    with transaction.atomic():
+        channel, now = _locked(name, "Testing"), clock.now()
+        test = NotificationDelivery.objects.create(
+            channel=channel, state=EventState.HAPPENED, created_at=now, due_at=now
+        )
+        NotificationChannel.objects.filter(pk=channel.pk).update(next_try_at=now)
+        append(actor=actor, action="notification.channel_tested", subject=name, detail={"address": channel.shown})
+        nudge()
+    return test
+
+
+def _locked(name: str, doing: str) -> NotificationChannel:
+    rows = NotificationChannel.objects.select_for_update().defer(*SECRETS)
+    channel = rows.filter(name=name).first()
+    if channel is None:
+        raise Refused(
+            "notification.channel_not_found",
+            f"{doing} notification channel {name!r}",
+            cause="there is no channel of this name",
+        )
+    return channel
+
+
+def _check(channel: NotificationChannel) -> None:
+    """Check all values, and set what may be shown of the address."""
+    kind = channel.kind
+    try:
+        channel.shown = check_address(ChannelKind(kind), channel.address, settings.NOTIFICATION_NETWORKS)
+        wanted = {"name", "shown", "kind"}
+        channel.clean_fields(exclude={field.name for field in NotificationChannel._meta.fields} - wanted)
+        if channel.ca and not channel.ca.isascii():
+            raise ValueError("the CA has a character outside ASCII")
+        if channel.ca:
+            ssl.create_default_context(cadata=channel.ca)
+        if channel.secret and kind != ChannelKind.WEBHOOK:
+            raise ValueError("only a webhook has a secret")
+        if channel.secret:
+            check_secret(channel.secret)
+    except ValidationError as error:
+        found = " ".join(f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items())
+        raise _invalid(channel.name, found) from error
+    except ssl.SSLError as error:
+        raise _invalid(channel.name, "the CA is no certificate as PEM") from error
+    except ValueError as error:
+        raise _invalid(channel.name, str(error)) from error
+    if (kind == ChannelKind.HEARTBEAT) != (channel.every_minutes is not None):
+        raise _invalid(channel.name, "a heartbeat needs an interval, and other channels have none")
+    if channel.every_minutes is not None and channel.every_minutes not in HEARTBEAT_MINUTES:
+        raise _invalid(channel.name, "the interval is 1 to 1440 minutes")
+
+
+def _invalid(name: str, found: str) -> Refused:
+    return Refused.unchanged("notification.channel_invalid", f"Changing notification channel {name!r}", found)
