@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 from django.db import transaction
 
 from dbops.models import Cluster, Maintenance, Rebuild
-from dbops.sample.generate.acts import write_log
+from dbops.sample.generate.acts import EVA, write_log
 from dbops.sample.generate.capacity import write_readings
 from dbops.sample.generate.digests import write_digest_readings
 from dbops.sample.generate.inventory import facts_by_name, make_fleet, make_people, make_schedules, make_states
 from dbops.sample.generate.inventory_sources import write_inventory_source
 from dbops.sample.generate.load_tests import write_load_tests
+from dbops.sample.generate.notifications import write_notifications
 from dbops.sample.generate.rebuilds import MadeRebuild, make_rebuilds
 from dbops.sample.generate.restore_tests import write_restore_tests
 from dbops.sample.generate.runs import draw_runs, write_runs
@@ -51,6 +52,7 @@ def fill(*, weeks: int, now: datetime, seed: int = SEED) -> dict[str, int]:
         write_wait_readings(instances, now)
         write_digest_readings(instances, now)
         write_inventory_source(instances, now)
+        write_notifications(now, by=EVA)
         entries = write_log(instances, begin, now, weeks=weeks, dice=dice)
     return {
         "clusters": Cluster.objects.count(),

@@ -237,6 +237,10 @@ def _others(now: datetime) -> list[SampleAct]:
         SampleAct(moment(now, 54, "10:20"), ANNA, "token.made", "billing-cron", detail={"purpose": "report", "cluster": "billing"}),
         SampleAct(moment(now, 54, "10:31"), ANNA, "token.made", "crm-cron", detail={"purpose": "report", "cluster": "crm"}),
         SampleAct(moment(now, 53, "14:02"), JONAS, "test.requested", "shop-r1 from shop-b1", detail={"kind": "stream"}),
+        SampleAct(moment(now, 50, "09:05"), EVA, "notification.channel_added", "dba-mail", detail={
+            "kind": "message", "address": "mailtos://mail.example.org to dba@example.org", "ca": False, "every_minutes": None}),
+        SampleAct(moment(now, 50, "09:09"), EVA, "notification.rule_added", "All by mail", detail={
+            "channel": "dba-mail", "digest": "daily"}),
         SampleAct(moment(now, 46, "09:44"), JONAS, "schedule.changed", "shop-nightly", detail={
             "via": "browser", "cron": "0 2 * * * → 30 1 * * *"}),
         SampleAct(moment(now, 40, "22:51"), JONAS, "rebuild.priority_changed", "search-r2", "Serves the app", {"priority": 1}),
