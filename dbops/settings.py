@@ -18,6 +18,7 @@ from dbops.security.keys import (
     read_or_make,
     with_password,
 )
+from dbops.security.login_settings import read_groups, read_issuer, read_second_factor, require_provider
 from dbops.security.secret_files import refuse_root_of_other_state
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -62,6 +63,11 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "csp",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "allauth.socialaccount",
+    "allauth.socialaccount.providers.openid_connect",
     "dbops.apps.DbopsConfig",
 ]
 MIDDLEWARE = [
@@ -74,7 +80,10 @@ MIDDLEWARE = [
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "dbops.web.middleware.login_sessions.LoginSessionMiddleware",
     "dbops.web.middleware.given_passwords.GivenPasswordMiddleware",
+    "dbops.web.middleware.second_factor.SecondFactorMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "csp.middleware.CSPMiddleware",
@@ -129,6 +138,45 @@ DATABASES: dict[str, Any] = {
 }
 
 CSRF_FAILURE_VIEW = "dbops.web.views.errors.csrf_failure"
+# Second factors and OpenID Connect, by django-allauth. Local passwords are checked by dbops's own page and limits.
+AUTHENTICATION_BACKENDS = ["django.contrib.auth.backends.ModelBackend"]
+ACCOUNT_ADAPTER = "dbops.web.login.adapters.AccountAdapter"
+ACCOUNT_EMAIL_VERIFICATION = "none"
+ACCOUNT_SIGNUP_FIELDS = ["username*"]
+ACCOUNT_LOGIN_METHODS = {"username"}
+ACCOUNT_RATE_LIMITS = MFA_RATE_LIMITS = (
+    False  # they live in one process's memory; login_limits.py counts in the database
+)
+ACCOUNT_REAUTHENTICATION_METHODS = ["password", "mfa"]
+MFA_ADAPTER = "dbops.web.login.adapters.FactorAdapter"
+MFA_SUPPORTED_TYPES = ["totp", "webauthn", "recovery_codes"]
+MFA_PASSKEY_LOGIN_ENABLED = True
+MFA_TOTP_TOLERANCE = 1
+MFA_WEBAUTHN_USER_VERIFICATION = "preferred"
+SOCIALACCOUNT_ADAPTER = "dbops.web.login.provider.ProviderAdapter"
+SOCIALACCOUNT_REQUESTS_TIMEOUT = 10
+SILENCED_SYSTEM_CHECKS = [
+    "models.W036"
+]  # MariaDB ignores allauth's conditional constraints; dbops locks the account instead
+
+# Groups whose members need a second factor besides a local password; empty: none.
+SECOND_FACTOR_GROUPS = clearly(read_second_factor)(env_list("DBOPS_SECOND_FACTOR_GROUPS"))
+# An OpenID Connect provider; empty: none. Groups of its claim are mapped to those of dbops.
+OIDC_ISSUER = clearly(read_issuer)(os.environ.get("DBOPS_OIDC_ISSUER", ""))
+OIDC_CLIENT_ID = os.environ.get("DBOPS_OIDC_CLIENT_ID", "")
+OIDC_CLIENT_SECRET = clearly(read_if_there)(
+    variable="DBOPS_OIDC_CLIENT_SECRET",
+    file=Path(os.environ.get("DBOPS_OIDC_CLIENT_SECRET_FILE") or STATE_DIR / "oidc-client.secret"),
+)
+OIDC_NAME = os.environ.get("DBOPS_OIDC_NAME", "single sign-on")
+OIDC_SCOPES = env_list("DBOPS_OIDC_SCOPES", "openid,profile")
+OIDC_NAME_CLAIM = os.environ.get("DBOPS_OIDC_NAME_CLAIM", "preferred_username")
+OIDC_GROUPS_CLAIM = os.environ.get("DBOPS_OIDC_GROUPS_CLAIM", "groups")
+OIDC_GROUPS = clearly(read_groups)(env_list("DBOPS_OIDC_GROUPS"))
+# With it, this account alone can log in without the provider.
+RECOVERY_ACCOUNT = os.environ.get("DBOPS_RECOVERY_ACCOUNT", "")
+clearly(require_provider)(OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_GROUPS, RECOVERY_ACCOUNT)
+
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "fleet"
 LOGOUT_REDIRECT_URL = "login"

@@ -1,6 +1,5 @@
 """All URLs of dbops."""
 
-from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path, register_converter
 
 from dbops.web.exports.record import exported
@@ -31,8 +30,6 @@ from dbops.web.views import (
     waits,
     what_if,
 )
-from dbops.web.views.login import LoginView, LogoutView
-from dbops.web.views.own_password import own_password
 
 register_converter(follow_ups.MethodConverter, "method")
 register_converter(availability_report.MonthConverter, "month")
@@ -106,9 +103,7 @@ urlpatterns = [
     path("", include("dbops.web.urls.backups")),
     path("", include("dbops.web.urls.load_tests")),
     path("errors/", error_codes.error_codes, name="error-codes"),
-    path("login/", LoginView.as_view(), name="login"),
-    path("password/", own_password, name="own-password"),
-    path("logout/", login_not_required(LogoutView.as_view()), name="logout"),
+    path("", include("dbops.web.urls.login")),
     path("healthz/", health.healthz, name="healthz"),
     path("healthz/worker/", health.process, {"name": "worker"}, name="healthz-worker"),
     path("healthz/beat/", health.process, {"name": "beat"}, name="healthz-beat"),

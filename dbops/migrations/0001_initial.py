@@ -782,6 +782,26 @@ class Migration(migrations.Migration):
             ],
         ),
         migrations.CreateModel(
+            name="LoginSession",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("session_key", models.CharField(db_index=True, max_length=40)),
+                ("address", models.CharField(blank=True, max_length=45)),
+                ("browser", models.CharField(blank=True, max_length=300)),
+                ("method", models.CharField(max_length=40)),
+                ("started_at", models.DateTimeField(db_index=True)),
+                ("last_used_at", models.DateTimeField()),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="login_sessions",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+        ),
+        migrations.CreateModel(
             name="FailedAttempts",
             fields=[
                 ("key", models.CharField(max_length=64, primary_key=True, serialize=False)),

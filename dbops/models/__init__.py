@@ -1,6 +1,6 @@
 """Django models, one file per aggregate."""
 
-from .accounts import DefaultView, FailedAttempts, GivenPassword
+from .accounts import DefaultView, FailedAttempts, GivenPassword, LoginSession
 from .attestations import StorageAttestation
 from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
@@ -64,6 +64,7 @@ __all__ = [
     "LoadTestRound",
     "Maintenance",
     "GivenPassword",
+    "LoginSession",
     "ProcessHeartbeat",
     "StorageAttestation",
     "StrictPlace",

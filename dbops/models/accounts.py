@@ -1,4 +1,4 @@
-"""Personal settings of users, and their failed attempts to log in."""
+"""Personal settings of users, their sessions, and their failed attempts to log in."""
 
 from django.contrib.auth.models import User
 from django.db import models
@@ -21,6 +21,21 @@ class GivenPassword(models.Model):
 
     def __str__(self) -> str:
         return str(self.user)
+
+
+class LoginSession(models.Model):
+    """Where and when a person logged in: what a browser session itself does not tell. It ends with that session."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="login_sessions")
+    session_key = models.CharField(max_length=40, db_index=True)
+    address = models.CharField(max_length=45, blank=True)
+    browser = models.CharField(max_length=300, blank=True)
+    method = models.CharField(max_length=40)
+    started_at = models.DateTimeField(db_index=True)
+    last_used_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.user} since {self.started_at}"
 
 
 class FailedAttempts(models.Model):

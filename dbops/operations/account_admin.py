@@ -5,17 +5,16 @@
 
 from typing import NoReturn
 
-from django.contrib.auth import SESSION_KEY
 from django.contrib.auth.models import Group, User
-from django.contrib.sessions.models import Session
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 
 from dbops.audit.log import append
-from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.models import DefaultView, GivenPassword
+from dbops.operations import factors, login_sessions
 from dbops.operations.accounts import check_account, check_password
+from dbops.operations.login_sessions import drop_sessions
 from dbops.security.permissions import GROUPS, group_of, make_groups, require_superuser
 
 NOTHING = "Nothing was changed."
@@ -142,7 +141,7 @@ def deactivate(*, actor: User, user: User, seen: str) -> None:
         if row.is_superuser:
             _refuse_last(row, operation)
         User.objects.filter(pk=row.pk).update(is_active=False)
-        ended = _end_sessions(row)
+        ended = drop_sessions(row)
         append(
             actor=actor.get_username(),
             action="account.deactivated",
@@ -163,6 +162,26 @@ def reactivate(*, actor: User, user: User, seen: str) -> None:
         row = _lock(user, operation, seen)
         User.objects.filter(pk=row.pk).update(is_active=True)
         append(actor=actor.get_username(), action="account.reactivated", subject=row.get_username())
+
+
+def reset_factors(*, actor: User, user: User) -> None:
+    """Remove another person's second factors, for one who lost them, and end the account's sessions.
+
+    Raises:
+        Refused: ``access.denied``.
+    """
+    require_superuser(actor, f"Resetting the second factors of {user.get_username()!r}")
+    factors.remove_all_factors(actor=actor.get_username(), user=user)
+
+
+def end_sessions(*, actor: User, user: User) -> int:
+    """End all sessions of an account at once. Return their number.
+
+    Raises:
+        Refused: ``access.denied``.
+    """
+    require_superuser(actor, f"Ending the sessions of {user.get_username()!r}")
+    return login_sessions.end_all_sessions(actor=actor.get_username(), user=user)
 
 
 def save_default_view(user: User, query: str) -> None:
@@ -205,14 +224,3 @@ def _refuse_last(row: User, operation: str) -> None:
 def _refuse_group(operation: str, group: str) -> NoReturn:
     found = f"group: {group!r} is neither {' nor '.join(GROUPS)}"
     raise Refused("account.invalid", operation, cause=found)
-
-
-def _end_sessions(user: User) -> int:
-    """Delete the sessions of an account, so that they stay invalid after a reactivation. Return their number."""
-    mine = [
-        session.pk
-        for session in Session.objects.filter(expire_date__gt=clock.now()).iterator()
-        if session.get_decoded().get(SESSION_KEY) == str(user.pk)
-    ]
-    Session.objects.filter(pk__in=mine).delete()
-    return len(mine)

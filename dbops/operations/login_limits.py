@@ -35,6 +35,12 @@ ACCOUNT_AT_ADDRESS = Limit("account at address", 5, timedelta(minutes=15))
 ADDRESS = Limit("address", 100, timedelta(minutes=15))
 #: Guesses from many addresses. High: it must be hard to keep a DBA out.
 ACCOUNT = Limit("account", 100, timedelta(hours=1))
+#: Guesses of someone who knows the password. A correct code forgets them.
+SECOND_FACTOR = Limit("second factor", 10, timedelta(hours=1))
+#: A code of an authenticator app is valid for a minute and a half, and once.
+USED_CODE = Limit("used code", 1, timedelta(minutes=2))
+#: Beginnings of logins with a passkey or the provider: each writes a session, or asks the provider.
+LOGIN_START = Limit("login start", 300, timedelta(minutes=15))
 TOKEN = Limit("token", 100, timedelta(minutes=15))
 
 
@@ -61,7 +67,7 @@ class Attempt:
         """Forget the wrong passwords of this account at this address, and this attempt everywhere else."""
         for key in self.keys:
             rows = FailedAttempts.objects.filter(pk=key.digest)
-            if key.limit is ACCOUNT_AT_ADDRESS:
+            if key.limit in (ACCOUNT_AT_ADDRESS, SECOND_FACTOR):
                 rows.delete()
             else:
                 rows.filter(count__gt=0).update(count=F("count") - 1)
@@ -85,6 +91,23 @@ def count_login(name: str, address: str) -> Attempt:
         Key(ACCOUNT_AT_ADDRESS, _digest(ACCOUNT_AT_ADDRESS, name, place), account),
         Key(ACCOUNT, account, account),
     )
+
+
+def count_second_factor(name: str) -> Attempt:
+    """Count an attempt at the second factor of an account, before it is checked."""
+    account = _digest(ACCOUNT, spelled(name))
+    return _count(Key(SECOND_FACTOR, _digest(SECOND_FACTOR, spelled(name)), account))
+
+
+def count_login_start(address: str) -> Attempt:
+    """Count the beginning of a login that checks no password here."""
+    return _count(Key(LOGIN_START, _digest(LOGIN_START, network_of(address))))
+
+
+def count_code(name: str, code: str) -> Attempt:
+    """Count the use of a code. With ``blocked_until`` it was used before, in whatever web process."""
+    digits = "".join(character for character in code if character.isalnum())
+    return _count(Key(USED_CODE, _digest(USED_CODE, spelled(name), digits)))
 
 
 def count_wrong_token(address: str) -> Attempt:

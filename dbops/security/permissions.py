@@ -5,10 +5,10 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, Group, U
 from django.db.models import Q, QuerySet
 
 from dbops.engine.errors import Refused
-
-VIEWER = "viewer"
-OPERATOR = "operator"
-GROUPS = (VIEWER, OPERATOR)
+from dbops.security.login_settings import GROUPS as GROUPS
+from dbops.security.login_settings import OPERATOR as OPERATOR
+from dbops.security.login_settings import SUPERUSER
+from dbops.security.login_settings import VIEWER as VIEWER
 
 
 def make_groups() -> None:
@@ -55,6 +55,16 @@ def require_operator(user: AbstractBaseUser | AnonymousUser, operation: str) -> 
             cause=f"{user} is not an operator",
             next_step="Ask a superuser to add you to the group 'operator'.",
         )
+
+
+def needs_second_factor(user: AbstractBaseUser | AnonymousUser) -> bool:
+    """Whether the user's group must have a second factor. Without such groups, no query."""
+    wanted = settings.SECOND_FACTOR_GROUPS
+    if not wanted or not isinstance(user, User):
+        return False
+    if user.is_superuser and SUPERUSER in wanted:
+        return True
+    return user.groups.filter(name__in=wanted).exists()
 
 
 def may_administer(user: AbstractBaseUser | AnonymousUser) -> bool:

@@ -54,6 +54,18 @@ def superuser_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[C
     return inner
 
 
+def own_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
+    """Allow every user: the page is about the person's own account. Sets ``request.may_operate`` and ``may_view`` for the menu."""
+
+    @wraps(view)
+    def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        user = user_of(request)
+        request.may_operate, request.may_view = may_operate(user), may_view(user)  # type: ignore[attr-defined]
+        return view(request, *args, **kwargs)
+
+    return inner
+
+
 def user_of(request: HttpRequest) -> User:
     """Return the user. For pages with one of these decorators, which require a user."""
     if not isinstance(request.user, User):

@@ -77,6 +77,9 @@ PAGES = {
     "user-add": "/admin/users/add/",
     "user": "/admin/users/{person}/",
     "own-password": "/password/",
+    "mfa_index": "/account/factors/",
+    "login-sessions": "/account/sessions/",
+    "account_reauthenticate": "/account/confirm/",
 }
 #: Pages of a state that this stack is not in; their own tests look at them.
 ELSEWHERE = {
@@ -106,7 +109,17 @@ ELSEWHERE = {
     "notification-rule-remove",  # of a rule
     "connection-test",
     "user-deactivate",
-    "login",  # below: without a login
+    *("login", "account_login"),  # below: without a login
+    # test_login.py: with a factor, or right after a confirmation
+    *(
+        "mfa_authenticate",
+        "mfa_reauthenticate",
+        "mfa_reauthenticate_webauthn",
+        "mfa_activate_totp",
+        "mfa_deactivate_totp",
+    ),
+    *("mfa_view_recovery_codes", "mfa_generate_recovery_codes", "mfa_add_webauthn", "mfa_remove_webauthn"),
+    "openid_connect_login",  # of a provider
 }
 #: Addresses that answer with no page of their own: parts of pages, streams, files, forms that lead elsewhere, machines.
 NO_PAGES = {
@@ -146,6 +159,8 @@ NO_PAGES = {
     "connection-test-stream",
     "user-password",
     "user-reactivate",
+    *("user-reset-factors", "user-end-sessions", "login-session-end", "login-sessions-end-others"),
+    *("mfa_login_webauthn", "openid_connect_callback"),
     "calendar-feed",
     "logout",
     *("healthz", "healthz-worker", "healthz-beat", "metrics"),

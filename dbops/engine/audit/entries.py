@@ -14,6 +14,7 @@ OF_INSTANCES, OF_CLUSTERS = (
 
 #: Named views: prefixes of actions.
 OVERRIDES = (
+    "account.factors_reset",
     "account.password_set",
     "backup.force_failed",
     "backup.marked_ended",
@@ -21,12 +22,13 @@ OVERRIDES = (
     "host.key_accepted",
     "override.",
     "load_test.stop_requested",
+    "login.recovery",
     "restore_test.stop_requested",
     "rebuild.force_failed",
     "storage.attested",
     "topology.difference_accepted",
 )
-FAILED_LOGINS = ("login.blocked", "login.failed")
+FAILED_LOGINS = ("login.blocked", "login.failed", "login.refused")
 DATA_MOVEMENT = (
     "instance.found_replaced",
     "rebuild.cancelled",

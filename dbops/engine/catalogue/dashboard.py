@@ -43,6 +43,70 @@ _ACCOUNTS = (
     ),
 )
 
+_LOGINS = (
+    operator(
+        "login.local_off",
+        "Local logins are turned off. Only the recovery account can log in without the provider.",
+        "You are not logged in.",
+        "Log in with the provider. If it is unreachable, the owner of the recovery account can log in.",
+    ),
+    operator(
+        "login.inactive",
+        "The account is deactivated.",
+        "You are not logged in.",
+        "Ask a superuser to reactivate it.",
+    ),
+    operator(
+        "login.stale",
+        "The password or the second factors changed during this login.",
+        "You are not logged in.",
+        "Log in again.",
+    ),
+    operator(
+        "login.no_group",
+        "The provider names no group that has access.",
+        "You are not logged in. The account keeps its audit entries and has no group.",
+        "Ask the provider's administrator for a group of `DBOPS_OIDC_GROUPS`, then log in again.",
+    ),
+    operator(
+        "login.name_taken",
+        "A local account already has the name that the provider sent.",
+        "You are not logged in. The existing account was not changed.",
+        "If both are the same person, run `manage.py account link NAME SUBJECT`. Else rename one of them at the provider.",
+    ),
+    operator(
+        "login.claims",
+        "The provider sent a name, subject or groups that dbops can't use.",
+        "You are not logged in.",
+        "Ask the provider's administrator to correct the claims. sign-in.md lists the rules.",
+    ),
+    operator(
+        "login.cancelled",
+        "The login was cancelled at the provider, or the provider refused it.",
+        "You are not logged in.",
+        "Log in again, or ask the provider's administrator.",
+    ),
+    operator(
+        "login.expired",
+        "This answer of the provider belongs to no login of this browser, or it is older than ten minutes.",
+        "You are not logged in.",
+        "Log in again in one tab. The browser must accept cookies.",
+    ),
+    operator(
+        "login.too_many",
+        "Too many logins were begun from this address.",
+        "You are not logged in.",
+        "Wait 15 minutes. Behind a proxy, name it in `FORWARDED_ALLOW_IPS`: otherwise all people share its address.",
+    ),
+    host(
+        "login.provider",
+        "The provider did not answer, or its answer is invalid.",
+        "You are not logged in. Sessions that exist continue.",
+        "Try again later. In the meantime, local accounts can log in; with `DBOPS_RECOVERY_ACCOUNT`, that one alone. The web process's "
+        "log has the cause.",
+    ),
+)
+
 _TOKENS = (
     operator(
         "token.invalid",
@@ -264,6 +328,7 @@ _APPROVALS = (
 
 SECTIONS = (
     Section("Accounts", _ACCOUNTS),
+    Section("Logins", _LOGINS),
     Section("Approval and reasons", _APPROVALS),
     Section(
         "Tokens and backup reports",

@@ -1,7 +1,9 @@
-"""``manage.py account create NAME --group viewer|operator``, ``account unblock NAME``, ``account list``."""
+"""``manage.py account create NAME --group viewer|operator``, ``unblock``, ``reset-factors``, ``sessions``, ``end-sessions``, ``list``."""
 
 import getpass
 import sys
+from collections.abc import Callable
+from datetime import UTC
 from typing import Any
 
 from django.contrib.auth.models import User
@@ -12,7 +14,11 @@ from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.management.passwords import password_line
 from dbops.operations.accounts import list_accounts, save_account
+from dbops.operations.factors import remove_all_factors
 from dbops.operations.login_limits import unblock
+from dbops.operations.login_sessions import end_all_sessions
+from dbops.operations.provider_accounts import link_account, unlink_account
+from dbops.queries.admin.sessions import sessions_of
 from dbops.security.permissions import GROUPS
 
 
@@ -30,24 +36,72 @@ class Command(DbopsCommand):
             help="for scripts: read the password from one line of standard input (default: ask for it twice)",
         )
         create.add_argument("--superuser", action="store_true", help="grant all permissions, regardless of the group")
-        unblock = verbs.add_parser("unblock", help="allow an account to log in again after too many wrong passwords")
-        unblock.add_argument("name")
+        for verb, text in {
+            "unblock": "allow an account to log in again after too many wrong passwords or codes",
+            "reset-factors": "remove the second factors of an account whose owner lost them, and end its sessions",
+            "sessions": "list the sessions of an account",
+            "end-sessions": "end all sessions of an account",
+            "unlink": "remove the account's links to the OpenID Connect provider, and end its sessions",
+        }.items():
+            verbs.add_parser(verb, help=text).add_argument("name")
+        link = verbs.add_parser("link", help="let a person of the OpenID Connect provider log in to this account")
+        link.add_argument("name")
+        link.add_argument("subject", help="the claim sub of the person")
         verbs.add_parser("list", help="list the accounts")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["verb"] == "list":
             self._list()
-        elif options["verb"] == "unblock":
-            self._unblock(options["name"])
+        elif options["verb"] == "link":
+            self._link(self._user(options["name"]), options["subject"])
+        elif options["verb"] in (acts := self._acts()):
+            acts[options["verb"]](self._user(options["name"]))
         else:
             password = self._password() if options["password_stdin"] else self._ask()
             self._create(options["name"], options["group"], password, options["superuser"])
 
-    def _unblock(self, name: str) -> None:
-        if not User.objects.filter(username=name).exists():
+    def _acts(self) -> dict[str, Callable[[User], None]]:
+        return {
+            "unblock": self._unblock,
+            "reset-factors": self._reset_factors,
+            "sessions": self._sessions,
+            "end-sessions": self._end_sessions,
+            "unlink": self._unlink,
+        }
+
+    def _user(self, name: str) -> User:
+        user = User.objects.filter(username=name).first()
+        if user is None:
             raise CommandError(f"There is no account {name!r}. Nothing changed.")
-        unblock(name, actor=f"{login_name()} (manage.py)")
-        self.stdout.write(f"{name}: unblocked")
+        return user
+
+    def _unblock(self, user: User) -> None:
+        unblock(user.get_username(), actor=f"{login_name()} (manage.py)")
+        self.stdout.write(f"{user.get_username()}: unblocked")
+
+    def _reset_factors(self, user: User) -> None:
+        removed = remove_all_factors(actor=f"{login_name()} (manage.py)", user=user)
+        self.stdout.write(f"{user.get_username()}: {removed} removed")
+
+    def _sessions(self, user: User) -> None:
+        for row in sessions_of(user):
+            used = row.last_used_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+            self.stdout.write(f"{row.browser}\t{row.address or 'unknown'}\t{row.method}\tlast used {used}")
+
+    def _end_sessions(self, user: User) -> None:
+        ended = end_all_sessions(actor=f"{login_name()} (manage.py)", user=user)
+        self.stdout.write(f"{user.get_username()}: {ended} ended")
+
+    def _link(self, user: User, subject: str) -> None:
+        try:
+            link_account(actor=f"{login_name()} (manage.py)", user=user, subject=subject)
+        except Refused as error:
+            raise CommandError(str(error)) from None
+        self.stdout.write(f"{user.get_username()}: linked")
+
+    def _unlink(self, user: User) -> None:
+        removed = unlink_account(actor=f"{login_name()} (manage.py)", user=user)
+        self.stdout.write(f"{user.get_username()}: {removed} removed")
 
     def _create(self, name: str, group: str, password: str, superuser: bool) -> None:
         actor = f"{login_name()} (manage.py)"

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.contrib.auth.models import User
 
 from dbops.models import AccessToken
@@ -14,12 +15,14 @@ class AccountRow:
 
     user: User
     group: str
+    #: It logs in without the provider where all others need it.
+    is_recovery: bool
 
 
 def accounts() -> list[AccountRow]:
     """Return every account by name, active ones first. Two queries."""
     rows = User.objects.order_by("-is_active", "username").prefetch_related("groups").defer("password")
-    return [AccountRow(user, group_of(user)) for user in rows]
+    return [AccountRow(user, group_of(user), user.get_username() == settings.RECOVERY_ACCOUNT) for user in rows]
 
 
 def tokens() -> list[AccessToken]:

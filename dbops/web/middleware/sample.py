@@ -18,7 +18,7 @@ from dbops.web.middleware.refusals import typed
 log = logging.getLogger(__name__)
 
 #: Allowed requests by URL name: log in, choose a default view, and read the log.
-ALLOWED = frozenset({"login", "logout", "default-view", "audit-verify", "audit-export"})
+ALLOWED = frozenset({"login", "account_login", "logout", "default-view", "audit-verify", "audit-export"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 FILE_NAME = re.compile(r'filename="(?!sample-)')
 API = "/api/"

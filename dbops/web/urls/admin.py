@@ -35,4 +35,6 @@ urlpatterns = [
     path("users/<int:user_id>/password/", users.password, name="user-password"),
     path("users/<int:user_id>/deactivate/", users.deactivate, name="user-deactivate"),
     path("users/<int:user_id>/reactivate/", users.reactivate, name="user-reactivate"),
+    path("users/<int:user_id>/reset-factors/", users.reset_factors, name="user-reset-factors"),
+    path("users/<int:user_id>/end-sessions/", users.end_sessions, name="user-end-sessions"),
 ]

@@ -1,7 +1,9 @@
 """Log in and out."""
 
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
+from allauth.account.utils import perform_login
 from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.forms import AuthenticationForm
@@ -14,9 +16,9 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from dbops.audit.log import append, current_origin
 from dbops.database import clock
-from dbops.models import GivenPassword
+from dbops.engine.errors import Refused
 from dbops.operations.login_limits import count_login, spelled
-from dbops.web.middleware.given_passwords import MUST_CHANGE
+from dbops.web.login.finish import METHOD, PASSWORD, PENDING, check_local, refused_login
 from dbops.web.views.health import status
 
 #: Target of a live rebuild page's poll.
@@ -28,6 +30,12 @@ class LoginView(DjangoLoginView):
 
     template_name = "registration/login.html"
     redirect_authenticated_user = True
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        context = super().get_context_data(**kwargs)
+        context["provider"] = settings.OIDC_NAME if settings.OIDC_ISSUER else ""
+        context["recovery_only"] = bool(settings.RECOVERY_ACCOUNT)
+        return context
 
     def get(self, request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
         if request.headers.get("HX-Target") == LIVE_PART and request.user.is_anonymous:
@@ -47,6 +55,10 @@ class LoginView(DjangoLoginView):
         name = spelled(request.POST.get("username", ""))
         self.attempt = count_login(name, current_origin().address)
         if self.attempt.blocked_until is None:
+            try:
+                check_local(name, "Logging in with a password")
+            except Refused as error:
+                return refused_login(request, error, actor=_known(name))
             return super().post(request, *args, **kwargs)
         if self.attempt.is_first_blocked:
             append(actor=_known(name), action="login.blocked", subject="dbops", outcome="refused")
@@ -56,13 +68,12 @@ class LoginView(DjangoLoginView):
         return self.render_to_response(context, status=429, headers=headers)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
+        """Ask for a second factor, if the account has one."""
         self.attempt.succeeded()
-        secret = self.request.META.get("CSRF_COOKIE", "")
-        answer: HttpResponse = super().form_valid(form)
-        _keep_form_secret(self.request, answer, form.get_user(), secret)
-        if GivenPassword.objects.filter(user=form.get_user()).exists():
-            self.request.session[MUST_CHANGE] = True
-        append(actor=form.get_user().get_username(), action="login", subject="dbops")
+        user = form.get_user()
+        self.request.session[METHOD] = PASSWORD
+        self.request.session[PENDING] = user.get_session_auth_hash()
+        answer: HttpResponse = perform_login(self.request, user, redirect_url=self.get_success_url())
         return answer
 
     def form_invalid(self, form: AuthenticationForm) -> HttpResponse:
@@ -79,30 +90,6 @@ def already_logged_in(request: HttpRequest) -> HttpResponse:
     view = LoginView()
     view.setup(request)
     return HttpResponseRedirect(view.get_success_url())
-
-
-def _keep_form_secret(request: HttpRequest, answer: HttpResponse, user: User, secret: str) -> None:
-    """Keep the browser's CSRF secret if it comes from an earlier login of the same user: open forms in other tabs stay valid.
-
-    A cookie that is signed with the secret proves where it comes from. Any other secret is replaced, as Django does at each login,
-    so that no other site can know it; a new password also replaces it.
-
-    Args:
-        secret: the secret before the login.
-    """
-    name, password = f"{settings.CSRF_COOKIE_NAME}_owner", user.get_session_auth_hash()
-    if secret and request.get_signed_cookie(name, default="", salt=secret + password) == str(user.pk):
-        request.META["CSRF_COOKIE"] = secret
-    answer.set_signed_cookie(
-        name,
-        str(user.pk),
-        salt=request.META["CSRF_COOKIE"] + password,
-        max_age=settings.CSRF_COOKIE_AGE,
-        path=settings.CSRF_COOKIE_PATH,
-        secure=settings.CSRF_COOKIE_SECURE,
-        httponly=True,
-        samesite="Lax",
-    )
 
 
 class LogoutView(DjangoLogoutView):

@@ -13,8 +13,7 @@ from dbops.audit.log import current_origin
 from dbops.engine.errors import Refused
 from dbops.operations.account_admin import change_own_password
 from dbops.operations.login_limits import count_login
-from dbops.security.permissions import may_operate, may_view
-from dbops.web.decorators import user_of
+from dbops.web.decorators import own_page, user_of
 from dbops.web.forms.accounts import OwnPasswordForm
 from dbops.web.middleware.given_passwords import MUST_CHANGE
 
@@ -22,11 +21,10 @@ from dbops.web.middleware.given_passwords import MUST_CHANGE
 @sensitive_post_parameters()
 @require_http_methods(["GET", "POST"])
 @never_cache
+@own_page
 def own_password(request: HttpRequest) -> HttpResponse:
     """Show the form; change the password on POST. Wrong current passwords count like those of the login page."""
     user = user_of(request)
-    # For the menu: the page itself needs no group.
-    request.may_operate, request.may_view = may_operate(user), may_view(user)  # type: ignore[attr-defined]
     form = OwnPasswordForm(user, request.POST if request.method == "POST" else None)
     if form.is_bound and form.is_valid() and _knows_password(request, form):
         try:

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from dbops.engine.errors import Refused
 from dbops.operations import account_admin as verbs
 from dbops.queries.admin import accounts as queries
+from dbops.queries.admin.sessions import factors_of, sessions_of
 from dbops.web.decorators import superuser_page, user_of
 from dbops.web.forms.accounts import AddForm, ChangeForm, PasswordForm
 
@@ -95,6 +96,26 @@ def reactivate(request: HttpRequest, user_id: int) -> HttpResponse:
     return redirect("users")
 
 
+@require_POST
+@superuser_page
+def reset_factors(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Remove the second factors of an account whose owner lost them."""
+    user = _user(user_id)
+    verbs.reset_factors(actor=user_of(request), user=user)
+    messages.success(request, f"Second factors of {user.get_username()} removed. All its sessions ended.")
+    return redirect("users")
+
+
+@require_POST
+@superuser_page
+def end_sessions(request: HttpRequest, user_id: int) -> HttpResponse:
+    """End all sessions of an account."""
+    user = _user(user_id)
+    ended = verbs.end_sessions(actor=user_of(request), user=user)
+    messages.success(request, f"{ended} session{'' if ended == 1 else 's'} of {user.get_username()} ended.")
+    return redirect("users")
+
+
 def _did(form: forms.Form, act: Callable[[], object]) -> bool:
     """Run the action; show a refusal above the form, which keeps its input."""
     try:
@@ -116,6 +137,8 @@ def _user_page(
         "password_form": password_form or PasswordForm(user),
         "seen": verbs.access_of(user),
         "is_self": user.pk == user_of(request).pk,
+        "factors": factors_of(user),
+        "sessions": sessions_of(user, current_key=request.session.session_key or ""),
     }
     return render(request, "admin/user.html", context, status=422 if is_wrong else 200)
 

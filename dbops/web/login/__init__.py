@@ -1,0 +1,1 @@
+"""How a login ends, whichever way it began: the hooks of django-allauth."""
