@@ -193,7 +193,7 @@ end
 -- in /proc is as it began. Without plugins of the library, no server can ask for the password itself.
 local function use_password(password)
    ffi.C.setenv("MYSQL_PWD", password, 1)
-   ffi.C.setenv("MARIADB_PLUGIN_DIR", "/nonexistent", 1)
+   ffi.C.setenv("MARIADB_PLUGIN_DIR", "/dev/null/none", 1)
 end
 
 -- Statements in plain text, other lines as they are. From standard input: the file is root's, and this process is not.
