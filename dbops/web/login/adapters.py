@@ -12,6 +12,7 @@ from django.contrib.auth.models import AbstractBaseUser, User
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 
 from dbops.audit.log import append, current_origin
 from dbops.engine.errors import Refused
@@ -43,6 +44,10 @@ class AccountAdapter(DefaultAccountAdapter):
 
     def get_client_ip(self, request: HttpRequest) -> str:  # noqa: ARG002
         return current_origin().address
+
+    def is_safe_url(self, url: str | None) -> bool:
+        """Whether a page to return to is one of this dashboard: a path, without a host."""
+        return url_has_allowed_host_and_scheme(url, allowed_hosts=None)
 
     def add_message(self, request: HttpRequest, level: int, *_: Any, message: str | None = None, **__: Any) -> None:
         """Show an error that allauth words itself. Its messages of success are templates: dbops writes its own."""

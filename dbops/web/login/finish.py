@@ -54,7 +54,7 @@ def record_login(request: HttpRequest, user: User, *, factor: str) -> None:
     request.session.pop(PENDING, None)
     if factor or method == PASSKEY:
         request.session[WITH_FACTOR] = True
-    if method == PASSWORD and GivenPassword.objects.filter(user=user).exists():
+    if method != PROVIDER and GivenPassword.objects.filter(user=user).exists():
         request.session[MUST_CHANGE] = True
     request.session[SESSION_ROW] = begin_session(
         user=user,

@@ -198,9 +198,12 @@ def test_wrong_password_does_not_confirm(olga: User) -> None:
     assert answer.context["form"].errors.as_data()["password"][0].code == "blocked"
 
 
-def test_confirmation_leads_to_no_other_site(olga: User) -> None:
+@pytest.mark.parametrize(
+    "page", ["https://evil.example/", "//evil.example/", "http://localhost:81/", "javascript:alert(1)"]
+)
+def test_confirmation_leads_to_no_other_site(olga: User, page: str) -> None:
     client = logged_in()
-    answer = client.post("/account/confirm/", {"password": PASSWORD, "next": "https://evil.example/"})
+    answer = client.post("/account/confirm/", {"password": PASSWORD, "next": page})
     assert answer.headers["Location"] == "/"
 
 
