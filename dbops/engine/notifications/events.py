@@ -117,10 +117,10 @@ _KINDS = (
         "A cluster with replicas had no healthy one for 2 minutes.",
         delay_seconds=2 * 60,
     ),
-    EventKind("backup.missed", "Backup missed", _CRITICAL, True, "The newest run of an instance was missed."),
-    EventKind("backup.failed", "Backup failed", _CRITICAL, True, "The newest run of an instance has failed."),
+    EventKind("backup.missed", "Backup missed", _CRITICAL, True, "The newest run of a schedule was missed."),
+    EventKind("backup.failed", "Backup failed", _CRITICAL, True, "The newest run of a schedule has failed."),
     EventKind(
-        "backup.small", "Backup too small", _WARNING, True, "The newest run of an instance is much smaller than usual."
+        "backup.small", "Backup too small", _WARNING, True, "The newest run of a schedule is much smaller than usual."
     ),
     EventKind(
         "restore_test.failed", "Restore test failed", _CRITICAL, True, "The newest restore test of a source has failed."
