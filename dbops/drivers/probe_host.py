@@ -86,8 +86,7 @@ def read_host(
         credentials: an option file for the account that runs ``statements``; after ``ADMIN``, with the groups ``..._admin``.
         address, port: of the server, to recognize its backups.
         work_dir: dbops's directory, to recognize its jobs. group_suffix: of the server's option groups.
-        known, known_ciphers: programs and ciphers of ssh in the last probe. A program whose file is unchanged does not run again
-            to print its version (measured with seven programs: 67 instead of 155 ms of processor time).
+        known, known_ciphers: programs, and ciphers of ssh, in the last probe. Only a changed program prints its version again.
         clock: dbops's, in seconds since 1970; the host's is compared with it.
 
     Raises:
