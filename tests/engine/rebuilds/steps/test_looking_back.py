@@ -32,7 +32,7 @@ def run_on(jobs: FakeJobs, target: FakeDatabase | None = None, **checkpoint: Any
 
 def host_that_shows(**found: str) -> FakeJobs:
     jobs = FakeJobs()
-    jobs.expect("empty=", CommandResult(0, "".join(f"{key}={value}\n" for key, value in found.items()), ""))
+    jobs.expect("say_whether empty", CommandResult(0, "".join(f"{key}={value}\n" for key, value in found.items()), ""))
     return jobs
 
 
@@ -92,7 +92,7 @@ def test_ask_keeps_waiting_when_the_process_is_alive() -> None:
 
 def test_ask_keeps_waiting_when_the_host_is_silent() -> None:
     jobs = FakeJobs()
-    jobs.expect("empty=", Unreachable("ssh.unreachable", "Asking", cause="timed out"))
+    jobs.expect("say_whether empty", Unreachable("ssh.unreachable", "Asking", cause="timed out"))
     run = run_on(jobs, gone(), touched=True)
     for _ in range(3):
         with pytest.raises(Unreachable):
