@@ -81,6 +81,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.auth.middleware.LoginRequiredMiddleware",
     "allauth.account.middleware.AccountMiddleware",
+    "dbops.web.middleware.names.NamesMiddleware",
     "dbops.web.middleware.login_sessions.LoginSessionMiddleware",
     "dbops.web.middleware.given_passwords.GivenPasswordMiddleware",
     "dbops.web.middleware.second_factor.SecondFactorMiddleware",

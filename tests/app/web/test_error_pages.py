@@ -142,6 +142,17 @@ def test_error_page_escapes_the_address(viewer: Client, address: str) -> None:
     assert "URLconf" not in text
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("/clusters/%00/", "/instances/a%00/rebuild/", "/inventory/host/%00/key/", "/inventory/instance/%00/remove/"),
+        *("/inventory/sources/of/%00/", "/login/%00/", "/calendar/%00/"),
+    ],
+)
+def test_name_with_a_nul_is_not_found(operator: Client, address: str) -> None:
+    assert operator.get(address).status_code == 404
+
+
 def test_csrf_failure_has_a_page(olga: Any, caplog: pytest.LogCaptureFixture) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(olga)
