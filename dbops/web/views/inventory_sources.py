@@ -20,6 +20,9 @@ from dbops.web.decorators import operator_page, superuser_page, user_of
 from dbops.web.forms.inventory import ImportForm
 from dbops.web.forms.inventory_sources import SourceForm
 
+#: Of a reason.
+MOST_CHARACTERS = 300
+
 
 @require_GET
 @never_cache
@@ -72,7 +75,7 @@ def _judge(request: HttpRequest, now: SourceNow) -> None:
         operation = f"Judging a difference of inventory source {now.source.name!r}"
         raise Refused("inventory_source.stale", operation, cause="there is no such difference now")
     if is_new:
-        reason = request.POST.get("reason", "")
+        reason = request.POST.get("reason", "").replace("\0", "")[:MOST_CHARACTERS]
         verbs.ignore_difference(actor=actor, name=now.source.name, difference=difference, reason=reason)
     else:
         verbs.stop_ignoring(actor=actor, name=now.source.name, difference=difference)

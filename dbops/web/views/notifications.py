@@ -115,7 +115,7 @@ def remove_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
 @superuser_page
 def log(request: HttpRequest) -> HttpResponse:
     """Show the delivery log, newest first."""
-    channel, status = request.GET.get("channel", "")[:60], request.GET.get("status", "")
+    channel, status = (request.GET.get(name, "").replace("\0", "")[:60] for name in ("channel", "status"))
     context = {
         "page": deliveries(request.GET.get("page", 1), channel=channel, status=status),
         "channel": channel,
