@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +40,20 @@ def caught_up(stack: Stack) -> None:
 
 def reread(stack: Stack, *names: str) -> None:
     """Wait for probes that read everything, as those of a new instance do."""
-    for name in names:
+    asked = stack.now()
+
+    def is_read(name: str) -> bool:
         stack.write(
             "UPDATE dbops_instancestate SET record = '{}' WHERE instance_id ="
             " (SELECT id FROM dbops_instance WHERE name = ?)",
             name,
         )
-        stack.wait_for_facts(name, answering=True)
+        # A probe that was under way writes once more what it knew before.
+        read_at = stack.wait_for_facts(name, answering=True).get("stored_at")
+        return bool(read_at) and datetime.fromisoformat(read_at) > asked
+
+    for name in names:
+        wait_for(f"facts of the data of {name}", partial(is_read, name), 120)
 
 
 def findings(stack: Stack, *words: str) -> dict[str, str]:
