@@ -47,9 +47,10 @@ def run_load_test(stack: Stack, request: dict[str, Any]) -> tuple[int, dict[str,
     return manage(stack, "start", "-", "--confirm", request["host"], "--reason", "a test", "--watch", request=request)
 
 
-def begin(stack: Stack, request: dict[str, Any], step: str) -> dict[str, Any]:
-    """Start a load test and wait until it is in a step."""
-    status, found = manage(stack, "start", "-", "--confirm", request["host"], "--reason", "a test", request=request)
+def begin(stack: Stack, request: dict[str, Any], step: str, *, confirm: str = "") -> dict[str, Any]:
+    """Start a load test and wait until it is in a step. ``confirm``: what is typed; by default the host."""
+    words = ("--confirm", confirm or request["host"], "--reason", "a test")
+    status, found = manage(stack, "start", "-", *words, request=request)
     assert status == 0, found
     pk = found["load_test"]
 
