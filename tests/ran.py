@@ -27,7 +27,7 @@ KINDS = {
     "restore test of": "SELECT r.method, p.status, i.name FROM dbops_restoretest p JOIN dbops_backuprun r ON r.id = p.run_id"
     " JOIN dbops_instance i ON i.id = r.instance_id",
     "load test of": "SELECT CASE WHEN t.run_id IS NULL THEN 'an empty server' ELSE 'a backup' END AS method, t.status, i.name"
-    " FROM dbops_loadtest t JOIN dbops_instance i ON i.id = t.source_id",
+    " FROM dbops_loadtest t JOIN dbops_instance i ON i.id = t.source_id WHERE i.role <> 'tidb'",
 }
 #: The property of a test under which its markers reach the process that prints.
 CLAIM = "matrix"
