@@ -270,10 +270,10 @@ set -u
 scratch_kind=load-test id=$2 server_memory=67108864 server_list='' place=/nonexistent
 choose_limit
 [ "$limited_by" != ulimit ] || { echo skip; exit; }
-hog='import sys; sys.stdin.read(1); x = bytearray(int(sys.argv[1]))'
+hog='import sys; open("ready", "w").close(); sys.stdin.read(1); x = bytearray(int(sys.argv[1]))'
 (limit_server; exec ${scope[@]+"${scope[@]}"} python3 -c "$hog" "$1" <go) & serving=$!
 exec 5>go
-sleep 0.3
+until [ -e ready ]; do sleep 0.05; done
 note_kills
 [ "$1" != 0 ] || kill -KILL "$serving"
 echo >&5
