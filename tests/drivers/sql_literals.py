@@ -10,8 +10,12 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = ("dbops/engine", "dbops/drivers", "dbops/worker")
 #: Files with words about SQL alone: advice, and patterns of logs.
 WORDS = ("dbops/engine/catalogue", "dbops/engine/planning", "dbops/engine/backups", "dbops/engine/flavors/dumps.py")
-#: Statements for TiDB alone, which no other server is sent: tests/drivers/test_tidb.py.
-OF_TIDB = ("dbops/drivers/probe_tidb.py", "dbops/engine/capacity/tidb_advice.py")
+#: Statements for TiDB alone, which no other server is sent: tests/drivers/test_tidb.py, test_tidb_load.py.
+OF_TIDB = (
+    "dbops/drivers/probe_tidb.py",
+    "dbops/engine/capacity/tidb_advice.py",
+    "dbops/engine/load_tests/tidb_cluster.py",
+)
 _VERBS = (
     "ALTER|ANALYZE|BACKUP|CALL|CHANGE|CHECK|CLONE|CREATE|DELETE|DROP|EXPLAIN|FLUSH|GRANT|INSERT|INSTALL|KILL|LOCK|PURGE|RESET|REVOKE|"
     "ROLLBACK|SAVEPOINT|SELECT|SET|SHOW|SHUTDOWN|START|STOP|UNINSTALL|UNLOCK|UPDATE|WITH"
