@@ -65,8 +65,11 @@ def confirm(page: Page, typed: str = TARGET) -> None:
 
 def let_some_through(page: Page, brake: Brake) -> None:
     """Of a copy that is held, let so much through that the page tells how much, and hold it again."""
+    copied = figure(page, "Copied")
+    before = copied.inner_text() if copied.is_visible() else ""
     brake.share = LITTLE
-    expect(figure(page, "Copied")).to_be_visible()
+    expect(copied).to_be_visible()
+    expect(copied).not_to_have_text(before, use_inner_text=True)
     brake.share = 0
 
 
