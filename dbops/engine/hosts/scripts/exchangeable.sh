@@ -18,4 +18,6 @@ exchangeable_at() (
     fi
     # one program for all of them: it names the first
     find -H "$@" -maxdepth 0 \( ! -uid 0 -o ! -perm -1000 \( -perm -002 -o -perm -020 \) \) -print -quit 2>/dev/null
+    # what cannot be looked at is not taken for safe; a directory that is missing gives another status
+    case $? in 126 | 127) printf '%s' "$1" ;; esac
 )
