@@ -113,8 +113,8 @@ def _words(call: ast.Call, path: Path) -> tuple[str, str]:
 def refusal(server: Server, way: str) -> str:
     """Return why a plan for two healthy servers of that series is refused, ``""`` where it is not."""
     if is_tidb(server.version):
-        # it is read, and nothing else
-        return "" if way == "statements" else "TiDB replicates its data itself (`flavor.tidb`)"
+        # it is read and loaded, and nothing else
+        return "" if way in ("statements", "load test") else "TiDB replicates its data itself (`flavor.tidb`)"
     world = _world(server)
     checks = {
         "clone": (clone.both_can_clone,),
