@@ -46,7 +46,7 @@ def log_in_with_a_given_password(anna: Visitor) -> None:
     page = anna.open("/login/")
     page.get_by_label("Username").fill("anna")
     page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("button", name="Log in", exact=True).click()
     page.wait_for_url("**/password/")
     anna.open("/audit/")
     page.wait_for_url("**/password/")

@@ -148,7 +148,7 @@ def test_authenticator_app_by_its_picture_and_key(alice: Visitor) -> None:
     alice.page.wait_for_url(f"{alice.url}/login/code/")
     assert objections(alice.page) == []
     alice.page.locator("#id_code").fill(codes[3])
-    alice.page.get_by_role("button", name="Log in").click()
+    alice.page.get_by_role("button", name="Log in", exact=True).click()
     alice.page.wait_for_url(f"{alice.url}/")
     assert objections(alice.open(FACTORS)) == []
 
