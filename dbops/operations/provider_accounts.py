@@ -98,7 +98,7 @@ def _make(identity: Identity, role: str) -> User:
     try:
         with transaction.atomic():
             make_groups()
-            if User.objects.filter(username__iexact=identity.name).exists():
+            if _is_taken(identity.name):
                 raise IntegrityError("the name is taken")
             user = User(username=identity.name, is_superuser=role == SUPERUSER)
             user.set_unusable_password()
@@ -127,6 +127,11 @@ def _make(identity: Identity, role: str) -> User:
             return user_of_other_tab
         operation = f"Making the account {identity.name!r}"
         raise Refused("login.name_taken", operation, cause="an account with this name exists") from error
+
+
+def _is_taken(name: str) -> bool:
+    """Whether an account has this name, whatever the case. Databases disagree about ``iexact`` (MariaDB: as the collation says)."""
+    return any(one.casefold() == name.casefold() for one in User.objects.values_list("username", flat=True))
 
 
 def _follow(user: User, role: str) -> None:
