@@ -65,6 +65,7 @@ def probe_instance(
         is_fresh: read the facts of the data now (engines, tablespaces, links), not the sizes, which take long.
     """
     began, measure = time.monotonic(), is_measuring_due(now, previous)
+    stored = measure or is_fresh or _stops_plans(previous)
 
     def clock() -> float:
         return now.timestamp() + time.monotonic() - began
@@ -72,11 +73,11 @@ def probe_instance(
     # a plan is waiting for a fresh one
     grows = not is_fresh and is_growth_due(now, previous)
     server, server_problem, growth = _server(
-        target, open_database, now, previous, measure=measure or is_fresh, grows=grows
+        target, open_database, now, previous, measure=stored, grows=grows
     )
     # A wrapper script does not change when its target does: occasionally read all versions.
     known = previous.host if previous and not measure else None
-    host, host_problem = _host(target, shell, _inspect(measure, is_fresh, previous), server, known, clock)
+    host, host_problem = _host(target, shell, _inspect(measure, stored), server, known, clock)
     tried = (*host.statements, *(_withheld(target, server) if server else ())) if host else ()
     return InstanceFacts(
         observed_at=now,
@@ -93,7 +94,7 @@ def probe_instance(
         found_schedules=_schedules(host, previous),
         host_problem=host_problem,
         server_problem=server_problem,
-        stored_at=now if server and (measure or is_fresh) else previous.stored_at if previous else None,
+        stored_at=now if server and stored else previous.stored_at if previous else None,
         growth=growth or (previous.growth if previous else None),
         **_replication_seen(server, now, previous),
     )
@@ -137,12 +138,17 @@ def with_sizes(found: DatadirFacts, measured: bool, now: datetime, previous: Ins
     return replace(found, measured_at=measured_at, **sizes)
 
 
-def _inspect(measure: bool, is_fresh: bool, previous: InstanceFacts | None) -> Inspect:
-    """Return how much the script reads: what can stop a plan is read each time, so that it starts soon after a person fixed it."""
-    known = previous.datadir.stored if previous and previous.datadir else None
+def _stops_plans(previous: InstanceFacts | None) -> bool:
+    """Whether the data can stop a plan: it is then read each time, so that a plan is possible soon after a person fixed it."""
+    data = previous.server.stored if previous and previous.server else None
+    files = previous.datadir.stored if previous and previous.datadir else None
+    return bool((data and data.outside_files) or (files and (files.links or files.keys)))
+
+
+def _inspect(measure: bool, stored: bool) -> Inspect:
     if measure:
         return Inspect.ALL
-    return Inspect.FILES if is_fresh or (known and (known.links or known.keys)) else Inspect.CHEAP
+    return Inspect.FILES if stored else Inspect.CHEAP
 
 
 def _with_stored(found: DatadirFacts, previous: InstanceFacts | None) -> DatadirFacts:

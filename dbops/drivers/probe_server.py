@@ -12,6 +12,7 @@ from dbops.engine.backups.tools import LOCAL_NAMES, tool_of_statement
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.facts.backups import BackupConnection
 from dbops.engine.facts.instance import (
+    STORED,
     Attached,
     Client,
     CloneFacts,
@@ -80,20 +81,17 @@ def read_server(
     fields["replicas"] = tuple(_attached(row) for row in database.query(flavor.show_replicas))
     processes = database.query("SHOW FULL PROCESSLIST")
     fields["clients"] = tuple(clients(processes, our_users))
-    known = previous.server.backup_connections if previous and previous.server else None
-    fields["backup_connections"] = backup_connections(processes, addresses, now, known or ())
-    known_data = previous.server.stored if previous and previous.server else None
-    # what stops a plan is read each time, so that a person who has fixed it need not wait
-    if measure or previous is None or previous.server is None or known_data is None or known_data.outside_files:
+    known = previous.server if previous else None
+    fields["backup_connections"] = backup_connections(
+        processes, addresses, now, (known.backup_connections if known else None) or ()
+    )
+    if measure or known is None or known.stored is None:
         fields["stored"] = _stored(database, flavor, fields["datadir"])
         fields["innodb_bytes"] = _innodb_bytes(database, flavor)
         fields["foreign_engines"] = _foreign_engines(database)
         fields["gtid_purged"] = _purged(database, flavor) if fields["log_bin"] else None
     else:
-        fields["stored"] = known_data
-        fields["innodb_bytes"] = previous.server.innodb_bytes
-        fields["foreign_engines"] = previous.server.foreign_engines
-        fields["gtid_purged"] = previous.server.gtid_purged
+        fields |= {name: getattr(known, name) for name in STORED}
     fields["clone"] = _clone(database, flavor)
     fields["set_at_run_time"] = _set_at_run_time(database, flavor)
     fields["missing_privileges"] = missing_privileges(database, flavor)

@@ -230,6 +230,10 @@ class PageWrites:
         return "O_DIRECT" in self.flush_method.upper() if self.flush_method else None
 
 
+#: Facts of a server's data, which are read rarely: together, at ``InstanceFacts.stored_at``.
+STORED = ("stored", "innodb_bytes", "foreign_engines", "gtid_purged")
+
+
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
     """The server process, read over SQL.

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from dbops.engine.facts.instance import InstanceFacts
+from dbops.engine.facts.instance import STORED, InstanceFacts
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -18,7 +18,7 @@ def newest(one: InstanceFacts, other: InstanceFacts) -> InstanceFacts:
         return late
     server, datadir = late.server, late.datadir
     if server and early.server and early.server.stored:
-        server = replace(server, stored=early.server.stored)
+        server = replace(server, **{name: getattr(early.server, name) for name in STORED})
     if datadir and early.datadir and early.datadir.stored and early.datadir.identity == datadir.identity:
         datadir = replace(datadir, stored=early.datadir.stored)
     return replace(late, server=server, datadir=datadir, stored_at=early.stored_at)
