@@ -138,7 +138,7 @@ def unrestored_replication(target: Instance) -> KeptReplication | None:
 
 
 def host_facts(host: Host) -> HostFacts | None:
-    """Return a host's facts of the last probe that reached it, ``None`` if there is none."""
+    """Return a host's newest facts; ``None`` if the last probe of none of its instances read it."""
     states = InstanceState.objects.filter(instance__host=host, observed_at__isnull=False).order_by("-observed_at")
     return next((facts.host for state in states if (facts := state.facts()) and facts.host), None)
 

@@ -44,7 +44,7 @@ class LoadTestHosts(TestHosts[LoadTest]):
             return []
         there, here = host_facts(load_test.generator_host), host_facts(load_test.host)
         if there is None or here is None:
-            raise Refused("load_test.host", self._operation, cause="a host was never probed")
+            raise Refused("load_test.host", self._operation, cause="the last probe of a host did not read it")
         ciphers = choose_ciphers(there, here, None)
         return self._to_generator(load_test, load_test.generator_host).pull(ciphers, attempts=ATTEMPTS)
 

@@ -234,6 +234,7 @@ def test_generator_host_that_is_gone_is_cleaned_when_it_answers_again(stack: Sta
     finally:
         sshd.start()
     wait_for("the sweep", lambda: not load_test_of(stack, load_test["id"])["has_leftovers"], 120)
+    stack.wait_for_probe("the host", lambda: stack.facts(GENERATOR)["host"], GENERATOR)
 
 
 def test_backup_and_generator_can_be_on_the_same_other_host(stack: Stack, run: int) -> None:

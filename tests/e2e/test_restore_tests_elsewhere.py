@@ -178,6 +178,7 @@ def test_silent_holder_is_retried_at_the_end(stack: Stack, run: int) -> None:
             sshd.start()
         ended = wait_for_end(stack, restore_test["id"], 180)
     assert (ended["status"], ended["has_leftovers"]) == ("succeeded", 0), ended["error"]
+    stack.wait_for_probe("the host", lambda: stack.facts(SOURCE)["host"], SOURCE)
 
 
 def test_missing_space_is_refused_before_any_write(stack: Stack, run: int) -> None:

@@ -40,7 +40,7 @@ class GeneratorFacts:
     """The other host that runs the load generator.
 
     Attributes:
-        host: facts of the host; ``None`` if it was never probed.
+        host: facts of the host; ``None`` if its last probe did not read it.
         neighbours: the instances on the host.
         busy: what dbops does on the host now, in words; empty for nothing.
         unreachable: why the scratch server's host cannot connect to it; empty if nothing speaks against it.
@@ -58,8 +58,8 @@ class LoadTestFacts:
 
     Attributes:
         flavor: of the scratch server.
-        source: facts of the source; ``None`` if it was never probed.
-        host: facts of the host; ``None`` if it was never probed.
+        source: facts of the source; ``None`` if its last probe did not read it.
+        host: facts of the host; ``None`` if its last probe did not read it.
         work_dir: the directory of dbops on the host.
         free_bytes: free disk on the host where that is known.
         neighbours: the instances on the host.

@@ -218,7 +218,7 @@ def _cores(facts: LoadTestFacts, limits: LoadTestLimits) -> tuple[int, int, bool
 def _findings(
     plan: LoadTestPlan, request: LoadTestRequest, facts: LoadTestFacts, limits: LoadTestLimits
 ) -> Iterator[LoadTestFinding]:
-    yield from _of_host(facts, limits)
+    yield from _of_host(plan, facts, limits)
     yield from _of_backup(request, facts)
     yield from _of_tools(facts)
     if facts.generator:
@@ -243,9 +243,15 @@ def _findings(
         yield LoadTestFinding("load_test.cores", Severity.WARNING, text)
 
 
-def _of_host(facts: LoadTestFacts, limits: LoadTestLimits) -> Iterator[LoadTestFinding]:
+def host_is_unread(name: str) -> LoadTestFinding:
+    """Refuse a host without facts: it was never probed, or the last probe did not reach it."""
+    text = f"The last probe did not read {name}: see its instances. A host without one needs one."
+    return LoadTestFinding("load_test.host", Severity.REFUSAL, text)
+
+
+def _of_host(plan: LoadTestPlan, facts: LoadTestFacts, limits: LoadTestLimits) -> Iterator[LoadTestFinding]:
     if facts.host is None:
-        yield LoadTestFinding("load_test.host", Severity.REFUSAL, "The host was never probed: add an instance on it.")
+        yield host_is_unread(plan.host)
     primaries = [one for one in facts.neighbours if one.takes_writes]
     others = [one for one in facts.neighbours if not one.takes_writes]
     for one in primaries:
@@ -272,8 +278,7 @@ def _of_generator(plan: LoadTestPlan, there: GeneratorFacts) -> Iterator[LoadTes
         text = f"{plan.host} cannot connect to {name}: {there.unreachable}."
         yield LoadTestFinding("load_test.host", Severity.REFUSAL, text)
     if there.host is None:
-        text = f"{name} was never probed: add an instance on it."
-        yield LoadTestFinding("load_test.host", Severity.REFUSAL, text)
+        yield host_is_unread(name)
     else:
         if missing := [tool for tool in ("sysbench", "python3") if tool not in there.host.tools]:
             text = f"{' and '.join(missing)} must be installed on {name}."

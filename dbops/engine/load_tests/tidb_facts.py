@@ -31,7 +31,7 @@ class TidbTestFacts:
         cluster, address, port: the cluster, and its node that gets the inserts.
         admin_user, load_user: of the dashboard's account and of the load's. ``has_password``: the latter has one.
         members: all instances of the cluster.
-        host: facts of the load generator's host; ``None`` if it was never probed.
+        host: facts of the load generator's host; ``None`` if its last probe did not read it.
         work_dir, free_bytes, neighbours, busy, now: as in ``LoadTestFacts``.
     """
 

@@ -9,7 +9,7 @@ from dbops.engine.flavors.tidb import NAME
 from dbops.engine.load_tests.estimates import FLOOR_BYTES, FLOOR_PERCENT, Estimate, generator_memory
 from dbops.engine.load_tests.facts import LoadTestFacts, LoadTestLimits
 from dbops.engine.load_tests.generator import LOAD_SCHEMA
-from dbops.engine.load_tests.plan import LoadTestFinding, LoadTestPlan, plan_load_test
+from dbops.engine.load_tests.plan import LoadTestFinding, LoadTestPlan, host_is_unread, plan_load_test
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.tidb_facts import TidbTestFacts, grant_of
@@ -138,7 +138,7 @@ def _of_schemas(facts: TidbTestFacts) -> Iterator[LoadTestFinding]:
 
 def _of_host(plan: LoadTestPlan, facts: TidbTestFacts, limits: LoadTestLimits) -> Iterator[LoadTestFinding]:
     if facts.host is None:
-        yield _refusal("load_test.host", f"{plan.host} was never probed: add an instance on it.")
+        yield host_is_unread(plan.host)
     elif "sysbench" not in facts.host.tools:
         text = f"sysbench is not installed on {plan.host}. Install the package (on RHEL from EPEL)."
         yield _refusal("load_test.tool", text)
