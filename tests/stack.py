@@ -302,7 +302,7 @@ class Stack:
         """Send what beat sends every two seconds."""
         send_probe_hint(self.environment["DBOPS_REDIS_URL"])
 
-    def wait_for_probe(self, what: str, seen: Callable[[], Any], *names: str, seconds: float = 60.0) -> Any:
+    def wait_for_probe(self, what: str, seen: Callable[[], Any], *names: str, seconds: float = 120.0) -> Any:
         """Wait until probes of these instances have seen something. Each look makes one due: the dashboard's own are rare."""
 
         def look() -> Any:

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -45,11 +46,16 @@ def last(stack: Stack) -> int:
 @contextmanager
 def slow_reader(words: list[str], **options: Any) -> Iterator[subprocess.Popen[bytes]]:
     """A command whose output is not read until the block is over: it waits, as one that writes to a slow disk does."""
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **options)
-    try:
-        yield process
-    finally:
-        process.communicate(timeout=60)
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=said, **options)
+        try:
+            yield process
+        except BaseException:
+            said.seek(0)
+            print(f"{words[0]}: {process.poll()}; it said {said.read().decode(errors='replace')}")
+            raise
+        finally:
+            process.communicate(timeout=60)
 
 
 def client_options(stack: Stack, name: str) -> list[str]:
