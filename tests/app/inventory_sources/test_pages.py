@@ -16,6 +16,7 @@ from dbops.engine.inventory.readers import SourceKind, read_document
 from dbops.models import AuditEntry, Cluster, Host, IgnoredDifference, Instance, InventorySource
 from dbops.queries.inventory_sources import sources
 from tests.app.factories import make_trio, make_user
+from tests.app.pauses import act_in_pauses
 from tests.app.web.test_admin_users import error_codes
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
@@ -228,7 +229,7 @@ def test_command_waits_for_the_reading(source: InventorySource, monkeypatch: pyt
             InventorySource.objects.update(error=error, failed_at=timezone.now())
 
     # in place of the worker, while the command waits
-    monkeypatch.setattr("dbops.management.commands.inventory.time.sleep", work)
+    act_in_pauses(monkeypatch, "dbops.management.commands.inventory", work)
     if is_read:
         run("source", "read", "main")
     else:

@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 
 from dbops.engine.notifications.events import EVENTS
 from dbops.models import AuditEntry, NotificationChannel, NotificationRule
+from tests.app.pauses import act_in_pauses
 
 from . import rows
 from .receivers import HttpReceiver
@@ -91,7 +92,7 @@ def test_log_has_each_delivery() -> None:
 def test_test_waits_for_the_result(status: int, http: HttpReceiver, monkeypatch: pytest.MonkeyPatch) -> None:
     rows.channel(http.address)
     http.statuses = [status]
-    monkeypatch.setattr("dbops.management.commands.notification.time.sleep", lambda _: rows.send())
+    act_in_pauses(monkeypatch, "dbops.management.commands.notification", lambda _: rows.send())
     if status == 204:
         run("test", "hook")
     else:

@@ -17,6 +17,7 @@ from dbops.lifecycle import clock_steps
 from dbops.models import AuditEntry, AuditSink
 from dbops.queries.monitoring import metrics
 from tests.app.factories import make_user
+from tests.app.pauses import act_in_pauses
 
 from .test_admin_users import error_codes
 
@@ -147,7 +148,7 @@ def test_the_command_tests(sink: AuditSink, monkeypatch: pytest.MonkeyPatch, arr
         AuditSink.objects.update(**({"sent_sequence": current_head().sequence} if arrives else values))
 
     # in place of the worker, while the command waits
-    monkeypatch.setattr("dbops.management.audit_sinks.time.sleep", work)
+    act_in_pauses(monkeypatch, "dbops.management.audit_sinks", work)
     if arrives:
         said = run("test", "siem")
         assert current_head().hash in said
