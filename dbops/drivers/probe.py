@@ -72,9 +72,7 @@ def probe_instance(
 
     # a plan is waiting for a fresh one
     grows = not is_fresh and is_growth_due(now, previous)
-    server, server_problem, growth = _server(
-        target, open_database, now, previous, measure=stored, grows=grows
-    )
+    server, server_problem, growth = _server(target, open_database, now, previous, measure=stored, grows=grows)
     # A wrapper script does not change when its target does: occasionally read all versions.
     known = previous.host if previous and not measure else None
     host, host_problem = _host(target, shell, _inspect(measure, stored), server, known, clock)
