@@ -8,9 +8,9 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/*
 
 WORKDIR /build
-COPY requirements.txt requirements-postgresql.txt requirements-mariadb.txt constraints.txt ./
+COPY requirements.txt requirements-postgresql.txt requirements-mariadb.txt requirements-traces.txt constraints.txt ./
 RUN python -m venv /opt/dbops \
-    && /opt/dbops/bin/pip install --no-cache-dir --no-compile -r requirements-postgresql.txt -r requirements-mariadb.txt
+    && /opt/dbops/bin/pip install --no-cache-dir --no-compile -r requirements-postgresql.txt -r requirements-mariadb.txt -r requirements-traces.txt
 
 
 FROM python:3.11-slim-bookworm

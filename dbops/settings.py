@@ -8,7 +8,7 @@ from csp.constants import NONE, SELF
 
 from dbops.database.config import database_settings, sqlite_url
 from dbops.engine.notifications.addresses import check_networks
-from dbops.lib.environment import clearly, env_base_url, env_bool, env_choice, env_int, env_list, env_prefix
+from dbops.lib.environment import clearly, env_base_url, env_bool, env_choice, env_int, env_list, env_prefix, env_url
 from dbops.messaging.redis_server import broker_options, broker_url
 from dbops.security.keys import (
     dashboard_name,
@@ -285,6 +285,9 @@ BLOCKED_TOO_LONG_SECONDS = env_int("DBOPS_BLOCKED_TOO_LONG_SECONDS", 6 * 3600)
 LIMIT_NOTICE_DAYS = env_int("DBOPS_LIMIT_NOTICE_DAYS", 30)
 NOTIFICATION_KEEP_DAYS = env_int("DBOPS_NOTIFICATION_KEEP_DAYS", 30)
 
+# Traces of rebuilds: the collector's URL (OTLP over HTTP); empty: none are sent.
+TRACES_URL = env_url("DBOPS_TRACES_URL")
+
 # Additional destinations of the audit log's head; empty: not used.
 INVENTORY_DIR = os.environ.get("DBOPS_INVENTORY_DIR", "")
 AUDIT_HEAD_SECONDS = env_int("DBOPS_AUDIT_HEAD_SECONDS", 3600)
@@ -355,6 +358,7 @@ CELERY_BEAT_SCHEDULE = {
         "send_audit_head": float(AUDIT_HEAD_SECONDS),
         "watch_notifications": 30.0,
         "trim_notifications": 3600.0,
+        **({"send_traces": 30.0} if TRACES_URL else {}),
     }.items()
 }
 

@@ -68,3 +68,12 @@ def env_base_url(name: str) -> str:
     if value and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+", value):
         raise ValueError(f"{name} must be an address such as https://dbops.example.org without a path, not {value!r}")
     return value
+
+
+@clearly
+def env_url(name: str) -> str:
+    """Return an http or https URL without a login; "" if it is not set."""
+    value = os.environ.get(name, "")
+    if value and not re.fullmatch(r"https?://[A-Za-z0-9.\[\]:-]+(/[^\s@?#]*)?", value):
+        raise ValueError(f"{name} must be a URL such as https://collector.example.org:4318/v1/traces, not {value!r}")
+    return value

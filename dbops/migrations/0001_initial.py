@@ -1204,6 +1204,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("outcome", models.TextField(blank=True)),
+                ("traced_at", models.DateTimeField(null=True)),
                 (
                     "follows",
                     models.ForeignKey(

@@ -27,7 +27,7 @@ class Rebuild(Leased):
     ``stream_rate``: rate limit in bytes per second. ``leader``: the rebuild whose shared read provides the copy.
     ``pending_status``: final status after the clean-up of a failed or cancelled rebuild.
     ``approval`` and the following columns: the decision of a second person, if the cluster requires one.
-    ``follows``: the rebuild that this one resumes, rolls back or repeats.
+    ``follows``: the rebuild that this one resumes, rolls back or repeats. ``traced_at``: when a collector took its trace.
     """
 
     request_key = models.CharField(max_length=64, unique=True)
@@ -63,6 +63,8 @@ class Rebuild(Leased):
 
     pending_status = models.CharField(max_length=10, blank=True, choices=[(item.value, item.value) for item in Status])
     outcome = models.TextField(blank=True)
+
+    traced_at = models.DateTimeField(null=True)
 
     class Meta:
         ordering: ClassVar = ["-requested_at", "-pk"]

@@ -40,6 +40,7 @@ from dbops.worker import (
     notification_watch,
     prober,
     scheduler,
+    trace_sender,
     wait_readings,
 )
 from dbops.worker.backups import BackupDriver
@@ -244,3 +245,9 @@ def send_notifications() -> None:
 def trim_notifications() -> None:
     """Remove old deliveries and events."""
     notification_deliveries.trim(clock.now(), timedelta(days=settings.NOTIFICATION_KEEP_DAYS))
+
+
+@app.task
+def send_traces() -> None:
+    """Send the traces of finished rebuilds to the collector."""
+    trace_sender.send_due()

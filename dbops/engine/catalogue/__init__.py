@@ -12,6 +12,7 @@ from dbops.engine.catalogue import (
     rebuilds,
     replica,
     restore_tests,
+    traces,
     waits,
 )
 from dbops.engine.catalogue.entries import Entry, Section
@@ -30,5 +31,6 @@ SECTIONS: tuple[Section, ...] = (
     *waits.SECTIONS,
     *digests.SECTIONS,
     *notifications.SECTIONS,
+    *traces.SECTIONS,
 )
 CATALOGUE: dict[str, Entry] = {entry.code: entry for section in SECTIONS for entry in section.entries}

@@ -108,6 +108,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_BLOCKED_TOO_LONG_SECONDS": lambda: settings.BLOCKED_TOO_LONG_SECONDS,
     "DBOPS_LIMIT_NOTICE_DAYS": lambda: settings.LIMIT_NOTICE_DAYS,
     "DBOPS_NOTIFICATION_KEEP_DAYS": lambda: settings.NOTIFICATION_KEEP_DAYS,
+    "DBOPS_TRACES_URL": lambda: settings.TRACES_URL,
     **{
         name: partial(_from_environment, name, default)
         for name, default in {
