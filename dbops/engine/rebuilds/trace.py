@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
+TRACE_DIGITS = 32
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -26,7 +28,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """The spans of one rebuild. ``key``: 32 hexadecimal digits, the same whenever it is made."""
+    """The spans of one rebuild. ``key``: its run id, with zeros in front to 32 hexadecimal digits."""
 
     key: str
     spans: tuple[Span, ...]
@@ -75,7 +77,7 @@ def trace_of(rebuild: TracedRebuild) -> Trace:
         rebuild.requested_at,
         max(rebuild.started_at or rebuild.finished_at, rebuild.requested_at),
     )
-    return Trace(rebuild.uid, (whole, queue, *_steps(rebuild, root)))
+    return Trace(rebuild.uid.zfill(TRACE_DIGITS), (whole, queue, *_steps(rebuild, root)))
 
 
 def _steps(rebuild: TracedRebuild, root: str) -> Iterator[Span]:

@@ -77,7 +77,7 @@ def test_failed_rebuild_is_a_trace_with_its_queue_and_the_steps_that_ran(
 ) -> None:
     assert trace_sender.send_due() == 1
     whole, queue, first, second = received(collector)
-    assert {span.trace_id.hex() for span in (whole, queue, first, second)} == {failed.uid}
+    assert {span.trace_id.hex() for span in (whole, queue, first, second)} == {failed.uid.zfill(32)}
     assert {span.parent_span_id for span in (queue, first, second)} == {whole.span_id}
     assert whole.parent_span_id == b""
     names = [step.name for step in failed.steps.all()[:2]]
