@@ -1,6 +1,7 @@
 """SQL to one server; only this module and ``mysql_login`` import pymysql."""
 
 import re
+import socket
 import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from pymysql.connections import Connection
 from pymysql.cursors import DictCursor
 
 from dbops.drivers.mysql_login import Login, MethodRefused, ServerProof, Unproven, unverified
+from dbops.drivers.ssh_jumps import NotForwarded, forwarded_socket
+from dbops.drivers.ssh_transport import SshAddress
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.ports import Database
 
@@ -24,7 +27,10 @@ DENIED = {1045, 1129, 1130, 1698, 1862, 3118, 4151}
 
 @dataclass(frozen=True, slots=True)
 class MysqlAddress:
-    """Address and account. ``tls`` encrypts; ``tls_ca`` (a local PEM file) also verifies the server."""
+    """Address and account. ``tls`` encrypts; ``tls_ca`` (a local PEM file) also verifies the server.
+
+    ``jump``: the jump host that opens the connection; ``None``: the dashboard connects itself.
+    """
 
     host: str
     port: int
@@ -32,6 +38,7 @@ class MysqlAddress:
     password: str = field(repr=False)
     tls: bool = False
     tls_ca: str = ""
+    jump: SshAddress | None = None
 
     @property
     def place(self) -> str:
@@ -120,7 +127,9 @@ class MysqlDatabase(Database):
             write_timeout=self._read_timeout,
             local_infile=False,
             ssl=_tls_context(self.address),
+            defer_connect=True,
         )
+        connection.connect(self._forwarded())
         with connection.cursor() as cursor:
             cursor.execute(f"SET SESSION wait_timeout = {int(self._idle_seconds)}")
             if not self._write_binlog:
@@ -131,6 +140,16 @@ class MysqlDatabase(Database):
                         raise
         connection._read_timeout = self._read_timeout  # type: ignore[attr-defined]  # there is no public way
         return connection
+
+    def _forwarded(self) -> socket.socket | None:
+        """Return a socket through the jump host; ``None`` without one. Errors of a jump host pass through ``query``."""
+        if self.address.jump is None:
+            return None
+        host, port = self.address.host, self.address.port
+        try:
+            return forwarded_socket(self.address.jump, host, port, timeout_seconds=self._connect_timeout)
+        except NotForwarded as error:
+            raise pymysql.OperationalError(NO_CONNECTION, str(error)) from None
 
     def _failure(self, sql: str, parameters: Sequence[Any], error: Exception) -> RemoteFailure:
         number = _number(error)

@@ -1,60 +1,25 @@
-"""SSH to one host; the only module that imports paramiko.
+"""Commands on one host by SSH.
 
 Measured pitfalls: keepalive never notices a dead peer (hence TCP_USER_TIMEOUT, and a watchdog for a peer that answers
 TCP but not SSH); ``exec_command`` and ``recv_exit_status`` wait forever; reading one output after the other hangs when
 the window is full; a status of -1 has no meaning.
 """
 
-import contextlib
-import io
-import logging
-import socket
-import struct
 import threading
-import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import paramiko
-from paramiko.pkey import UnknownKeyType
-from paramiko.ssh_exception import IncompatiblePeer
 
-from dbops.drivers.gate import CHALLENGE, REFUSED_PREFIX, REFUSED_STATUS, Gate
+from dbops.drivers.gate import CHALLENGE, REFUSED_PREFIX, REFUSED_STATUS
 from dbops.drivers.quoting import for_any_shell, quote
-from dbops.engine.errors import Bug, NoAccess, Refused, Unreachable
-from dbops.engine.hosts.host_keys import HOST_KEY_ALGORITHMS, HostKey, fingerprint_of_blob, parse_host_key
+from dbops.drivers.ssh_jumps import connect
+from dbops.drivers.ssh_transport import LOST, Patience, SshAddress, close, unreachable
+from dbops.engine.errors import Bug, NoAccess, Unreachable
 from dbops.engine.ports import CommandResult, Shell
-
-# paramiko logs tracebacks of its own thread; the caller gets relevant errors as exceptions
-logging.getLogger("paramiko").setLevel(logging.CRITICAL)
 
 OUTPUT_LIMIT_BYTES = 4 * 1024 * 1024
 #: Linux limits an argument to 128 KiB, and sshd passes the command to the login shell as one argument
 COMMAND_LIMIT_BYTES = 120 * 1024
-WEAK_MACS = ["hmac-md5", "hmac-md5-96", "hmac-sha1", "hmac-sha1-96"]
-KEY_ERRORS = (paramiko.SSHException, UnknownKeyType, ValueError, IndexError, TypeError, struct.error)
-KEY_CLASSES: tuple[type[paramiko.PKey], ...] = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
-
-
-@dataclass(frozen=True, slots=True)
-class SshAddress:
-    """Address and credentials.
-
-    Args:
-        host_key: the pinned ``type base64``, ``""`` if none was accepted.
-        gate: runs commands as root through sudo; ``None``: they run as ``user``.
-    """
-
-    address: str
-    port: int
-    user: str
-    private_key: str = field(repr=False)
-    host_key: str = ""
-    gate: Gate | None = None
-
-    @property
-    def place(self) -> str:
-        return f"{self.user}@{self.address}:{self.port}"
 
 
 class SshShell(Shell):
@@ -76,9 +41,7 @@ class SshShell(Shell):
         dead_after_seconds: float = 10.0,
     ) -> None:
         self.address = address
-        self._connect_timeout = connect_timeout_seconds
-        self._keepalive = keepalive_seconds
-        self._dead_after = dead_after_seconds
+        self._patience = Patience(connect_timeout_seconds, keepalive_seconds, dead_after_seconds)
         self._transport: paramiko.Transport | None = None
         self._lock = threading.Lock()
 
@@ -100,66 +63,22 @@ class SshShell(Shell):
         """Close the connection; the next ``run`` opens a new one. Detached jobs on the host continue."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            _close(transport)
+            close(transport)
 
     def open_channel(self) -> paramiko.Channel:
         """Return a new channel; reconnect once if the kept connection is dead, because nothing ran on it yet."""
         transport = self._transport
         if transport is not None and transport.is_active():
             try:
-                return transport.open_session(timeout=self._connect_timeout)
-            except (paramiko.SSHException, EOFError, OSError):
+                return transport.open_session(timeout=self._patience.connect_seconds)
+            except LOST:
                 self.close()
-        self._transport = transport = self._connect()
+        self._transport = transport = connect(self.address, self._patience)
         try:
-            return transport.open_session(timeout=self._connect_timeout)
-        except (paramiko.SSHException, EOFError, OSError) as error:
+            return transport.open_session(timeout=self._patience.connect_seconds)
+        except LOST as error:
             self.close()
-            raise _unreachable(self.address.address, self.address.port, error) from None
-
-    def _connect(self) -> paramiko.Transport:
-        key = load_private_key(self.address.private_key)
-        transport, found = _negotiate(
-            self.address.address,
-            self.address.port,
-            self._connect_timeout,
-            self._dead_after,
-            pinned=parse_host_key(self.address.host_key) if self.address.host_key else None,
-        )
-        try:
-            self._check_host_key(found)
-            transport.auth_publickey(self.address.user, key)
-            transport.set_keepalive(self._keepalive)
-        except paramiko.AuthenticationException as error:
-            _close(transport)
-            raise NoAccess(
-                "ssh.auth_failed",
-                f"Logging in as {self.address.place}",
-                cause=str(error),
-            ) from None
-        except (paramiko.SSHException, EOFError, OSError) as error:
-            _close(transport)
-            raise _unreachable(self.address.address, self.address.port, error) from None
-        except BaseException:
-            _close(transport)
-            raise
-        return transport
-
-    def _check_host_key(self, found: HostKey) -> None:
-        operation = f"Checking the host key of {self.address.address}:{self.address.port}"
-        if not self.address.host_key:
-            raise NoAccess(
-                "ssh.host_key_unknown",
-                operation,
-                cause=f"{found.type} {found.fingerprint}",
-            )
-        pinned = parse_host_key(self.address.host_key)
-        if (pinned.type, pinned.base64) != (found.type, found.base64):
-            raise NoAccess(
-                "ssh.host_key_changed",
-                operation,
-                cause=f"{found.type} {found.fingerprint} where {pinned.type} {pinned.fingerprint} was accepted",
-            )
+            raise unreachable(self.address, error) from None
 
     def _check_root(self, result: CommandResult, *, is_root: bool) -> None:
         """Raise ``NoAccess`` if sudo or the gate refused. ``is_root``: a command of root's has answered."""
@@ -193,10 +112,10 @@ class _Exchange:
         watchdog.start()
         try:
             result = self._talk(channel)
-        except (paramiko.SSHException, EOFError, OSError) as error:
+        except LOST as error:
             self.shell.close()
             if not self.timed_out.is_set():
-                raise _unreachable(self.shell.address.address, self.shell.address.port, error) from None
+                raise unreachable(self.shell.address, error) from None
             result = None
         finally:
             watchdog.cancel()
@@ -246,7 +165,7 @@ class _Exchange:
             if stdin:
                 channel.sendall(stdin)
             channel.shutdown_write()
-        except (paramiko.SSHException, EOFError, OSError):
+        except LOST:
             pass  # the command ended without reading all input; its status and output explain why
 
 
@@ -279,88 +198,5 @@ class _Drain:
         return text
 
 
-def load_private_key(text: str) -> paramiko.PKey:
-    """Return the key. Raises ``Refused`` (``ssh.bad_key``)."""
-    found = "it is not an Ed25519, ECDSA or RSA key"
-    for kind in KEY_CLASSES:
-        try:
-            return kind.from_private_key(io.StringIO(text.strip() + "\n"))
-        except paramiko.PasswordRequiredException:
-            found = "it has a passphrase"
-            break
-        except KEY_ERRORS:
-            pass  # a key of another type, or not a key
-    raise Refused(
-        "ssh.bad_key",
-        "Reading the private key",
-        cause=found,
-    )
-
-
-def check_private_key(text: str) -> str:
-    """Return the fingerprint of a private key's public half. Raises ``Refused`` (``ssh.bad_key``)."""
-    return fingerprint_of_blob(load_private_key(text).asbytes())
-
-
-def fetch_host_key(address: str, port: int, timeout_seconds: float = 5.0) -> HostKey:
-    """Return a host's key without logging in. Raises ``Unreachable`` (``ssh.unreachable``)."""
-    transport, found = _negotiate(address, port, timeout_seconds, timeout_seconds, pinned=None)
-    _close(transport)
-    return found
-
-
-def _negotiate(
-    address: str, port: int, timeout_seconds: float, dead_after_seconds: float, *, pinned: HostKey | None
-) -> tuple[paramiko.Transport, HostKey]:
-    """Connect and exchange keys. Offer only the pinned key's type, so that a host with several keys shows that one."""
-    transport = _transport(address, port, timeout_seconds, dead_after_seconds)
-    if pinned is not None:
-        transport.get_security_options().key_types = HOST_KEY_ALGORITHMS[pinned.type]
-    deadline = time.monotonic() + timeout_seconds
-    try:
-        transport.start_client(timeout=timeout_seconds)
-        if time.monotonic() >= deadline and not transport.initial_kex_done:  # start_client returns silently on timeout
-            raise TimeoutError("no SSH key exchange in time")
-        key = transport.get_remote_server_key()
-    except IncompatiblePeer as error:
-        _close(transport)
-        if pinned is None:
-            raise _unreachable(address, port, error) from None
-        # no key of that type any more: read the current key, so that the refusal can name it
-        return _negotiate(address, port, timeout_seconds, dead_after_seconds, pinned=None)
-    except (paramiko.SSHException, EOFError, OSError) as error:
-        _close(transport)
-        raise _unreachable(address, port, error) from None
-    return transport, HostKey(key.get_name(), key.get_base64(), fingerprint_of_blob(key.asbytes()))
-
-
-def _transport(address: str, port: int, timeout_seconds: float, dead_after_seconds: float) -> paramiko.Transport:
-    try:
-        connection = socket.create_connection((address, port), timeout=timeout_seconds)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(dead_after_seconds * 1000))
-        transport = paramiko.Transport(connection, disabled_algorithms={"macs": WEAK_MACS})
-    except (OSError, UnicodeError, paramiko.SSHException) as error:
-        raise _unreachable(address, port, error) from None
-    transport.banner_timeout = timeout_seconds
-    transport.handshake_timeout = timeout_seconds
-    transport.auth_timeout = timeout_seconds
-    transport.daemon = True
-    return transport
-
-
 def _line_of(text: str, prefix: str) -> str:
     return next((line[:200] for line in text.splitlines() if line.startswith(prefix)), "")
-
-
-def _close(transport: paramiko.Transport) -> None:
-    with contextlib.suppress(paramiko.SSHException, EOFError, OSError):  # may be closed already
-        transport.close()
-
-
-def _unreachable(address: str, port: int, error: BaseException) -> Unreachable:
-    return Unreachable(
-        "ssh.unreachable",
-        f"Connecting to {address}:{port} by SSH",
-        cause=str(error) or type(error).__name__,
-    )

@@ -1,12 +1,13 @@
 """Write a checked fleet file into the inventory."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.exceptions import ValidationError
 
 from dbops.engine.states import Role
 from dbops.fleetfile.document import Errors
-from dbops.fleetfile.read import FileEntry, FleetFile, InstanceEntry
+from dbops.fleetfile.read import FileEntry, FleetFile, HostEntry, InstanceEntry
 from dbops.fleetfile.store import ImportReport, Item, Row, store
 from dbops.fleetfile.stored import StoredInventory, differences
 from dbops.models import BackupSchedule, Cluster, Host, Instance
@@ -34,9 +35,13 @@ def apply(fleet: FleetFile, stored: StoredInventory, errors: Errors, *, actor: s
         items.append(item)
         return written
 
-    for entry in fleet.hosts:
-        if written := write(entry, stored.hosts.get(entry.name), Host, _with_one_key(entry.values)):
+    _free_ways(fleet, stored)
+    for entry in _jump_hosts_first(fleet.hosts):
+        values = {**_with_one_key(entry.values), "jump_host": hosts.get(entry.jump_host)}
+        if written := write(entry, stored.hosts.get(entry.name), Host, values):
             hosts[entry.name] = written
+    places = {entry.name: number for number, entry in enumerate(fleet.hosts)}
+    items.sort(key=lambda item: places[item.name])
     for group in fleet.clusters:
         if cluster := write(group, stored.clusters.get(group.name), Cluster, group.values):
             clusters[group.name] = cluster
@@ -54,6 +59,24 @@ def apply(fleet: FleetFile, stored: StoredInventory, errors: Errors, *, actor: s
         values = {**schedule.values, "instance": instances[schedule.instance]}
         write(schedule, stored.schedules.get(schedule.name), BackupSchedule, values)
     return ImportReport(tuple(items))
+
+
+def _jump_hosts_first(entries: Sequence[HostEntry]) -> list[HostEntry]:
+    """Return the hosts so that each comes after its jump host. The check found no circle."""
+    by_name = {entry.name: entry for entry in entries}
+
+    def jumps(entry: HostEntry) -> int:
+        return 1 + jumps(by_name[entry.jump_host]) if entry.jump_host in by_name else 0
+
+    return sorted(entries, key=jumps)
+
+
+def _free_ways(fleet: FleetFile, stored: StoredInventory) -> None:
+    """Clear jump hosts that will change, so that two hosts can swap. Only this transaction sees it."""
+    for entry in fleet.hosts:
+        row = stored.hosts.get(entry.name)
+        if row and row.jump_host and row.jump_host.name != entry.jump_host:
+            Host.objects.filter(pk=row.pk).update(jump_host=None)
 
 
 def _with_one_key(values: dict[str, Any]) -> dict[str, Any]:

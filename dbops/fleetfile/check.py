@@ -11,6 +11,7 @@ from dbops.fleetfile.conflicts import (
     PlacedObject,
     host_conflicts,
     instance_conflicts,
+    jump_conflicts,
     name_conflicts,
 )
 from dbops.fleetfile.document import Errors
@@ -59,7 +60,8 @@ def _check_host(entry: HostEntry, stored: StoredInventory, errors: Errors, repla
             f"{sshkeys.fingerprint_or_empty(given)}. Find out why the key changed, then accept it in the browser "
             "or import with --replace-host-keys",
         )
-    changed = differences(row, Host, entry.values) if row else {}
+    changed = list(differences(row, Host, entry.values)) if row else []
+    changed += ["jump_host"] if row and entry.jump_host != (row.jump_host.name if row.jump_host else "") else []
     if reason := stored.why_frozen(row, changed):
         errors.add(_first_spot(entry, changed), reason)
 
@@ -152,6 +154,7 @@ def _check_conflicts(
         *name_conflicts(groups, "cluster"),
         *name_conflicts(instances, "instance"),
         *host_conflicts(hosts),
+        *jump_conflicts(hosts),
         *instance_conflicts(instances, {host.name: host for host in hosts}),
     ]
     for conflict in found:
@@ -162,7 +165,7 @@ def _check_conflicts(
 def _placed_host(entry: HostEntry) -> PlacedHost:
     names = ("ssh_address", "ssh_port", "work_dir")
     values = {name: entry.values[name] for name in names if name in entry.values}
-    return PlacedHost(entry.name, entry.spot.line, entry, **values)
+    return PlacedHost(entry.name, entry.spot.line, entry, jump_host=entry.jump_host, **values)
 
 
 def _placed_instance(entry: InstanceEntry) -> PlacedInstance:

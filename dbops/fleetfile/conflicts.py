@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from dbops.engine.states import Role
 from dbops.fleetfile.rules import nested
+from dbops.models.fleet import MOST_JUMPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class PlacedHost(PlacedObject):
     ssh_address: str = ""
     ssh_port: int = 0
     work_dir: str = ""
+    jump_host: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,27 @@ def host_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[InventoryConflict]:
     keyed = (((item.ssh_address.casefold(), item.ssh_port), item) for item in hosts if item.ssh_address)
     for one, other in _repeated(keyed):
         yield InventoryConflict(one, "ssh_address", f"this SSH address and port belong to host {other.known_as}")
+
+
+def jump_conflicts(hosts: Iterable[PlacedHost]) -> Iterator[InventoryConflict]:
+    """Find jump hosts that are not there, lead in a circle, or are too many.
+
+    The subject is a changed host: the change may be to a jump host, and what it spoils the way of another host.
+    """
+    by_name = {host.name: host for host in hosts}
+    for host in by_name.values():
+        way = [host]
+        while (name := way[-1].jump_host) and len(way) <= MOST_JUMPS + 1:
+            if name not in by_name:
+                yield InventoryConflict(
+                    way[-1], "jump_host", f"there is no host {name!r} in this file or in the inventory"
+                )
+                break
+            way.append(by_name[name])
+        if len(way) > MOST_JUMPS + 1 and (changed := [one for one in way if one.origin is not None]):
+            names = " behind ".join(one.name for one in way)
+            text = "the jump hosts lead in a circle" if way[-1] in way[:-1] else f"use at most {MOST_JUMPS} jump hosts"
+            yield InventoryConflict(changed[0], "jump_host", f"{text}: {names}")
 
 
 def instance_conflicts(instances: list[PlacedInstance], hosts: dict[str, PlacedHost]) -> Iterator[InventoryConflict]:

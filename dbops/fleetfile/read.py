@@ -99,9 +99,13 @@ class FileEntry:
 
 @dataclass(slots=True)
 class HostEntry(FileEntry):
-    """A host. ``foreign``: why its key file, named in the browser, is not read: it is outside the directory for key files."""
+    """A host. ``foreign``: why its key file, named in the browser, is not read: it is outside the directory for key files.
+
+    ``jump_host`` is a name and not in ``values``.
+    """
 
     foreign: str = ""
+    jump_host: str = ""
 
 
 @dataclass(slots=True)
@@ -197,13 +201,15 @@ def _accept(section: Section, key: str, name: str, value: Any, model: type[Model
 def _host(section: Section, base_dir: Path | None) -> HostEntry:
     entry = HostEntry(section.spot)
     _fill(entry, section, HOST_KEYS, Host, required=("name",))
-    ssh = section.section("ssh", (*SSH_KEYS, *FILE_KEYS))
+    ssh = section.section("ssh", (*SSH_KEYS, *FILE_KEYS, "jump_host"))
     if ssh is None:
         if "ssh" not in section:
             section.errors.add(section.spot, "'ssh' is missing")
         return entry
     _fill(entry, ssh, SSH_KEYS, Host, required=("address",))
     _read_keys(entry, ssh, base_dir)
+    entry.spots["jump_host"] = ssh.at("jump_host")
+    entry.jump_host = ssh.value("jump_host", str) or ""
     if "key" in ssh and "key_file" in ssh:
         ssh.errors.add(ssh.at("key_file"), "set either key or key_file, not both")
     if "host_key" in entry.values:

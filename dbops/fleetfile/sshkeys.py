@@ -1,6 +1,7 @@
 """Check private keys and host keys of the inventory."""
 
-from dbops.drivers.ssh import check_private_key, fetch_host_key
+from dbops.drivers.ssh_jumps import fetch_host_key
+from dbops.drivers.ssh_transport import SshAddress, check_private_key
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.host_keys import HostKey, parse_host_key
 
@@ -48,6 +49,6 @@ def fingerprint_or_empty(text: str) -> str:
         return "an unreadable key"
 
 
-def presented_host_key(address: str, port: int) -> HostKey:
-    """Return a host's current key without logging in. Raises ``Unreachable`` (``ssh.unreachable``)."""
-    return fetch_host_key(address, port, timeout_seconds=FETCH_TIMEOUT_SECONDS)
+def presented_host_key(address: str, port: int, jump: SshAddress | None) -> HostKey:
+    """Return a host's current key without logging in, through its jump host if it has one. Raises as ``fetch_host_key``."""
+    return fetch_host_key(address, port, timeout_seconds=FETCH_TIMEOUT_SECONDS, jump=jump)

@@ -17,7 +17,7 @@ from dbops.models.secret import holds, is_set
 FROZEN_INSTANCE = frozenset(
     {"name", "cluster", "host", "role", "address", "port", "datadir", "os_user", "group_suffix"}
 )
-FROZEN_HOST = frozenset({"name", "ssh_address", "ssh_port", "stream_address", "work_dir"})
+FROZEN_HOST = frozenset({"name", "ssh_address", "ssh_port", "stream_address", "work_dir", "jump_host"})
 # A backup continues regardless of the role; the other values locate its job.
 FROZEN_INSTANCE_BY_BACKUP = FROZEN_INSTANCE - {"role"}
 # A restore test fetches its file from the source's host and later removes the access there.
@@ -25,7 +25,7 @@ FROZEN_INSTANCE_BY_RESTORE_TEST = frozenset({"host"})
 # After a change of these, the last facts belong to another server.
 IDENTITY: dict[type[Model], frozenset[str]] = {
     Instance: frozenset({"host", "address", "port", "datadir", "defaults_file", "group_suffix"}),
-    Host: frozenset({"ssh_address", "ssh_port"}),
+    Host: frozenset({"ssh_address", "ssh_port", "jump_host"}),
 }
 
 
@@ -52,7 +52,13 @@ class StoredInventory:
     def placed_hosts(self, without: Iterable[str] = ()) -> list[PlacedHost]:
         left_out = set(without)
         return [
-            PlacedHost(row.name, ssh_address=row.ssh_address, ssh_port=row.ssh_port, work_dir=row.work_dir)
+            PlacedHost(
+                row.name,
+                ssh_address=row.ssh_address,
+                ssh_port=row.ssh_port,
+                work_dir=row.work_dir,
+                jump_host=row.jump_host.name if row.jump_host else "",
+            )
             for row in self.hosts.values()
             if row.name not in left_out
         ]
@@ -112,8 +118,12 @@ def load(*, lock: bool = False) -> StoredInventory:
             instances.select_for_update(of=("self",)) if _can_lock_one_table() else instances.select_for_update()
         )
     tests, tests_of = active_tests()
+    # a lock cannot join rows that may be missing
+    by_key = {row.pk: row for row in hosts}
+    for row in by_key.values():
+        row.jump_host = by_key[row.jump_host_id] if row.jump_host_id else None
     return StoredInventory(
-        hosts={row.name: row for row in hosts},
+        hosts={row.name: row for row in by_key.values()},
         clusters={row.name: row for row in clusters},
         instances={row.name: row for row in instances},
         rebuilds=active_rebuilds(),

@@ -20,7 +20,7 @@ def write() -> str:
     clusters = Cluster.objects.order_by("name").prefetch_related("instances__host", "instances__backup_schedules")
     content = {
         "version": VERSION,
-        "hosts": [host_content(host) for host in Host.objects.order_by("name")],
+        "hosts": [host_content(host) for host in Host.objects.select_related("jump_host").order_by("name")],
         "clusters": [cluster_content(cluster) for cluster in clusters],
     }
     return HEAD + yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=1000)
@@ -31,6 +31,8 @@ def host_content(host: Host) -> dict[str, Any]:
     ssh: dict[str, Any] = {"address": host.ssh_address, "port": host.ssh_port, "user": host.ssh_user}
     if host.ssh_key_file:
         ssh["key_file"] = host.ssh_key_file
+    if host.jump_host:
+        ssh["jump_host"] = host.jump_host.name
     if host.host_key:
         ssh["host_key"] = host.host_key
     return {

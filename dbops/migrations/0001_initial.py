@@ -315,6 +315,16 @@ class Migration(migrations.Migration):
                         ],
                     ),
                 ),
+                (
+                    "jump_host",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.PROTECT,
+                        related_name="hosts_behind",
+                        to="dbops.host",
+                    ),
+                ),
             ],
             options={
                 "ordering": ["name"],

@@ -35,6 +35,8 @@ def validate_command(value: str) -> None:
         raise ValidationError("Use a one-line command that starts with an absolute path.")
 
 
+#: Jump hosts between the dashboard and a host. Each may take all its timeouts, and a probe ends after ``PATIENCE_SECONDS``.
+MOST_JUMPS = 3
 ACCOUNTS = ("admin", "local", "replication", "backup", "load")
 #: They may log in by socket authentication instead of a password.
 SOCKET_ACCOUNTS = ("local", "backup")
@@ -87,7 +89,10 @@ class Cluster(HasAccounts):
 
 
 class Host(models.Model):
-    """A machine reached by SSH. ``host_key`` is the pinned public key, empty until a person accepts one."""
+    """A machine reached by SSH. ``host_key`` is the pinned public key, empty until a person accepts one.
+
+    ``jump_host``: the host that opens the dashboard's connections to this one; it may have one itself.
+    """
 
     name = models.CharField(max_length=63, unique=True, validators=[name_validator])
     ssh_address = models.CharField(max_length=253, validators=[address_validator])
@@ -102,12 +107,25 @@ class Host(models.Model):
     work_dir = models.CharField(max_length=500, default="/var/lib/dbops", validators=[path_validator])
     authorized_keys_file = models.CharField(max_length=500, blank=True, validators=[path_validator])
     stream_address = models.CharField(max_length=253, blank=True, validators=[address_validator])
+    jump_host = models.ForeignKey("self", on_delete=models.PROTECT, null=True, blank=True, related_name="hosts_behind")
 
     class Meta:
         ordering: ClassVar = ["name"]
 
     def __str__(self) -> str:
         return self.name
+
+    def clean(self) -> None:
+        """Refuse a way in a circle and a long one, also of two changes at the same time: the caller locks all hosts."""
+        hosts = Host.objects.order_by()
+        jump, jumps, behind = self.jump_host_id, 0, [self.pk] if self.jump_host_id and self.pk else []
+        while jump is not None and jumps <= MOST_JUMPS and jump != self.pk:
+            jump, jumps = hosts.values_list("jump_host_id", flat=True).get(pk=jump), jumps + 1
+        while jump is None and jumps <= MOST_JUMPS and behind:
+            behind = list(hosts.filter(jump_host__in=behind).values_list("pk", flat=True))
+            jumps += bool(behind)
+        if jump is not None or jumps > MOST_JUMPS:
+            raise ValidationError({"jump_host": f"At most {MOST_JUMPS} jump hosts, and none twice."})
 
 
 class StrictPlace(models.Model):

@@ -19,6 +19,7 @@ from dbops.fleetfile.read import read
 from dbops.fleetfile.store import UNCHANGED, ImportReport, Row, store
 from dbops.fleetfile.write import write
 from dbops.lifecycle.instance_periods import end_periods
+from dbops.loaders.ssh_addresses import jump_of
 from dbops.models import Cluster, Host, Instance, InstanceState
 from dbops.operations.audit import record_item
 from dbops.operations.strict_places import strict_places_kept
@@ -108,9 +109,10 @@ def read_host_key(host: Host) -> sshkeys.HostKey:
     """Return the key that the host presents now. Connects to the host: only at an operator's click, never to show a page.
 
     Raises:
-        Unreachable: ``ssh.unreachable``.
+        Unreachable: ``ssh.unreachable``; of a jump host ``ssh.jump_unreachable``.
+        NoAccess, Refused: of a jump host.
     """
-    return sshkeys.presented_host_key(host.ssh_address, host.ssh_port)
+    return sshkeys.presented_host_key(host.ssh_address, host.ssh_port, jump_of(host))
 
 
 def accept_host_key(*, actor: User, host: Host, host_key: str, replace: bool = False, shown: str | None = None) -> None:

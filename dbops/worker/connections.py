@@ -1,7 +1,6 @@
 """Open connections with the stored credentials of the inventory; no other module does."""
 
 from contextlib import closing
-from pathlib import Path
 
 from django.conf import settings
 
@@ -9,12 +8,12 @@ from dbops.drivers.jobs import HostJobs
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
 from dbops.drivers.mysql_login import ServerProof
 from dbops.drivers.server_proof import read_proof
-from dbops.drivers.ssh import SshAddress, SshShell
-from dbops.engine.errors import Refused
+from dbops.drivers.ssh import SshShell
+from dbops.drivers.ssh_transport import SshAddress
 from dbops.engine.hosts.access import Endpoint
 from dbops.engine.ports import Jobs, Shell
 from dbops.loaders.accounts import account_of
-from dbops.loaders.gates import gate_of
+from dbops.loaders.ssh_addresses import jump_of, ssh_address_of
 from dbops.models import Cluster, Host, Instance
 from dbops.security.permissions import sample_refusal
 
@@ -23,19 +22,10 @@ def open_shell(host: Host) -> SshShell:
     """Return a shell on a host; it connects with its first command.
 
     Raises:
-        Refused: the key file of the inventory cannot be read (``ssh.key_file``), or there is no host (``sample.read_only``).
+        Refused: as ``ssh_address_of``, or there is no host (``sample.read_only``).
     """
     _not_in_the_sample(host.name)
-    return SshShell(
-        SshAddress(
-            address=host.ssh_address,
-            port=host.ssh_port,
-            user=host.ssh_user,
-            private_key=private_key_of(host),
-            host_key=host.host_key,
-            gate=gate_of(host) if host.sudo else None,
-        )
-    )
+    return SshShell(ssh_address_of(host))
 
 
 def endpoint_of(host: Host, local_address: str, jobs: Jobs) -> Endpoint:
@@ -66,28 +56,23 @@ def jobs_on(host: Host, shell: Shell, *, instance_key: str, run_id: str, token: 
     )
 
 
-def private_key_of(host: Host) -> str:
-    """Return the text of the host's private key, from the row or from its file."""
-    if host.ssh_private_key:
-        return host.ssh_private_key
-    try:
-        return Path(host.ssh_key_file).read_text()
-    except OSError as error:
-        raise Refused(
-            "ssh.key_file",
-            f"Reading the SSH key for {host.name}",
-            cause=f"{host.ssh_key_file or '(no file given)'}: {error.strerror}",
-        ) from error
-
-
 def open_database(
     instance: Instance, *, read_timeout_seconds: float = 10.0, connect_timeout_seconds: float = 5.0
 ) -> MysqlDatabase:
-    """Return a connection of the dashboard's account to an instance; it connects with its first statement."""
+    """Return a connection of the dashboard's account to an instance; it connects with its first statement.
+
+    It goes through the jump hosts of the instance's host. Raises as ``open_shell``.
+    """
     _not_in_the_sample(f"{instance.address}:{instance.port}")
     account = account_of(instance, "admin")
     return MysqlDatabase(
-        MysqlAddress(host=instance.address, port=instance.port, user=account.user, password=account.password),
+        MysqlAddress(
+            host=instance.address,
+            port=instance.port,
+            user=account.user,
+            password=account.password,
+            jump=jump_of(instance.host),
+        ),
         connect_timeout_seconds=connect_timeout_seconds,
         read_timeout_seconds=read_timeout_seconds,
         prove=lambda: proof_of(instance),
@@ -131,11 +116,15 @@ def connect_with(
     *,
     connect_timeout_seconds: float,
     read_timeout_seconds: float,
+    jump: SshAddress | None = None,
 ) -> MysqlDatabase:
-    """Return a connection of any account to an address, for which no host vouches; it connects with its first statement."""
+    """Return a connection of any account to an address, for which no host vouches; it connects with its first statement.
+
+    ``jump``: the jump host on the way.
+    """
     _not_in_the_sample(f"{address}:{port}")
     return MysqlDatabase(
-        MysqlAddress(host=address, port=port, user=user, password=password),
+        MysqlAddress(host=address, port=port, user=user, password=password, jump=jump),
         connect_timeout_seconds=connect_timeout_seconds,
         read_timeout_seconds=read_timeout_seconds,
     )

@@ -11,6 +11,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
 from dbops.engine.ports import Database
 from dbops.engine.topology.nodes import Address
+from dbops.loaders.ssh_addresses import JUMPS, jump_of
 from dbops.models import Discovery, Instance
 from dbops.security.redaction import without_nul
 from dbops.worker.connections import connect_with, open_database
@@ -45,7 +46,7 @@ def run_discovery(discovery_id: int, bounds: Bounds = BOUNDS) -> bool:
 def _listed() -> dict[Address, Instance]:
     """Return the instances that people entered in the inventory by each of their addresses. One query."""
     found: dict[Address, Instance] = {}
-    for instance in Instance.objects.select_related("host", "cluster"):
+    for instance in Instance.objects.select_related(f"host__{JUMPS}", "cluster"):
         found[instance.address.casefold(), instance.port] = instance
         for name in (instance.host.ssh_address, instance.host.stream_address):
             if name:
@@ -74,7 +75,13 @@ def _open(row: Discovery, listed: dict[Address, Instance] | None, host: str, por
         return open_database(instance, connect_timeout_seconds=CONNECT_SECONDS, read_timeout_seconds=ANSWER_SECONDS)
     user, password = (row.cluster.admin_user, row.cluster.admin_password) if row.cluster else (row.user, row.password)
     return connect_with(
-        host, port, user, password, connect_timeout_seconds=CONNECT_SECONDS, read_timeout_seconds=ANSWER_SECONDS
+        host,
+        port,
+        user,
+        password,
+        connect_timeout_seconds=CONNECT_SECONDS,
+        read_timeout_seconds=ANSWER_SECONDS,
+        jump=jump_of(instance.host) if instance else None,
     )
 
 

@@ -19,6 +19,7 @@ from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.tidb_cluster import claim, make_table, must_be_free, release
 from dbops.engine.load_tests.tidb_target import TidbTarget
 from dbops.loaders.accounts import account_of
+from dbops.loaders.ssh_addresses import jump_of
 from dbops.models import LoadTest
 from dbops.worker.connections import connect_with, open_database
 from dbops.worker.journal import LoadTestJournal
@@ -147,6 +148,7 @@ class TidbCluster:
             account.password,
             connect_timeout_seconds=5.0,
             read_timeout_seconds=STATEMENT_SECONDS,
+            jump=jump_of(self._row.source.host),
         )
 
     def _must_be_as_planned(self) -> None:

@@ -24,6 +24,7 @@ from dbops.engine.topology.members import transactions_lost
 from dbops.lifecycle import capacity_readings, external_runs, instance_periods, topology_differences
 from dbops.loaders.accounts import account_of, local_account_of
 from dbops.loaders.plan_inputs import plan_inputs_of, restore_tests_of_runs
+from dbops.loaders.ssh_addresses import JUMPS
 from dbops.models import Instance, InstanceState, RowComparison
 from dbops.models.fleet import ACCOUNTS
 from dbops.security.redaction import without_nul
@@ -55,7 +56,7 @@ def _due_instances(now: datetime) -> list[Instance]:
     latest = now + timedelta(seconds=2 * settings.PROBE_INTERVAL_SECONDS + AFTER_PAUSE_SECONDS)
     is_due = Q(state__probe_due_at__lte=now) | Q(state__probe_due_at__gt=latest)
     due = Instance.objects.filter(is_due).order_by("state__probe_due_at")
-    return list(due.select_related("host", "cluster", "state__period")[: 4 * THREADS])
+    return list(due.select_related(f"host__{JUMPS}", "cluster", "state__period")[: 4 * THREADS])
 
 
 def _claim(instance: Instance, now: datetime) -> bool:
@@ -206,7 +207,7 @@ def _nothing_read(instance: Instance, error: BaseException) -> InstanceFacts:
 
 def probe_now(instance: Instance) -> InstanceFacts:
     """Probe one instance now, store its facts and return them. Raises ``Unreachable`` if its host does not answer."""
-    live = Instance.objects.select_related("host", "cluster", "state__period").get(pk=instance.pk)
+    live = Instance.objects.select_related(f"host__{JUMPS}", "cluster", "state__period").get(pk=instance.pk)
     stored = probe_all([live], patience_seconds=LIVE_PATIENCE_SECONDS)
     facts = InstanceState.objects.get(instance=instance).facts()
     if stored and facts is not None and facts.host is not None:
@@ -251,7 +252,7 @@ def replan(target: Instance, source: Instance, before: Plan) -> Plan:
         Unreachable: one of them could not be probed in time (``probe.incomplete``): old facts do not count here.
     """
     cluster = target.cluster_id
-    live = Instance.objects.select_related("host", "cluster", "state__period").filter(cluster=cluster)
+    live = Instance.objects.select_related(f"host__{JUMPS}", "cluster", "state__period").filter(cluster=cluster)
     wanted = [item for item in live if item.pk in (target.pk, source.pk) or item.role == Instance.Roles.PRIMARY]
     if probe_all(wanted, patience_seconds=LIVE_PATIENCE_SECONDS, is_fresh=True) != len(wanted):
         raise Unreachable(

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from dbops.drivers.jobs import HostJobs
-from dbops.drivers.ssh import SshAddress, SshShell
+from dbops.drivers.ssh import SshShell
+from dbops.drivers.ssh_transport import SshAddress
 from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.quiet import NOT_QUIET
 from dbops.engine.hosts.jobs import reason_of

@@ -22,7 +22,8 @@ from cryptography.x509.oid import NameOID
 
 from dbops.drivers.gate import Gate
 from dbops.drivers.mysql import MysqlAddress, MysqlDatabase
-from dbops.drivers.ssh import SshAddress, SshShell
+from dbops.drivers.ssh import SshShell
+from dbops.drivers.ssh_transport import SshAddress
 from dbops.engine.hosts.host_keys import HostKey, parse_host_key
 from dbops.engine.ports import Shell
 from dbops.security.gate_key import gate_key

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.drivers.probe_server import LSN
-from dbops.drivers.ssh import SshAddress, SshShell
+from dbops.drivers.ssh import SshShell
+from dbops.drivers.ssh_transport import SshAddress
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.flavors import connection_options
 from dbops.engine.flavors.versions import dotted

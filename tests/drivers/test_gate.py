@@ -11,7 +11,8 @@ import paramiko
 import pytest
 
 from dbops.drivers.gate import DIRECTORY, SEARCH_PATH, Gate
-from dbops.drivers.ssh import SshAddress, SshShell, load_private_key
+from dbops.drivers.ssh import SshShell
+from dbops.drivers.ssh_transport import SshAddress, load_private_key
 from dbops.engine.errors import NoAccess
 from dbops.engine.hosts.host_keys import parse_host_key
 from dbops.security.gate_key import gate_key

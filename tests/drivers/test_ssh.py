@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from dbops.drivers.ssh import SshAddress, SshShell, check_private_key, fetch_host_key
+from dbops.drivers.ssh import SshShell
+from dbops.drivers.ssh_jumps import fetch_host_key
+from dbops.drivers.ssh_transport import SshAddress, check_private_key
 from dbops.engine.errors import DbopsError, NoAccess, Refused, Unreachable
 from dbops.engine.hosts.host_keys import fingerprint_of
 from dbops.engine.ports import Shell

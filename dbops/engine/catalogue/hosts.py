@@ -27,6 +27,20 @@ _SSH = (
         _RUNNING,
         "dbops tries again. If the error persists, check the network and the host's sshd.",
     ),
+    host(
+        "ssh.jump_unreachable",
+        "The connection to a jump host failed.",
+        "The state of the hosts behind the jump host is unknown. Jobs on them are still running.",
+        "dbops tries again. Check that the jump host that is named is up, its sshd is running, and the firewall allows the dashboard "
+        "or the jump host before it. To use another jump host, change the address in its row of the inventory.",
+    ),
+    operator(
+        "ssh.jump_refused",
+        "A jump host does not forward connections.",
+        NOT_SENT,
+        "Allow it in the jump host's sshd: `AllowTcpForwarding local`, and in `PermitOpen`, if it is set, the SSH and MySQL ports of the "
+        "hosts. A key in `authorized_keys` with `restrict` also needs `port-forwarding`.",
+    ),
     operator(
         "ssh.host_key_unknown",
         "You have not accepted a host key for this host.",

@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 from django import forms
@@ -16,6 +17,7 @@ from dbops.fleetfile.conflicts import (
     PlacedObject,
     host_conflicts,
     instance_conflicts,
+    jump_conflicts,
     name_conflicts,
 )
 from dbops.models import Cluster, Host, Instance
@@ -97,7 +99,7 @@ class HostForm(InventoryForm):
 
     secrets = ("ssh_private_key",)
     groups: ClassVar = {
-        "Host": ("name", "ssh_address", "ssh_port", "ssh_user", "sudo"),
+        "Host": ("name", "ssh_address", "ssh_port", "ssh_user", "sudo", "jump_host"),
         "SSH key (file or pasted key)": ("ssh_key_file", "ssh_private_key"),
         "Paths and addresses": ("work_dir", "authorized_keys_file", "stream_address"),
     }
@@ -108,7 +110,7 @@ class HostForm(InventoryForm):
     class Meta:
         model = Host
         fields: ClassVar = [
-            *("name", "ssh_address", "ssh_port", "ssh_user", "sudo", "ssh_key_file"),
+            *("name", "ssh_address", "ssh_port", "ssh_user", "sudo", "jump_host", "ssh_key_file"),
             *("work_dir", "authorized_keys_file", "stream_address"),
         ]
         labels: ClassVar = {
@@ -117,6 +119,7 @@ class HostForm(InventoryForm):
             "ssh_user": "SSH user",
             "ssh_key_file": "Key file",
             "sudo": "Run commands as root with sudo -n",
+            "jump_host": "Jump host",
             "work_dir": "Work directory",
             "authorized_keys_file": "Authorized keys file",
             "stream_address": "Stream address",
@@ -125,6 +128,7 @@ class HostForm(InventoryForm):
             "ssh_key_file": "Path of a private key without a passphrase on the dashboard’s machine.",
             "sudo": "Install what “manage.py host gate NAME” and “manage.py host sudoers NAME” print on the host. "
             "The SSH user can then run nothing else as root.",
+            "jump_host": "Host of the inventory through which dbops connects to this one, and to the servers on it. Empty: directly.",
             "work_dir": "Directory for run directories and journals.",
             "authorized_keys_file": "File that the temporary key of a rebuild is added to. Empty: ~/.ssh/authorized_keys of the SSH user.",
             "stream_address": "Address at which other hosts reach this host by SSH. Empty: the SSH address.",
@@ -156,9 +160,15 @@ class HostForm(InventoryForm):
         names = ("ssh_address", "ssh_port", "work_dir")
         values = {name: given[name] for name in names if given.get(name)}
         new_name = given.get("name", "")
-        hosts = [*fleet.placed_hosts(without=own), PlacedHost(new_name, None, self, **values)]
+        jump = given["jump_host"].name if given.get("jump_host") else ""
+        others = [
+            replace(host, jump_host=new_name) if host.jump_host in own else host
+            for host in fleet.placed_hosts(without=own)
+        ]
+        hosts = [*others, PlacedHost(new_name, None, self, jump_host=jump, **values)]
         yield from name_conflicts(hosts, "host")
         yield from host_conflicts(hosts)
+        yield from jump_conflicts(hosts)
         own_instances = [item for item in fleet.placed_instances() if item.host in own]
         yield from instance_conflicts(own_instances, dict.fromkeys(own, hosts[-1]))
 

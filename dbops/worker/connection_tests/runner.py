@@ -17,6 +17,7 @@ from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.scripts import load
 from dbops.loaders.accounts import account_of, secrets_of
 from dbops.loaders.members import shown_fingerprint
+from dbops.loaders.ssh_addresses import jump_hosts_of
 from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.models.fleet import PASSWORDS
 from dbops.models.secret import as_stored, key_number
@@ -96,6 +97,10 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
     if found.get("done") != "1":
         text = f"status {said.exit_status}: {said.stderr.strip()[-300:] or said.stdout.strip()[-300:] or 'no words'}"
         _unfit(host, f"the shell did not come to its end ({text})")
+    if jumps := jump_hosts_of(host):
+        report.check(
+            "Jump hosts", ", then ".join(f"{jump} with the pinned {shown_fingerprint(jump)}" for jump in jumps)
+        )
     place = f"{host.ssh_user}@{host.ssh_address}:{host.ssh_port}"
     report.check("Logged in", f"{place} in {took:.2f} s; the host calls itself {found['host']}, {found['system']}")
     report.check("Host key", f"the pinned one, {shown_fingerprint(host)}")
@@ -195,9 +200,10 @@ def _end(
 
 
 def _can_read_secrets(row: ConnectionTest) -> bool:
-    """Return whether the current keys decrypt every secret that the test needs. At most two queries."""
-    hosts = (row.host_id, row.source_host_id, row.instance.host_id if row.instance else None)
-    tokens = [*Host.objects.filter(pk__in=[pk for pk in hosts if pk]).values_list(as_stored("ssh_private_key"))]
+    """Return whether the current keys decrypt every secret that the test needs, also of jump hosts."""
+    ends = [host for host in (row.host, row.source_host, row.instance.host if row.instance else None) if host]
+    hosts = {host.pk for end in ends for host in (end, *jump_hosts_of(end))}
+    tokens = [*Host.objects.filter(pk__in=hosts).values_list(as_stored("ssh_private_key"))]
     if row.instance:
         columns = [as_stored(name) for name in PASSWORDS]
         tokens += Cluster.objects.filter(pk=row.instance.cluster_id).values_list(*columns)

@@ -13,10 +13,10 @@ from pytest_django import DjangoAssertNumQueries
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
+from dbops.loaders.ssh_addresses import private_key_of
 from dbops.models import AuditEntry, Cluster, Host
 from dbops.models.secret import as_stored, is_set
 from dbops.operations.fleet import save_cluster
-from dbops.worker.connections import private_key_of
 from tests.app.factories import make_cluster, make_host, make_instance
 
 pytestmark = pytest.mark.django_db
