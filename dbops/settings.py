@@ -31,12 +31,12 @@ SECRET_KEY = clearly(read_or_make)(
     file=Path(os.environ.get("DBOPS_SECRET_KEY_FILE", STATE_DIR / "secret.key")),
     make=make_signing_key,
 )
-# Comma-separated keys for rotation: the first encrypts, all decrypt.
+# Comma-separated keys for rotation: the first encrypts, all decrypt. Processes read a replaced file again.
+ENCRYPTION_KEY_FILE = Path(os.environ.get("DBOPS_ENCRYPTION_KEY_FILE", STATE_DIR / "encryption.key"))
 ENCRYPTION_KEYS = clearly(read_or_make)(
-    variable="DBOPS_ENCRYPTION_KEY",
-    file=Path(os.environ.get("DBOPS_ENCRYPTION_KEY_FILE", STATE_DIR / "encryption.key")),
-    make=make_encryption_key,
+    variable="DBOPS_ENCRYPTION_KEY", file=ENCRYPTION_KEY_FILE, make=make_encryption_key
 ).split(",")
+ENCRYPTION_KEYS_IN_FILE = not os.environ.get("DBOPS_ENCRYPTION_KEY")
 
 # Key files that people may name in the browser. Anyone with a shell names any file with `manage.py fleet import`.
 KEY_DIRECTORY = Path(os.environ.get("DBOPS_KEY_DIRECTORY", STATE_DIR / "keys"))

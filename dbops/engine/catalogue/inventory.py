@@ -13,6 +13,19 @@ _INVENTORY = (
         "Admin > Credentials lists these secrets.",
     ),
     operator(
+        "secrets.key_elsewhere",
+        "The file with the keys of stored secrets can't be replaced here.",
+        UNCHANGED,
+        "Put a new key first in `DBOPS_ENCRYPTION_KEY` or in the file that is mounted, and restart dbops. Then run "
+        "`manage.py secrets rotate --current-key`. See secrets.md.",
+    ),
+    operator(
+        "secrets.key_in_use",
+        "An older key of stored secrets is still needed.",
+        UNCHANGED,
+        "Run `manage.py secrets rotate`, wait a minute, and retry.",
+    ),
+    operator(
         "fleet.file",
         "The fleet file has errors. The message gives the line of each.",
         "The inventory was not changed. dbops imports a file completely or not at all.",

@@ -2,16 +2,16 @@
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import reduce
 from operator import or_
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Count, Q
+from django.db.models import Count, Model, Q
 
-from dbops.models import AuditEntry, Cluster, Host, Instance
+from dbops.models import AuditEntry, AuditSink, Cluster, Host, Instance, InventorySource, NotificationChannel
 from dbops.models.fleet import ACCOUNTS, SOCKET_ACCOUNTS
 from dbops.models.secret import as_stored, key_number
 
@@ -40,6 +40,17 @@ SECRETS: dict[str, tuple[str, str]] = {
     "backup_password": ("Backup password", "the backup tool logs in on the source's own host"),
     "load_password": ("Load test password", "sysbench sends the inserts of a load test to a TiDB cluster without data"),
 }
+#: Of rows besides hosts, clusters and instances.
+OTHERS: dict[tuple[str, str], tuple[str, str]] = {
+    ("audit sink", "token"): ("Token", "sends the audit log to this SIEM"),
+    ("inventory source", "secret"): ("Password or token", "reads the list of servers from this source"),
+    ("notification channel", "address"): (
+        "Address",
+        "sends messages to this channel; most addresses have a token in them",
+    ),
+    ("notification channel", "secret"): ("Signing secret", "signs webhooks"),
+    ("notification channel", "old_secret"): ("Older signing secret", "signs webhooks, too, until it ends"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,24 +62,30 @@ class Secret:
     note: str = ""
     changed_at: datetime | None = None
     changed_by: str = ""
+    kind: str = ""
 
     @property
     def title(self) -> str:
-        return SECRETS[self.column][0]
+        return self._texts[0]
 
     @property
     def used_for(self) -> str:
-        return SECRETS[self.column][1]
+        return self._texts[1]
+
+    @property
+    def _texts(self) -> tuple[str, str]:
+        return OTHERS[self.kind, self.column] if self.kind else SECRETS[self.column]
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A host or a cluster with its secrets."""
+    """A row with secrets. ``page``: name of the page that changes it; ``""``: the inventory's."""
 
     kind: str
     name: str
     instances: int
     secrets: tuple[Secret, ...]
+    page: str = ""
 
     @property
     def has_problem(self) -> bool:
@@ -84,8 +101,8 @@ class Credentials:
 
 
 def credentials(number: str | int, *, only_problems: bool = False) -> Credentials:
-    """Return one page, clusters first, those with a problem before the others. Three queries."""
-    owners = [*_clusters(), *_instances(), *_hosts()]
+    """Return one page, clusters first, those with a problem before the others. Six queries."""
+    owners = [*_clusters(), *_instances(), *_hosts(), *_others()]
     counts: dict[str, int] = {}
     for secret in (secret for owner in owners for secret in owner.secrets):
         counts[secret.state] = counts.get(secret.state, 0) + 1
@@ -138,6 +155,26 @@ def _hosts() -> Iterator[Owner]:
         yield Owner("host", row["name"], row["uses"], (Secret("ssh_private_key", state, note),))
 
 
+def _others() -> Iterator[Owner]:
+    """Return what connects to other systems, with the secrets that are set."""
+    tables: tuple[tuple[str, type[Model], str], ...] = (
+        ("notification channel", NotificationChannel, "notifications"),
+        ("audit sink", AuditSink, "audit-sinks"),
+        ("inventory source", InventorySource, "inventory-sources"),
+    )
+    for kind, model, page in tables:
+        columns = [column for owner, column in OTHERS if owner == kind]
+        rows = model._default_manager.annotate(**{f"{name}_token": as_stored(name) for name in columns}).order_by(
+            "name"
+        )
+        for row in rows.values("name", *(f"{name}_token" for name in columns)):
+            secrets = (
+                Secret(name, _state(row[f"{name}_token"]), kind=kind) for name in columns if row[f"{name}_token"]
+            )
+            if found := tuple(secrets):
+                yield Owner(kind, row["name"], 0, found, page)
+
+
 def _state(token: str | None) -> str:
     if not token:
         return MISSING
@@ -164,5 +201,5 @@ def _with_change(owner: Owner, last: dict[tuple[str, str, str], dict[str, Any]])
     secrets = []
     for secret in owner.secrets:
         row = last.get((owner.kind, owner.name, secret.column), {})
-        secrets.append(Secret(secret.column, secret.state, secret.note, row.get("at"), row.get("actor", "")))
-    return Owner(owner.kind, owner.name, owner.instances, tuple(secrets))
+        secrets.append(replace(secret, changed_at=row.get("at"), changed_by=row.get("actor", "")))
+    return replace(owner, secrets=tuple(secrets))
