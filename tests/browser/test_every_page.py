@@ -62,6 +62,7 @@ PAGES = {
     "inventory-sources": "/inventory/sources/",
     "inventory-source-add": "/inventory/sources/add/",
     "host-key": "/inventory/host/replica-1/key/",
+    "host-sudo": "/inventory/host/replica-1/sudo/",
     "discoveries": "/discoveries/",
     "tokens": "/tokens/",
     "credentials": "/admin/credentials/",

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from dbops.web.views import inventory, inventory_sources
+from dbops.web.views import host_sudo, inventory, inventory_sources
 
 urlpatterns = [
     path("", inventory.inventory, name="inventory"),
@@ -16,6 +16,7 @@ urlpatterns = [
     path("sources/of/<str:name>/proposal/", inventory_sources.proposal, name="inventory-source-proposal"),
     path("sources/of/<str:name>/remove/", inventory_sources.remove, name="inventory-source-remove"),
     path("host/<str:name>/key/", inventory.host_key, name="host-key"),
+    path("host/<str:name>/sudo/", host_sudo.host_sudo, name="host-sudo"),
     path("<str:kind>/<str:name>/", inventory.edit, name="inventory-edit"),
     path("<str:kind>/<str:name>/remove/", inventory.remove, name="inventory-remove"),
 ]

@@ -27,6 +27,7 @@ WRITING = [
     "/inventory/import/",
     "/inventory/export/",
     KEY_URL,
+    "/inventory/host/db-1/sudo/",
 ]
 
 

@@ -145,7 +145,13 @@ def test_error_page_escapes_the_address(viewer: Client, address: str) -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        *("/clusters/%00/", "/instances/a%00/rebuild/", "/inventory/host/%00/key/", "/inventory/instance/%00/remove/"),
+        *(
+            "/clusters/%00/",
+            "/instances/a%00/rebuild/",
+            "/inventory/host/%00/key/",
+            "/inventory/host/%00/sudo/",
+            "/inventory/instance/%00/remove/",
+        ),
         *("/inventory/sources/of/%00/", "/login/%00/", "/calendar/%00/"),
     ],
 )
