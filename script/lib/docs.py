@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dbops.engine.catalogue import SECTIONS
 from dbops.engine.catalogue.entries import Entry
+from dbops.engine.flavors import account_statements
 from dbops.engine.flavors.tool_options import ALLOWED, BOTH
 from dbops.engine.flavors.versions import dotted
 from dbops.engine.methods import conflict_table
@@ -26,6 +27,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 #: Where the error codes are documented, below ``DOCS``.
 ERRORS = "reference/errors.md"
 NOTIFICATIONS = "how-to/notifications.md"
+ACCOUNTS = "how-to/accounts.md"
 PAGES = {path.name: path.relative_to(DOCS) for path in DOCS.rglob("*.md")}
 #: A page that a text of the catalogue names.
 NAMED = re.compile(r"\b([a-z-]+\.md)\b")
@@ -61,6 +63,11 @@ def tool_options() -> str:
         ]
         lines.append(f"| {' | '.join([f'`{option.name}`', option.reason, *versions])} |")
     return "\n".join(lines)
+
+
+def sql(statements: str) -> str:
+    """Return a block of SQL."""
+    return f"```sql\n{statements}```"
 
 
 def error_codes() -> str:
@@ -120,6 +127,11 @@ PARTS = (
     Part("reference/blockers.md", "effects", effects),
     Part(ERRORS, "codes", error_codes),
     Part("reference/tools.md", "options", tool_options),
+    Part(ACCOUNTS, "mariadb-accounts", lambda: sql(account_statements.MARIADB)),
+    Part(ACCOUNTS, "old-mariadb-accounts", lambda: sql(account_statements.OLD_MARIADB)),
+    Part(ACCOUNTS, "mysql-accounts", lambda: sql(account_statements.MYSQL)),
+    Part(ACCOUNTS, "old-mysql-accounts", lambda: sql(account_statements.OLD_MYSQL)),
+    Part(ACCOUNTS, "clone-account", lambda: sql(account_statements.CLONE)),
     Part(NOTIFICATIONS, "events", events),
     Part(NOTIFICATIONS, "services", services),
 )

@@ -1,21 +1,18 @@
-"""The accounts of docs/how-to/accounts.md: its statements for a server, run there as they are, and what they grant."""
+"""The accounts of `manage.py grants`: the statements for a server, run there as they are, and what they grant."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from pathlib import Path
 
-from dbops.engine.flavors import Flavor, parse_version
+from dbops.engine.flavors import Flavor
+from dbops.engine.flavors.account_statements import OPTIONS, account_statements
 from dbops.engine.hosts.local_login import Account
 from lab.flavors.base import ANY_LAB_HOST
 from tests.drivers.clusters import PRIMARY, SOURCE, TARGET, Cluster
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "accounts.md"
-CLONE, MYISAM, PERCONA = "For the method clone", "with MyISAM tables", "on Percona Server"
+CLONE, MYISAM, PERCONA = "clone", "myisam", "percona"
 #: Of the test, so that no account of the lab has these names. The lab's servers see every client at a loopback address.
 PREFIX, PASSWORD = "doc_", "it's long enough for a test"
-_SECTION = re.compile(r"^## (.+?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-_STATEMENT = re.compile(r"((?:CREATE|GRANT)[^;]+);(?:[ ]*-- ([^\n]*))?")
 _GRANT = re.compile(r"GRANT (.+) ON (\S+) TO (.+?)( WITH GRANT OPTION)?")
 
 
@@ -40,33 +37,6 @@ class Grant:
         return parts and self.privilege.endswith(of_super)
 
 
-def heading(flavor: Flavor) -> str:
-    """Return the heading of the statements for a server."""
-    if flavor.name == "mysql":
-        return "MySQL 8.0 and newer" if flavor.version >= (8, 0, 0) else "MySQL 5.7"
-    return "MariaDB 10.5 and newer" if flavor.version >= (10, 5, 0) else "MariaDB 10.3 and 10.4"
-
-
-def statements(title: str, flavor: Flavor) -> Iterator[tuple[str, str]]:
-    """Yield each statement below a heading that this version has, with what it is only for."""
-    sections = dict(_SECTION.findall(PAGE.read_text(encoding="utf-8")))
-    [block] = re.findall(r"```sql\n(.*?)```", sections[title], re.DOTALL)
-    option = ""
-    for line in re.split(r"\n(?=--|CREATE|GRANT|\n)", f"\n{block}"):
-        found = _STATEMENT.match(line.strip())
-        if comment := re.match(r"\s*-- (.*)", line):
-            option = comment[1].removeprefix("only ") if comment[1].startswith("only ") else ""
-        elif found and _has(flavor, found[2] or ""):
-            yield " ".join(found[1].split()), option
-
-
-def _has(flavor: Flavor, note: str) -> bool:
-    """Return whether a version has the statement with this note behind it."""
-    if found := re.match(r"(from|before) (\d+\.\d+\.\d+)", note):
-        return (flavor.version >= parse_version(found[2])) is (found[1] == "from")
-    return True
-
-
 @dataclass
 class Documented:
     """The accounts on a cluster, made from the page."""
@@ -86,16 +56,18 @@ class Documented:
     def replication(self) -> Account:
         return Account(f"{PREFIX}repl", PASSWORD)
 
-    def create(self, title: str, *, without: Collection[str] = (), only: str | None = None) -> None:
-        """Run the statements below a heading on the primary, as the page says, and wait for the replicas.
+    def create(self, *, without: Collection[str] = (), only: str | None = None) -> None:
+        """Run the statements on the primary, and wait for the replicas.
 
         Args:
             without: options that are left out.
             only: the statements of this option alone.
         """
-        for text, option in statements(title, self.cluster.flavor):
-            if option in without or only not in (None, option):
+        wanted = [only] if only else [name for name in OPTIONS if name not in without]
+        for one in account_statements(self.cluster.flavor, wanted):
+            if only not in (None, one.option):
                 continue
+            text = one.sql
             sql = text.replace("DASHBOARD", ANY_LAB_HOST).replace("'...'", "'{}'".format(PASSWORD.replace("'", "''")))
             sql = re.sub(r"'(dbops|backup|repl)'@", rf"'{PREFIX}\1'@", sql)
             self.cluster.own(PRIMARY, sql, write_binlog=True)

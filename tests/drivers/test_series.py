@@ -17,7 +17,7 @@ from dbops.engine.states import Severity
 from tests.drivers import account_acts
 from tests.drivers.acts import ALWAYS, Act, Ground, named
 from tests.drivers.clusters import SERIES, SOURCE, TARGET, Cluster, start_cluster
-from tests.drivers.documented import CLONE, MYISAM, PERCONA, Documented, Grant, heading
+from tests.drivers.documented import CLONE, MYISAM, PERCONA, Documented, Grant
 from tests.drivers.probing import about_accounts, check_channels, check_host, check_server, probe
 from tests.drivers.rare_acts import CHANNEL, RARE, replicate, source_of
 from tests.drivers.sql_literals import untried
@@ -59,9 +59,7 @@ def perform(act: Act, ground: Ground) -> None:
 @pytest.fixture(scope="module")
 def documented(cluster: Cluster) -> Iterator[Documented]:
     documented = Documented(cluster)
-    documented.create(heading(cluster.flavor), without=(MYISAM, PERCONA))
-    if cluster.clones:
-        documented.create(CLONE)
+    documented.create(without=(MYISAM, PERCONA) if cluster.clones else (MYISAM, PERCONA, CLONE))
     yield documented
     documented.drop()
 
@@ -90,7 +88,7 @@ def test_each_documented_privilege_is_needed(cluster: Cluster, documented: Docum
     ours = [grant for grant in documented.each() if not grant.is_implied_by_super(cluster.flavor)]
     superfluous = [grant for grant in ours if works_without(cluster, documented, grant, tmp_path)]
     # what one option alone makes possible hides what the others need
-    documented.create(heading(cluster.flavor), only=MYISAM)
+    documented.create(only=MYISAM)
     assert [grant for grant in superfluous if works_without(cluster, documented, grant, tmp_path)] == []
     for kind, act in {(grant.kind, account_acts.NEEDED_BY[grant.kind][grant.privilege]) for grant in ours}:
         perform(act, Ground(cluster, getattr(documented, kind), tmp_path))
