@@ -34,6 +34,7 @@ class SshAddress:
 
     Args:
         host_key: the pinned ``type base64``, ``""`` if none was accepted.
+        certificate: of the key, the line of its file; ``""``: the key alone logs in.
         gate: runs commands as root through sudo; ``None``: they run as ``user``.
         jump: the jump host that opens the connection; ``None``: the dashboard connects itself.
         name: of a jump host in the inventory, for errors.
@@ -44,6 +45,7 @@ class SshAddress:
     user: str
     private_key: str = field(repr=False)
     host_key: str = ""
+    certificate: str = ""
     gate: Gate | None = None
     jump: "SshAddress | None" = None
     name: str = ""
@@ -85,6 +87,8 @@ def log_in(address: SshAddress, dial: Callable[[], Any], patience: Patience) -> 
         Refused: the private or the pinned key is not valid.
     """
     key = load_private_key(address.private_key)
+    if address.certificate:
+        key.load_certificate(address.certificate)
     pinned = parse_host_key(address.host_key) if address.host_key else None
     transport, found = negotiate(address, dial, patience.connect_seconds, pinned=pinned)
     try:

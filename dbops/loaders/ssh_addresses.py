@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from dbops.drivers.ssh_transport import SshAddress
+from dbops.database import clock
+from dbops.drivers.ssh_certificates import UserCertificate, read_certificate
+from dbops.drivers.ssh_transport import SshAddress, check_private_key
 from dbops.engine.errors import Refused
 from dbops.loaders.gates import gate_of
 from dbops.models import Host
@@ -16,7 +18,8 @@ def ssh_address_of(host: Host) -> SshAddress:
     """Return address and credentials of a host, and of every jump host on the way.
 
     Raises:
-        Refused: a key file of the inventory cannot be read (``ssh.key_file``), or a stored key (``secret.lost``).
+        Refused: a key file of the inventory cannot be read (``ssh.key_file``), or a stored key (``secret.lost``); a certificate is not
+            valid (``ssh.bad_certificate``) or not valid now (``ssh.certificate_expired``).
     """
     return SshAddress(
         address=host.ssh_address,
@@ -24,6 +27,7 @@ def ssh_address_of(host: Host) -> SshAddress:
         user=host.ssh_user,
         private_key=private_key_of(host),
         host_key=host.host_key,
+        certificate=_certificate_text(host),
         gate=gate_of(host) if host.sudo else None,
         jump=jump_of(host),
     )
@@ -42,6 +46,7 @@ def jump_of(host: Host) -> SshAddress | None:
             user=jump.ssh_user,
             private_key=private_key_of(jump),
             host_key=jump.host_key,
+            certificate=_certificate_text(jump),
             jump=way,
             name=jump.name,
         )
@@ -70,3 +75,40 @@ def private_key_of(host: Host) -> str:
             f"Reading the SSH key for {host.name}",
             cause=f"{host.ssh_key_file or '(no file given)'}: {error.strerror}",
         ) from error
+
+
+def certificate_of(host: Host) -> UserCertificate | None:
+    """Return the certificate beside the host's key file, as OpenSSH finds it: ``FILE-cert.pub``; ``None`` without one.
+
+    It is read for each connection: what issues certificates for hours replaces the file.
+
+    Raises:
+        Refused: it cannot be read, or is not one (``ssh.bad_certificate``).
+    """
+    if host.ssh_private_key or not host.ssh_key_file:
+        return None
+    file = Path(f"{host.ssh_key_file}-cert.pub")
+    try:
+        return read_certificate(file.read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        found = getattr(error, "strerror", None) or "it is not text"
+        raise Refused(
+            "ssh.bad_certificate", f"Reading the SSH certificate for {host.name}", cause=f"{file}: {found}"
+        ) from None
+
+
+def _certificate_text(host: Host) -> str:
+    """Return the line of the certificate, if it is valid now and for the host's key; ``""`` without one."""
+    found = certificate_of(host)
+    if found is None:
+        return ""
+    operation = f"Logging in to {host.name} with an SSH certificate"
+    if not found.is_valid_at(clock.now()):
+        until = f"{found.until:%Y-%m-%d %H:%M} UTC" if found.until else "its end"
+        cause = f"{found.name!r} is valid from {found.since:%Y-%m-%d %H:%M} UTC until {until}"
+        raise Refused("ssh.certificate_expired", operation, cause=cause)
+    if found.fingerprint != check_private_key(private_key_of(host)):
+        raise Refused("ssh.bad_certificate", operation, cause=f"{found.name!r} is of the key {found.fingerprint}")
+    return found.text

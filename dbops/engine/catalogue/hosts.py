@@ -93,6 +93,18 @@ _SSH = (
         "Correct the path in the inventory, or allow the dashboard's user to read the file.",
     ),
     operator(
+        "ssh.bad_certificate",
+        "The SSH certificate beside the key file can't be used.",
+        NOT_SENT,
+        "Issue a certificate of a user for this key, as `KEY_FILE-cert.pub`, or remove the file.",
+    ),
+    operator(
+        "ssh.certificate_expired",
+        "The SSH certificate is not valid at this time.",
+        NOT_SENT,
+        "Issue a new certificate, or repair what renews it. dbops reads the file again for each connection.",
+    ),
+    operator(
         "ssh.bad_key",
         "The private key can't be used: it has a passphrase, or is not Ed25519, ECDSA or RSA.",
         UNCHANGED,

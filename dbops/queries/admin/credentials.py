@@ -11,22 +11,26 @@ from typing import Any
 from django.core.paginator import Page, Paginator
 from django.db.models import Count, Model, Q
 
+from dbops.database import clock
+from dbops.engine.errors import Refused
+from dbops.loaders.ssh_addresses import certificate_of
 from dbops.models import AuditEntry, AuditSink, Cluster, Host, Instance, InventorySource, NotificationChannel
 from dbops.models.fleet import ACCOUNTS, SOCKET_ACCOUNTS
 from dbops.models.secret import as_stored, key_number
 
 OWNERS_ON_A_PAGE = 50
 #: The states of a secret, the worst first.
-LOST, NO_FILE, MISSING, OLD_KEY, FILE, SOCKET, STORED = (
+LOST, NO_FILE, EXPIRED, MISSING, OLD_KEY, FILE, SOCKET, STORED = (
     "lost",
     "no file",
+    "expired",
     "missing",
     "old key",
     "file",
     "socket",
     "stored",
 )
-PROBLEMS = (LOST, NO_FILE)
+PROBLEMS = (LOST, NO_FILE, EXPIRED)
 #: Accounts that a cluster need not have.
 OPTIONAL = ("local", "load")
 SECRETS: dict[str, tuple[str, str]] = {
@@ -152,7 +156,22 @@ def _hosts() -> Iterator[Owner]:
         if not row["token"] and row["ssh_key_file"]:
             state = FILE if os.access(row["ssh_key_file"], os.R_OK) else NO_FILE
             note = f"{row['ssh_user']}, {row['ssh_key_file']}"
+            if state == FILE:
+                state, certificate = _certificate(row["ssh_key_file"])
+                note += certificate
         yield Owner("host", row["name"], row["uses"], (Secret("ssh_private_key", state, note),))
+
+
+def _certificate(key_file: str) -> tuple[str, str]:
+    """Return the state of a key file with the certificate beside it, and a note about it."""
+    try:
+        found = certificate_of(Host(ssh_key_file=key_file))
+    except Refused:
+        return EXPIRED, ", certificate not usable"
+    if found is None:
+        return FILE, ""
+    until = f"{found.until:%Y-%m-%d %H:%M} UTC" if found.until else "no end"
+    return FILE if found.is_valid_at(clock.now()) else EXPIRED, f", certificate until {until}"
 
 
 def _others() -> Iterator[Owner]:

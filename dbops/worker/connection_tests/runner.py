@@ -17,7 +17,7 @@ from dbops.engine.hosts.jobs import pairs
 from dbops.engine.hosts.scripts import load
 from dbops.loaders.accounts import account_of, secrets_of
 from dbops.loaders.members import shown_fingerprint
-from dbops.loaders.ssh_addresses import jump_hosts_of
+from dbops.loaders.ssh_addresses import certificate_of, jump_hosts_of
 from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.models.fleet import PASSWORDS
 from dbops.models.secret import as_stored, key_number
@@ -103,6 +103,10 @@ def _test_ssh(row: ConnectionTest, report: TestReport) -> None:
         )
     place = f"{host.ssh_user}@{host.ssh_address}:{host.ssh_port}"
     report.check("Logged in", f"{place} in {took:.2f} s; the host calls itself {found['host']}, {found['system']}")
+    if certificate := certificate_of(host):
+        until = f"{certificate.until:%Y-%m-%d %H:%M} UTC" if certificate.until else "no end"
+        principals = ", ".join(certificate.principals) or "every user"
+        report.check("SSH certificate", f"{certificate.name!r} for {principals}, valid until {until}")
     report.check("Host key", f"the pinned one, {shown_fingerprint(host)}")
     through = f" through sudo by {found['gate'] or 'any command'}" if host.sudo else ""
     report.check("Commands run as", f"{found['user']}{through}")
