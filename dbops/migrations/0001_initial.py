@@ -726,11 +726,23 @@ class Migration(migrations.Migration):
                 (
                     "purpose",
                     models.CharField(
-                        choices=[("report", "report"), ("calendar", "calendar"), ("metrics", "metrics")], max_length=10
+                        choices=[
+                            ("report", "report"),
+                            ("calendar", "calendar"),
+                            ("metrics", "metrics"),
+                            ("api", "api"),
+                        ],
+                        max_length=10,
                     ),
                 ),
                 ("prefix", models.CharField(max_length=8)),
                 ("digest", models.CharField(max_length=64, unique=True)),
+                (
+                    "scope",
+                    models.CharField(blank=True, choices=[("read", "read"), ("operate", "operate")], max_length=10),
+                ),
+                ("is_for_all_clusters", models.BooleanField(default=True)),
+                ("expires_at", models.DateTimeField(blank=True, null=True)),
                 ("created_by", models.CharField(max_length=150)),
                 ("created_at", models.DateTimeField()),
                 ("last_used_at", models.DateTimeField(null=True)),
@@ -745,9 +757,40 @@ class Migration(migrations.Migration):
                         to="dbops.cluster",
                     ),
                 ),
+                ("clusters", models.ManyToManyField(blank=True, related_name="+", to="dbops.cluster")),
+                (
+                    "user",
+                    models.ForeignKey(
+                        blank=True,
+                        null=True,
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="api_tokens",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
             ],
             options={
                 "ordering": ["name"],
+            },
+        ),
+        migrations.CreateModel(
+            name="KeptAnswer",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("key", models.CharField(max_length=64)),
+                ("digest", models.CharField(max_length=64)),
+                ("begun_at", models.DateTimeField(db_index=True)),
+                ("status", models.PositiveSmallIntegerField(null=True)),
+                ("body", models.TextField(blank=True)),
+                (
+                    "token",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="+", to="dbops.accesstoken"
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("token", "key"), name="one_answer_for_each_key")],
             },
         ),
         migrations.CreateModel(

@@ -6,7 +6,7 @@ from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
 from .audit_sinks import AuditSink
 from .availability import CountedDays, GapDay
-from .backups import AccessToken, BackupEvent, BackupRun, BackupSchedule, Maintenance
+from .backups import BackupEvent, BackupRun, BackupSchedule, Maintenance
 from .capacity import CapacityForecast, CapacityReading, CapacityThreshold
 from .clock_steps import ClockStep
 from .connection_tests import ConnectionTest
@@ -26,6 +26,7 @@ from .notifications import (
 from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSample, RebuildStep
 from .restore_tests import RestoreTest
 from .row_comparisons import RowComparison
+from .tokens import AccessToken, KeptAnswer
 from .topology import Discovery, ServerIdentity, TopologyDifference
 from .wait_readings import WaitReading
 
@@ -59,6 +60,7 @@ __all__ = [
     "InstancePeriod",
     "InventorySource",
     "InstanceState",
+    "KeptAnswer",
     "LoadTest",
     "LoadTestEvent",
     "LoadTestRound",

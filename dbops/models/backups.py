@@ -1,4 +1,4 @@
-"""Backup schedules, backup runs, maintenance and tokens."""
+"""Backup schedules, backup runs and maintenance."""
 
 from typing import ClassVar
 
@@ -116,26 +116,3 @@ class Maintenance(models.Model):
 
     class Meta:
         ordering: ClassVar = ["-starts_at"]
-
-
-class AccessToken(models.Model):
-    """A token for a machine: ``report`` lets a host report backups, ``calendar`` lets a calendar read backup windows,
-    ``metrics`` lets a monitoring system read the state of the fleet.
-
-    Only its SHA-256 is stored; pages show ``prefix`` to distinguish tokens.
-    """
-
-    PURPOSES: ClassVar = [("report", "report"), ("calendar", "calendar"), ("metrics", "metrics")]
-
-    name = models.CharField(max_length=63, unique=True, validators=[name_validator])
-    purpose = models.CharField(max_length=10, choices=PURPOSES)
-    prefix = models.CharField(max_length=8)
-    digest = models.CharField(max_length=64, unique=True)
-    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, null=True, blank=True, related_name="+")
-    created_by = models.CharField(max_length=150)
-    created_at = models.DateTimeField()
-    last_used_at = models.DateTimeField(null=True)
-    revoked_at = models.DateTimeField(null=True)
-
-    class Meta:
-        ordering: ClassVar = ["name"]

@@ -15,10 +15,15 @@ from dbops.engine.errors import Refused
 from dbops.models import AccessToken, Cluster
 from dbops.operations.login_limits import TOKEN, count_wrong_token
 
-REPORT, CALENDAR, METRICS = "report", "calendar", "metrics"
+REPORT, CALENDAR, METRICS, API = "report", "calendar", "metrics", "api"
 PREFIX_CHARACTERS = 8
 #: Minimum interval between two updates of a token's last use.
-USE_NOTED_EVERY = {REPORT: timedelta(minutes=1), CALENDAR: timedelta(hours=1), METRICS: timedelta(minutes=5)}
+USE_NOTED_EVERY = {
+    REPORT: timedelta(minutes=1),
+    CALENDAR: timedelta(hours=1),
+    METRICS: timedelta(minutes=5),
+    API: timedelta(minutes=1),
+}
 
 
 def make_token(*, actor: str, name: str, purpose: str, cluster: Cluster | None) -> tuple[AccessToken, str]:
@@ -41,7 +46,7 @@ def make_token(*, actor: str, name: str, purpose: str, cluster: Cluster | None) 
         created_by=actor,
         created_at=clock.now(),
     )
-    _check(token)
+    check_token(token)
     try:
         with transaction.atomic():
             token.save(force_insert=True)
@@ -76,21 +81,23 @@ def token_of(secret: str, purpose: str) -> AccessToken:
     """Return the valid token with this secret.
 
     Raises:
-        Refused: the token is unknown, revoked or for another purpose (``token.unknown``); the error does not say which.
+        Refused: the token is unknown, revoked, expired, for another purpose, or its account is inactive
+            (``token.unknown``); the error does not say which.
             The request's address sent too many wrong ones (``report.too_many``).
     """
-    digest, found = digest_of(secret), None
-    for token in AccessToken.objects.select_related("cluster").filter(prefix=secret[:PREFIX_CHARACTERS]):
+    digest, now, found = digest_of(secret), clock.now(), None
+    # Text with a NUL or half a character is no secret of ours, and PostgreSQL takes neither.
+    prefix = secret[:PREFIX_CHARACTERS] if secret.isascii() and secret.isprintable() else ""
+    for token in AccessToken.objects.select_related("cluster", "user").filter(prefix=prefix):
         if hmac.compare_digest(token.digest, digest):
             found = token
-    if found is None or found.revoked_at is not None or found.purpose != purpose:
+    if found is None or found.purpose != purpose or not found.is_valid_at(now):
         _refuse_guesses()
         raise Refused(
             "token.unknown",
             "Checking the access token",
             cause="the request has no valid token for this purpose",
         )
-    now = clock.now()
     oldest = now - USE_NOTED_EVERY[purpose]
     stale = Q(last_used_at=None) | Q(last_used_at__lt=oldest)
     if found.last_used_at is None or found.last_used_at < oldest:
@@ -112,17 +119,20 @@ def _refuse_guesses() -> None:
 
 def digest_of(secret: str) -> str:
     """Return the stored digest of a secret. It has 256 random bits, so a slow hash would add nothing."""
-    return hashlib.sha256(secret.encode()).hexdigest()
+    return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
-def _check(token: AccessToken) -> None:
+def check_token(token: AccessToken) -> None:
+    """Refuse a token with an invalid field (``token.invalid``)."""
     problems = []
     try:
-        token.clean_fields(exclude=["created_by", "last_used_at", "revoked_at"])
+        token.clean_fields(exclude=["created_by", "last_used_at", "revoked_at", "user"])
     except ValidationError as error:
         problems = [f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items()]
     if token.purpose == REPORT and token.cluster is None:
         problems.append("cluster: a report token needs a cluster")
+    if token.purpose == API and not (token.user_id and token.scope and token.expires_at):
+        problems.append("purpose: an API token needs an account, a scope and an expiry")
     if problems:
         raise _invalid(token.name, " ".join(problems))
 

@@ -1,13 +1,11 @@
 """Check the access token that a machine sends in the header ``Authorization``."""
 
-import hashlib
-
 from django.core.cache import cache
 from django.http import HttpRequest, HttpResponse
 
 from dbops.engine.errors import Refused
 from dbops.models import AccessToken
-from dbops.operations.tokens import token_of
+from dbops.operations.tokens import digest_of, token_of
 
 #: Per token and web process. A host with fifty backups at a time stays far below.
 REQUESTS_A_MINUTE = 300
@@ -22,7 +20,7 @@ def bearer_token(request: HttpRequest, purpose: str) -> AccessToken:
     scheme, _, secret = request.headers.get("Authorization", "").partition(" ")
     secret = secret.strip() if scheme.lower() == "bearer" else ""
     # Counted per presented secret, valid or not: repeated guesses of one secret do not reach the database.
-    counter = f"bearer-{hashlib.sha256(secret.encode()).hexdigest()}"
+    counter = f"bearer-{digest_of(secret)}"
     cache.add(counter, 0, timeout=60)
     try:
         count = cache.incr(counter)

@@ -80,6 +80,7 @@ PAGES = {
     "own-password": "/password/",
     "mfa_index": "/account/factors/",
     "login-sessions": "/account/sessions/",
+    "own-tokens": "/account/tokens/",
     "account_reauthenticate": "/account/confirm/",
 }
 #: Pages of a state that this stack is not in; their own tests look at them.
@@ -117,6 +118,7 @@ ELSEWHERE = {
         "mfa_reauthenticate",
         "mfa_reauthenticate_webauthn",
         "mfa_activate_totp",
+        "own-token-add",
         "mfa_deactivate_totp",
     ),
     *("mfa_view_recovery_codes", "mfa_generate_recovery_codes", "mfa_add_webauthn", "mfa_remove_webauthn"),
@@ -161,6 +163,7 @@ NO_PAGES = {
     "user-password",
     "user-reactivate",
     *("user-reset-factors", "user-end-sessions", "login-session-end", "login-sessions-end-others"),
+    "own-token-revoke",
     *("mfa_login_webauthn", "openid_connect_callback"),
     "calendar-feed",
     "logout",

@@ -110,14 +110,14 @@ _LOGINS = (
 _TOKENS = (
     operator(
         "token.invalid",
-        "The token can't be created: its name is invalid or in use, or a reporting token has no cluster.",
+        "The token can't be created: its name is invalid or in use, its expiry is out of range, or a reporting token has no cluster.",
         UNCHANGED,
         "Correct it and try again. A revoked token keeps its name.",
     ),
     operator("token.not_found", "No token has this name.", UNCHANGED, "Run `manage.py token list` to see all tokens."),
     operator(
         "token.unknown",
-        "HTTP 401. The request has no valid token: it is missing, unknown, revoked, or for another purpose.",
+        "HTTP 401. The request has no valid token: missing, unknown, revoked, expired, for another purpose, or of an inactive account.",
         NOT_WRITTEN,
         "Send the header `Authorization: Bearer TOKEN`. `manage.py token list` shows all tokens.",
     ),

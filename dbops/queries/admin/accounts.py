@@ -27,4 +27,15 @@ def accounts() -> list[AccountRow]:
 
 def tokens() -> list[AccessToken]:
     """Return every token with its cluster, by name, including revoked ones. One query."""
-    return list(AccessToken.objects.select_related("cluster"))
+    return list(AccessToken.objects.select_related("cluster", "user"))
+
+
+def machine_tokens() -> list[AccessToken]:
+    """Return every token that belongs to no account, valid ones first. One query."""
+    return list(AccessToken.objects.filter(user=None).select_related("cluster").order_by("revoked_at", "name"))
+
+
+def api_tokens(user: User | None = None) -> list[AccessToken]:
+    """Return the tokens of an account, or (``None``) of all accounts, valid ones first. Two queries."""
+    rows = AccessToken.objects.exclude(user=None) if user is None else AccessToken.objects.filter(user=user)
+    return list(rows.select_related("user").prefetch_related("clusters").order_by("revoked_at", "name"))

@@ -109,6 +109,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_LIMIT_NOTICE_DAYS": lambda: settings.LIMIT_NOTICE_DAYS,
     "DBOPS_NOTIFICATION_KEEP_DAYS": lambda: settings.NOTIFICATION_KEEP_DAYS,
     "DBOPS_TRACES_URL": lambda: settings.TRACES_URL,
+    "DBOPS_API_TOKEN_MAX_DAYS": lambda: settings.API_TOKEN_MAX_DAYS,
     **{
         name: partial(_from_environment, name, default)
         for name, default in {

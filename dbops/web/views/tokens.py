@@ -14,7 +14,9 @@ from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.models import AccessToken, Cluster
 from dbops.operations import tokens as verbs
+from dbops.queries.admin.accounts import api_tokens, machine_tokens
 from dbops.queries.schedule.feed import feed
+from dbops.security.permissions import may_administer
 from dbops.web.decorators import operator_page, user_of
 from dbops.web.exports import ical
 from dbops.web.forms.schedules import TokenForm
@@ -46,7 +48,8 @@ def tokens(request: HttpRequest) -> HttpResponse:
         "form": form,
         "address": address,
         "made": made,
-        "tokens": AccessToken.objects.select_related("cluster").order_by("revoked_at", "name"),
+        "tokens": machine_tokens(),
+        "api_tokens": api_tokens() if may_administer(user_of(request)) else None,
     }
     return render(request, "tokens/list.html", context, status=422 if form.errors else 200)
 
@@ -54,8 +57,8 @@ def tokens(request: HttpRequest) -> HttpResponse:
 @require_POST
 @operator_page
 def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
-    """Revoke a token."""
-    token = get_object_or_404(AccessToken, pk=token_id)
+    """Revoke a token of a machine."""
+    token = get_object_or_404(AccessToken, pk=token_id, user=None)
     verbs.revoke_token(actor=user_of(request).get_username(), name=token.name)
     messages.success(request, f"Token {token.name} revoked.")
     return redirect("tokens")

@@ -29,6 +29,8 @@ pytestmark = pytest.mark.django_db
 #: Each public function of ``operations``, and what it leaves in the log; a sentence (with a space) says why nothing.
 READS = "it reads"
 VERBS = {
+    "api_tokens.make_api_token": "token.made",
+    "api_tokens.revoke_api_token": "token.revoked",
     "approvals.approve_rebuild": "rebuild.approved",
     "approvals.decline_rebuild": "its end is written with it, as rebuild.declined",
     "approvals.override_approval": "override.approval",
@@ -167,6 +169,7 @@ VERBS = {
     "tokens.make_token": "token.made",
     "tokens.revoke_token": "token.revoked",
     "tokens.token_of": READS + " a token; its row has the time of its last use",
+    "tokens.check_token": READS + " a row",
     "tokens.digest_of": READS + " a token",
     "topology.request_discovery": "discovery.requested",
     "topology.accept_roles": "topology.roles_accepted",
