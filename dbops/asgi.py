@@ -13,8 +13,8 @@ from django.core.asgi import get_asgi_application
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
 pages = get_asgi_application()
 
-#: Suffix of an event stream's path.
-STREAM_ENDING = "/events/"
+#: Suffixes of the paths of event streams: of pages, and of the API.
+STREAM_ENDINGS = ("/events/", "/events")
 #: Threads that start streams: each start reads session and table for some milliseconds.
 _threads = cycle([ThreadPoolExecutor(1, thread_name_prefix=f"streams-{number}") for number in range(4)])
 
@@ -32,7 +32,7 @@ async def application(scope: Any, receive: Any, send: Any) -> None:
     """
     if scope["type"] == "http":
         scope = {**scope, "path": with_prefix(scope["path"], settings.URL_PREFIX)}
-    if scope["type"] == "http" and scope["path"].endswith(STREAM_ENDING):
+    if scope["type"] == "http" and scope["path"].endswith(STREAM_ENDINGS):
         async with ThreadSensitiveContext(executor=next(_threads)):
             await pages(scope, receive, send)
     else:

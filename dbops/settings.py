@@ -72,6 +72,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "dbops.web.middleware.origin.origin_middleware",
+    "dbops.web.middleware.api_errors.ApiErrorsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "dbops.web.middleware.compression.PagesGZipMiddleware",

@@ -82,6 +82,7 @@ urlpatterns = [
         path(f"api/v1/backup-runs/<str:key>/{kind}", backup_reports.report, {"kind": kind}, name=f"api-backup-{kind}")
         for kind in ("start", "heartbeat", "end")
     ),
+    path("api/v1/", include("dbops.web.api.root")),
     path("availability/", exported("availability")(availability.availability), name="availability"),
     path("availability/report/<month:first>/", availability_report.fleet, name="availability-report"),
     path("availability/report/<month:first>/<str:name>/", availability_report.cluster, name="cluster-report"),

@@ -25,10 +25,11 @@ LENGTHS = {field.name: field.max_length for field in AuditEntry._meta.fields}
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """The IP address and id of the current web request; empty elsewhere."""
+    """The IP address and id of the current web request, and the name of its API token; empty elsewhere."""
 
     address: str = ""
     request: str = ""
+    token: str = ""
 
 
 _origin: ContextVar[RequestOrigin] = ContextVar("dbops_audit_origin", default=RequestOrigin())  # noqa: B039 - it is frozen
@@ -47,6 +48,11 @@ def request_origin(origin: RequestOrigin) -> Iterator[None]:
 def current_origin() -> RequestOrigin:
     """Return the origin of the current web request; empty elsewhere."""
     return _origin.get()
+
+
+def name_token(name: str) -> None:
+    """Add the name of an API token to the origin of the current web request: its audit entries name it."""
+    _origin.set(replace(_origin.get(), token=name))
 
 
 def append(
@@ -87,7 +93,7 @@ def append(
         reason=plain(reason),
         address=_fitting("address", origin.address),
         request=_fitting("request", origin.request),
-        detail=plain(dict(detail or {})),
+        detail=plain({**(detail or {}), **({"api_token": origin.token} if origin.token else {})}),
     )
     try:
         with transaction.atomic():

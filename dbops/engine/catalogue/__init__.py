@@ -1,6 +1,7 @@
 """The catalogue of error codes: who must act, what failed, the current state and the next step."""
 
 from dbops.engine.catalogue import (
+    api,
     backups,
     copy,
     dashboard,
@@ -20,6 +21,7 @@ from dbops.engine.catalogue.entries import Entry, Section
 #: In the order of the document.
 SECTIONS: tuple[Section, ...] = (
     *dashboard.SECTIONS,
+    *api.SECTIONS,
     *inventory.SECTIONS,
     *rebuilds.SECTIONS,
     *hosts.SECTIONS,

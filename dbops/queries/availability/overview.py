@@ -1,7 +1,7 @@
 """Read how well clusters can be rebuilt: their state now, and their gaps of a period with causes."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -111,6 +111,15 @@ def everything(
     short = totals([cluster.pk for cluster in clusters], period, now)
     rows = (ClusterSums(one.name, sums(short[one.pk], period), short[one.pk]) for one in clusters)
     return period, tuple(rows)
+
+
+def cluster_sums(now: datetime, *, days: int, only: Collection[int] | None = None) -> list[ClusterSums]:
+    """Return the sums of all clusters, or of those with these primary keys, by name."""
+    period = period_of(days, now)
+    clusters = Cluster.objects.all() if only is None else Cluster.objects.filter(pk__in=only)
+    names = dict(clusters.order_by("name").values_list("pk", "name"))
+    short = totals(list(names), period, now)
+    return [ClusterSums(name, sums(short[pk], period), short[pk]) for pk, name in names.items()]
 
 
 def sums(found: Amounts, period: Interval, gaps: Iterable[Gap] = Gap) -> tuple[Sum, ...]:

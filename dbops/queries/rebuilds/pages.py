@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.core.paginator import Page, Paginator
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from dbops.engine.facts.instance import from_record
 from dbops.engine.rebuilds.plan import Plan
@@ -186,9 +186,11 @@ def queue_of(rebuild: Rebuild) -> list[Rebuild]:
 
 def listed(*, status: str, number: str | int, cluster: str = "") -> Page[Rebuild]:
     """Return one page of the list, newest first, optionally of one status or cluster. Two queries."""
-    rows = Rebuild.objects.select_related("target__cluster", "source", "requested_by").defer("plan", "checkpoint")
-    if status:
-        rows = rows.filter(status=status)
-    if cluster:
-        rows = rows.filter(target__cluster__name=cluster)
-    return Paginator(rows, REBUILDS_ON_A_PAGE).get_page(number)
+    return Paginator(rows(status=status, cluster=cluster), REBUILDS_ON_A_PAGE).get_page(number)
+
+
+def rows(*, status: str = "", cluster: str = "", target: str = "") -> QuerySet[Rebuild]:
+    """Return rebuilds, newest first, optionally of one status, cluster or target. One query."""
+    found = Rebuild.objects.select_related("target__cluster", "source", "requested_by").defer("plan", "checkpoint")
+    wanted = {"status": status, "target__cluster__name": cluster, "target__name": target}
+    return found.filter(**{name: value for name, value in wanted.items() if value})

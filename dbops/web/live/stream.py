@@ -102,7 +102,7 @@ class Hub:
         if (self.bars_at != status.asked_at or not status.is_fresh) and not self.bars_asked.locked():
             async with self.bars_asked:
                 try:
-                    self.bars = await _in_database(bars.rendered)
+                    self.bars = await in_database(bars.rendered)
                     self.bars_at = status.asked_at
                 except Exception:
                     log.exception("rendering the bars")  # retried later; the stream continues
@@ -114,7 +114,7 @@ class Hub:
             async with self.sessions_asked:
                 asked = set(self.sessions)
                 try:
-                    found = await _in_database(sessions_that_may_view, asked)
+                    found = await in_database(sessions_that_may_view, asked)
                 except Exception:
                     log.exception("checking sessions")  # retried later; no stream outlives its maximum age
                 else:
@@ -156,7 +156,7 @@ class Hub:
                 pass
             watched.changed.clear()
             try:
-                changed = await _in_database(_refresh, watched)
+                changed = await in_database(_refresh, watched)
             except Exception:
                 # The page polls during that time, and shows that it does.
                 log.exception("rendering rebuild %s", watched.rebuild_id)
@@ -246,7 +246,9 @@ def _refresh(watched: Watched) -> bool:
     return True
 
 
-async def _in_database(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+async def in_database(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a function in a worker thread, without leaving its database connection open."""
+
     def call() -> R:
         close_old_connections()
         try:

@@ -6,22 +6,22 @@ from typing import Any
 
 from django.conf import settings
 from django.db import DatabaseError
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.deprecation import MiddlewareMixin
 
 from dbops.engine.errors import Refused
 from dbops.sample.database_check import sample_guard
 from dbops.security.permissions import sample_refusal
+from dbops.web.api.problems import PREFIX, problem
 from dbops.web.middleware.refusals import typed
 
 log = logging.getLogger(__name__)
 
-#: Allowed requests by URL name: log in, choose a default view, and read the log.
-ALLOWED = frozenset({"login", "account_login", "logout", "default-view", "audit-verify", "audit-export"})
+#: Allowed requests by URL name: log in, choose a default view, read the log, and plan.
+ALLOWED = frozenset({"login", "account_login", "logout", "default-view", "audit-verify", "audit-export", "api-plan"})
 READING = frozenset({"GET", "HEAD", "OPTIONS"})
 FILE_NAME = re.compile(r'filename="(?!sample-)')
-API = "/api/"
 
 
 class SampleMiddleware(MiddlewareMixin):
@@ -48,8 +48,9 @@ class SampleMiddleware(MiddlewareMixin):
 
 def _answer(request: HttpRequest, refusal: Refused, template: str, *, status: int) -> HttpResponse:
     error = refusal.as_record()
-    if request.path_info.startswith(API):
-        return JsonResponse({"error": error}, status=status)
+    if request.path_info.startswith(PREFIX):
+        # `error` is the form of backup reports.
+        return problem(refusal, status=status, error=error)
     return render(request, template, {"error": error, "typed": typed(request)}, status=status)
 
 
