@@ -7,7 +7,8 @@ import pytest
 
 from dbops.engine.methods import conflict_table
 from dbops.engine.states import TRANSITIONS, Status
-from script.lib.docs import PARTS, generated, main
+from script.lib.docs import DOCS as WRITTEN
+from script.lib.docs import FILES, PARTS, generated, main
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -124,3 +125,8 @@ def test_architecture_shows_the_current_state_machine() -> None:
             line = next(part for part in ARCHITECTURE.split("\n") if part.startswith("queued -> "))
             after = line.split(f"{status} -> ", 1)[1].split("      ")[0]
             assert {word.strip() for word in after.split("|")} == {item.value for item in TRANSITIONS[status]}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_generated_file_is_current(name: str) -> None:
+    assert (WRITTEN / name).read_text(encoding="utf-8") == FILES[name]()

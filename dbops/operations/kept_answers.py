@@ -78,7 +78,7 @@ def _claim_once(token: AccessToken, key: str, digest: str, now: datetime) -> Kep
         raise Refused("idempotency.mismatch", operation, cause="another request of this token has the same key")
     if row is not None and row.status is not None:
         return row
-    # After so long, whoever began it is gone. Of two that repeat it, one changes the row.
+    # After so long, the process that began it is gone. Of two that repeat it, one changes the row.
     is_abandoned = row is not None and row.begun_at < now - LONGEST_REQUEST
     if row is not None and is_abandoned and _taken_over(row, now):
         return row

@@ -4,14 +4,17 @@ Each entry of ``PARTS`` names a page, a part of the page, and the function that 
 ``<!-- NAME: begin -->`` and ``<!-- NAME: end -->``; the rest of the page is written by hand.
 """
 
+import json
 import os
 import re
 import sys
 import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 from dbops.engine.catalogue import SECTIONS
 from dbops.engine.catalogue.entries import Entry
@@ -122,6 +125,34 @@ def services() -> str:
     return "\n".join(lines)
 
 
+def api_operations() -> str:
+    """Return a row for each operation of the API."""
+    lines = ["| method | address | does | scope |", "|---|---|---|---|"]
+    for address, operations in api_document()["paths"].items():
+        for method, operation in operations.items():
+            changes = any(one["name"] == "Idempotency-Key" for one in operation["parameters"])
+            words = (method.upper(), f"`{address}`", operation["summary"], "`operate`" if changes else "`read`")
+            lines.append(f"| {' | '.join(cell(word) for word in words)} |")
+    return "\n".join(lines)
+
+
+@cache
+def api_document() -> dict[str, Any]:
+    """Return the OpenAPI document. Only its code needs Django."""
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "dbops.settings")
+    import django  # noqa: PLC0415
+
+    django.setup()
+    from dbops.web.api.root import openapi  # noqa: PLC0415
+
+    return openapi()
+
+
+def api_text() -> str:
+    """Return the OpenAPI document as a file."""
+    return json.dumps(api_document(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+
 #: A part of a page for each table of the engine.
 PARTS = (
     Part("reference/blockers.md", "effects", effects),
@@ -134,7 +165,10 @@ PARTS = (
     Part(ACCOUNTS, "clone-account", lambda: sql(account_statements.CLONE)),
     Part(NOTIFICATIONS, "events", events),
     Part(NOTIFICATIONS, "services", services),
+    Part("how-to/api.md", "operations", api_operations),
 )
+#: Whole files, by name.
+FILES = {"reference/openapi.json": api_text}
 
 
 def generated(page: str, text: str) -> str:
@@ -153,6 +187,11 @@ def main(words: list[str]) -> int:
         text = path.read_text(encoding="utf-8")
         wanted = generated(page, text)
         differing |= wanted != text
+        if words != ["--check"]:
+            path.write_text(wanted, encoding="utf-8")
+    for name, write in FILES.items():
+        path, wanted = DOCS / name, write()
+        differing |= not path.exists() or path.read_text(encoding="utf-8") != wanted
         if words != ["--check"]:
             path.write_text(wanted, encoding="utf-8")
     return int(differing and words == ["--check"])

@@ -73,9 +73,13 @@ def list_instances(
     limit: Limit = 50,
 ) -> Any:
     """Instances by name, of all clusters or of one."""
-    caller = called_by(request)
-    only = caller.clusters if cluster is None else frozenset({caller.cluster(cluster).pk})
-    members = [(one, found.name) for found in clusters_now(clock.now(), only) for one in found.members]
+    only = called_by(request).clusters
+    members = [
+        (one, found.name)
+        for found in clusters_now(clock.now(), only)
+        for one in found.members
+        if cluster in (None, found.name)
+    ]
     rows, following = by_name(members, cursor, limit, lambda one: one[0].name)
     return {"items": [schemas.instance_short(*row) for row in rows], "next": following}
 

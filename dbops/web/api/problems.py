@@ -75,7 +75,7 @@ def unexpected(request: HttpRequest, error: BaseException) -> HttpResponse:
 
 
 def from_status(answer: HttpResponse) -> HttpResponse:
-    """Return an error that Django answered by itself as a problem: a wrong method, a body that is too large."""
+    """Return Django's own error answer as a problem: a wrong method, a body that is too large."""
     number = answer.status_code
     if number == 405:
         allowed = answer.get("Allow", "")

@@ -132,6 +132,6 @@ def _open(found: list[Any]) -> list[Any]:
 token.accepted = _accepted()
 urlpatterns = [
     path("openapi.json", document, name="api-openapi"),
-    *_open([pattern for pattern in api.urls[0] if pattern.name != "api-root"]),
+    *_open([pattern for pattern in api.urls[0] if getattr(pattern, "name", "") != "api-root"]),
     path("<path:rest>", nowhere, name="api-nowhere"),
 ]

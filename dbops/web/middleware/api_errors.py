@@ -18,5 +18,5 @@ class ApiErrorsMiddleware(MiddlewareMixin):
             or not request.path_info.startswith(PREFIX)
             or not isinstance(response, HttpResponse)
         ):
-            return response  # type: ignore[no-any-return]
+            return response
         return response if "json" in response.get("Content-Type", "") else from_status(response)

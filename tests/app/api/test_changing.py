@@ -60,7 +60,7 @@ def test_plan_writes_nothing_and_needs_no_scope(fleet: dict[str, Instance], read
         ({"rate": 1}, 409, "rebuild.rate"),
         ({"method": "rollback"}, 422, "api.invalid"),
         ({"source": "replica-1"}, 404, "api.not_found"),
-        ({"target": "nobody"}, 404, "api.not_found"),
+        ({"target": "unknown"}, 404, "api.not_found"),
         ({"sauce": "backup-1"}, 422, "api.invalid"),
         ({"reason": "nul \0 nul"}, 422, "api.invalid"),
         ({"reason": "half \ud83d emoji"}, 422, "api.invalid"),
@@ -111,7 +111,7 @@ def test_limited_token_changes_only_its_clusters(fleet: dict[str, Instance], olg
     assert (BackupRun.objects.count(), RestoreTest.objects.count(), Maintenance.objects.count()) == (1, 0, 1)
 
 
-def test_nobody_approves_their_own_request_with_another_token(fleet: dict[str, Instance], olga: User) -> None:
+def test_no_one_approves_their_own_request_with_another_token(fleet: dict[str, Instance], olga: User) -> None:
     Cluster.objects.update(needs_approval=True)
     first, second = program_of(olga), program_of(olga)
     rebuild = good(first.post("/rebuilds", rebuild_request(first)), 201)

@@ -1,4 +1,4 @@
-"""Every error of the API is a problem document, whoever finds it."""
+"""Every error of the API is a problem document."""
 
 from typing import Any
 

@@ -1,5 +1,6 @@
 """Schemathesis sends the running server what the OpenAPI document allows and what it forbids, and checks each answer."""
 
+import os
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -21,15 +22,10 @@ from tests.app.api.calls import program_of
 from tests.app.backup_rows import make_run, make_schedule
 from tests.app.factories import make_event, make_rebuild
 
-EXAMPLES = 12
+#: Of each operation, allowed and forbidden. More of them: `DBOPS_TEST_EXAMPLES=100 script/test tests/app/api/test_fuzz.py`.
+EXAMPLES = int(os.environ.get("DBOPS_TEST_EXAMPLES", "5"))
 #: Objects that are there, so that not every request ends with a 404. Numbers are those of the first rows.
-THERE = {
-    "rebuild_id": 1,
-    "run_id": 1,
-    "maintenance_id": 1,
-    "test_id": 1,
-    "sequence": 1,
-}
+THERE = dict.fromkeys(("rebuild_id", "run_id", "maintenance_id", "test_id", "sequence"), 1)
 NAMES = {"clusters": "shop", "instances": "replica-1", "backup-schedules": "nightly"}
 #: A stream, which this server (WSGI) cannot send: test_events.py.
 STREAMS = {"follow_rebuild"}
@@ -43,8 +39,7 @@ def server(
     monkeypatch.setattr(bearer, "REQUESTS_A_MINUTE", 10**9)
     monkeypatch.setattr(bearer, "token_of", _without_limit)
     make_event(make_rebuild(target=fleet["replica-1"], source=fleet["backup-1"], requested_by=olga), "a line")
-    run = make_run(make_schedule(fleet["backup-1"]), "succeeded", finished_at=clock.now(), path="/backups/one")
-    assert run.pk
+    make_run(make_schedule(fleet["backup-1"]), "succeeded", finished_at=clock.now(), path="/backups/one")
     yield live_server.url, program_of(olga).secret
     connection.close()
 
@@ -64,9 +59,7 @@ def check(operation: Any, mode: GenerationMode, server: tuple[str, str]) -> int:
     sent = 0
 
     @given(case=operation.as_strategy(generation_mode=mode), is_there=st.booleans())
-    @settings(
-        max_examples=EXAMPLES, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck)
-    )
+    @settings(max_examples=EXAMPLES, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     def send(case: Any, is_there: bool) -> None:
         nonlocal sent
         sent += 1
@@ -82,6 +75,7 @@ def check(operation: Any, mode: GenerationMode, server: tuple[str, str]) -> int:
     return sent
 
 
+@pytest.mark.filterwarnings("ignore:No directory at")  # static files are not collected for tests
 @pytest.mark.django_db(transaction=True)
 def test_every_operation_answers_as_its_document_says(server: tuple[str, str]) -> None:
     schema = schemathesis.openapi.from_dict(openapi())
@@ -96,4 +90,4 @@ def test_every_operation_answers_as_its_document_says(server: tuple[str, str]) -
             except BaseExceptionGroup as group:
                 failures.append(f"{operation.label} {mode}: {[str(one) for one in group.exceptions]}")
     assert not failures, "\n\n".join(failures)
-    assert sent > 200
+    assert sent > 100

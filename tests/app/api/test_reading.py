@@ -143,7 +143,7 @@ def test_blockers_name_the_maintenance(fleet: dict[str, Instance], reader: Progr
     )
     found = good(reader.get("/clusters/shop/blockers", target="replica-1"))
     assert (found["answer"], [one["kind"] for one in found["blockers"]]) == ("until", ["maintenance"])
-    problem(reader.get("/clusters/shop/blockers", target="nobody"), 404, "api.not_found")
+    problem(reader.get("/clusters/shop/blockers", target="unknown"), 404, "api.not_found")
 
 
 def test_backup_runs_are_filtered(fleet: dict[str, Instance], reader: Program) -> None:

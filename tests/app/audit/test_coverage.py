@@ -31,6 +31,7 @@ READS = "it reads"
 VERBS = {
     "api_tokens.make_api_token": "token.made",
     "api_tokens.revoke_api_token": "token.revoked",
+    "kept_answers.answer_once": "what is answered writes its own entry; a repeat does nothing",
     "approvals.approve_rebuild": "rebuild.approved",
     "approvals.decline_rebuild": "its end is written with it, as rebuild.declined",
     "approvals.override_approval": "override.approval",
