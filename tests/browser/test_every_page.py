@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver
 
+from dbops.web.api import root as api
 from tests.stack import OPERATOR, OPERATOR_PASSWORD, Stack
 
 from .axe import objections
@@ -170,6 +171,7 @@ NO_PAGES = {
     *("healthz", "healthz-worker", "healthz-beat", "metrics"),
     "status",
     *(f"api-{name}" for name in ("may-start", "backup-start", "backup-heartbeat", "backup-end")),
+    *(str(pattern.name) for pattern in api.urlpatterns),
 }
 
 

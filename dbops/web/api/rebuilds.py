@@ -29,7 +29,6 @@ Named = Annotated[str | None, Query(pattern=NAME, max_length=63)]
     response=schemas.PlanOut,
     summary="Plan a rebuild",
     operation_id="plan_rebuild",
-    url_name="api-plan",
 )
 def plan(request: HttpRequest, name: InPath, given: schemas.PlanRequest) -> Any:
     """What a rebuild of the instance would do now. Writes nothing and contacts no host, so a token with the scope `read` may."""

@@ -62,7 +62,11 @@ class Api(NinjaAPI):
         return found
 
     def get_openapi_operation_id(self, operation: Any) -> str:
-        return str(operation.view_func.__name__)
+        return str(operation.operation_id or operation.view_func.__name__)
+
+    def get_operation_url_name(self, operation: Any, router: Any) -> str:  # noqa: ARG002 - ninja's signature
+        """Return a name that no page has: ``api-`` and the operation's."""
+        return f"api-{self.get_openapi_operation_id(operation).replace('_', '-')}"
 
 
 def _errors(address: str, method: str) -> dict[int, str]:
