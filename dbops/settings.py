@@ -108,7 +108,7 @@ TEMPLATES = [
             ],
             "builtins": [
                 f"dbops.web.templatetags.{name}"
-                for name in ("dbops", "moments", "sample", "forecasts", "topology", "breadcrumbs")
+                for name in ("dbops", "moments", "sample", "forecasts", "topology", "breadcrumbs", "access")
             ],
         },
     }

@@ -25,11 +25,12 @@ LENGTHS = {field.name: field.max_length for field in AuditEntry._meta.fields}
 
 @dataclass(frozen=True, slots=True)
 class RequestOrigin:
-    """The IP address and id of the current web request, and the name of its API token; empty elsewhere."""
+    """The IP address and id of the current web request, with the name of its API token; of a command the logins that run it."""
 
     address: str = ""
     request: str = ""
     token: str = ""
+    logins: tuple[str, ...] = ()
 
 
 _origin: ContextVar[RequestOrigin] = ContextVar("dbops_audit_origin", default=RequestOrigin())  # noqa: B039 - it is frozen
@@ -46,7 +47,7 @@ def request_origin(origin: RequestOrigin) -> Iterator[None]:
 
 
 def current_origin() -> RequestOrigin:
-    """Return the origin of the current web request; empty elsewhere."""
+    """Return the origin of the current web request or command; empty elsewhere."""
     return _origin.get()
 
 

@@ -33,6 +33,10 @@ CLUSTER_KEYS: Keys = {
     "name": ("name", str),
     "wanted_replicas": ("wanted_replicas", int),
     "needs_approval": ("needs_approval", bool),
+    "approvals": ("approval_count", int),
+    "only_approvers": ("approvers_only", bool),
+    "ticket_pattern": ("ticket_pattern", str),
+    "ticket_url": ("ticket_url", str),
     "redundancy_goal_seconds": ("redundancy_goal_seconds", int),
     "restore_test_host": ("restore_test_host", str),
 }
@@ -72,8 +76,8 @@ FILE_KEYS = ("key", "key_file")
 INSTANCE_SECTION = (*INSTANCE_KEYS, "host", "address", "service", "accounts", "backups")
 # Omitted from the file, these keep the stored value; everything else gets its default.
 KEPT = frozenset({"ssh_private_key", "ssh_key_file", "host_key"})
-# The same for a switch: an older file must not turn off approval.
-KEPT_SWITCHES = frozenset({"needs_approval"})
+# The same for rules: an older file must not turn off approval.
+KEPT_RULES = frozenset(rules.CLUSTER_RULES)
 
 
 @dataclass(slots=True)
@@ -181,7 +185,7 @@ def _fill(entry: FileEntry, section: Section, keys: Keys, model: type[Model], re
                 entry.broken.add(name)
         elif key in required:
             section.errors.add(section.spot, f"{key!r} is missing")
-        elif name not in KEPT | KEPT_SWITCHES:
+        elif name not in KEPT | KEPT_RULES:
             entry.values[name] = _default(model, name)
 
 

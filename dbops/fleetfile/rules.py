@@ -17,6 +17,8 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.db.models import Model
 
+from dbops.engine.access.approval_rules import MOST_APPROVALS
+from dbops.engine.access.tickets import pattern_problem, url_problem
 from dbops.engine.states import BackupMethod, Role, RunBy
 from dbops.fleetfile import sshkeys
 from dbops.lib.cron import BadSchedule, next_due
@@ -34,6 +36,8 @@ ACCOUNT = re.compile(r"[^\s'\"`;\\](?:[^'\"`;\\]*[^\s'\"`;\\])?")
 SUFFIX = re.compile(r"[A-Za-z0-9_.@-]+")
 UNIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.@\\-]*")
 KEY_FILE_LIMIT_BYTES = 64 * 1024
+#: Fields of a cluster that only its admins change: who must agree to a rebuild.
+CLUSTER_RULES = ("needs_approval", "approval_count", "approvers_only", "ticket_pattern", "ticket_url")
 LONGEST_GOAL_SECONDS = 30 * 86400
 # A rebuild moves the data directory aside, so these must never be one.
 SYSTEM_NAMES = ["", "bin", "boot", "dev", "etc", "home", "lib", "lib64", "media", "mnt", "opt", "proc", "root", "run"]
@@ -240,6 +244,9 @@ RULES: Mapping[str, Callable[[Any], str]] = {
     "write_addresses": _write_addresses,
     "wanted_replicas": _between(0, 1000, "replicas"),
     "redundancy_goal_seconds": _goal,
+    "approval_count": _between(1, MOST_APPROVALS, "approvals"),
+    "ticket_pattern": pattern_problem,
+    "ticket_url": url_problem,
 }
 
 

@@ -52,7 +52,7 @@ def cluster_content(cluster: Cluster) -> dict[str, Any]:
         "name": cluster.name,
         "write_addresses": list(cluster.write_addresses),
         **({} if cluster.wanted_replicas is None else {"wanted_replicas": cluster.wanted_replicas}),
-        **({"needs_approval": True} if cluster.needs_approval else {}),
+        **_rules(cluster),
         **(
             {}
             if cluster.redundancy_goal_seconds is None
@@ -62,6 +62,18 @@ def cluster_content(cluster: Cluster) -> dict[str, Any]:
         "accounts": _accounts(cluster),
         "instances": [_instance(instance) for instance in instances],
     }
+
+
+def _rules(cluster: Cluster) -> dict[str, Any]:
+    """Return the rules of approvals and tickets, without those that are off."""
+    found = {
+        "needs_approval": cluster.needs_approval,
+        "approvals": cluster.approval_count if cluster.approval_count != 1 else None,
+        "only_approvers": cluster.approvers_only,
+        "ticket_pattern": cluster.ticket_pattern,
+        "ticket_url": cluster.ticket_url,
+    }
+    return {key: value for key, value in found.items() if value}
 
 
 def _accounts(row: Cluster | Instance) -> dict[str, Any]:

@@ -1,7 +1,6 @@
-"""Record the approval decision of a second person on a queued rebuild. Of two simultaneous decisions, a conditional update accepts
-one.
-"""
+"""Record the decisions of other people on a queued rebuild. Of two simultaneous decisions, a conditional update accepts one."""
 
+from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import F
 
@@ -10,13 +9,33 @@ from dbops.database.errors import locked
 from dbops.engine.states import Approval, Level, Status
 from dbops.lifecycle.events import announce_later, log_event
 from dbops.lifecycle.rebuild_requests import end_queued
-from dbops.models import Rebuild
+from dbops.models import Rebuild, RebuildApproval
 
 WORDS = {
     Approval.APPROVED: "Approved by {}",
     Approval.DECLINED: "Declined by {}",
     Approval.OVERRIDDEN: "Started without approval by {}",
 }
+
+
+def lock_waiting(rebuild: Rebuild) -> Rebuild | None:
+    """Lock a rebuild for the caller's transaction. Return it as it is now, ``None`` if it no longer waits for approval."""
+    row = Rebuild.objects.select_for_update().defer("plan", "checkpoint").filter(pk=rebuild.pk).first()
+    return row if row and (row.status, row.approval) == (Status.QUEUED, Approval.WAITING) else None
+
+
+def add_approval(row: Rebuild, user: User, *, login: str, reason: str) -> int:
+    """Record one person's approval of a locked rebuild, and start it with the last one. Return how many there are."""
+    RebuildApproval.objects.create(rebuild=row, user=user, login=login, reason=reason, at=clock.now())
+    given = list(row.approvals.select_related("user"))
+    if len(given) >= row.approval_count:
+        decide(row, Approval.APPROVED, ", ".join(one.user.get_username() for one in given), reason)
+    else:
+        text = f"Approved by {user.get_username()} ({len(given)} of {row.approval_count})"
+        log_event(row, text + (f": {reason}" if reason else "."), level=Level.INFO)
+        Rebuild.objects.filter(pk=row.pk).update(revision=F("revision") + 1)
+        announce_later(row.pk)
+    return len(given)
 
 
 def decide(rebuild: Rebuild, decision: Approval, by: str, reason: str) -> bool:

@@ -13,6 +13,7 @@ from django.db.models import F
 from dbops.audit.log import SYSTEM
 from dbops.database import clock
 from dbops.database.errors import locked
+from dbops.engine.access.approval_rules import ApprovalRule
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
 from dbops.engine.rebuilds.plan import Plan
@@ -40,6 +41,7 @@ class RequestedStart:
 
 
 AT_ONCE = RequestedStart()
+NO_APPROVAL = ApprovalRule()
 
 
 def queue(
@@ -55,7 +57,9 @@ def queue(
     checkpoint: dict[str, Any] | None = None,
     skips: Collection[str] = (),
     begin: RequestedStart = AT_ONCE,
-    needs_approval: bool = False,
+    approval: ApprovalRule = NO_APPROVAL,
+    ticket: str = "",
+    login: str = "",
 ) -> Rebuild:
     """Create a rebuild with its frozen plan, steps and first event, in the caller's transaction.
 
@@ -63,7 +67,10 @@ def queue(
         follows: the rebuild that this one retries, repeats or rolls back.
         memory: initial checkpoint from that rebuild.
         skips: names of completed steps.
-        begin, needs_approval: the requested start, and whether a second person must approve it.
+        begin: the requested start.
+        approval: how many other people must approve it.
+        ticket: of the change; checked by the caller.
+        login: logins of the machine, of a command.
 
     Raises:
         Refused: the target has an unfinished rebuild (``rebuild.busy``).
@@ -90,7 +97,11 @@ def queue(
                 plan_fingerprint=plan.fingerprint,
                 follows=follows,
                 checkpoint=checkpoint or {},
-                approval=Approval.WAITING if needs_approval else "",
+                approval=Approval.WAITING if approval.count else "",
+                approval_count=approval.count or 1,
+                approvers_only=approval.only_approvers,
+                requested_login=login,
+                ticket=ticket,
             )
     except IntegrityError as error:
         raise _busy(target) from error

@@ -101,7 +101,7 @@ def start(row: Rebuild | BackupRun, unmet_conditions: Callable[[], str] = lambda
         return _wait_for_holds(row)
     except NotQueued:
         if isinstance(row, Rebuild) and _waits_for_approval(row):
-            return wait(row, unmet_conditions() or "another operator must approve it")
+            return wait(row, unmet_conditions() or "other people must approve it")
         return "it is no longer queued"
     revision_update(row)
     return ""

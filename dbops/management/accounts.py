@@ -2,11 +2,15 @@
 
 import getpass
 import os
+import pwd
+from contextlib import suppress
 
 from django.contrib.auth.models import Group, User
 from django.core.management.base import CommandError
 
 from dbops.security.permissions import OPERATOR, make_groups
+
+LONGEST_LOGIN = 100
 
 
 def login_name() -> str:
@@ -15,6 +19,17 @@ def login_name() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"uid-{os.getuid()}"
+
+
+def logins() -> tuple[str, ...]:
+    """Return all names by which the machine knows who runs this command: one person must not count as two.
+
+    The name of the process's user cannot be chosen; the others can, so they only add to it.
+    """
+    found = {login_name(), os.environ.get("SUDO_USER", "")}
+    with suppress(KeyError):
+        found.add(pwd.getpwuid(os.getuid()).pw_name)
+    return tuple(sorted(name[:LONGEST_LOGIN] for name in found if name))
 
 
 def actor_named(name: str | None) -> User:

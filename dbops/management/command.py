@@ -5,7 +5,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 from django.db import DatabaseError, connection
 
+from dbops.audit.log import RequestOrigin, request_origin
 from dbops.engine.errors import Refused
+from dbops.management.accounts import logins
 from dbops.models import ProcessHeartbeat
 from dbops.queries.admin.configuration import SETTINGS
 from dbops.sample.database_check import database_mismatch
@@ -21,7 +23,8 @@ class DbopsCommand(BaseCommand):
         if refusal := _refusal():
             raise CommandError(str(refusal), returncode=2)
         try:
-            return super().execute(*args, **options)
+            with request_origin(RequestOrigin(logins=logins())):
+                return super().execute(*args, **options)
         except DatabaseError as error:
             if _has_tables():
                 raise

@@ -155,6 +155,10 @@ class Migration(migrations.Migration):
                 ("write_addresses", models.JSONField(blank=True, default=list)),
                 ("wanted_replicas", models.PositiveSmallIntegerField(blank=True, null=True)),
                 ("needs_approval", models.BooleanField(default=False)),
+                ("approval_count", models.PositiveSmallIntegerField(default=1)),
+                ("approvers_only", models.BooleanField(default=False)),
+                ("ticket_pattern", models.CharField(blank=True, max_length=100)),
+                ("ticket_url", models.CharField(blank=True, max_length=500)),
                 ("redundancy_goal_seconds", models.PositiveIntegerField(blank=True, null=True)),
                 (
                     "restore_test_host",
@@ -818,7 +822,38 @@ class Migration(migrations.Migration):
                 ("port", models.PositiveIntegerField()),
                 ("cluster", models.CharField(max_length=63)),
                 ("until", models.DateTimeField()),
+                ("approval_count", models.PositiveSmallIntegerField(default=1)),
+                ("approvers_only", models.BooleanField(default=False)),
             ],
+        ),
+        migrations.CreateModel(
+            name="ClusterRole",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                (
+                    "role",
+                    models.CharField(
+                        choices=[("operator", "operator"), ("approver", "approver"), ("admin", "admin")], max_length=10
+                    ),
+                ),
+                (
+                    "cluster",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="roles", to="dbops.cluster"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE,
+                        related_name="cluster_roles",
+                        to=settings.AUTH_USER_MODEL,
+                    ),
+                ),
+            ],
+            options={
+                "constraints": [models.UniqueConstraint(fields=("user", "cluster", "role"), name="cluster_role_once")],
+            },
         ),
         migrations.CreateModel(
             name="GivenPassword",
@@ -1237,9 +1272,13 @@ class Migration(migrations.Migration):
                         max_length=10,
                     ),
                 ),
-                ("approval_by", models.CharField(blank=True, max_length=150)),
+                ("approval_by", models.CharField(blank=True, max_length=800)),
                 ("approval_at", models.DateTimeField(null=True)),
                 ("approval_reason", models.TextField(blank=True)),
+                ("approval_count", models.PositiveSmallIntegerField(default=1)),
+                ("approvers_only", models.BooleanField(default=False)),
+                ("requested_login", models.CharField(blank=True, max_length=400)),
+                ("ticket", models.CharField(blank=True, max_length=64)),
                 (
                     "pending_status",
                     models.CharField(
@@ -1326,6 +1365,31 @@ class Migration(migrations.Migration):
             ],
             options={
                 "ordering": ["-requested_at", "-pk"],
+            },
+        ),
+        migrations.CreateModel(
+            name="RebuildApproval",
+            fields=[
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("login", models.CharField(blank=True, max_length=400)),
+                ("reason", models.TextField(blank=True)),
+                ("at", models.DateTimeField()),
+                (
+                    "rebuild",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.CASCADE, related_name="approvals", to="dbops.rebuild"
+                    ),
+                ),
+                (
+                    "user",
+                    models.ForeignKey(
+                        on_delete=django.db.models.deletion.PROTECT, related_name="+", to=settings.AUTH_USER_MODEL
+                    ),
+                ),
+            ],
+            options={
+                "ordering": ["pk"],
+                "constraints": [models.UniqueConstraint(fields=("rebuild", "user"), name="rebuild_approval_once")],
             },
         ),
         migrations.CreateModel(

@@ -1,6 +1,6 @@
 """Django models, one file per aggregate."""
 
-from .accounts import DefaultView, FailedAttempts, GivenPassword, LoginSession
+from .accounts import ClusterRole, DefaultView, FailedAttempts, GivenPassword, LoginSession
 from .attestations import StorageAttestation
 from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment
@@ -23,7 +23,7 @@ from .notifications import (
     NotificationRule,
     NotificationWatch,
 )
-from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildEvent, RebuildSample, RebuildStep
+from .rebuilds import ExecutedCommand, Hold, Rebuild, RebuildApproval, RebuildEvent, RebuildSample, RebuildStep
 from .restore_tests import RestoreTest
 from .row_comparisons import RowComparison
 from .tokens import AccessToken, KeptAnswer
@@ -47,9 +47,11 @@ __all__ = [
     "CapacityThreshold",
     "ClockStep",
     "Cluster",
+    "ClusterRole",
     "ExecutedCommand",
     "ConnectionTest",
     "Discovery",
+    "RebuildApproval",
     "RebuildEvent",
     "Hold",
     "CountedDays",

@@ -1,7 +1,13 @@
 """Personal settings of users, their sessions, and their failed attempts to log in."""
 
+from typing import ClassVar
+
 from django.contrib.auth.models import User
 from django.db import models
+
+from dbops.engine.access.roles import ON_CLUSTERS
+
+from .fleet import Cluster
 
 
 class DefaultView(models.Model):
@@ -12,6 +18,20 @@ class DefaultView(models.Model):
 
     def __str__(self) -> str:
         return f"{self.user}: {self.query}"
+
+
+class ClusterRole(models.Model):
+    """A role of an account on one cluster, in addition to its group."""
+
+    user = models.ForeignKey(User, on_delete=models.CASCADE, related_name="cluster_roles")
+    cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, related_name="roles")
+    role = models.CharField(max_length=10, choices=[(role.value, role.value) for role in ON_CLUSTERS])
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=("user", "cluster", "role"), name="cluster_role_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user}: {self.role} of {self.cluster}"
 
 
 class GivenPassword(models.Model):

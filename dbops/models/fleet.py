@@ -9,6 +9,8 @@ from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Case, F, Value, When
 
+from dbops.engine.access.approval_rules import ApprovalRule
+from dbops.engine.access.tickets import MOST_PATTERN, MOST_URL
 from dbops.engine.facts import instance as facts
 from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.summary import TEXT_CHARACTERS, summarize
@@ -69,7 +71,8 @@ class Cluster(HasAccounts):
     """One primary and every instance that replicates from it, with their shared accounts.
 
     ``wanted_replicas``: required number of healthy instances besides the primary; ``None``: all of them.
-    ``needs_approval``: rebuilds wait for the approval of another operator.
+    ``needs_approval``: rebuilds wait for the approval of ``approval_count`` other people; with ``approvers_only`` of approvers alone.
+    ``ticket_pattern``: what the change ticket of a rebuild must match; empty: it needs none. ``ticket_url``: the address of a ticket.
     ``restore_test_host``: name of the host for restore tests; empty: the host that has the backup file.
     ``redundancy_goal_seconds``: target time to restore full redundancy; ``None``: the global setting.
     """
@@ -78,6 +81,10 @@ class Cluster(HasAccounts):
     write_addresses = models.JSONField(default=list, blank=True)
     wanted_replicas = models.PositiveSmallIntegerField(null=True, blank=True)
     needs_approval = models.BooleanField(default=False)
+    approval_count = models.PositiveSmallIntegerField(default=1)
+    approvers_only = models.BooleanField(default=False)
+    ticket_pattern = models.CharField(max_length=MOST_PATTERN, blank=True)
+    ticket_url = models.CharField(max_length=MOST_URL, blank=True)
     redundancy_goal_seconds = models.PositiveIntegerField(null=True, blank=True)
     restore_test_host = models.CharField(max_length=63, blank=True, validators=[name_validator])
 
@@ -86,6 +93,11 @@ class Cluster(HasAccounts):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def approval_rule(self) -> ApprovalRule:
+        """How many people must approve a rebuild, and who they may be."""
+        return ApprovalRule(self.approval_count, self.approvers_only) if self.needs_approval else ApprovalRule()
 
 
 class Host(models.Model):
@@ -139,6 +151,8 @@ class StrictPlace(models.Model):
     port = models.PositiveIntegerField()
     cluster = models.CharField(max_length=63)
     until = models.DateTimeField()
+    approval_count = models.PositiveSmallIntegerField(default=1)
+    approvers_only = models.BooleanField(default=False)
 
     def __str__(self) -> str:
         return f"{self.datadir}, of {self.cluster} until {self.until}"

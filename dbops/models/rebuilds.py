@@ -6,6 +6,8 @@ from django.conf import settings
 from django.db import models
 from django.db.models.functions import Coalesce
 
+from dbops.engine.access.approval_rules import MOST_LOGIN
+from dbops.engine.access.tickets import MOST_TICKET
 from dbops.engine.methods import method_named
 from dbops.engine.planning.method import Method
 from dbops.engine.states import FINAL, Approval, Level, Status, StepState
@@ -26,7 +28,8 @@ class Rebuild(Leased):
     ``requeue_schedule``: the schedule whose backup was stopped for this rebuild; it runs again at the end.
     ``stream_rate``: rate limit in bytes per second. ``leader``: the rebuild whose shared read provides the copy.
     ``pending_status``: final status after the clean-up of a failed or cancelled rebuild.
-    ``approval`` and the following columns: the decision of a second person, if the cluster requires one.
+    ``approval`` and the following columns: the decision of other people, if the cluster requires one, by its rule at the request.
+    ``requested_login``: logins of the machine from which ``manage.py`` requested it. ``ticket``: the number of its change ticket.
     ``follows``: the rebuild that this one resumes, rolls back or repeats. ``traced_at``: when a collector took its trace.
     """
 
@@ -57,9 +60,13 @@ class Rebuild(Leased):
     approval = models.CharField(
         max_length=10, blank=True, choices=[(item.value, item.value) for item in Approval], db_index=True
     )
-    approval_by = models.CharField(max_length=150, blank=True)
+    approval_by = models.CharField(max_length=800, blank=True)
     approval_at = models.DateTimeField(null=True)
     approval_reason = models.TextField(blank=True)
+    approval_count = models.PositiveSmallIntegerField(default=1)
+    approvers_only = models.BooleanField(default=False)
+    requested_login = models.CharField(max_length=MOST_LOGIN, blank=True)
+    ticket = models.CharField(max_length=MOST_TICKET, blank=True)
 
     pending_status = models.CharField(max_length=10, blank=True, choices=[(item.value, item.value) for item in Status])
     outcome = models.TextField(blank=True)
@@ -91,6 +98,23 @@ class Rebuild(Leased):
     @property
     def is_final(self) -> bool:
         return self.status in FINAL
+
+
+class RebuildApproval(models.Model):
+    """One person's approval of a rebuild. ``login``: logins of the machine, if ``manage.py`` gave it."""
+
+    rebuild = models.ForeignKey(Rebuild, on_delete=models.CASCADE, related_name="approvals")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
+    login = models.CharField(max_length=MOST_LOGIN, blank=True)
+    reason = models.TextField(blank=True)
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering: ClassVar = ["pk"]
+        constraints: ClassVar = [models.UniqueConstraint(fields=("rebuild", "user"), name="rebuild_approval_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user} of rebuild {self.rebuild_id}"
 
 
 class Hold(models.Model):

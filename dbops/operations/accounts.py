@@ -20,6 +20,8 @@ class ListedAccount:
     groups: tuple[str, ...]
     is_superuser: bool
     is_active: bool
+    #: Names of clusters, each with a role on it.
+    roles: tuple[tuple[str, str], ...] = ()
 
 
 def save_account(
@@ -29,7 +31,7 @@ def save_account(
 
     Args:
         actor: for the audit log; the caller has checked the permission.
-        group: ``viewer`` or ``operator``; the account leaves the other group.
+        group: one of ``GROUPS``; the account leaves the others.
         superuser: all permissions, with or without a group; ``False`` removes them.
 
     Returns:
@@ -77,8 +79,9 @@ def list_accounts() -> list[ListedAccount]:
             tuple(sorted(group.name for group in user.groups.all())),
             user.is_superuser,
             user.is_active,
+            tuple(sorted((one.cluster.name, one.role) for one in user.cluster_roles.all())),
         )
-        for user in User.objects.order_by("username").prefetch_related("groups")
+        for user in User.objects.order_by("username").prefetch_related("groups", "cluster_roles__cluster")
     ]
 
 

@@ -4,13 +4,15 @@ from django.contrib.auth.models import User
 from django.db import transaction
 
 from dbops.audit.log import append, current_origin
+from dbops.engine.access.approval_rules import ApprovalRule, is_same, person
+from dbops.engine.access.roles import Action
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval
 from dbops.lifecycle import approvals
 from dbops.messaging.wakeups import nudge
 from dbops.models import AuditEntry, Rebuild
 from dbops.operations.audit import NO_REASON, refusals_recorded, says_why
-from dbops.security.permissions import operators, require_operator
+from dbops.security.permissions import is_allowed, people_who_may, require
 
 OPERATION = {
     Approval.APPROVED: "Approving rebuild {}",
@@ -19,23 +21,35 @@ OPERATION = {
 }
 
 
+def rule_of(rebuild: Rebuild) -> ApprovalRule:
+    """Return the rule by which a rebuild is approved: that of its cluster when it was requested."""
+    return ApprovalRule(rebuild.approval_count, rebuild.approvers_only)
+
+
 def who_may_approve(rebuild: Rebuild) -> list[str]:
-    """Return the operators who can approve a rebuild: all except its requester. One query."""
-    return [name for key, name in operators() if key != rebuild.requested_by_id]
+    """Return who can still approve a rebuild: not its requester, and no person twice. Four queries."""
+    done = {rebuild.requested_by_id, *rebuild.approvals.values_list("user", flat=True)}
+    found = people_who_may(rule_of(rebuild).action, rebuild.target.cluster_id)
+    return [name for key, name in found if key not in done]
+
+
+def may_approve(actor: User, rebuild: Rebuild) -> bool:
+    """Whether the rules of the rebuild's cluster let an account approve. Its own request and earlier approvals do not count here."""
+    return is_allowed(actor, rule_of(rebuild).action, rebuild.target.cluster_id)
 
 
 def approve_rebuild(*, actor: User, rebuild: Rebuild, reason: str = "") -> None:
-    """Approve a rebuild that another operator requested. Its plan is checked again at its start.
+    """Approve a rebuild that another person requested. With the last wanted approval it can start; its plan is checked again then.
 
     Raises:
-        Refused: ``access.denied``, it is the actor's own (``approval.own``), or it does not wait for approval
-            (``approval.not_waiting``).
+        Refused: ``access.denied``, it is the actor's own (``approval.own``), the actor has approved it (``approval.twice``), or it does
+            not wait for approval (``approval.not_waiting``).
     """
     _decide(actor, rebuild, Approval.APPROVED, reason.strip())
 
 
 def decline_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
-    """Decline another operator's rebuild, which ends before its start. Raises as ``approve_rebuild``, and ``rebuild.reason``."""
+    """Decline another person's rebuild, which ends before its start. Raises as ``approve_rebuild``, and ``rebuild.reason``."""
     _decide(actor, rebuild, Approval.DECLINED, reason.strip())
 
 
@@ -59,16 +73,14 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
         rebuild=rebuild.pk,
         wanted=decision.value,
     ):
-        require_operator(actor, operation)
-        if decision is not Approval.OVERRIDDEN and rebuild.requested_by_id == actor.pk:
-            found = "this is your own request"
-            raise Refused.unchanged("approval.own", operation, found)
+        action = Action.OPERATE if decision is Approval.OVERRIDDEN else rule_of(rebuild).action
+        require(actor, action, operation, rebuild.target.cluster_id)
+        if decision is not Approval.OVERRIDDEN:
+            _require_another_person(actor, rebuild, operation)
         if decision is not Approval.APPROVED and not says_why(reason):
             raise Refused.unchanged("rebuild.reason", operation, NO_REASON)
         with transaction.atomic():
-            decided = approvals.decide(rebuild, decision, name, reason)
-            if decided and decision is not Approval.DECLINED:
-                _record(rebuild, decision, name, reason)
+            decided = _write(actor, rebuild, decision, reason, operation)
             if decided:
                 nudge()
         rebuild.refresh_from_db()
@@ -77,7 +89,41 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
             raise Refused.unchanged("approval.not_waiting", operation, f"it is {rebuild.status}{said}")
 
 
-def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str) -> None:
+def _require_another_person(actor: User, rebuild: Rebuild, operation: str) -> None:
+    """Refuse a decision of the requester, whichever account or command it comes from."""
+    requester = person(rebuild.requested_by.get_username(), rebuild.requested_login.split())
+    if rebuild.requested_by_id == actor.pk:
+        raise Refused.unchanged("approval.own", operation, "this is your own request")
+    if is_same(person(actor.get_username(), current_origin().logins), requester):
+        raise Refused.unchanged("approval.own", operation, "the request came from the same person, by another way")
+
+
+def _require_first_time(actor: User, row: Rebuild, operation: str) -> None:
+    """Refuse a second approval of one person, whichever account or command it comes from."""
+    me = person(actor.get_username(), current_origin().logins)
+    for one in row.approvals.select_related("user"):
+        if one.user_id == actor.pk or is_same(me, person(one.user.get_username(), one.login.split())):
+            raise Refused.unchanged("approval.twice", operation, f"{one.user.get_username()} has approved it")
+
+
+def _write(actor: User, rebuild: Rebuild, decision: Approval, reason: str, operation: str) -> bool:
+    """Write a decision with its audit entry. Return whether the rebuild was still waiting."""
+    name = actor.get_username()
+    if decision is not Approval.APPROVED:
+        decided = approvals.decide(rebuild, decision, name, reason)
+        if decided and decision is Approval.OVERRIDDEN:
+            _record(rebuild, decision, name, reason, 0)
+        return decided
+    row = approvals.lock_waiting(rebuild)
+    if row is None:
+        return False
+    _require_first_time(actor, row, operation)
+    number = approvals.add_approval(row, actor, login=" ".join(current_origin().logins), reason=reason)
+    _record(rebuild, decision, name, reason, number)
+    return True
+
+
+def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str, number: int) -> None:
     address = current_origin().address
     if decision is Approval.APPROVED and address and address == _requested_from(rebuild):
         # Two people may share an office's address, and one person may have two accounts.
@@ -98,6 +144,9 @@ def _record(rebuild: Rebuild, decision: Approval, name: str, reason: str) -> Non
             "rebuild": rebuild.pk,
             "fingerprint": rebuild.plan_fingerprint,
             "requested_by": rebuild.requested_by.get_username(),
+            **({"approvals": f"{number} of {rebuild.approval_count}"} if rebuild.approval_count > 1 else {}),
+            **({"ticket": rebuild.ticket} if rebuild.ticket else {}),
+            **({"login": " ".join(logins)} if (logins := current_origin().logins) else {}),
         },
     )
 

@@ -48,7 +48,7 @@ def attest_storage(
             attest), ``attestation.stale`` (the storage is not the one that the page showed).
     """
     operation = f"Attesting the storage of {instance.name}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, instance.cluster_id)
     if typed_name != instance.name:
         _refuse("attestation.name", operation, f"the name typed is {typed_name!r}, the instance is {instance.name!r}")
     now = clock.now()
@@ -86,7 +86,7 @@ def withdraw_attestation(*, actor: User, instance: Instance, reason: str) -> Non
         Refused: ``access.denied``, ``attestation.invalid`` (no reason), ``attestation.stale`` (there is none).
     """
     operation = f"Withdrawing the attestation of {instance.name}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, instance.cluster_id)
     if not says_why(reason):
         _refuse("attestation.invalid", operation, NO_REASON)
     with transaction.atomic():

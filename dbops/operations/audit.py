@@ -53,11 +53,21 @@ def record_item(actor: str, item: Item, *, via: str) -> None:
     if item.outcome != UNCHANGED:
         changes = {name: _as_text(change, is_new=item.outcome == CREATED) for name, change in item.changes.items()}
         append(actor=actor, action=f"{item.kind}.{item.outcome}", subject=item.name, detail={"via": via, **changes})
-        if item.outcome != CREATED and changes.get("needs_approval", "").endswith("False"):
-            # Listed with the overrides: without approval no second person decides.
+        if item.outcome != CREATED and (weaker := _weaker_rules(item)):
+            # Listed with the overrides: fewer people decide, or others.
             append(
-                actor=actor, action="override.approval_switched_off", subject=item.name, cluster=item.name, detail={}
+                actor=actor,
+                action="override.approval_switched_off",
+                subject=item.name,
+                cluster=item.name,
+                detail={name: changes[name] for name in weaker if name != "needs_approval"},
             )
+
+
+def _weaker_rules(item: Item) -> list[str]:
+    """Return the changed rules of a cluster that ask for less than before."""
+    asked = [name for name in ("needs_approval", "approval_count", "approvers_only") if name in item.changes]
+    return [name for name in asked if item.changes[name]["after"] < item.changes[name]["before"]]
 
 
 def _as_text(change: Any, *, is_new: bool) -> str:

@@ -24,7 +24,7 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
             or a run of it is queued or running (``backup.active``).
     """
     operation = f"Running backup schedule {schedule.name}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, schedule.instance.cluster_id)
     if schedule.instance.role == Role.TIDB:
         raise not_offered(operation)
     if schedule.run_by != RunBy.DBOPS:
@@ -58,7 +58,7 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
             ended (``backup.ended``).
     """
     operation = f"Stopping backup run {run.pk}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, run.instance.cluster_id)
     _must_be_ours(run, operation)
     _must_have_reason(reason, operation)
     name = actor.get_username()
@@ -80,7 +80,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
         Refused: ``access.denied``, no reason (``backup.reason``), or the run is not lost (``backup.not_lost``).
     """
     operation = f"Marking backup run {run.pk} as failed"
-    require_operator(actor, operation)
+    require_operator(actor, operation, run.instance.cluster_id)
     _must_have_reason(reason, operation)
     name = actor.get_username()
     with transaction.atomic():
@@ -101,7 +101,7 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
             (``backup.ended``).
     """
     operation = f"Marking backup run {run.pk} as ended"
-    require_operator(actor, operation)
+    require_operator(actor, operation, run.instance.cluster_id)
     if run.origin == RunOrigin.MANAGED:
         found = "dbops manages this run and detects its end"
         raise Refused.unchanged("backup.ours", operation, found)
@@ -123,7 +123,7 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
         Refused: ``access.denied``, or the run has no file of a physical backup made by dbops (``restore_test.no_backup``).
     """
     operation = f"Testing the restore of backup run {run.pk}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, run.instance.cluster_id)
     name = actor.get_username()
     with transaction.atomic():
         # Locked against retention, which marks the row after it removes the file.
@@ -147,7 +147,7 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
         Refused: ``access.denied``, no reason (``backup.reason``), or it has ended or is stopping (``restore_test.ended``).
     """
     operation = f"Stopping restore test {restore_test.pk}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, restore_test.run.instance.cluster_id)
     _must_have_reason(reason, operation)
     name = actor.get_username()
     with transaction.atomic():

@@ -26,7 +26,7 @@ def set_thresholds(*, actor: User, cluster: Cluster, values: Mapping[WallKind, i
         Refused: ``access.denied``; a value is below 1 or too large, or the kind has no threshold (``capacity.invalid``).
     """
     operation = f"Setting capacity thresholds of {cluster.name}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, cluster.pk)
     wrong = [
         str(kind)
         for kind, value in values.items()

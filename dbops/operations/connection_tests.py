@@ -11,6 +11,7 @@ from dbops.engine.errors import Refused
 from dbops.loaders.host_usage import refuse_in_use, why_in_use
 from dbops.messaging.wakeups import publish_test
 from dbops.models import ConnectionTest, Host, Instance
+from dbops.operations.host_access import require_on_hosts
 from dbops.security.permissions import require_operator
 
 Kinds, Statuses = ConnectionTest.Kinds, ConnectionTest.Statuses
@@ -22,13 +23,13 @@ def request_ssh(*, actor: User, host: Host) -> ConnectionTest:
     Raises:
         Refused: ``access.denied``.
     """
-    require_operator(actor, f"Testing SSH to {host.name}")
+    require_on_hosts(actor, f"Testing SSH to {host.name}", [host])
     return _ask(actor, Kinds.SSH, f"ssh:{host.pk}", host=host)
 
 
 def request_mysql(*, actor: User, instance: Instance) -> ConnectionTest:
     """Request a test of an instance's accounts: login and privileges. Returns and raises as ``request_ssh``."""
-    require_operator(actor, f"Testing MySQL of {instance.name}")
+    require_operator(actor, f"Testing MySQL of {instance.name}", instance.cluster_id)
     return _ask(actor, Kinds.MYSQL, f"mysql:{instance.pk}", instance=instance)
 
 
@@ -40,7 +41,7 @@ def request_stream(*, actor: User, source: Host, target: Host) -> ConnectionTest
             one of them (``test.busy``).
     """
     operation = f"Testing the stream from {source.name} to {target.name}"
-    require_operator(actor, operation)
+    require_on_hosts(actor, operation, [source, target])
     if source.pk == target.pk:
         raise Refused(
             "test.same_host",

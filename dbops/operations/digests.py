@@ -18,7 +18,7 @@ def request_digest_reading(*, actor: User, instance: Instance, schema: str) -> D
         Refused: ``access.denied``; no name of a schema (``digests.schema``).
     """
     operation = f"Reading top statements of {instance.name}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, instance.cluster_id)
     if not schema or len(schema) > 64 or not schema.isprintable():
         raise Refused("digests.schema", operation, cause="the name of the schema is missing or not usable")
     by = actor.get_username()

@@ -10,20 +10,23 @@ from django.db import IntegrityError, transaction
 from django.db.models import ProtectedError
 
 from dbops.audit.log import append
+from dbops.engine.access.roles import Action
 from dbops.engine.errors import Refused
 from dbops.fleetfile import sshkeys, stored
 from dbops.fleetfile.apply import apply
 from dbops.fleetfile.check import check
 from dbops.fleetfile.document import Errors, FileError, TooManyErrors
 from dbops.fleetfile.read import read
-from dbops.fleetfile.store import UNCHANGED, ImportReport, Row, store
+from dbops.fleetfile.rules import CLUSTER_RULES
+from dbops.fleetfile.store import CHANGED, UNCHANGED, ImportReport, Item, Row, store
 from dbops.fleetfile.write import write
 from dbops.lifecycle.instance_periods import end_periods
 from dbops.loaders.ssh_addresses import jump_of
 from dbops.models import Cluster, Host, Instance, InstanceState
 from dbops.operations.audit import record_item
+from dbops.operations.host_access import require_on_hosts
 from dbops.operations.strict_places import strict_places_kept
-from dbops.security.permissions import require_operator
+from dbops.security.permissions import may_administer, require, require_operator
 
 NOTHING = "Nothing was changed."
 
@@ -43,7 +46,13 @@ class FleetFileErrors(Refused):
 
 
 def import_fleet(
-    *, actor: str, text: str, base_dir: Path | None, replace_host_keys: bool = False, dry_run: bool = False
+    *,
+    actor: str,
+    text: str,
+    base_dir: Path | None,
+    replace_host_keys: bool = False,
+    dry_run: bool = False,
+    user: User | None = None,
 ) -> ImportReport:
     """Create and update all objects of a fleet file, or none. The caller has checked the permission of ``actor``.
 
@@ -53,19 +62,27 @@ def import_fleet(
             neither password files nor environment variables of the dashboard's machine.
         replace_host_keys: allow the file to replace accepted host keys.
         dry_run: check everything and report the changes without making them.
+        user: the account that imports; ``None`` for ``manage.py``, whose user controls the machine.
 
     Raises:
         FleetFileErrors: the file has errors (``fleet.file``).
+        Refused: the user may not change the rules of a cluster (``access.denied``).
     """
     errors = Errors()
     try:
-        return _imported(text, base_dir, errors, actor, replace_host_keys, dry_run)
+        return _imported(text, base_dir, errors, actor, replace_host_keys, dry_run, user)
     except TooManyErrors:
         raise FleetFileErrors(errors.sorted()) from None
 
 
 def _imported(
-    text: str, base_dir: Path | None, errors: Errors, actor: str, replace_host_keys: bool, dry_run: bool
+    text: str,
+    base_dir: Path | None,
+    errors: Errors,
+    actor: str,
+    replace_host_keys: bool,
+    dry_run: bool,
+    user: User | None,
 ) -> ImportReport:
     fleet = read(text, base_dir, errors)
     with transaction.atomic(), strict_places_kept(actor):
@@ -75,6 +92,8 @@ def _imported(
         if errors:
             raise FleetFileErrors(errors.sorted())
         for item in report.items:
+            if user is not None:
+                _require_rules(user, item, "Importing a fleet file")
             record_item(actor, item, via="fleet file")
         if dry_run:
             transaction.set_rollback(True)
@@ -145,6 +164,24 @@ def accept_host_key(*, actor: User, host: Host, host_key: str, replace: bool = F
     host.refresh_from_db()
 
 
+def require_to_save(actor: User, operation: str, row: Row | None) -> None:
+    """Refuse a change of the inventory (``access.denied``). Hosts and instances belong to the fleet: they name programs and paths."""
+    if isinstance(row, Cluster) and may_administer(actor, row.pk):
+        return require(actor, Action.ADMINISTER, operation, row.pk)  # refuses in the sample
+    return require_operator(actor, operation)
+
+
+def _require_rules(actor: User, item: Item, operation: str) -> None:
+    """Refuse a change of a cluster's rules, or of the host of its restore tests. A new cluster can have any."""
+    if item.kind != "cluster" or item.outcome != CHANGED:
+        return
+    cluster = Cluster.objects.get(name=item.name)
+    if not item.changes.keys().isdisjoint(CLUSTER_RULES):
+        require(actor, Action.ADMINISTER, f"{operation}: rules of {item.name}", cluster.pk)
+    if "restore_test_host" in item.changes:
+        require_on_hosts(actor, operation, Host.objects.filter(name=cluster.restore_test_host))
+
+
 def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
     """Delete an object from the inventory. No machine is changed.
 
@@ -183,7 +220,7 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
 def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, Any]) -> Row:
     name = row.name if row else values.get("name", "")
     operation = f"Saving the {model.__name__.lower()} {name}"
-    require_operator(actor, operation)
+    require_to_save(actor, operation, row)
     try:
         with transaction.atomic(), strict_places_kept(actor.get_username()):
             rows = stored.load(lock=True)
@@ -191,6 +228,7 @@ def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, A
             if reason := rows.why_frozen(current, stored.differences(current, model, values) if current else ()):
                 raise Refused("fleet.busy", operation, cause=reason)
             written, item = store(current, model, values, actor=actor.get_username())
+            _require_rules(actor, item, operation)
             record_item(actor.get_username(), item, via="browser")
     except (ValidationError, IntegrityError, model.DoesNotExist) as error:
         found = (

@@ -5,7 +5,7 @@ import secrets
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from dbops.audit.log import append
+from dbops.audit.log import append, current_origin
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
@@ -18,8 +18,9 @@ from dbops.loaders.members import member_of
 from dbops.messaging.wakeups import nudge
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import refusals_recorded
+from dbops.operations.confirmation import check_confirmation, check_ticket
 from dbops.operations.follow_up_options import ended, follow_up_options
-from dbops.operations.rebuilds import check_confirmation, write_once
+from dbops.operations.rebuilds import write_once
 from dbops.security.permissions import require_operator
 
 OPERATION = {ROLLBACK: "Rolling back {}", RESUME: "Resuming the copy of {}"}
@@ -34,7 +35,7 @@ def follow_up_plan(rebuild: Rebuild, option: FollowUpOption) -> Plan:
 
 
 def request_follow_up(
-    *, actor: User, rebuild: Rebuild, method: str, typed_name: str, reason: str, request_key: str
+    *, actor: User, rebuild: Rebuild, method: str, typed_name: str, reason: str, request_key: str, ticket: str = ""
 ) -> Rebuild:
     """Queue a resume or rollback. Its own steps check the host again before they change anything.
 
@@ -45,9 +46,10 @@ def request_follow_up(
         typed_name: the person's input, which must be the target's name.
         reason: for the audit log.
         request_key: unique to the form: the second click of the same form returns the same rebuild.
+        ticket: number of the change ticket, which the target's cluster can require.
 
     Raises:
-        Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``rebuild.busy``, or it is not possible
+        Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``rebuild.ticket``, ``rebuild.busy``, or it is not possible
             (``rebuild.no_follow_up``).
     """
     target = rebuild.target
@@ -60,14 +62,16 @@ def request_follow_up(
         follows=rebuild.pk,
         method=method,
     ):
-        require_operator(actor, operation)
+        for cluster in {target.cluster_id, rebuild.source.cluster_id}:
+            require_operator(actor, operation, cluster)
         if existing := Rebuild.objects.filter(request_key=request_key).first():
             return existing
         check_confirmation(operation, target, typed_name, reason)
-        return write_once(request_key, lambda: _write(actor, rebuild, method, reason.strip(), request_key))
+        check_ticket(operation, target, ticket)
+        return write_once(request_key, lambda: _write(actor, rebuild, method, reason.strip(), request_key, ticket))
 
 
-def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key: str) -> Rebuild:
+def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key: str, ticket: str) -> Rebuild:
     target = rebuild.target
     with transaction.atomic():
         option = follow_up_options(rebuild)[method]
@@ -88,6 +92,8 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
             follows=rebuild,
             checkpoint=remembered(ended(rebuild)),
             skips=option.skips,
+            ticket=ticket,
+            login=" ".join(current_origin().logins),
         )
         append(
             actor=actor.get_username(),
@@ -99,6 +105,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
                 "follows": rebuild.pk,
                 "plan_sha256": digest(following.plan),
                 "why": option.reason,
+                **({"ticket": ticket} if ticket else {}),
             },
         )
         nudge()

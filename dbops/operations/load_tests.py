@@ -19,6 +19,7 @@ from dbops.loaders.load_tests import facts_of, limits
 from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Host, Instance, LoadTest
 from dbops.operations.audit import NO_REASON, refusals_recorded, says_why
+from dbops.operations.host_access import require_on_hosts
 from dbops.security.permissions import require_operator
 
 
@@ -64,7 +65,7 @@ def request_load_test(
         source=request.source,
         fingerprint=fingerprint,
     ):
-        require_operator(actor, operation)
+        _require(actor, operation, request)
         if existing := LoadTest.objects.filter(request_key=request_key).first():
             return existing
         _must_be_typed(request, typed_name, operation)
@@ -84,7 +85,7 @@ def cancel_load_test(*, actor: User, load_test: LoadTest, reason: str) -> None:
         Refused: ``access.denied``, no reason (``load_test.reason``), or it has ended or is stopping (``load_test.ended``).
     """
     operation = f"Stopping load test {load_test.pk}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, load_test.source.cluster_id)
     if not says_why(reason):
         raise Refused.unchanged("load_test.reason", operation, NO_REASON)
     name = actor.get_username()
@@ -102,6 +103,14 @@ def cancel_load_test(*, actor: User, load_test: LoadTest, reason: str) -> None:
             nudge()
     if not asked:
         raise Refused.unchanged("load_test.ended", operation, "the load test has ended or is stopping")
+
+
+def _require(actor: User, operation: str, request: LoadTestRequest) -> None:
+    """Refuse unless the actor may operate the source's cluster and use the hosts."""
+    source = _source(request)
+    require_operator(actor, operation, source.cluster_id if source else None)
+    names = {request.host, request.generator_host} if request.is_tunnelled else {request.host}
+    require_on_hosts(actor, operation, Host.objects.filter(name__in=names))
 
 
 def _source(request: LoadTestRequest) -> Instance | None:

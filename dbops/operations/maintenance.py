@@ -28,7 +28,7 @@ def begin_maintenance(
         Refused: ``access.denied``, ``maintenance.invalid``.
     """
     operation = f"Announcing maintenance of {cluster.name}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, cluster.pk)
     now = clock.now()
     problems: dict[str, str] = {}
     if not says_why(reason):
@@ -65,7 +65,7 @@ def end_maintenance(*, actor: User, maintenance: Maintenance) -> None:
     """
     cluster = maintenance.cluster
     operation = f"Ending maintenance of {cluster.name}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, cluster.pk)
     now = clock.now()
     with transaction.atomic():
         row = Maintenance.objects.select_for_update().filter(pk=maintenance.pk).first()
@@ -94,7 +94,7 @@ def mark_maintenance(
         Refused: ``access.denied``, ``maintenance.invalid``.
     """
     operation = f"Marking past maintenance of {cluster.name} as planned"
-    require_operator(actor, operation)
+    require_operator(actor, operation, cluster.pk)
     now = clock.now()
     problems: dict[str, str] = {}
     if not says_why(reason):
@@ -123,7 +123,7 @@ def unmark_maintenance(*, actor: User, maintenance: Maintenance) -> None:
         Refused: ``access.denied``, or the mark was removed (``maintenance.ended``).
     """
     operation = f"Removing a maintenance mark of {maintenance.cluster.name}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, maintenance.cluster_id)
     now = clock.now()
     with transaction.atomic():
         row = Maintenance.objects.select_for_update().filter(pk=maintenance.pk, marked_at__isnull=False).first()

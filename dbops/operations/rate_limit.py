@@ -30,7 +30,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
             (``rebuild.rate``); the stream has ended, or there is none (``rebuild.no_stream``).
     """
     operation = f"Setting the rate limit of rebuild {rebuild.pk}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, rebuild.target.cluster_id)
     if not can_be_held(rebuild.method):
         raise Refused.unchanged("rebuild.no_stream", operation, f"the method {rebuild.method} has no stream")
     if rate is not None:

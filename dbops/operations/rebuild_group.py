@@ -12,7 +12,8 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.shared_read import why_not_shared
 from dbops.models import Instance, Rebuild
 from dbops.operations.audit import refusals_recorded
-from dbops.operations.rebuilds import check_confirmation, check_plan, plan_rebuild, request_rebuild
+from dbops.operations.confirmation import check_confirmation, check_plan, check_ticket
+from dbops.operations.rebuilds import plan_rebuild, request_rebuild
 from dbops.operations.shared_reads import tools_of
 from dbops.security.permissions import require_operator
 
@@ -64,7 +65,13 @@ def _planned(target: Instance, source: Instance) -> GroupTarget:
 
 
 def request_group(
-    *, actor: User, source: Instance, confirmed: Sequence[ConfirmedTarget], reason: str, request_key: str
+    *,
+    actor: User,
+    source: Instance,
+    confirmed: Sequence[ConfirmedTarget],
+    reason: str,
+    request_key: str,
+    ticket: str = "",
 ) -> list[Rebuild]:
     """Confirm several plans: the first rebuild leads, the others follow. All are checked before the first is written.
 
@@ -73,6 +80,7 @@ def request_group(
         confirmed: at least one.
         reason: for the audit log of each.
         request_key: unique to the form: the second click returns the same rebuilds.
+        ticket: number of the change ticket of all.
 
     Raises:
         Refused: as ``request_rebuild``. Rebuilds before the refused one stay queued; that happens only after a change between
@@ -81,7 +89,7 @@ def request_group(
     keys = [str(uuid.uuid5(uuid.UUID(request_key), one.target.name)) for one in confirmed]
     if not Rebuild.objects.filter(request_key__in=keys).exists():
         for one in confirmed:
-            _check(actor, source, one, reason)
+            _check(actor, source, one, reason, ticket)
     rebuilds: list[Rebuild] = []
     for one, key in zip(confirmed, keys, strict=True):
         rebuilds.append(
@@ -94,12 +102,13 @@ def request_group(
                 fingerprint=one.fingerprint,
                 request_key=key,
                 joins=rebuilds[0] if rebuilds else None,
+                ticket=ticket,
             )
         )
     return rebuilds
 
 
-def _check(actor: User, source: Instance, one: ConfirmedTarget, reason: str) -> None:
+def _check(actor: User, source: Instance, one: ConfirmedTarget, reason: str, ticket: str) -> None:
     operation = f"Requesting a rebuild of {one.target.name}"
     with refusals_recorded(
         actor=actor.get_username(),
@@ -109,6 +118,7 @@ def _check(actor: User, source: Instance, one: ConfirmedTarget, reason: str) -> 
         source=source.name,
         fingerprint=one.fingerprint,
     ):
-        require_operator(actor, operation)
+        require_operator(actor, operation, one.target.cluster_id)
         check_confirmation(operation, one.target, one.typed_name, reason)
+        check_ticket(operation, one.target, ticket)
         check_plan(operation, plan_rebuild(target=one.target, source=source), one.fingerprint)

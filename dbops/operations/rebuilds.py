@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.db import OperationalError, transaction
 from django.db.models import Max, Q
 
-from dbops.audit.log import append
+from dbops.audit.log import append, current_origin
 from dbops.database.errors import lost_a_race
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
@@ -26,6 +26,7 @@ from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Instance, Rebuild
 from dbops.operations.audit import NO_REASON, refusals_recorded, says_why
 from dbops.operations.backups import stop_run
+from dbops.operations.confirmation import check_confirmation, check_plan, check_ticket
 from dbops.operations.follow_up_options import initial_checkpoint
 from dbops.operations.rate_limit import set_stream_rate
 from dbops.operations.shared_reads import may_join, refused
@@ -112,6 +113,7 @@ def request_rebuild(
     joins: Rebuild | None = None,
     repeats: Rebuild | None = None,
     rate: int | None = None,
+    ticket: str = "",
 ) -> Rebuild:
     """Confirm a plan: plan again, compare, and write rebuild, first event and audit entry in one transaction.
 
@@ -128,10 +130,12 @@ def request_rebuild(
         joins: the leader whose read it shares, and with which it starts.
         repeats: the unsuccessful rebuild of the same target that is repeated.
         rate: rate limit in bytes a second; ``None`` for no limit.
+        ticket: number of the change ticket, which the target's cluster can require.
 
     Raises:
-        Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``plan.refused``, ``plan.stale``, ``rebuild.busy``,
-            ``join.not_possible``, ``rebuild.no_follow_up``, ``rebuild.rate``, or as ``plan_rebuild`` and ``starts.choose``.
+        Refused: ``access.denied``, ``rebuild.name``, ``rebuild.reason``, ``rebuild.ticket``, ``plan.refused``, ``plan.stale``,
+            ``rebuild.busy``, ``join.not_possible``, ``rebuild.no_follow_up``, ``rebuild.rate``, or as
+            ``plan_rebuild`` and ``starts.choose``.
     """
     operation = f"Requesting a rebuild of {target.name}"
     with refusals_recorded(
@@ -142,12 +146,14 @@ def request_rebuild(
         source=source.name,
         fingerprint=fingerprint,
     ):
-        require_operator(actor, operation)
+        for cluster in {target.cluster_id, source.cluster_id}:
+            require_operator(actor, operation, cluster)
         if existing := Rebuild.objects.filter(request_key=request_key).first():
             return existing
         check_confirmation(operation, target, typed_name, reason)
+        check_ticket(operation, target, ticket)
         wish = _RebuildRequest(
-            target, source, method, keep_old_data, full_certificate, start, expires_hours, joins, repeats, rate
+            target, source, method, keep_old_data, full_certificate, start, expires_hours, joins, repeats, rate, ticket
         )
         return write_once(request_key, lambda: _write(actor, wish, reason.strip(), fingerprint, request_key))
 
@@ -182,6 +188,7 @@ class _RebuildRequest:
     joins: Rebuild | None
     repeats: Rebuild | None
     rate: int | None
+    ticket: str
 
     def plan(self, run_id: str = "RUN") -> Plan:
         return plan_rebuild(
@@ -203,7 +210,6 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
             target=target, source=source, method=wish.method, key=wish.start, expires_hours=wish.expires_hours
         )
         need = approval_need(target)
-        needs_approval = need is not None
         uid = secrets.token_hex(8)
         frozen = wish.plan(uid)
         known = initial_checkpoint(wish.repeats, frozen, operation) if wish.repeats else {}
@@ -218,7 +224,9 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
             follows=wish.repeats,
             checkpoint=known,
             begin=begin,
-            needs_approval=needs_approval,
+            approval=need.rule if need else rebuild_requests.NO_APPROVAL,
+            ticket=wish.ticket,
+            login=" ".join(current_origin().logins),
         )
         shared: dict[str, Any] = {"leader": wish.joins.pk} if wish.joins else {}
         if wish.repeats is not None:
@@ -245,6 +253,7 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
                 "keep_old_data": frozen.keep_old_data,
                 "full_certificate": frozen.full_certificate,
                 **shared,
+                **({"ticket": wish.ticket} if wish.ticket else {}),
                 **({"approval": Approval.WAITING.value, "approval_of": need.cluster} if need else {}),
                 **audited(choice, begin),
             },
@@ -255,29 +264,6 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
     return rebuild
 
 
-def check_confirmation(operation: str, target: Instance, typed_name: str, reason: str) -> None:
-    """Refuse unless the person typed the target's name and a reason (``rebuild.name``, ``rebuild.reason``)."""
-    if typed_name != target.name:
-        found = f"the entered name is {typed_name!r}, the target is {target.name!r}"
-        raise Refused.unchanged("rebuild.name", operation, found)
-    if not says_why(reason):
-        raise Refused.unchanged("rebuild.reason", operation, NO_REASON)
-
-
-def check_plan(operation: str, plan: Plan, fingerprint: str) -> None:
-    """Refuse unless a plan is possible and matches the plan that the person saw (``plan.refused``, ``plan.stale``)."""
-    if plan.refusals:
-        seen = "; ".join(f"{finding.title}: {finding.seen}" for finding in plan.refusals)
-        refused = Refused.unchanged("plan.refused", operation, seen)
-        refused.audit_detail = {"findings": [finding.code for finding in plan.refusals]}
-        raise refused
-    if plan.fingerprint != fingerprint:
-        found = "the plan changed after it was shown"
-        stale = Refused.unchanged("plan.stale", operation, found)
-        stale.audit_detail = {"fingerprint_now": plan.fingerprint}
-        raise stale
-
-
 def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
     """Request the end of a rebuild: at once while queued, by its driver within seconds while running.
 
@@ -285,7 +271,7 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
         Refused: ``access.denied``, or it has ended (``rebuild.ended``).
     """
     operation = f"Cancelling rebuild {rebuild.pk}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, rebuild.target.cluster_id)
     with transaction.atomic():
         name = actor.get_username()
         text = f"Cancelled by {name} before it started."
@@ -313,7 +299,7 @@ def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
             (``rebuild.not_queued``).
     """
     operation = f"Changing the priority of rebuild {rebuild.pk}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, rebuild.target.cluster_id)
     if priority not in PRIORITIES:
         found = f"priority {priority} is out of range"
         raise Refused.unchanged(
@@ -329,7 +315,7 @@ def move_first(*, actor: User, rebuild: Rebuild) -> None:
         Refused: ``access.denied``, or it is not queued (``rebuild.not_queued``).
     """
     operation = f"Moving rebuild {rebuild.pk} to the front of the queue"
-    require_operator(actor, operation)
+    require_operator(actor, operation, rebuild.target.cluster_id)
     with transaction.atomic():
         instances = (rebuild.source_id, rebuild.target_id)
         others = Rebuild.objects.filter(status=Status.QUEUED).exclude(pk=rebuild.pk)
@@ -366,7 +352,7 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
         Refused: ``access.denied``, no reason (``rebuild.reason``), or it is not lost (``rebuild.not_lost``).
     """
     operation = f"Force-failing rebuild {rebuild.pk}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, rebuild.target.cluster_id)
     if not says_why(reason):
         raise Refused.unchanged("rebuild.reason", operation, NO_REASON)
     name = actor.get_username()

@@ -18,7 +18,7 @@ def cancel_comparison(*, actor: User, comparison: RowComparison) -> None:
         Refused: ``access.denied``, or it has ended or is ending (``comparison.ended``).
     """
     operation = f"Ending the comparison of all rows of rebuild {comparison.rebuild_id}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, comparison.rebuild.target.cluster_id)
     name = actor.get_username()
     with transaction.atomic():
         asked = row_comparisons.cancel(comparison, name)

@@ -29,7 +29,8 @@ def save_schedule(*, actor: User, schedule: BackupSchedule | None, values: Mappi
     """
     name = schedule.name if schedule else values.get("name", "")
     operation = f"Saving backup schedule {name}"
-    require_operator(actor, operation)
+    instance = schedule.instance if schedule else values.get("instance")
+    require_operator(actor, operation, instance.cluster_id if instance else None)
     try:
         with transaction.atomic():
             # The inventory's lock: the instance can't move to another host during the save.
@@ -61,7 +62,7 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
             (``schedule.busy``).
     """
     operation = f"Removing backup schedule {schedule.name}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, schedule.instance.cluster_id)
     with transaction.atomic():
         row = _lock(schedule, operation)
         run = BackupRun.objects.filter(schedule=row, status__in=RUN_ACTIVE).first()

@@ -68,7 +68,7 @@ def join_read(*, actor: User, rebuild: Rebuild, leader: Rebuild) -> None:
         Refused: ``access.denied``, or it cannot join (``join.not_possible``).
     """
     operation = f"Joining rebuild {rebuild.pk} to rebuild {leader.pk}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, rebuild.target.cluster_id)
     may_join(from_record(Plan, rebuild.plan), leader, operation)
     name = actor.get_username()
     try:
@@ -100,7 +100,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
         Refused: ``access.denied``, or it is no follower, or is no longer queued (``join.not_joined``).
     """
     operation = f"Removing rebuild {rebuild.pk} from its shared read"
-    require_operator(actor, operation)
+    require_operator(actor, operation, rebuild.target.cluster_id)
     name, leader = actor.get_username(), rebuild.leader_id
     with transaction.atomic():
         left = shared_reads.leave(

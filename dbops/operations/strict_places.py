@@ -15,6 +15,7 @@ from django.db.models.functions import Cast
 
 from dbops.audit.log import append
 from dbops.database import clock
+from dbops.engine.access.approval_rules import ApprovalRule
 from dbops.models import Instance, StrictPlace
 
 KEPT = timedelta(days=90)
@@ -25,6 +26,7 @@ class ApprovalNeed:
     """Why a rebuild needs approval: its cluster requires it, or one in which its data directory was ``until`` ago."""
 
     cluster: str
+    rule: ApprovalRule
     until: datetime | None = None
 
 
@@ -35,18 +37,18 @@ def approval_need(target: Instance) -> ApprovalNeed | None:
     """
     found = _instances().get(pk=target.pk)
     if found.cluster.needs_approval:
-        return ApprovalNeed(found.cluster.name)
+        return ApprovalNeed(found.cluster.name, found.cluster.approval_rule)
     same_data = Q(datadir=found.datadir) | Q(port=found.port)
     known = {"host__in": _identities(found), "until__gt": clock.now()}
     left = StrictPlace.objects.filter(same_data, **known).order_by("-until").first()
     if left is not None:
-        return ApprovalNeed(left.cluster, left.until)
+        return ApprovalNeed(left.cluster, ApprovalRule(left.approval_count, left.approvers_only), left.until)
     twins = _instances().filter(same_data, cluster__needs_approval=True)
     same_host = Q(host__host_key=found.host.host_key) & ~Q(host__host_key="")
     if _machine(found):
         same_host |= Q(machine=found.machine, hostname=found.hostname)  # type: ignore[attr-defined]
     twin = twins.filter(same_host).first()
-    return ApprovalNeed(twin.cluster.name) if twin else None
+    return ApprovalNeed(twin.cluster.name, twin.cluster.approval_rule) if twin else None
 
 
 @contextmanager
@@ -99,7 +101,8 @@ def _remember(item: Instance, actor: str) -> None:
     place = {"datadir": item.datadir, "port": item.port}
     for host in _identities(item):
         StrictPlace.objects.filter(host=host, **place).delete()
-        StrictPlace.objects.create(host=host, **place, cluster=item.cluster.name, until=until)
+        rule = {"approval_count": item.cluster.approval_count, "approvers_only": item.cluster.approvers_only}
+        StrictPlace.objects.create(host=host, **place, cluster=item.cluster.name, until=until, **rule)
     StrictPlace.objects.filter(until__lt=clock.now()).delete()
     append(
         actor=actor,

@@ -80,7 +80,7 @@ def accept_roles(*, actor: User, row: TopologyDifference, typed_name: str, reaso
             was changed since), ``topology.roles`` (the difference is not about roles), ``fleet.busy`` (a rebuild uses an instance).
     """
     operation = f"Accepting that {row.subject} is the primary of {row.cluster.name}"
-    _check(actor, operation, reason)
+    _check(actor, operation, reason, row.cluster_id)
     if row.code not in CHANGES_ROLES:
         _refuse("topology.roles", operation, f"{row.code} is no change of the primary")
     if typed_name != row.subject:
@@ -134,7 +134,7 @@ def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> 
         Refused: ``access.denied``, ``topology.reason``, ``topology.stale`` (gone, or accepted).
     """
     operation = f"Accepting a difference of {row.cluster.name} as intended"
-    _check(actor, operation, reason)
+    _check(actor, operation, reason, row.cluster_id)
     by = actor.get_username()
     with transaction.atomic():
         if not topology_differences.accept_difference(row, by=by, how="intended", reason=reason.strip()):
@@ -161,7 +161,7 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
         Refused: ``access.denied``, ``topology.stale`` (it is gone, or not accepted).
     """
     operation = f"Opening a difference of {row.cluster.name} again"
-    require_operator(actor, operation)
+    require_operator(actor, operation, row.cluster_id)
     with transaction.atomic():
         if not topology_differences.withdraw_acceptance(row):
             _refuse("topology.stale", operation, "it is gone, or not accepted")
@@ -174,8 +174,8 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
         )
 
 
-def _check(actor: User, operation: str, reason: str) -> None:
-    require_operator(actor, operation)
+def _check(actor: User, operation: str, reason: str, cluster: int) -> None:
+    require_operator(actor, operation, cluster)
     if not says_why(reason):
         _refuse("topology.reason", operation, NO_REASON)
 

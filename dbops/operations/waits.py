@@ -21,7 +21,7 @@ def request_wait_reading(*, actor: User, instance: Instance, seconds: int) -> Wa
         Refused: ``access.denied``; not one of ``SECONDS`` (``waits.seconds``).
     """
     operation = f"Reading waits of {instance.name}"
-    require_operator(actor, operation)
+    require_operator(actor, operation, instance.cluster_id)
     if seconds not in SECONDS:
         raise Refused("waits.seconds", operation, cause=f"{seconds} s")
     by = actor.get_username()

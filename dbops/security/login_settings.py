@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 VIEWER = "viewer"
+APPROVER = "approver"
 OPERATOR = "operator"
-GROUPS = (VIEWER, OPERATOR)
+#: From least to most rights. An account is in one of them.
+GROUPS = (VIEWER, APPROVER, OPERATOR)
 SUPERUSER = "superuser"
 #: What a name in the settings means, from least to most rights.
 ROLES = (*GROUPS, SUPERUSER)

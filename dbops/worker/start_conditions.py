@@ -35,7 +35,7 @@ def unmet_conditions(now: datetime, rebuild_id: int | None = None) -> dict[int, 
 def _close_for_approval(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -> None:
     waiting = rebuilds.filter(approval=Approval.WAITING).order_by("pk")
     for pk, asked_by in waiting.values_list("pk", "requested_by__username"):
-        closed[pk].append(f"approval by an operator other than {asked_by}")
+        closed[pk].append(f"approval by other people than {asked_by}")
 
 
 def _close_for_runs(rebuilds: QuerySet[Rebuild], closed: dict[int, list[str]]) -> None:

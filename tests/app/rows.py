@@ -33,6 +33,10 @@ def viewer() -> User:
     return make_user("victor", VIEWER)
 
 
+def superuser() -> User:
+    return User.objects.create_superuser("root", password="a password of some length")
+
+
 def facts_of(name: str, now: datetime) -> InstanceFacts:
     number = NUMBERS[name]
     server = builders.primary_server() if name == "primary-1" else builders.server(number)

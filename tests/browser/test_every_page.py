@@ -163,7 +163,7 @@ NO_PAGES = {
     "connection-test-stream",
     "user-password",
     "user-reactivate",
-    *("user-reset-factors", "user-end-sessions", "login-session-end", "login-sessions-end-others"),
+    *("user-roles", "user-reset-factors", "user-end-sessions", "login-session-end", "login-sessions-end-others"),
     "own-token-revoke",
     *("mfa_login_webauthn", "openid_connect_callback"),
     "calendar-feed",

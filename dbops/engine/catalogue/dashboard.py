@@ -315,13 +315,25 @@ _APPROVALS = (
         "approval.own",
         "You can't approve or decline your own rebuild.",
         "The request stays pending.",
-        "Ask another operator. To withdraw the request, cancel it.",
+        "Ask another person. To withdraw the request, cancel it. The account of a command line counts as its user's.",
+    ),
+    operator(
+        "approval.twice",
+        "You have approved this rebuild. It needs the approval of more people, and each counts once.",
+        UNCHANGED,
+        "Ask another person. The account of a command line counts as its user's.",
     ),
     operator(
         "approval.not_waiting",
         "This rebuild doesn't wait for approval. Another user decided, or it has started, expired or been cancelled.",
         UNCHANGED,
         "Check the rebuild's page.",
+    ),
+    operator(
+        "rebuild.ticket",
+        "The change ticket is missing or doesn't match the pattern of the cluster.",
+        UNCHANGED,
+        "Enter the number of the change ticket.",
     ),
     operator("rebuild.reason", "The reason is missing, too short or too long.", UNCHANGED, SAY_WHY),
 )

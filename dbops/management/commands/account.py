@@ -1,4 +1,4 @@
-"""``manage.py account create NAME --group viewer|operator``, ``unblock``, ``reset-factors``, ``sessions``, ``end-sessions``, ``list``."""
+"""``manage.py account``: create, change, unblock, link and list accounts; give roles on clusters; end sessions."""
 
 import getpass
 import sys
@@ -9,11 +9,14 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandError, CommandParser
 
+from dbops.engine.access.roles import ON_CLUSTERS
 from dbops.engine.errors import Refused
 from dbops.management.accounts import login_name
 from dbops.management.command import DbopsCommand
 from dbops.management.passwords import password_line
+from dbops.models import Cluster
 from dbops.operations.accounts import list_accounts, save_account
+from dbops.operations.cluster_roles import set_role
 from dbops.operations.factors import remove_all_factors
 from dbops.operations.login_limits import unblock
 from dbops.operations.login_sessions import end_all_sessions
@@ -47,6 +50,11 @@ class Command(DbopsCommand):
         link = verbs.add_parser("link", help="let a person of the OpenID Connect provider log in to this account")
         link.add_argument("name")
         link.add_argument("subject", help="the claim sub of the person")
+        role = verbs.add_parser("role", help="give an account a role on one cluster, or take it away")
+        role.add_argument("name")
+        role.add_argument("cluster")
+        role.add_argument("role", choices=ON_CLUSTERS)
+        role.add_argument("--remove", action="store_true", help="take the role away")
         verbs.add_parser("list", help="list the accounts")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -54,6 +62,8 @@ class Command(DbopsCommand):
             self._list()
         elif options["verb"] == "link":
             self._link(self._user(options["name"]), options["subject"])
+        elif options["verb"] == "role":
+            self._role(self._user(options["name"]), options["cluster"], options["role"], not options["remove"])
         elif options["verb"] in (acts := self._acts()):
             acts[options["verb"]](self._user(options["name"]))
         else:
@@ -99,6 +109,15 @@ class Command(DbopsCommand):
             raise CommandError(str(error)) from None
         self.stdout.write(f"{user.get_username()}: linked")
 
+    def _role(self, user: User, name: str, role: str, is_held: bool) -> None:
+        cluster = Cluster.objects.filter(name=name).first()
+        if cluster is None:
+            raise CommandError(f"There is no cluster {name!r}. Nothing changed.")
+        actor = f"{login_name()} (manage.py)"
+        changed = set_role(actor=actor, user=user, cluster=cluster, role=role, is_held=is_held)
+        done = ("given" if is_held else "removed") if changed else "unchanged"
+        self.stdout.write(f"{user.get_username()}: {role} of {name} {done}")
+
     def _unlink(self, user: User) -> None:
         removed = unlink_account(actor=f"{login_name()} (manage.py)", user=user)
         self.stdout.write(f"{user.get_username()}: {removed} removed")
@@ -131,5 +150,6 @@ class Command(DbopsCommand):
     def _list(self) -> None:
         for account in list_accounts():
             words = [*account.groups, *(["superuser"] if account.is_superuser else [])]
+            words += [f"{role} of {cluster}" for cluster, role in account.roles]
             words += [] if account.is_active else ["inactive"]
             self.stdout.write(f"{account.name}\t{', '.join(words) or 'no group'}")

@@ -44,7 +44,7 @@ REFUSED = 2
 FOLLOW_SECONDS = 0.5
 APPROVALS = {"approve": approve_rebuild, "decline": decline_rebuild, "override-approval": override_approval}
 APPROVAL_HELP = {
-    "approve": "approve the instance's waiting rebuild; another operator must have requested it",
+    "approve": "approve the instance's waiting rebuild; another person must have requested it",
     "decline": "decline the instance's waiting rebuild; requires --reason",
     "override-approval": "emergency: start the rebuild without approval; requires --reason",
 }
@@ -56,6 +56,7 @@ class Command(DbopsCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("target", help="instance to rebuild")
         parser.add_argument("--reason", default="", help="reason, recorded in the audit log")
+        parser.add_argument("--ticket", default="", help="change ticket, if the cluster needs one")
         parser.add_argument("--source", help="instance to read (default: the best backup source)")
         parser.add_argument(
             "--method", choices=list(METHODS), default=DEFAULT_METHOD, help="method (default: %(default)s)"
@@ -127,6 +128,7 @@ class Command(DbopsCommand):
                 options |= {"method": before.method, "keep_old_data": before.keep_old_data}
                 options["full_certificate"] |= before.full_certificate
                 options["reason"] = options["reason"] or before.reason
+                options["ticket"] = options["ticket"] or last.ticket
             method = options["method"]
             chosen = {name: options[name] for name in ("keep_old_data", "full_certificate")}
             plan = plan_rebuild(target=target, source=source, method=method, **chosen)
@@ -151,6 +153,7 @@ class Command(DbopsCommand):
                 joins=self._unfinished(options["with_target"]) if options["with_target"] else None,
                 repeats=last,
                 rate=last.stream_rate if last and can_be_held(method) else None,
+                ticket=options["ticket"],
             )
         except Refused as error:
             self._refuse(error)
@@ -177,6 +180,7 @@ class Command(DbopsCommand):
             typed_name=target.name,
             reason=options["reason"],
             request_key=secrets.token_hex(16),
+            ticket=options["ticket"] or last.ticket,
         )
 
     def _newest(self, target: Instance) -> Rebuild:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from django.conf import settings
 from django.contrib.auth.models import User
 
-from dbops.models import AccessToken
+from dbops.models import AccessToken, Cluster, ClusterRole
 from dbops.security.permissions import group_of
 
 
@@ -23,6 +23,16 @@ def accounts() -> list[AccountRow]:
     """Return every account by name, active ones first. Two queries."""
     rows = User.objects.order_by("-is_active", "username").prefetch_related("groups").defer("password")
     return [AccountRow(user, group_of(user), user.get_username() == settings.RECOVERY_ACCOUNT) for user in rows]
+
+
+def roles_of_account(user: User) -> list[ClusterRole]:
+    """Return the roles of an account on single clusters. One query."""
+    return list(ClusterRole.objects.filter(user=user).select_related("cluster").order_by("cluster__name", "role"))
+
+
+def roles_on_cluster(cluster: Cluster) -> list[ClusterRole]:
+    """Return who has a role on a cluster alone. One query."""
+    return list(ClusterRole.objects.filter(cluster=cluster).select_related("user").order_by("user__username", "role"))
 
 
 def tokens() -> list[AccessToken]:

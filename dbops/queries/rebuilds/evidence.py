@@ -63,7 +63,7 @@ class Evidence:
 
 
 def evidence_of(rebuild: Rebuild, *, made_by: str, now: datetime) -> Evidence:
-    """Return the evidence of a rebuild read with ``rebuilds.find``. Seven queries at most.
+    """Return the evidence of a rebuild read with ``rebuilds.find``. Eight queries at most.
 
     The head is read first: later entries come after it and are not in the file.
     """
@@ -90,6 +90,7 @@ def evidence_of(rebuild: Rebuild, *, made_by: str, now: datetime) -> Evidence:
             "made_by": made_by,
             "is_over": rebuild.is_final,
             "rebuild": _rebuild(rebuild),
+            "ticket": rebuild.ticket,
             "request": _request(rebuild, request),
             "approval": _approval(rebuild),
             "plan": rebuild.plan,
@@ -163,6 +164,12 @@ def _approval(rebuild: Rebuild) -> dict[str, Any]:
         "by": rebuild.approval_by,
         "at": _at(rebuild.approval_at),
         "reason": rebuild.approval_reason,
+        "needed": rebuild.approval_count if rebuild.approval else 0,
+        "only_approvers": rebuild.approvers_only,
+        "given": [
+            {"by": one.user.get_username(), "at": _at(one.at), "reason": one.reason}
+            for one in rebuild.approvals.select_related("user")
+        ],
     }
 
 

@@ -7,10 +7,21 @@ from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 
+from dbops.engine.access.roles import ON_CLUSTERS, AccessRole
+from dbops.models import Cluster
 from dbops.operations.account_admin import access_of
 from dbops.security.permissions import GROUPS, group_of
 
-MEANINGS = {"viewer": "viewer: read-only", "operator": "operator: can make changes"}
+MEANINGS = {
+    "viewer": "viewer: read-only",
+    "approver": "approver: read-only, can approve rebuilds",
+    "operator": "operator: can make changes",
+}
+ROLE_MEANINGS = {
+    AccessRole.OPERATOR: "operator: can make changes",
+    AccessRole.APPROVER: "approver: can approve rebuilds",
+    AccessRole.ADMIN: "admin: operator and approver who also sets the rules of approvals and tickets",
+}
 
 
 def password_field(label: str) -> forms.CharField:
@@ -88,6 +99,24 @@ class ChangeForm(GroupFields):
     def __init__(self, user: User, *args: Any, **kwargs: Any) -> None:
         initial = {"group": group_of(user), "superuser": user.is_superuser, "seen": access_of(user)}
         super().__init__(*args, initial=initial, **kwargs)
+
+
+class ClusterRoleForm(forms.Form):
+    """A role on one cluster."""
+
+    cluster = forms.ModelChoiceField(
+        Cluster.objects.only("name"),
+        to_field_name="name",
+        empty_label="Select a cluster",
+        widget=forms.Select({"class": "form-select"}),
+    )
+    role = forms.ChoiceField(
+        choices=[(role.value, ROLE_MEANINGS[role]) for role in ON_CLUSTERS],
+        widget=forms.Select({"class": "form-select"}),
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"label_suffix": "", "auto_id": "id_role_%s", **kwargs})
 
 
 class OwnPasswordForm(PasswordFields):

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 from django import forms
 from django.core.exceptions import ValidationError
 
+from dbops.engine.access.approval_rules import MOST_APPROVALS
 from dbops.fleetfile import rules, sshkeys, stored
 from dbops.fleetfile.conflicts import (
     InventoryConflict,
@@ -232,8 +233,8 @@ class ClusterForm(AccountsForm):
             "wanted_replicas",
             "redundancy_goal_seconds",
             "restore_test_host",
-            "needs_approval",
         ),
+        "Approval and change tickets": rules.CLUSTER_RULES,
         **AccountsForm.account_groups,
     }
     write_addresses = AddressesField(
@@ -262,17 +263,25 @@ class ClusterForm(AccountsForm):
             "wanted_replicas",
             "redundancy_goal_seconds",
             "restore_test_host",
-            "needs_approval",
+            *rules.CLUSTER_RULES,
             *AccountsForm.account_users,
         ]
         labels: ClassVar = {
             "wanted_replicas": "Target number of healthy replicas",
-            "needs_approval": "Require approval by a second operator",
+            "needs_approval": "Require approval by other people",
+            "approval_count": "Number of approvals",
+            "approvers_only": "Only approvers and admins may approve",
+            "ticket_pattern": "Pattern of change tickets",
+            "ticket_url": "Address of a ticket",
             **dict.fromkeys(AccountsForm.account_users, "User"),
         }
         help_texts: ClassVar = {
             "wanted_replicas": "Availability counts a gap while fewer instances besides the primary are healthy. Empty: all.",
-            "needs_approval": "A rebuild starts only after another operator approves the request.",
+            "needs_approval": "A rebuild starts only after other people approve the request. The requester never counts.",
+            "approval_count": f"From 1 to {MOST_APPROVALS}. Each person counts once.",
+            "approvers_only": "Off: operators of this cluster may approve, too.",
+            "ticket_pattern": "A rebuild needs a ticket that matches, for example CHG[0-9]{7}. Empty: no ticket needed.",
+            "ticket_url": "https:// address with {ticket}. Empty: tickets are not linked.",
             "local_user": "Empty: the account above.",
         }
 
@@ -283,6 +292,12 @@ class ClusterForm(AccountsForm):
         lost = [(chosen, f"{chosen} (no instance on this host)")] if chosen and chosen not in names else []
         field = cast(forms.ChoiceField, self.fields["restore_test_host"])
         field.choices = [("", "Host of the backup file"), *((name, name) for name in names), *lost]
+
+    def freeze_rules(self) -> None:
+        """Show the rules without a way to change them, for those who may not."""
+        for name in rules.CLUSTER_RULES:
+            self.fields[name].disabled = True
+            self.fields[name].help_text = "Only admins of this cluster and superusers can change this."
 
     def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
         fleet, own = self._others()

@@ -12,13 +12,17 @@ SHOWN_CHARACTERS = 2000
 
 
 class RefusedMiddleware(MiddlewareMixin):
-    """Answer 409 for an uncaught ``Refused``: the subject of the click has changed since the page was rendered."""
+    """Answer 409 for an uncaught ``Refused``: the subject of the click has changed since the page was rendered.
+
+    Without the permission, 403.
+    """
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         if not isinstance(exception, Refused):
             return None
         context = {"error": exception.as_record(), "typed": typed(request)}
-        return render(request, "409.html", context, status=409)
+        status = 403 if exception.code == "access.denied" else 409
+        return render(request, "409.html", context, status=status)
 
 
 def typed(request: HttpRequest) -> dict[str, str]:

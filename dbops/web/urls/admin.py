@@ -33,6 +33,7 @@ urlpatterns = [
     path("users/add/", users.add, name="user-add"),
     path("users/<int:user_id>/", users.user, name="user"),
     path("users/<int:user_id>/password/", users.password, name="user-password"),
+    path("users/<int:user_id>/roles/", users.roles, name="user-roles"),
     path("users/<int:user_id>/deactivate/", users.deactivate, name="user-deactivate"),
     path("users/<int:user_id>/reactivate/", users.reactivate, name="user-reactivate"),
     path("users/<int:user_id>/reset-factors/", users.reset_factors, name="user-reset-factors"),

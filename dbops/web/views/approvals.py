@@ -10,12 +10,12 @@ from django.views.decorators.http import require_http_methods
 
 from dbops.engine.errors import Refused
 from dbops.engine.states import Approval, Status
-from dbops.operations.approvals import approve_rebuild, decline_rebuild, override_approval, who_may_approve
+from dbops.operations.approvals import approve_rebuild, decline_rebuild, may_approve, override_approval, who_may_approve
 from dbops.queries.rebuilds import pages as queries
-from dbops.web.decorators import operator_page, user_of
+from dbops.web.decorators import approver_page, user_of
 
 DECISIONS: dict[str, tuple[Callable[..., None], str]] = {
-    "approve": (approve_rebuild, "approved"),
+    "approve": (approve_rebuild, "approved by you"),
     "decline": (decline_rebuild, "declined"),
     "override": (override_approval, "starts without approval. The audit log lists this as an override"),
 }
@@ -23,9 +23,9 @@ DECISIONS: dict[str, tuple[Callable[..., None], str]] = {
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@operator_page
+@approver_page
 def approval(request: HttpRequest, rebuild_id: int) -> HttpResponse:
-    """Show a request; another operator can approve or decline it, any operator can override in an emergency."""
+    """Show a request; other people can approve or decline it, operators can override in an emergency."""
     found = queries.find(rebuild_id)
     if found is None:
         raise Http404(f"There is no rebuild {rebuild_id}.")
@@ -48,6 +48,8 @@ def approval(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         "is_waiting": found.status == Status.QUEUED and found.approval == Approval.WAITING,
         "is_own": found.requested_by_id == user_of(request).pk,
         "others": who_may_approve(found),
+        "given": list(found.approvals.select_related("user")),
+        "may_approve": may_approve(user_of(request), found),
         "reason": request.POST.get("reason", ""),
     }
     return render(request, "rebuilds/approval.html", context, status=status)

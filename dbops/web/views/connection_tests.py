@@ -14,7 +14,7 @@ from dbops.engine.errors import Refused
 from dbops.models import ConnectionTest, Host, Instance
 from dbops.operations import connection_tests as verbs
 from dbops.queries.admin import connection_tests as queries
-from dbops.web.decorators import operator_page, user_of
+from dbops.web.decorators import operator_page, some_operator_page, user_of
 
 GONE = "It was renamed or removed."
 
@@ -41,7 +41,7 @@ class StreamForm(forms.Form):
 
 @require_GET
 @never_cache
-@operator_page
+@some_operator_page
 def tests(request: HttpRequest) -> HttpResponse:
     """List the latest tests and show the form of a stream test."""
     initial = {name: request.GET.get(name, "") for name in ("source", "target")}
@@ -51,7 +51,7 @@ def tests(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 @vary_on_headers("HX-Request")
-@operator_page
+@some_operator_page
 def test(request: HttpRequest, test_id: int) -> HttpResponse:
     """Show one test; a poll gets it without the frame. A finished test is no longer polled."""
     row = get_object_or_404(queries.tests(), pk=test_id)
@@ -60,7 +60,7 @@ def test(request: HttpRequest, test_id: int) -> HttpResponse:
 
 
 @require_POST
-@operator_page
+@some_operator_page
 def ask_ssh(request: HttpRequest, name: str) -> HttpResponse:
     """Test SSH to a host."""
     host = get_object_or_404(Host, name=name)
@@ -76,7 +76,7 @@ def ask_mysql(request: HttpRequest, name: str) -> HttpResponse:
 
 
 @require_POST
-@operator_page
+@some_operator_page
 def ask_stream(request: HttpRequest) -> HttpResponse:
     """Test the stream between two hosts."""
     form = StreamForm(request.POST)

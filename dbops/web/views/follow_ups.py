@@ -27,7 +27,7 @@ class MethodConverter:
 
 
 #: The form field that fixes a refusal, by code.
-FIELDS = {"rebuild.name": "typed_name", "rebuild.reason": "reason"}
+FIELDS = {"rebuild.name": "typed_name", "rebuild.reason": "reason", "rebuild.ticket": "ticket"}
 
 
 @require_http_methods(["GET", "POST"])
@@ -48,6 +48,7 @@ def follow_up(request: HttpRequest, rebuild_id: int, method: str) -> HttpRespons
                 typed_name=request.POST.get("typed_name", ""),
                 reason=request.POST.get("reason", ""),
                 request_key=_request_key(request),
+                ticket=request.POST.get("ticket", "").strip(),
             )
         except Refused as error:
             refused, status = error, 409
@@ -60,7 +61,8 @@ def follow_up(request: HttpRequest, rebuild_id: int, method: str) -> HttpRespons
         "option": option,
         "plan": follow_up_plan(found, option),
         "refused": refused,
-        "typed": request.POST,
+        "typed": request.POST if request.method == "POST" else {"ticket": found.ticket},
+        "ticket_pattern": found.target.cluster.ticket_pattern,
         "bad_field": FIELDS.get(refused.code, "") if refused else "",
         "focus": FIELDS.get(refused.code, "") if refused else "",
         "request_key": uuid.uuid4(),

@@ -18,8 +18,9 @@ from dbops.fleetfile import sshkeys, stored
 from dbops.models import Cluster, ConnectionTest, Host, Instance
 from dbops.operations import fleet
 from dbops.queries.admin import connection_tests as tests
+from dbops.queries.admin.accounts import roles_on_cluster
 from dbops.queries.rebuilds.lineage import lineage_of
-from dbops.web.decorators import operator_page, user_of, viewer_page
+from dbops.web.decorators import operator_page, settings_page, user_of, viewer_page
 from dbops.web.exports.record import exported
 from dbops.web.forms.inventory import ClusterForm, HostForm, ImportForm, InstanceForm, InventoryForm
 
@@ -84,7 +85,7 @@ def add(request: HttpRequest, kind: str) -> HttpResponse:
 @sensitive_post_parameters()
 @require_http_methods(["GET", "POST"])
 @never_cache
-@operator_page
+@settings_page
 def edit(request: HttpRequest, kind: str, name: str) -> HttpResponse:
     """Show a stored object without its secrets; change it on POST."""
     wanted = _kind(kind)
@@ -125,7 +126,11 @@ def import_file(request: HttpRequest) -> HttpResponse:
     dry_run = request.POST.get("action") != "import"
     try:
         report = fleet.import_fleet(
-            actor=user_of(request).get_username(), text=form.cleaned_data["text"], base_dir=None, dry_run=dry_run
+            actor=user_of(request).get_username(),
+            text=form.cleaned_data["text"],
+            base_dir=None,
+            dry_run=dry_run,
+            user=user_of(request),
         )
     except fleet.FleetFileErrors as found:
         context = {"form": ImportForm(), "errors": found.errors}
@@ -180,6 +185,8 @@ def host_key(request: HttpRequest, name: str) -> HttpResponse:
 def _edit(request: HttpRequest, kind: InventoryKind, row: Row | None) -> HttpResponse:
     name = row.name if row else ""
     form = kind.form(request.POST if request.method == "POST" else None, instance=row)
+    if isinstance(form, ClusterForm) and row is not None and not request.may_administer:  # type: ignore[attr-defined]
+        form.freeze_rules()
     if request.method == "POST" and form.is_valid():
         try:
             saved = kind.save(user_of(request), form.before, form.values())
@@ -192,6 +199,8 @@ def _edit(request: HttpRequest, kind: InventoryKind, row: Row | None) -> HttpRes
             return redirect("inventory")
     known = lineage_of(form.before, clock.now()) if isinstance(form.before, Instance) else None
     context = {"form": form, "kind": kind.word, "name": name, "tests": _tests(form.before), "lineage": known}
+    if isinstance(form.before, Cluster):
+        context["cluster_roles"] = roles_on_cluster(form.before)
     return render(request, "inventory/edit.html", context, status=422 if form.is_bound else 200)
 
 

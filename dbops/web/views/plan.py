@@ -39,6 +39,7 @@ from dbops.web.views.plan_url import plan_url
 FIELDS = {
     "rebuild.name": "typed_name",
     "rebuild.reason": "reason",
+    "rebuild.ticket": "ticket",
     "plan.expiry": "expires_hours",
     "rebuild.rate": "rate",
 }
@@ -156,6 +157,8 @@ def _asked(given: QueryDict, target: Instance) -> PlanQuery:
         return asked
     before = choices_of(asked.again)
     typed = {"reason": before.reason[:TYPED_CHARACTERS]}
+    if asked.again.ticket:
+        typed["ticket"] = asked.again.ticket
     if before.rate:
         typed["rate"] = f"{before.rate / MIB:g}"
     asked = replace(asked, typed=typed)
@@ -199,7 +202,7 @@ def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
 
 def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: ConfirmForm) -> Rebuild:
     operation, given = f"Requesting a rebuild of {target.name}", form.cleaned_data
-    require_operator(request.user, operation)
+    require_operator(request.user, operation, target.cluster_id)
     if "expires_hours" in form.errors:
         found = "the expiry is not a number in range"
         raise Refused.unchanged(
@@ -233,6 +236,7 @@ def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: Con
         expires_hours=asked.expires_hours,
         repeats=asked.again,
         rate=_rate(asked.method, given["rate"]),
+        ticket=asked.typed.get("ticket", "").strip(),
     )
 
 
@@ -322,6 +326,7 @@ def _other_plans(
     return {
         "method": asked.method,
         "approval": approval_need(target),
+        "ticket_pattern": target.cluster.ticket_pattern,
         "methods": [
             MethodChoice(one, url(method=one.method, start=""), one.method == asked.method) for one in compared
         ],

@@ -10,6 +10,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from dbops.engine.access.tickets import MOST_TICKET
 from dbops.engine.errors import Refused
 from dbops.engine.states import REPLICAS, Role
 from dbops.models import Cluster, Instance
@@ -60,6 +61,7 @@ def group(request: HttpRequest, name: str) -> HttpResponse:
         "source": source,
         "refused": refused,
         "reason": given.get("reason", "")[:TYPED_CHARACTERS],
+        "ticket": given.get("ticket", "")[:MOST_TICKET],
         "request_key": uuid.uuid4(),
         **_shown(request, cluster, members, source, chosen),
     }
@@ -110,7 +112,10 @@ def _request(request: HttpRequest, source: Instance, chosen: list[Instance]) -> 
         for item in chosen
     ]
     reason = request.POST.get("reason", "").replace("\0", "")[:TYPED_CHARACTERS]
-    rebuilds = request_group(actor=user_of(request), source=source, confirmed=confirmed, reason=reason, request_key=key)
+    ticket = request.POST.get("ticket", "").strip()
+    rebuilds = request_group(
+        actor=user_of(request), source=source, confirmed=confirmed, reason=reason, request_key=key, ticket=ticket
+    )
     messages.success(request, f"{len(rebuilds)} rebuilds requested from one read of {source.name}.")
     return redirect("rebuild", rebuild_id=rebuilds[0].pk)
 

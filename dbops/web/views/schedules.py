@@ -14,7 +14,7 @@ from dbops.operations import schedules as verbs
 from dbops.operations.backups import run_now
 from dbops.queries.backups import schedules as queries
 from dbops.queries.backups.due import due_times_of
-from dbops.web.decorators import operator_page, user_of, viewer_page
+from dbops.web.decorators import operator_page, some_operator_page, user_of, viewer_page
 from dbops.web.forms.schedules import ScheduleForm
 
 
@@ -39,7 +39,7 @@ def due(request: HttpRequest) -> HttpResponse:
 
 @require_http_methods(["GET", "POST"])
 @never_cache
-@operator_page
+@some_operator_page
 def add(request: HttpRequest) -> HttpResponse:
     """Show an empty form; add the schedule on POST."""
     return _edit(request, None)

@@ -160,7 +160,11 @@ def _import(request: HttpRequest, form: ProposalForm) -> dict[str, Any]:
     shown = {"text": text(show_secrets=False), "dry_run": dry_run}
     try:
         report = fleet.import_fleet(
-            actor=user_of(request).get_username(), text=text(show_secrets=True), base_dir=None, dry_run=dry_run
+            actor=user_of(request).get_username(),
+            text=text(show_secrets=True),
+            base_dir=None,
+            dry_run=dry_run,
+            user=user_of(request),
         )
     except fleet.FleetFileErrors as found:
         return {**shown, "errors": found.errors}

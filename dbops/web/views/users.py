@@ -15,10 +15,11 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from dbops.engine.errors import Refused
 from dbops.operations import account_admin as verbs
+from dbops.operations.cluster_roles import give_role, take_role
 from dbops.queries.admin import accounts as queries
 from dbops.queries.admin.sessions import factors_of, sessions_of
 from dbops.web.decorators import superuser_page, user_of
-from dbops.web.forms.accounts import AddForm, ChangeForm, PasswordForm
+from dbops.web.forms.accounts import AddForm, ChangeForm, ClusterRoleForm, PasswordForm
 
 
 @require_GET
@@ -116,6 +117,21 @@ def end_sessions(request: HttpRequest, user_id: int) -> HttpResponse:
     return redirect("users")
 
 
+@require_POST
+@superuser_page
+def roles(request: HttpRequest, user_id: int) -> HttpResponse:
+    """Give or take a role on a cluster."""
+    user = _user(user_id)
+    form = ClusterRoleForm(request.POST)
+    if not form.is_valid():
+        return _user_page(request, user, role_form=form)
+    given, is_given = form.cleaned_data, request.POST.get("action") != "take"
+    (give_role if is_given else take_role)(actor=user_of(request), user=user, **given)
+    verb = "is now" if is_given else "is no longer"
+    messages.success(request, f"{user.get_username()} {verb} {given['role']} of {given['cluster'].name}.")
+    return redirect("user", user_id=user.pk)
+
+
 def _did(form: forms.Form, act: Callable[[], object]) -> bool:
     """Run the action; show a refusal above the form, which keeps its input."""
     try:
@@ -128,13 +144,19 @@ def _did(form: forms.Form, act: Callable[[], object]) -> bool:
 
 
 def _user_page(
-    request: HttpRequest, user: User, form: ChangeForm | None = None, password_form: PasswordForm | None = None
+    request: HttpRequest,
+    user: User,
+    form: ChangeForm | None = None,
+    password_form: PasswordForm | None = None,
+    role_form: ClusterRoleForm | None = None,
 ) -> HttpResponse:
-    is_wrong = bool((form and form.errors) or (password_form and password_form.errors))
+    is_wrong = any(one.errors for one in (form, password_form, role_form) if one)
     context = {
         "account": user,
         "form": form or ChangeForm(user),
         "password_form": password_form or PasswordForm(user),
+        "role_form": role_form or ClusterRoleForm(),
+        "roles": queries.roles_of_account(user),
         "seen": verbs.access_of(user),
         "is_self": user.pk == user_of(request).pk,
         "factors": factors_of(user),

@@ -126,7 +126,10 @@ def test_delete_schedule_is_refused_while_in_use(olga: User, backup: Instance) -
     remove_schedule(actor=olga, schedule=row)
     run.refresh_from_db()
     assert run.schedule is None, "the history stays"
-    assert code_of(remove_schedule, actor=olga, schedule=BackupSchedule(pk=row.pk or 1)) == "schedule.gone"
+    assert (
+        code_of(remove_schedule, actor=olga, schedule=BackupSchedule(pk=row.pk or 1, instance=backup))
+        == "schedule.gone"
+    )
 
 
 def test_schedule_operations_refuse_viewers(victor: User, olga: User, backup: Instance) -> None:

@@ -150,6 +150,6 @@ def test_need_ends_after_its_time_and_other_instances_have_none(replica: Instanc
 
 
 def test_cluster_that_no_longer_requires_approval_frees_its_instances(replica: Instance) -> None:
-    save_cluster(actor=rows.operator(), cluster=replica.cluster, values={"needs_approval": False})
+    save_cluster(actor=rows.superuser(), cluster=replica.cluster, values={"needs_approval": False})
     assert not StrictPlace.objects.exists()
     assert approval_need(Instance.objects.get(pk=replica.pk)) is None

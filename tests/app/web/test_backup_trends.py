@@ -17,7 +17,7 @@ from tests.app.factories import make_run, make_schedule, make_trio
 pytestmark = pytest.mark.django_db
 NOW = timezone.now()
 #: Those of the session, the user and the rights included.
-HISTORY_PAGE_QUERIES = 10
+HISTORY_PAGE_QUERIES = 9
 
 
 def nights(instance: Instance, count: int, **values: Any) -> list[BackupRun]:

@@ -40,7 +40,7 @@ PAGE = "/clusters/shop/capacity/"
 GIB = 1024**3
 NOW = datetime(2026, 3, 4, 12, tzinfo=UTC)
 #: Those of the session, the user and the rights included.
-CAPACITY_PAGE_QUERIES = 13
+CAPACITY_PAGE_QUERIES = 12
 
 
 @pytest.fixture(autouse=True)

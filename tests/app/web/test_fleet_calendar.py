@@ -34,7 +34,7 @@ pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 10, 24, 10, 0, tzinfo=UTC)
 BERLIN = ZoneInfo("Europe/Berlin")
 #: Those of the session, the user and the rights included.
-CALENDAR_PAGE_QUERIES, AVAILABILITY_PAGE_QUERIES = 30, 48
+CALENDAR_PAGE_QUERIES, AVAILABILITY_PAGE_QUERIES = 29, 47
 
 
 def names(**wanted: Any) -> list[str]:

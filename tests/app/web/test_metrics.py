@@ -101,7 +101,7 @@ def test_page_takes_as_many_queries_with_a_thousand_points(viewer: Client, runni
         with CaptureQueriesContext(connection) as captured:
             assert viewer.get(f"/rebuilds/{running.pk}/").status_code == 200
         counts.append(len(captured))
-    assert counts == [11, 11], counts
+    assert counts == [10, 10], counts
 
 
 def test_page_draws_charts_and_names_their_values_without_a_script(viewer: Client, running: Rebuild) -> None:

@@ -221,6 +221,7 @@ def test_confirmation_requests_the_shown_plan(
         "expires_hours": None,
         "repeats": None,
         "rate": None,
+        "ticket": "",
     }
 
 

@@ -1,0 +1,27 @@
+"""Tags about approvals and change tickets (a builtin: no ``{% load %}``)."""
+
+from django import template
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from dbops.engine.access.tickets import ticket_url
+from dbops.models import Rebuild
+
+register = template.Library()
+
+
+@register.simple_tag
+def approval_rule(count: int, only_approvers: bool) -> str:
+    """Return who must approve, as a noun."""
+    if only_approvers:
+        return "an approver" if count == 1 else f"{count} approvers"
+    return "another operator or approver" if count == 1 else f"{count} other operators or approvers"
+
+
+@register.simple_tag
+def ticket(rebuild: Rebuild) -> SafeString | str:
+    """Return a rebuild's change ticket, as a link if its cluster has an address for tickets."""
+    address = ticket_url(rebuild.ticket, rebuild.target.cluster.ticket_url)
+    if not address:
+        return rebuild.ticket
+    return format_html('<a href="{}" rel="noreferrer noopener" target="_blank">{}</a>', address, rebuild.ticket)
