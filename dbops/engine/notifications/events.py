@@ -73,7 +73,7 @@ REPORT = "report.weekly"
 _INFO, _WARNING, _CRITICAL = EventSeverity.INFO, EventSeverity.WARNING, EventSeverity.CRITICAL
 _KINDS = (
     EventKind(
-        "rebuild.needs_approval", "Rebuild needs approval", _WARNING, True, "Another operator must approve a rebuild."
+        "rebuild.needs_approval", "Rebuild needs approval", _WARNING, True, "Other people must approve a rebuild."
     ),
     EventKind(
         "rebuild.waiting",
