@@ -41,7 +41,28 @@ class RequestedStart:
 
 
 AT_ONCE = RequestedStart()
-NO_APPROVAL = ApprovalRule()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestTerms:
+    """Who must approve a rebuild, its change ticket, and the logins of the machine if a command requests it."""
+
+    approval: ApprovalRule = ApprovalRule()
+    ticket: str = ""
+    logins: tuple[str, ...] = ()
+
+    def columns(self) -> dict[str, Any]:
+        """Return the columns of a rebuild."""
+        return {
+            "approval": Approval.WAITING if self.approval.count else "",
+            "approval_count": self.approval.count or 1,
+            "approvers_only": self.approval.only_approvers,
+            "requested_login": " ".join(self.logins),
+            "ticket": self.ticket,
+        }
+
+
+NO_TERMS = RequestTerms()
 
 
 def queue(
@@ -57,9 +78,7 @@ def queue(
     checkpoint: dict[str, Any] | None = None,
     skips: Collection[str] = (),
     begin: RequestedStart = AT_ONCE,
-    approval: ApprovalRule = NO_APPROVAL,
-    ticket: str = "",
-    login: str = "",
+    terms: RequestTerms = NO_TERMS,
 ) -> Rebuild:
     """Create a rebuild with its frozen plan, steps and first event, in the caller's transaction.
 
@@ -68,9 +87,7 @@ def queue(
         memory: initial checkpoint from that rebuild.
         skips: names of completed steps.
         begin: the requested start.
-        approval: how many other people must approve it.
-        ticket: of the change; checked by the caller.
-        login: logins of the machine, of a command.
+        terms: who must approve it, and what belongs to the request.
 
     Raises:
         Refused: the target has an unfinished rebuild (``rebuild.busy``).
@@ -97,11 +114,7 @@ def queue(
                 plan_fingerprint=plan.fingerprint,
                 follows=follows,
                 checkpoint=checkpoint or {},
-                approval=Approval.WAITING if approval.count else "",
-                approval_count=approval.count or 1,
-                approvers_only=approval.only_approvers,
-                requested_login=login,
-                ticket=ticket,
+                **terms.columns(),
             )
     except IntegrityError as error:
         raise _busy(target) from error

@@ -92,8 +92,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
             follows=rebuild,
             checkpoint=remembered(ended(rebuild)),
             skips=option.skips,
-            ticket=ticket,
-            login=" ".join(current_origin().logins),
+            terms=rebuild_requests.RequestTerms(ticket=ticket, logins=current_origin().logins),
         )
         append(
             actor=actor.get_username(),

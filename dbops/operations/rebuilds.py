@@ -11,6 +11,7 @@ from django.db.models import Max, Q
 
 from dbops.audit.log import append, current_origin
 from dbops.database.errors import lost_a_race
+from dbops.engine.access.approval_rules import ApprovalRule
 from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.flavors.tidb import not_offered
@@ -21,6 +22,7 @@ from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.start_option_keys import StartMode
 from dbops.engine.states import REPLICAS, Approval, Role, RunStatus, Status
 from dbops.lifecycle import cleanups, rebuild_requests, shared_reads
+from dbops.lifecycle.rebuild_requests import RequestTerms
 from dbops.loaders.plan_inputs import plan_inputs_of
 from dbops.messaging.wakeups import nudge
 from dbops.models import BackupRun, Instance, Rebuild
@@ -224,9 +226,7 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
             follows=wish.repeats,
             checkpoint=known,
             begin=begin,
-            approval=need.rule if need else rebuild_requests.NO_APPROVAL,
-            ticket=wish.ticket,
-            login=" ".join(current_origin().logins),
+            terms=RequestTerms(need.rule if need else ApprovalRule(), wish.ticket, current_origin().logins),
         )
         shared: dict[str, Any] = {"leader": wish.joins.pk} if wish.joins else {}
         if wish.repeats is not None:

@@ -42,13 +42,15 @@ def approval(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         else:
             messages.success(request, f"Rebuild {rebuild_id} {said}.")
             return redirect("rebuild", rebuild_id=rebuild_id)
+    given = list(found.approvals.select_related("user"))
     context = {
         "rebuild": found,
         "refused": refused,
         "is_waiting": found.status == Status.QUEUED and found.approval == Approval.WAITING,
         "is_own": found.requested_by_id == user_of(request).pk,
         "others": who_may_approve(found),
-        "given": list(found.approvals.select_related("user")),
+        "given": given,
+        "has_approved": user_of(request).pk in {one.user_id for one in given},
         "may_approve": may_approve(user_of(request), found),
         "reason": request.POST.get("reason", ""),
     }

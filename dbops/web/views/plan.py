@@ -156,12 +156,9 @@ def _asked(given: QueryDict, target: Instance) -> PlanQuery:
     if asked.again is None:
         return asked
     before = choices_of(asked.again)
-    typed = {"reason": before.reason[:TYPED_CHARACTERS]}
-    if asked.again.ticket:
-        typed["ticket"] = asked.again.ticket
-    if before.rate:
-        typed["rate"] = f"{before.rate / MIB:g}"
-    asked = replace(asked, typed=typed)
+    rate = f"{before.rate / MIB:g}" if before.rate else ""
+    typed = {"reason": before.reason[:TYPED_CHARACTERS], "ticket": asked.again.ticket, "rate": rate}
+    asked = replace(asked, typed={name: text for name, text in typed.items() if text})
     if "source" in given:
         return asked
     asked = replace(asked, keep=before.keep_old_data, full=before.full_certificate)

@@ -60,6 +60,11 @@ def test_two_people_must_approve(ask: Ask) -> None:
     assert (rebuild.approval, rebuild.approval_by, scheduler.start_what_can()) == ("waiting", "", [])
     assert who_may_approve(rebuild) == ["bob", "cal"]
     assert code_of(ann, rebuild) == "approval.twice"
+    for who, is_done in ((ann, True), (bob, False)):
+        client = Client()
+        client.force_login(who)
+        page = client.get(f"/rebuilds/{rebuild.pk}/approval/")
+        assert (page.context["has_approved"], 'value="approve"' in page.content.decode()) == (is_done, not is_done)
     approve_rebuild(actor=bob, rebuild=rebuild)
     assert (rebuild.approval, rebuild.approval_by) == ("approved", "ann, bob")
     assert code_of(cal, rebuild) == "approval.not_waiting"
