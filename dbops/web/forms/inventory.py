@@ -290,8 +290,12 @@ class ClusterForm(AccountsForm):
         chosen, names = self.instance.restore_test_host, _hosts_with_an_instance()
         # The stored host remains a choice, so that saving another field keeps it.
         lost = [(chosen, f"{chosen} (no instance on this host)")] if chosen and chosen not in names else []
+        self.fields["approval_count"].required = False
         field = cast(forms.ChoiceField, self.fields["restore_test_host"])
         field.choices = [("", "Host of the backup file"), *((name, name) for name in names), *lost]
+
+    def clean_approval_count(self) -> int:
+        return int(self.cleaned_data["approval_count"] or 1)
 
     def freeze_rules(self) -> None:
         """Show the rules without a way to change them, for those who may not."""
