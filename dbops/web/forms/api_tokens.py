@@ -23,7 +23,7 @@ class ApiTokenForm(forms.Form):
     scope = forms.ChoiceField(
         label="Scope",
         choices=AccessToken.SCOPES,
-        help_text="<code>operate</code> can request and cancel rebuilds, if your account may.",
+        help_text="operate: can also change what your account can change.",
     )
     days = forms.IntegerField(label="Expires after days", min_value=1)
     clusters = forms.ModelMultipleChoiceField(
