@@ -18,6 +18,7 @@ def test_unknown_address(reader: Program, operator: Client) -> None:
     problem(reader.get("/nowhere"), 404, "api.not_found")
     problem(operator.get(f"{BASE}/clusters/"), 404, "api.not_found")
     problem(Client().get(f"{BASE}/"), 404, "api.not_found")
+    problem(reader.post("/nowhere"), 404, "api.not_found")
     problem(reader.get("/clusters/none"), 404, "api.not_found")
     problem(reader.get("/rebuilds/1"), 404, "api.not_found")
 
