@@ -96,6 +96,8 @@ def rebuild(program: Program) -> int:
     wish["confirm"] = given.confirm if given.confirm is not None else input("Name of the target: ")
     if given.expires_hours is not None:
         wish["expires_hours"] = given.expires_hours
+    if given.ticket is not None:
+        wish["ticket"] = given.ticket
     if given.rate is not None:
         wish["rate"] = round(given.rate * MIB)
     made = program.dbops.post("/rebuilds", wish)
@@ -209,6 +211,7 @@ def parser() -> argparse.ArgumentParser:
     one = command("rebuild", rebuild, "rebuild an instance")
     _add_choices(one)
     one.add_argument("--reason", required=True, help="recorded in the audit log")
+    one.add_argument("--ticket", help="number of the change ticket, where the cluster requires one")
     one.add_argument("--confirm", metavar="INSTANCE", help="the target once more, instead of a question")
     one.add_argument("--expires-hours", type=int, help="expire if it has not started after this many hours (1 to 168)")
     one.add_argument("--rate", type=float, metavar="MIB", help="limit the stream to this many MiB/s")

@@ -74,6 +74,7 @@ def request(request: HttpRequest, key: Key, given: schemas.RebuildRequest) -> Ht
             fingerprint=given.fingerprint,
             request_key=request_key_of(caller, key),
             start=given.start,
+            ticket=given.ticket,
             expires_hours=given.expires_hours,
             rate=given.rate,
             **_choices(given),

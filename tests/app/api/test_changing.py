@@ -35,6 +35,27 @@ def test_program_goes_the_whole_way_of_a_rebuild(fleet: dict[str, Instance], pro
     problem(program.post(f"/rebuilds/{row.pk}/cancel"), 409, "rebuild.ended")
 
 
+def test_change_ticket_is_checked_stored_and_shown(fleet: dict[str, Instance], program: Program) -> None:
+    Cluster.objects.update(ticket_pattern="CHG[0-9]+")
+    request = rebuild_request(program)
+    problem(program.post("/rebuilds", request), 409, "rebuild.ticket")
+    problem(program.post("/rebuilds", {**request, "ticket": "CHG1\0"}), 422, "api.invalid")
+    assert good(program.post("/rebuilds", {**request, "ticket": "CHG12"}), 201)["ticket"] == "CHG12"
+    assert Rebuild.objects.get().ticket == "CHG12"
+
+
+def test_several_people_approve_through_the_api(fleet: dict[str, Instance], program: Program) -> None:
+    Cluster.objects.update(needs_approval=True, approval_count=2)
+    made = good(program.post("/rebuilds", rebuild_request(program)), 201)
+    assert (made["approval"]["state"], made["approval"]["wanted"]) == ("waiting", 2)
+    problem(program.post(f"/rebuilds/{made['id']}/approve"), 409, "approval.own")
+    first, second = (program_of(make_operator(name)) for name in ("otto", "oda"))
+    assert good(first.post(f"/rebuilds/{made['id']}/approve"))["approval"]["state"] == "waiting"
+    again = program_of(User.objects.get(username="otto"), name="another")
+    problem(again.post(f"/rebuilds/{made['id']}/approve"), 409, "approval.twice")
+    assert good(second.post(f"/rebuilds/{made['id']}/approve"))["approval"]["state"] == "approved"
+
+
 def test_audit_entries_name_account_and_token(fleet: dict[str, Instance], olga: User) -> None:
     program = program_of(olga, name="ansible")
     good(program.post("/rebuilds", rebuild_request(program)), 201)

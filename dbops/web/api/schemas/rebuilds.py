@@ -6,6 +6,7 @@ from typing import Annotated
 
 from ninja import Field, Schema
 
+from dbops.engine.access.tickets import MOST_TICKET
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule.start_option_keys import StartMode
@@ -46,6 +47,9 @@ class RebuildRequest(PlanRequest):
     confirm: Text
     reason: Reason
     fingerprint: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    ticket: Annotated[
+        Text, Field(max_length=MOST_TICKET, description="Change ticket, where the cluster requires one.")
+    ] = ""
     expires_hours: Annotated[int | None, Field(ge=1, le=168)] = None
     rate: Annotated[int | None, Field(ge=1, le=LARGEST, description="Rate limit in bytes a second.")] = None
 
@@ -130,9 +134,13 @@ class Step(Schema):
 
 
 class ApprovalOut(Schema):
-    """The decision of another operator: ``waiting``, ``approved``, ``declined``, ``overridden``; empty: none is needed."""
+    """The decision of other people: ``waiting``, ``approved``, ``declined``, ``overridden``; empty: none is needed.
+
+    ``wanted``: how many people must approve.
+    """
 
     state: str
+    wanted: int
     by: str
     at: datetime | None
     reason: str
@@ -148,6 +156,7 @@ class RebuildShort(Schema):
     cluster: str
     method: str
     reason: str
+    ticket: str
     requested_by: str
     requested_at: datetime
     started_at: datetime | None
@@ -246,6 +255,7 @@ def rebuild_short(row: Rebuild) -> RebuildShort:
         cluster=row.target.cluster.name,
         method=row.method,
         reason=row.reason,
+        ticket=row.ticket,
         requested_by=row.requested_by.get_username(),
         requested_at=row.requested_at,
         started_at=row.started_at,
@@ -255,7 +265,13 @@ def rebuild_short(row: Rebuild) -> RebuildShort:
         priority=row.priority,
         waiting_for=row.waiting_for,
         cancel_requested_at=row.cancel_requested_at,
-        approval=ApprovalOut(state=row.approval, by=row.approval_by, at=row.approval_at, reason=row.approval_reason),
+        approval=ApprovalOut(
+            state=row.approval,
+            wanted=row.approval_count if row.approval else 0,
+            by=row.approval_by,
+            at=row.approval_at,
+            reason=row.approval_reason,
+        ),
         outcome=row.outcome,
     )
 
