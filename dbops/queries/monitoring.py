@@ -7,14 +7,17 @@ from datetime import datetime, timedelta
 from django.db.models import Count, Max, Min, OuterRef, Subquery
 
 from dbops import __version__
+from dbops.engine.errors import Refused
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import can_start
 from dbops.engine.states import ACTIVE, FINAL, REPLICAS, Approval, RunStatus, Status, StepState
+from dbops.loaders.ssh_addresses import certificate_of
 from dbops.models import (
     BackupRun,
     BackupSchedule,
     Hold,
+    Host,
     Instance,
     InstanceState,
     LoadTest,
@@ -63,6 +66,7 @@ def metrics(now: datetime) -> Iterator[Metric]:
     yield from _processes(now)
     yield from _sinks()
     yield from _channels()
+    yield _certificates()
 
 
 def _build() -> Metric:
@@ -243,6 +247,25 @@ def _sinks() -> Iterator[Metric]:
         dropped.add(one.sink.dropped, sink=one.sink.name)
         sent.add(one.sink.sent_at.timestamp() if one.sink.sent_at else None, sink=one.sink.name)
     yield from (waiting, dropped, sent)
+
+
+def _certificates() -> Metric:
+    """Return when the certificates beside the hosts' key files end; 0 for one that cannot be used. Each file is read once."""
+    metric = Metric("dbops_ssh_certificate_end_timestamp_seconds", "When the SSH certificate of a host ends.")
+    known: dict[str, float | None] = {}
+    for host in Host.objects.exclude(ssh_key_file="").defer("ssh_private_key").order_by("name"):
+        if host.ssh_key_file not in known:
+            known[host.ssh_key_file] = _end_of_certificate(host.ssh_key_file)
+        metric.add(known[host.ssh_key_file], host=host.name)
+    return metric
+
+
+def _end_of_certificate(key_file: str) -> float | None:
+    try:
+        found = certificate_of(Host(ssh_key_file=key_file))
+    except Refused:
+        return 0
+    return found.until.timestamp() if found and found.until else None
 
 
 def _processes(now: datetime) -> Iterator[Metric]:

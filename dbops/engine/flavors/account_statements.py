@@ -131,7 +131,7 @@ class AccountStatement:
 def account_statements(flavor: Flavor, options: Collection[str] = ()) -> list[AccountStatement]:
     """Return the statements for a server, for its cluster's primary.
 
-    ``DASHBOARD`` stands for the dashboard's address, ``'...'`` for a password.
+    ``DASHBOARD`` is a placeholder for the dashboard's address, ``'...'`` for a password.
 
     Args:
         options: keys of ``OPTIONS``. Statements of others are left out, and those that this flavor does not have.

@@ -2,6 +2,7 @@
 
 import subprocess
 from collections import Counter
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -10,9 +11,11 @@ from django.test import Client
 from dbops.engine.errors import Refused
 from dbops.loaders.ssh_addresses import certificate_of, jump_of, ssh_address_of
 from dbops.models import Host
+from dbops.queries.monitoring import metrics
 from tests.app.factories import make_host
 
 pytestmark = pytest.mark.django_db
+NOW = datetime.now(UTC)
 
 
 @pytest.fixture
@@ -64,6 +67,23 @@ def test_it_is_refused_for_another_key_and_as_nonsense(host: Host, key: Path) ->
     assert refusal(host) == "ssh.bad_certificate"
     key.with_name("key-cert.pub").write_bytes(b"\xff\x00")
     assert refusal(host) == "ssh.bad_certificate"
+
+
+def test_metric_has_its_end(host: Host, key: Path) -> None:
+    make_host("db-2", ssh_key_file=str(key), ssh_private_key="")
+
+    def ends() -> dict[str, float]:
+        [found] = [one for one in metrics(NOW) if one.name == "dbops_ssh_certificate_end_timestamp_seconds"]
+        return {labels["host"]: value for labels, value in found.samples}
+
+    assert ends() == {}
+    sign(key, "+1h")
+    certificate = certificate_of(host)
+    assert certificate is not None
+    assert certificate.until is not None
+    assert ends() == dict.fromkeys(("db-1", "db-2"), certificate.until.timestamp())
+    key.with_name("key-cert.pub").write_text("nonsense")
+    assert ends() == {"db-1": 0, "db-2": 0}
 
 
 def test_page_of_credentials_shows_its_end(host: Host, key: Path, operator: Client) -> None:

@@ -111,7 +111,7 @@ def test_account_without_a_password_is_left_out(replica: Instance) -> None:
     "words",
     [
         (),
-        ("nobody",),
+        ("unknown",),
         ("replica-1", "--server", "MySQL 8.0.36"),
         ("--server", "MySQL"),
         ("--server", "MySQL 5.5.1"),
