@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from dbops.database import clock
-from dbops.drivers.ssh_certificates import UserCertificate, read_certificate
 from dbops.drivers.ssh_transport import SshAddress, check_private_key
 from dbops.engine.errors import Refused
 from dbops.loaders.gates import gate_of
 from dbops.models import Host
 from dbops.models.fleet import MOST_JUMPS
+from dbops.security.ssh_certificates import UserCertificate, read_certificate
 
 #: For ``select_related`` of a host: threads without a connection to dbops's own database need all jump hosts.
 JUMPS = "__".join(["jump_host"] * MOST_JUMPS)

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dbops.drivers.ssh import SshShell
-from dbops.drivers.ssh_certificates import read_certificate
 from dbops.drivers.ssh_transport import SshAddress, check_private_key
 from dbops.engine.errors import NoAccess, Refused
+from dbops.security.ssh_certificates import read_certificate
 from tests.drivers.conftest import ADDRESS, keygen, wait_for_port
 from tests.drivers.jump_hosts import PROGRAM
 
