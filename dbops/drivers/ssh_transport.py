@@ -34,10 +34,10 @@ class SshAddress:
 
     Args:
         host_key: the pinned ``type base64``, ``""`` if none was accepted.
-        certificate: of the key, the line of its file; ``""``: the key alone logs in.
         gate: runs commands as root through sudo; ``None``: they run as ``user``.
         jump: the jump host that opens the connection; ``None``: the dashboard connects itself.
         name: of a jump host in the inventory, for errors.
+        certificate: of the key, the line of its file; ``""``: the key alone logs in.
     """
 
     address: str
@@ -45,10 +45,10 @@ class SshAddress:
     user: str
     private_key: str = field(repr=False)
     host_key: str = ""
-    certificate: str = ""
     gate: Gate | None = None
     jump: "SshAddress | None" = None
     name: str = ""
+    certificate: str = ""
 
     @property
     def place(self) -> str:

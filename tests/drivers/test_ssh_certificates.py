@@ -53,7 +53,7 @@ def sshd(authority: Path) -> Iterator[None]:
 
 def address(authority: Path, key: Path, certificate: str) -> SshAddress:
     host_key = " ".join((authority / "host.pub").read_text().split()[:2])
-    return SshAddress(ADDRESS, PORT, getpass.getuser(), key.read_text(), host_key, certificate)
+    return SshAddress(ADDRESS, PORT, getpass.getuser(), key.read_text(), host_key, certificate=certificate)
 
 
 @pytest.mark.services
