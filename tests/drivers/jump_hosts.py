@@ -40,7 +40,7 @@ class JumpHost:
         config.write_text(
             f"HostKey {self.folder}/host\nListenAddress {ADDRESS}\nPort {self.port}\nPidFile none\nUsePAM no\n"
             f"AuthorizedKeysFile {self.folder}/user.pub\nStrictModes no\nPasswordAuthentication no\n"
-            f"AllowTcpForwarding {self.forwarding}\nForceCommand /bin/false\nMaxStartups 2\nMaxSessions 1\n"
+            f"AllowTcpForwarding {self.forwarding}\nForceCommand /bin/false\nMaxStartups 100\nMaxSessions 1\n"
         )
         with self.log.open("a") as log:
             self.process = subprocess.Popen([PROGRAM, "-D", "-e", "-f", config], stderr=log, stdin=subprocess.DEVNULL)

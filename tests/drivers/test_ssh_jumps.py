@@ -1,7 +1,6 @@
 """Ways through jump hosts: real sshds, one behind the other."""
 
 import os
-import signal
 import subprocess
 import threading
 import time
@@ -11,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from dbops.drivers import ssh_jumps
 from dbops.drivers.mysql import MysqlDatabase
 from dbops.drivers.ssh import SshShell
 from dbops.drivers.ssh_jumps import fetch_host_key
@@ -71,28 +69,15 @@ class TestHops:
         assert says(replace(sshd.pinned(), jump=way), "x" * 50_000)
         assert [hop.logins() for hop in (first, second, third)] == [1, 1, 1]
 
-    def test_connection_to_a_jump_host_is_shared_at_the_same_time(self, sshd: Sshd, first: JumpHost) -> None:
-        """Its sshd takes two logins at a time (``MaxStartups``), and one session in each."""
+    def test_many_connections_at_the_same_time_do_not_disturb_each_other(self, sshd: Sshd, first: JumpHost) -> None:
         address, done = replace(sshd.pinned(), jump=first.address()), []
-        threads = [threading.Thread(target=lambda: done.append(says(address))) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert done == [True] * 8
-        assert first.logins() == 1
-
-    def test_idle_connection_is_closed(self, sshd: Sshd, first: JumpHost, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ssh_jumps, "IDLE_SECONDS", 0.3)
-        shell = SshShell(replace(sshd.pinned(), jump=first.address()))
-        assert shell.run("sleep 1; echo used").stdout == "used\n"
-        assert first.sessions()
-        shell.close()
-        deadline = time.monotonic() + 20
-        while first.sessions() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert first.sessions() == []
-        assert first.address() not in ssh_jumps._known
+        for _ in range(5):
+            threads = [threading.Thread(target=lambda: done.append(says(address))) for _ in range(8)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+        assert done == [True] * 40
 
     def test_host_key_is_fetched_through_a_jump_host(self, sshd: Sshd, first: JumpHost) -> None:
         assert fetch_host_key(ADDRESS, SSH_PORT, jump=first.address()) == sshd.host_key("ed25519")
@@ -151,40 +136,6 @@ class TestDead:
     def test_dead_host_behind_a_hop_is_not_the_hop(self, sshd: Sshd, first: JumpHost) -> None:
         error = error_of(replace(sshd.pinned(), port=1, jump=first.address()))
         assert (error.code, "jump-1" in error.operation) == ("ssh.unreachable", False)
-
-    def test_threads_share_one_failed_attempt(self, sshd: Sshd, first: JumpHost) -> None:
-        """Each alone would wait as long as all others before it."""
-        assert first.process is not None
-        first.process.send_signal(signal.SIGSTOP)
-        address, errors = replace(sshd.pinned(), jump=first.address()), []
-        threads = [
-            threading.Thread(target=lambda: errors.append(error_of(address, connect_timeout_seconds=1.0)))
-            for _ in range(8)
-        ]
-        began = time.monotonic()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(60)
-        assert [error.code for error in errors] == ["ssh.jump_unreachable"] * 8
-        assert time.monotonic() - began < 8
-        first.process.send_signal(signal.SIGCONT)
-
-    def test_silent_kept_hop_is_found_out(self, sshd: Sshd, first: JumpHost) -> None:
-        address = replace(sshd.pinned(), jump=first.address())
-        assert says(address)
-        assert first.process is not None
-        stopped = [pid for one in first.sessions() for pid in (one, *_children(one))]
-        for pid in stopped:
-            os.kill(pid, signal.SIGSTOP)
-        try:
-            shell = SshShell(address, connect_timeout_seconds=1.0)
-            assert shell.run("echo new").stdout == "new\n"
-            shell.close()
-            assert first.logins() == 2
-        finally:
-            for pid in stopped:
-                os.kill(pid, signal.SIGKILL)
 
     def test_hop_that_forwards_nothing_is_named(self, sshd: Sshd, tmp_path: Path) -> None:
         with jump_host(tmp_path, "closed", 2234, forwarding="no") as hop:
