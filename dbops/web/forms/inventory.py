@@ -370,34 +370,6 @@ class InstanceForm(AccountsForm):
         yield from instance_conflicts(instances, {host.name: host for host in fleet.placed_hosts()})
 
 
-class ImportForm(forms.Form):
-    """The text of a fleet file, pasted or uploaded. It may hold passwords and is not shown again."""
-
-    text = forms.CharField(
-        label="Text",
-        required=False,
-        strip=False,
-        max_length=2_000_000,
-        widget=SecretTextarea(attrs={"rows": 16, "class": "form-control", "spellcheck": "false"}),
-    )
-    file = forms.FileField(
-        label="File", required=False, max_length=255, widget=forms.FileInput(attrs={"class": "form-control"})
-    )
-
-    def clean(self) -> dict[str, Any]:
-        given = super().clean() or self.cleaned_data
-        if given.get("file"):
-            if given["file"].size > 2_000_000:
-                raise ValidationError("The file is larger than 2 MB.")
-            try:
-                given["text"] = given["file"].read().decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise ValidationError(f"The file is not valid UTF-8 (byte {error.start}).") from error
-        if not self.errors and not given.get("text", "").strip():
-            raise ValidationError("Paste the text of a fleet file or select a file.")
-        return given
-
-
 def _css_class(widget: forms.Widget) -> str:
     if isinstance(widget, forms.CheckboxInput):
         return "form-check-input"

@@ -22,7 +22,8 @@ from dbops.queries.admin.accounts import roles_on_cluster
 from dbops.queries.rebuilds.lineage import lineage_of
 from dbops.web.decorators import operator_page, settings_page, user_of, viewer_page
 from dbops.web.exports.record import exported
-from dbops.web.forms.inventory import ClusterForm, HostForm, ImportForm, InstanceForm, InventoryForm
+from dbops.web.forms.inventory import ClusterForm, HostForm, InstanceForm, InventoryForm
+from dbops.web.forms.inventory_import import ImportForm
 
 Row = Host | Cluster | Instance
 

@@ -17,7 +17,7 @@ from dbops.models import InventorySource
 from dbops.operations import inventory_sources as verbs
 from dbops.queries.inventory_sources import SourceNow, sources
 from dbops.web.decorators import operator_page, superuser_page, user_of
-from dbops.web.forms.inventory import ImportForm
+from dbops.web.forms.inventory_import import ImportForm
 from dbops.web.forms.inventory_sources import SourceForm
 
 #: Of a reason.

@@ -37,7 +37,7 @@ URLS: list[tuple[set[str] | None, str]] = [
         "rebuild-log-matches rebuild-log-text backup-run backup-runs backup-history availability availability-report cluster-report "
         "cluster-availability what-if audit audit-entry audit-verify audit-export topology inventory schedules schedule-due "
         "cluster-calendar fleet-calendar queue load-tests load-test-compare load-test load-test-json load-test-csv load-test-new "
-        "load-test-digests error-codes",
+        "load-test-digests error-codes own-tokens own-token-add own-token-revoke",
     ),
     (
         CLUSTER,
@@ -54,7 +54,8 @@ URLS: list[tuple[set[str] | None, str]] = [
     (
         FLEET,
         "discoveries discovery discovery-add credentials settings inventory-import inventory-export inventory-add inventory-sources "
-        "inventory-source inventory-source-read inventory-source-proposal host-key inventory-remove tokens token-revoke",
+        "inventory-source inventory-source-read inventory-source-proposal host-key host-sudo inventory-remove tokens "
+        "token-revoke",
     ),
     (
         SUPERUSERS,
@@ -71,7 +72,14 @@ URLS: list[tuple[set[str] | None, str]] = [
         "api-backup-end login account_login logout mfa_authenticate mfa_login_webauthn openid_connect_login openid_connect_callback "
         # a person's own factors, which ask for the password first
         "account_reauthenticate mfa_reauthenticate mfa_reauthenticate_webauthn mfa_index mfa_activate_totp mfa_deactivate_totp "
-        "mfa_view_recovery_codes mfa_generate_recovery_codes mfa_add_webauthn mfa_remove_webauthn",
+        "mfa_view_recovery_codes mfa_generate_recovery_codes mfa_add_webauthn mfa_remove_webauthn "
+        # the API lets in tokens alone, and its verbs decide by their account as those of the pages do (tests/app/api)
+        "api-openapi api-nowhere api-list-clusters api-read-cluster api-list-instances api-read-instance api-read-blockers "
+        "api-plan-rebuild api-list-rebuilds api-request-rebuild api-read-rebuild api-read-rebuild-log api-follow-rebuild "
+        "api-cancel-rebuild api-approve-rebuild api-decline-rebuild api-list-backup-runs api-read-backup-run "
+        "api-list-backup-schedules api-run-backup-schedule api-list-restore-tests api-read-restore-test api-request-restore-test "
+        "api-list-maintenance api-announce-maintenance api-end-maintenance api-read-availability api-read-audit-log "
+        "api-read-audit-entry",
     ),
 ]
 TABLE = {name: allowed for allowed, names in URLS for name in names.split()}
