@@ -2,7 +2,6 @@
 
 import re
 import socket
-import ssl
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +10,7 @@ import pymysql
 from pymysql.connections import Connection
 from pymysql.cursors import DictCursor
 
-from dbops.drivers.mysql_login import Login, MethodRefused, ServerProof, Unproven, unverified
+from dbops.drivers.mysql_login import BadCertificate, Login, MethodRefused, ServerProof, Unproven, verified
 from dbops.drivers.ssh_jumps import NotForwarded, forwarded_socket
 from dbops.drivers.ssh_transport import SshAddress
 from dbops.engine.errors import RemoteFailure, Unreachable
@@ -21,13 +20,16 @@ from dbops.engine.ports import Database
 LOST = {1053, 1080, 1152, 1159, 1160, 1161, 1184, 1927, 2002, 2003, 2005, 2006, 2013, 2014, 2055, 4031}
 #: the TCP connection failed
 NO_CONNECTION = 2003
+#: TLS is required, and the server offers none
+NO_TLS = 2026
 #: wrong password, host not allowed, account without a usable login
 DENIED = {1045, 1129, 1130, 1698, 1862, 3118, 4151}
 
 
 @dataclass(frozen=True, slots=True)
 class MysqlAddress:
-    """Address and account. ``tls`` encrypts; ``tls_ca`` (a local PEM file) also verifies the server.
+    """Address and account. ``tls_ca``: certificates of the authority as PEM; the server must then offer TLS with a certificate of it
+    for ``host``. Empty: TLS is used if the server offers it, and its certificate is not verified.
 
     ``jump``: the jump host that opens the connection; ``None``: the dashboard connects itself.
     """
@@ -36,7 +38,6 @@ class MysqlAddress:
     port: int
     user: str
     password: str = field(repr=False)
-    tls: bool = False
     tls_ca: str = ""
     jump: SshAddress | None = None
 
@@ -126,7 +127,7 @@ class MysqlDatabase(Database):
             read_timeout=self._connect_timeout,
             write_timeout=self._read_timeout,
             local_infile=False,
-            ssl=_tls_context(self.address),
+            ssl=verified(self.address.tls_ca) if self.address.tls_ca else None,
             defer_connect=True,
         )
         connection.connect(self._forwarded())
@@ -159,6 +160,8 @@ class MysqlDatabase(Database):
             return RemoteFailure("mysql.login_method", login, cause=str(error))
         if isinstance(error, Unproven):
             return RemoteFailure("mysql.unproven", login, cause=str(error))
+        if isinstance(error, BadCertificate) or number == NO_TLS:
+            return RemoteFailure("mysql.certificate", login, cause=str(error.args[-1]))
         # a statement can be refused with the error of a login, too: STOP SLAVE of MySQL 5.7 without SUPER
         if number in DENIED and self._connection is None:
             return RemoteFailure(
@@ -179,12 +182,6 @@ class MysqlDatabase(Database):
             f"Running {_shortened(sql)} on {place}",
             cause=_clean(error, (self.address.password, *parameters)),
         )
-
-
-def _tls_context(address: MysqlAddress) -> ssl.SSLContext | None:
-    if not address.tls:
-        return None
-    return ssl.create_default_context(cafile=address.tls_ca) if address.tls_ca else unverified()
 
 
 def _number(error: Exception) -> int | None:

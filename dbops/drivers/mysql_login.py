@@ -53,6 +53,10 @@ class Unproven(pymysql.OperationalError):
     """The server asks for the whole password and has not proven itself."""
 
 
+class BadCertificate(pymysql.OperationalError):
+    """The server's certificate is not of the authority, or not for this address."""
+
+
 class Login(_Base):
     """A connection that logs in by allowed methods alone, and skips TLS that was not requested.
 
@@ -85,6 +89,8 @@ class Login(_Base):
         """Name what went wrong: PyMySQL reports every socket error as "can't connect", even in the TLS handshake."""
         try:
             super()._request_authentication()  # type: ignore[misc]
+        except ssl.SSLCertVerificationError as error:
+            raise BadCertificate(error.verify_message) from None
         except OSError as error:
             raise pymysql.OperationalError(LOST_CONNECTION, f"after the server's greeting: {error}") from None
         except pymysql.OperationalError as error:
@@ -180,6 +186,15 @@ def must_equal(shown: bytes | None, expected: bytes | None, what: str) -> None:
 def _salt(packet: Any) -> bytes:
     salt: bytes = packet.read_all()
     return salt[:SCRAMBLE_BYTES]
+
+
+@cache
+def verified(authority: str) -> ssl.SSLContext:
+    """Return a TLS context that accepts certificates of an authority (PEM) for the address that was connected to."""
+    context = ssl.create_default_context(cadata=authority)
+    # certificates of older private authorities lack extensions that this wants
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
 
 
 @cache

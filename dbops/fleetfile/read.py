@@ -39,6 +39,7 @@ CLUSTER_KEYS: Keys = {
     "ticket_url": ("ticket_url", str),
     "redundancy_goal_seconds": ("redundancy_goal_seconds", int),
     "restore_test_host": ("restore_test_host", str),
+    "tls_ca": ("tls_ca", str),
 }
 INSTANCE_KEYS: Keys = {
     "name": ("name", str),

@@ -8,6 +8,7 @@ import difflib
 import os
 import posixpath
 import re
+import ssl
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,6 +37,8 @@ ACCOUNT = re.compile(r"[^\s'\"`;\\](?:[^'\"`;\\]*[^\s'\"`;\\])?")
 SUFFIX = re.compile(r"[A-Za-z0-9_.@-]+")
 UNIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.@\\-]*")
 KEY_FILE_LIMIT_BYTES = 64 * 1024
+#: Fields whose values have several lines.
+OF_LINES = ("ssh_private_key", "host_key", "tls_ca")
 #: Fields of a cluster that only its admins change: who must agree to a rebuild.
 CLUSTER_RULES = ("needs_approval", "approval_count", "approvers_only", "ticket_pattern", "ticket_url")
 LONGEST_GOAL_SECONDS = 30 * 86400
@@ -60,7 +63,7 @@ def own_problem(field: str, value: Any) -> str:
     """Return the problems of a value by the rules here; empty if valid."""
     if value in ("", None):
         return ""
-    if isinstance(value, str) and field not in ("ssh_private_key", "host_key") and (found := CONTROL.search(value)):
+    if isinstance(value, str) and field not in OF_LINES and (found := CONTROL.search(value)):
         kind = "line breaks" if found[0] in "\n\r\u2028\u2029" else "control characters"
         return f"{kind} are not allowed here"
     rule = RULES.get(field)
@@ -133,6 +136,16 @@ def _account(value: str) -> str:
         if ACCOUNT.fullmatch(value)
         else "quotes, semicolons, backslashes and outer spaces are not allowed in an account"
     )
+
+
+def _authority(value: str) -> str:
+    if len(value) > KEY_FILE_LIMIT_BYTES or not value.isascii():
+        return f"use certificates as PEM, with at most {KEY_FILE_LIMIT_BYTES} characters"
+    try:
+        ssl.create_default_context(cadata=value)
+    except (ssl.SSLError, ValueError):
+        return "this is no certificate as PEM"
+    return ""
 
 
 def _unit(value: str) -> str:
@@ -229,6 +242,7 @@ RULES: Mapping[str, Callable[[Any], str]] = {
     "replication_user": _account,
     "backup_user": _account,
     "load_user": _account,
+    "tls_ca": _authority,
     "systemd_unit": _unit,
     "defaults_file": _path,
     "group_suffix": _suffix,

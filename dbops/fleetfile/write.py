@@ -59,6 +59,7 @@ def cluster_content(cluster: Cluster) -> dict[str, Any]:
             else {"redundancy_goal_seconds": cluster.redundancy_goal_seconds}
         ),
         **({"restore_test_host": cluster.restore_test_host} if cluster.restore_test_host else {}),
+        **({"tls_ca": cluster.tls_ca} if cluster.tls_ca else {}),
         "accounts": _accounts(cluster),
         "instances": [_instance(instance) for instance in instances],
     }

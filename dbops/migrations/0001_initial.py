@@ -159,6 +159,7 @@ class Migration(migrations.Migration):
                 ("approvers_only", models.BooleanField(default=False)),
                 ("ticket_pattern", models.CharField(blank=True, max_length=100)),
                 ("ticket_url", models.CharField(blank=True, max_length=500)),
+                ("tls_ca", models.TextField(blank=True)),
                 ("redundancy_goal_seconds", models.PositiveIntegerField(blank=True, null=True)),
                 (
                     "restore_test_host",

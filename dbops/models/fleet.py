@@ -75,6 +75,7 @@ class Cluster(HasAccounts):
     ``ticket_pattern``: what the change ticket of a rebuild must match; empty: it needs none. ``ticket_url``: the address of a ticket.
     ``restore_test_host``: name of the host for restore tests; empty: the host that has the backup file.
     ``redundancy_goal_seconds``: target time to restore full redundancy; ``None``: the global setting.
+    ``tls_ca``: authority of the servers' certificates as PEM: the dashboard verifies them; empty: it does not.
     """
 
     name = models.CharField(max_length=63, unique=True, validators=[name_validator])
@@ -87,6 +88,7 @@ class Cluster(HasAccounts):
     ticket_url = models.CharField(max_length=MOST_URL, blank=True)
     redundancy_goal_seconds = models.PositiveIntegerField(null=True, blank=True)
     restore_test_host = models.CharField(max_length=63, blank=True, validators=[name_validator])
+    tls_ca = models.TextField(blank=True)
 
     class Meta:
         ordering: ClassVar = ["name"]

@@ -72,6 +72,7 @@ def open_database(
             user=account.user,
             password=account.password,
             jump=jump_of(instance.host),
+            tls_ca=instance.cluster.tls_ca,
         ),
         connect_timeout_seconds=connect_timeout_seconds,
         read_timeout_seconds=read_timeout_seconds,
@@ -92,6 +93,7 @@ def connect_to(address: str, port: int, cluster: Cluster, *, read_timeout_second
         port,
         cluster.admin_user,
         cluster.admin_password,
+        tls_ca=cluster.tls_ca,
         connect_timeout_seconds=5.0,
         read_timeout_seconds=read_timeout_seconds,
     )
@@ -117,14 +119,15 @@ def connect_with(
     connect_timeout_seconds: float,
     read_timeout_seconds: float,
     jump: SshAddress | None = None,
+    tls_ca: str = "",
 ) -> MysqlDatabase:
     """Return a connection of any account to an address, for which no host vouches; it connects with its first statement.
 
-    ``jump``: the jump host on the way.
+    ``jump``: the jump host on the way. ``tls_ca``: as of ``MysqlAddress``.
     """
     _not_in_the_sample(f"{address}:{port}")
     return MysqlDatabase(
-        MysqlAddress(host=address, port=port, user=user, password=password, jump=jump),
+        MysqlAddress(host=address, port=port, user=user, password=password, jump=jump, tls_ca=tls_ca),
         connect_timeout_seconds=connect_timeout_seconds,
         read_timeout_seconds=read_timeout_seconds,
     )

@@ -82,6 +82,7 @@ def _open(row: Discovery, listed: dict[Address, Instance] | None, host: str, por
         connect_timeout_seconds=CONNECT_SECONDS,
         read_timeout_seconds=ANSWER_SECONDS,
         jump=jump_of(instance.host) if instance else None,
+        tls_ca=row.cluster.tls_ca if row.cluster else "",
     )
 
 

@@ -149,6 +149,7 @@ class TidbCluster:
             connect_timeout_seconds=5.0,
             read_timeout_seconds=STATEMENT_SECONDS,
             jump=jump_of(self._row.source.host),
+            tls_ca=self._row.source.cluster.tls_ca,
         )
 
     def _must_be_as_planned(self) -> None:

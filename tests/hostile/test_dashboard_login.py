@@ -28,10 +28,10 @@ REFUSALS = {"mysql.login_method", "mysql.unproven"}
 Prove = Callable[[], ServerProof]
 
 
-def log_in(server: FakeServer, prove: Prove | None = None) -> str:
+def log_in(server: FakeServer, prove: Prove | None = None, authority: str = "") -> str:
     """Log in as the dashboard does; return the code of the refusal, empty if the server was believed."""
     with server.listening((ADDRESS, 0)) as listener:
-        address = MysqlAddress(ADDRESS, listener.getsockname()[1], "dbops", PASSWORD)
+        address = MysqlAddress(ADDRESS, listener.getsockname()[1], "dbops", PASSWORD, tls_ca=authority)
         database = MysqlDatabase(address, connect_timeout_seconds=5, prove=prove)
         error = _failure(database)
         database.close()
@@ -50,6 +50,26 @@ def _failure(database: MysqlDatabase) -> RemoteFailure | None:
 def proof_of(path: Path) -> ServerProof:
     text = path.read_text()
     return ServerProof(certificate=ssl.PEM_cert_to_DER_cert(text[: text.index("-----END CERTIFICATE") + 26]))
+
+
+@pytest.mark.parametrize("tls", [False, True])
+@pytest.mark.parametrize("demand", DEMANDS, ids=str)
+def test_impostor_without_a_certificate_of_the_authority_gets_no_login(
+    demand: Demand, tls: bool, stolen_certificate: Path, tmp_path: Path
+) -> None:
+    server = FakeServer(demand, stolen_certificate if tls else None)
+    authority = certificate(tmp_path)["cert"].read_text()
+    assert log_in(server, authority=authority) == "mysql.certificate"
+    assert not any(b"dbops" in packet for packet in (*server.received, *server.answers))
+
+
+@pytest.mark.parametrize("demand", DEMANDS[:1], ids=str)
+def test_certificate_of_the_authority_for_another_address_is_refused(demand: Demand, tmp_path: Path) -> None:
+    paths, both = certificate(tmp_path), tmp_path / "both.pem"
+    both.write_bytes(paths["cert"].read_bytes() + paths["key"].read_bytes())
+    server = FakeServer(demand, both)
+    assert log_in(server, authority=paths["cert"].read_text()) == "mysql.certificate"
+    assert log_in(server) in REFUSALS, "the control: it is reached"
 
 
 @pytest.mark.parametrize("tls", [False, True])

@@ -137,6 +137,12 @@ _SERVERS = (
         "`ssl_cert` in its option file. See accounts.md.",
     ),
     host(
+        "mysql.certificate",
+        "The server's certificate isn't of the cluster's authority, isn't for this address, or the server offers no TLS.",
+        _KEPT,
+        "Check what listens at this address. If it is your server, correct its certificate or the cluster's authority. See accounts.md.",
+    ),
+    host(
         "mysql.unreachable",
         "The server doesn't answer, or the connection was lost.",
         "It is unknown whether the last statement took effect. A rebuild checks this before it repeats a statement.",

@@ -233,6 +233,7 @@ class ClusterForm(AccountsForm):
             "wanted_replicas",
             "redundancy_goal_seconds",
             "restore_test_host",
+            "tls_ca",
         ),
         "Approval and change tickets": rules.CLUSTER_RULES,
         **AccountsForm.account_groups,
@@ -263,6 +264,7 @@ class ClusterForm(AccountsForm):
             "wanted_replicas",
             "redundancy_goal_seconds",
             "restore_test_host",
+            "tls_ca",
             *rules.CLUSTER_RULES,
             *AccountsForm.account_users,
         ]
@@ -273,6 +275,7 @@ class ClusterForm(AccountsForm):
             "approvers_only": "Only approvers and admins may approve",
             "ticket_pattern": "Pattern of change tickets",
             "ticket_url": "Address of a ticket",
+            "tls_ca": "Authority of the servers’ certificates (PEM)",
             **dict.fromkeys(AccountsForm.account_users, "User"),
         }
         help_texts: ClassVar = {
@@ -282,6 +285,7 @@ class ClusterForm(AccountsForm):
             "approvers_only": "Off: operators of this cluster may approve, too.",
             "ticket_pattern": "A rebuild needs a ticket that matches, for example CHG[0-9]{7}. Empty: no ticket needed.",
             "ticket_url": "https:// address with {ticket}. Empty: tickets are not linked.",
+            "tls_ca": "dbops then connects with TLS alone, and checks that each certificate is for the instance’s address.",
             "local_user": "Empty: the account above.",
         }
 
