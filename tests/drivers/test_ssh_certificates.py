@@ -16,7 +16,6 @@ from tests.drivers.conftest import ADDRESS, keygen, wait_for_port
 from tests.drivers.jump_hosts import PROGRAM
 
 PORT = 2241
-NOW = datetime.now(UTC)
 
 
 @pytest.fixture(scope="module")
@@ -93,10 +92,11 @@ def test_certificate_says_what_is_in_it(authority: Path, tmp_path: Path) -> None
     assert (found.name, found.principals) == ("dbops test", ("a", "b"))
     assert found.fingerprint == check_private_key((tmp_path / "key").read_text())
     assert found.until is not None
-    assert abs(found.until - NOW - timedelta(hours=1)) < timedelta(minutes=10)
-    assert [found.is_valid_at(NOW + timedelta(hours=hours)) for hours in (-2, 0, 2)] == [False, True, False]
+    now = datetime.now(UTC)
+    assert abs(found.until - now - timedelta(hours=1)) < timedelta(minutes=10)
+    assert [found.is_valid_at(now + timedelta(hours=hours)) for hours in (-2, 0, 2)] == [False, True, False]
     forever = read_certificate(signed(authority, tmp_path / "key"))
-    assert (forever.until, forever.is_valid_at(NOW + timedelta(days=36500))) == (None, True)
+    assert (forever.until, forever.is_valid_at(now + timedelta(days=36500))) == (None, True)
 
 
 def test_other_files_are_refused(authority: Path, tmp_path: Path) -> None:
