@@ -156,8 +156,8 @@ class Stack:
                 os.killpg(process.pid, number)
             else:
                 process.send_signal(number)
-            # A tick that runs may end first: some 20 s, and longer on a busy machine.
-            process.wait(60)
+            # A tick that runs may end first: some 20 s, and much longer on a busy machine.
+            process.wait(150)
         finally:
             try:
                 os.killpg(process.pid, signal.SIGKILL)
