@@ -71,8 +71,16 @@ def test_record_without_settings_keeps_nothing() -> None:
 def test_other_settings_make_another_plan() -> None:
     one, other = build_plan(with_link()), build_plan(with_link(options={**TLS, "MASTER_DELAY": "61"}))
     assert one.fingerprint != other.fingerprint
-    assert differences(one, other)
+    found = differences(one, other)
+    assert found
+    assert all("MASTER_DELAY" in text for text in found), "only what differs is named"
     assert differences(one, one) == []
+    assert one.replication
+    earlier = replace(one, replication=replace(one.replication, is_last_known=True))
+    assert len(differences(one, earlier)) == 1
+    reasoned = replace(one.replication, settings=(replace(one.replication.settings[0], reason="other"),))
+    assert differences(one, replace(one, replication=reasoned))
+    assert len(differences(one, replace(one, replication=None))) > 3
 
 
 def test_plan_survives_its_record() -> None:

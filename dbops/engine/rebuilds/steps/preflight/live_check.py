@@ -40,14 +40,36 @@ def differences(before: Plan, now: Plan) -> list[str]:
             ("old data", "old_data"),
             ("GTID", "uses_gtid"),
             ("attaching to the primary at once", "skips_source"),
-            ("replication of the target", "replication"),
         )
         if getattr(before, field) != getattr(now, field)
     ]
+    changes += _of_replication(before.replication, now.replication)
     known = {finding.accepted_as for finding in before.warnings}
     changes += [f"{finding.title}: {finding.seen}" for finding in now.refusals]
     changes += [f"{finding.title}: {finding.seen}" for finding in now.warnings if finding.accepted_as not in known]
     return changes
+
+
+def _of_replication(before: KeptReplication | None, now: KeptReplication | None) -> list[str]:
+    """Return what differs of the target's replication: only the values that do, because a connection has dozens."""
+    if before == now:
+        return []
+    old, new = _values(before), _values(now)
+    keys = [key for key in old | new if old.get(key) != new.get(key)]
+    found = [f"replication of the target, {key}: {old.get(key, 'none')} -> {new.get(key, 'none')}" for key in keys]
+    return found or ["replication of the target: other reasons"]
+
+
+def _values(kept: KeptReplication | None) -> dict[str, str]:
+    if kept is None:
+        return {}
+    return {
+        "channel": repr(kept.channel),
+        "source": repr(kept.followed),
+        "read": "earlier" if kept.is_last_known else "now",
+        **{key: repr(value) for key, value in (kept.options | kept.filters | kept.variables).items()},
+        **{f"{one.name} after the rebuild": f"{one.after!r} ({one.fate})" for one in kept.settings},
+    }
 
 
 def is_upstream_away(before: Plan, now: Plan) -> bool:
