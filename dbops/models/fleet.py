@@ -75,7 +75,7 @@ class Cluster(HasAccounts):
     ``ticket_pattern``: what the change ticket of a rebuild must match; empty: it needs none. ``ticket_url``: the address of a ticket.
     ``restore_test_host``: name of the host for restore tests; empty: the host that has the backup file.
     ``redundancy_goal_seconds``: target time to restore full redundancy; ``None``: the global setting.
-    ``tls_ca``: authority of the servers' certificates as PEM: the dashboard verifies them; empty: it does not.
+    ``tls_ca``: CA certificate of the servers as PEM: the dashboard verifies theirs; empty: it does not.
     """
 
     name = models.CharField(max_length=63, unique=True, validators=[name_validator])

@@ -138,9 +138,9 @@ _SERVERS = (
     ),
     host(
         "mysql.certificate",
-        "The server's certificate isn't of the cluster's authority, isn't for this address, or the server offers no TLS.",
+        "The server's certificate isn't signed by the cluster's CA, isn't for this address, or the server offers no TLS.",
         _KEPT,
-        "Check what listens at this address. If it is your server, correct its certificate or the cluster's authority. See accounts.md.",
+        "Check what listens at this address. If it is your server, correct its certificate or the CA of the cluster. See accounts.md.",
     ),
     host(
         "mysql.unreachable",

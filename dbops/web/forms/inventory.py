@@ -275,7 +275,7 @@ class ClusterForm(AccountsForm):
             "approvers_only": "Only approvers and admins may approve",
             "ticket_pattern": "Pattern of change tickets",
             "ticket_url": "Address of a ticket",
-            "tls_ca": "Authority of the servers’ certificates (PEM)",
+            "tls_ca": "CA certificate of the servers (PEM)",
             **dict.fromkeys(AccountsForm.account_users, "User"),
         }
         help_texts: ClassVar = {
@@ -285,7 +285,7 @@ class ClusterForm(AccountsForm):
             "approvers_only": "Off: operators of this cluster may approve, too.",
             "ticket_pattern": "A rebuild needs a ticket that matches, for example CHG[0-9]{7}. Empty: no ticket needed.",
             "ticket_url": "https:// address with {ticket}. Empty: tickets are not linked.",
-            "tls_ca": "dbops then connects with TLS alone, and checks that each certificate is for the instance’s address.",
+            "tls_ca": "dbops then connects only with TLS, to servers with a certificate of this CA for their address. Empty: no check.",
             "local_user": "Empty: the account above.",
         }
 
