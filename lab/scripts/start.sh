@@ -23,13 +23,15 @@ if is_ours "$pid"; then
 else
     cd /
     : >"$server_log"
+    # The server writes its number there too, as its own user, and perhaps before the line with echo below does.
+    : >"$pid_file"
+    [ -z "$owner" ] || chown "$owner" "$pid_file"
     # its own session and no descriptors of the caller: an SSH command that runs this must return,
     # and the server must not keep a lock of the caller
     setsid "$server" "--defaults-file=$config" "$@" \
         </dev/null >>"$server_log" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&- &
     pid=$!
     echo "$pid" >"$pid_file"
-    [ -z "$owner" ] || chown "$owner" "$pid_file" # the server also writes its number there
 fi
 
 tenths=$((${LAB_START_TIMEOUT:-60} * 10))

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 from pathlib import Path
@@ -18,6 +19,7 @@ from lab.flavors import flavor_named
 from lab.flavors.base import Account
 from lab.flavors.mariadb import MariaDB
 from lab.flavors.mysql import MySQL
+from lab.hosts import write_script
 from lab.lab import Lab
 from lab.processes import children, end, is_gone, is_running, start_detached
 from lab.secrets import USERS, read_or_make_accounts
@@ -286,6 +288,24 @@ def test_status_text_names_problems() -> None:
     assert text.splitlines()[1].split() == ["replica-1", "127.0.1.13", "down", "down", "0", "MiB"]
     assert "pid 8" in text
     assert "backup-1: 1045 no" in text
+
+
+def test_the_server_may_write_its_number_as_soon_as_it_runs(tmp_path: Path) -> None:
+    server, admin, start = (tmp_path / name for name in ("server", "admin", "start"))
+    pid_file = tmp_path / "server.pid"
+    server.write_text(f"#!/bin/sh\nstat -c %U {pid_file} >{tmp_path}/owner\nsleep 5\n")
+    admin.write_text(f"#!/bin/sh\ntest -s {tmp_path}/owner\n")
+    chown = tmp_path / "chown"  # slow, like all of a busy machine
+    chown.write_text('#!/bin/sh\nsleep 0.5\nexec /bin/chown "$@"\n')
+    for program in (server, admin, chown):
+        program.chmod(0o755)
+    owner = checks.server_user()
+    logs = {name: tmp_path / name for name in ("server_log", "error_log")}
+    paths = {"server": server, "admin": admin, "config": "my.cnf", "socket": "s", "pid_file": pid_file, "owner": owner}
+    write_script(start, Path(checks.__file__).parent / "scripts/start.sh", paths | logs)
+    subprocess.run([start], check=True, timeout=60, env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    os.kill(int(pid_file.read_text()), signal.SIGTERM)
+    assert (tmp_path / "owner").read_text().strip() == owner
 
 
 def test_lab_scripts_parse() -> None:
