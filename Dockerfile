@@ -29,6 +29,7 @@ COPY LICENSE manage.py ./
 COPY script/run script/health script/
 COPY static static
 COPY templates templates
+COPY locale locale
 COPY dbops dbops
 
 ENV DBOPS_STATE_DIR=/var/lib/dbops \

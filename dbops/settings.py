@@ -77,6 +77,7 @@ MIDDLEWARE = [
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "dbops.web.middleware.compression.PagesGZipMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
+    "dbops.web.middleware.languages.LanguageMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
     "django.contrib.auth.middleware.AuthenticationMiddleware",
@@ -107,8 +108,11 @@ TEMPLATES = [
                 "dbops.web.live.status_bars.bars",
             ],
             "builtins": [
-                f"dbops.web.templatetags.{name}"
-                for name in ("dbops", "moments", "sample", "forecasts", "topology", "breadcrumbs", "access")
+                "django.templatetags.i18n",
+                *(
+                    f"dbops.web.templatetags.{name}"
+                    for name in ("dbops", "moments", "sample", "forecasts", "topology", "breadcrumbs", "access", "phrases")
+                ),
             ],
         },
     }
@@ -188,8 +192,15 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "dbops.security.passwords.NotTheNameValidator"},
 ]
 
+# Languages of the pages; logs, records, command line and API are English. A language is offered when its file is complete.
 LANGUAGE_CODE = "en"
-USE_I18N = False
+LANGUAGES = [("en", "English"), ("ja", "日本語")]
+LANGUAGE_COOKIE_NAME = "dbops_language"
+LANGUAGE_COOKIE_AGE = 365 * 86400
+LANGUAGE_COOKIE_HTTPONLY = True
+LANGUAGE_COOKIE_SAMESITE = "Lax"
+LANGUAGE_COOKIE_PATH = f"{URL_PREFIX}/"
+LOCALE_PATHS = [BASE_DIR / "locale"]
 TIME_ZONE = os.environ.get("DBOPS_TIME_ZONE", "UTC")
 USE_TZ = True
 

@@ -1,6 +1,6 @@
 """Django models, one file per aggregate."""
 
-from .accounts import ClusterRole, DefaultView, FailedAttempts, GivenPassword, LoginSession
+from .accounts import ChosenLanguage, ClusterRole, DefaultView, FailedAttempts, GivenPassword, LoginSession
 from .attestations import StorageAttestation
 from .audit import AuditEntry, AuditHead, AuditName, AuditText
 from .audit_segments import AuditSegment

@@ -20,6 +20,16 @@ class DefaultView(models.Model):
         return f"{self.user}: {self.query}"
 
 
+class ChosenLanguage(models.Model):
+    """The language in which a user reads the pages; without one, the browser's."""
+
+    user = models.OneToOneField(User, on_delete=models.CASCADE, related_name="chosen_language")
+    code = models.CharField(max_length=10)
+
+    def __str__(self) -> str:
+        return f"{self.user}: {self.code}"
+
+
 class ClusterRole(models.Model):
     """A role of an account on one cluster, in addition to its group."""
 

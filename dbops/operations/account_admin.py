@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
-from dbops.models import DefaultView, GivenPassword
+from dbops.models import ChosenLanguage, DefaultView, GivenPassword
 from dbops.operations import factors, login_sessions
 from dbops.operations.accounts import check_account, check_password
 from dbops.operations.login_sessions import drop_sessions
@@ -199,6 +199,20 @@ def save_default_view(user: User, query: str) -> None:
 def default_view_of(user: User) -> str:
     """Return the user's default filters, or empty. One query."""
     return DefaultView.objects.filter(user=user).values_list("query", flat=True).first() or ""
+
+
+def choose_language(user: User, code: str) -> None:
+    """Save the language of the user's pages. The audit log has no entry of it.
+
+    Args:
+        code: of ``LANGUAGES``.
+    """
+    ChosenLanguage.objects.update_or_create(user=user, defaults={"code": code})
+
+
+def language_of(user: User) -> str:
+    """Return the language that the user chose, or empty. One query."""
+    return ChosenLanguage.objects.filter(user=user).values_list("code", flat=True).first() or ""
 
 
 def _lock(user: User, operation: str, seen: str | None = None) -> User:

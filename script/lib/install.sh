@@ -31,6 +31,8 @@ mariadb_config libmariadb-dev
 "
 PROGRAMS_LINT="$PROGRAMS_DRIVERS
 shellcheck shellcheck
+msgfmt gettext
+xgettext gettext
 "
 PROGRAMS_TEST="$PROGRAMS_DEMO $PROGRAMS_LINT
 chromium-headless-shell chromium-headless-shell

@@ -8,8 +8,10 @@ from django.shortcuts import render
 from dbops.audit.log import append, current_origin
 from dbops.engine.errors import DbopsError, Refused
 from dbops.models import GivenPassword
+from dbops.operations.account_admin import language_of
 from dbops.operations.login_sessions import begin_session
 from dbops.web.middleware.given_passwords import MUST_CHANGE
+from dbops.web.middleware.languages import CHOSEN
 
 #: In the session: how the login began, until and after its second factor.
 METHOD = "login_method"
@@ -52,6 +54,7 @@ def record_login(request: HttpRequest, user: User, *, factor: str) -> None:
     """
     method = request.session.get(METHOD, PASSWORD)
     request.session.pop(PENDING, None)
+    setattr(request, CHOSEN, language_of(user))
     if factor or method == PASSKEY:
         request.session[WITH_FACTOR] = True
     if method != PROVIDER and GivenPassword.objects.filter(user=user).exists():

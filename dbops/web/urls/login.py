@@ -11,7 +11,7 @@ from django.views.decorators.debug import sensitive_post_parameters
 
 from dbops.web.decorators import own_page
 from dbops.web.login.limits import limited_start
-from dbops.web.views import api_tokens, factors, login_sessions, provider_login
+from dbops.web.views import api_tokens, factors, languages, login_sessions, provider_login
 from dbops.web.views.login import LoginView, LogoutView
 from dbops.web.views.own_password import own_password
 
@@ -56,6 +56,7 @@ urlpatterns = [
     path("account/sessions/", login_sessions.sessions, name="login-sessions"),
     path("account/sessions/<int:session_id>/end/", login_sessions.end, name="login-session-end"),
     path("account/sessions/end-others/", login_sessions.end_others, name="login-sessions-end-others"),
+    path("language/", languages.choose, name="language"),
     path("account/tokens/", api_tokens.tokens, name="own-tokens"),
     path("account/tokens/new/", api_tokens.make, name="own-token-add"),
     path("account/tokens/<int:token_id>/revoke/", api_tokens.revoke, name="own-token-revoke"),
