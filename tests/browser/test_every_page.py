@@ -168,6 +168,7 @@ NO_PAGES = {
     *("mfa_login_webauthn", "openid_connect_callback"),
     "calendar-feed",
     "logout",
+    "language",
     *("healthz", "healthz-worker", "healthz-beat", "metrics"),
     "status",
     *(f"api-{name}" for name in ("may-start", "backup-start", "backup-heartbeat", "backup-end")),
