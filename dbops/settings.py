@@ -111,7 +111,16 @@ TEMPLATES = [
                 "django.templatetags.i18n",
                 *(
                     f"dbops.web.templatetags.{name}"
-                    for name in ("dbops", "moments", "sample", "forecasts", "topology", "breadcrumbs", "access", "phrases")
+                    for name in (
+                        "dbops",
+                        "moments",
+                        "sample",
+                        "forecasts",
+                        "topology",
+                        "breadcrumbs",
+                        "access",
+                        "phrases",
+                    )
                 ),
             ],
         },

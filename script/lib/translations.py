@@ -94,7 +94,11 @@ def check() -> list[str]:
             compiled(ROOT / po, copy / mo)
             if (copy / mo).read_bytes() != (ROOT / mo).read_bytes():
                 wrong.append(f"{mo} is not compiled from {po}: run script/translate")
-    wrong += [f"{PO.format(language)}: not complete\n{left}" for language in OFFERED if (left := missing(ROOT / PO.format(language)))]
+    wrong += [
+        f"{PO.format(language)}: not complete\n{left}"
+        for language in OFFERED
+        if (left := missing(ROOT / PO.format(language)))
+    ]
     return wrong
 
 

@@ -162,7 +162,7 @@ VERBS = {
     "schedules.set_enabled": "record_item",
     "schedules.remove_schedule": "schedule.removed",
     "account_admin.choose_language": "how a person likes to read the pages is no act on anything",
-    "account_admin.language_of": "reads only",
+    "account_admin.language_of": READS,
     "account_admin.save_default_view": "how a person likes to see the first page is no act on anything",
     "account_admin.default_view_of": READS + " a row",
     "start_options.offered_start_options": READS + " tables",
