@@ -202,13 +202,8 @@ AUTH_PASSWORD_VALIDATORS = [
 ]
 
 # Languages of the pages; logs, records, command line and API are English. A language is offered when its file is complete.
-LANGUAGE_CODE = "en"
-LANGUAGES = [("en", "English"), ("ja", "日本語")]
-LANGUAGE_COOKIE_NAME = "dbops_language"
-LANGUAGE_COOKIE_AGE = 365 * 86400
-LANGUAGE_COOKIE_HTTPONLY = True
-LANGUAGE_COOKIE_SAMESITE = "Lax"
-LANGUAGE_COOKIE_PATH = f"{URL_PREFIX}/"
+LANGUAGE_CODE, LANGUAGES = "en", [("en", "English"), ("ja", "日本語")]
+LANGUAGE_COOKIE_NAME, LANGUAGE_COOKIE_PATH = "dbops_language", f"{URL_PREFIX}/"
 LOCALE_PATHS = [BASE_DIR / "locale"]
 TIME_ZONE = os.environ.get("DBOPS_TIME_ZONE", "UTC")
 USE_TZ = True

@@ -23,7 +23,30 @@ _ARGUMENTS = re.compile(
 )
 _WORD = re.compile(r"[A-Za-z]{2,}")
 #: Names, units and code are the same in every language.
-SAME = frozenset("dbops UTC GiB MiB KiB SSH SQL GTID API CSV JSON TiDB MySQL MariaDB min nbsp ms json csv".split())
+SAME = frozenset(
+    [
+        "dbops",
+        "UTC",
+        "GiB",
+        "MiB",
+        "KiB",
+        "SSH",
+        "SQL",
+        "GTID",
+        "API",
+        "CSV",
+        "JSON",
+        "TiDB",
+        "MySQL",
+        "MariaDB",
+        "uuid",
+        "min",
+        "nbsp",
+        "ms",
+        "json",
+        "csv",
+    ]
+)
 _SKIPPED = ("script", "style", "pre", "code", "svg", "kbd")
 
 
@@ -38,7 +61,7 @@ def unmarked(source: str) -> Iterator[tuple[int, str]]:
     for token in _TOKENS.split(source):
         line = source.count("\n", 0, position) + 1
         position += len(token)
-        if token.startswith(("{#", "<!--", "{% comment")) or not token:
+        if token.startswith(("{#", "<!", "{% comment")) or not token:
             continue
         if token.startswith(("{{", "{%")):
             yield from ((line, found.group(0)) for found in _ARGUMENTS.finditer(token))

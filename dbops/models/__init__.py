@@ -47,6 +47,7 @@ __all__ = [
     "CapacityThreshold",
     "ClockStep",
     "Cluster",
+    "ChosenLanguage",
     "ClusterRole",
     "ExecutedCommand",
     "ConnectionTest",

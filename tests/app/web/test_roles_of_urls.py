@@ -69,7 +69,8 @@ URLS: list[tuple[set[str] | None, str]] = [
         OTHERS,
         # a redirection to the inventory, health, and what checks a token or logs in or out
         "admin healthz healthz-worker healthz-beat status metrics calendar-feed api-may-start api-backup-start api-backup-heartbeat "
-        "api-backup-end login account_login logout language mfa_authenticate mfa_login_webauthn openid_connect_login openid_connect_callback "
+        "api-backup-end login account_login logout language mfa_authenticate mfa_login_webauthn openid_connect_login "
+        "openid_connect_callback "
         # a person's own factors, which ask for the password first
         "account_reauthenticate mfa_reauthenticate mfa_reauthenticate_webauthn mfa_index mfa_activate_totp mfa_deactivate_totp "
         "mfa_view_recovery_codes mfa_generate_recovery_codes mfa_add_webauthn mfa_remove_webauthn "
