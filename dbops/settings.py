@@ -120,6 +120,7 @@ TEMPLATES = [
                         "breadcrumbs",
                         "access",
                         "phrases",
+                        "shared_reads",
                     )
                 ),
             ],

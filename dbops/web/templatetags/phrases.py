@@ -1,9 +1,14 @@
 """Show texts of the engine in the language of the page (a builtin: no ``{% load %}``)."""
 
+from collections.abc import Iterable
+from operator import attrgetter
 from typing import Any
 
 from django import template
-from django.utils.translation import gettext
+from django.utils.html import conditional_escape
+from django.utils.safestring import SafeString
+from django.utils.text import get_text_list
+from django.utils.translation import gettext, pgettext
 
 from dbops.engine.phrases import Phrase
 
@@ -19,3 +24,10 @@ def translated(value: Any) -> str:
         return pattern.format(**values) if values else pattern
     text = "" if value is None else str(value)
     return gettext(text) if text else ""
+
+
+@register.filter
+def listed(values: Iterable[Any], attribute: str = "") -> SafeString:
+    """Return values, or an attribute of each, as ``a, b and c`` in the language of the page."""
+    shown = map(attrgetter(attribute), values) if attribute else values
+    return SafeString(get_text_list([str(conditional_escape(value)) for value in shown], pgettext("last of a list", "and")))
