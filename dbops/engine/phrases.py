@@ -4,15 +4,31 @@ The engine makes English sentences of values. ``phrase`` does it so that the pat
 the sentence. Everywhere else, also in records and JSON, a phrase is its English text.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
 
 
 class Phrase(str):
-    """An English text with its pattern and values."""
+    """An English text with its pattern and values.
+
+    ``plural`` is the pattern for other numbers than 1, empty where there is none; ``number`` decides.
+    """
 
     pattern: str
+    plural: str
+    number: int
     values: Mapping[str, Any]
+
+    def __new__(cls, pattern: str, values: Mapping[str, Any], plural: str = "", number: int = 1) -> Self:
+        chosen = plural if plural and number != 1 else pattern
+        made = super().__new__(cls, chosen.format(**values) if values else chosen)
+        made.pattern, made.plural, made.number = pattern, plural, number
+        made.values = {name: part if isinstance(part, Phrase) else str(part) for name, part in values.items()}
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        """Return what a copy is made of."""
+        return self.pattern, self.values, self.plural, self.number
 
 
 def phrase(pattern: str, /, **values: Any) -> Phrase:
@@ -22,6 +38,21 @@ def phrase(pattern: str, /, **values: Any) -> Phrase:
         pattern: English text with names in braces, as of ``str.format``.
         values: the values; phrases among them are translated, too.
     """
-    made = Phrase(pattern.format(**values) if values else pattern)
-    made.pattern, made.values = pattern, values
-    return made
+    return Phrase(pattern, values)
+
+
+def phrases(one: str, many: str, number: int, /, **values: Any) -> Phrase:
+    """Return the pattern for a number with its values: ``one`` for 1, else ``many``. Both are literals and may name ``{number}``.
+
+    Args:
+        one, many: as the pattern of ``phrase``.
+        number: the count that decides.
+        values: the values; phrases among them are translated, too.
+    """
+    return Phrase(one, {"number": number, **values}, many, number)
+
+
+def joined(parts: Iterable[str], separator: str = " ") -> Phrase:
+    """Return sentences or list items as one text, in which each phrase stays translatable."""
+    values = {f"part{number}": part for number, part in enumerate(parts)}
+    return Phrase(separator.join(f"{{{name}}}" for name in values), values)

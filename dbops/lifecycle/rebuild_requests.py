@@ -16,6 +16,7 @@ from dbops.database.errors import locked
 from dbops.engine.access.approval_rules import ApprovalRule
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import STEP_FINAL, Approval, Level, Status, StepState
 from dbops.lifecycle.backup_runs import run_again
@@ -129,8 +130,8 @@ def queue(
 def _busy(target: Instance) -> Refused:
     return Refused(
         "rebuild.busy",
-        f"Requesting a rebuild of {target.name}",
-        cause="another rebuild of this instance is queued or running",
+        phrase("Requesting a rebuild of {target}", target=target.name),
+        cause=phrase("another rebuild of this instance is queued or running"),
     )
 
 

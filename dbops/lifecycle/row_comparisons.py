@@ -12,6 +12,7 @@ from django.db.models import F, Q
 from dbops.database import clock
 from dbops.database.errors import locked
 from dbops.engine.errors import Bug, Cancelled
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.certificate.record import RECORD, REST
 from dbops.engine.states import RUN_ACTIVE, RUN_AT_WORK, Level, RunStatus, may_end
 from dbops.lifecycle import leases
@@ -170,7 +171,9 @@ def make_way(replaced: int | None, read: list[int], why: str) -> tuple[list[RowC
             )
     ended = [comparison for comparison in active if comparison.target_id == replaced]
     for comparison in ended:
-        error = Cancelled("comparison.superseded", f"Comparing all rows of {comparison.target.name}", cause=why)
+        error = Cancelled(
+            "comparison.superseded", phrase("Comparing all rows of {target}", target=comparison.target.name), cause=why
+        )
         _end_at_once(comparison, error.as_record(), RUN_ACTIVE)
     return ended, ""
 
@@ -207,7 +210,9 @@ def cancel(comparison: RowComparison, by: str) -> bool:
     """
     now = clock.now()
     rows = locked(RowComparison, comparison.pk)
-    error = Cancelled("comparison.cancelled", f"Comparing all rows of {comparison.target.name}").as_record()
+    error = Cancelled(
+        "comparison.cancelled", phrase("Comparing all rows of {target}", target=comparison.target.name)
+    ).as_record()
     if _end_at_once(comparison, error, {RunStatus.QUEUED}, cancel_requested_at=now, cancel_requested_by=by):
         return True
     asked = rows.filter(status__in=leases.DRIVEN, cancel_requested_at=None).update(

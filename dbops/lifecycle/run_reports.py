@@ -9,6 +9,7 @@ from django.db import IntegrityError
 
 from dbops.engine.backups.matching import Sighting, Where
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.engine.states import RUN_ACTIVE, BackupMethod, Level, RunOrigin, RunStatus
 from dbops.lifecycle.external_runs import change, end_unknown, locked, log_run_event, record_sighting
 from dbops.lifecycle.run_flags import flag
@@ -82,8 +83,8 @@ def _take(instance: Instance, report: RunReport, now: datetime) -> BackupRun:
 def _key_taken(key: str) -> Refused:
     return Refused(
         "report.key_taken",
-        f"Recording report {key}",
-        cause="this key belongs to a run of another instance",
+        phrase("Recording report {key}", key=key),
+        cause=phrase("this key belongs to a run of another instance"),
     )
 
 

@@ -11,13 +11,14 @@ from django.db.models import QuerySet
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.models import ChosenLanguage, DefaultView, GivenPassword
 from dbops.operations import factors, login_sessions
 from dbops.operations.accounts import check_account, check_password
 from dbops.operations.login_sessions import drop_sessions
 from dbops.security.permissions import GROUPS, group_of, make_groups, require_superuser
 
-NOTHING = "Nothing was changed."
+NOTHING = phrase("Nothing was changed.")
 
 
 def access_of(user: User) -> str:
@@ -32,7 +33,7 @@ def add_account(*, actor: User, name: str, group: str, password: str, superuser:
         Refused: ``access.denied``; name, group or password is invalid (``account.invalid``); the name is taken
             (``account.exists``).
     """
-    operation = f"Adding the account {name!r}"
+    operation = phrase("Adding the account {name}", name=f"{name!r}")
     require_superuser(actor, operation)
     user = User(username=name, is_superuser=superuser)
     check_account(user, name, group, password)
@@ -50,7 +51,7 @@ def add_account(*, actor: User, name: str, group: str, password: str, superuser:
                 detail={"group": group, "superuser": superuser},
             )
     except IntegrityError as error:
-        found = "an account with this name exists"
+        found = phrase("an account with this name exists")
         raise Refused("account.exists", operation, cause=found) from error
     return user
 
@@ -64,7 +65,7 @@ def change_account(*, actor: User, user: User, group: str, superuser: bool, seen
     Raises:
         Refused: ``access.denied``, ``account.invalid``, ``account.stale`` (changed since), ``account.last_superuser``.
     """
-    operation = f"Changing the account {user.get_username()!r}"
+    operation = phrase("Changing the account {user}", user=f"{user.get_username()!r}")
     require_superuser(actor, operation)
     with transaction.atomic():
         make_groups()
@@ -93,7 +94,7 @@ def set_password(*, actor: User, user: User, password: str) -> User:
     Raises:
         Refused: ``access.denied``, ``account.invalid``.
     """
-    operation = f"Setting the password of {user.get_username()!r}"
+    operation = phrase("Setting the password of {user}", user=f"{user.get_username()!r}")
     require_superuser(actor, operation)
     check_password(user, password, operation)
     with transaction.atomic():
@@ -115,7 +116,7 @@ def change_own_password(*, user: User, password: str) -> User:
     Raises:
         Refused: ``account.invalid``.
     """
-    operation = f"Changing the password of {user.get_username()!r}"
+    operation = phrase("Changing the password of {user}", user=f"{user.get_username()!r}")
     check_password(user, password, operation)
     with transaction.atomic():
         row = _lock(user, operation)
@@ -132,10 +133,10 @@ def deactivate(*, actor: User, user: User, seen: str) -> None:
     Raises:
         Refused: ``access.denied``, ``account.self`` (own account), ``account.stale``, ``account.last_superuser``.
     """
-    operation = f"Deactivating the account {user.get_username()!r}"
+    operation = phrase("Deactivating the account {user}", user=f"{user.get_username()!r}")
     require_superuser(actor, operation)
     if actor.pk == user.pk:
-        raise Refused("account.self", operation, cause="it is your own account")
+        raise Refused("account.self", operation, cause=phrase("it is your own account"))
     with transaction.atomic():
         row = _lock(user, operation, seen)
         if row.is_superuser:
@@ -156,7 +157,7 @@ def reactivate(*, actor: User, user: User, seen: str) -> None:
     Raises:
         Refused: ``access.denied``, ``account.stale``.
     """
-    operation = f"Reactivating the account {user.get_username()!r}"
+    operation = phrase("Reactivating the account {user}", user=f"{user.get_username()!r}")
     require_superuser(actor, operation)
     with transaction.atomic():
         row = _lock(user, operation, seen)
@@ -170,7 +171,7 @@ def reset_factors(*, actor: User, user: User) -> None:
     Raises:
         Refused: ``access.denied``.
     """
-    require_superuser(actor, f"Resetting the second factors of {user.get_username()!r}")
+    require_superuser(actor, phrase("Resetting the second factors of {user}", user=f"{user.get_username()!r}"))
     factors.remove_all_factors(actor=actor.get_username(), user=user)
 
 
@@ -180,7 +181,7 @@ def end_sessions(*, actor: User, user: User) -> int:
     Raises:
         Refused: ``access.denied``.
     """
-    require_superuser(actor, f"Ending the sessions of {user.get_username()!r}")
+    require_superuser(actor, phrase("Ending the sessions of {user}", user=f"{user.get_username()!r}"))
     return login_sessions.end_all_sessions(actor=actor.get_username(), user=user)
 
 
@@ -220,7 +221,7 @@ def _lock(user: User, operation: str, seen: str | None = None) -> User:
     rows = {row.pk: row for row in _superusers().select_for_update()}
     row = rows.get(user.pk) or User.objects.select_for_update().get(pk=user.pk)
     if seen is not None and access_of(row) != seen:
-        found = "another user changed it after you opened the page"
+        found = phrase("another user changed it after you opened the page")
         raise Refused("account.stale", operation, cause=found)
     return row
 
@@ -231,10 +232,10 @@ def _superusers() -> QuerySet[User]:
 
 def _refuse_last(row: User, operation: str) -> None:
     if row.is_active and not User.objects.filter(is_superuser=True, is_active=True).exclude(pk=row.pk).exists():
-        found = f"{row.get_username()} is the last active superuser"
+        found = phrase("{row} is the last active superuser", row=row.get_username())
         raise Refused("account.last_superuser", operation, cause=found)
 
 
 def _refuse_group(operation: str, group: str) -> NoReturn:
-    found = f"group: {group!r} is neither {' nor '.join(GROUPS)}"
+    found = phrase("group: {group} is neither {groups}", group=f"{group!r}", groups=" nor ".join(GROUPS))
     raise Refused("account.invalid", operation, cause=found)

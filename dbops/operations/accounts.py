@@ -9,6 +9,7 @@ from django.db import transaction
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.security.permissions import GROUPS, make_groups
 
 
@@ -100,7 +101,7 @@ def check_account(user: User, name: str, group: str, password: str) -> None:
         problems += [f"name: {message}" for message in error.messages]
     if group not in GROUPS:
         problems.append(f"group: {group!r} is neither {' nor '.join(GROUPS)}")
-    _refuse(f"Saving the account {name!r}", [*problems, *_password_problems(user, password)])
+    _refuse(phrase("Saving the account {name}", name=f"{name!r}"), [*problems, *_password_problems(user, password)])
 
 
 def check_password(user: User, password: str, operation: str) -> None:

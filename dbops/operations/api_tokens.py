@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 from dbops.audit.log import append
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.models import AccessToken, Cluster
 from dbops.operations.tokens import API, PREFIX_CHARACTERS, check_token, digest_of
 from dbops.security.permissions import may_administer, may_view
@@ -31,15 +32,19 @@ def make_api_token(
     Raises:
         Refused: ``access.denied``; a value is invalid, or the name is taken (``token.invalid``).
     """
-    operation = f"Creating token {name!r}"
+    operation = phrase("Creating token {name}", name=f"{name!r}")
     if not may_view(actor):
-        raise Refused("access.denied", operation, cause=f"{actor} may not read")
+        raise Refused("access.denied", operation, cause=phrase("{actor} may not read", actor=actor))
     secret, now = secrets.token_urlsafe(32), clock.now()
     most = settings.API_TOKEN_MAX_DAYS
     if not 1 <= days <= most:
-        raise Refused.unchanged("token.invalid", operation, f"expiry: {days} days is out of range (1 to {most})")
+        raise Refused.unchanged(
+            "token.invalid",
+            operation,
+            phrase("expiry: {days} days is out of range (1 to {most})", days=days, most=most),
+        )
     if clusters is not None and not clusters:
-        raise Refused.unchanged("token.invalid", operation, "clusters: none is named")
+        raise Refused.unchanged("token.invalid", operation, phrase("clusters: none is named"))
     token = AccessToken(
         name=name,
         purpose=API,
@@ -61,7 +66,7 @@ def make_api_token(
             detail = {"purpose": API, "scope": scope, "clusters": named or "all", "days": days}
             append(actor=actor.get_username(), action="token.made", subject=name, detail=detail)
     except IntegrityError as error:
-        found = "a token of this name exists; revoked tokens keep their names"
+        found = phrase("a token of this name exists; revoked tokens keep their names")
         raise Refused.unchanged("token.invalid", operation, found) from error
     return token, secret
 
@@ -72,9 +77,9 @@ def revoke_api_token(*, actor: User, token: AccessToken) -> None:
     Raises:
         Refused: ``access.denied``.
     """
-    operation = f"Revoking token {token.name!r}"
+    operation = phrase("Revoking token {token}", token=f"{token.name!r}")
     if token.user_id != actor.pk and not may_administer(actor):
-        raise Refused("access.denied", operation, cause="it is a token of another account")
+        raise Refused("access.denied", operation, cause=phrase("it is a token of another account"))
     with transaction.atomic():
         if AccessToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=clock.now()):
             detail = {"purpose": token.purpose, "account": token.user.get_username() if token.user else ""}

@@ -7,6 +7,7 @@ from dbops.audit.log import append, current_origin
 from dbops.engine.access.approval_rules import ApprovalRule, is_same, person
 from dbops.engine.access.roles import Action
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Approval
 from dbops.lifecycle import approvals
 from dbops.messaging.wakeups import nudge
@@ -15,9 +16,9 @@ from dbops.operations.audit import NO_REASON, refusals_recorded, says_why
 from dbops.security.permissions import is_allowed, people_who_may, require
 
 OPERATION = {
-    Approval.APPROVED: "Approving rebuild {}",
-    Approval.DECLINED: "Declining rebuild {}",
-    Approval.OVERRIDDEN: "Starting rebuild {} without approval",
+    Approval.APPROVED: phrase("Approving rebuild {}"),
+    Approval.DECLINED: phrase("Declining rebuild {}"),
+    Approval.OVERRIDDEN: phrase("Starting rebuild {} without approval"),
 }
 
 
@@ -85,17 +86,25 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
                 nudge()
         rebuild.refresh_from_db()
         if not decided:
-            said = f", {rebuild.approval} by {rebuild.approval_by}" if rebuild.approval_by else ""
-            raise Refused.unchanged("approval.not_waiting", operation, f"it is {rebuild.status}{said}")
+            said = (
+                phrase(", {approval} by {approval_by}", approval=rebuild.approval, approval_by=rebuild.approval_by)
+                if rebuild.approval_by
+                else ""
+            )
+            raise Refused.unchanged(
+                "approval.not_waiting", operation, phrase("it is {status}{said}", status=rebuild.status, said=said)
+            )
 
 
 def _require_another_person(actor: User, rebuild: Rebuild, operation: str) -> None:
     """Refuse a decision of the requester, whichever account or command it comes from."""
     requester = person(rebuild.requested_by.get_username(), rebuild.requested_login.split())
     if rebuild.requested_by_id == actor.pk:
-        raise Refused.unchanged("approval.own", operation, "this is your own request")
+        raise Refused.unchanged("approval.own", operation, phrase("this is your own request"))
     if is_same(person(actor.get_username(), current_origin().logins), requester):
-        raise Refused.unchanged("approval.own", operation, "the request came from the same person, by another way")
+        raise Refused.unchanged(
+            "approval.own", operation, phrase("the request came from the same person, by another way")
+        )
 
 
 def _require_first_time(actor: User, row: Rebuild, operation: str) -> None:
@@ -103,7 +112,9 @@ def _require_first_time(actor: User, row: Rebuild, operation: str) -> None:
     me = person(actor.get_username(), current_origin().logins)
     for one in row.approvals.select_related("user"):
         if one.user_id == actor.pk or is_same(me, person(one.user.get_username(), one.login.split())):
-            raise Refused.unchanged("approval.twice", operation, f"{one.user.get_username()} has approved it")
+            raise Refused.unchanged(
+                "approval.twice", operation, phrase("{user} has approved it", user=one.user.get_username())
+            )
 
 
 def _write(actor: User, rebuild: Rebuild, decision: Approval, reason: str, operation: str) -> bool:

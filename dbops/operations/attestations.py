@@ -10,6 +10,7 @@ from django.db import transaction
 from dbops.audit.log import append
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.engine.tuning.doublewrite import KINDS, DoublewriteAdvice, Verdict
 from dbops.loaders.doublewrite import doublewrite_of
 from dbops.models import Instance, StorageAttestation
@@ -47,7 +48,7 @@ def attest_storage(
         Refused: ``access.denied``, ``attestation.name``, ``attestation.invalid``, ``attestation.ruled_out`` (the facts leave nothing to
             attest), ``attestation.stale`` (the storage is not the one that the page showed).
     """
-    operation = f"Attesting the storage of {instance.name}"
+    operation = phrase("Attesting the storage of {instance}", instance=instance.name)
     require_operator(actor, operation, instance.cluster_id)
     if typed_name != instance.name:
         _refuse("attestation.name", operation, f"the name typed is {typed_name!r}, the instance is {instance.name!r}")
@@ -85,7 +86,7 @@ def withdraw_attestation(*, actor: User, instance: Instance, reason: str) -> Non
     Raises:
         Refused: ``access.denied``, ``attestation.invalid`` (no reason), ``attestation.stale`` (there is none).
     """
-    operation = f"Withdrawing the attestation of {instance.name}"
+    operation = phrase("Withdrawing the attestation of {instance}", instance=instance.name)
     require_operator(actor, operation, instance.cluster_id)
     if not says_why(reason):
         _refuse("attestation.invalid", operation, NO_REASON)
@@ -134,7 +135,13 @@ def _to_attest(advice: DoublewriteAdvice | None, operation: str) -> str:
         _refuse("attestation.ruled_out", operation, "the server itself leaves out doublewrite on this storage")
     if advice.decides is not None:
         seen, meaning = advice.decides.seen, advice.decides.meaning
-        _refuse("attestation.ruled_out", operation, f"{advice.decides.name} rules it out: {seen}. {meaning}")
+        _refuse(
+            "attestation.ruled_out",
+            operation,
+            phrase(
+                "{decides} rules it out: {seen}. {meaning}", decides=advice.decides.name, seen=seen, meaning=meaning
+            ),
+        )
     return advice.storage
 
 

@@ -13,12 +13,13 @@ from dbops.audit.log import append, current_anchor
 from dbops.database import clock
 from dbops.engine.audit.chain import ChainEntry, ChainHead, Verification, covered, read_link
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.models import AuditEntry, AuditSegment, AuditText
 
 #: More recent entries stay in the log.
 MIN_AGE = timedelta(days=90)
 BATCH = 2000
-OPERATION = "Archiving audit entries"
+OPERATION = phrase("Archiving audit entries")
 
 
 def archive_entries(*, actor: str, before: datetime, folder: Path) -> AuditSegment:
@@ -36,7 +37,7 @@ def archive_entries(*, actor: str, before: datetime, folder: Path) -> AuditSegme
             were changed (``audit.not_as_written``), or the file cannot be written or verified (``audit.file``).
     """
     if clock.now() - before < MIN_AGE:
-        found = f"{before:%Y-%m-%d} is less than {MIN_AGE.days} days ago"
+        found = phrase("{before} is less than {days} days ago", before=f"{before:%Y-%m-%d}", days=MIN_AGE.days)
         raise _refused("audit.too_recent", found)
     anchor = current_anchor()
     last = _last_before(before, anchor)
@@ -51,7 +52,7 @@ def archive_entries(*, actor: str, before: datetime, folder: Path) -> AuditSegme
     try:
         return _remove(actor, anchor, head, path, file_hash)
     except IntegrityError:
-        found = f"another process has just archived entry {anchor.sequence + 1}"
+        found = phrase("another process has just archived entry {sequence}", sequence=anchor.sequence + 1)
         raise _refused("audit.nothing_to_archive", found) from None
 
 
@@ -96,7 +97,7 @@ def _verify_file(path: Path, anchor: ChainHead, head: ChainHead) -> None:
         for link in _read(file):
             run.see(link)
     if run.end() or run.head != head:
-        raise _refused("audit.file", f"{path} does not contain what dbops wrote")
+        raise _refused("audit.file", phrase("{path} does not contain what dbops wrote", path=path))
 
 
 def _read(lines: Iterable[str]) -> Iterator[ChainEntry]:

@@ -12,6 +12,7 @@ from django.db.models import Count, Exists, Max, Min, OuterRef
 from dbops.audit.log import HEAD_MISMATCH, SYSTEM, append, current_anchor, current_head
 from dbops.audit.triggers import missing_triggers
 from dbops.engine.audit.chain import ChainFinding, ChainHead, Tampering, Verification, covered
+from dbops.engine.phrases import phrase
 from dbops.models import AuditEntry, AuditSegment, AuditText, Rebuild
 from dbops.operations.audit import record_export
 from dbops.security.redaction import cell
@@ -57,7 +58,7 @@ def verify_log(
             detail={"entries": run.count, "head": str(head), "findings": [str(item) for item in findings[:20]]},
         )
     except DatabaseError as error:
-        text = f"the result of this verification was not recorded: {error}"
+        text = phrase("the result of this verification was not recorded: {error}", error=error)
         findings.append(ChainFinding(Tampering.UNWRITABLE, head.sequence + 1, head.sequence + 1, text))
     return findings, head, run.count
 
@@ -84,7 +85,12 @@ def _without_entry(end: ChainHead) -> list[ChainFinding]:
     ends = texts.aggregate(first=Min("sequence"), last=Max("sequence"), count=Count("sequence"))
     if not ends["count"]:
         return []
-    text = f"{ends['count']} search texts between {ends['first']} and {ends['last']} have no entry: the entries were removed"
+    text = phrase(
+        "{count} search texts between {first} and {last} have no entry: the entries were removed",
+        count=ends["count"],
+        first=ends["first"],
+        last=ends["last"],
+    )
     return [ChainFinding(Tampering.REMOVED, ends["first"], ends["last"], text)]
 
 
@@ -94,12 +100,19 @@ def _unrecorded() -> list[ChainFinding]:
     findings, before = [], ChainHead()
     for segment in segments:
         if (segment.first, segment.previous) != (before.sequence + 1, before.hash):
-            text = f"segment {segment.first} to {segment.last} does not follow entry {before.sequence}"
+            text = phrase(
+                "segment {first} to {last} does not follow entry {sequence}",
+                first=segment.first,
+                last=segment.last,
+                sequence=before.sequence,
+            )
             findings.append(ChainFinding(Tampering.REMOVED, segment.first, segment.last, text))
         before = segment.anchor
     if segments and not _is_recorded(segments[-1]):
         first, last = segments[-1].first, segments[-1].last
-        text = f"entries {first} to {last} were removed, but no entry records their archive"
+        text = phrase(
+            "entries {first} to {last} were removed, but no entry records their archive", first=first, last=last
+        )
         findings.append(ChainFinding(Tampering.REMOVED, first, last, text))
     return findings
 

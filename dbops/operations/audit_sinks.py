@@ -9,6 +9,7 @@ from dbops.audit.log import append, current_anchor, current_head
 from dbops.database import clock
 from dbops.engine.audit.sinks import read_address
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.messaging.wakeups import nudge
 from dbops.models import AuditEntry, AuditSink
 
@@ -84,7 +85,11 @@ def test_sink(*, actor: str, name: str) -> AuditEntry:
 def _locked(name: str, doing: str) -> AuditSink:
     sink = AuditSink.objects.select_for_update().defer("token").filter(name=name).first()
     if sink is None:
-        raise Refused("audit.sink_not_found", f"{doing} audit sink {name!r}", cause="there is no sink of this name")
+        raise Refused(
+            "audit.sink_not_found",
+            phrase("{doing} audit sink {name}", doing=doing, name=f"{name!r}"),
+            cause=phrase("there is no sink of this name"),
+        )
     return sink
 
 
@@ -114,4 +119,4 @@ def _check(sink: AuditSink, head: int) -> None:
 
 
 def _invalid(name: str, found: str) -> Refused:
-    return Refused.unchanged("audit.sink_invalid", f"Adding audit sink {name!r}", found)
+    return Refused.unchanged("audit.sink_invalid", phrase("Adding audit sink {name}", name=f"{name!r}"), found)

@@ -8,6 +8,7 @@ from django.db import transaction
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.flavors.tidb import not_offered
+from dbops.engine.phrases import phrase
 from dbops.engine.states import RUN_FINAL, Role, RunBy, RunOrigin, RunStatus
 from dbops.lifecycle import backup_runs, external_runs, restore_tests
 from dbops.messaging.wakeups import nudge
@@ -23,12 +24,12 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
         Refused: ``access.denied``, the instance is a TiDB node (``flavor.tidb``), the schedule is external (``backup.external``),
             or a run of it is queued or running (``backup.active``).
     """
-    operation = f"Running backup schedule {schedule.name}"
+    operation = phrase("Running backup schedule {schedule}", schedule=schedule.name)
     require_operator(actor, operation, schedule.instance.cluster_id)
     if schedule.instance.role == Role.TIDB:
         raise not_offered(operation)
     if schedule.run_by != RunBy.DBOPS:
-        found = "an external cron job runs this schedule"
+        found = phrase("an external cron job runs this schedule")
         raise Refused.unchanged("backup.external", operation, found)
     name = actor.get_username()
     with transaction.atomic():
@@ -36,12 +37,16 @@ def run_now(schedule: BackupSchedule, actor: User, reason: str = "") -> BackupRu
         active = backup_runs.active_runs(schedule)
         if locked is None or active:
             found = (
-                f"backup run {active[0].pk} of this schedule is {active[0].status}"
+                phrase("backup run {active} of this schedule is {status}", active=active[0].pk, status=active[0].status)
                 if active
-                else "the schedule was removed"
+                else phrase("the schedule was removed")
             )
             raise Refused.unchanged("backup.active", operation, found)
-        run = backup_runs.queue(locked, f"Requested by {name}{f': {reason}' if reason else '.'}", actor=actor)
+        run = backup_runs.queue(
+            locked,
+            phrase("Requested by {name}{reason}", name=name, reason=f": {reason}" if reason else "."),
+            actor=actor,
+        )
         assert run is not None  # noqa: S101 - only due times are unique
         _record(actor, "backup.requested", run, reason, schedule=schedule.name)
         nudge()
@@ -57,20 +62,20 @@ def stop_run(run: BackupRun, actor: User, reason: str) -> None:
         Refused: ``access.denied``, no reason (``backup.reason``), the run is external (``backup.not_ours``), or it has
             ended (``backup.ended``).
     """
-    operation = f"Stopping backup run {run.pk}"
+    operation = phrase("Stopping backup run {run}", run=run.pk)
     require_operator(actor, operation, run.instance.cluster_id)
     _must_be_ours(run, operation)
     _must_have_reason(reason, operation)
     name = actor.get_username()
     with transaction.atomic():
-        text = f"Cancelled by {name} before it started: {reason.strip()}"
+        text = phrase("Cancelled by {name} before it started: {reason}", name=name, reason=reason.strip())
         asked = backup_runs.end_queued(run, RunStatus.CANCELLED, text) or backup_runs.request_cancel(run, name)
         if asked:
             _record(actor, "backup.stop_requested", run, reason)
             nudge()
     run.refresh_from_db()
     if not asked and run.status in RUN_FINAL:
-        raise Refused.unchanged("backup.ended", operation, f"the run has ended ({run.status})")
+        raise Refused.unchanged("backup.ended", operation, phrase("the run has ended ({status})", status=run.status))
 
 
 def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
@@ -79,7 +84,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
     Raises:
         Refused: ``access.denied``, no reason (``backup.reason``), or the run is not lost (``backup.not_lost``).
     """
-    operation = f"Marking backup run {run.pk} as failed"
+    operation = phrase("Marking backup run {run} as failed", run=run.pk)
     require_operator(actor, operation, run.instance.cluster_id)
     _must_have_reason(reason, operation)
     name = actor.get_username()
@@ -89,7 +94,7 @@ def force_fail_run(run: BackupRun, actor: User, reason: str) -> None:
             _record(actor, "backup.force_failed", run, reason)
     if not ended:
         run.refresh_from_db()
-        found = f"the run is {run.status}, not lost"
+        found = phrase("the run is {status}, not lost", status=run.status)
         raise Refused.unchanged("backup.not_lost", operation, found)
 
 
@@ -100,10 +105,10 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
         Refused: ``access.denied``, no reason (``backup.reason``), dbops manages the run (``backup.ours``), or it has ended
             (``backup.ended``).
     """
-    operation = f"Marking backup run {run.pk} as ended"
+    operation = phrase("Marking backup run {run} as ended", run=run.pk)
     require_operator(actor, operation, run.instance.cluster_id)
     if run.origin == RunOrigin.MANAGED:
-        found = "dbops manages this run and detects its end"
+        found = phrase("dbops manages this run and detects its end")
         raise Refused.unchanged("backup.ours", operation, found)
     _must_have_reason(reason, operation)
     name = actor.get_username()
@@ -113,7 +118,7 @@ def mark_run_ended(run: BackupRun, actor: User, reason: str) -> None:
             _record(actor, "backup.marked_ended", run, reason)
             nudge()
     if not ended:
-        raise Refused.unchanged("backup.ended", operation, f"the run has ended ({run.status})")
+        raise Refused.unchanged("backup.ended", operation, phrase("the run has ended ({status})", status=run.status))
 
 
 def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> RestoreTest:
@@ -122,7 +127,7 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
     Raises:
         Refused: ``access.denied``, or the run has no file of a physical backup made by dbops (``restore_test.no_backup``).
     """
-    operation = f"Testing the restore of backup run {run.pk}"
+    operation = phrase("Testing the restore of backup run {run}", run=run.pk)
     require_operator(actor, operation, run.instance.cluster_id)
     name = actor.get_username()
     with transaction.atomic():
@@ -130,7 +135,9 @@ def request_restore_test(run: BackupRun, actor: User, reason: str = "") -> Resto
         live = BackupRun.objects.select_for_update().select_related("instance__host").get(pk=run.pk)
         if why := live.why_not_testable:
             raise Refused.unchanged("restore_test.no_backup", operation, why)
-        restore_test = restore_tests.queue(live, f"Requested by {name}{f': {reason}' if reason else '.'}", by=name)
+        restore_test = restore_tests.queue(
+            live, phrase("Requested by {name}{reason}", name=name, reason=f": {reason}" if reason else "."), by=name
+        )
         if restore_test is not None:
             _record(actor, "restore_test.requested", live, reason, restore_test=restore_test.pk)
             nudge()
@@ -146,7 +153,7 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
     Raises:
         Refused: ``access.denied``, no reason (``backup.reason``), or it has ended or is stopping (``restore_test.ended``).
     """
-    operation = f"Stopping restore test {restore_test.pk}"
+    operation = phrase("Stopping restore test {restore_test}", restore_test=restore_test.pk)
     require_operator(actor, operation, restore_test.run.instance.cluster_id)
     _must_have_reason(reason, operation)
     name = actor.get_username()
@@ -156,12 +163,12 @@ def stop_restore_test(restore_test: RestoreTest, actor: User, reason: str) -> No
             _record(actor, "restore_test.stop_requested", restore_test.run, reason, restore_test=restore_test.pk)
             nudge()
     if not asked:
-        raise Refused.unchanged("restore_test.ended", operation, "the restore test has ended or is stopping")
+        raise Refused.unchanged("restore_test.ended", operation, phrase("the restore test has ended or is stopping"))
 
 
 def _must_be_ours(run: BackupRun, operation: str) -> None:
     if run.origin != RunOrigin.MANAGED:
-        found = "this is an external backup"
+        found = phrase("this is an external backup")
         raise Refused.unchanged("backup.not_ours", operation, found)
 
 

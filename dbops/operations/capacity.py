@@ -9,6 +9,7 @@ from dbops.audit.log import append
 from dbops.database import clock
 from dbops.engine.capacity.walls import WITH_THRESHOLD, WallKind
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.models import CapacityForecast, CapacityThreshold, Cluster
 from dbops.security.permissions import require_operator
 
@@ -25,7 +26,7 @@ def set_thresholds(*, actor: User, cluster: Cluster, values: Mapping[WallKind, i
     Raises:
         Refused: ``access.denied``; a value is below 1 or too large, or the kind has no threshold (``capacity.invalid``).
     """
-    operation = f"Setting capacity thresholds of {cluster.name}"
+    operation = phrase("Setting capacity thresholds of {cluster}", cluster=cluster.name)
     require_operator(actor, operation, cluster.pk)
     wrong = [
         str(kind)
@@ -33,7 +34,9 @@ def set_thresholds(*, actor: User, cluster: Cluster, values: Mapping[WallKind, i
         if kind not in WITH_THRESHOLD or (value is not None and not 1 <= value <= LARGEST)
     ]
     if wrong:
-        raise Refused("capacity.invalid", operation, cause=f"not a possible threshold: {', '.join(wrong)}")
+        raise Refused(
+            "capacity.invalid", operation, cause=phrase("not a possible threshold: {wrong}", wrong=", ".join(wrong))
+        )
     with transaction.atomic():
         Cluster.objects.select_for_update().get(pk=cluster.pk)
         rows = {row.kind: row for row in CapacityThreshold.objects.filter(cluster=cluster)}

@@ -8,6 +8,7 @@ from django.db import transaction
 from dbops.audit.log import append
 from dbops.engine.access.roles import ON_CLUSTERS
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.models import Cluster, ClusterRole
 from dbops.security.permissions import require_superuser
 
@@ -38,7 +39,7 @@ def set_role(*, actor: str, user: User, cluster: Cluster, role: str, is_held: bo
         Refused: there is no such role on clusters (``account.invalid``).
     """
     if role not in ON_CLUSTERS:
-        found = f"role: {role!r} is none of {', '.join(ON_CLUSTERS)}"
+        found = phrase("role: {role} is none of {on_clusters}", role=f"{role!r}", on_clusters=", ".join(ON_CLUSTERS))
         raise Refused("account.invalid", _operation(user, cluster), cause=found)
     wanted: dict[str, Any] = {"user": user, "cluster": cluster, "role": role}
     with transaction.atomic():
@@ -59,4 +60,4 @@ def set_role(*, actor: str, user: User, cluster: Cluster, role: str, is_held: bo
 
 
 def _operation(user: User, cluster: Cluster) -> str:
-    return f"Changing the roles of {user.get_username()!r} on {cluster.name}"
+    return phrase("Changing the roles of {user} on {cluster}", user=f"{user.get_username()!r}", cluster=cluster.name)

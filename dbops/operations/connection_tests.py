@@ -8,6 +8,7 @@ from django.db import IntegrityError, transaction
 from dbops.audit.log import append
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.loaders.host_usage import refuse_in_use, why_in_use
 from dbops.messaging.wakeups import publish_test
 from dbops.models import ConnectionTest, Host, Instance
@@ -23,13 +24,13 @@ def request_ssh(*, actor: User, host: Host) -> ConnectionTest:
     Raises:
         Refused: ``access.denied``.
     """
-    require_on_hosts(actor, f"Testing SSH to {host.name}", [host])
+    require_on_hosts(actor, phrase("Testing SSH to {host}", host=host.name), [host])
     return _ask(actor, Kinds.SSH, f"ssh:{host.pk}", host=host)
 
 
 def request_mysql(*, actor: User, instance: Instance) -> ConnectionTest:
     """Request a test of an instance's accounts: login and privileges. Returns and raises as ``request_ssh``."""
-    require_operator(actor, f"Testing MySQL of {instance.name}", instance.cluster_id)
+    require_operator(actor, phrase("Testing MySQL of {instance}", instance=instance.name), instance.cluster_id)
     return _ask(actor, Kinds.MYSQL, f"mysql:{instance.pk}", instance=instance)
 
 
@@ -40,13 +41,13 @@ def request_stream(*, actor: User, source: Host, target: Host) -> ConnectionTest
         Refused: ``access.denied``; one host twice (``test.same_host``); a rebuild, a backup or another test of the stream uses
             one of them (``test.busy``).
     """
-    operation = f"Testing the stream from {source.name} to {target.name}"
+    operation = phrase("Testing the stream from {source} to {target}", source=source.name, target=target.name)
     require_on_hosts(actor, operation, [source, target])
     if source.pk == target.pk:
         raise Refused(
             "test.same_host",
             operation,
-            cause="source and target are one host",
+            cause=phrase("source and target are one host"),
         )
     slot = f"stream:{source.pk}:{target.pk}"
     if running := ConnectionTest.objects.filter(slot=slot).first():

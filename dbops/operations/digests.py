@@ -6,6 +6,7 @@ from django.db import IntegrityError, transaction
 from dbops.audit.log import append
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.messaging.wakeups import publish_digest_reading
 from dbops.models import DigestReading, Instance
 from dbops.security.permissions import require_operator
@@ -17,10 +18,10 @@ def request_digest_reading(*, actor: User, instance: Instance, schema: str) -> D
     Raises:
         Refused: ``access.denied``; no name of a schema (``digests.schema``).
     """
-    operation = f"Reading top statements of {instance.name}"
+    operation = phrase("Reading top statements of {instance}", instance=instance.name)
     require_operator(actor, operation, instance.cluster_id)
     if not schema or len(schema) > 64 or not schema.isprintable():
-        raise Refused("digests.schema", operation, cause="the name of the schema is missing or not usable")
+        raise Refused("digests.schema", operation, cause=phrase("the name of the schema is missing or not usable"))
     by = actor.get_username()
     try:
         with transaction.atomic():

@@ -12,6 +12,7 @@ from django.db.models import ProtectedError
 from dbops.audit.log import append
 from dbops.engine.access.roles import Action
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.fleetfile import sshkeys, stored
 from dbops.fleetfile.apply import apply
 from dbops.fleetfile.check import check
@@ -28,7 +29,7 @@ from dbops.operations.host_access import require_on_hosts
 from dbops.operations.strict_places import strict_places_kept
 from dbops.security.permissions import may_administer, require, require_operator
 
-NOTHING = "Nothing was changed."
+NOTHING = phrase("Nothing was changed.")
 
 
 class FleetFileErrors(Refused):
@@ -37,10 +38,15 @@ class FleetFileErrors(Refused):
     def __init__(self, errors: list[FileError]) -> None:
         super().__init__(
             "fleet.file",
-            "Importing a fleet file",
-            cause=f"{len(errors)} error{'s' if len(errors) != 1 else ''}, first on line {errors[0].line}",
+            phrase("Importing a fleet file"),
+            cause=phrase(
+                "{number} error{value}, first on line {line}",
+                number=len(errors),
+                value="s" if len(errors) != 1 else "",
+                line=errors[0].line,
+            ),
             state=NOTHING,
-            next_step="Correct the lines that are named and import the file again.",
+            next_step=phrase("Correct the lines that are named and import the file again."),
         )
         self.errors = errors
 
@@ -93,7 +99,7 @@ def _imported(
             raise FleetFileErrors(errors.sorted())
         for item in report.items:
             if user is not None:
-                _require_rules(user, item, "Importing a fleet file")
+                _require_rules(user, item, phrase("Importing a fleet file"))
             record_item(actor, item, via="fleet file")
         if dry_run:
             transaction.set_rollback(True)
@@ -145,17 +151,21 @@ def accept_host_key(*, actor: User, host: Host, host_key: str, replace: bool = F
     Raises:
         Refused: ``access.denied``; the text is no host key (``ssh.bad_host_key``); another key is pinned (``fleet.host_key``).
     """
-    operation = f"Accepting the host key of {host.name}"
+    operation = phrase("Accepting the host key of {host}", host=host.name)
     require_operator(actor, operation)
     line = sshkeys.host_key_line(host_key)
     with transaction.atomic(), strict_places_kept(actor.get_username()):
         row = Host.objects.select_for_update().get(pk=host.pk)
         pinned = sshkeys.fingerprint_or_empty(row.host_key)
         if row.host_key and row.host_key != line and not replace:
-            found = f"another key is pinned: {pinned}, accepted by {row.host_key_accepted_by or 'an unknown user'}"
+            found = phrase(
+                "another key is pinned: {pinned}, accepted by {host_key_accepted_by}",
+                pinned=pinned,
+                host_key_accepted_by=row.host_key_accepted_by or "an unknown user",
+            )
             raise Refused("fleet.host_key", operation, cause=found)
         if shown is not None and shown != pinned:
-            found = f"the pinned key is {pinned or 'gone'} by now, not what the page showed"
+            found = phrase("the pinned key is {pinned} by now, not what the page showed", pinned=pinned or "gone")
             raise Refused("fleet.host_key", operation, cause=found)
         _, item = store(row, Host, {"host_key": line}, actor=actor.get_username())
         if item.outcome != UNCHANGED:
@@ -189,7 +199,7 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
         Refused: ``access.denied``; something refers to it (``fleet.in_use``).
     """
     kind, name = type(row).__name__.lower(), row.name
-    operation = f"Removing the {kind} {name}"
+    operation = phrase("Removing the {kind} {name}", kind=kind, name=name)
     require_operator(actor, operation)
     if isinstance(row, Host) and (
         chosen := Cluster.objects.filter(restore_test_host=name).values_list("name", flat=True).first()
@@ -197,8 +207,8 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
         raise Refused(
             "fleet.in_use",
             operation,
-            cause=f"cluster {chosen} uses it for restore tests",
-            next_step="Choose another host for these restore tests first.",
+            cause=phrase("cluster {chosen} uses it for restore tests", chosen=chosen),
+            next_step=phrase("Choose another host for these restore tests first."),
         )
     try:
         with transaction.atomic(), strict_places_kept(actor.get_username()):
@@ -213,13 +223,15 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
         raise Refused(
             "fleet.in_use",
             operation,
-            cause="needed by " + ", ".join(users[:5]) + (f" and {len(users) - 5} more" if len(users) > 5 else ""),
+            cause=phrase("needed by ")
+            + ", ".join(users[:5])
+            + (phrase(" and {number} more", number=len(users) - 5) if len(users) > 5 else ""),
         ) from error
 
 
 def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, Any]) -> Row:
     name = row.name if row else values.get("name", "")
-    operation = f"Saving the {model.__name__.lower()} {name}"
+    operation = phrase("Saving the {name} {name_2}", name=model.__name__.lower(), name_2=name)
     require_to_save(actor, operation, row)
     try:
         with transaction.atomic(), strict_places_kept(actor.get_username()):
@@ -234,7 +246,7 @@ def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, A
         found = (
             " ".join(error.messages)
             if isinstance(error, ValidationError)
-            else "it was changed or taken by someone else"
+            else phrase("it was changed or taken by someone else")
         )
         raise Refused("fleet.invalid", operation, cause=found) from error
     return written

@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.follow_ups import (
     RESUME,
     ROLLBACK,
@@ -45,7 +46,7 @@ def choices_of(rebuild: Rebuild) -> Choices:
         keep_old_data=bool(rebuild.plan.get("keep_old_data")),
         full_certificate=bool(rebuild.plan.get("full_certificate")),
         rate=rebuild.stream_rate,
-        reason=f"Rebuild {rebuild.pk} again: {AGAIN.sub('', rebuild.reason)}",
+        reason=phrase("Rebuild {rebuild} again: {sub}", rebuild=rebuild.pk, sub=AGAIN.sub("", rebuild.reason)),
     )
 
 
@@ -81,7 +82,7 @@ def follow_up_options(rebuild: Rebuild) -> dict[str, FollowUpOption]:
     found = ended(rebuild)
     made = {name: make(found) for name, make in OPTIONS.items()} | {"again": again_option(found)}
     if rebuild.sweep_due_at:
-        why = "The source has not responded since the rebuild ended: its state is unknown."
+        why = phrase("The source has not responded since the rebuild ended: its state is unknown.")
         made[RESUME] = FollowUpOption(RESUME, False, why, code="source_silent")
     return made
 
@@ -91,16 +92,18 @@ def _overtaken(rebuild: Rebuild) -> tuple[str, str] | None:
     newer = Rebuild.objects.filter(target=rebuild.target_id, pk__gt=rebuild.pk)
     for other in newer.order_by("-pk").only("status", "checkpoint", "started_at"):
         if not other.is_final:
-            return "busy", f"Rebuild {other.pk} of this instance is {other.status}."
+            return "busy", phrase("Rebuild {other} of this instance is {status}.", other=other.pk, status=other.status)
         if has_worked(other):
-            return "overtaken", f"Rebuild {other.pk} has changed this instance since. See its page."
+            return "overtaken", phrase("Rebuild {other} has changed this instance since. See its page.", other=other.pk)
     if rebuild.sweep_due_at and not is_target_known(rebuild.checkpoint):
         return (
             "target_silent",
-            f"{rebuild.target.name} has not responded since the rebuild ended: its state is unknown.",
+            phrase(
+                "{target} has not responded since the rebuild ended: its state is unknown.", target=rebuild.target.name
+            ),
         )
     if rebuild.target.role == Role.PRIMARY:
-        return "primary", f"{rebuild.target.name} is now a primary."
+        return "primary", phrase("{target} is now a primary.", target=rebuild.target.name)
     return None
 
 

@@ -10,6 +10,7 @@ from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import FOLLOW_UPS
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.follow_ups import RESUME, ROLLBACK, FollowUpOption, plan_follow_up, remembered
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Role
@@ -23,7 +24,7 @@ from dbops.operations.follow_up_options import ended, follow_up_options
 from dbops.operations.rebuilds import write_once
 from dbops.security.permissions import require_operator
 
-OPERATION = {ROLLBACK: "Rolling back {}", RESUME: "Resuming the copy of {}"}
+OPERATION = {ROLLBACK: phrase("Rolling back {}"), RESUME: phrase("Resuming the copy of {}")}
 
 
 def follow_up_plan(rebuild: Rebuild, option: FollowUpOption) -> Plan:

@@ -11,6 +11,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.inventory.address import read_address
 from dbops.engine.inventory.comparison import ListingDifference
 from dbops.engine.inventory.readers import SourceKind
+from dbops.engine.phrases import phrase
 from dbops.messaging.wakeups import nudge
 from dbops.models import IgnoredDifference, InventorySource
 from dbops.operations.audit import says_why
@@ -101,11 +102,11 @@ def ignore_difference(*, actor: str, name: str, difference: ListingDifference, r
     Raises:
         Refused: there is no source of this name (``inventory_source.not_found``), or no reason (``inventory_source.reason``).
     """
-    operation = f"Ignoring a difference of inventory source {name!r}"
+    operation = phrase("Ignoring a difference of inventory source {name}", name=f"{name!r}")
     if not says_why(reason):
-        raise Refused("inventory_source.reason", operation, cause="no reason was given")
+        raise Refused("inventory_source.reason", operation, cause=phrase("no reason was given"))
     with transaction.atomic():
-        source = _locked(name, "Ignoring a difference of")
+        source = _locked(name, phrase("Ignoring a difference of"))
         values = {"listed": difference.listed, "known": difference.known, "reason": reason.strip()}
         IgnoredDifference.objects.update_or_create(
             source=source,
@@ -124,11 +125,11 @@ def stop_ignoring(*, actor: str, name: str, difference: ListingDifference) -> No
             (``inventory_source.stale``).
     """
     with transaction.atomic():
-        source = _locked(name, "Opening a difference of")
+        source = _locked(name, phrase("Opening a difference of"))
         mine = IgnoredDifference.objects.filter(source=source, code=difference.code, server=difference.server)
         if not mine.delete()[0]:
-            operation = f"Opening a difference of inventory source {name!r}"
-            raise Refused("inventory_source.stale", operation, cause="it is not ignored")
+            operation = phrase("Opening a difference of inventory source {name}", name=f"{name!r}")
+            raise Refused("inventory_source.stale", operation, cause=phrase("it is not ignored"))
         _audit(actor, "inventory_source.difference_opened", source, difference)
 
 
@@ -141,7 +142,9 @@ def _locked(name: str, doing: str) -> InventorySource:
     source = InventorySource.objects.select_for_update().defer("secret", "listing").filter(name=name).first()
     if source is None:
         raise Refused(
-            "inventory_source.not_found", f"{doing} inventory source {name!r}", cause="there is no source of this name"
+            "inventory_source.not_found",
+            phrase("{doing} inventory source {name}", doing=doing, name=f"{name!r}"),
+            cause=phrase("there is no source of this name"),
         )
     return source
 
@@ -177,4 +180,6 @@ def _check(source: InventorySource) -> None:
 
 
 def _invalid(name: str, found: str) -> Refused:
-    return Refused.unchanged("inventory_source.invalid", f"Adding inventory source {name!r}", found)
+    return Refused.unchanged(
+        "inventory_source.invalid", phrase("Adding inventory source {name}", name=f"{name!r}"), found
+    )

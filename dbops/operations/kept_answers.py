@@ -9,6 +9,7 @@ from django.db import IntegrityError, OperationalError, transaction
 from dbops.database import clock
 from dbops.database.errors import lost_a_race
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.models import AccessToken, KeptAnswer
 
 KEPT = timedelta(hours=24)
@@ -73,16 +74,16 @@ def _claim_once(token: AccessToken, key: str, digest: str, now: datetime) -> Kep
                 return KeptAnswer.objects.create(token=token, key=key, digest=digest, begun_at=now)
         except IntegrityError:
             row = rows.first()
-    operation = "Answering a repeated request"
+    operation = phrase("Answering a repeated request")
     if row is not None and row.digest != digest:
-        raise Refused("idempotency.mismatch", operation, cause="another request of this token has the same key")
+        raise Refused("idempotency.mismatch", operation, cause=phrase("another request of this token has the same key"))
     if row is not None and row.status is not None:
         return row
     # After so long, the process that began it is gone. Of two that repeat it, one changes the row.
     is_abandoned = row is not None and row.begun_at < now - LONGEST_REQUEST
     if row is not None and is_abandoned and _taken_over(row, now):
         return row
-    raise Refused("idempotency.in_progress", operation, cause="the same request is being answered")
+    raise Refused("idempotency.in_progress", operation, cause=phrase("the same request is being answered"))
 
 
 def _taken_over(row: KeptAnswer, now: datetime) -> bool:

@@ -14,6 +14,7 @@ from dbops.engine.load_tests.planned_rounds import rounds_of
 from dbops.engine.load_tests.request import LoadTestRequest, problems
 from dbops.engine.load_tests.tidb_facts import tidb_problems
 from dbops.engine.load_tests.tidb_plan import plan_load
+from dbops.engine.phrases import phrase
 from dbops.lifecycle import load_tests
 from dbops.loaders.load_tests import facts_of, limits
 from dbops.messaging.wakeups import nudge
@@ -56,7 +57,7 @@ def request_load_test(
         Refused: ``access.denied``, ``load_test.name``, ``load_test.reason``, ``load_test.refused`` (the plan has refusals),
             ``load_test.stale`` (the plan changed), or as ``plan_load_test``.
     """
-    operation = f"Requesting a load test on {request.host}"
+    operation = phrase("Requesting a load test on {host}", host=request.host)
     with refusals_recorded(
         actor=actor.get_username(),
         action="load_test.refused",
@@ -84,7 +85,7 @@ def cancel_load_test(*, actor: User, load_test: LoadTest, reason: str) -> None:
     Raises:
         Refused: ``access.denied``, no reason (``load_test.reason``), or it has ended or is stopping (``load_test.ended``).
     """
-    operation = f"Stopping load test {load_test.pk}"
+    operation = phrase("Stopping load test {load_test}", load_test=load_test.pk)
     require_operator(actor, operation, load_test.source.cluster_id)
     if not says_why(reason):
         raise Refused.unchanged("load_test.reason", operation, NO_REASON)
@@ -102,7 +103,7 @@ def cancel_load_test(*, actor: User, load_test: LoadTest, reason: str) -> None:
             )
             nudge()
     if not asked:
-        raise Refused.unchanged("load_test.ended", operation, "the load test has ended or is stopping")
+        raise Refused.unchanged("load_test.ended", operation, phrase("the load test has ended or is stopping"))
 
 
 def _require(actor: User, operation: str, request: LoadTestRequest) -> None:
@@ -123,26 +124,37 @@ def _must_be_typed(request: LoadTestRequest, typed_name: str, operation: str) ->
     is_cluster = source is not None and source.role == Instance.Roles.TIDB
     name, what = (source.cluster.name, "cluster") if source and is_cluster else (request.host, "host")
     if typed_name != name:
-        found = f"the entered name is {typed_name!r}, the {what} is {name!r}"
-        raise Refused.unchanged("load_test.name", operation, found, next_step=f"Type the name of the {what}.")
+        found = phrase(
+            "the entered name is {typed_name}, the {what} is {name}",
+            typed_name=f"{typed_name!r}",
+            what=what,
+            name=f"{name!r}",
+        )
+        raise Refused.unchanged(
+            "load_test.name", operation, found, next_step=phrase("Type the name of the {what}.", what=what)
+        )
 
 
 def _places(request: LoadTestRequest) -> tuple[Instance, Host, Host | None]:
     """Return source, host, and the load generator's host if that is another one."""
-    operation = f"Planning a load test on {request.host}"
+    operation = phrase("Planning a load test on {host}", host=request.host)
     if found := problems(request):
         raise Refused.unchanged("load_test.request", operation, "; ".join(found))
     source = _source(request)
     host = Host.objects.filter(name=request.host).first()
     if source is None or host is None:
         missing = f"instance {request.source!r}" if source is None else f"host {request.host!r}"
-        raise Refused.unchanged("load_test.not_found", operation, f"{missing} is not in the inventory")
+        raise Refused.unchanged(
+            "load_test.not_found", operation, phrase("{missing} is not in the inventory", missing=missing)
+        )
     if source.role == Instance.Roles.TIDB and (found := tidb_problems(request)):
         raise Refused.unchanged("load_test.tidb", operation, "; ".join(found))
     there = Host.objects.filter(name=request.generator_host).first() if request.is_tunnelled else None
     if request.is_tunnelled and there is None:
         raise Refused.unchanged(
-            "load_test.not_found", operation, f"host {request.generator_host!r} is not in the inventory"
+            "load_test.not_found",
+            operation,
+            phrase("host {generator_host} is not in the inventory", generator_host=f"{request.generator_host!r}"),
         )
     return source, host, there
 
@@ -182,13 +194,13 @@ def _write(actor: User, request: LoadTestRequest, reason: str, fingerprint: str,
 
 
 def _check(plan: LoadTestPlan, fingerprint: str) -> None:
-    operation = f"Requesting a load test on {plan.host}"
+    operation = phrase("Requesting a load test on {host}", host=plan.host)
     if plan.refusals:
         refused = Refused.unchanged("load_test.refused", operation, " ".join(one.text for one in plan.refusals))
         refused.audit_detail = {"findings": [one.code for one in plan.refusals]}
         raise refused
     if plan.fingerprint != fingerprint:
-        stale = Refused.unchanged("load_test.stale", operation, "the plan changed after it was shown")
+        stale = Refused.unchanged("load_test.stale", operation, phrase("the plan changed after it was shown"))
         stale.audit_detail = {"fingerprint_now": plan.fingerprint}
         raise stale
 

@@ -8,6 +8,7 @@ from django.db import transaction
 from dbops.audit.log import append
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.lifecycle.availability_rollups import recount
 from dbops.models import Cluster, Maintenance
 from dbops.operations.audit import NO_REASON, says_why
@@ -27,7 +28,7 @@ def begin_maintenance(
     Raises:
         Refused: ``access.denied``, ``maintenance.invalid``.
     """
-    operation = f"Announcing maintenance of {cluster.name}"
+    operation = phrase("Announcing maintenance of {cluster}", cluster=cluster.name)
     require_operator(actor, operation, cluster.pk)
     now = clock.now()
     problems: dict[str, str] = {}
@@ -64,13 +65,13 @@ def end_maintenance(*, actor: User, maintenance: Maintenance) -> None:
         Refused: ``access.denied``, or the maintenance has ended (``maintenance.ended``).
     """
     cluster = maintenance.cluster
-    operation = f"Ending maintenance of {cluster.name}"
+    operation = phrase("Ending maintenance of {cluster}", cluster=cluster.name)
     require_operator(actor, operation, cluster.pk)
     now = clock.now()
     with transaction.atomic():
         row = Maintenance.objects.select_for_update().filter(pk=maintenance.pk).first()
         if row is None or (row.ends_at is not None and row.ends_at <= now):
-            raise Refused("maintenance.ended", operation, cause="the maintenance has ended")
+            raise Refused("maintenance.ended", operation, cause=phrase("the maintenance has ended"))
         has_begun = row.starts_at < now
         if has_begun:
             row.ends_at = now
@@ -93,7 +94,7 @@ def mark_maintenance(
     Raises:
         Refused: ``access.denied``, ``maintenance.invalid``.
     """
-    operation = f"Marking past maintenance of {cluster.name} as planned"
+    operation = phrase("Marking past maintenance of {cluster} as planned", cluster=cluster.name)
     require_operator(actor, operation, cluster.pk)
     now = clock.now()
     problems: dict[str, str] = {}
@@ -122,7 +123,7 @@ def unmark_maintenance(*, actor: User, maintenance: Maintenance) -> None:
     Raises:
         Refused: ``access.denied``, or the mark was removed (``maintenance.ended``).
     """
-    operation = f"Removing a maintenance mark of {maintenance.cluster.name}"
+    operation = phrase("Removing a maintenance mark of {cluster}", cluster=maintenance.cluster.name)
     require_operator(actor, operation, maintenance.cluster_id)
     now = clock.now()
     with transaction.atomic():
@@ -131,7 +132,7 @@ def unmark_maintenance(*, actor: User, maintenance: Maintenance) -> None:
             raise Refused(
                 "maintenance.ended",
                 operation,
-                cause="the mark was removed",
+                cause=phrase("the mark was removed"),
             )
         recount([row.cluster_id], row.starts_at, now)
         _record_mark(actor.get_username(), "maintenance.unmarked", row)

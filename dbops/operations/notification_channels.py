@@ -14,6 +14,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.notifications.channels import HEARTBEAT_MINUTES, ChannelKind, check_address
 from dbops.engine.notifications.events import EventState
 from dbops.engine.notifications.webhooks import MADE_BYTES, check_secret, make_secret
+from dbops.engine.phrases import phrase
 from dbops.messaging.wakeups import nudge
 from dbops.models import NotificationChannel, NotificationDelivery
 
@@ -94,7 +95,7 @@ def rotate_secret(*, actor: str, name: str) -> tuple[str, datetime]:
     """
     secret, until = make_secret(token_bytes(MADE_BYTES)), clock.now() + OLD_SECRET_SIGNS
     with transaction.atomic():
-        channel = _locked(name, "Rotating the secret of")
+        channel = _locked(name, phrase("Rotating the secret of"))
         if channel.kind != ChannelKind.WEBHOOK:
             raise _invalid(name, "only a webhook has a secret")
         row = NotificationChannel.objects.get(pk=channel.pk)
@@ -128,8 +129,8 @@ def _locked(name: str, doing: str) -> NotificationChannel:
     if channel is None:
         raise Refused(
             "notification.channel_not_found",
-            f"{doing} notification channel {name!r}",
-            cause="there is no channel of this name",
+            phrase("{doing} notification channel {name}", doing=doing, name=f"{name!r}"),
+            cause=phrase("there is no channel of this name"),
         )
     return channel
 
@@ -163,4 +164,6 @@ def _check(channel: NotificationChannel) -> None:
 
 
 def _invalid(name: str, found: str) -> Refused:
-    return Refused.unchanged("notification.channel_invalid", f"Changing notification channel {name!r}", found)
+    return Refused.unchanged(
+        "notification.channel_invalid", phrase("Changing notification channel {name}", name=f"{name!r}"), found
+    )

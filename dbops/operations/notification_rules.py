@@ -12,6 +12,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.notifications.channels import ChannelKind
 from dbops.engine.notifications.events import EventSeverity
 from dbops.engine.notifications.rules import Digest, check_events
+from dbops.engine.phrases import phrase
 from dbops.models import Cluster, NotificationChannel, NotificationRule
 
 
@@ -84,7 +85,9 @@ def remove_rule(*, actor: str, name: str) -> None:
         rule = NotificationRule.objects.select_for_update().filter(name=name).first()
         if rule is None:
             raise Refused(
-                "notification.rule_not_found", f"Removing rule {name!r}", cause="there is no rule of this name"
+                "notification.rule_not_found",
+                phrase("Removing rule {name}", name=f"{name!r}"),
+                cause=phrase("there is no rule of this name"),
             )
         detail = _detail(rule)
         NotificationRule.objects.filter(pk=rule.pk).delete()
@@ -103,4 +106,6 @@ def _detail(rule: NotificationRule) -> dict[str, object]:
 
 
 def _invalid(name: str, found: str) -> Refused:
-    return Refused.unchanged("notification.rule_invalid", f"Adding notification rule {name!r}", found)
+    return Refused.unchanged(
+        "notification.rule_invalid", phrase("Adding notification rule {name}", name=f"{name!r}"), found
+    )

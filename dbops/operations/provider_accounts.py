@@ -7,6 +7,7 @@ from django.db import IntegrityError, transaction
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.operations.login_sessions import drop_sessions
 from dbops.security.claims import Identity, identity_key, roles_of, valid_subject
 from dbops.security.login_settings import GROUPS, OPERATOR, SUPERUSER, highest_role
@@ -33,8 +34,11 @@ def admit(identity: Identity) -> User:
     if user is None or not role:
         raise Refused(
             "login.no_group",
-            f"Logging in as {identity.name}",
-            cause=f"none of the groups in the claim {settings.OIDC_GROUPS_CLAIM} is mapped to a group of dbops",
+            phrase("Logging in as {identity}", identity=identity.name),
+            cause=phrase(
+                "none of the groups in the claim {oidc_groups_claim} is mapped to a group of dbops",
+                oidc_groups_claim=settings.OIDC_GROUPS_CLAIM,
+            ),
         )
     return user
 
@@ -45,13 +49,15 @@ def link_account(*, actor: str, user: User, subject: str) -> None:
     Raises:
         Refused: ``account.invalid``: no provider, the recovery account, or a wrong or used subject.
     """
-    operation = f"Linking the account {user.get_username()!r}"
+    operation = phrase("Linking the account {user}", user=f"{user.get_username()!r}")
     if not settings.OIDC_ISSUER:
-        raise Refused("account.invalid", operation, cause="DBOPS_OIDC_ISSUER is not set")
+        raise Refused("account.invalid", operation, cause=phrase("DBOPS_OIDC_ISSUER is not set"))
     if user.get_username() == settings.RECOVERY_ACCOUNT:
-        raise Refused("account.invalid", operation, cause="the recovery account must not depend on the provider")
+        raise Refused(
+            "account.invalid", operation, cause=phrase("the recovery account must not depend on the provider")
+        )
     if not valid_subject(subject):
-        raise Refused("account.invalid", operation, cause="the subject is empty, too long or not printable")
+        raise Refused("account.invalid", operation, cause=phrase("the subject is empty, too long or not printable"))
     try:
         with transaction.atomic():
             SocialAccount.objects.create(
@@ -67,7 +73,7 @@ def link_account(*, actor: str, user: User, subject: str) -> None:
                 detail={"issuer": settings.OIDC_ISSUER, "provider_subject": subject},
             )
     except IntegrityError as error:
-        raise Refused("account.invalid", operation, cause="an account is linked to this subject") from error
+        raise Refused("account.invalid", operation, cause=phrase("an account is linked to this subject")) from error
 
 
 def unlink_account(*, actor: str, user: User) -> int:
@@ -125,8 +131,8 @@ def _make(identity: Identity, role: str) -> User:
     except IntegrityError as error:
         if (user_of_other_tab := _linked(identity.key)) is not None:
             return user_of_other_tab
-        operation = f"Making the account {identity.name!r}"
-        raise Refused("login.name_taken", operation, cause="an account with this name exists") from error
+        operation = phrase("Making the account {identity}", identity=f"{identity.name!r}")
+        raise Refused("login.name_taken", operation, cause=phrase("an account with this name exists")) from error
 
 
 def _is_taken(name: str) -> bool:

@@ -7,6 +7,7 @@ from dbops.audit.log import append
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import method_named
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.tuning.stream_rate import MIB, SLOWEST
 from dbops.lifecycle import rebuild_requests
@@ -29,14 +30,20 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
         Refused: ``access.denied``; the rate is invalid, or so low that the source's redo log would be overwritten
             (``rebuild.rate``); the stream has ended, or there is none (``rebuild.no_stream``).
     """
-    operation = f"Setting the rate limit of rebuild {rebuild.pk}"
+    operation = phrase("Setting the rate limit of rebuild {rebuild}", rebuild=rebuild.pk)
     require_operator(actor, operation, rebuild.target.cluster_id)
     if not can_be_held(rebuild.method):
-        raise Refused.unchanged("rebuild.no_stream", operation, f"the method {rebuild.method} has no stream")
+        raise Refused.unchanged(
+            "rebuild.no_stream", operation, phrase("the method {method} has no stream", method=rebuild.method)
+        )
     if rate is not None:
         check_rate(operation, from_record(Plan, rebuild.plan), rebuild.source, rate)
     name, before = actor.get_username(), rebuild.stream_rate
-    text = f"Rate limit set to {rate / MIB:.1f} MiB/s by {name}." if rate else f"Rate limit removed by {name}."
+    text = (
+        phrase("Rate limit set to {rate} MiB/s by {name}.", rate=f"{rate / MIB:.1f}", name=name)
+        if rate
+        else phrase("Rate limit removed by {name}.", name=name)
+    )
     with transaction.atomic():
         is_set = rebuild_requests.set_rate(rebuild, rate, text)
         if is_set:
@@ -49,7 +56,7 @@ def set_stream_rate(*, actor: User, rebuild: Rebuild, rate: int | None) -> None:
             nudge()
     rebuild.refresh_from_db()
     if not is_set:
-        raise Refused.unchanged("rebuild.no_stream", operation, "its stream has ended")
+        raise Refused.unchanged("rebuild.no_stream", operation, phrase("its stream has ended"))
 
 
 def can_be_held(method: str) -> bool:
@@ -63,9 +70,19 @@ def check_rate(operation: str, plan: Plan, source: Instance, rate: int) -> None:
     if slowest <= rate <= FASTEST:
         return
     why = (
-        "the source overwrites its redo log before the copy reads it" if slowest > SLOWEST else "the copy hardly moves"
+        phrase("the source overwrites its redo log before the copy reads it")
+        if slowest > SLOWEST
+        else phrase("the copy hardly moves")
     )
-    found = f"{rate / MIB:.2f} MiB/s was entered; below {slowest / MIB:.2f} MiB/s {why}"
+    found = phrase(
+        "{rate} MiB/s was entered; below {slowest} MiB/s {why}",
+        rate=f"{rate / MIB:.2f}",
+        slowest=f"{slowest / MIB:.2f}",
+        why=why,
+    )
     raise Refused.unchanged(
-        "rebuild.rate", operation, found, next_step=f"Enter {slowest / MIB:.2f} MiB/s or more, or remove the limit."
+        "rebuild.rate",
+        operation,
+        found,
+        next_step=phrase("Enter {slowest} MiB/s or more, or remove the limit.", slowest=f"{slowest / MIB:.2f}"),
     )

@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 
 from dbops.engine.errors import Refused
 from dbops.engine.methods import shareable
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.shared_read import why_not_shared
 from dbops.models import Instance, Rebuild
@@ -109,7 +110,7 @@ def request_group(
 
 
 def _check(actor: User, source: Instance, one: ConfirmedTarget, reason: str, ticket: str) -> None:
-    operation = f"Requesting a rebuild of {one.target.name}"
+    operation = phrase("Requesting a rebuild of {target}", target=one.target.name)
     with refusals_recorded(
         actor=actor.get_username(),
         action="rebuild.refused",

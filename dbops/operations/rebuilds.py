@@ -16,6 +16,7 @@ from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.flavors.tidb import not_offered
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.planner import build_plan
 from dbops.engine.rebuilds.plan import Plan
@@ -87,13 +88,13 @@ def plan_inputs_for(
         Refused: there is no source (``plan.no_source``), or the instance is a TiDB node (``flavor.tidb``).
     """
     if Role.TIDB in (target.role, source.role if source else ""):
-        raise not_offered(f"Planning a rebuild of {target.name}")
+        raise not_offered(phrase("Planning a rebuild of {target}", target=target.name))
     chosen = source or next(iter(candidate_sources(target)), None)
     if chosen is None:
         raise Refused(
             "plan.no_source",
-            f"Planning a rebuild of {target.name}",
-            cause=f"cluster {target.cluster.name} has no instance to read besides its primary",
+            phrase("Planning a rebuild of {target}", target=target.name),
+            cause=phrase("cluster {cluster} has no instance to read besides its primary", cluster=target.cluster.name),
         )
     return plan_inputs_of(target, chosen, keep_old_data=keep_old_data, full_certificate=full_certificate, run_id=run_id)
 
@@ -139,7 +140,7 @@ def request_rebuild(
             ``rebuild.busy``, ``join.not_possible``, ``rebuild.no_follow_up``, ``rebuild.rate``, or as
             ``plan_rebuild`` and ``starts.choose``.
     """
-    operation = f"Requesting a rebuild of {target.name}"
+    operation = phrase("Requesting a rebuild of {target}", target=target.name)
     with refusals_recorded(
         actor=actor.get_username(),
         action="rebuild.refused",
@@ -205,7 +206,7 @@ class _RebuildRequest:
 
 def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, request_key: str) -> Rebuild:
     target, source = wish.target, wish.source
-    operation = f"Requesting a rebuild of {target.name}"
+    operation = phrase("Requesting a rebuild of {target}", target=target.name)
     with transaction.atomic():
         check_plan(operation, wish.plan(), fingerprint)
         choice, begin = choose(
@@ -234,7 +235,9 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
         if wish.joins is not None:
             may_join(frozen, wish.joins, operation)
             if not shared_reads.join(rebuild, wish.joins, actor.get_username()):
-                raise refused(operation, f"rebuild {wish.joins.pk} already reads or has finished reading")
+                raise refused(
+                    operation, phrase("rebuild {joins} already reads or has finished reading", joins=wish.joins.pk)
+                )
         if choice.stops_run:
             stop_run(BackupRun.objects.get(pk=choice.stops_run), actor, f"for rebuild {rebuild.pk}: {reason}")
         append(
@@ -270,11 +273,11 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it has ended (``rebuild.ended``).
     """
-    operation = f"Cancelling rebuild {rebuild.pk}"
+    operation = phrase("Cancelling rebuild {rebuild}", rebuild=rebuild.pk)
     require_operator(actor, operation, rebuild.target.cluster_id)
     with transaction.atomic():
         name = actor.get_username()
-        text = f"Cancelled by {name} before it started."
+        text = phrase("Cancelled by {name} before it started.", name=name)
         asked = rebuild_requests.end_queued(rebuild, Status.CANCELLED, text, by=name)
         if not asked and rebuild_requests.request_cancel(rebuild, name):
             asked = True
@@ -288,7 +291,7 @@ def cancel_rebuild(*, actor: User, rebuild: Rebuild) -> None:
             nudge()
     rebuild.refresh_from_db()
     if not asked and rebuild.is_final:
-        raise Refused.unchanged("rebuild.ended", operation, f"it has ended: {rebuild.status}")
+        raise Refused.unchanged("rebuild.ended", operation, phrase("it has ended: {status}", status=rebuild.status))
 
 
 def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
@@ -298,12 +301,17 @@ def set_priority(*, actor: User, rebuild: Rebuild, priority: int) -> None:
         Refused: ``access.denied``, the number is out of bounds (``rebuild.priority``), or it is not queued
             (``rebuild.not_queued``).
     """
-    operation = f"Changing the priority of rebuild {rebuild.pk}"
+    operation = phrase("Changing the priority of rebuild {rebuild}", rebuild=rebuild.pk)
     require_operator(actor, operation, rebuild.target.cluster_id)
     if priority not in PRIORITIES:
-        found = f"priority {priority} is out of range"
+        found = phrase("priority {priority} is out of range", priority=priority)
         raise Refused.unchanged(
-            "rebuild.priority", operation, found, next_step=f"Enter {PRIORITIES[0]} to {PRIORITIES[-1]}."
+            "rebuild.priority",
+            operation,
+            found,
+            next_step=phrase(
+                "Enter {priorities} to {priorities_2}.", priorities=PRIORITIES[0], priorities_2=PRIORITIES[-1]
+            ),
         )
     _move(actor, rebuild, priority, operation, "Priority changed from {1} to {0} by {2}.")
 
@@ -314,7 +322,7 @@ def move_first(*, actor: User, rebuild: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it is not queued (``rebuild.not_queued``).
     """
-    operation = f"Moving rebuild {rebuild.pk} to the front of the queue"
+    operation = phrase("Moving rebuild {rebuild} to the front of the queue", rebuild=rebuild.pk)
     require_operator(actor, operation, rebuild.target.cluster_id)
     with transaction.atomic():
         instances = (rebuild.source_id, rebuild.target_id)
@@ -341,7 +349,7 @@ def _move(actor: User, rebuild: Rebuild, priority: int, operation: str, text: st
             nudge()
     rebuild.refresh_from_db()
     if not moved:
-        found = f"the rebuild is {rebuild.status}"
+        found = phrase("the rebuild is {status}", status=rebuild.status)
         raise Refused.unchanged("rebuild.not_queued", operation, found)
 
 
@@ -351,7 +359,7 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
     Raises:
         Refused: ``access.denied``, no reason (``rebuild.reason``), or it is not lost (``rebuild.not_lost``).
     """
-    operation = f"Force-failing rebuild {rebuild.pk}"
+    operation = phrase("Force-failing rebuild {rebuild}", rebuild=rebuild.pk)
     require_operator(actor, operation, rebuild.target.cluster_id)
     if not says_why(reason):
         raise Refused.unchanged("rebuild.reason", operation, NO_REASON)
@@ -368,5 +376,5 @@ def force_fail_rebuild(*, actor: User, rebuild: Rebuild, reason: str) -> None:
             )
     if not ended:
         rebuild.refresh_from_db()
-        found = f"the rebuild is {rebuild.status}, not lost"
+        found = phrase("the rebuild is {status}, not lost", status=rebuild.status)
         raise Refused.unchanged("rebuild.not_lost", operation, found)

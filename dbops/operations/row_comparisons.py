@@ -5,6 +5,7 @@ from django.db import transaction
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.lifecycle import row_comparisons
 from dbops.messaging.wakeups import nudge
 from dbops.models import RowComparison
@@ -17,7 +18,7 @@ def cancel_comparison(*, actor: User, comparison: RowComparison) -> None:
     Raises:
         Refused: ``access.denied``, or it has ended or is ending (``comparison.ended``).
     """
-    operation = f"Ending the comparison of all rows of rebuild {comparison.rebuild_id}"
+    operation = phrase("Ending the comparison of all rows of rebuild {rebuild_id}", rebuild_id=comparison.rebuild_id)
     require_operator(actor, operation, comparison.rebuild.target.cluster_id)
     name = actor.get_username()
     with transaction.atomic():
@@ -32,4 +33,4 @@ def cancel_comparison(*, actor: User, comparison: RowComparison) -> None:
             nudge()
     comparison.refresh_from_db()
     if not asked:
-        raise Refused.unchanged("comparison.ended", operation, f"it is {comparison.status}")
+        raise Refused.unchanged("comparison.ended", operation, phrase("it is {status}", status=comparison.status))

@@ -9,6 +9,7 @@ from django.db import IntegrityError, transaction
 
 from dbops.audit.log import append
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.engine.states import ACTIVE, RUN_ACTIVE
 from dbops.fleetfile import rules, stored
 from dbops.fleetfile.schedules import schedule_problems
@@ -28,7 +29,7 @@ def save_schedule(*, actor: User, schedule: BackupSchedule | None, values: Mappi
         Refused: ``access.denied``, ``schedule.invalid``, or the schedule was removed (``schedule.gone``).
     """
     name = schedule.name if schedule else values.get("name", "")
-    operation = f"Saving backup schedule {name}"
+    operation = phrase("Saving backup schedule {name}", name=name)
     instance = schedule.instance if schedule else values.get("instance")
     require_operator(actor, operation, instance.cluster_id if instance else None)
     try:
@@ -40,7 +41,7 @@ def save_schedule(*, actor: User, schedule: BackupSchedule | None, values: Mappi
             written, item = store(current, BackupSchedule, values, actor=actor.get_username())
             record_item(actor.get_username(), item, via="browser")
     except (ValidationError, IntegrityError) as error:
-        found = " ".join(error.messages) if isinstance(error, ValidationError) else "the name is taken"
+        found = " ".join(error.messages) if isinstance(error, ValidationError) else phrase("the name is taken")
         raise Refused.unchanged("schedule.invalid", operation, found) from error
     return written
 
@@ -61,14 +62,18 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
         Refused: ``access.denied``, ``schedule.gone``; a run of the schedule, or a rebuild that queues one at its end, is active
             (``schedule.busy``).
     """
-    operation = f"Removing backup schedule {schedule.name}"
+    operation = phrase("Removing backup schedule {schedule}", schedule=schedule.name)
     require_operator(actor, operation, schedule.instance.cluster_id)
     with transaction.atomic():
         row = _lock(schedule, operation)
         run = BackupRun.objects.filter(schedule=row, status__in=RUN_ACTIVE).first()
         rebuild = Rebuild.objects.filter(requeue_schedule=row, status__in=ACTIVE).only("pk").first()
         if run or rebuild:
-            found = f"{run} of this schedule is {run.status}" if run else f"{rebuild} queues a run of it at its end"
+            found = (
+                phrase("{run} of this schedule is {status}", run=run, status=run.status)
+                if run
+                else phrase("{rebuild} queues a run of it at its end", rebuild=rebuild)
+            )
             raise Refused.unchanged("schedule.busy", operation, found)
         instance = row.instance.name
         row.delete()
@@ -78,7 +83,7 @@ def remove_schedule(*, actor: User, schedule: BackupSchedule) -> None:
 def _lock(schedule: BackupSchedule, operation: str) -> BackupSchedule:
     row = BackupSchedule.objects.select_for_update().filter(pk=schedule.pk).first()
     if row is None:
-        raise Refused.unchanged("schedule.gone", operation, "the schedule was removed")
+        raise Refused.unchanged("schedule.gone", operation, phrase("the schedule was removed"))
     return row
 
 
@@ -92,7 +97,7 @@ def _check(operation: str, row: BackupSchedule | None, values: dict[str, Any], f
         raise Refused.unchanged(
             "schedule.invalid",
             operation,
-            "the instance and name of a schedule can’t change, because runs and reports refer to them",
+            phrase("the instance and name of a schedule can’t change, because runs and reports refer to them"),
         )
     role = values["instance"].role if values.get("instance") else ""
     problems = [problem for name, value in values.items() if (problem := rules.own_problem(name, value))]

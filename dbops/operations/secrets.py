@@ -12,6 +12,7 @@ from django.db.models import Model
 from dbops.audit.log import append
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.models import AuditEntry
 from dbops.models.secret import as_stored, as_token, decrypt, encrypt, key_file, key_number, secret_columns
 from dbops.security.key_file import change_keys
@@ -65,7 +66,7 @@ def rotate_secrets(*, actor: str, make_key: bool = True) -> Rotation:
         Refused: the file cannot be replaced here (``secrets.key_elsewhere``). Nothing was changed.
     """
     if make_key:
-        _replace_keys("Rotating the key of stored secrets", lambda keys: [make_encryption_key(), *keys])
+        _replace_keys(phrase("Rotating the key of stored secrets"), lambda keys: [make_encryption_key(), *keys])
     encrypted, unreadable = 0, []
     with transaction.atomic():
         for model, column in secret_columns():
@@ -88,14 +89,20 @@ def retire_keys(*, actor: str) -> int:
         Refused: a secret needs one, or the keys were rotated a moment ago (``secrets.key_in_use``); the file cannot be replaced here
             (``secrets.key_elsewhere``). Nothing was changed.
     """
-    operation = "Retiring older keys of stored secrets"
+    operation = phrase("Retiring older keys of stored secrets")
     key_file.take_up()
     if older := sum(counts.older for counts in count_secrets()):
-        raise Refused("secrets.key_in_use", operation, cause=f"{older} stored secrets need an older key")
+        raise Refused(
+            "secrets.key_in_use", operation, cause=phrase("{older} stored secrets need an older key", older=older)
+        )
     retired = len(settings.ENCRYPTION_KEYS) - 1
     since = clock.now() - timedelta(seconds=RETIRES_AFTER_SECONDS)
     if AuditEntry.objects.filter(action=ROTATED, at__gt=since).exists():
-        found = f"the keys were rotated less than {RETIRES_AFTER_SECONDS} s ago, and a process may still store an older secret"
+        found = phrase(
+            "the keys were rotated less than {retires_after_seconds} s ago, and a process may still store an "
+            "older secret",
+            retires_after_seconds=RETIRES_AFTER_SECONDS,
+        )
         raise Refused("secrets.key_in_use", operation, cause=found)
     if retired:
         _replace_keys(operation, lambda keys: keys[:1])
@@ -121,7 +128,7 @@ def _encrypt_again(model: type[Model], column: str, key: int, token: str) -> int
 def _replace_keys(operation: str, change: Callable[[list[str]], list[str]]) -> None:
     file = settings.ENCRYPTION_KEY_FILE
     if not settings.ENCRYPTION_KEYS_IN_FILE:
-        raise Refused("secrets.key_elsewhere", operation, cause="the keys are in DBOPS_ENCRYPTION_KEY")
+        raise Refused("secrets.key_elsewhere", operation, cause=phrase("the keys are in DBOPS_ENCRYPTION_KEY"))
     try:
         change_keys(file, change)
     except OSError as error:

@@ -10,6 +10,7 @@ from dbops.database.errors import lost_a_race
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import shareable
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.rebuilds.steps.copy.shared_read import why_not_shared
 from dbops.engine.states import Status
@@ -67,7 +68,7 @@ def join_read(*, actor: User, rebuild: Rebuild, leader: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it cannot join (``join.not_possible``).
     """
-    operation = f"Joining rebuild {rebuild.pk} to rebuild {leader.pk}"
+    operation = phrase("Joining rebuild {rebuild} to rebuild {leader}", rebuild=rebuild.pk, leader=leader.pk)
     require_operator(actor, operation, rebuild.target.cluster_id)
     may_join(from_record(Plan, rebuild.plan), leader, operation)
     name = actor.get_username()
@@ -89,7 +90,7 @@ def join_read(*, actor: User, rebuild: Rebuild, leader: Rebuild) -> None:
     rebuild.refresh_from_db()
     if not joined:
         raise refused(
-            operation, "this rebuild is not queued, the other already reads, or one of them is in another group"
+            operation, phrase("this rebuild is not queued, the other already reads, or one of them is in another group")
         )
 
 
@@ -99,12 +100,12 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
     Raises:
         Refused: ``access.denied``, or it is no follower, or is no longer queued (``join.not_joined``).
     """
-    operation = f"Removing rebuild {rebuild.pk} from its shared read"
+    operation = phrase("Removing rebuild {rebuild} from its shared read", rebuild=rebuild.pk)
     require_operator(actor, operation, rebuild.target.cluster_id)
     name, leader = actor.get_username(), rebuild.leader_id
     with transaction.atomic():
         left = shared_reads.leave(
-            rebuild, f"Left the shared read, by {name}. The rebuild waits for the source on its own."
+            rebuild, phrase("Left the shared read, by {name}. The rebuild waits for the source on its own.", name=name)
         )
         if left:
             append(
@@ -119,7 +120,7 @@ def leave_read(*, actor: User, rebuild: Rebuild) -> None:
         raise Refused(
             "join.not_joined",
             operation,
-            cause="it is not part of a shared read, or no longer waits",
+            cause=phrase("it is not part of a shared read, or no longer waits"),
         )
 
 

@@ -9,6 +9,7 @@ from django.conf import settings
 from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.inputs import archive_for, bytes_to_copy
 from dbops.engine.schedule.backup_windows import Prediction
 from dbops.engine.schedule.conflicts import Activity, Effect
@@ -119,11 +120,18 @@ def choose(
         Refused: something blocks every start (``plan.blocked``, ``rebuild.busy``), the option has changed
             (``plan.start_stale``), or the hours are out of bounds (``plan.expiry``).
     """
-    operation = f"Choosing when to rebuild {target.name}"
+    operation = phrase("Choosing when to rebuild {target}", target=target.name)
     if expires_hours is not None and expires_hours not in EXPIRES_HOURS:
-        found = f"{expires_hours} hours is out of range"
+        found = phrase("{expires_hours} hours is out of range", expires_hours=expires_hours)
         raise Refused.unchanged(
-            "plan.expiry", operation, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
+            "plan.expiry",
+            operation,
+            found,
+            next_step=phrase(
+                "Enter {expires_hours} to {expires_hours_2} hours.",
+                expires_hours=EXPIRES_HOURS[0],
+                expires_hours_2=EXPIRES_HOURS[-1],
+            ),
         )
     offered = offered_start_options(target, source, method=method, key=key)
     choice = chosen_option(offered.options, key)
@@ -146,7 +154,7 @@ def audited(choice: StartOption, begin: RequestedStart) -> dict[str, Any]:
 def _why_not(operation: str, offered: StartOptions, key: str) -> Refused:
     blocking = [item for item in offered.eligibility.blockers if item.effect is Effect.BLOCKS]
     if any(item.work is Activity.TARGET_REPLACED for item in blocking):
-        found = "another rebuild of this instance is queued or running"
+        found = phrase("another rebuild of this instance is queued or running")
         return Refused.unchanged("rebuild.busy", operation, found)
     if blocking:
         found = " ".join(f"{item.text} {item.reason}" for item in blocking)
@@ -186,7 +194,7 @@ def _description(choice: StartOption, expires_at: datetime, *, is_chosen: bool) 
         StartMode.AFTER_RUN: f"Start when backup run {choice.start_after_run} ends.",
         StartMode.STOP_RUN: f"Backup run {choice.stops_run} is stopped for this rebuild; {choice.requeue_schedule} runs again afterwards.",
     }.get(choice.way, "Start as soon as possible.")
-    return f"{start} Expires {_clock(expires_at)}."
+    return phrase("{start} Expires {clock}.", start=start, clock=_clock(expires_at))
 
 
 def _clock(moment: datetime | None) -> str:

@@ -12,6 +12,7 @@ from django.db.models import Q
 from dbops.audit.log import SYSTEM, append, current_origin
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.models import AccessToken, Cluster
 from dbops.operations.login_limits import TOKEN, count_wrong_token
 
@@ -69,8 +70,8 @@ def revoke_token(*, actor: str, name: str) -> AccessToken:
         if token is None:
             raise Refused(
                 "token.not_found",
-                f"Revoking token {name!r}",
-                cause="there is no token of this name",
+                phrase("Revoking token {name}", name=f"{name!r}"),
+                cause=phrase("there is no token of this name"),
             )
         if revoked:
             append(actor=actor, action="token.revoked", subject=name, detail={"purpose": token.purpose})
@@ -95,8 +96,8 @@ def token_of(secret: str, purpose: str) -> AccessToken:
         _refuse_guesses()
         raise Refused(
             "token.unknown",
-            "Checking the access token",
-            cause="the request has no valid token for this purpose",
+            phrase("Checking the access token"),
+            cause=phrase("the request has no valid token for this purpose"),
         )
     oldest = now - USE_NOTED_EVERY[purpose]
     stale = Q(last_used_at=None) | Q(last_used_at__lt=oldest)
@@ -112,8 +113,8 @@ def _refuse_guesses() -> None:
     if attempt.blocked_until is not None:
         raise Refused(
             "report.too_many",
-            "Checking the access token",
-            cause=f"this address sent more than {TOKEN.most} wrong tokens",
+            phrase("Checking the access token"),
+            cause=phrase("this address sent more than {most} wrong tokens", most=TOKEN.most),
         )
 
 
@@ -138,4 +139,4 @@ def check_token(token: AccessToken) -> None:
 
 
 def _invalid(name: str, found: str) -> Refused:
-    return Refused.unchanged("token.invalid", f"Creating token {name!r}", found)
+    return Refused.unchanged("token.invalid", phrase("Creating token {name}", name=f"{name!r}"), found)

@@ -9,6 +9,7 @@ from django.db import transaction
 from dbops.audit.log import append
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Role
 from dbops.engine.topology.difference_kinds import CHANGES_ROLES, REPLACED
 from dbops.fleetfile import stored
@@ -20,7 +21,7 @@ from dbops.models import Cluster, Discovery, Instance, TopologyDifference
 from dbops.operations.audit import NO_REASON, says_why
 from dbops.security.permissions import require_operator
 
-NOTHING = "Nothing was changed."
+NOTHING = phrase("Nothing was changed.")
 
 
 def request_discovery(
@@ -37,13 +38,13 @@ def request_discovery(
     """
     problem = field_problem(Instance, "address", address) or field_problem(Instance, "port", port)
     if cluster and not cluster.admin_user:
-        problem = problem or f"the cluster {cluster.name} has no dashboard account"
+        problem = problem or phrase("the cluster {cluster} has no dashboard account", cluster=cluster.name)
     if not cluster and not user:
-        problem = problem or "no account was given to log in with"
+        problem = problem or phrase("no account was given to log in with")
     if problem:
         raise Refused(
             "discovery.invalid",
-            f"Discovering from {address}:{port}",
+            phrase("Discovering from {address}:{port}", address=address, port=port),
             cause=problem.rstrip("."),
         )
     with transaction.atomic():
@@ -79,12 +80,18 @@ def accept_roles(*, actor: User, row: TopologyDifference, typed_name: str, reaso
         Refused: ``access.denied``, ``topology.name``, ``topology.reason``, ``topology.stale`` (it is gone, accepted, or the inventory
             was changed since), ``topology.roles`` (the difference is not about roles), ``fleet.busy`` (a rebuild uses an instance).
     """
-    operation = f"Accepting that {row.subject} is the primary of {row.cluster.name}"
+    operation = phrase(
+        "Accepting that {subject} is the primary of {cluster}", subject=row.subject, cluster=row.cluster.name
+    )
     _check(actor, operation, reason, row.cluster_id)
     if row.code not in CHANGES_ROLES:
-        _refuse("topology.roles", operation, f"{row.code} is no change of the primary")
+        _refuse("topology.roles", operation, phrase("{code} is no change of the primary", code=row.code))
     if typed_name != row.subject:
-        found = f"the name typed is {typed_name!r}, the new primary is {row.subject!r}"
+        found = phrase(
+            "the name typed is {typed_name}, the new primary is {subject}",
+            typed_name=f"{typed_name!r}",
+            subject=f"{row.subject!r}",
+        )
         _refuse("topology.name", operation, found)
     try:
         with transaction.atomic():
@@ -94,7 +101,7 @@ def accept_roles(*, actor: User, row: TopologyDifference, typed_name: str, reaso
             "fleet.invalid",
             operation,
             cause=" ".join(error.messages),
-            next_step="Correct the instances first.",
+            next_step=phrase("Correct the instances first."),
         ) from error
 
 
@@ -133,7 +140,7 @@ def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> 
     Raises:
         Refused: ``access.denied``, ``topology.reason``, ``topology.stale`` (gone, or accepted).
     """
-    operation = f"Accepting a difference of {row.cluster.name} as intended"
+    operation = phrase("Accepting a difference of {cluster} as intended", cluster=row.cluster.name)
     _check(actor, operation, reason, row.cluster_id)
     by = actor.get_username()
     with transaction.atomic():
@@ -160,7 +167,7 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
     Raises:
         Refused: ``access.denied``, ``topology.stale`` (it is gone, or not accepted).
     """
-    operation = f"Opening a difference of {row.cluster.name} again"
+    operation = phrase("Opening a difference of {cluster} again", cluster=row.cluster.name)
     require_operator(actor, operation, row.cluster_id)
     with transaction.atomic():
         if not topology_differences.withdraw_acceptance(row):

@@ -6,6 +6,7 @@ from django.db import IntegrityError, transaction
 from dbops.audit.log import append
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.messaging.wakeups import publish_wait_reading
 from dbops.models import Instance, WaitReading
 from dbops.security.permissions import require_operator
@@ -20,7 +21,7 @@ def request_wait_reading(*, actor: User, instance: Instance, seconds: int) -> Wa
     Raises:
         Refused: ``access.denied``; not one of ``SECONDS`` (``waits.seconds``).
     """
-    operation = f"Reading waits of {instance.name}"
+    operation = phrase("Reading waits of {instance}", instance=instance.name)
     require_operator(actor, operation, instance.cluster_id)
     if seconds not in SECONDS:
         raise Refused("waits.seconds", operation, cause=f"{seconds} s")

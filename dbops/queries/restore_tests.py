@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.db.models import Max, Q
 
+from dbops.engine.phrases import phrase
 from dbops.engine.restore_tests.due import OF_THE_PLACE, OF_THE_WAY, RestoreAge, RestoreState
 from dbops.engine.restore_tests.result import STEPS
 from dbops.engine.states import BackupMethod, RunBy, RunStatus
@@ -47,7 +48,7 @@ class RestoreTestRow:
         )
 
     def _title(self, step: str) -> str:
-        return f"Fetch, {STEPS[step].lower()}" if step == "unpack" and self.holder else STEPS[step]
+        return phrase("Fetch, {steps}", steps=STEPS[step].lower()) if step == "unpack" and self.holder else STEPS[step]
 
     @property
     def holder(self) -> str:

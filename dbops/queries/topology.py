@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from dbops.engine.facts.instance import Attached, ReplicationFacts, from_record
 from dbops.engine.facts.server_kind import ServerKind
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Role
 from dbops.engine.topology import members as engine
 from dbops.engine.topology.difference_kinds import CHANGES_ROLES, MEANINGS
@@ -152,14 +153,18 @@ def _no_arrow(row: InstanceRow) -> tuple[ReplicationRow, ...]:
     if row.instance.role in (Role.PRIMARY, Role.TIDB):
         return ()
     if row.server is None:
-        return (ReplicationRow("", "Source unknown", None),)
-    return (ReplicationRow("", "Not replicating", False),)
+        return (ReplicationRow("", phrase("Source unknown"), None),)
+    return (ReplicationRow("", phrase("Not replicating"), False),)
 
 
 def _arrow_of(link: ReplicationFacts, name: str) -> ReplicationRow:
     place = f"{link.source_host}:{link.source_port}"
     error = link.last_io_error or link.last_sql_error
-    text = "running" if link.is_running else f"IO {link.io_running}, SQL {link.sql_running}"
+    text = (
+        "running"
+        if link.is_running
+        else phrase("IO {io_running}, SQL {sql_running}", io_running=link.io_running, sql_running=link.sql_running)
+    )
     if not link.uses_gtid:
         text += f", by position {link.relay_source_log_file}:{link.exec_source_log_pos}"
     if link.channel:
@@ -175,7 +180,9 @@ def _outside(key: str, name: str, why: str) -> Drawn:
 
 def _attached(key: str, source: str, attached: Attached) -> Drawn:
     place = f"{attached.host}:{attached.port}" if attached.host and attached.port else attached.host
-    found = _outside(key, place or f"server id {attached.server_id}", "Attached, but not an instance of this cluster")
+    found = _outside(
+        key, place or f"server id {attached.server_id}", phrase("Attached, but not an instance of this cluster")
+    )
     lines = (f"server id {attached.server_id}", *(() if place else ("no address reported (report_host)",)))
     return replace(found, lines=lines, arrows=(ReplicationRow(source, "attached", None),))
 
@@ -184,8 +191,11 @@ def _trees(followers: Iterable[TreeNode[str]], drawn: Mapping[str, Drawn], depth
     found: list[Drawn] = []
     for follower in followers:
         item = drawn[follower.key]
-        notes = [*item.notes, *(f"Replication ring: {drawn[key].name} is below." for key in follower.closes)]
-        notes += [f"Second source: {drawn[key].name}." for key in follower.also_from]
+        notes = [
+            *item.notes,
+            *(phrase("Replication ring: {drawn} is below.", drawn=drawn[key].name) for key in follower.closes),
+        ]
+        notes += [phrase("Second source: {drawn}.", drawn=drawn[key].name) for key in follower.also_from]
         if depth < DEEPEST:
             found.append(replace(item, notes=tuple(notes), below=_trees(follower.below, drawn, depth + 1)))
             continue
@@ -303,7 +313,18 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
             writes = "read-only" if node.read_only else "writable"
             kind = _kind_lines(node.kind, node.flavor, node.version)
             lines += [*kind, writes, f"server id {node.server_id}"]
-        notes = [f"In the inventory: {instance.name}, {instance.role} of {instance.cluster.name}."] if instance else []
+        notes = (
+            [
+                phrase(
+                    "In the inventory: {instance}, {role} of {cluster}.",
+                    instance=instance.name,
+                    role=instance.role,
+                    cluster=instance.cluster.name,
+                )
+            ]
+            if instance
+            else []
+        )
         drawn[node.key] = Drawn(
             key=node.key,
             name=member.name,

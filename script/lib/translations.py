@@ -30,7 +30,13 @@ PO, MO = "locale/{}/LC_MESSAGES/django.po", "locale/{}/LC_MESSAGES/django.mo"
 class Collect(makemessages.Command):
     """Django's command, with the engine's function, and files that change only with the texts."""
 
-    xgettext_options = [*makemessages.Command.xgettext_options, "--keyword=phrase", "--no-location", "--sort-output"]
+    xgettext_options = [
+        *makemessages.Command.xgettext_options,
+        "--keyword=phrase",
+        "--keyword=phrases:1,2",
+        "--no-location",
+        "--sort-output",
+    ]
     msgmerge_options = [*makemessages.Command.msgmerge_options, "--no-location", "--sort-output", "--no-fuzzy-matching"]
     msgattrib_options = ["--no-obsolete", "--sort-output"]
 

@@ -16,6 +16,7 @@ from dbops.engine.flavors.gtid import without_space
 from dbops.engine.flavors.write_lock import write_lock_seconds
 from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs, reason_of
 from dbops.engine.hosts.tool_output import KILLED_STATUSES, OTHER_DATADIR, decode_files, first_of
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobState, JobStatus
 from dbops.engine.states import BackupMethod
 
@@ -73,9 +74,9 @@ def judge_backup(plan: BackupPlan, state: JobState, files_text: str) -> Verified
     _must_be_of_server(plan, files)
     problem = _dump_problem(files, log) if plan.method is BackupMethod.DUMP else _physical_problem(plan, files, log)
     if not problem and not (facts.get("bytes", "").isdigit() and int(facts["bytes"]) > 0):
-        problem = "the file is empty"
+        problem = phrase("the file is empty")
     if not problem and not re.fullmatch(r"[0-9a-f]{64}", facts.get("sha256", "")):
-        problem = "the checksum is missing"
+        problem = phrase("the checksum is missing")
     if problem:
         raise _failure("backup.incomplete", f"all stages exited with status 0, but {problem}")
     return VerifiedBackup(
@@ -126,28 +127,28 @@ def _must_be_of_server(plan: BackupPlan, files: Mapping[str, str]) -> None:
     if found := foreign_position(flavor, position_of(plan, files), logs, gtid_there=None):
         raise RemoteFailure(
             "backup.other_server",
-            "Running the backup",
+            phrase("Running the backup"),
             cause=f"{plan.instance} answers at {plan.socket}, but {found}",
             state=NOTHING_KEPT,
         )
 
 
 def _failure(code: str, found: str) -> RemoteFailure:
-    return RemoteFailure(code, "Running the backup", cause=found)
+    return RemoteFailure(code, phrase("Running the backup"), cause=found)
 
 
 def _known_cause(plan: BackupPlan, known: KnownFailure, said: str) -> RemoteFailure:
     if plan.method is BackupMethod.DUMP:
         known = KnownFailure(OF_A_DUMP.get(known.code, known.code))
     found = f"{known.sentence} ({said})"
-    return RemoteFailure(known.code, "Running the backup", cause=found, state=NOTHING_KEPT)
+    return RemoteFailure(known.code, phrase("Running the backup"), cause=found, state=NOTHING_KEPT)
 
 
 def _must_have_worked(plan: BackupPlan, state: JobState) -> None:
     """Raise the failure of a job that ended before its pipe did."""
     last = reason_of(state)
     if state.status is JobStatus.VANISHED:
-        found = "the job ended without an exit status (killed, or the host restarted)"
+        found = phrase("the job ended without an exit status (killed, or the host restarted)")
         raise _failure("backup.vanished", found)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         raise Refused(

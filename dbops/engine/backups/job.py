@@ -18,6 +18,7 @@ from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, DetachedJob, RunJou
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.stall import StallLimits
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.states import BackupMethod, Level
 
@@ -49,7 +50,7 @@ class BackupContext:
 
 
 def _stalled(found: str) -> RemoteFailure:
-    return RemoteFailure("backup.stalled", "Running the backup", cause=found)
+    return RemoteFailure("backup.stalled", phrase("Running the backup"), cause=found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def clean_up(context: BackupContext, *, is_final_kept: bool = False) -> None:
     if kept:
         raise RemoteFailure(
             "backup.not_removed",
-            "Removing the files of the failed backup",
+            phrase("Removing the files of the failed backup"),
             cause=", ".join(sorted(kept)),
         )
 
@@ -141,7 +142,9 @@ def _withdraw(context: BackupContext) -> bool:
         final["sha256"],
     )
     if result.exit_status is None:
-        raise Unreachable("ssh.lost", "Removing a failed backup", cause="the connection ended before the answer")
+        raise Unreachable(
+            "ssh.lost", phrase("Removing a failed backup"), cause=phrase("the connection ended before the answer")
+        )
     if result.stdout.strip() == "another":
         context.journal.say(f"{plan.path} belongs to another run and was kept.", level=Level.WARNING)
     return result.exit_status == 0
@@ -233,7 +236,9 @@ def _publish(context: BackupContext, state: JobState, whole: VerifiedBackup) -> 
         stdin=text.encode(),
     )
     if result.exit_status is None:
-        raise Unreachable("ssh.lost", "Publishing the backup", cause="the connection ended before the answer")
+        raise Unreachable(
+            "ssh.lost", phrase("Publishing the backup"), cause=phrase("the connection ended before the answer")
+        )
     if result.exit_status == REFUSED_STATUS:
         # the file with that name belongs to another run: do not search for ours there
         del context.checkpoint["final"]
@@ -241,7 +246,7 @@ def _publish(context: BackupContext, state: JobState, whole: VerifiedBackup) -> 
         said = f"{result.stdout}{result.stderr}".strip()[-400:]
         raise RemoteFailure(
             "backup.unpublished",
-            "Publishing the backup",
+            phrase("Publishing the backup"),
             cause=said or f"status {result.exit_status}",
         )
     for line in whole.warnings:

@@ -11,6 +11,7 @@ from dbops.engine.flavors import Flavor, engines, flavor_for
 from dbops.engine.flavors.base import BackupRequest
 from dbops.engine.flavors.dumps import dump_options, dump_problem, dump_program, dump_programs, missing_for_dump
 from dbops.engine.hosts.ssh import show
+from dbops.engine.phrases import phrase
 from dbops.engine.states import BackupMethod, Role
 
 #: The job on the host, and the file with credentials in its directory.
@@ -120,12 +121,12 @@ def plan_backup(
             cannot be made (``dump_refusal``), or the flavor is unknown (``flavor.unknown``,
             ``flavor.unsupported``).
     """
-    operation = f"Planning a backup of {asked.instance}"
+    operation = phrase("Planning a backup of {instance}", instance=asked.instance)
     if not asked.directory.startswith("/"):
         raise Refused(
             "backup.no_directory",
             operation,
-            cause=f"schedule {asked.schedule} has no directory",
+            cause=phrase("schedule {schedule} has no directory", schedule=asked.schedule),
         )
     if facts is None or facts.server is None or facts.host is None or facts.datadir is None:
         raise Refused("backup.no_server", operation, cause=_problem(facts))
@@ -199,16 +200,16 @@ def _gaps(server: ServerFacts, *, is_dump: bool) -> Iterator[str]:
     """Return what a complete backup of this server does not have."""
     filters = [f"{name} = {value}" for link in server.replication for name, value in sorted(link.filters.items())]
     if filters:
-        yield f"The backup lacks what replication filters leave out: {'; '.join(filters)}."
+        yield phrase("The backup lacks what replication filters leave out: {filters}.", filters="; ".join(filters))
     if is_dump:
         return
     if lost := engines.not_copied(server.foreign_engines, flavor=server.flavor):
-        yield f"The backup lacks tables of these engines: {engines.as_text(lost)}. A dump has them."
+        yield phrase("The backup lacks tables of these engines: {lost}. A dump has them.", lost=engines.as_text(lost))
     if count := server.foreign_engines.get("MEMORY", 0):
-        yield f"The rows of {count} MEMORY tables are not in the backup."
+        yield phrase("The rows of {count} MEMORY tables are not in the backup.", count=count)
     if server.stored and server.stored.outside_files:
         shown = ", ".join(server.stored.outside_files[:5])
-        yield f"Table files outside the data directory are restored to their old paths: {shown}."
+        yield phrase("Table files outside the data directory are restored to their old paths: {shown}.", shown=shown)
 
 
 def _compressor(method: BackupMethod, cpu_count: int) -> tuple[str, ...]:

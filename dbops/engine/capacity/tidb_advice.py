@@ -12,6 +12,7 @@ from typing import Final
 from dbops.engine.capacity.tidb_placement import INTEGERS, SPREADING, is_sharded
 from dbops.engine.facts.tidb import TablePlacement
 from dbops.engine.flavors.sql_text import sql_name
+from dbops.engine.phrases import phrase
 
 #: Shards of 4 bits: 16, enough for the 12 nodes of the field report. A statement takes at most 15.
 FEWEST_BITS, MOST_BITS = 2, 15
@@ -82,7 +83,7 @@ class _Advice:
     def by_partitions(self) -> Way:
         """Return KEY partitions, one for each TiKV node."""
         count = min(MOST_PARTITIONS, max(2, self._nodes))
-        name, title = "partitions", f"{count} KEY partitions"
+        name, title = "partitions", phrase("{count} KEY partitions", count=count)
         column, why_not = self._partition_column()
         if why_not or column is None:
             return Way(name, title, why_not=why_not)
@@ -92,9 +93,9 @@ class _Advice:
             self._check(),
         )
         price = (
-            f"A lookup or range without {column} reads all {count} partitions.",
-            f"Each unique key must contain {column}.",
-            "The change copies all rows in the background.",
+            phrase("A lookup or range without {column} reads all {count} partitions.", column=column, count=count),
+            phrase("Each unique key must contain {column}.", column=column),
+            phrase("The change copies all rows in the background."),
         )
         undo = (f"ALTER TABLE {self._name} REMOVE PARTITIONING;", self._allow())
         return Way(name, title, statements, undo, price)
@@ -104,27 +105,27 @@ class _Advice:
         if problem := self._unwritable():
             return None, problem
         if table.partition_method:
-            return None, f"It is partitioned by {table.partition_method}."
+            return None, phrase("It is partitioned by {partition_method}.", partition_method=table.partition_method)
         if self._release and self._release < PARTITIONS_IN_PLACE:
-            return None, "This release cannot partition an existing table."
+            return None, phrase("This release cannot partition an existing table.")
         keys = [key for key in (table.primary_key, *table.unique_keys) if key]
         if not keys:
-            return None, "It has no unique key: choose a column with many different values."
+            return None, phrase("It has no unique key: choose a column with many different values.")
         shared = [column for column in keys[0] if all(column in key for key in keys)]
-        return (shared[0], "") if shared else (None, "No column is part of all its unique keys.")
+        return (shared[0], "") if shared else (None, phrase("No column is part of all its unique keys."))
 
     def by_shards(self) -> Way:
         """Return row ids in shards: in place without a clustered primary key, else with a new table."""
-        name, title = "shards", f"NONCLUSTERED, {2**self._bits} shards of row ids"
+        name, title = "shards", phrase("NONCLUSTERED, {bits} shards of row ids", bits=2**self._bits)
         table = self._table
         if problem := self._unwritable():
             return Way(name, title, why_not=problem)
         if is_sharded(table):
-            return Way(name, title, why_not=f"It has {table.sharding}.")
+            return Way(name, title, why_not=phrase("It has {sharding}.", sharding=table.sharding))
         price = (
-            "A lookup by primary key reads its index and then the row.",
-            f"A range of the primary key reads rows of all {2**self._bits} shards.",
-            "An index on an ascending column, the primary key’s as well, still grows at its end.",
+            phrase("A lookup by primary key reads its index and then the row."),
+            phrase("A range of the primary key reads rows of all {bits} shards.", bits=2**self._bits),
+            phrase("An index on an ascending column, the primary key’s as well, still grows at its end."),
         )
         if not table.is_clustered:
             statements = (
@@ -138,7 +139,10 @@ class _Advice:
         definition = sharded_definition(table.definition, self._new, self._bits) if table.primary_key else ""
         if not definition:
             return Way(
-                name, title, is_in_place=False, why_not="Its definition could not be rewritten: write it by hand."
+                name,
+                title,
+                is_in_place=False,
+                why_not=phrase("Its definition could not be rewritten: write it by hand."),
             )
         return Way(
             name,
@@ -184,34 +188,40 @@ class _Advice:
             self._deny(),
         )
         price = (
-            "New ids do not ascend: ORDER BY the id is no order of time.",
-            "Clients must read ids up to 2⁶³: JavaScript numbers cannot.",
-            "An INSERT that names an id needs allow_auto_random_explicit_insert = ON.",
-            "The column loses its comment, if it has one.",
-            "It cannot be undone in place: only with a new table and a copy.",
+            phrase("New ids do not ascend: ORDER BY the id is no order of time."),
+            phrase("Clients must read ids up to 2⁶³: JavaScript numbers cannot."),
+            phrase("An INSERT that names an id needs allow_auto_random_explicit_insert = ON."),
+            phrase("The column loses its comment, if it has one."),
+            phrase("It cannot be undone in place: only with a new table and a copy."),
         )
         return Way(name, title, statements, (self._allow(),), price)
 
     def _why_no_random_ids(self) -> str:
         table = self._table
         if is_sharded(table):
-            return f"It has {table.sharding}."
+            return phrase("It has {sharding}.", sharding=table.sharding)
         if not table.is_clustered or not table.primary_key:
-            return "It has no clustered primary key."
+            return phrase("It has no clustered primary key.")
         if len(table.primary_key) > 1:
-            return "Its primary key has several columns: TiDB changes only a column that is the whole key."
+            return phrase("Its primary key has several columns: TiDB changes only a column that is the whole key.")
         if not table.first_key_type.lower().startswith("bigint"):
             kind = table.first_key_type or "an unknown type"
             small = kind.lower().startswith(INTEGERS)
-            return f"Its key is {kind}, not BIGINT." + (" An in-place change to BIGINT comes first." if small else "")
+            return phrase("Its key is {kind}, not BIGINT.", kind=kind) + (
+                " An in-place change to BIGINT comes first." if small else ""
+            )
         if not table.counts_up:
-            return "Its key is not AUTO_INCREMENT: the application gives the ids."
-        return "" if not table.partition_method else f"It is partitioned by {table.partition_method}."
+            return phrase("Its key is not AUTO_INCREMENT: the application gives the ids.")
+        return (
+            ""
+            if not table.partition_method
+            else phrase("It is partitioned by {partition_method}.", partition_method=table.partition_method)
+        )
 
     def _unwritable(self) -> str:
         """Return why no statement can be shown exactly: a page loses control characters, and others turn text around."""
         names = (self._table.schema, self._table.table, *self._table.primary_key)
-        return "" if all(map(str.isprintable, names)) else "A name contains a character that cannot be shown."
+        return "" if all(map(str.isprintable, names)) else phrase("A name contains a character that cannot be shown.")
 
     def _split(self) -> str:
         return f"SPLIT TABLE {self._name} BETWEEN (0) AND ({2**63 - 1}) REGIONS {2**self._bits};"
@@ -234,9 +244,12 @@ class _Advice:
 #: What ``INSERT ... SELECT *`` cannot fill, and what a renamed table would keep or lose.
 _NOT_COPIED = ("PARTITION BY", "GENERATED ALWAYS AS", "FOREIGN KEY")
 _COPY_PRICE = (
-    "The copy needs space for a second table, and writes must stop from the copy to the rename.",
-    "BATCH copies in several transactions: compare both tables before the rename. Without BATCH the copy is one transaction.",
-    "Foreign keys of other tables keep pointing to the old table.",
+    phrase("The copy needs space for a second table, and writes must stop from the copy to the rename."),
+    phrase(
+        "BATCH copies in several transactions: compare both tables before the rename. Without BATCH the copy "
+        "is one transaction."
+    ),
+    phrase("Foreign keys of other tables keep pointing to the old table."),
 )
 
 

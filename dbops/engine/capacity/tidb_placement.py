@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dbops.engine.facts.tidb import StoreLeaders, TablePlacement
+from dbops.engine.phrases import phrase
 
 #: From this factor on, a table's busiest store is named: the field report's table had 12 on 12 stores.
 NOTICEABLE = 2.0
@@ -60,7 +61,12 @@ def why_hot(table: TablePlacement) -> str:
     if is_sharded(table) or table.partition_method.upper() in SPREADING:
         return ""
     if not table.is_clustered:
-        return "Row ids are given in ascending order (NONCLUSTERED, SHARD_ROW_ID_BITS = 0): each new row goes to the last region."
+        return phrase(
+            "Row ids are given in ascending order (NONCLUSTERED, SHARD_ROW_ID_BITS = 0): each new row goes to "
+            "the last region."
+        )
     if table.counts_up:
-        return "The clustered primary key begins with an AUTO_INCREMENT column: each new row goes to the last region."
+        return phrase(
+            "The clustered primary key begins with an AUTO_INCREMENT column: each new row goes to the last region."
+        )
     return ""

@@ -15,6 +15,7 @@ from dbops.engine.flavors.waits import (
     switch_on_statement,
     wait_statement,
 )
+from dbops.engine.phrases import phrase
 
 __all__ = [
     "Comparison",
@@ -194,8 +195,12 @@ def reading_of(rows: Iterable[tuple[object, ...]]) -> Reading:
     except (KeyError, ValueError) as error:
         raise RemoteFailure(
             "waits.unreadable",
-            "Reading wait events",
-            cause=f"the server’s answer is not complete ({type(error).__name__}: {str(error)[:100]})",
+            phrase("Reading wait events"),
+            cause=phrase(
+                "the server’s answer is not complete ({name}: {error})",
+                name=type(error).__name__,
+                error=str(error)[:100],
+            ),
         ) from None
 
 

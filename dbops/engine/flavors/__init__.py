@@ -6,6 +6,7 @@ from dbops.engine.flavors.mariadb import MariaDB
 from dbops.engine.flavors.mysql import MySQL
 from dbops.engine.flavors.tidb import REASON, is_tidb
 from dbops.engine.flavors.versions import MARIADB_NUMBERS, parse_version
+from dbops.engine.phrases import phrase
 
 __all__ = ["Flavor", "MariaDB", "MySQL", "Version", "flavor_for", "parse_version"]
 
@@ -50,6 +51,6 @@ def flavor_for(version: str, version_comment: str = "") -> Flavor:
 def _refused(code: str, version: str, found: str) -> Refused:
     return Refused.unchanged(
         code,
-        f"Detecting the type of server {version!r}",
+        phrase("Detecting the type of server {version}", version=f"{version!r}"),
         found,
     )

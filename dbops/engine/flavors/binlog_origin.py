@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from dbops.engine.flavors.base import Coordinates, Flavor
 from dbops.engine.flavors.gtid import parse_position
+from dbops.engine.phrases import phrase
 
 _NUMBERED = re.compile(r"^(.*)\.(\d{1,18})$")
 
@@ -23,7 +24,7 @@ def foreign_position(flavor: Flavor, position: Coordinates, logs: Mapping[str, i
     """
     if not logs or not position.log_file:
         return ""
-    place = f"{position.log_file} at {position.log_pos}"
+    place = phrase("{log_file} at {log_pos}", log_file=position.log_file, log_pos=position.log_pos)
     size = logs.get(position.log_file)
     if size is None:
         return (

@@ -8,6 +8,7 @@ domain in ``gtid_binlog_state``.
 import re
 
 from dbops.engine.errors import RemoteFailure
+from dbops.engine.phrases import phrase
 
 #: Transactions by (uuid, tag): sorted intervals that do not touch, both ends included.
 GtidSet = dict[tuple[str, str], list[tuple[int, int]]]
@@ -27,8 +28,8 @@ def without_space(text: str) -> str:
 def _unreadable(text: str, part: str) -> RemoteFailure:
     return RemoteFailure(
         "gtid.unreadable",
-        "Reading a GTID position",
-        cause=f"{part!r} in {text[:200]!r}",
+        phrase("Reading a GTID position"),
+        cause=phrase("{part} in {text}", part=f"{part!r}", text=f"{text[:200]!r}"),
     )
 
 

@@ -31,6 +31,7 @@ from dbops.engine.flavors.variables import (
     truth_of,
 )
 from dbops.engine.flavors.versions import dotted, parse_version, series
+from dbops.engine.phrases import phrase
 
 _TOOL = re.compile(r"(?:mariadb-backup|mariabackup) based on MariaDB server (\d+\.\d+\.\d+)")
 
@@ -94,7 +95,7 @@ class MariaDB(Flavor):
         "completed OK!".
         """
         if not tool_version:
-            return "The version of mariadb-backup could not be read."
+            return phrase("The version of mariadb-backup could not be read.")
         tool = parse_version(tool_version)
         if series(tool) != series(self.version):
             return f"mariadb-backup {tool_version} is of another series than the server {dotted(self.version)}."
@@ -128,9 +129,17 @@ class MariaDB(Flavor):
         damages it.
         """
         if series(target_version) != series(self.version):
-            return f"MariaDB {dotted(target_version)} is of another series than the source, {dotted(self.version)}."
+            return phrase(
+                "MariaDB {dotted} is of another series than the source, {self_version}.",
+                dotted=dotted(target_version),
+                self_version=dotted(self.version),
+            )
         if target_version < self.version:
-            return f"MariaDB {dotted(target_version)} is older than the source, {dotted(self.version)}."
+            return phrase(
+                "MariaDB {dotted} is older than the source, {self_version}.",
+                dotted=dotted(target_version),
+                self_version=dotted(self.version),
+            )
         return ""
 
     def backup_command(self, program: str, request: BackupRequest) -> list[str]:

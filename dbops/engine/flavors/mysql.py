@@ -37,6 +37,7 @@ from dbops.engine.flavors.variables import (
     truth_of,
 )
 from dbops.engine.flavors.versions import dotted, parse_version, series
+from dbops.engine.phrases import phrase
 
 _TOOL = re.compile(r"xtrabackup version (\d+\.\d+\.\d+(?:-\d+)?)")
 
@@ -114,8 +115,15 @@ class MySQL(Flavor):
         others. ``--no-server-version-check`` is not used: it does not cross series, and within one it removes the only check.
         """
         if not tool_version:
-            return "The version of XtraBackup could not be read."
-        tool, here = parse_version(tool_version), f"XtraBackup {tool_version} does not fit MySQL {dotted(self.version)}"
+            return phrase("The version of XtraBackup could not be read.")
+        tool, here = (
+            parse_version(tool_version),
+            phrase(
+                "XtraBackup {tool_version} does not fit MySQL {dotted}",
+                tool_version=tool_version,
+                dotted=dotted(self.version),
+            ),
+        )
         wanted = (2, 4) if series(self.version) == (5, 7) else series(self.version)
         if series(tool) != wanted:
             return f"{here}: it takes XtraBackup {dotted(wanted)}."
@@ -143,9 +151,17 @@ class MySQL(Flavor):
         not start.
         """
         if series(target_version) != series(self.version):
-            return f"MySQL {dotted(target_version)} is of another series than the source, {dotted(self.version)}."
+            return phrase(
+                "MySQL {dotted} is of another series than the source, {self_version}.",
+                dotted=dotted(target_version),
+                self_version=dotted(self.version),
+            )
         if target_version < self.version:
-            return f"MySQL {dotted(target_version)} is older than the source, {dotted(self.version)}."
+            return phrase(
+                "MySQL {dotted} is older than the source, {self_version}.",
+                dotted=dotted(target_version),
+                self_version=dotted(self.version),
+            )
         return ""
 
     def backup_command(self, program: str, request: BackupRequest) -> list[str]:

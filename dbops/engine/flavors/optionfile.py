@@ -11,6 +11,7 @@ another server or leave out databases. ``tool_options`` names what a backup tool
 from collections.abc import Sequence
 
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 
 #: Option of a private server on MySQL: what ``SET PERSIST`` wrote wins over every option (measured with 9.7.4).
 NOT_PERSISTED = "--loose-persisted-globals-load=OFF"
@@ -28,8 +29,8 @@ def quoted(value: str, name: str) -> str:
     if any(character in value for character in "\n\r\0") or len(value.encode()) * 2 > LONGEST_LINE_BYTES:
         raise Refused(
             "credentials.unwritable",
-            f"Writing the {name} into an option file",
-            cause="it contains a line break or a NUL byte, or is too long for an option file",
+            phrase("Writing the {name} into an option file", name=name),
+            cause=phrase("it contains a line break or a NUL byte, or is too long for an option file"),
         )
     return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

@@ -3,6 +3,7 @@
 from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.flavors.versions import parse_version
 from dbops.engine.flavors.write_lock import when_writes_wait
+from dbops.engine.phrases import phrase
 
 
 def needs_pause(server: ServerFacts) -> tuple[bool, str]:
@@ -15,41 +16,61 @@ def needs_pause(server: ServerFacts) -> tuple[bool, str]:
     BLOCK_COMMIT. A pause does not close temporary tables: wait until none is open.
     """
     if not server.replication:
-        return False, "The source does not replicate, so there is no applier to pause."
+        return False, phrase("The source does not replicate, so there is no applier to pause.")
     temporary = sum(link.open_temp_tables for link in server.replication)
     if temporary:
         return (
             True,
-            f"The applier holds {temporary} temporary tables open; no copy contains them, and later statements need them.",
+            phrase(
+                "The applier holds {temporary} temporary tables open; no copy contains them, and later statements "
+                "need them.",
+                temporary=temporary,
+            ),
         )
     if server.binlog_format.upper() == "STATEMENT":
         return (
             True,
-            "Replication is statement-based: temporary tables that the applier holds open would be missing in the copy.",
+            phrase(
+                "Replication is statement-based: temporary tables that the applier holds open would be missing in "
+                "the copy."
+            ),
         )
     if server.parallel_workers and not server.gtid_enabled and not _commits_in_order(server):
         return (
             True,
-            f"{server.parallel_workers} parallel appliers without GTID: while they run, the source has no single position.",
+            phrase(
+                "{parallel_workers} parallel appliers without GTID: while they run, the source has no single position.",
+                parallel_workers=server.parallel_workers,
+            ),
         )
     if server.flavor == "mariadb":
-        return False, "The backup takes its position in a short lock at its end (BACKUP STAGE); replication continues."
+        return False, phrase(
+            "The backup takes its position in a short lock at its end (BACKUP STAGE); replication continues."
+        )
     if not server.gtid_enabled:
         return (
             False,
-            "One applier, and no temporary tables: a short lock at the end gives the position; replication continues.",
+            phrase(
+                "One applier, and no temporary tables: a short lock at the end gives the position; replication "
+                "continues."
+            ),
         )
     if sum(server.foreign_engines.values()):
         return (
             False,
-            "Positions are kept by GTID; tables that are not InnoDB hold the applier up for a short lock at the end.",
+            phrase(
+                "Positions are kept by GTID; tables that are not InnoDB hold the applier up for a short lock at the "
+                "end."
+            ),
         )
     if when_writes_wait(server)[0]:
         return (
             False,
-            "Positions are kept by GTID; the tool's global read lock holds the applier up at the end of each run.",
+            phrase(
+                "Positions are kept by GTID; the tool's global read lock holds the applier up at the end of each run."
+            ),
         )
-    return False, "Positions are kept by GTID and the tables are InnoDB; replication continues."
+    return False, phrase("Positions are kept by GTID and the tables are InnoDB; replication continues.")
 
 
 def _commits_in_order(server: ServerFacts) -> bool:

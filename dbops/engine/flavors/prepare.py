@@ -5,6 +5,8 @@
 
 from dataclasses import dataclass
 
+from dbops.engine.phrases import phrase
+
 MIB = 1024**2
 Version = tuple[int, int, int]
 
@@ -54,8 +56,10 @@ def xtrabackup(version: Version | None) -> PrepareBehavior:
     return PrepareBehavior(
         default_memory_bytes=100 * MIB if version and version < (8, 0, 0) else 128 * MIB,
         memory_per_redo=4.0,
-        memory_reason="XtraBackup needs 3.3 to 4.8 times the redo log to apply it in one batch (its manual's figures), "
-        "and each further batch reads and writes most pages again",
+        memory_reason=phrase(
+            "XtraBackup needs 3.3 to 4.8 times the redo log to apply it in one batch (its manual's figures), and "
+            "each further batch reads and writes most pages again"
+        ),
         threads_apply=True,
         threads_reason="its read threads apply the redo log to the pages that they read",
         takes_own_estimate=version is not None and version >= (8, 0, 30),

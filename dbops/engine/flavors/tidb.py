@@ -6,10 +6,11 @@ A TiDB server answers like MySQL 8.0, but keeps no data: rows are in regions on 
 import re
 
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 
 NAME = "tidb"
-REASON = "a TiDB node has no MySQL data directory, and TiDB replicates its data itself (Raft)"
-OWN_MEANS = "Replace a node with TiUP or TiDB Operator (scale out, then in). Back up and restore with BR."
+REASON = phrase("a TiDB node has no MySQL data directory, and TiDB replicates its data itself (Raft)")
+OWN_MEANS = phrase("Replace a node with TiUP or TiDB Operator (scale out, then in). Back up and restore with BR.")
 
 _RELEASE = re.compile(r"-TiDB-(?:v)?(\d+\.\d+\.\d+)", re.IGNORECASE)
 

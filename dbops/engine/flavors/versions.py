@@ -4,6 +4,7 @@ import re
 
 from dbops.engine.errors import Refused
 from dbops.engine.flavors.base import Version
+from dbops.engine.phrases import phrase
 
 #: First numbers of MariaDB's versions; MySQL skipped them.
 MARIADB_NUMBERS = range(10, 26)
@@ -25,9 +26,9 @@ def parse_version(text: str) -> Version:
     if found is None:
         raise Refused(
             "flavor.unknown",
-            "Reading a version",
-            cause=f"{text!r} holds no version number",
-            next_step="Check which version the program prints on that host.",
+            phrase("Reading a version"),
+            cause=phrase("{text} holds no version number", text=f"{text!r}"),
+            next_step=phrase("Check which version the program prints on that host."),
         )
     major, minor, patch = found.groups()
     return int(major), int(minor), int(patch or 0)

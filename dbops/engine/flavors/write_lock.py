@@ -9,6 +9,7 @@ from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.flavors.base import Flavor, parse_pairs
 from dbops.engine.flavors.engines import locked
 from dbops.engine.flavors.versions import parse_version
+from dbops.engine.phrases import phrase
 
 #: More is a point in time, not a duration.
 LONGEST_SECONDS = 365 * 24 * 3600
@@ -74,14 +75,16 @@ def when_writes_wait(server: ServerFacts) -> tuple[bool, str]:
     if server.flavor == "mariadb":
         if version < (10, 5, 0):
             return True, "mariadb-backup takes a global read lock while it copies all files that are not InnoDB's."
-        return False, "Commits wait for a moment at the end (BACKUP STAGE BLOCK_COMMIT)."
+        return False, phrase("Commits wait for a moment at the end (BACKUP STAGE BLOCK_COMMIT).")
     if version < (8, 0, 0):
         return (
             True,
-            "XtraBackup 2.4 takes a global read lock in every run, while it copies all files that are not InnoDB's.",
+            phrase(
+                "XtraBackup 2.4 takes a global read lock in every run, while it copies all files that are not InnoDB's."
+            ),
         )
     if locked(server.foreign_engines):
-        return True, "XtraBackup takes a global read lock while it copies tables that are not InnoDB."
+        return True, phrase("XtraBackup takes a global read lock while it copies tables that are not InnoDB.")
     if not server.gtid_enabled:
-        return True, "XtraBackup takes a global read lock to read a position without GTID."
-    return False, "Only schema changes wait (LOCK INSTANCE FOR BACKUP)."
+        return True, phrase("XtraBackup takes a global read lock to read a position without GTID.")
+    return False, phrase("Only schema changes wait (LOCK INSTANCE FOR BACKUP).")

@@ -12,6 +12,7 @@ from dbops.engine.flavors.tool_options import NO_TOOL
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import allowed_from, known_host, ssh_command
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Jobs
 
 
@@ -121,6 +122,8 @@ def act(end: Endpoint, operation: str, script: str, *arguments: str, stdin: byte
     if result.exit_status != 0:
         said = f"{result.stdout}{result.stderr}".strip()[-500:]
         raise RemoteFailure(
-            "host.script", f"{operation} on {end.name}", cause=f"status {result.exit_status}: {said or 'no words'}"
+            "host.script",
+            phrase("{operation} on {end}", operation=operation, end=end.name),
+            cause=phrase("status {exit_status}: {said}", exit_status=result.exit_status, said=said or "no words"),
         )
     return result.stdout

@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import dataclass
 
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 
 #: host key types that are negotiated, best first, with the signature algorithms that each may use
 HOST_KEY_ALGORITHMS: dict[str, tuple[str, ...]] = {
@@ -53,7 +54,7 @@ def parse_host_key(line: str) -> HostKey:
     except (ValueError, binascii.Error) as error:
         raise Refused(
             "ssh.bad_host_key",
-            "Reading a pinned host key",
+            phrase("Reading a pinned host key"),
             cause=str(error),
         ) from None
     return HostKey(words[0], words[1], fingerprint_of_blob(blob))

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from dbops.engine.errors import Refused, RemoteFailure, Unreachable
 from dbops.engine.hosts.stall import StallLimits, check_stall, signs_of
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Clock, Jobs, JobState, JobStatus
 from dbops.engine.states import Level
 
@@ -39,7 +40,7 @@ def job_must_succeed(state: JobState, operation: str, *, left: Callable[[], str]
         raise RemoteFailure(
             "host.vanished",
             operation,
-            cause="the process ended without an exit status (killed, or the host restarted)",
+            cause=phrase("the process ended without an exit status (killed, or the host restarted)"),
             state=left(),
         )
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
@@ -53,7 +54,7 @@ def job_must_succeed(state: JobState, operation: str, *, left: Callable[[], str]
         raise RemoteFailure(
             "host.job",
             operation,
-            cause=last.removeprefix("FAILED: ") or f"exit status {state.exit_status}",
+            cause=last.removeprefix("FAILED: ") or phrase("exit status {exit_status}", exit_status=state.exit_status),
             state=left(),
         )
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from dbops.engine.errors import Refused
 from dbops.engine.flavors.base import Flavor
+from dbops.engine.phrases import phrase
 
 #: Beside a run's jobs: links to the login plugins that a client may load (``remote/launcher.sh``).
 PLUGINS = "plugins"
@@ -41,7 +42,7 @@ def local_login(flavor: Flavor, account: Account, run_directory: str, *, socket:
         Refused: ``credentials.unwritable``; ``credentials.shared``: see ``why_withheld``.
     """
     if reason := why_withheld(flavor, account):
-        raise Refused("credentials.shared", "Logging in to a server on its own host", cause=reason)
+        raise Refused("credentials.shared", phrase("Logging in to a server on its own host"), cause=reason)
     return flavor.credentials_file(
         account.user, account.password, plugin_dir=f"{run_directory}/{PLUGINS}", socket=socket
     )

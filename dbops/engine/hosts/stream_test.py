@@ -12,6 +12,7 @@ from dbops.engine.errors import DbopsError, RemoteFailure
 from dbops.engine.hosts.access import HostAccess, remove_run
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobState, JobStatus
 
 #: Seconds per cipher: enough for TCP to reach its rate.
@@ -103,7 +104,7 @@ def judge(state: JobState) -> MeasuredStream:
     said = state.tails.get("transport", "").strip()[-800:]
     raise RemoteFailure(
         "test.no_stream",
-        "Pulling zeros from the source's host",
+        phrase("Pulling zeros from the source's host"),
         cause=f"{count} bytes arrived; ssh ended with status {'not known' if status is None else status}: {said or 'no words'}",
     )
 

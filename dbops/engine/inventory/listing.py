@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Role
 
 #: As in the inventory.
@@ -150,5 +151,5 @@ def listing_of(entries: Iterable[tuple[str, Mapping[str, object]]], *, has_own_n
     if not servers:
         raise BadListing(f"the source lists no usable server{f' ({remarks[0]})' if remarks else ''}")
     if len(remarks) > MOST_REMARKS:
-        remarks[MOST_REMARKS:] = [f"{len(remarks) - MOST_REMARKS} more entries were skipped"]
+        remarks[MOST_REMARKS:] = [phrase("{number} more entries were skipped", number=len(remarks) - MOST_REMARKS)]
     return Listing(tuple(servers.values()), tuple(remarks))

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from dbops.engine.inventory.listing import KNOWN, NAME, BadListing, Listing, listing_of, names_of
+from dbops.engine.phrases import phrase
 
 Entry = tuple[str, Mapping[str, object]]
 
@@ -47,7 +48,13 @@ def read_csv(text: str) -> Listing:
     try:
         header = [cell.strip().lower() for cell in next(rows, [])]
         if unknown := set(header) - KNOWN:
-            raise BadListing(f"{len(unknown)} columns are unknown; known are {', '.join(sorted(KNOWN))}")
+            raise BadListing(
+                phrase(
+                    "{number} columns are unknown; known are {known}",
+                    number=len(unknown),
+                    known=", ".join(sorted(KNOWN)),
+                )
+            )
         if len(set(header)) < len(header) or not {"name", "address"} <= set(header):
             raise BadListing("the header has no name or address, or a column twice")
         return listing_of(_table(header, rows))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 
 from dbops.engine.flavors import Flavor
+from dbops.engine.phrases import phrase
 
 Options = tuple[tuple[str, str], ...]
 KIB, MIB, GIB = 1024, 1024**2, 1024**3
@@ -159,14 +160,20 @@ def why_not_set(name: str, value: str) -> str:
     """Say why a person may not set this option of a scratch server; empty if they may."""
     if most := NUMBERS.get(name):
         number = number_of(value)
-        return "" if number is not None and number <= most else f"{name} must be a number up to {most}, not {value!r}"
+        return (
+            ""
+            if number is not None and number <= most
+            else phrase("{name} must be a number up to {most}, not {value}", name=name, most=most, value=f"{value!r}")
+        )
     if words := WORDS.get(name):
         return (
             ""
             if re.fullmatch(words, value, re.IGNORECASE)
-            else f"{name} must be {words.replace('|', ', ')}, not {value!r}"
+            else phrase(
+                "{name} must be {replace}, not {value}", name=name, replace=words.replace("|", ", "), value=f"{value!r}"
+            )
         )
-    return f"{name!r} is not an option of performance that a load test sets"
+    return phrase("{name} is not an option of performance that a load test sets", name=f"{name!r}")
 
 
 def most_of(sets: Iterable[Options], amount: Callable[[dict[str, int]], int]) -> int:

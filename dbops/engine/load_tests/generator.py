@@ -13,6 +13,7 @@ from dbops.engine.load_tests.request import MOST_TABLES
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.sql import why_no_tables, why_not_sent, without_end
 from dbops.engine.load_tests.workload import OF_SYSBENCH, Profile, Workload
+from dbops.engine.phrases import phrase
 
 PROGRAM = "sysbench"
 #: The schema of the tables of all profiles but rotating schemas.
@@ -195,8 +196,8 @@ def _keys(workload: Workload) -> list[tuple[str, ...]]:
 
 
 def _bad_statement(cause: str) -> Refused:
-    return Refused.unchanged("load_test.statement", "Reading the statements of a load test", cause)
+    return Refused.unchanged("load_test.statement", phrase("Reading the statements of a load test"), cause)
 
 
 def _bad_table(cause: str) -> Refused:
-    return Refused.unchanged("load_test.table", "Reading the table of a load test", cause)
+    return Refused.unchanged("load_test.table", phrase("Reading the table of a load test"), cause)

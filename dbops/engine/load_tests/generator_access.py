@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from dbops.engine.errors import Refused
 from dbops.engine.hosts.access import HostAccess, act, remove_run
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Jobs
 from dbops.engine.restore_tests.job import KEY_SECONDS, Way, close_all, why_other_machine
 
@@ -53,7 +54,7 @@ class GeneratorAccess:
             )
         key = self.way.make_key()
         for name, text in self.files().items():
-            act(there, "Writing the load generator's files", _WRITE, name, stdin=text.encode())
+            act(there, phrase("Writing the load generator's files"), _WRITE, name, stdin=text.encode())
         self.way.let_in(key, (self.load_test, *self.words), load(*SERVE), key_seconds=KEY_SECONDS)
 
     def close(self) -> None:
@@ -72,7 +73,12 @@ class GeneratorAccess:
         )
 
     def _remove(self) -> None:
-        act(self.way.source, "Removing the load generator", f"{load('common', 'scratch')}\n{_REMOVE}", self.load_test)
+        act(
+            self.way.source,
+            phrase("Removing the load generator"),
+            f"{load('common', 'scratch')}\n{_REMOVE}",
+            self.load_test,
+        )
 
 
 @dataclass(frozen=True, slots=True)

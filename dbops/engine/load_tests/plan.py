@@ -26,6 +26,7 @@ from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.server_options import layout_words, server_options
 from dbops.engine.load_tests.tidb_target import TidbTarget
 from dbops.engine.load_tests.workload import Profile
+from dbops.engine.phrases import phrase
 from dbops.engine.restore_tests.plan import machine_of
 from dbops.engine.states import Severity
 
@@ -226,26 +227,42 @@ def _findings(
     yield from _of_memory(plan, request, facts, limits)
     yield from _of_version(request, facts)
     if facts.free_bytes is not None and facts.free_bytes < plan.needed_bytes:
-        text = f"The last probe saw {facts.free_bytes // MIB} MiB free; the test can need {plan.needed_bytes // MIB} MiB in {plan.place}."
+        text = phrase(
+            "The last probe saw {free_bytes} MiB free; the test can need {needed_bytes} MiB in {place}.",
+            free_bytes=facts.free_bytes // MIB,
+            needed_bytes=plan.needed_bytes // MIB,
+            place=plan.place,
+        )
         yield LoadTestFinding("load_test.space", Severity.WARNING, text)
     expected = plan.estimate.total
     if expected is not None and expected > plan.most_seconds:
-        text = f"The test is expected to take {expected / 60:.0f} min and ends after {plan.most_seconds / 60:.0f} min."
+        text = phrase(
+            "The test is expected to take {expected} min and ends after {most_seconds} min.",
+            expected=f"{expected / 60:.0f}",
+            most_seconds=f"{plan.most_seconds / 60:.0f}",
+        )
         yield LoadTestFinding("load_test.time", Severity.WARNING, text)
     if needed := seconds_missing(plan.rounds, request.workload):
-        text = f"Rounds with most schemas need {needed} s to use each schema once: measure longer, stay shorter on each, or add threads."
+        text = phrase(
+            "Rounds with most schemas need {needed} s to use each schema once: measure longer, stay shorter on "
+            "each, or add threads.",
+            needed=needed,
+        )
         yield LoadTestFinding("load_test.schemas", Severity.WARNING, text)
     if plan.digests.sha256 and plan.digests.share < GOOD_SHARE:
-        text = f"The statements of this test are {plan.digests.share:.0%} of those that the source ran: see which are left out."
+        text = phrase(
+            "The statements of this test are {share} of those that the source ran: see which are left out.",
+            share=f"{plan.digests.share:.0%}",
+        )
         yield LoadTestFinding("load_test.digests", Severity.WARNING, text)
     if plan.shares_cores:
-        text = "Server and generator share their cores: the generator takes part of the server’s speed."
+        text = phrase("Server and generator share their cores: the generator takes part of the server’s speed.")
         yield LoadTestFinding("load_test.cores", Severity.WARNING, text)
 
 
 def host_is_unread(name: str) -> LoadTestFinding:
     """Refuse a host without facts: it was never probed, or the last probe did not reach it."""
-    text = f"The last probe did not read {name}: see its instances. A host without one needs one."
+    text = phrase("The last probe did not read {name}: see its instances. A host without one needs one.", name=name)
     return LoadTestFinding("load_test.host", Severity.REFUSAL, text)
 
 
@@ -256,18 +273,28 @@ def _of_host(plan: LoadTestPlan, facts: LoadTestFacts, limits: LoadTestLimits) -
     others = [one for one in facts.neighbours if not one.takes_writes]
     for one in primaries:
         severity = Severity.WARNING if limits.allows_primary_hosts else Severity.REFUSAL
-        text = (
-            f"{one.name} ({one.role} of {one.cluster}) takes writes on this host. The test would take its CPU and disk."
+        text = phrase(
+            "{one} ({role} of {cluster}) takes writes on this host. The test would take its CPU and disk.",
+            one=one.name,
+            role=one.role,
+            cluster=one.cluster,
         )
         yield LoadTestFinding("load_test.host", severity, text)
-    yield from _of_neighbours(others, "this host", "CPU and disk")
+    yield from _of_neighbours(others, "this host", phrase("CPU and disk"))
     if facts.busy:
         yield LoadTestFinding("load_test.busy", Severity.WARNING, f"{facts.busy}. The test waits in the queue.")
 
 
 def _of_neighbours(neighbours: Iterable[Neighbour], where: str, what: str) -> Iterator[LoadTestFinding]:
     for one in neighbours:
-        text = f"{one.name} ({one.role} of {one.cluster}) runs on {where} and shares {what} with the test."
+        text = phrase(
+            "{one} ({role} of {cluster}) runs on {where} and shares {what} with the test.",
+            one=one.name,
+            role=one.role,
+            cluster=one.cluster,
+            where=where,
+            what=what,
+        )
         yield LoadTestFinding("load_test.shared_host", Severity.WARNING, text)
 
 
@@ -275,32 +302,49 @@ def _of_generator(plan: LoadTestPlan, there: GeneratorFacts) -> Iterator[LoadTes
     """What speaks against the other host that runs the load generator."""
     name = plan.generator_host
     if there.unreachable:
-        text = f"{plan.host} cannot connect to {name}: {there.unreachable}."
+        text = phrase(
+            "{host} cannot connect to {name}: {unreachable}.", host=plan.host, name=name, unreachable=there.unreachable
+        )
         yield LoadTestFinding("load_test.host", Severity.REFUSAL, text)
     if there.host is None:
         yield host_is_unread(name)
     else:
         if missing := [tool for tool in ("sysbench", "python3") if tool not in there.host.tools]:
-            text = f"{' and '.join(missing)} must be installed on {name}."
+            text = phrase("{missing} must be installed on {name}.", missing=" and ".join(missing), name=name)
             yield LoadTestFinding("load_test.tool", Severity.REFUSAL, text)
         if there.host.memory_available_bytes < plan.generator_limit_bytes:
             free, most = there.host.memory_available_bytes // MIB, plan.generator_limit_bytes // MIB
-            text = f"The load generator may use {most} MiB of memory; {name} has {free} MiB free."
+            text = phrase(
+                "The load generator may use {most} MiB of memory; {name} has {free} MiB free.",
+                most=most,
+                name=name,
+                free=free,
+            )
             yield LoadTestFinding("load_test.memory", Severity.REFUSAL, text)
-    yield from _of_neighbours(there.neighbours, name, "CPU and network")
+    yield from _of_neighbours(there.neighbours, name, phrase("CPU and network"))
     if there.busy:
         yield LoadTestFinding("load_test.busy", Severity.WARNING, f"{there.busy}. The test waits in the queue.")
-    text = f"Each statement passes an SSH connection between {name} and {plan.host}: it is part of the latency and limits the rate."
+    text = phrase(
+        "Each statement passes an SSH connection between {name} and {host}: it is part of the latency and "
+        "limits the rate.",
+        name=name,
+        host=plan.host,
+    )
     yield LoadTestFinding("load_test.tunnel", Severity.WARNING, text)
 
 
 def _of_backup(request: LoadTestRequest, facts: LoadTestFacts) -> Iterator[LoadTestFinding]:
     if request.run and (facts.backup_problem or facts.archive is None):
-        text = facts.backup_problem or "the backup has no readable file"
-        yield LoadTestFinding("load_test.backup", Severity.REFUSAL, f"The backup cannot be restored: {text}.")
+        text = facts.backup_problem or phrase("the backup has no readable file")
+        yield LoadTestFinding(
+            "load_test.backup", Severity.REFUSAL, phrase("The backup cannot be restored: {text}.", text=text)
+        )
     is_empty = not request.run and not request.workload.table_ddl.strip()
     if is_empty and request.workload.profile is Profile.ROTATING:
-        text = "An empty server has no schema to copy. Choose a backup, or enter the CREATE TABLE statements of the schema."
+        text = phrase(
+            "An empty server has no schema to copy. Choose a backup, or enter the CREATE TABLE statements of the "
+            "schema."
+        )
         yield LoadTestFinding("load_test.backup", Severity.REFUSAL, text)
 
 
@@ -309,7 +353,11 @@ def _of_tools(facts: LoadTestFacts) -> Iterator[LoadTestFinding]:
         return
     needed = "python3" if facts.generator else "sysbench"
     if needed not in facts.host.tools:
-        text = f"{needed} is not installed on the host. Install the package{' (on RHEL from EPEL)' if needed == 'sysbench' else ''}."
+        text = phrase(
+            "{needed} is not installed on the host. Install the package{value}.",
+            needed=needed,
+            value=" (on RHEL from EPEL)" if needed == "sysbench" else "",
+        )
         yield LoadTestFinding("load_test.tool", Severity.REFUSAL, text)
 
 
@@ -317,11 +365,14 @@ def _of_memory(
     plan: LoadTestPlan, request: LoadTestRequest, facts: LoadTestFacts, limits: LoadTestLimits
 ) -> Iterator[LoadTestFinding]:
     if request.pool_bytes > limits.most_pool_bytes:
-        text = f"A buffer pool may have {limits.most_pool_bytes // MIB} MiB (DBOPS_LOAD_TEST_POOL_BYTES)."
+        text = phrase(
+            "A buffer pool may have {most_pool_bytes} MiB (DBOPS_LOAD_TEST_POOL_BYTES).",
+            most_pool_bytes=limits.most_pool_bytes // MIB,
+        )
         yield LoadTestFinding("load_test.memory", Severity.REFUSAL, text)
     if facts.host and facts.host.memory_available_bytes < plan.memory_limit_bytes:
         free, most = facts.host.memory_available_bytes // MIB, plan.memory_limit_bytes // MIB
-        text = f"The test may use {most} MiB of memory; the host has {free} MiB free."
+        text = phrase("The test may use {most} MiB of memory; the host has {free} MiB free.", most=most, free=free)
         yield LoadTestFinding("load_test.memory", Severity.REFUSAL, text)
 
 
@@ -332,5 +383,11 @@ def _of_version(request: LoadTestRequest, facts: LoadTestFacts) -> Iterator[Load
     tables = request.most_schemas * tables_of_schema(facts) + ((growth.tables if growth and request.run else None) or 0)
     if tables > CRASHING_TABLES or (request.most_schemas and not tables_of_schema(facts)):
         version = ".".join(map(str, facts.flavor.version))
-        text = f"MySQL {version} crashes at a restart with more than {CRASHING_TABLES} tables (bug 115517); the test would make {tables}."
+        text = phrase(
+            "MySQL {version} crashes at a restart with more than {crashing_tables} tables (bug 115517); the test "
+            "would make {tables}.",
+            version=version,
+            crashing_tables=CRASHING_TABLES,
+            tables=tables,
+        )
         yield LoadTestFinding("load_test.version", Severity.REFUSAL, text)

@@ -9,6 +9,7 @@ from random import Random
 from dbops.engine.errors import Refused
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.workload import Profile, Workload
+from dbops.engine.phrases import phrase
 
 Options = tuple[tuple[str, str], ...]
 
@@ -63,7 +64,14 @@ def make_rounds(
         raise _refused("each step needs a positive value, and each at least one round")
     fitting = most_seconds // (len(steps) * seconds_of(base))
     if fitting < 1:
-        raise _refused(f"{len(steps)} rounds take {len(steps) * seconds_of(base)} s, and {most_seconds} s are allowed")
+        raise _refused(
+            phrase(
+                "{number} rounds take {number_2} s, and {most_seconds} s are allowed",
+                number=len(steps),
+                number_2=len(steps) * seconds_of(base),
+                most_seconds=most_seconds,
+            )
+        )
     random = Random(seed)  # noqa: S311 - an order, not a secret
     order = list(range(len(steps)))
     rounds: list[Round] = []
@@ -97,7 +105,13 @@ def make_ab_rounds(base: Round, test: AbTest, *, seed: int, most_seconds: int) -
         )
     fitting = most_seconds // (2 * seconds_of(base, restarts=True)) - test.aa_pairs
     if fitting < LEAST_PAIRS:
-        raise _refused(f"{LEAST_PAIRS + test.aa_pairs} pairs do not fit into {most_seconds} s")
+        raise _refused(
+            phrase(
+                "{least_pairs} pairs do not fit into {most_seconds} s",
+                least_pairs=LEAST_PAIRS + test.aa_pairs,
+                most_seconds=most_seconds,
+            )
+        )
     random = Random(seed)  # noqa: S311 - an order, not a secret
     begins_with_b, begins_with_second = random.random() < 0.5, random.random() < 0.5
     rounds: list[Round] = []
@@ -162,4 +176,4 @@ def seconds_of(one: Round, *, restarts: bool = False) -> int:
 
 
 def _refused(cause: str) -> Refused:
-    return Refused.unchanged("load_test.limits", "Planning the rounds of a load test", cause)
+    return Refused.unchanged("load_test.limits", phrase("Planning the rounds of a load test"), cause)

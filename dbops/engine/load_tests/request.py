@@ -11,6 +11,7 @@ from dbops.engine.load_tests.digest_facts import SourceDigests
 from dbops.engine.load_tests.digests import chosen_of
 from dbops.engine.load_tests.sql import why_no_tables, why_not_sent
 from dbops.engine.load_tests.workload import Profile, Workload
+from dbops.engine.phrases import phrase
 
 
 class Raised(StrEnum):
@@ -118,12 +119,12 @@ def _in_bounds(request: LoadTestRequest) -> Iterator[str]:
         ("seconds of warm-up", request.warm_up_seconds, 0, MOST_SECONDS),
         ("rate", request.rate, 0, 10_000_000),
         ("pairs", request.most_pairs, LEAST_PAIRS, MOST_PAIRS),
-        ("A/A pairs", request.aa_pairs, LEAST_AA_PAIRS, MOST_PAIRS),
+        (phrase("A/A pairs"), request.aa_pairs, LEAST_AA_PAIRS, MOST_PAIRS),
         ("schemas", request.schemas, 0, MOST_SCHEMAS),
-        ("MiB of buffer pool", request.pool_bytes // MIB, LEAST_POOL_BYTES // MIB, 1024**2),
+        (phrase("MiB of buffer pool"), request.pool_bytes // MIB, LEAST_POOL_BYTES // MIB, 1024**2),
     )
     yield from (
-        f"{name} must be {least} to {most}, not {value}"
+        phrase("{name} must be {least} to {most}, not {value}", name=name, least=least, most=most, value=value)
         for name, value, least, most in bounds
         if not least <= value <= most
     )

@@ -5,19 +5,20 @@ from typing import NoReturn
 from dbops.engine.catalogue.entries import NOT_WRITTEN
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs, reason_of
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobState, JobStatus
 
 #: The steps in order, with their titles. A test has "unpack" and "prepare", or "initialise".
 STEPS = {
-    "check": "Check programs, space and memory",
-    "unpack": "Decompress and unpack",
+    "check": phrase("Check programs, space and memory"),
+    "unpack": phrase("Decompress and unpack"),
     "prepare": "Prepare",
-    "initialise": "Create empty server",
-    "start": "Start scratch server",
-    "fill": "Fill tables",
-    "rounds": "Run rounds",
-    "stop": "Stop scratch server",
-    "remove": "Remove files",
+    "initialise": phrase("Create empty server"),
+    "start": phrase("Start scratch server"),
+    "fill": phrase("Fill tables"),
+    "rounds": phrase("Run rounds"),
+    "stop": phrase("Stop scratch server"),
+    "remove": phrase("Remove files"),
 }
 #: First words of the failures of ``run_load_test.sh`` with a code of their own.
 FAILURES = (
@@ -64,7 +65,7 @@ def judge_end(operation: str, state: JobState) -> dict[str, str]:
     """
     last = reason_of(state)
     if state.status is JobStatus.VANISHED:
-        found = "the job ended without an exit status (killed, or the host restarted)"
+        found = phrase("the job ended without an exit status (killed, or the host restarted)")
         raise RemoteFailure("load_test.vanished", operation, cause=found)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         _refuse(operation, last.removeprefix("REFUSED: "))

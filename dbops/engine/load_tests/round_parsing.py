@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.load_tests.round_result import RoundResult, Second, WaitShare
 from dbops.engine.load_tests.rounds import Round
+from dbops.engine.phrases import phrase
 
 #: Statuses of ``run_round``.
 TOO_LATE, SERVER_ENDED = 124, 125
@@ -89,7 +90,7 @@ def _must_have_ended_well(lines: _Lines, one: Round) -> None:
         raise _failure("load_test.statements_fail", one, words)
     if status[0] == "0":
         raise _failure("load_test.unreadable", one, "the generator wrote no result")
-    cause = "did not end in time" if status[0] == str(TOO_LATE) else f"ended with status {status[0]}"
+    cause = phrase("did not end in time") if status[0] == str(TOO_LATE) else f"ended with status {status[0]}"
     raise _failure("load_test.generator", one, f"the load generator {cause}. Its last lines: {lines.words or 'none'}")
 
 

@@ -7,6 +7,7 @@ from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.flavors import Flavor, waits
 from dbops.engine.flavors.optionfile import NOT_PERSISTED
 from dbops.engine.flavors.prepare import MIB
+from dbops.engine.phrases import phrase
 
 #: No network, accounts, replication, events, or files elsewhere. Without grant tables the server loads no plugins or functions of the
 #: restored data. A pool that is loaded after a restart would make rounds unequal.
@@ -227,7 +228,7 @@ def _skip_replica(flavor: Flavor) -> tuple[str, ...]:
 
 
 def _reasons(server: ServerFacts | None, settings: dict[str, str], redo: int | None, pool_bytes: int) -> list[str]:
-    reasons = [f"Buffer pool of {pool_bytes // MIB} MiB, as requested."]
+    reasons = [phrase("Buffer pool of {pool_bytes} MiB, as requested.", pool_bytes=pool_bytes // MIB)]
     if redo is not None and server:
         reasons.append(
             f"Redo log of {redo // MIB} MiB; the source has {server.redo_capacity_bytes // MIB} MiB (same share of the pool)."

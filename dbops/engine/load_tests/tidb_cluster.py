@@ -13,6 +13,7 @@ from dbops.engine.load_tests.generator import LOAD_SCHEMA, table_name, tables_te
 from dbops.engine.load_tests.tidb_facts import grant_of
 from dbops.engine.load_tests.tidb_target import TidbTarget
 from dbops.engine.load_tests.workload import Workload
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 
 #: The first table in the schema of the load; its comment names the test.
@@ -163,7 +164,9 @@ def make_table(database: Database, workload: Workload) -> None:
     except Unreachable:
         raise
     except RemoteFailure as error:
-        raise RemoteFailure("load_test.table_fails", "Making the table of the inserts", cause=error.cause) from error
+        raise RemoteFailure(
+            "load_test.table_fails", phrase("Making the table of the inserts"), cause=error.cause
+        ) from error
 
 
 def _accepts(database: Database, statement: str) -> bool:

@@ -14,6 +14,7 @@ from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.rounds import Round
 from dbops.engine.load_tests.tidb_facts import TidbTestFacts, grant_of
 from dbops.engine.load_tests.tidb_target import TidbTarget
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Severity
 
 #: A process that reads all changes and sends them on: the inserts would leave the cluster.
@@ -69,10 +70,14 @@ def node_names(nodes: tuple[TidbNode, ...]) -> tuple[str, ...]:
 
 
 def _reasons(nodes: tuple[TidbNode, ...]) -> Iterator[str]:
-    yield f"The schema {LOAD_SCHEMA} is made for this test and dropped at its end, with the table. No other schema is changed."
-    yield "Before the first write and every few seconds, other schemas and sessions on any node end the test."
+    yield phrase(
+        "The schema {load_schema} is made for this test and dropped at its end, with the table. No other "
+        "schema is changed.",
+        load_schema=LOAD_SCHEMA,
+    )
+    yield phrase("Before the first write and every few seconds, other schemas and sessions on any node end the test.")
     if sum(one.kind == "tikv" for one in nodes) == 1:
-        yield "The cluster has one TiKV node: ways to spread inserts make no difference there."
+        yield phrase("The cluster has one TiKV node: ways to spread inserts make no difference there.")
 
 
 # --- findings -----------------------------------------------------------------------------------------------------------
@@ -82,10 +87,19 @@ def _findings(plan: LoadTestPlan, facts: TidbTestFacts, limits: LoadTestLimits) 
     yield from _of_schemas(facts)
     yield from _of_host(plan, facts, limits)
     if facts.free_bytes is not None and facts.free_bytes < plan.needed_bytes:
-        text = f"The last probe saw {facts.free_bytes // MIB} MiB free; the job can need {plan.needed_bytes // MIB} MiB in {plan.place}."
+        text = phrase(
+            "The last probe saw {free_bytes} MiB free; the job can need {needed_bytes} MiB in {place}.",
+            free_bytes=facts.free_bytes // MIB,
+            needed_bytes=plan.needed_bytes // MIB,
+            place=plan.place,
+        )
         yield LoadTestFinding("load_test.space", Severity.WARNING, text)
     if (plan.estimate.total or 0) > plan.most_seconds:
-        text = f"The test is expected to take {(plan.estimate.total or 0) / 60:.0f} min and ends after {plan.most_seconds / 60:.0f} min."
+        text = phrase(
+            "The test is expected to take {total} min and ends after {most_seconds} min.",
+            total=f"{(plan.estimate.total or 0) / 60:.0f}",
+            most_seconds=f"{plan.most_seconds / 60:.0f}",
+        )
         yield LoadTestFinding("load_test.time", Severity.WARNING, text)
 
 
@@ -95,12 +109,17 @@ def _refusal(code: str, text: str) -> LoadTestFinding:
 
 def _of_account(facts: TidbTestFacts) -> Iterator[LoadTestFinding]:
     if not facts.load_user or not facts.has_password:
-        text = (
-            f"The cluster has no load account with a password in the inventory. Make one: {grant_of(facts.load_user)}"
+        text = phrase(
+            "The cluster has no load account with a password in the inventory. Make one: {grant_of}",
+            grant_of=grant_of(facts.load_user),
         )
         yield _refusal("load_test.account", text)
     elif facts.load_user == facts.admin_user:
-        text = f"{facts.load_user} is the dashboard’s account. The load needs one of its own: {grant_of('')}"
+        text = phrase(
+            "{load_user} is the dashboard’s account. The load needs one of its own: {grant_of}",
+            load_user=facts.load_user,
+            grant_of=grant_of(""),
+        )
         yield _refusal("load_test.account", text)
 
 
@@ -109,50 +128,89 @@ def _of_nodes(facts: TidbTestFacts) -> Iterator[LoadTestFinding]:
     code = "load_test.cluster_nodes"
     seen = {one.name: node_names(one.tidb.nodes) for one in facts.members if one.tidb and one.tidb.nodes}
     if unknown := [one.name for one in facts.members if one.name not in seen]:
-        yield _refusal(code, f"The last probe of {', '.join(unknown)} did not read the cluster’s nodes.")
+        yield _refusal(
+            code, phrase("The last probe of {unknown} did not read the cluster’s nodes.", unknown=", ".join(unknown))
+        )
         return
     if len(set(seen.values())) > 1:
-        yield _refusal(code, "The instances of this cluster do not see the same nodes: they are of several clusters.")
+        yield _refusal(
+            code, phrase("The instances of this cluster do not see the same nodes: they are of several clusters.")
+        )
         return
     nodes = next(iter(seen.values()), ())
     servers = [one for one in nodes if one.startswith(f"{NAME} ")]
     if len(servers) != len(facts.members):
-        text = f"The cluster has {len(servers)} TiDB nodes ({', '.join(servers)}), the inventory {len(facts.members)}."
+        text = phrase(
+            "The cluster has {number} TiDB nodes ({servers}), the inventory {facts_members}.",
+            number=len(servers),
+            servers=", ".join(servers),
+            facts_members=len(facts.members),
+        )
         yield _refusal(code, text)
     if senders := [one for one in nodes if one.startswith(SENDS_CHANGES)]:
-        yield _refusal(code, f"{', '.join(senders)} sends changes to other systems: the inserts could be among them.")
+        yield _refusal(
+            code,
+            phrase(
+                "{senders} sends changes to other systems: the inserts could be among them.", senders=", ".join(senders)
+            ),
+        )
 
 
 def _of_schemas(facts: TidbTestFacts) -> Iterator[LoadTestFinding]:
     lists = [one.tidb.user_schemas for one in facts.members if one.tidb]
     if not lists or any(one is None for one in lists):
-        yield _refusal("load_test.cluster_in_use", "The last probe did not read whether the cluster has schemas.")
+        yield _refusal(
+            "load_test.cluster_in_use", phrase("The last probe did not read whether the cluster has schemas.")
+        )
         return
     found = sorted({name for one in lists for name in one or ()})
     if [name.lower() for name in found] == [LOAD_SCHEMA]:
-        text = f"The schema {LOAD_SCHEMA} exists: another load test uses the cluster, or one was not removed."
+        text = phrase(
+            "The schema {load_schema} exists: another load test uses the cluster, or one was not removed.",
+            load_schema=LOAD_SCHEMA,
+        )
         yield _refusal("load_test.claimed", text)
     elif found:
-        yield _refusal("load_test.cluster_in_use", f"The cluster is not empty: it has the schema {', '.join(found)}.")
+        yield _refusal(
+            "load_test.cluster_in_use",
+            phrase("The cluster is not empty: it has the schema {found}.", found=", ".join(found)),
+        )
 
 
 def _of_host(plan: LoadTestPlan, facts: TidbTestFacts, limits: LoadTestLimits) -> Iterator[LoadTestFinding]:
     if facts.host is None:
         yield host_is_unread(plan.host)
     elif "sysbench" not in facts.host.tools:
-        text = f"sysbench is not installed on {plan.host}. Install the package (on RHEL from EPEL)."
+        text = phrase("sysbench is not installed on {host}. Install the package (on RHEL from EPEL).", host=plan.host)
         yield _refusal("load_test.tool", text)
     if facts.host and facts.host.memory_available_bytes < plan.generator_limit_bytes:
         free, most = facts.host.memory_available_bytes // MIB, plan.generator_limit_bytes // MIB
-        text = f"The load generator may use {most} MiB of memory; {plan.host} has {free} MiB free."
+        text = phrase(
+            "The load generator may use {most} MiB of memory; {host} has {free} MiB free.",
+            most=most,
+            host=plan.host,
+            free=free,
+        )
         yield _refusal("load_test.memory", text)
     for one in facts.neighbours:
         serves = one.takes_writes and one.cluster != facts.cluster
         if serves and not limits.allows_primary_hosts:
-            text = f"{one.name} ({one.role} of {one.cluster}) takes writes on {plan.host}. The load generator would take its CPU."
+            text = phrase(
+                "{one} ({role} of {cluster}) takes writes on {host}. The load generator would take its CPU.",
+                one=one.name,
+                role=one.role,
+                cluster=one.cluster,
+                host=plan.host,
+            )
             yield _refusal("load_test.host", text)
         else:
-            text = f"{one.name} ({one.role} of {one.cluster}) runs on {plan.host} and shares CPU and network with the load generator."
+            text = phrase(
+                "{one} ({role} of {cluster}) runs on {host} and shares CPU and network with the load generator.",
+                one=one.name,
+                role=one.role,
+                cluster=one.cluster,
+                host=plan.host,
+            )
             yield LoadTestFinding("load_test.shared_host", Severity.WARNING, text)
     if facts.busy:
         yield LoadTestFinding("load_test.busy", Severity.WARNING, f"{facts.busy}. The test waits in the queue.")

@@ -1,5 +1,6 @@
 """The ``archive`` method: unpack the latest complete physical backup and catch up from the primary."""
 
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks import (
     archive,
     capacity,
@@ -27,7 +28,9 @@ from dbops.engine.schedule.conflicts import BLOCKS, FOR_A_BACKUP, Activity, Conf
 
 METHOD = Method(
     name="archive",
-    summary="Unpack the latest complete physical backup into the data directory, and catch up from the primary.",
+    summary=phrase(
+        "Unpack the latest complete physical backup into the data directory, and catch up from the primary."
+    ),
     steps=(
         PreflightCheck(),
         OpenArchive(),
@@ -46,7 +49,7 @@ METHOD = Method(
         **FOR_A_BACKUP,
         Activity.NO_COPY: Conflict(
             BLOCKS,
-            "No complete physical backup exists.",
+            phrase("No complete physical backup exists."),
         ),
     },
     # The source's server is not read, so it is not checked.
@@ -70,5 +73,5 @@ METHOD = Method(
     ),
     reads=CopySource.PHYSICAL_BACKUP,
     short="from the last physical backup",
-    no_pause="The method reads a finished backup, not the source's server.",
+    no_pause=phrase("The method reads a finished backup, not the source's server."),
 )

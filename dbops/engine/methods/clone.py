@@ -1,5 +1,6 @@
 """The ``clone`` method: the target's MySQL server clones the source's. MySQL 8.0 and newer, no backup tool, no pause."""
 
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks import (
     capacity,
     clone,
@@ -27,7 +28,7 @@ from dbops.engine.schedule.conflicts import FOR_A_SERVER, WAITS, Activity, Confl
 
 METHOD = Method(
     name="clone",
-    summary="Clone the running MySQL source into a new data directory.",
+    summary=phrase("Clone the running MySQL source into a new data directory."),
     steps=(
         PreflightCheck(),
         OpenDonor(),
@@ -44,25 +45,29 @@ METHOD = Method(
         **FOR_A_SERVER,
         Activity.SOURCE_DUMP_MANAGED: Conflict(
             WAITS,
-            "Both read every page of the source, the clone without a rate limit. The dump's long transaction "
-            "keeps every old row version. Both hold the instance.",
+            phrase(
+                "Both read every page of the source, the clone without a rate limit. The dump's long transaction "
+                "keeps every old row version. Both hold the instance."
+            ),
         ),
         Activity.SOURCE_DUMP_EXTERNAL: Conflict(
             WAITS,
-            "Both read every page of the source, the clone without a rate limit. The dump's long transaction "
-            "keeps every old row version.",
+            phrase(
+                "Both read every page of the source, the clone without a rate limit. The dump's long transaction "
+                "keeps every old row version."
+            ),
         ),
         Activity.SOURCE_PHYSICAL_MANAGED: Conflict(
             WAITS,
-            "Both read every page of the source, the clone without a rate limit. Both hold the instance.",
+            phrase("Both read every page of the source, the clone without a rate limit. Both hold the instance."),
         ),
         Activity.SOURCE_PHYSICAL_EXTERNAL: Conflict(
             WAITS,
-            "Both read every page of the source, the clone without a rate limit. The backup ends late.",
+            phrase("Both read every page of the source, the clone without a rate limit. The backup ends late."),
         ),
         Activity.SOURCE_READ: Conflict(
             WAITS,
-            "One job at a time reads a source, and a donor serves one clone at a time.",
+            phrase("One job at a time reads a source, and a donor serves one clone at a time."),
         ),
     },
     # The target's server makes the copy: no backup tool is needed, and the redo log cannot overtake it.
@@ -91,5 +96,5 @@ METHOD = Method(
         capacity.target_has_room,
     ),
     short="by a clone",
-    no_pause="The server creates a consistent copy with its GTID position.",
+    no_pause=phrase("The server creates a consistent copy with its GTID position."),
 )

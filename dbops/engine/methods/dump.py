@@ -1,5 +1,6 @@
 """The ``dump`` method: load the latest complete dump into a new data directory and catch up from the primary."""
 
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks import (
     archive,
     capacity,
@@ -27,7 +28,7 @@ from dbops.engine.schedule.conflicts import BLOCKS, FOR_A_BACKUP, RUNS_ALONGSIDE
 
 METHOD = Method(
     name="dump",
-    summary="Load the latest complete dump into a new data directory, and catch up from the primary.",
+    summary=phrase("Load the latest complete dump into a new data directory, and catch up from the primary."),
     steps=(
         PreflightCheck(),
         OpenArchive(),
@@ -44,15 +45,21 @@ METHOD = Method(
         **FOR_A_BACKUP,
         Activity.SOURCE_DUMP_MANAGED: Conflict(
             RUNS_ALONGSIDE,
-            "A managed dump replaces the previous one only when it is complete. The rebuild reads the previous one from the same disk.",
+            phrase(
+                "A managed dump replaces the previous one only when it is complete. The rebuild reads the previous "
+                "one from the same disk."
+            ),
         ),
         Activity.SOURCE_DUMP_EXTERNAL: Conflict(
             WAITS,
-            "An external dump may overwrite the last complete one while it runs. A complete dump exists only after its end.",
+            phrase(
+                "An external dump may overwrite the last complete one while it runs. A complete dump exists only "
+                "after its end."
+            ),
         ),
         Activity.NO_COPY: Conflict(
             BLOCKS,
-            "No complete dump exists.",
+            phrase("No complete dump exists."),
         ),
     },
     # A dump is SQL: formats of the data directory do not matter.
@@ -74,5 +81,5 @@ METHOD = Method(
     ),
     reads=CopySource.DUMP,
     short="from the last dump",
-    no_pause="The method reads a finished dump, not the source's server.",
+    no_pause=phrase("The method reads a finished dump, not the source's server."),
 )

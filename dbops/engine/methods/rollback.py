@@ -1,6 +1,7 @@
 """The rollback follow-up: put the old data back if the copy was not verified."""
 
 from dbops.engine.methods import xbstream
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.follow_ups import ROLLBACK
 from dbops.engine.rebuilds.steps.finish.rollback import (
@@ -16,7 +17,7 @@ from dbops.engine.schedule.conflicts import CopySource
 METHOD = Method(
     name=ROLLBACK,
     noun="roll back",
-    summary="Put the old data of a failed rebuild back and start it.",
+    summary=phrase("Put the old data of a failed rebuild back and start it."),
     steps=(FindOldData(), Rollback(), StartOld(), ReplicateAsBefore(), RemoveCopy()),
     outcome=outcome,
     conflicts=xbstream.METHOD.conflicts,

@@ -1,5 +1,6 @@
 """The ``xbstream`` method: stream a physical backup from the running source into the target's data directory."""
 
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks import OF_A_SERVER
 from dbops.engine.planning.method import Method
 from dbops.engine.rebuilds.steps.certify.step import Certify
@@ -16,7 +17,7 @@ from dbops.engine.schedule.conflicts import FOR_A_SERVER, WAITS, Activity, Confl
 
 METHOD = Method(
     name="xbstream",
-    summary="Stream a physical backup from the source directly into the data directory.",
+    summary=phrase("Stream a physical backup from the source directly into the data directory."),
     steps=(
         PreflightCheck(),
         OpenAccess(),
@@ -37,29 +38,37 @@ METHOD = Method(
         **FOR_A_SERVER,
         Activity.SOURCE_DUMP_MANAGED: Conflict(
             WAITS,
-            "Both read every page of the source. They slow each other down, and the redo log may overtake a slow stream. "
-            "Both hold the instance.",
+            phrase(
+                "Both read every page of the source. They slow each other down, and the redo log may overtake a slow "
+                "stream. Both hold the instance."
+            ),
         ),
         Activity.SOURCE_DUMP_EXTERNAL: Conflict(
             WAITS,
-            "Both read every page of the source. They slow each other down, and the redo log may overtake a slow stream. "
-            "FLUSH TABLES WITH READ LOCK at the end of the copy waits for the dump's SELECT and delays replication. "
-            "A dump with --dump-slave restarts the replication that dbops paused.",
+            phrase(
+                "Both read every page of the source. They slow each other down, and the redo log may overtake a slow "
+                "stream. FLUSH TABLES WITH READ LOCK at the end of the copy waits for the dump's SELECT and delays "
+                "replication. A dump with --dump-slave restarts the replication that dbops paused."
+            ),
         ),
         Activity.SOURCE_PHYSICAL_MANAGED: Conflict(
             WAITS,
-            "A server makes one physical backup at a time. MariaDB allows one session in BACKUP STAGE; the second one waits "
-            "or fails. With xtrabackup both read every page and the redo log.",
+            phrase(
+                "A server makes one physical backup at a time. MariaDB allows one session in BACKUP STAGE; the "
+                "second one waits or fails. With xtrabackup both read every page and the redo log."
+            ),
         ),
         Activity.SOURCE_PHYSICAL_EXTERNAL: Conflict(
             WAITS,
-            "A server makes one physical backup at a time. MariaDB allows one session in BACKUP STAGE; the second one, which "
-            "may be the external backup, waits or fails. With xtrabackup both read the redo log, and --safe-slave-backup "
-            "restarts the replication that dbops paused.",
+            phrase(
+                "A server makes one physical backup at a time. MariaDB allows one session in BACKUP STAGE; the "
+                "second one, which may be the external backup, waits or fails. With xtrabackup both read the redo "
+                "log, and --safe-slave-backup restarts the replication that dbops paused."
+            ),
         ),
         Activity.SOURCE_READ: Conflict(
             WAITS,
-            "One job at a time reads a source: at full speed, and perhaps with its replication paused.",
+            phrase("One job at a time reads a source: at full speed, and perhaps with its replication paused."),
         ),
     },
     checks=OF_A_SERVER,

@@ -6,6 +6,7 @@ from datetime import datetime
 
 from dbops.engine.errors import DbopsError, Refused
 from dbops.engine.flavors import flavor_for
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.impact import reading
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.method import Method
@@ -82,7 +83,7 @@ def rests_on(plan: Plan) -> str:
     if plan.predicted_seconds is None:
         return ""
     own, others = _most_runs(plan, of_others=False), _most_runs(plan, of_others=True)
-    of_others = f"{_counted(others)} of other clusters"
+    of_others = phrase("{counted} of other clusters", counted=_counted(others))
     if not own:
         return f"from {of_others}"
     return f"from {_counted(own)} of this cluster" + (f", in part from {of_others}" if others else "")
@@ -93,7 +94,7 @@ def _most_runs(plan: Plan, *, of_others: bool) -> int:
 
 
 def _counted(rebuilds: int) -> str:
-    return f"{rebuilds} rebuild{'' if rebuilds == 1 else 's'}"
+    return phrase("{rebuilds} rebuild{value}", rebuilds=rebuilds, value="" if rebuilds == 1 else "s")
 
 
 def _behind(inputs: PlanInputs, plan: Plan) -> int | None:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import zip_longest
 
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand, PlannedInstance, PlannedStep
 from dbops.engine.states import Severity
 
@@ -20,9 +21,9 @@ WORDS = {
     "local_address": "local address of its host",
     "machine": "name and machine id of its host",
     "os_user": "system user",
-    "ssh_address": "SSH address",
-    "ssh_port": "SSH port",
-    "ssh_user": "SSH user",
+    "ssh_address": phrase("SSH address"),
+    "ssh_port": phrase("SSH port"),
+    "ssh_user": phrase("SSH user"),
     "defaults_file": "option file",
 }
 NOTHING = "nothing"
@@ -90,7 +91,7 @@ def _change(
 
 
 def _of_start(then: ShownPlan, now: ShownPlan) -> Iterator[PlanChange]:
-    yield from _change("start", "Start option", then.start or NOTHING, now.start or NOTHING)
+    yield from _change("start", phrase("Start option"), then.start or NOTHING, now.start or NOTHING)
 
 
 def _of_party(who: str, then: PlannedInstance, now: PlannedInstance) -> Iterator[PlanChange]:
@@ -113,16 +114,26 @@ def _said(value: object) -> str | None:
 def _of_data(then: Plan, now: Plan) -> Iterator[PlanChange]:
     yield from _change("method", "Method", then.method, now.method)
     yield from _change("archive", "Backup", _file(then), _file(now))
-    yield from _change("destroys", "Data loss", " ".join(then.destroys), " ".join(now.destroys))
-    yield from _change("aside_path", "Path of the old data", then.aside_path or NOTHING, now.aside_path or NOTHING)
-    yield from _change("keep_old_data", "Keep old data", _said(then.keep_old_data), _said(now.keep_old_data))
-    yield from _change("replication", "Replication of the target", _kept(then), _kept(now))
+    yield from _change("destroys", phrase("Data loss"), " ".join(then.destroys), " ".join(now.destroys))
+    yield from _change(
+        "aside_path", phrase("Path of the old data"), then.aside_path or NOTHING, now.aside_path or NOTHING
+    )
+    yield from _change("keep_old_data", phrase("Keep old data"), _said(then.keep_old_data), _said(now.keep_old_data))
+    yield from _change("replication", phrase("Replication of the target"), _kept(then), _kept(now))
     counts = then.pause_source != now.pause_source
-    yield from _change("pause_source", f"Replication on {now.source.name}", _pause(then), _pause(now), counts=counts)
+    yield from _change(
+        "pause_source",
+        phrase("Replication on {source}", source=now.source.name),
+        _pause(then),
+        _pause(now),
+        counts=counts,
+    )
 
 
 def _file(plan: Plan) -> str:
-    return f"{plan.archive.path} of backup run {plan.archive.run}" if plan.archive else NOTHING
+    return (
+        phrase("{path} of backup run {run}", path=plan.archive.path, run=plan.archive.run) if plan.archive else NOTHING
+    )
 
 
 def _kept(plan: Plan) -> str:
@@ -146,7 +157,9 @@ def _of_findings(then: Iterable[Finding], now: Iterable[Finding]) -> Iterator[Pl
         if all(finding.severity is Severity.OK for finding in (*old, *new)):
             continue
         counts = _accepted(old) != _accepted(new)
-        yield from _change(f"finding.{code}", f"Check “{title}”", _as_text(old), _as_text(new), counts=counts)
+        yield from _change(
+            f"finding.{code}", phrase("Check “{title}”", title=title), _as_text(old), _as_text(new), counts=counts
+        )
 
 
 def _by_code(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
@@ -172,22 +185,26 @@ def _of_steps(then: Iterable[PlannedStep], now: Iterable[PlannedStep]) -> Iterat
     before, after = ({step.name: step for step in steps} for steps in (then, now))
     for name, step in before.items():
         if name not in after:
-            yield PlanChange(f"step.{name}.removed", f"Step “{step.title}”", "included", "not included")
+            yield PlanChange(
+                f"step.{name}.removed", phrase("Step “{title}”", title=step.title), "included", "not included"
+            )
     for name, step in after.items():
         if name not in before:
-            yield PlanChange(f"step.{name}.added", f"Step “{step.title}”", "not included", "included")
+            yield PlanChange(
+                f"step.{name}.added", phrase("Step “{title}”", title=step.title), "not included", "included"
+            )
         else:
             yield from _of_commands(before[name], step)
     both = [name for name in before if name in after]
     if both != [name for name in after if name in before]:
-        yield PlanChange("steps", "Order of the steps", ", ".join(before), ", ".join(after))
+        yield PlanChange("steps", phrase("Order of the steps"), ", ".join(before), ", ".join(after))
 
 
 def _of_commands(then: PlannedStep, now: PlannedStep) -> Iterator[PlanChange]:
     for number, (old, new) in enumerate(zip_longest(then.commands, now.commands), 1):
         yield from _change(
             f"command.{now.name}.{number}",
-            f"Command {number} of “{now.title}”",
+            phrase("Command {number} of “{title}”", number=number, title=now.title),
             _command(old),
             _command(new),
             Unit.COMMAND,
@@ -201,29 +218,35 @@ def _command(command: PlannedCommand | None) -> str | None:
 def _by_themselves(then: ShownPlan, now: ShownPlan) -> Iterator[PlanChange]:
     old, new = then.plan, now.plan
     for key, what, before, after, unit in (
-        ("bytes_to_copy", "To copy", old.bytes_to_copy, new.bytes_to_copy, Unit.BYTES),
-        ("predicted_seconds", "Expected duration", old.predicted_seconds, new.predicted_seconds, Unit.SECONDS),
-        ("prepare_memory_bytes", "Memory to prepare", old.prepare_memory_bytes, new.prepare_memory_bytes, Unit.BYTES),
+        ("bytes_to_copy", phrase("To copy"), old.bytes_to_copy, new.bytes_to_copy, Unit.BYTES),
+        ("predicted_seconds", phrase("Expected duration"), old.predicted_seconds, new.predicted_seconds, Unit.SECONDS),
+        (
+            "prepare_memory_bytes",
+            phrase("Memory to prepare"),
+            old.prepare_memory_bytes,
+            new.prepare_memory_bytes,
+            Unit.BYTES,
+        ),
         (
             "prepare_options",
-            "Prepare options",
+            phrase("Prepare options"),
             " ".join(old.prepare_options),
             " ".join(new.prepare_options),
             Unit.TEXT,
         ),
         ("cipher", "Ciphers", old.cipher, new.cipher, Unit.TEXT),
-        ("parallel", "Copy threads", str(old.parallel), str(new.parallel), Unit.TEXT),
+        ("parallel", phrase("Copy threads"), str(old.parallel), str(new.parallel), Unit.TEXT),
         (
             "unpack_threads",
-            "Unpack threads",
+            phrase("Unpack threads"),
             str(old.unpack_threads or old.parallel),
             str(new.unpack_threads or new.parallel),
             Unit.TEXT,
         ),
     ):
         yield from _change(key, what, before, after, unit, counts=False)
-    yield from _of_moment("starts_at", "Expected start", then.starts_at, now.starts_at)
-    yield from _of_moment("finishes_at", "Expected end", then.finishes_at, now.finishes_at)
+    yield from _of_moment("starts_at", phrase("Expected start"), then.starts_at, now.starts_at)
+    yield from _of_moment("finishes_at", phrase("Expected end"), then.finishes_at, now.finishes_at)
 
 
 def _of_moment(key: str, what: str, then: datetime | None, now: datetime | None) -> Iterator[PlanChange]:

@@ -10,6 +10,7 @@ from dbops.engine.facts.storage import StorageFacts
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.flavors.pause import needs_pause
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks import run_checks
 from dbops.engine.planning.checks.capacity import fits_beside_old_data
 from dbops.engine.planning.checks.inside import inside_of
@@ -107,7 +108,7 @@ def _observed_at(*members: KnownInstance) -> dict[str, datetime]:
 def _too_little_is_known(inputs: PlanInputs, method: Method) -> Refused:
     return Refused(
         "plan.no_facts",
-        f"Planning a rebuild of {inputs.target.name} from {inputs.source.name}",
+        phrase("Planning a rebuild of {target} from {source}", target=inputs.target.name, source=inputs.source.name),
         cause=_what_is_missing(inputs, method),
     )
 
@@ -223,19 +224,30 @@ def _aside_path(target: KnownInstance, run_id: str) -> str:
 def _destroys(target: KnownInstance, *, fits: bool | None, keep: bool) -> tuple[str, ...]:
     directory = target.facts.datadir if target.facts else None
     if directory is not None and (not directory.exists or directory.is_empty):
-        return (f"Nothing: {target.datadir} on {target.host} is {'empty' if directory.exists else 'missing'}.",)
+        return (
+            phrase(
+                "Nothing: {datadir} on {host} is {value}.",
+                datadir=target.datadir,
+                host=target.host,
+                value="empty" if directory.exists else "missing",
+            ),
+        )
     real = target.party().datadir
     link = f" (a link to {real})" if real != target.datadir.rstrip("/") else ""
-    what = f"The data directory {target.datadir}{link} on {target.host}"
+    what = phrase("The data directory {datadir}{link} on {host}", datadir=target.datadir, link=link, host=target.host)
     if fits is None:
         return (
-            f"Unknown: the size of {target.datadir} on {target.host} or of the source was not read. The rebuild cannot start.",
+            phrase(
+                "Unknown: the size of {datadir} on {host} or of the source was not read. The rebuild cannot start.",
+                datadir=target.datadir,
+                host=target.host,
+            ),
         )
     if not fits:
-        return (f"{what} is REMOVED BEFORE the copy: not enough space for both.",)
+        return (phrase("{what} is REMOVED BEFORE the copy: not enough space for both.", what=what),)
     if keep:
-        return (f"{what} is moved aside and kept.",)
-    return (f"{what} is moved aside and removed after the new data is verified.",)
+        return (phrase("{what} is moved aside and kept.", what=what),)
+    return (phrase("{what} is moved aside and removed after the new data is verified.", what=what),)
 
 
 def _programs(inputs: PlanInputs, flavor: Flavor) -> dict[str, str]:

@@ -7,14 +7,15 @@ from dbops.engine.facts.instance import ReplicationFacts, RunTimeSetting
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.connection_options import name_of, value_of
 from dbops.engine.flavors.run_time_settings import after_restart, is_of_replication, outlasts_restart, same_setting
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs, connections_of
 from dbops.engine.planning.upstream import intermediate_of
 from dbops.engine.rebuilds.kept_replication import SOURCE_LINE, Fate, KeptReplication, KeptSetting
 
-INVENTORY = "As the inventory says."
-STARTED = "Set at run time; the new server has the value of its option file."
-NO_PLUGIN = "Its plugin was installed by a statement, and the source does not have it."
-UNSETTABLE = "This version sets it by its option file only: set at run time, it is lost."
+INVENTORY = phrase("As the inventory says.")
+STARTED = phrase("Set at run time; the new server has the value of its option file.")
+NO_PLUGIN = phrase("Its plugin was installed by a statement, and the source does not have it.")
+UNSETTABLE = phrase("This version sets it by its option file only: set at run time, it is lost.")
 #: Settings whose ordinary value is not worth a line.
 ORDINARY = {"", "0", "uncompressed", "3", "STREAM"}
 #: Options that every connection has: shown where they differ from the servers' defaults.
@@ -84,7 +85,9 @@ def _run_time_settings(inputs: PlanInputs) -> Iterator[KeptSetting]:
         elif _lacks_plugin(inputs, one.name):
             yield KeptSetting(one.name, before, "", Fate.LOST, NO_PLUGIN)
         else:
-            yield KeptSetting(one.name, before, before, Fate.KEPT, f"Set at run time. After a restart: {after}.")
+            yield KeptSetting(
+                one.name, before, before, Fate.KEPT, phrase("Set at run time. After a restart: {after}.", after=after)
+            )
 
 
 def _lacks_plugin(inputs: PlanInputs, variable: str) -> bool:
@@ -121,9 +124,11 @@ def _settings(
     if link.channel:
         yield KeptSetting("connection name", link.channel, link.channel, Fate.KEPT)
     if link.source_user and inputs.replication_user:
-        yield from _moved("account", link.source_user, inputs.replication_user, "The cluster's replication account.")
+        yield from _moved(
+            "account", link.source_user, inputs.replication_user, phrase("The cluster's replication account.")
+        )
     before, after = (_position(gtid) for gtid in (link.uses_gtid, uses_gtid))
-    yield from _moved("position", before, after, "As the source of the copy does.")
+    yield from _moved("position", before, after, phrase("As the source of the copy does."))
     for name, value in options.items():
         before = link.options.get(name, "")
         if before != value:
@@ -141,9 +146,9 @@ def _followed(before: str, inputs: PlanInputs) -> Iterator[KeptSetting]:
     """Return the line of the server that the target follows."""
     between = intermediate_of(inputs)
     if between and (member := between.returns_to):
-        yield from _moved(SOURCE_LINE, before, f"{member.address}:{member.port}", "The same server.")
+        yield from _moved(SOURCE_LINE, before, f"{member.address}:{member.port}", phrase("The same server."))
     elif inputs.primary:
-        reason = f"The primary: {between.problem}." if between else "The primary."
+        reason = phrase("The primary: {problem}.", problem=between.problem) if between else phrase("The primary.")
         yield from _moved(SOURCE_LINE, before, f"{inputs.primary.address}:{inputs.primary.port}", reason)
 
 

@@ -10,9 +10,10 @@ from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import Checkpoints
 from dbops.engine.flavors.failures import known_failure
 from dbops.engine.hosts.tool_output import first_of
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.copy_check import CopyEvidence, first_cause
 
-OPERATION = "Checking that the backup arrived whole"
+OPERATION = phrase("Checking that the backup arrived whole")
 #: The messages of zstd 1.5, mbstream 10.11 and xbstream 8.0 about damaged input.
 DAMAGED = re.compile(r"invalid checksum|wrong chunk magic|corrupt|decoding error|checksum error", re.IGNORECASE)
 
@@ -43,7 +44,7 @@ def judge_load(archive: Archive, evidence: FetchEvidence) -> None:
         problem = "dump.server", found
     if problem:
         code, found = problem
-        raise RemoteFailure(code, "Checking that the dump was loaded whole", cause=found)
+        raise RemoteFailure(code, phrase("Checking that the dump was loaded whole"), cause=found)
 
 
 def _refused(evidence: FetchEvidence) -> tuple[str, str] | None:

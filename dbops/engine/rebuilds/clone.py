@@ -12,6 +12,7 @@ from dbops.engine.flavors.base import Version
 from dbops.engine.flavors.failures import DISK_FULL, known_failure
 from dbops.engine.flavors.sql_text import sql_text
 from dbops.engine.flavors.versions import dotted, series
+from dbops.engine.phrases import phrase
 
 #: The plugin came with 8.0.17; 8.0.18 is the first server that generates a password, so that no other party knows it.
 FIRST_VERSION = (8, 0, 18)
@@ -26,15 +27,15 @@ LIBRARY = "mysql_clone.so"
 #: After this time an account that was never dropped can no longer log in.
 ACCOUNT_DAYS = 2
 
-OPERATION = "Checking that the clone is whole"
-BROKEN_OFF = "Check that the source's server is running, and its error log. Then rebuild again."
+OPERATION = phrase("Checking that the clone is whole")
+BROKEN_OFF = phrase("Check that the source's server is running, and its error log. Then rebuild again.")
 #: The cause of a failed clone by error number.
 ADVICE = {
     **dict.fromkeys(("1158", "1159", "1160", "1161", "2013"), BROKEN_OFF),
-    "3862": "Check the source's error in the message, its server and its error log. Then rebuild again.",
-    "3869": "The target rejects this donor address. Correct the source's address in the inventory.",
-    "3957": "Raise max_allowed_packet on both servers to 2 MiB or more.",
-    "1317": "The statement was killed. Rebuild again.",
+    "3862": phrase("Check the source's error in the message, its server and its error log. Then rebuild again."),
+    "3869": phrase("The target rejects this donor address. Correct the source's address in the inventory."),
+    "3957": phrase("Raise max_allowed_packet on both servers to 2 MiB or more."),
+    "1317": phrase("The statement was killed. Rebuild again."),
 }
 _SERVER_ERROR = re.compile(r"ERROR (\d+) \([0-9A-Z]{5}\)")
 
@@ -169,10 +170,12 @@ def _judge(evidence: CloneEvidence) -> str:
     if found and found[1] != "3707":
         advice = ADVICE.get(found[1], "")
         said = _last_line(evidence.said)
-        raise RemoteFailure("clone.failed", "Cloning the source", cause=said, next_step=advice)
+        raise RemoteFailure("clone.failed", phrase("Cloning the source"), cause=said, next_step=advice)
     if evidence.statuses.get("clone") != 0:
         found_text = evidence.last or _last_line(evidence.said) or "it ended without a word"
-        raise RemoteFailure("clone.failed", "Cloning the source", cause=found_text, next_step="Rebuild again.")
+        raise RemoteFailure(
+            "clone.failed", phrase("Cloning the source"), cause=found_text, next_step=phrase("Rebuild again.")
+        )
     outcome = evidence.outcome
     if outcome.get("state") != "Completed" or outcome.get("error") != "0" or not outcome.get("gtid"):
         result = ", ".join(f"{key} {value}" for key, value in outcome.items() if value) or evidence.last or "nothing"

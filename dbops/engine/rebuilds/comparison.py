@@ -4,21 +4,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from dbops.engine.phrases import phrase
 from dbops.engine.states import StepState
 
 #: What each step confirms when it is done.
 EVIDENCE_OF_STEPS = {
-    "preflight": "The live machines matched the plan.",
-    "resume-check": "The live machines and the copy matched the failed rebuild.",
-    "open-access": "The SSH connection from target to source worked, and the guard on the source was armed.",
-    "swap-datadir": "The target's directory and server process were checked again before its data was moved.",
-    "stream": "The copy was complete: every process ended with 0, and source and target have the same backup.",
-    "prepare": "The copy was prepared completely.",
-    "start": "The server answered with its own server id.",
-    "catch-up": "The target caught up with the source.",
-    "certify": "The objects of the copy are those of the source, and every table was read.",
-    "verify": "The target replicated from the primary, read-only, and stayed caught up.",
-    "clean-up": "Keys and guard were removed.",
+    "preflight": phrase("The live machines matched the plan."),
+    "resume-check": phrase("The live machines and the copy matched the failed rebuild."),
+    "open-access": phrase("The SSH connection from target to source worked, and the guard on the source was armed."),
+    "swap-datadir": phrase("The target's directory and server process were checked again before its data was moved."),
+    "stream": phrase("The copy was complete: every process ended with 0, and source and target have the same backup."),
+    "prepare": phrase("The copy was prepared completely."),
+    "start": phrase("The server answered with its own server id."),
+    "catch-up": phrase("The target caught up with the source."),
+    "certify": phrase("The objects of the copy are those of the source, and every table was read."),
+    "verify": phrase("The target replicated from the primary, read-only, and stayed caught up."),
+    "clean-up": phrase("Keys and guard were removed."),
 }
 
 

@@ -13,10 +13,11 @@ from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.base import BackupInfo, Checkpoints
 from dbops.engine.flavors.failures import CONSEQUENCES, DISK_FULL, known_failure
 from dbops.engine.hosts.tool_output import KILLED_STATUSES, OTHER_DATADIR, first_of
+from dbops.engine.phrases import phrase
 
 #: ssh's own failure, whatever the result of the command at the other end
 SSH_FAILED_STATUS = 255
-OPERATION = "Copying the data from the source"
+OPERATION = phrase("Copying the data from the source")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance, PlannedStep
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.certify.step import Certify
@@ -83,28 +84,30 @@ def rollback_option(ended: EndedRebuild) -> FollowUpOption:
 
     checkpoint = ended.checkpoint
     if not _ended_badly(ended):
-        return answer("status", "Only a failed or cancelled rebuild can be rolled back.")
+        return answer("status", phrase("Only a failed or cancelled rebuild can be rolled back."))
     if not checkpoint.get("touched"):
-        return answer("untouched", "Nothing was changed on the target.")
+        return answer("untouched", phrase("Nothing was changed on the target."))
     if checkpoint.get("verified"):
-        return answer("verified", "The new copy was verified and is in use.")
+        return answer("verified", phrase("The new copy was verified and is in use."))
     if checkpoint.get("rolled_back") or checkpoint.get("old_identity"):
-        return answer("in_place", "The old data is already in place.")
+        return answer("in_place", phrase("The old data is already in place."))
     if "incomplete_copy" in checkpoint:
         older = checkpoint["incomplete_copy"]
         where = f" The old data is at {older}: move it back manually." if older else ""
         return answer(
             "incomplete_copy_aside",
-            f"The data that was moved aside is an incomplete copy of the rebuild before.{where}",
+            phrase("The data that was moved aside is an incomplete copy of the rebuild before.{where}", where=where),
         )
     if not (checkpoint.get("aside_path") and checkpoint.get("aside_identity")):
         return answer(
             "no_old_data",
-            "No old data was moved aside: there was none, there was no space for both, or it is still in place.",
+            phrase(
+                "No old data was moved aside: there was none, there was no space for both, or it is still in place."
+            ),
         )
-    moves = f"The old data at {checkpoint['aside_path']} is put back"
+    moves = phrase("The old data at {aside_path} is put back", aside_path=checkpoint["aside_path"])
     if not ended.did_run:
-        stays = (
+        stays = phrase(
             "The server did not answer before the rebuild, so it stays stopped, and this data may be damaged or empty."
         )
         return answer("possible_stopped", f"{moves}. {stays}", True)
@@ -119,36 +122,43 @@ def resume_option(ended: EndedRebuild) -> FollowUpOption:
 
     checkpoint, steps = ended.checkpoint, ended.steps
     if not _ended_badly(ended):
-        return answer("status", "Only a failed or cancelled rebuild can be resumed.")
+        return answer("status", phrase("Only a failed or cancelled rebuild can be resumed."))
     went_back = steps.get("rollback", StepState.SKIPPED) not in (StepState.PENDING, StepState.SKIPPED)
     if checkpoint.get("verified") or (went_back and not (checkpoint.get("found") or {}).get("new")):
-        return answer("no_copy", "There is no copy to resume.")
+        return answer("no_copy", phrase("There is no copy to resume."))
     if not checkpoint.get("touched"):
-        return answer("untouched", "Nothing was changed on the target.")
+        return answer("untouched", phrase("Nothing was changed on the target."))
     if not (checkpoint.get("checkpoints") or checkpoint.get("loaded")) or not checkpoint.get("new_identity"):
-        return answer("incomplete_copy", "The copy is incomplete and can't be resumed. Plan a new rebuild.")
+        return answer("incomplete_copy", phrase("The copy is incomplete and can't be resumed. Plan a new rebuild."))
     if checkpoint.get("worthless"):
-        return answer("worthless", f"The copy is unusable: {checkpoint['worthless']}. Plan a new rebuild.")
+        return answer(
+            "worthless",
+            phrase("The copy is unusable: {worthless}. Plan a new rebuild.", worthless=checkpoint["worthless"]),
+        )
     done = steps_done(ended)
     if "prepare" not in done and checkpoint.get("prepare.begun"):
         return answer(
             "incomplete_prepare",
-            "Prepare started but did not finish, and the backup tools do not guarantee that it can be repeated. "
-            "Plan a new rebuild.",
+            phrase(
+                "Prepare started but did not finish, and the backup tools do not guarantee that it can be repeated. "
+                "Plan a new rebuild."
+            ),
         )
     first = next((step for step in RESUMED_STEPS if step.name not in done), RESUMED_STEPS[-1])
     skips = tuple(name for name in AFTER_THE_COPY if name in done and name not in ALWAYS)
-    return answer("possible", f"The copy is complete. Next step: “{first.title}”.", True, skips)
+    return answer("possible", phrase("The copy is complete. Next step: “{title}”.", title=first.title), True, skips)
 
 
 def again_option(ended: EndedRebuild) -> FollowUpOption:
     """Return whether the same rebuild can be planned again."""
     if ended.status in REPEATABLE:
-        return FollowUpOption("again", True, "A new plan with the same choices. Nothing changes until you confirm it.")
+        return FollowUpOption(
+            "again", True, phrase("A new plan with the same choices. Nothing changes until you confirm it.")
+        )
     return FollowUpOption(
         "again",
         False,
-        "Only a failed, expired or cancelled rebuild can be planned again.",
+        phrase("Only a failed, expired or cancelled rebuild can be planned again."),
         code="not_ended_badly",
     )
 
@@ -205,7 +215,9 @@ def plan_follow_up(
     """
     plan = replace(plan, primary=primary or plan.primary)
     destroys = {
-        ROLLBACK: f"The copy at {plan.target.datadir} (not verified), when the old data is in place.",
+        ROLLBACK: phrase(
+            "The copy at {datadir} (not verified), when the old data is in place.", datadir=plan.target.datadir
+        ),
         RESUME: _removed_by_retry(plan),
     }[option.method]
     return replace(
@@ -221,7 +233,7 @@ def plan_follow_up(
 
 def _removed_by_retry(plan: Plan) -> str:
     if plan.old_data != "aside":
-        return "Nothing: the old data was removed before the copy started."
+        return phrase("Nothing: the old data was removed before the copy started.")
     if plan.keep_old_data:
-        return f"Nothing: old data at {plan.aside_path} is kept."
-    return f"Old data at {plan.aside_path}, if any, after the copy is verified."
+        return phrase("Nothing: old data at {aside_path} is kept.", aside_path=plan.aside_path)
+    return phrase("Old data at {aside_path}, if any, after the copy is verified.", aside_path=plan.aside_path)

@@ -9,6 +9,7 @@ from dbops.engine.hosts.access import Endpoint, HostAccess, remove_run
 from dbops.engine.hosts.jobs import CHECK_SECONDS, IN_BASH, DetachedJob, RunJournal
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.stall import StallLimits
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Clock, Jobs, JobStatus
 from dbops.engine.restore_tests.plan import JOB, REMOVAL, RestoreTestPlan
 from dbops.engine.restore_tests.result import (
@@ -67,7 +68,7 @@ class FileAccess:
                     "restore_test.refused",
                     f"Opening access to the backup on {end.name}",
                     cause=why,
-                    next_step="Check whether the address in the inventory still leads to the intended machine.",
+                    next_step=phrase("Check whether the address in the inventory still leads to the intended machine."),
                 )
         self.way.let_in(self.way.make_key(), self.words, load("common", "pipes", "serve_file"), key_seconds=KEY_SECONDS)
 

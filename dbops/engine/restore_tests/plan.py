@@ -9,6 +9,7 @@ from dbops.engine.flavors import Flavor, flavor_for
 from dbops.engine.flavors.dump_load import load_server_options
 from dbops.engine.flavors.prepare import MIB
 from dbops.engine.hosts.ssh import show
+from dbops.engine.phrases import phrase
 from dbops.engine.tuning.prepare import GIB, PrepareOptions, PrepareReason, choose
 
 #: The test job and the removal job on the host.
@@ -232,21 +233,30 @@ def _checked_memory(archive: Archive, host: HostFacts, needed: int) -> int:
         return needed
     raise Refused(
         "restore_test.memory",
-        f"Planning the restore test of {archive.path}",
-        cause=f"{host.hostname} has {host.memory_available_bytes // MIB} MiB of free memory; {needed // MIB} MiB are required",
+        phrase("Planning the restore test of {path}", path=archive.path),
+        cause=phrase(
+            "{hostname} has {memory_available_bytes} MiB of free memory; {needed} MiB are required",
+            hostname=host.hostname,
+            memory_available_bytes=host.memory_available_bytes // MIB,
+            needed=needed // MIB,
+        ),
     )
 
 
 def _tool_of(archive: Archive, host: HostFacts, flavor: Flavor, *, must_fit: bool) -> Tool | None:
     """Return the host's backup tool. On a chosen test host its version must fit the backup."""
     tool = next((host.tools[name] for name in flavor.backup_programs if name in host.tools), None)
-    problem = flavor.tool_problem(tool.version) if tool else f"none of {', '.join(flavor.backup_programs)} is installed"
+    problem = (
+        flavor.tool_problem(tool.version)
+        if tool
+        else phrase("none of {backup_programs} is installed", backup_programs=", ".join(flavor.backup_programs))
+    )
     if not (must_fit and problem):
         return tool
     raise Refused(
         "restore_test.tool",
-        f"Planning the restore test of {archive.path}",
-        cause=f"on {host.hostname}: {problem}",
+        phrase("Planning the restore test of {path}", path=archive.path),
+        cause=phrase("on {hostname}: {problem}", hostname=host.hostname, problem=problem),
     )
 
 

@@ -7,18 +7,19 @@ from typing import Any, NoReturn
 from dbops.engine.catalogue.entries import NOT_WRITTEN
 from dbops.engine.errors import Refused, RemoteFailure
 from dbops.engine.hosts.jobs import REFUSED_STATUS, pairs, reason_of
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobState, JobStatus
 
 #: The steps in order, with their titles.
 STEPS = {
-    "check": "Check file, space and memory",
-    "unpack": "Decompress and unpack",
+    "check": phrase("Check file, space and memory"),
+    "unpack": phrase("Decompress and unpack"),
     "prepare": "Prepare",
-    "start": "Start scratch server",
-    "tables": "Check all tables",
-    "rows": "Count rows",
-    "stop": "Stop scratch server",
-    "remove": "Remove files",
+    "start": phrase("Start scratch server"),
+    "tables": phrase("Check all tables"),
+    "rows": phrase("Count rows"),
+    "stop": phrase("Stop scratch server"),
+    "remove": phrase("Remove files"),
 }
 #: First words of the failures of ``run_restore_test.sh``; each is an error code.
 FAILURES = (
@@ -113,7 +114,7 @@ def judge_restore_test(
     operation = f"Testing the restore of {path} of {source}"
     last = reason_of(state)
     if state.status is JobStatus.VANISHED:
-        found = "the job ended without an exit status (killed, or the host restarted)"
+        found = phrase("the job ended without an exit status (killed, or the host restarted)")
         raise RemoteFailure("restore_test.vanished", operation, cause=found)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         _refuse(operation, last.removeprefix("REFUSED: "))
@@ -121,7 +122,7 @@ def judge_restore_test(
         _fail(operation, last.removeprefix("FAILED: "), state.exit_status)
     facts = pairs(state.tails.get("facts", ""))
     if not facts.get("checked", "").isdigit():
-        raise RemoteFailure("restore_test.failed", operation, cause="the job succeeded but wrote no results")
+        raise RemoteFailure("restore_test.failed", operation, cause=phrase("the job succeeded but wrote no results"))
     counts = read_counts(counts_text)
     missing = sorted(expected.older - counts.keys())
     # A renamed table keeps its age (MySQL 8.0 and newer) and has its old name in the backup.

@@ -10,6 +10,7 @@ from enum import StrEnum
 from math import ceil
 from statistics import median
 
+from dbops.engine.phrases import phrase
 from dbops.engine.states import BackupMethod, RunBy
 
 #: The number of latest runs that count for the next one.
@@ -151,13 +152,13 @@ def predict(own: Sequence[Past], others: Sequence[Past] = (), *, bytes_to_copy: 
     if own:
         duration = learn([_scaled(past, bytes_to_copy) for past in own])
         count = duration.runs if duration else 0
-        what = "the last rebuild" if count == 1 else f"the last {count} rebuilds"
+        what = phrase("the last rebuild") if count == 1 else phrase("the last {count} rebuilds", count=count)
         return Prediction(duration, f"from {what} of this cluster", Basis.HISTORY)
     measured = [past for past in others if past.bytes and past.seconds > 0]
     if not measured:
-        return Prediction(None, "Duration unknown: no successful rebuild yet.", Basis.NO_REBUILD)
+        return Prediction(None, phrase("Duration unknown: no successful rebuild yet."), Basis.NO_REBUILD)
     if bytes_to_copy is None:
-        return Prediction(None, "Duration unknown: source size not measured yet.", Basis.NO_SIZE)
+        return Prediction(None, phrase("Duration unknown: source size not measured yet."), Basis.NO_SIZE)
     duration = learn([_scaled(past, bytes_to_copy) for past in measured])
     return Prediction(duration, "from the source size and the rate of other clusters' rebuilds", Basis.HISTORY)
 
@@ -217,9 +218,9 @@ def spell(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
-        return f"{whole // 60} min"
+        return phrase("{whole} min", whole=whole // 60)
     if whole < 86400:
-        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+        return phrase("{whole} h {whole_2} min", whole=whole // 3600, whole_2=f"{whole % 3600 // 60:02d}")
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 

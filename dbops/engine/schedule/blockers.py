@@ -7,6 +7,7 @@ The method's conflicts decide the effect of each activity. ``eligibility`` turns
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import Basis, TimeEstimate, spell
 from dbops.engine.schedule.blocker import Blocker, BlockerKind, Certainty, Remedy, Timing, make_blocker
 from dbops.engine.schedule.conflicts import Activity, Effect, MethodTraits, of_backup
@@ -64,13 +65,13 @@ def find_blockers(
 
 def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: MethodTraits, at: datetime) -> Iterator[Blocker]:
     if source is None:
-        text = f"{snapshot.cluster} has no source: its only readable instance is the primary."
+        text = phrase("{cluster} has no source: its only readable instance is the primary.", cluster=snapshot.cluster)
         yield from make_blocker(
             BlockerKind.NO_SOURCE,
             Activity.NO_SOURCE,
             method,
             text=text,
-            clears="Add a backup instance or another replica.",
+            clears=phrase("Add a backup instance or another replica."),
             remedy=Remedy.ADD_SOURCE,
         )
     if snapshot.difference:
@@ -80,7 +81,7 @@ def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: MethodTra
             method,
             text=snapshot.difference.text,
             since=snapshot.difference.since,
-            clears="Accept the difference, or correct the inventory.",
+            clears=phrase("Accept the difference, or correct the inventory."),
             remedy=Remedy.FIX_INVENTORY,
         )
     duration = snapshot.predicted(source).duration
@@ -95,7 +96,7 @@ def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: MethodTra
             BlockerKind.MAINTENANCE,
             Activity.MAINTENANCE_AHEAD if is_ahead else Activity.MAINTENANCE,
             method,
-            text=f"Maintenance of {snapshot.cluster}: {stop.reason.rstrip('.')}.",
+            text=phrase("Maintenance of {cluster}: {value}.", cluster=snapshot.cluster, value=stop.reason.rstrip(".")),
             since=stop.starts_at,
             until=TimeEstimate(
                 stop.ends_at,
@@ -104,7 +105,7 @@ def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: MethodTra
                 Basis.ANNOUNCEMENT if stop.ends_at else Basis.NO_END,
             ),
             certainty=Certainty.KNOWN if stop.ends_at else Certainty.UNKNOWN,
-            clears=f"End the maintenance (announced by {stop.by or 'an operator'}).",
+            clears=phrase("End the maintenance (announced by {by}).", by=stop.by or "an operator"),
             remedy=Remedy.END_MAINTENANCE,
         )
 
@@ -119,8 +120,8 @@ def _of_source(snapshot: ClusterSnapshot, source: str | None, method: MethodTrai
             Activity.SOURCE_DOWN,
             method,
             instance=machine.name,
-            text=f"{machine.name} is not readable: {machine.problem}.",
-            clears=f"Fix {machine.name}.",
+            text=phrase("{machine} is not readable: {problem}.", machine=machine.name, problem=machine.problem),
+            clears=phrase("Fix {machine}.", machine=machine.name),
             remedy=Remedy.FIX_SERVER,
         )
     elif why := _why_lagging(machine, snapshot.max_lag_seconds):
@@ -130,9 +131,9 @@ def _of_source(snapshot: ClusterSnapshot, source: str | None, method: MethodTrai
             method,
             instance=machine.name,
             text=f"{machine.name} {why}.",
-            clears=f"Wait until {machine.name} has caught up."
+            clears=phrase("Wait until {machine} has caught up.", machine=machine.name)
             if not machine.stopped
-            else f"Fix replication on {machine.name}.",
+            else phrase("Fix replication on {machine}.", machine=machine.name),
             remedy=Remedy.FIX_SERVER if machine.stopped else Remedy.CATCH_UP,
         )
     if not machine.has(method.reads):
@@ -142,8 +143,8 @@ def _of_source(snapshot: ClusterSnapshot, source: str | None, method: MethodTrai
             Activity.NO_COPY,
             method,
             instance=machine.name,
-            text=f"{machine.name} has no complete {what} to read.",
-            clears=f"Run a {what} of {machine.name}.",
+            text=phrase("{machine} has no complete {what} to read.", machine=machine.name, what=what),
+            clears=phrase("Run a {what} of {machine}.", what=what, machine=machine.name),
             remedy=Remedy.MAKE_BACKUP,
         )
 
@@ -222,9 +223,11 @@ def _describe(stay: Reservation) -> str:
     does, will = _DEEDS[stay.use]
     name = stay.job.name[:1].upper() + stay.job.name[1:]
     if stay.job.needs_approval:
-        return f"{name} needs approval and {will} {stay.instance}."
+        return phrase("{name} needs approval and {will} {instance}.", name=name, will=will, instance=stay.instance)
     if stay.job.started_at is None:
-        return f"{name} is ahead in the queue and {will} {stay.instance}."
+        return phrase(
+            "{name} is ahead in the queue and {will} {instance}.", name=name, will=will, instance=stay.instance
+        )
     silent = " Its host is unreachable." if stay.job.is_lost else ""
     return f"{name} {does} {stay.instance}.{silent}"
 
@@ -245,9 +248,9 @@ def _remedy(stay: Reservation) -> Remedy:
 
 def _who_clears(stay: Reservation) -> str:
     if stay.job.needs_approval:
-        return "Approve, decline or cancel that rebuild."
+        return phrase("Approve, decline or cancel that rebuild.")
     if stay.job.rebuild is not None:
-        return "Wait for that rebuild, or cancel it."
+        return phrase("Wait for that rebuild, or cancel it.")
     if stay.job.can_be_stopped:
-        return "Wait for that run, or stop it."
-    return f"Wait for that run, or stop it on the host of {stay.instance}."
+        return phrase("Wait for that run, or stop it.")
+    return phrase("Wait for that run, or stop it on the host of {instance}.", instance=stay.instance)

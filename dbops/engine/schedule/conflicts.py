@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dbops.engine.phrases import phrase
 from dbops.engine.states import BackupMethod
 
 
@@ -103,42 +104,45 @@ class MethodTraits:
 
 BLOCKS, WAITS, RUNS_ALONGSIDE = Effect.BLOCKS, Effect.WAITS, Effect.RUNS_ALONGSIDE
 _NOT_THE_SERVER = Conflict(
-    RUNS_ALONGSIDE, "The method reads a finished backup, not the server. At most they share a disk."
+    RUNS_ALONGSIDE, phrase("The method reads a finished backup, not the server. At most they share a disk.")
 )
 
 #: Conflicts of every method.
 FOR_EVERY_METHOD: Conflicts = {
     Activity.TARGET_BACKUP: Conflict(
         WAITS,
-        "A rebuild stops the target's server, which ends its backup.",
+        phrase("A rebuild stops the target's server, which ends its backup."),
     ),
     Activity.TARGET_READ: Conflict(
         WAITS,
-        "Another rebuild reads this instance and would lose its source.",
+        phrase("Another rebuild reads this instance and would lose its source."),
     ),
     Activity.TARGET_REPLACED: Conflict(
         BLOCKS,
-        "An instance can have only one unfinished rebuild. A second request is refused.",
+        phrase("An instance can have only one unfinished rebuild. A second request is refused."),
     ),
     Activity.AHEAD_TARGET: Conflict(
         RUNS_ALONGSIDE,
-        "The target's server is down or catching up when its backup is due. A managed backup waits; an external one fails.",
+        phrase(
+            "The target's server is down or catching up when its backup is due. A managed backup waits; an "
+            "external one fails."
+        ),
     ),
     Activity.NO_SOURCE: Conflict(
         BLOCKS,
-        "A rebuild needs a source other than the primary.",
+        phrase("A rebuild needs a source other than the primary."),
     ),
     Activity.MAINTENANCE: Conflict(
         BLOCKS,
-        "No rebuild of this cluster may start during maintenance.",
+        phrase("No rebuild of this cluster may start during maintenance."),
     ),
     Activity.MAINTENANCE_AHEAD: Conflict(
         RUNS_ALONGSIDE,
-        "Maintenance only prevents starts: a running rebuild continues.",
+        phrase("Maintenance only prevents starts: a running rebuild continues."),
     ),
     Activity.TOPOLOGY: Conflict(
         BLOCKS,
-        "The servers do not replicate as in the inventory: dbops could read or wipe the wrong instance.",
+        phrase("The servers do not replicate as in the inventory: dbops could read or wipe the wrong instance."),
     ),
 }
 #: Conflicts of every method that reads a running server.
@@ -146,11 +150,11 @@ FOR_A_SERVER: Conflicts = {
     **FOR_EVERY_METHOD,
     Activity.SOURCE_REPLACED: Conflict(
         WAITS,
-        "The source has no server to read until its own rebuild ends.",
+        phrase("The source has no server to read until its own rebuild ends."),
     ),
     Activity.AHEAD_MANAGED: Conflict(
         RUNS_ALONGSIDE,
-        "The backup waits for the rebuild and runs after it.",
+        phrase("The backup waits for the rebuild and runs after it."),
     ),
     Activity.AHEAD_EXTERNAL: Conflict(
         RUNS_ALONGSIDE,
@@ -159,12 +163,14 @@ FOR_A_SERVER: Conflicts = {
     ),
     Activity.SOURCE_DOWN: Conflict(
         BLOCKS,
-        "The method copies the running server.",
+        phrase("The method copies the running server."),
     ),
     Activity.SOURCE_LAGGING: Conflict(
         BLOCKS,
-        "The copy would be as old as the source and might need binary logs that are already removed. "
-        "The pre-flight checks refuse it.",
+        phrase(
+            "The copy would be as old as the source and might need binary logs that are already removed. The "
+            "pre-flight checks refuse it."
+        ),
     ),
 }
 #: Conflicts of every method that reads a finished backup.
@@ -177,24 +183,24 @@ FOR_A_BACKUP: Conflicts = {
     Activity.SOURCE_READ: _NOT_THE_SERVER,
     Activity.SOURCE_REPLACED: Conflict(
         RUNS_ALONGSIDE,
-        "The method reads a finished backup, not the server that is being replaced.",
+        phrase("The method reads a finished backup, not the server that is being replaced."),
     ),
     Activity.AHEAD_MANAGED: _NOT_THE_SERVER,
     Activity.AHEAD_EXTERNAL: _NOT_THE_SERVER,
     Activity.SOURCE_DOWN: Conflict(
         RUNS_ALONGSIDE,
-        "The method reads a finished backup. The copy replicates from the primary afterwards.",
+        phrase("The method reads a finished backup. The copy replicates from the primary afterwards."),
     ),
     Activity.SOURCE_LAGGING: Conflict(
         RUNS_ALONGSIDE,
-        "The method reads a finished backup. The state of the source does not matter.",
+        phrase("The method reads a finished backup. The state of the source does not matter."),
     ),
 }
 #: Conflicts of a job on one instance: it waits until the instance is free.
 ONE_INSTANCE = MethodTraits(
     name="",
     conflicts={
-        work: Conflict(WAITS, "One job at a time uses an instance.")
+        work: Conflict(WAITS, phrase("One job at a time uses an instance."))
         for work in (
             Activity.SOURCE_DUMP_MANAGED,
             Activity.SOURCE_DUMP_EXTERNAL,

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import Basis, TimeEstimate
 from dbops.engine.schedule.blocker import Blocker
 from dbops.engine.schedule.blockers import find_blockers
@@ -14,7 +15,7 @@ from dbops.engine.states import REPLICAS, Role
 
 #: The maximum number of consecutive blockers to follow: beyond it there is no estimate.
 FOLLOWED = 50
-NO_TIME = TimeEstimate(None, None, "TiDB replicates its data itself")
+NO_TIME = TimeEstimate(None, None, phrase("TiDB replicates its data itself"))
 
 
 class EligibilityState(StrEnum):
@@ -212,7 +213,7 @@ def _way_to_free(
         met = (*passed, *passed_late)
         unknown = next((blocker for blocker in met if blocker.until.p50 is None), met[-1])
         return TimeEstimate(None, None, unknown.until.reason, unknown.until.basis), passed
-    reason = "when all known blockers have ended"
+    reason = phrase("when all known blockers have ended")
     return TimeEstimate(likely, max(likely, late), reason, Basis.QUEUE), passed
 
 

@@ -13,6 +13,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any, NamedTuple
 
+from dbops.engine.phrases import phrase
+
 
 class JobKind(StrEnum):
     REBUILD = "rebuild"
@@ -119,11 +121,11 @@ def decide(
 def hold_reason(name: str, kind: JobKind, pk: int, purpose: str) -> str:
     """Return the holder of an instance as text."""
     if kind is JobKind.BACKUP:
-        return f"{name} is held by backup run {pk}"
-    return f"{name} is held by rebuild {pk} ({purpose})"
+        return phrase("{name} is held by backup run {pk}", name=name, pk=pk)
+    return phrase("{name} is held by rebuild {pk} ({purpose})", name=name, pk=pk, purpose=purpose)
 
 
 def reservation_reason(name: str, kind: JobKind, pk: int, purpose: str) -> str:
     """Return the job for which an instance without a holder is reserved, as text."""
     who = f"backup run {pk}" if kind is JobKind.BACKUP else f"rebuild {pk} ({purpose})"
-    return f"{name} is reserved for {who}"
+    return phrase("{name} is reserved for {who}", name=name, who=who)

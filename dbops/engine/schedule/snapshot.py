@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import BackupWindow, Duration, Prediction
 from dbops.engine.schedule.conflicts import ONE_INSTANCE, CopySource, MethodTraits
 from dbops.engine.states import Role
@@ -112,7 +113,7 @@ class ClusterSnapshot:
     unseen: tuple[BackupWindow, ...] = ()
     stops: tuple[MaintenanceWindow, ...] = ()
     difference: TopologyMismatch | None = None
-    prediction: Prediction = Prediction(None, "Duration unknown.")
+    prediction: Prediction = Prediction(None, phrase("Duration unknown."))
     predictions: dict[str, Prediction] = field(default_factory=dict)
     max_lag_seconds: float = 60.0
 

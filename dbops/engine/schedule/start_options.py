@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import BackupWindow, Basis, Prediction, TimeEstimate, spell
 from dbops.engine.schedule.blocker import Blocker
 from dbops.engine.schedule.blockers import find_blockers
@@ -153,11 +154,13 @@ def _now(asked: _StartRequest) -> StartOption:
     """Return the start now if nothing blocks, a place in the queue if the blockers end, else an unavailable option."""
     found = asked.stopping()
     if found:
-        way, title = StartMode.SOON, "As soon as possible"
-        reason = "Queued; starts automatically when these end: " + " ".join(item.text for item in found)
+        way, title = StartMode.SOON, phrase("As soon as possible")
+        reason = phrase("Queued; starts automatically when these end: ") + " ".join(item.text for item in found)
     else:
-        way, title = StartMode.NOW, "Now"
-        reason = "No blockers; see the warning." if asked.warnings(asked.snapshot.now) else "No blockers."
+        way, title = StartMode.NOW, phrase("Now")
+        reason = (
+            phrase("No blockers; see the warning.") if asked.warnings(asked.snapshot.now) else phrase("No blockers.")
+        )
     return asked.option(way, title, reason, asked.free(), asked.forbidden(), blockers=found)
 
 
@@ -170,12 +173,14 @@ def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
         found = there.stopping()
         machine = asked.snapshot.machine(other)
         is_backup = machine is not None and machine.role == Role.BACKUP
-        note = "" if is_backup else " Reads on it slow down during the copy."
-        reason = (" ".join(item.text for item in found) or f"{other} is free.") + note
+        note = "" if is_backup else phrase(" Reads on it slow down during the copy.")
+        reason = (" ".join(item.text for item in found) or phrase("{other} is free.", other=other)) + note
         blocked = any(item.effect is Effect.BLOCKS for item in found)
         yield there.option(
             StartMode.ELSEWHERE,
-            f"Now from {other}" if not found else f"From {other}, as soon as possible",
+            phrase("Now from {other}", other=other)
+            if not found
+            else phrase("From {other}, as soon as possible", other=other),
             reason,
             there.free(),
             (Problem.BLOCKED, reason) if blocked else AVAILABLE,
@@ -195,8 +200,8 @@ def _after_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
     ends = next(stay.end for stay in asked.used if stay.job is job)
     return asked.option(
         StartMode.AFTER_RUN,
-        f"When {job.name} ends",
-        "Starts automatically when that backup run ends, whether or not it succeeds.",
+        phrase("When {job} ends", job=job.name),
+        phrase("Starts automatically when that backup run ends, whether or not it succeeds."),
         asked.free_after(ends),
         asked.forbidden(),
         of=job.run,
@@ -214,8 +219,8 @@ def _after_maintenance(asked: _StartRequest) -> Iterator[StartOption]:
     last = max(announced)
     yield asked.option(
         StartMode.AFTER_MAINTENANCE,
-        "After the maintenance",
-        "Queued until the announced end of the maintenance.",
+        phrase("After the maintenance"),
+        phrase("Queued until the announced end of the maintenance."),
         asked.free(last),
         asked.forbidden(last),
         of=stamp_of(last),
@@ -240,19 +245,20 @@ def _at_moment(asked: _StartRequest, moment: datetime) -> StartOption:
     """Return the start at a time that a person entered, or as soon as possible after it. A time in the past is unavailable."""
     starts, refused = asked.free(moment), asked.forbidden(moment)
     if moment > asked.snapshot.now + timedelta(hours=MOMENT_HOURS):
-        text = (
-            f"More than {MOMENT_HOURS} hours ahead: backup windows are unknown that far ahead. Choose an earlier time."
+        text = phrase(
+            "More than {moment_hours} hours ahead: backup windows are unknown that far ahead. Choose an earlier time.",
+            moment_hours=MOMENT_HOURS,
         )
         refused = Problem.TOO_FAR, text
     if moment <= asked.snapshot.now:
-        refused = Problem.PASSED, "That time has passed. Enter a later time, or choose another option."
+        refused = Problem.PASSED, phrase("That time has passed. Enter a later time, or choose another option.")
         starts = TimeEstimate(None, None, "that time has passed", Basis.PASSED)
-    stopping, reason = asked.stopping(moment), "Queued until then."
+    stopping, reason = asked.stopping(moment), phrase("Queued until then.")
     if stopping:
-        reason = "Queued until then; starts when these end: " + " ".join(item.text for item in stopping)
+        reason = phrase("Queued until then; starts when these end: ") + " ".join(item.text for item in stopping)
     return asked.option(
         StartMode.AT,
-        "At a chosen time",
+        phrase("At a chosen time"),
         reason,
         starts,
         refused,
@@ -268,15 +274,19 @@ def _too_late(asked: _StartRequest, window: BackupWindow, starts: TimeEstimate, 
     if (blocked := asked.forbidden()) != AVAILABLE:
         return blocked
     if duration is None or start_by is None:
-        return Problem.NO_DURATION, f"No estimate whether the rebuild would end in time. {asked.prediction.reason}"
+        return Problem.NO_DURATION, phrase(
+            "No estimate whether the rebuild would end in time. {reason}", reason=asked.prediction.reason
+        )
     if start_by <= asked.snapshot.now:
         spare = spell((window.starts_at - asked.snapshot.now).total_seconds())
         longest = spell(duration.p90_seconds)
-        return Problem.TOO_SHORT, f"Too short: {spare} left, p90 duration {longest}."
+        return Problem.TOO_SHORT, phrase(
+            "Too short: {spare} left, p90 duration {longest}.", spare=spare, longest=longest
+        )
     if starts.p50 is None:
-        return Problem.NO_START, f"No estimate for the start: {starts.reason}."
+        return Problem.NO_START, phrase("No estimate for the start: {reason}.", reason=starts.reason)
     if starts.p50 > start_by:
-        return Problem.TOO_LATE, "Too late: the rebuild would not end before the backup (p90)."
+        return Problem.TOO_LATE, phrase("Too late: the rebuild would not end before the backup (p90).")
     return AVAILABLE
 
 
@@ -287,8 +297,8 @@ def _before(asked: _StartRequest, window: BackupWindow) -> StartOption:
         start_by = window.starts_at - timedelta(seconds=duration.p90_seconds)
     return asked.option(
         StartMode.BEFORE_WINDOW,
-        f"Before the backup {window.schedule}",
-        "Starts as soon as possible. Expires if it would not end before the backup (p90).",
+        phrase("Before the backup {schedule}", schedule=window.schedule),
+        phrase("Starts as soon as possible. Expires if it would not end before the backup (p90)."),
         starts,
         _too_late(asked, window, starts, start_by),
         of=_key_of(window),
@@ -305,13 +315,15 @@ def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
     """Return the start after the expected end of the window; a longer backup delays it."""
     refused = asked.forbidden(window.ends_p50)
     if window.ends_p50 is None and refused == AVAILABLE:
-        text = "Duration of that backup unknown: no run has ended yet. Once it runs, choose to start when it ends."
+        text = phrase(
+            "Duration of that backup unknown: no run has ended yet. Once it runs, choose to start when it ends."
+        )
         refused = Problem.NO_WINDOW_END, text
     ends = TimeEstimate(window.ends_p50, window.ends_p90, "the end of the window is unknown", Basis.NO_RUN)
     return asked.option(
         StartMode.AFTER_WINDOW,
-        f"After the backup {window.schedule}",
-        "Queued until the expected end of the backup, and longer if the backup takes longer.",
+        phrase("After the backup {schedule}", schedule=window.schedule),
+        phrase("Queued until the expected end of the backup, and longer if the backup takes longer."),
         asked.free_after(ends),
         refused,
         of=_key_of(window),
@@ -327,12 +339,16 @@ def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
     if others:
         refused = Problem.BUSY, " ".join(item.text for item in others)
     elif not job.schedule:
-        refused = Problem.NO_SCHEDULE, f"{job.name} has no schedule, so dbops can't run it again."
+        refused = Problem.NO_SCHEDULE, phrase("{job} has no schedule, so dbops can't run it again.", job=job.name)
     done = spell((now - job.started_at).total_seconds()) if job.started_at else "0 s"
     return without.option(
         StartMode.STOP_RUN,
-        f"Stop {job.name}, rebuild, then back up again",
-        f"Discards {done} of backup work. There is no new backup until the schedule has run again. Recorded in the audit log.",
+        phrase("Stop {job}, rebuild, then back up again", job=job.name),
+        phrase(
+            "Discards {done} of backup work. There is no new backup until the schedule has run again. Recorded "
+            "in the audit log.",
+            done=done,
+        ),
         TimeEstimate(now, now, "when the run has stopped"),
         refused,
         of=job.run,

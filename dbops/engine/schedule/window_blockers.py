@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import BackupWindow, TimeEstimate
 from dbops.engine.schedule.blocker import Blocker, BlockerKind, Remedy, Timing, make_blocker
 from dbops.engine.schedule.conflicts import Activity, MethodTraits, of_backup
@@ -33,10 +34,14 @@ def of_unseen(
             Activity.AHEAD_TARGET if window.instance == target else Activity.AHEAD_EXTERNAL,
             method,
             instance=window.instance,
-            text=f"The backup {window.schedule} of {window.instance} is due now and not detected yet.",
+            text=phrase(
+                "The backup {schedule} of {instance} is due now and not detected yet.",
+                schedule=window.schedule,
+                instance=window.instance,
+            ),
             since=due.starts_at,
             until=_until(window),
-            clears=f"Change the cron job on {window.instance}.",
+            clears=phrase("Change the cron job on {instance}.", instance=window.instance),
             remedy=Remedy.CHANGE_CRON,
             timing=Timing.UNSEEN,
         )
@@ -77,10 +82,16 @@ def _running_then(window: BackupWindow, method: MethodTraits, *, is_target: bool
         Activity.TARGET_BACKUP if is_target else of_backup(is_dump=is_dump, is_managed=window.is_managed),
         method,
         instance=window.instance,
-        text=f"The backup {window.schedule} of {window.instance} is expected to run at that time.",
+        text=phrase(
+            "The backup {schedule} of {instance} is expected to run at that time.",
+            schedule=window.schedule,
+            instance=window.instance,
+        ),
         since=window.starts_at,
         until=_until(window),
-        clears="Change the schedule." if window.is_managed else f"Change the cron job on {window.instance}.",
+        clears=phrase("Change the schedule.")
+        if window.is_managed
+        else phrase("Change the cron job on {instance}.", instance=window.instance),
         remedy=_remedy(window),
         timing=Timing.EXPECTED,
     )
@@ -108,10 +119,14 @@ def _ahead(
         Activity.AHEAD_TARGET if is_target else work,
         method,
         instance=window.instance,
-        text=f"The backup {window.schedule} of {window.instance} {how}.",
+        text=phrase(
+            "The backup {schedule} of {instance} {how}.", schedule=window.schedule, instance=window.instance, how=how
+        ),
         since=window.starts_at,
         until=_until(window),
-        clears="Change the schedule." if window.is_managed else f"Change the cron job on {window.instance}.",
+        clears=phrase("Change the schedule.")
+        if window.is_managed
+        else phrase("Change the cron job on {instance}.", instance=window.instance),
         remedy=_remedy(window),
         timing=timing,
     )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dbops.engine.facts.instance import Attached, ServerFacts
+from dbops.engine.phrases import phrase
 from dbops.engine.states import REPLICAS, Role
 from dbops.engine.topology.difference_kinds import MEANINGS
 from dbops.engine.topology.members import KnownCluster, StoredInstance, identity_of
@@ -89,7 +90,7 @@ def leaders(cluster: KnownCluster) -> Iterator[Judgement]:
             continue
         followers = _followers(cluster, member) if _is_top(server) else []
         was = primary.name if primary else ""
-        detail = f"{member.name} is writable and {_names(followers)} from {member.name}"
+        detail = phrase("{member} is writable and {names} from {member}", member=member.name, names=_names(followers))
         rests_on = (*followers, primary)
         state = _state_of_old(cluster, primary, member, followers)
         there = bool(followers) and (None if state is None else state != "")
@@ -98,7 +99,11 @@ def leaders(cluster: KnownCluster) -> Iterator[Judgement]:
         both = bool(followers) and (None if is_silent else state == "")
         yield _judge("two_primaries", member, both, f"{detail}; {was} is also writable.", about=was, rests_on=rests_on)
         alone = _is_top(server) and not followers
-        detail = f"{member.name} ({member.role}) is writable (read_only is off) and not replicating."
+        detail = phrase(
+            "{member} ({role}) is writable (read_only is off) and not replicating.",
+            member=member.name,
+            role=member.role,
+        )
         yield _judge("writes_alone", member, alone, detail, about=was)
 
 
@@ -116,14 +121,23 @@ def _state_of_old(
 
 
 def _names(followers: Sequence[StoredInstance]) -> str:
-    return f"{', '.join(item.name for item in followers)} replicate{'s' if len(followers) == 1 else ''}"
+    return phrase(
+        "{followers} replicate{value}",
+        followers=", ".join(item.name for item in followers),
+        value="s" if len(followers) == 1 else "",
+    )
 
 
 def primary_takes_writes(cluster: KnownCluster) -> Iterator[Judgement]:
     if primary := cluster.primary:
         server = cluster.server(primary)
         there = server.read_only if server else None
-        yield _judge("primary_read_only", primary, there, f"The primary {primary.name} is read-only (read_only is on).")
+        yield _judge(
+            "primary_read_only",
+            primary,
+            there,
+            phrase("The primary {primary} is read-only (read_only is on).", primary=primary.name),
+        )
 
 
 def rings(cluster: KnownCluster) -> Iterator[Judgement]:
@@ -142,7 +156,9 @@ def rings(cluster: KnownCluster) -> Iterator[Judgement]:
         inside = [item for item in cluster.members if item.name in ring]
         there: bool | None = True if is_first else (None if unread else False)
         names = ", ".join(sorted(ring))
-        yield _judge("loop", member, there, f"Replication ring: {names}.", about=names, rests_on=inside)
+        yield _judge(
+            "loop", member, there, phrase("Replication ring: {names}.", names=names), about=names, rests_on=inside
+        )
 
 
 def _reach(arrows: dict[str, set[str]], start: str) -> set[str]:
@@ -170,13 +186,17 @@ def sources(cluster: KnownCluster) -> Iterator[Judgement]:
         if member.role != Role.PRIMARY:
             yield _chain(cluster, member, server)
             is_idle = not server.replication and server.read_only
-            yield _judge("not_replicating", member, is_idle, f"{member.name} is not replicating.")
+            yield _judge("not_replicating", member, is_idle, phrase("{member} is not replicating.", member=member.name))
             writes = bool(server.replication) and not server.read_only
             yield _judge(
                 "takes_writes",
                 member,
                 writes,
-                f"{member.name} ({member.role}) is replicating and writable (read_only is off).",
+                phrase(
+                    "{member} ({role}) is replicating and writable (read_only is off).",
+                    member=member.name,
+                    role=member.role,
+                ),
             )
 
 
@@ -185,7 +205,9 @@ def _outside(cluster: KnownCluster, member: StoredInstance, server: ServerFacts)
     strange = [link for link in server.replication if cluster.source_of(member, link) is None]
     said = [link for link in strange if link.io_running == "Yes"]
     where = ", ".join(f"{link.source_host}:{link.source_port}" for link in said or strange)
-    detail = f"{member.name} replicates from {where}, which is not an instance of this cluster."
+    detail = phrase(
+        "{member} replicates from {where}, which is not an instance of this cluster.", member=member.name, where=where
+    )
     there = True if said else None if strange else False
     unread = [other for other in cluster.members if other is not member and not cluster.is_read(other)]
     if any(cluster.could_be(other, link) for other in unread for link in said):
@@ -197,7 +219,7 @@ def _chain(cluster: KnownCluster, member: StoredInstance, server: ServerFacts) -
     found = [cluster.source_of(member, link) for link in server.replication]
     middle = [source for source in found if source and source.role != Role.PRIMARY]
     names = ", ".join(source.name for source in middle)
-    detail = f"{member.name} replicates from {names}, not from the primary."
+    detail = phrase("{member} replicates from {names}, not from the primary.", member=member.name, names=names)
     return _judge("chain", member, bool(middle), detail, about=names)
 
 
@@ -212,7 +234,13 @@ def strangers(cluster: KnownCluster) -> Iterator[Judgement]:
         strange = [item for item in server.replicas if cluster.owner_of(item) is None]
         names = ", ".join(sorted(_stranger(item) for item in strange))
         there: bool | None = None if strange and never_read else bool(strange)
-        yield _judge("unknown_replica", member, there, f"Attached to {member.name}: {names}.", about=names)
+        yield _judge(
+            "unknown_replica",
+            member,
+            there,
+            phrase("Attached to {member}: {names}.", member=member.name, names=names),
+            about=names,
+        )
 
 
 def _stranger(attached: Attached) -> str:
@@ -231,10 +259,16 @@ def identities(cluster: KnownCluster) -> Iterator[Judgement]:
             continue
         now = identity_of(server)
         changed = bool(member.known_as) and now != member.known_as
-        yield _judge("identity", member, changed, f"{member.name} was {member.known_as} and is now {now}.", about=now)
+        yield _judge(
+            "identity",
+            member,
+            changed,
+            phrase("{member} was {known_as} and is now {now}.", member=member.name, known_as=member.known_as, now=now),
+            about=now,
+        )
         yield _files(member)
         lost = member.lost_gtid
-        detail = f"{member.name} lost these transactions: {lost}."
+        detail = phrase("{member} lost these transactions: {lost}.", member=member.name, lost=lost)
         yield _judge("history_lost", member, bool(lost), detail, about=lost)
 
 
@@ -242,7 +276,9 @@ def _files(member: StoredInstance) -> Judgement:
     """Judge whether the data is in other files than before; unknown if either is unknown."""
     made_at = member.facts.datadir.made_at if member.facts and member.facts.datadir else None
     since = f" Created at {made_at:%Y-%m-%d %H:%M:%S} UTC." if made_at else ""
-    detail = f"The data of {member.name} is in new files that no rebuild by dbops created.{since}"
+    detail = phrase(
+        "The data of {member} is in new files that no rebuild by dbops created.{since}", member=member.name, since=since
+    )
     changed = None if member.known_files and not member.files else member.files != (member.known_files or member.files)
     return _judge("data_replaced", member, changed, detail, about=member.files)
 

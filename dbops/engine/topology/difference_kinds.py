@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from dbops.engine.phrases import phrase
+
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
@@ -14,69 +16,69 @@ class Meaning:
 
 MEANINGS = {
     "failover": Meaning(
-        "Primary changed",
+        phrase("Primary changed"),
         True,
-        "A rebuild would make the replica replicate from the former primary.",
+        phrase("A rebuild would make the replica replicate from the former primary."),
     ),
     "two_primaries": Meaning(
-        "Two writable servers",
+        phrase("Two writable servers"),
         True,
-        "It is unknown which server has the right data. A rebuild could copy the wrong one.",
+        phrase("It is unknown which server has the right data. A rebuild could copy the wrong one."),
     ),
     "primary_read_only": Meaning(
-        "The primary is read-only",
+        phrase("The primary is read-only"),
         True,
-        "Writes were stopped. A failover may be in progress.",
+        phrase("Writes were stopped. A failover may be in progress."),
     ),
     "loop": Meaning(
-        "Replication ring",
+        phrase("Replication ring"),
         True,
-        "Rebuilding one server of a ring interrupts replication for all others.",
+        phrase("Rebuilding one server of a ring interrupts replication for all others."),
     ),
     "outside_source": Meaning(
-        "Replicates from outside the cluster",
+        phrase("Replicates from outside the cluster"),
         True,
-        "The machine may belong to another cluster. Its data may not be this cluster's.",
+        phrase("The machine may belong to another cluster. Its data may not be this cluster's."),
     ),
     "writes_alone": Meaning(
-        "Writable and not replicating",
+        phrase("Writable and not replicating"),
         True,
-        "A failover may be in progress: this may be a new primary without replicas.",
+        phrase("A failover may be in progress: this may be a new primary without replicas."),
     ),
     "identity": Meaning(
-        "Server identity changed",
+        phrase("Server identity changed"),
         True,
-        "The server was reinstalled, or the address leads to another machine.",
+        phrase("The server was reinstalled, or the address leads to another machine."),
     ),
     "data_replaced": Meaning(
-        "Manual restore: data replaced",
+        phrase("Manual restore: data replaced"),
         False,
-        "The origin of the data is unknown. Rebuilds of other instances are not stopped.",
+        phrase("The origin of the data is unknown. Rebuilds of other instances are not stopped."),
     ),
     "history_lost": Meaning(
-        "Manual restore: GTID history went back",
+        phrase("Manual restore: GTID history went back"),
         False,
-        "Older data was restored, or the GTID history was reset. The plan lists missing transactions.",
+        phrase("Older data was restored, or the GTID history was reset. The plan lists missing transactions."),
     ),
     "chain": Meaning(
-        "Replicates from another replica",
+        phrase("Replicates from another replica"),
         False,
-        "After a rebuild, this instance replicates from the primary. Other rebuilds are not affected.",
+        phrase("After a rebuild, this instance replicates from the primary. Other rebuilds are not affected."),
     ),
     "takes_writes": Meaning(
-        "Writable replica",
+        phrase("Writable replica"),
         False,
-        "A rebuild of this replica is rejected. It cannot be a source if it has transactions of its own.",
+        phrase("A rebuild of this replica is rejected. It cannot be a source if it has transactions of its own."),
     ),
     "not_replicating": Meaning(
-        "Not replicating",
+        phrase("Not replicating"),
         False,
-        "A rebuild fixes this. Other rebuilds do not use this instance as their source.",
+        phrase("A rebuild fixes this. Other rebuilds do not use this instance as their source."),
     ),
     "unknown_replica": Meaning(
-        "Unknown replica attached",
+        phrase("Unknown replica attached"),
         False,
-        "It is not changed. A server with replicas cannot be rebuilt.",
+        phrase("It is not changed. A server with replicas cannot be rebuilt."),
     ),
 }
 #: Differences that show data not made by a job of dbops.

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dbops.engine.phrases import phrase
 from dbops.engine.states import Role
 from dbops.engine.topology.nodes import Node
 
@@ -171,45 +172,68 @@ def _of_member(
     yield from node.unread
     yield from _of_kind(node)
     if node.links and role is not Role.PRIMARY and node.read_only is False:
-        yield "Writable replica: read_only is off."
+        yield phrase("Writable replica: read_only is off.")
     if node.links and replicas and role is Role.REPLICA:
-        yield f"Chained: {len(replicas)} server{' replicates' if len(replicas) == 1 else 's replicate'} from this replica."
+        yield phrase(
+            "Chained: {number} server{value} from this replica.",
+            number=len(replicas),
+            value=" replicates" if len(replicas) == 1 else "s replicate",
+        )
     if node.key in rings:
-        yield "Part of a replication ring."
+        yield phrase("Part of a replication ring.")
     if len(node.links or ()) > 1:
-        yield f"Replicates over {len(node.links or ())} connections."
+        yield phrase("Replicates over {number} connections.", number=len(node.links or ()))
     for link in node.links or ():
         source = by_key.get(link.source)
         if source is None:
-            yield f"Replicates from {link.address}, which was not scanned."
+            yield phrase("Replicates from {address}, which was not scanned.", address=link.address)
         elif source.problem:
-            yield f"Replicates from {link.address}, which could not be read: {source.problem.text}"
+            yield phrase(
+                "Replicates from {address}, which could not be read: {problem}",
+                address=link.address,
+                problem=source.problem.text,
+            )
         if not link.is_running:
-            yield f"Replication from {link.address} is stopped{': ' + link.error if link.error else ''}."
+            yield phrase(
+                "Replication from {address} is stopped{error}.",
+                address=link.address,
+                error=": " + link.error if link.error else "",
+            )
     for silent in node.silent:
-        yield f"One of its replicas was not found: {silent.description}."
+        yield phrase("One of its replicas was not found: {description}.", description=silent.description)
 
 
 def _of_kind(node: Node) -> Iterable[str]:
     """Name what dbops does not follow: the other members of a group, and what a service does with its own servers."""
     if node.kind and (group := node.kind.group):
         others = f": {', '.join(group.members)}" if group.members else ""
-        yield f"Member of the {group.description}. Its members are not followed{others}. A rebuild neither reads nor replaces a member."
+        yield phrase(
+            "Member of the {description}. Its members are not followed{others}. A rebuild neither reads nor "
+            "replaces a member.",
+            description=group.description,
+            others=others,
+        )
     if node.kind and node.kind.managed_by:
-        yield f"A server of {node.kind.managed_by}: no host to log in to, so a rebuild neither reads nor replaces it."
+        yield phrase(
+            "A server of {managed_by}: no host to log in to, so a rebuild neither reads nor replaces it.",
+            managed_by=node.kind.managed_by,
+        )
 
 
 def _remarks(
     members: Sequence[ProposedMember], writers: Sequence[str], rings: set[str], names: Mapping[str, str]
 ) -> Iterable[str]:
     if len(writers) > 1:
-        yield f"Several writable servers: {', '.join(names[key] for key in writers)}."
+        yield phrase("Several writable servers: {writers}.", writers=", ".join(names[key] for key in writers))
     elif not writers:
-        yield "No primary found: no server is writable, has replicas and is not replicating."
+        yield phrase("No primary found: no server is writable, has replicas and is not replicating.")
     if rings:
-        yield f"Replication ring: {', '.join(member.name for member in members if member.node.key in rings)}."
+        yield phrase(
+            "Replication ring: {members}.",
+            members=", ".join(member.name for member in members if member.node.key in rings),
+        )
     if len(members) > 1 and not any(member.role is Role.BACKUP for member in members):
-        yield "No backup instance found. Select the one that rebuilds read from."
+        yield phrase("No backup instance found. Select the one that rebuilds read from.")
     uuids: dict[str, list[str]] = defaultdict(list)
     ids: dict[int, list[str]] = defaultdict(list)
     for member in members:
@@ -219,10 +243,18 @@ def _remarks(
             ids[member.node.server_id].append(member.name)
     for uuid, same in uuids.items():
         if len(same) > 1:
-            yield f"{', '.join(same)} share the server_uuid {uuid}: auto.cnf was copied with the data."
+            yield phrase(
+                "{same} share the server_uuid {uuid}: auto.cnf was copied with the data.",
+                same=", ".join(same),
+                uuid=uuid,
+            )
     for number, same in ids.items():
         if len(same) > 1:
-            yield f"{', '.join(same)} share the server ID {number}: they cannot replicate from each other."
+            yield phrase(
+                "{same} share the server ID {number}: they cannot replicate from each other.",
+                same=", ".join(same),
+                number=number,
+            )
 
 
 def _names(nodes: Sequence[Node]) -> dict[str, str]:

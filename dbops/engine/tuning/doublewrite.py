@@ -12,14 +12,15 @@ from enum import StrEnum
 from dbops.engine.facts.instance import InstanceFacts, ServerFacts
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.relaxed_durability import doublewrite_changes_at_run_time, same_value
+from dbops.engine.phrases import phrase
 from dbops.engine.tuning.storage_layers import LayerRow, Ruling, leaves_out_itself, rate_layers
 
 #: What a person can attest, by kind.
 KINDS = {
-    "cloud": "Cloud provider’s documented 16 KiB promise",
-    "zfs": "ZFS with a record size of at least a page",
-    "raid": "RAID controller or array with a protected cache",
-    "vendor": "Vendor’s statement about this device",
+    "cloud": phrase("Cloud provider’s documented 16 KiB promise"),
+    "zfs": phrase("ZFS with a record size of at least a page"),
+    "raid": phrase("RAID controller or array with a protected cache"),
+    "vendor": phrase("Vendor’s statement about this device"),
 }
 
 
@@ -160,12 +161,12 @@ def meaning_of(setting: str) -> str:
     Sources: MDEV-33545 (MariaDB 11.0.6 and newer: OFF, ON, fast) and MySQL's manual, 17.6.4 (8.0.30 and newer: DETECT_*).
     """
     if setting.upper() == "DETECT_ONLY":
-        return "Torn pages are detected after a crash, not repaired."
+        return phrase("Torn pages are detected after a crash, not repaired.")
     if not repairs(setting):
-        return "Torn pages stay torn after a crash."
+        return phrase("Torn pages stay torn after a crash.")
     if setting.lower() == "fast":
-        return "Each page is written twice, and data files are synchronized less often."
-    return "Each page is written twice, and torn pages are repaired after a crash."
+        return phrase("Each page is written twice, and data files are synchronized less often.")
+    return phrase("Each page is written twice, and torn pages are repaired after a crash.")
 
 
 def unlike(server: ServerFacts, others: Mapping[str, InstanceFacts]) -> tuple[tuple[str, str], ...]:

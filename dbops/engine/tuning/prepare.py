@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from dbops.engine.flavors.prepare import MIB, PrepareBehavior
+from dbops.engine.phrases import phrase
 
 GIB = 1024 * MIB
 #: Share of the target's free memory at plan time. Its own server may run then, and does not run during the prepare.
@@ -72,17 +73,23 @@ def choose(habits: PrepareBehavior, ground: PrepareReason) -> PrepareOptions:
 def _memory(habits: PrepareBehavior, ground: PrepareReason) -> tuple[int, str]:
     wanted = _rounded_up(max(LEAST_BYTES, int(habits.memory_per_redo * ground.redo_bytes)))
     limit = _rounded_down(int(ground.free_bytes * SHARE_OF_FREE))
-    redo = f"{size(ground.redo_capacity_bytes)} of redo log" + (
+    redo = phrase("{redo_capacity_bytes} of redo log", redo_capacity_bytes=size(ground.redo_capacity_bytes)) + (
         f" and {size(ground.written_bytes)} written during the copy" if ground.written_bytes >= MIB else ""
     )
-    needed = f"{size(wanted)} for {redo}: {habits.memory_reason}."
+    needed = phrase(
+        "{wanted} for {redo}: {memory_reason}.", wanted=size(wanted), redo=redo, memory_reason=habits.memory_reason
+    )
     if wanted <= limit:
         return wanted, needed
     if limit <= habits.default_memory_bytes:
         least = habits.default_memory_bytes
         return (
             least,
-            f"The tool's own {size(least)}: only {size(ground.free_bytes)} of memory are free on the target.",
+            phrase(
+                "The tool's own {least}: only {free_bytes} of memory are free on the target.",
+                least=size(least),
+                free_bytes=size(ground.free_bytes),
+            ),
         )
     return limit, (
         f"{size(limit)}, the most within {SHARE_OF_FREE:.0%} of the {size(ground.free_bytes)} that are free on the target; "

@@ -12,6 +12,7 @@ from enum import StrEnum
 from dbops.engine.facts.instance import PageWrites, ServerFacts
 from dbops.engine.facts.storage import StorageFacts, StorageLayer
 from dbops.engine.facts.stored_data import StoredFiles
+from dbops.engine.phrases import phrase
 
 KERNEL = "https://docs.kernel.org/filesystems/ext4/atomic_writes.html"
 OF_MYSQL = "https://github.com/mysql/mysql-community/issues/57"
@@ -110,7 +111,7 @@ def rate_layers(server: ServerFacts, storage: StorageFacts | None, files: Stored
     is_safe = leaves_out_itself(server, storage, files)
     rows = [_server(server, is_safe=is_safe), _page(server), _files(server, files), _flush(server, storage)]
     if storage is None or storage.layers is None:
-        meaning = "What is below the server was not read, or has more layers than dbops reads."
+        meaning = phrase("What is below the server was not read, or has more layers than dbops reads.")
         return (*rows, LayerRow("storage", "Storage", "Unknown", meaning, Ruling.UNKNOWN))
     rows += [_file_system(server, storage), *_devices(server, storage)]
     if storage.machine:
@@ -150,9 +151,9 @@ def _server(server: ServerFacts, *, is_safe: bool) -> LayerRow:
         seen += f", innodb_use_atomic_writes = {server.page_writes.use_atomic}"
     source = OF_MARIADB if mariadb else OF_MYSQL
     if is_safe:
-        meaning = "It recognizes this card and writes no page twice: its own count of doublewritten pages is 0."
+        meaning = phrase("It recognizes this card and writes no page twice: its own count of doublewritten pages is 0.")
         return LayerRow("server", "Server", seen, meaning, Ruling.FITS, source)
-    meaning = (
+    meaning = phrase(
         "It does not request atomic writes (RWF_ATOMIC). Promises of kernel and device hold for requested ones only."
     )
     return LayerRow("server", "Server", seen, meaning, Ruling.PROMISE, source)
@@ -169,58 +170,66 @@ def _outside(server: ServerFacts, files: StoredFiles | None) -> list[str] | None
 def _files(server: ServerFacts, files: StoredFiles | None) -> LayerRow:
     outside, row = _outside(server, files), ("files", "Files")
     if outside is None:
-        meaning = "Where the files are is unknown. The next probe of server and host reads it."
+        meaning = phrase("Where the files are is unknown. The next probe of server and host reads it.")
         return LayerRow(*row, "Unknown", meaning, Ruling.UNKNOWN)
     if outside:
         more = f" and {len(outside) - MAX_SHOWN} more" if len(outside) > MAX_SHOWN else ""
-        meaning = "Files outside the data directory can be on another storage, which is not read."
+        meaning = phrase("Files outside the data directory can be on another storage, which is not read.")
         return LayerRow(*row, ", ".join(outside[:MAX_SHOWN]) + more, meaning, Ruling.UNKNOWN)
-    return LayerRow(*row, "All in the data directory", "The layers below hold for each of them.", Ruling.FITS)
+    return LayerRow(
+        *row, phrase("All in the data directory"), phrase("The layers below hold for each of them."), Ruling.FITS
+    )
 
 
 def _page(server: ServerFacts) -> LayerRow:
-    seen = f"innodb_page_size = {server.page_size}"
-    return LayerRow("page", "Page", seen, "Each layer below must write as much in one piece.", Ruling.NOTE)
+    seen = phrase("innodb_page_size = {page_size}", page_size=server.page_size)
+    return LayerRow("page", "Page", seen, phrase("Each layer below must write as much in one piece."), Ruling.NOTE)
 
 
 def _flush(server: ServerFacts, storage: StorageFacts | None) -> LayerRow:
     writes = server.page_writes or PageWrites()
     name = "innodb_data_file_buffering" if writes.buffering else "innodb_flush_method"
-    row = ("flush", "Write path", f"{name} = {writes.buffering or writes.flush_method or 'unknown'}")
+    row = ("flush", phrase("Write path"), f"{name} = {writes.buffering or writes.flush_method or 'unknown'}")
     if writes.is_direct is None:
-        return LayerRow(*row, "The server did not report it.", Ruling.UNKNOWN)
+        return LayerRow(*row, phrase("The server did not report it."), Ruling.UNKNOWN)
     if storage and storage.filesystem == "zfs":
-        meaning = "Before OpenZFS 2.3 each write is buffered: a server that is killed can leave half of a page."
+        meaning = phrase("Before OpenZFS 2.3 each write is buffered: a server that is killed can leave half of a page.")
         return LayerRow(*row, meaning, Ruling.PROMISE, ZFS)
     if writes.is_direct:
         return LayerRow(
-            *row, "Pages reach the file system in one call, without the page cache.", Ruling.FITS, DOUBLEWRITE
+            *row, phrase("Pages reach the file system in one call, without the page cache."), Ruling.FITS, DOUBLEWRITE
         )
-    meaning = "The page cache writes a page back in pieces, and a killed server can leave half of one. Use O_DIRECT."
+    meaning = phrase(
+        "The page cache writes a page back in pieces, and a killed server can leave half of one. Use O_DIRECT."
+    )
     return LayerRow(*row, meaning, Ruling.AGAINST, DOUBLEWRITE)
 
 
 def _file_system(server: ServerFacts, storage: StorageFacts) -> LayerRow:
     kind, page, said = storage.filesystem, server.page_size, storage.answers
-    row = ("file-system", "File system", f"{kind}, blocks of {storage.block_bytes} bytes")
+    row = ("file-system", phrase("File system"), f"{kind}, blocks of {storage.block_bytes} bytes")
     if NETWORK.fullmatch(kind):
-        return LayerRow(*row, "A network or FUSE file system sends a page in pieces.", Ruling.AGAINST)
+        return LayerRow(*row, phrase("A network or FUSE file system sends a page in pieces."), Ruling.AGAINST)
     if kind == "overlay":
-        return LayerRow(*row, "A container's layer: what is below is not visible.", Ruling.PROMISE)
+        return LayerRow(*row, phrase("A container's layer: what is below is not visible."), Ruling.PROMISE)
     if kind == "zfs":
         record = said.record_bytes if said else None
         row = (row[0], row[1], f"zfs, recordsize {'unknown' if record is None else record}")
         if record is not None and record < page:
-            return LayerRow(*row, "A page has several records, which ZFS can commit apart.", Ruling.AGAINST, ZFS)
-        meaning = "Copy on write: a record is replaced completely or not at all, if it has at least a page."
+            return LayerRow(
+                *row, phrase("A page has several records, which ZFS can commit apart."), Ruling.AGAINST, ZFS
+            )
+        meaning = phrase("Copy on write: a record is replaced completely or not at all, if it has at least a page.")
         return LayerRow(*row, meaning, Ruling.PROMISE, ZFS)
     if kind not in LOCAL:
         return LayerRow(*row, "dbops knows nothing about how this type writes a page.", Ruling.UNKNOWN)
     if said and said.cluster_bytes and said.cluster_bytes > storage.block_bytes:
         row = (row[0], row[1], f"{row[2]}, clusters of {said.cluster_bytes} (bigalloc)")
     if storage.unit_bytes >= page:
-        return LayerRow(*row, "A page is in one unit of allocation.", Ruling.FITS, KERNEL)
-    meaning = f"A page can have several extents, and its write can be split. Clusters of {page} bytes prevent that."
+        return LayerRow(*row, phrase("A page is in one unit of allocation."), Ruling.FITS, KERNEL)
+    meaning = phrase(
+        "A page can have several extents, and its write can be split. Clusters of {page} bytes prevent that.", page=page
+    )
     return LayerRow(*row, meaning, Ruling.PROMISE, AWS_STEPS)
 
 
@@ -229,7 +238,7 @@ def _devices(server: ServerFacts, storage: StorageFacts) -> Iterator[LayerRow]:
         return
     if not storage.layers:
         hidden = storage.is_virtual or storage.is_container
-        meaning = "No block device is visible below the file system."
+        meaning = phrase("No block device is visible below the file system.")
         meaning += " Only who runs the machine below can say what it promises." if hidden else ""
         yield LayerRow("device", "Device", storage.device, meaning, Ruling.PROMISE if hidden else Ruling.AGAINST)
     promised = any(_promise_of(layer) for layer in storage.layers or ())
@@ -248,36 +257,54 @@ def _device(layer: StorageLayer, page: int, storage: StorageFacts, *, promised: 
     row = ("device", layer.kind.capitalize() if layer.kind in ("disk", "partition") else layer.kind, _seen(layer))
     if layer.kind == "partition":
         if layer.start_bytes is None:
-            return LayerRow(*row, "Its start is unknown.", Ruling.UNKNOWN)
+            return LayerRow(*row, phrase("Its start is unknown."), Ruling.UNKNOWN)
         if layer.start_bytes % page:
-            meaning = "It starts within a page, so that each page spans two units of the disk."
+            meaning = phrase("It starts within a page, so that each page spans two units of the disk.")
             return LayerRow(*row, meaning, Ruling.AGAINST, AWS_STEPS)
-        return LayerRow(*row, "It starts at a multiple of the page size.", Ruling.FITS, AWS_STEPS)
+        return LayerRow(*row, phrase("It starts at a multiple of the page size."), Ruling.FITS, AWS_STEPS)
     promise, answers = _promise_of(layer), storage.answers
     if isinstance(promise, Cloud):
-        meaning = f"{promise.name} documents that 16 KiB are written completely or not at all {promise.condition}."
+        meaning = phrase(
+            "{promise} documents that 16 KiB are written completely or not at all {condition}.",
+            promise=promise.name,
+            condition=promise.condition,
+        )
         return LayerRow(*row, meaning, Ruling.PROMISE if page <= 16384 else Ruling.AGAINST, promise.source)
     if promise:
-        return LayerRow(*row, "An array or RAID controller: its cache needs a battery or flash.", Ruling.PROMISE)
+        return LayerRow(
+            *row, phrase("An array or RAID controller: its cache needs a battery or flash."), Ruling.PROMISE
+        )
     if (layer.atomic_bytes or 0) >= page:
-        meaning = f"It writes {layer.atomic_bytes} bytes completely or not at all, if they are requested so."
+        meaning = phrase(
+            "It writes {atomic_bytes} bytes completely or not at all, if they are requested so.",
+            atomic_bytes=layer.atomic_bytes,
+        )
         return LayerRow(*row, meaning, Ruling.PROMISE, KERNEL)
     if layer.name.startswith("nvme") and answers and (answers.nvme_atomic_bytes or 0) >= page:
-        meaning = (
-            f"It promises {answers.nvme_atomic_bytes} bytes without power (AWUPF), to commands that are not split."
+        meaning = phrase(
+            "It promises {nvme_atomic_bytes} bytes without power (AWUPF), to commands that are not split.",
+            nvme_atomic_bytes=answers.nvme_atomic_bytes,
         )
         return LayerRow(*row, meaning, Ruling.PROMISE, KERNEL)
     if layer.kind == "dm" and promised:
-        meaning = "The disk below has a promise. It holds if this volume starts at a multiple of the page size and has no stripes."
+        meaning = phrase(
+            "The disk below has a promise. It holds if this volume starts at a multiple of the page size and has "
+            "no stripes."
+        )
         return LayerRow(*row, meaning, Ruling.PROMISE, AWS_STEPS)
     if layer.atomic_bytes is None:
         if layer.kind == "disk" and storage.is_virtual:
             return LayerRow(
-                *row, "A virtual disk: only its provider knows the device behind it.", Ruling.PROMISE, KERNEL
+                *row, phrase("A virtual disk: only its provider knows the device behind it."), Ruling.PROMISE, KERNEL
             )
-        return LayerRow(*row, "The kernel does not report it: Linux 6.11 and newer do.", Ruling.AGAINST, KERNEL)
+        return LayerRow(*row, phrase("The kernel does not report it: Linux 6.11 and newer do."), Ruling.AGAINST, KERNEL)
     promises = f"only {layer.atomic_bytes} bytes" if layer.atomic_bytes else "nothing"
-    return LayerRow(*row, f"The kernel promises {promises} for it; a page has {page}.", Ruling.AGAINST, KERNEL)
+    return LayerRow(
+        *row,
+        phrase("The kernel promises {promises} for it; a page has {page}.", promises=promises, page=page),
+        Ruling.AGAINST,
+        KERNEL,
+    )
 
 
 def _seen(layer: StorageLayer) -> str:

@@ -10,6 +10,7 @@ from enum import Enum
 
 from dbops.engine.facts.instance import HostFacts
 from dbops.engine.facts.storage import StorageFacts
+from dbops.engine.phrases import phrase
 
 #: One reads while another sends.
 PARALLEL_MINIMUM = 2
@@ -46,7 +47,7 @@ def choose_threads(host: HostFacts, storage: StorageFacts | None = None) -> int:
 
 def threads_reason(end: StreamSide, host: HostFacts, storage: StorageFacts | None = None) -> str:
     """Return the reason for the number of threads at this end, as a sentence. Arguments as of ``choose_threads``."""
-    threads = f"{choose_threads(host, storage)} {end.work} thread"
+    threads = phrase("{choose_threads} {work} thread", choose_threads=choose_threads(host, storage), work=end.work)
     if storage and _turns(storage):
         return f"{threads}: {storage.device}, which {end.place}, is a disk that turns{end.seeks}."
     bounds = f"at least {PARALLEL_MINIMUM}, at most {PARALLEL_MAXIMUM}"
@@ -66,4 +67,4 @@ def _unsure(storage: StorageFacts | None) -> str:
 
 
 def _cores(host: HostFacts) -> str:
-    return f"{host.cpu_count} core{'s' if host.cpu_count > 1 else ''}"
+    return phrase("{cpu_count} core{value}", cpu_count=host.cpu_count, value="s" if host.cpu_count > 1 else "")

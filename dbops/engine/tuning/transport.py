@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from dbops.engine.facts.instance import HostFacts
+from dbops.engine.phrases import phrase
 
 #: Measured on loopback: aes128-gcm is 1.4x to 1.7x as fast as chacha20-poly1305 with AES instructions.
 CIPHERS_WITH_AES = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "chacha20-poly1305@openssh.com")
@@ -105,18 +106,31 @@ def choose_compression(
     threads = max(1, min(COMPRESS_THREADS_MAXIMUM, source.cpu_count // 2))
     able = threads * COMPRESSED_BYTES_PER_SECOND
     if link is None or not link.rates:
-        return _none("Not compressed: the link between these hosts was not measured yet.", CompressionCause.UNMEASURED)
+        return _none(
+            phrase("Not compressed: the link between these hosts was not measured yet."), CompressionCause.UNMEASURED
+        )
     rate = link.rates[link.best]
     if rate >= able:
         return _none(
-            f"Not compressed: the link carries {_rate(rate)}, about {_rate(able)} can be compressed with {threads} of the cores.",
+            phrase(
+                "Not compressed: the link carries {rate}, about {rate_2} can be compressed with {threads} of the "
+                "cores.",
+                rate=_rate(rate),
+                rate_2=_rate(able),
+                threads=threads,
+            ),
             CompressionCause.FAST_LINK,
         )
     lacking = [name for name, host in (("source", source), ("target", target)) if "zstd" not in host.tools]
     if tool_problem and lacking:
         return _none(
-            f"Not compressed, though the link carries only {_rate(rate)}: no zstd on the {' and the '.join(lacking)}'s host. "
-            f"Nor by the backup tool: {tool_problem}.",
+            phrase(
+                "Not compressed, though the link carries only {rate}: no zstd on the {lacking}'s host. Nor by the "
+                "backup tool: {tool_problem}.",
+                rate=_rate(rate),
+                lacking=" and the ".join(lacking),
+                tool_problem=tool_problem,
+            ),
             CompressionCause.NO_ZSTD,
             tuple(lacking),
             tool_problem,
@@ -126,11 +140,21 @@ def choose_compression(
         if tool_problem
         else f"the backup tool's zstd with {threads} of the cores"
     )
-    why = f" Not by the backup tool: {tool_problem}." if tool_problem else " The unpacking tool expands it on the way."
+    why = (
+        phrase(" Not by the backup tool: {tool_problem}.", tool_problem=tool_problem)
+        if tool_problem
+        else phrase(" The unpacking tool expands it on the way.")
+    )
     return Compression(
         threads,
         not tool_problem,
-        f"Compressed by {by}: the link carries {_rate(rate)}, less than the {_rate(able)} that these compress.{why}",
+        phrase(
+            "Compressed by {by}: the link carries {rate}, less than the {rate_2} that these compress.{why}",
+            by=by,
+            rate=_rate(rate),
+            rate_2=_rate(able),
+            why=why,
+        ),
         CompressionCause.SLOW_LINK,
         tool_problem=tool_problem,
     )
@@ -141,9 +165,9 @@ def _none(reason: str, cause: CompressionCause, lacking: tuple[str, ...] = (), t
 
 
 #: Shown with each streamed plan, as the likely next question.
-NO_RESUME = (
-    "A stream that breaks cannot be resumed: neither tool can begin in the middle. Trying again costs the copy alone: the target's "
-    "server is stopped and its old data moved aside already."
+NO_RESUME = phrase(
+    "A stream that breaks cannot be resumed: neither tool can begin in the middle. Trying again costs "
+    "the copy alone: the target's server is stopped and its old data moved aside already."
 )
 
 

@@ -16,6 +16,7 @@ from django.db.migrations.loader import MigrationLoader
 
 from dbops import __version__
 from dbops.database.config import sqlite_url
+from dbops.engine.phrases import phrase
 from dbops.models import ProcessHeartbeat
 
 ENVIRONMENT, DEFAULT, FROM_FILE = "environment", "default", "file"
@@ -201,7 +202,11 @@ def _schema() -> str:
     ours = sorted(name for app, name in loader.applied_migrations if app == "dbops")
     missing = [key for key in loader.disk_migrations if key not in loader.applied_migrations]
     last = ours[-1] if ours else "none"
-    return f"{last} ({len(missing)} not applied: run script/run migrate)" if missing else last
+    return (
+        phrase("{last} ({number} not applied: run script/run migrate)", last=last, number=len(missing))
+        if missing
+        else last
+    )
 
 
 def pulses() -> dict[str, datetime]:

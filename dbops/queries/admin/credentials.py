@@ -13,6 +13,7 @@ from django.db.models import Count, Model, Q
 
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.loaders.ssh_addresses import certificate_of
 from dbops.models import AuditEntry, AuditSink, Cluster, Host, Instance, InventorySource, NotificationChannel
 from dbops.models.fleet import ACCOUNTS, SOCKET_ACCOUNTS
@@ -34,26 +35,32 @@ PROBLEMS = (LOST, NO_FILE, EXPIRED)
 #: Accounts that a cluster need not have.
 OPTIONAL = ("local", "load")
 SECRETS: dict[str, tuple[str, str]] = {
-    "ssh_private_key": ("SSH private key", "the dashboard logs in to the host: probes, rebuilds, backups, tests"),
-    "admin_password": ("Dashboard's password", "probes and rebuilds log in to each instance"),
-    "local_password": ("Dashboard's local password", "rebuilds and dumps log in on the instance's own host"),
+    "ssh_private_key": (
+        phrase("SSH private key"),
+        "the dashboard logs in to the host: probes, rebuilds, backups, tests",
+    ),
+    "admin_password": (phrase("Dashboard's password"), "probes and rebuilds log in to each instance"),
+    "local_password": (phrase("Dashboard's local password"), "rebuilds and dumps log in on the instance's own host"),
     "replication_password": (
-        "Replication password",
+        phrase("Replication password"),
         "written into a rebuilt replica, which reads from the primary with it",
     ),
-    "backup_password": ("Backup password", "the backup tool logs in on the source's own host"),
-    "load_password": ("Load test password", "sysbench sends the inserts of a load test to a TiDB cluster without data"),
+    "backup_password": (phrase("Backup password"), "the backup tool logs in on the source's own host"),
+    "load_password": (
+        phrase("Load test password"),
+        "sysbench sends the inserts of a load test to a TiDB cluster without data",
+    ),
 }
 #: Of rows besides hosts, clusters and instances.
 OTHERS: dict[tuple[str, str], tuple[str, str]] = {
     ("audit sink", "token"): ("Token", "sends the audit log to this SIEM"),
-    ("inventory source", "secret"): ("Password or token", "reads the list of servers from this source"),
+    ("inventory source", "secret"): (phrase("Password or token"), "reads the list of servers from this source"),
     ("notification channel", "address"): (
         "Address",
         "sends messages to this channel; most addresses have a token in them",
     ),
-    ("notification channel", "secret"): ("Signing secret", "signs webhooks"),
-    ("notification channel", "old_secret"): ("Older signing secret", "signs webhooks, too, until it ends"),
+    ("notification channel", "secret"): (phrase("Signing secret"), "signs webhooks"),
+    ("notification channel", "old_secret"): (phrase("Older signing secret"), "signs webhooks, too, until it ends"),
 }
 
 

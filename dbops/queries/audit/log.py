@@ -15,6 +15,7 @@ from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.lookups import Contains
 
 from dbops.engine.audit.entries import VIEWS
+from dbops.engine.phrases import phrase
 from dbops.models import AuditEntry, AuditName, AuditSegment, AuditText
 
 ENTRIES_ON_A_PAGE = 50
@@ -112,7 +113,16 @@ def every(wanted: AuditFilter) -> Iterator[AuditEntry]:
 def archived_in(sequence: int) -> str:
     """Return a sentence that names the file of an archived entry; ``""`` for any other number."""
     segment = AuditSegment.objects.filter(first__lte=sequence, last__gte=sequence).first()
-    return f"Entry {sequence} was archived on {segment.at:%Y-%m-%d} to {segment.file_name}." if segment else ""
+    return (
+        phrase(
+            "Entry {sequence} was archived on {at} to {file_name}.",
+            sequence=sequence,
+            at=f"{segment.at:%Y-%m-%d}",
+            file_name=segment.file_name,
+        )
+        if segment
+        else ""
+    )
 
 
 def stored() -> Iterator[AuditEntry]:

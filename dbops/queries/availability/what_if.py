@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from dbops.engine.availability.record import Cause, ClusterRecord
 from dbops.engine.availability.what_if import WhatIfChange, WhatIfOutcome, by_method, compare, proposals
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.method import Method
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.schedule.calendar import Interval
@@ -130,7 +131,7 @@ def _why(cause: Cause, method: Method, others: Counter[BackupMethod]) -> str:
     if cause is not Cause.NO_BACKUP or kind is None:
         return str(cause)
     one = method.reads.value
-    text = f"no complete {one} made by dbops"
+    text = phrase("no complete {one} made by dbops", one=one)
     if count := others[kind]:
         text += f" (external, not counted: {count}; dbops can’t tell whether they are complete)"
     return text

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from dbops.engine.phrases import phrase
 from dbops.engine.states import RUN_FINAL, RunOrigin, RunStatus
 from dbops.models import BackupEvent, BackupRun
 from dbops.queries.rebuilds.overlaps import Overlap, overlapping_rebuild
@@ -55,8 +56,11 @@ class RunPage:
         """Return the page title, with percent or state first so that it is visible in a narrow tab."""
         percent = self.percent
         known = self.run.status == RunStatus.RUNNING and percent is not None
-        return (
-            f"{f'{percent:.0f} %' if known else self.run.status} – {self.run.instance.name} – backup run {self.run.pk}"
+        return phrase(
+            "{percent} – {instance} – backup run {run}",
+            percent=f"{percent:.0f} %" if known else self.run.status,
+            instance=self.run.instance.name,
+            run=self.run.pk,
         )
 
 

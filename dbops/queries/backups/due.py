@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.calendar import ClockChange, day, next_clock_change
 from dbops.lib.cron import BadSchedule, due_times
 
@@ -12,8 +13,8 @@ DUE_TIMES_SHOWN = 5
 #: Days ahead in which a clock change is mentioned.
 NEAR_DAYS = 60
 TIMES_NAMED = 4
-SKIPPED = "A time within the skipped hour runs when that hour would have started."
-TWICE = "A time within the repeated hour runs once."
+SKIPPED = phrase("A time within the skipped hour runs when that hour would have started.")
+TWICE = phrase("A time within the repeated hour runs once.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +53,25 @@ def _effect(change: ClockChange, cron: str, zone: ZoneInfo) -> str:
     local = change.at.astimezone(zone)
     was = local - timedelta(seconds=change.seconds)  # local time just before the change
     way = "forward" if change.seconds > 0 else "back"
-    head = f"On {local:%Y-%m-%d} the clock of {zone.key} goes {way} from {was:%H:%M} to {local:%H:%M}."
+    head = phrase(
+        "On {local} the clock of {key} goes {way} from {was} to {local_2}.",
+        local=f"{local:%Y-%m-%d}",
+        key=zone.key,
+        way=way,
+        was=f"{was:%H:%M}",
+        local_2=f"{local:%H:%M}",
+    )
     whole = day(local.date(), zone)
     just_before = whole.start - timedelta(seconds=1)
     times = list(takewhile(whole.holds, due_times(cron, zone.key, just_before)))
     if not times:
-        return f"{head} No run is due on that day."
+        return phrase("{head} No run is due on that day.", head=head)
     named = ", ".join(f"{moment.astimezone(zone):%H:%M %Z}" for moment in times[:TIMES_NAMED])
     more = f" and {len(times) - TIMES_NAMED} more" if len(times) > TIMES_NAMED else ""
-    return f"{head} Due times on that day: {named}{more}. {SKIPPED if change.seconds > 0 else TWICE}"
+    return phrase(
+        "{head} Due times on that day: {named}{more}. {skipped}",
+        head=head,
+        named=named,
+        more=more,
+        skipped=SKIPPED if change.seconds > 0 else TWICE,
+    )

@@ -11,6 +11,7 @@ from django.db.models.lookups import Contains
 
 from dbops.engine.backups.plan import dump_refusal
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import LEARNED_RUNS, Duration, learn
 from dbops.engine.states import RUN_FINAL, BackupMethod, RunBy, RunStatus
 from dbops.models import BackupRun, BackupSchedule, InstanceState
@@ -103,5 +104,7 @@ def _refusals(found: list[BackupSchedule]) -> dict[int, Refused]:
     if not dumps:
         return {}
     states = InstanceState.objects.filter(instance__in={item.instance_id for item in dumps})
-    refusals = {state.instance_id: dump_refusal(facts, "Making a dump") for state in states if (facts := state.facts())}
+    refusals = {
+        state.instance_id: dump_refusal(facts, phrase("Making a dump")) for state in states if (facts := state.facts())
+    }
     return {item.pk: refusal for item in dumps if (refusal := refusals.get(item.instance_id))}

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from django.db.models import Q
 
 from dbops.engine.methods import DEFAULT_METHOD, METHODS, method_named
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.eligibility import Eligibility, eligibility_of
 from dbops.engine.schedule.snapshot import ClusterSnapshot
@@ -79,7 +80,7 @@ def _of_runs(
         if start is None or end is None or end < start:
             continue
         name, cluster = places[instance]
-        title = f"{method} backup of {name}" + (f" ({schedule})" if schedule else "")
+        title = phrase("{method} backup of {name}", method=method, name=name) + (f" ({schedule})" if schedule else "")
         yield cluster, TimelineBar(BarKind.BACKUP, name, Interval(start, end), title, status=status, run=pk)
 
 
@@ -94,7 +95,9 @@ def _of_rebuilds(
             continue
         name, cluster = places[target]
         busy = (places[source][0],) if source in places and method_named(method).reads_source else ()
-        title = f"rebuild {pk} of {name}" + (f" from {busy[0]}" if busy else "")
+        title = phrase("rebuild {pk} of {name}", pk=pk, name=name) + (
+            phrase(" from {busy}", busy=busy[0]) if busy else ""
+        )
         yield (
             cluster,
             TimelineBar(BarKind.REBUILD, name, Interval(start, end), title, status=status, busy=busy, rebuild=pk),

@@ -11,6 +11,7 @@ from dbops.database import clock
 from dbops.engine.facts.instance import InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.facts.summary import judge, summarize
 from dbops.engine.flavors.tidb import OWN_MEANS, REASON
+from dbops.engine.phrases import phrase
 from dbops.engine.states import ACTIVE, REPLICAS, Role, Status, StepState
 from dbops.models import Cluster, Hold, Instance, Rebuild, RebuildStep
 from dbops.queries.rebuilds.row_comparisons import Differing, differing
@@ -218,7 +219,7 @@ def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
     if unlike and word in LIVE_STATES:
         word, text = "warning", unlike.text
     if running and running.status != Status.QUEUED:
-        word, text = "rebuilding", f"rebuild {running.pk} is {running.status}"
+        word, text = "rebuilding", phrase("rebuild {running} is {status}", running=running.pk, status=running.status)
     return InstanceRow(
         instance=instance,
         facts=facts,
@@ -248,7 +249,9 @@ def _with_refusals(row: InstanceRow, rows: list[InstanceRow]) -> InstanceRow:
         refusals.append("This cluster has no backup or replica instance that could be the source.")
     elif not any(_can_be_read(other) for other in sources):
         # Each instance's own row has the cause.
-        states = ", ".join(f"{other.instance.name} is {other.state}" for other in sources)
+        states = ", ".join(
+            phrase("{instance} is {state}", instance=other.instance.name, state=other.state) for other in sources
+        )
         refusals.append(f"No source responds: {states}.")
     return replace(row, refusals=tuple(refusals))
 

@@ -15,6 +15,7 @@ from django.db.models import Case, CharField, Value, When
 
 from dbops.engine.facts.age import TOLERANCE_SECONDS
 from dbops.engine.facts.summary import Summary, judge
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.snapshot import ClusterSnapshot, InstanceStatus
 from dbops.engine.states import ACTIVE, REPLICAS, Role, Status, StepState
 from dbops.loaders.cluster_snapshots import active_work, differences, instance_status
@@ -144,7 +145,10 @@ def _members(
             state, text = "warning", unlike[pk].text
         rebuild = rebuilds.get(pk)
         if rebuild and rebuild.status != Status.QUEUED:
-            state, text = "rebuilding", f"rebuild {rebuild.pk} is {rebuild.status}"
+            state, text = (
+                "rebuilding",
+                phrase("rebuild {rebuild} is {status}", rebuild=rebuild.pk, status=rebuild.status),
+            )
         found[cluster].append(MemberStatus(pk, name, roles[word], state, text, summary))
     for members in found.values():
         members.sort(key=lambda member: (ROLE_ORDER[member.role], member.name))

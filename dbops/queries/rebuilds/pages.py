@@ -7,6 +7,7 @@ from django.core.paginator import Page, Paginator
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from dbops.engine.facts.instance import from_record
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.schedule import backup_windows
 from dbops.engine.schedule.eligibility import expected_start
@@ -93,7 +94,9 @@ class RebuildPage:
             sign = f"{current.percent:.0f} %" if current and current.percent is not None else "running"
         else:
             sign = rebuild.status
-        return f"{sign} – {rebuild.target.name} – rebuild {rebuild.pk}"
+        return phrase(
+            "{sign} – {target} – rebuild {rebuild}", sign=sign, target=rebuild.target.name, rebuild=rebuild.pk
+        )
 
 
 def find(rebuild_id: int) -> Rebuild | None:

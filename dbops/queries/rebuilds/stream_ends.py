@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.engine.states import StepState
 from dbops.models import ExecutedCommand, RebuildStep
@@ -52,7 +53,7 @@ def ends_of(plan: Plan | None, steps: Iterable[RebuildStep]) -> tuple[StreamEnd,
         return Process(name, statuses.get(status), tails[tail].strip("\n") if tail in tails else None, is_transport)
 
     backup = process("Backup", "source backup", "source")
-    ssh = process("SSH to the source", "transport", "transport", is_transport=True)
+    ssh = process(phrase("SSH to the source"), "transport", "transport", is_transport=True)
     unpack = process("Unpack", "unpack", "unpack")
     return (
         StreamEnd("Source", plan.source, ran.get(ON_SOURCE, ""), (backup,)),

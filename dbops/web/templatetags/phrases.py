@@ -8,7 +8,7 @@ from django import template
 from django.utils.html import conditional_escape
 from django.utils.safestring import SafeString
 from django.utils.text import get_text_list
-from django.utils.translation import gettext, pgettext
+from django.utils.translation import gettext, ngettext, pgettext
 
 from dbops.engine.phrases import Phrase
 
@@ -20,7 +20,7 @@ def translated(value: Any) -> str:
     """Return a phrase, a label or a sentence of the catalogue in the language of the page; other text stays as it is."""
     if isinstance(value, Phrase):
         values = {name: translated(part) if isinstance(part, Phrase) else part for name, part in value.values.items()}
-        pattern = gettext(value.pattern)
+        pattern = ngettext(value.pattern, value.plural, value.number) if value.plural else gettext(value.pattern)
         return pattern.format(**values) if values else pattern
     text = "" if value is None else str(value)
     return gettext(text) if text else ""

@@ -10,6 +10,7 @@ from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.flavors.dumps import dump_problem, dump_program
 from dbops.engine.flavors.versions import PRODUCTS, product_name
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, unknown, warning
 from dbops.engine.planning.checks.pair import find_tool
 from dbops.engine.planning.checks.source import backup_has_all_engines, source_rows_are_equal
@@ -23,46 +24,62 @@ FOUND_SHOWN = 300
 
 
 def there_is_one(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, archive = "archive.file", "A complete backup exists", inputs.archive
+    code, title, archive = "archive.file", phrase("A complete backup exists"), inputs.archive
     name = inputs.source.name
     if archive is None:
         yield refusal(
             code,
             title,
-            f"dbops has no complete backup of {name} for this method.",
-            "Run a backup by its schedule, or choose another method.",
+            phrase("dbops has no complete backup of {name} for this method.", name=name),
+            phrase("Run a backup by its schedule, or choose another method."),
         )
         return
     age = (inputs.now - archive.taken_at).total_seconds()
-    seen = f"{archive.path} of backup run {archive.run}, {gib(archive.bytes)}, {duration(max(age, 0))} old."
+    seen = phrase(
+        "{path} of backup run {run}, {bytes}, {age} old.",
+        path=archive.path,
+        run=archive.run,
+        bytes=gib(archive.bytes),
+        age=duration(max(age, 0)),
+    )
     if age > OLD_SECONDS:
-        yield warning(code, title, seen, "Catch-up from binary logs takes longer for an old backup.")
+        yield warning(code, title, seen, phrase("Catch-up from binary logs takes longer for an old backup."))
     else:
         yield ok(code, title, seen)
 
 
 def no_restore_test_failed(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a backup whose restore test failed."""
-    code, title = "archive.restore_test", "No restore test of the backup failed"
+    code, title = "archive.restore_test", phrase("No restore test of the backup failed")
     archive = inputs.archive
     if archive is None:
         return
     restore_test, run = inputs.restore_tests.get(archive.run), f"backup run {archive.run}"
     if restore_test is None:
-        yield ok(code, title, f"{run.capitalize()} has no restore test yet.")
+        yield ok(code, title, phrase("{run} has no restore test yet.", run=run.capitalize()))
     elif restore_test.is_good:
-        yield ok(code, title, f"{run.capitalize()} passed a restore test on {_moment(restore_test.at)}.")
+        yield ok(
+            code,
+            title,
+            phrase("{run} passed a restore test on {moment}.", run=run.capitalize(), moment=_moment(restore_test.at)),
+        )
     elif restore_test.is_bad:
         others = sum(one.instance == archive.instance and one.method is archive.method for one in inputs.archives) - 1
         rest = f" The other backups ({others}) failed too." if others else ""
-        advice = (
-            f"Make a new backup of {archive.instance}, or choose another method. If you fixed the cause, run the restore "
-            f"test of {run} again."
+        advice = phrase(
+            "Make a new backup of {instance}, or choose another method. If you fixed the cause, run the restore "
+            "test of {run} again.",
+            instance=archive.instance,
+            run=run,
         )
         yield refusal(code, title, f"{run.capitalize()}: {_found(restore_test)}{rest}", advice)
     else:
-        advice = "Check that restore test first: the copy may not start either. Other methods do not read the backup."
-        yield warning(code, title, f"{run.capitalize()} is in doubt: {_found(restore_test)}", advice)
+        advice = phrase(
+            "Check that restore test first: the copy may not start either. Other methods do not read the backup."
+        )
+        yield warning(
+            code, title, phrase("{run} is in doubt: {found}", run=run.capitalize(), found=_found(restore_test)), advice
+        )
 
 
 def no_newer_one_was_passed_over(inputs: PlanInputs) -> Iterator[Finding]:
@@ -72,12 +89,18 @@ def no_newer_one_was_passed_over(inputs: PlanInputs) -> Iterator[Finding]:
     if archive is None or restore_test is None:
         return
     others = f" {len(newer) - 1} more backups in between were skipped." if len(newer) > 1 else ""
-    seen = (
-        f"Backup run {newer[0].run} of {_moment(newer[0].taken_at)} is newer than backup run {archive.run} but skipped: "
-        f"{_found(restore_test)}{others}"
+    seen = phrase(
+        "Backup run {run} of {moment} is newer than backup run {archive_run} but skipped: {found}{others}",
+        run=newer[0].run,
+        moment=_moment(newer[0].taken_at),
+        archive_run=archive.run,
+        found=_found(restore_test),
+        others=others,
     )
-    advice = f"See the page of backup run {newer[0].run}. A new restorable backup shortens the catch-up."
-    yield warning("archive.passed_over", "The newest backup is read", seen, advice)
+    advice = phrase(
+        "See the page of backup run {run}. A new restorable backup shortens the catch-up.", run=newer[0].run
+    )
+    yield warning("archive.passed_over", phrase("The newest backup is read"), seen, advice)
 
 
 def _found(restore_test: RestoreTestEnd) -> str:
@@ -91,17 +114,19 @@ def _moment(at: datetime) -> str:
 
 
 def its_host_answers(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, source = "archive.host", "The host of the backup answers", inputs.source
+    code, title, source = "archive.host", phrase("The host of the backup answers"), inputs.source
     if source.facts is None:
         return
     if problem := source.facts.host_problem:
-        yield refusal(code, title, f"{problem.text} ({problem.code})", "Fix SSH access to that host.")
+        yield refusal(code, title, f"{problem.text} ({problem.code})", phrase("Fix SSH access to that host."))
     else:
-        yield ok(code, title, f"{source.host} answers at {source.ssh_address}.")
+        yield ok(
+            code, title, phrase("{host} answers at {ssh_address}.", host=source.host, ssh_address=source.ssh_address)
+        )
 
 
 def the_target_can_open_it(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "archive.version", "The target's server can open the backup"
+    code, title = "archive.version", phrase("The target's server can open the backup")
     archive, flavor, target = inputs.archive, inputs.flavor, inputs.target
     if archive is None or flavor is None:
         return
@@ -111,13 +136,26 @@ def the_target_can_open_it(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"{product_name(archive.flavor)} and {product_name(target.server.flavor)}.",
-            "Choose a backup of the same flavor.",
+            phrase(
+                "{product_name} and {server_flavor}.",
+                product_name=product_name(archive.flavor),
+                server_flavor=product_name(target.server.flavor),
+            ),
+            phrase("Choose a backup of the same flavor."),
         )
     elif version is None:
-        yield unknown(code, title, "the version of the target's server")
+        yield unknown(code, title, phrase("the version of the target's server"))
     elif problem := flavor.clone_problem(parse_version(version)):
-        yield refusal(code, title, problem, f"Install {product_name(archive.flavor)} {archive.version} on the target.")
+        yield refusal(
+            code,
+            title,
+            problem,
+            phrase(
+                "Install {product_name} {version} on the target.",
+                product_name=product_name(archive.flavor),
+                version=archive.version,
+            ),
+        )
     else:
         yield ok(code, title, f"{product_name(archive.flavor)} {archive.version} -> {version}")
 
@@ -129,14 +167,23 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     if flavor is None or host is None:
         return
     tool = find_tool(inputs.target, flavor.backup_programs)
-    code, title = "archive.tool", "The target's host has the backup tool for this backup"
+    code, title = "archive.tool", phrase("The target's host has the backup tool for this backup")
     if tool is None:
-        seen = f"Missing: {' or '.join(flavor.backup_programs)} on {inputs.target.host}."
-        yield refusal(code, title, seen, "Install the tool for the server's version.")
+        seen = phrase(
+            "Missing: {backup_programs} on {host}.",
+            backup_programs=" or ".join(flavor.backup_programs),
+            host=inputs.target.host,
+        )
+        yield refusal(code, title, seen, phrase("Install the tool for the server's version."))
     elif tool.version is None:
-        yield refusal(code, title, tool.silence, f"Run this program on {inputs.target.host}, and fix what it prints.")
+        yield refusal(
+            code,
+            title,
+            tool.silence,
+            phrase("Run this program on {host}, and fix what it prints.", host=inputs.target.host),
+        )
     elif problem := flavor.tool_problem(tool.version):
-        yield refusal(code, title, problem, "Install the tool that fits the server.")
+        yield refusal(code, title, problem, phrase("Install the tool that fits the server."))
     else:
         yield ok(code, title, f"{tool.path} {tool.version}")
     needed = ("bash", "flock", "setsid", "setpriv", "ssh", "ssh-keygen", "zstd")
@@ -146,46 +193,59 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
         for names in (flavor.unpack_programs, flavor.client_programs)
         if find_tool(inputs.target, names) is None
     ]
-    code, title = "archive.programs", "The target's host has the programs to unpack"
+    code, title = "archive.programs", phrase("The target's host has the programs to unpack")
     if missing:
-        yield refusal(code, title, f"Missing: {', '.join(missing)}.", "Install them on that host.")
+        yield refusal(
+            code, title, phrase("Missing: {missing}.", missing=", ".join(missing)), phrase("Install them on that host.")
+        )
     else:
-        yield ok(code, title, "All programs found.")
+        yield ok(code, title, phrase("All programs found."))
 
 
 def the_primary_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
     """Require GTID: the copy attaches to the primary at once, and its position in the primary's logs is unknown without GTID."""
-    code, title = "archive.gtid", "The copy can be attached to the primary by GTID"
+    code, title = "archive.gtid", phrase("The copy can be attached to the primary by GTID")
     archive, primary = inputs.archive, inputs.primary.server if inputs.primary else None
     if archive is None or primary is None:
         return
     if not primary.gtid_enabled or not archive.gtid:
-        seen = "The primary does not use GTID." if not primary.gtid_enabled else "The backup has no GTID position."
-        yield refusal(code, title, seen, "Stream from the running source instead.")
+        seen = (
+            phrase("The primary does not use GTID.")
+            if not primary.gtid_enabled
+            else phrase("The backup has no GTID position.")
+        )
+        yield refusal(code, title, seen, phrase("Stream from the running source instead."))
     else:
-        yield ok(code, title, f"From {archive.gtid}.")
+        yield ok(code, title, phrase("From {gtid}.", gtid=archive.gtid))
 
 
 def binlogs_reach_back(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse if the primary has purged binary logs that the copy needs: error 1236 would appear after all the work."""
-    code, title = "archive.reach", "The primary still has all binary logs since the backup"
+    code, title = "archive.reach", phrase("The primary still has all binary logs since the backup")
     archive, flavor = inputs.archive, inputs.flavor
     primary = inputs.primary.server if inputs.primary else None
     if archive is None or flavor is None or primary is None or not archive.gtid:
         return
     if primary.gtid_purged is None:
-        yield unknown(code, title, "the primary's oldest binary log")
+        yield unknown(code, title, phrase("the primary's oldest binary log"))
         return
     try:
         gone = flavor.gtid_missing(primary.gtid_purged, archive.gtid)
     except DbopsError as error:
-        yield refusal(code, title, f"Its position cannot be compared: {error.cause}", "Choose another method.")
+        yield refusal(
+            code,
+            title,
+            phrase("Its position cannot be compared: {cause}", cause=error.cause),
+            phrase("Choose another method."),
+        )
         return
     if gone:
-        advice = "Stream from the running source instead, or take a new backup."
-        yield refusal(code, title, f"The primary has removed {gone}, which the backup does not have.", advice)
+        advice = phrase("Stream from the running source instead, or take a new backup.")
+        yield refusal(
+            code, title, phrase("The primary has removed {gone}, which the backup does not have.", gone=gone), advice
+        )
     else:
-        yield ok(code, title, "The primary has all transactions since the backup.")
+        yield ok(code, title, phrase("The primary has all transactions since the backup."))
 
 
 def programs_that_load_are_there(inputs: PlanInputs) -> Iterator[Finding]:
@@ -202,26 +262,32 @@ def programs_that_load_are_there(inputs: PlanInputs) -> Iterator[Finding]:
         for names in (flavor.server_programs, flavor.client_programs, install_programs(flavor))
         if find_tool(inputs.target, names) is None
     ]
-    code, title = "dump.programs", "The target's host has the programs to load"
+    code, title = "dump.programs", phrase("The target's host has the programs to load")
     if missing:
-        yield refusal(code, title, f"Missing: {', '.join(missing)}.", "Install them on that host.")
+        yield refusal(
+            code, title, phrase("Missing: {missing}.", missing=", ".join(missing)), phrase("Install them on that host.")
+        )
     else:
-        yield ok(code, title, "All programs found.")
+        yield ok(code, title, phrase("All programs found."))
 
 
 def new_dumps_can_be_restored(inputs: PlanInputs) -> Iterator[Finding]:
     """Check the program that dumps the source: that of the other product has the same name."""
-    code, title, source = "dump.program", "The source's host has the dump program of its server", inputs.source
+    code, title, source = "dump.program", phrase("The source's host has the dump program of its server"), inputs.source
     flavor, host = inputs.flavor, source.facts.host if source.facts else None
     program = dump_program(flavor, host.tools) if flavor and host else None
     if flavor is None or program is None:
         return
     problem = dump_problem(flavor, program)
-    advice = f"Install the dump program of {PRODUCTS[flavor.name]} on {source.host}, first on its PATH. Or choose another method."
+    advice = phrase(
+        "Install the dump program of {products} on {host}, first on its PATH. Or choose another method.",
+        products=PRODUCTS[flavor.name],
+        host=source.host,
+    )
     if problem and inputs.archive is None:
         yield refusal(code, title, problem, advice)
     elif problem:
-        yield warning(code, title, problem, f"The last dump is read. {advice}")
+        yield warning(code, title, problem, phrase("The last dump is read. {advice}", advice=advice))
     else:
         yield ok(code, title, f"{program.path} {program.version}")
 
@@ -243,16 +309,16 @@ CHECKS = (
 
 def dumps_have_everything(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of an account that makes incomplete dumps: some objects are left out without an error."""
-    code, title, facts = "dump.account", "The account that makes dumps may read everything", inputs.source.facts
+    code, title, facts = "dump.account", phrase("The account that makes dumps may read everything"), inputs.source.facts
     if facts is None or facts.server is None or facts.local_privileges is None:
         return
     if lacks := lacking_for_dump(facts):
-        advice = (
+        advice = phrase(
             "Grant them and make a new dump: this one may lack triggers or whole schemas. See docs/how-to/accounts.md."
         )
         yield warning(code, title, f"{lacks[:1].upper()}{lacks[1:]}.", advice)
     else:
-        yield ok(code, title, "It has all privileges that a dump needs.")
+        yield ok(code, title, phrase("It has all privileges that a dump needs."))
 
 
 #: The checks of a dump. A dump is SQL, which any server of the same series can load.

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
@@ -35,31 +36,36 @@ def fits_beside_old_data(inputs: PlanInputs) -> bool | None:
 
 def target_has_room(inputs: PlanInputs) -> Iterator[Finding]:
     """Check the free space before anything is destroyed. Warn if the old data is removed first."""
-    code, title = "target.space", "The target has enough space"
+    code, title = "target.space", phrase("The target has enough space")
     needed, facts = bytes_needed(inputs), inputs.target.facts
     if facts is None or facts.datadir is None:
         return
     if needed is None:
-        yield unknown(code, title, "the size of the source")
+        yield unknown(code, title, phrase("the size of the source"))
         return
     free, old = facts.datadir.free_bytes, facts.datadir.total_bytes or 0
-    text = f"{gib(needed)} needed, {gib(free)} free"
+    text = phrase("{needed} needed, {free} free", needed=gib(needed), free=gib(free))
     if free >= needed:
-        yield ok(code, title, f"{text}. The old data is kept until the new data is verified.")
+        yield ok(code, title, phrase("{text}. The old data is kept until the new data is verified.", text=text))
     elif free + old >= needed and not inputs.keep_old_data:
         yield warning(
             code,
             title,
-            f"{text}, {gib(old)} used by the old data.",
-            "The old data directory is REMOVED BEFORE the copy: no rollback is possible.",
+            phrase("{text}, {old} used by the old data.", text=text, old=gib(old)),
+            phrase("The old data directory is REMOVED BEFORE the copy: no rollback is possible."),
         )
     else:
-        yield refusal(code, title, f"{text}, {gib(old)} used by the old data.", "Free space on the target.")
+        yield refusal(
+            code,
+            title,
+            phrase("{text}, {old} used by the old data.", text=text, old=gib(old)),
+            phrase("Free space on the target."),
+        )
 
 
 def redo_is_wide_enough(inputs: PlanInputs) -> Iterator[Finding]:
     """Check the redo capacity: a redo log that wraps around ends the copy, after hours on MySQL, only at the very end on MariaDB."""
-    code, title, server = "source.redo", "The source's redo log outlasts the copy", inputs.source.server
+    code, title, server = "source.redo", phrase("The source's redo log outlasts the copy"), inputs.source.server
     seconds = inputs.cautious_copy_seconds
     if server is None or seconds is None:
         return
@@ -68,22 +74,31 @@ def redo_is_wide_enough(inputs: PlanInputs) -> Iterator[Finding]:
         yield warning(
             code,
             title,
-            f"Capacity {gib(capacity)}; rate unknown (needs two probes).",
-            "Wait for the next probe and reload this page.",
+            phrase("Capacity {capacity}; rate unknown (needs two probes).", capacity=gib(capacity)),
+            phrase("Wait for the next probe and reload this page."),
         )
         return
     written = rate * seconds
-    seen = f"Capacity {gib(capacity)}, {gib(rate)}/s: ~{gib(written)} in {duration(seconds)}."
+    seen = phrase(
+        "Capacity {capacity}, {rate}/s: ~{written} in {seconds}.",
+        capacity=gib(capacity),
+        rate=gib(rate),
+        written=gib(written),
+        seconds=duration(seconds),
+    )
     if rate and capacity / rate < 10:
         yield refusal(
-            code, title, f"{seen} Wraps around within {capacity / rate:.0f} s.", "Raise the redo log capacity."
+            code,
+            title,
+            phrase("{seen} Wraps around within {capacity} s.", seen=seen, capacity=f"{capacity / rate:.0f}"),
+            phrase("Raise the redo log capacity."),
         )
     elif written > capacity * REDO_SHARE:
         yield warning(
             code,
             title,
             seen,
-            "The copy must keep up without a pause. Raise the redo log capacity, or rebuild at a quieter time.",
+            phrase("The copy must keep up without a pause. Raise the redo log capacity, or rebuild at a quieter time."),
         )
     else:
         yield ok(code, title, seen)
@@ -92,7 +107,7 @@ def redo_is_wide_enough(inputs: PlanInputs) -> Iterator[Finding]:
 def sessions_may_open_files(inputs: PlanInputs) -> Iterator[Finding]:
     code, title, facts = (
         "source.open_files",
-        "The open files limit of the SSH session is high enough",
+        phrase("The open files limit of the SSH session is high enough"),
         inputs.source.facts,
     )
     if not (facts and facts.host):
@@ -102,20 +117,25 @@ def sessions_may_open_files(inputs: PlanInputs) -> Iterator[Finding]:
         yield warning(
             code,
             title,
-            f"ulimit -n is {limit}.",
-            f"Raise the hard limit of the SSH session to {OPEN_FILES_MINIMUM} or more.",
+            phrase("ulimit -n is {limit}.", limit=limit),
+            phrase(
+                "Raise the hard limit of the SSH session to {open_files_minimum} or more.",
+                open_files_minimum=OPEN_FILES_MINIMUM,
+            ),
         )
     else:
-        yield ok(code, title, f"ulimit -n is {limit}.")
+        yield ok(code, title, phrase("ulimit -n is {limit}.", limit=limit))
 
 
 def hosts_have_no_load_test(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of a load test on a host: it does not hold the rebuild up, but takes CPU and disk, and is slowed down itself."""
-    code, title = "host.load_test", "No load test runs on the hosts"
+    code, title = "host.load_test", phrase("No load test runs on the hosts")
     if inputs.load_tests:
-        yield warning(code, title, "; ".join(inputs.load_tests) + ".", "Stop the load test, or wait for its end.")
+        yield warning(
+            code, title, "; ".join(inputs.load_tests) + ".", phrase("Stop the load test, or wait for its end.")
+        )
     else:
-        yield ok(code, title, "None runs.")
+        yield ok(code, title, phrase("None runs."))
 
 
 CHECKS = (target_has_room, redo_is_wide_enough, sessions_may_open_files, hosts_have_no_load_test)

@@ -5,13 +5,14 @@ from collections.abc import Iterator
 from dbops.engine.facts.instance import CloneFacts
 from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.versions import product_name
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks.findings import gib, ok, refusal, unknown, warning
 from dbops.engine.planning.checks.pair import find_tool
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.clone import FIRST_WITHOUT_DDL_LOCK, LIBRARY, PACKET_BYTES, version_problem
 from dbops.engine.rebuilds.plan import Finding
 
-ANOTHER_WAY = "Choose another method."
+ANOTHER_WAY = phrase("Choose another method.")
 
 
 def clone_facts(inputs: PlanInputs) -> CloneFacts | None:
@@ -21,49 +22,76 @@ def clone_facts(inputs: PlanInputs) -> CloneFacts | None:
 
 
 def both_can_clone(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "clone.version", "Both servers support clone"
+    code, title = "clone.version", phrase("Both servers support clone")
     source, flavor, target = inputs.source.server, inputs.source.flavor, inputs.target
     if source is None or flavor is None:
         yield unknown(code, title, inputs.source.name)
         return
     if source.flavor != "mysql":
-        yield refusal(code, title, f"{inputs.source.name} is {product_name(source.flavor)}, not MySQL.", ANOTHER_WAY)
+        yield refusal(
+            code,
+            title,
+            phrase(
+                "{source} is {product_name}, not MySQL.",
+                source=inputs.source.name,
+                product_name=product_name(source.flavor),
+            ),
+            ANOTHER_WAY,
+        )
         return
     if target.server and target.server.flavor != "mysql":
-        yield refusal(code, title, f"{target.name} is {product_name(target.server.flavor)}, not MySQL.", ANOTHER_WAY)
+        yield refusal(
+            code,
+            title,
+            phrase(
+                "{target} is {product_name}, not MySQL.",
+                target=target.name,
+                product_name=product_name(target.server.flavor),
+            ),
+            ANOTHER_WAY,
+        )
         return
     program = find_tool(target, flavor.server_programs)
     version = target.server.version if target.server else (program.version if program else None)
     if version is None:
-        yield unknown(code, title, "the version of the target's server")
+        yield unknown(code, title, phrase("the version of the target's server"))
     elif problem := version_problem(parse_version(source.version), parse_version(version)):
         yield refusal(code, title, problem, ANOTHER_WAY)
     else:
-        yield ok(code, title, f"MySQL {source.version} -> {version}")
+        yield ok(code, title, phrase("MySQL {version} -> {version_2}", version=source.version, version_2=version))
 
 
 def the_plugin_can_be_had(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "clone.plugin", "The source has or can load the clone plugin", clone_facts(inputs)
+    code, title, facts = "clone.plugin", phrase("The source has or can load the clone plugin"), clone_facts(inputs)
     if inputs.source.server is None or inputs.source.server.flavor != "mysql":
         return
     version = parse_version(inputs.source.server.version)
     if version_problem(version, version):  # it has no such plugin, so none was looked for
         return
     if facts is None:
-        yield unknown(code, title, "the clone plugin of the source")
+        yield unknown(code, title, phrase("the clone plugin of the source"))
     elif facts.plugin == "ACTIVE":
-        yield ok(code, title, "Active.")
+        yield ok(code, title, phrase("Active."))
     elif facts.plugin:
-        yield refusal(code, title, f"Plugin state: {facts.plugin}.", "Enable the plugin on the source (clone = ON).")
+        yield refusal(
+            code,
+            title,
+            phrase("Plugin state: {plugin}.", plugin=facts.plugin),
+            phrase("Enable the plugin on the source (clone = ON)."),
+        )
     else:
-        yield ok(code, title, f"Not loaded: {LIBRARY} is installed for the rebuild and removed at the end.")
+        yield ok(
+            code,
+            title,
+            phrase("Not loaded: {library} is installed for the rebuild and removed at the end.", library=LIBRARY),
+        )
 
 
 def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a donor with super_read_only: account and plugin are rows, and not even an administrator can add them (error 1290)."""
     code, title, facts = (
         "clone.super_read_only",
-        "dbops can create the clone account on the source",
+        phrase("dbops can create the clone account on the source"),
         clone_facts(inputs),
     )
     if facts is None:
@@ -72,31 +100,35 @@ def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            "super_read_only is ON.",
+            phrase("super_read_only is ON."),
             "SET GLOBAL super_read_only = OFF on the source during the rebuild (read_only stays ON), or choose another method.",
         )
     else:
-        yield ok(code, title, "super_read_only is OFF.")
+        yield ok(code, title, phrase("super_read_only is OFF."))
 
 
 def tables_are_cloned(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse tables of other engines: clone copies InnoDB only, and they arrive empty (manual, "Clone Plugin Limitations")."""
-    code, title, server = "clone.engines", "All tables are InnoDB", inputs.source.server
+    code, title, server = "clone.engines", phrase("All tables are InnoDB"), inputs.source.server
     if server is None or server.flavor != "mysql":
         return
     if server.foreign_engines:
         seen = ", ".join(f"{count} {engine}" for engine, count in sorted(server.foreign_engines.items()))
-        yield refusal(code, title, f"Not InnoDB: {seen}. Their rows would be missing.", ANOTHER_WAY)
+        yield refusal(code, title, phrase("Not InnoDB: {seen}. Their rows would be missing.", seen=seen), ANOTHER_WAY)
     else:
-        yield ok(code, title, "InnoDB only.")
+        yield ok(code, title, phrase("InnoDB only."))
 
 
 def packets_are_large_enough(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "clone.packet", "max_allowed_packet is large enough", clone_facts(inputs)
+    code, title, facts = "clone.packet", phrase("max_allowed_packet is large enough"), clone_facts(inputs)
     if facts is None:
         return
     if facts.max_allowed_packet < PACKET_BYTES:
-        seen = f"{gib(facts.max_allowed_packet)} on the source; clone needs {gib(PACKET_BYTES)}."
+        seen = phrase(
+            "{max_allowed_packet} on the source; clone needs {packet_bytes}.",
+            max_allowed_packet=gib(facts.max_allowed_packet),
+            packet_bytes=gib(PACKET_BYTES),
+        )
         yield refusal(code, title, seen, "SET GLOBAL max_allowed_packet = 64 * 1024 * 1024 on the source.")
     else:
         yield ok(code, title, gib(facts.max_allowed_packet))
@@ -104,7 +136,7 @@ def packets_are_large_enough(inputs: PlanInputs) -> Iterator[Finding]:
 
 def platforms_agree(inputs: PlanInputs) -> Iterator[Finding]:
     """Require the same platform and server character set on both (manual, "Remote Cloning Prerequisites")."""
-    code, title, facts = "clone.platform", "Same platform and character set", clone_facts(inputs)
+    code, title, facts = "clone.platform", phrase("Same platform and character set"), clone_facts(inputs)
     target = inputs.target.server
     if facts is None:
         return
@@ -112,11 +144,26 @@ def platforms_agree(inputs: PlanInputs) -> Iterator[Finding]:
         config = inputs.target.facts.config if inputs.target.facts else None
         charset = config.options.get("character_set_server") if config else None
         if config is None:
-            yield unknown(code, title, "the target's character set; neither its server nor its option file was read")
+            yield unknown(
+                code, title, phrase("the target's character set; neither its server nor its option file was read")
+            )
         elif charset and charset != facts.charset:
-            yield refusal(code, title, f"{facts.charset} and {charset}.", "Set the same character_set_server on both.")
+            yield refusal(
+                code,
+                title,
+                phrase("{charset} and {charset_2}.", charset=facts.charset, charset_2=charset),
+                phrase("Set the same character_set_server on both."),
+            )
         else:
-            yield ok(code, title, f"{facts.platform}, {facts.charset}; the target's server is down.")
+            yield ok(
+                code,
+                title,
+                phrase(
+                    "{platform}, {charset}; the target's server is down.",
+                    platform=facts.platform,
+                    charset=facts.charset,
+                ),
+            )
         return
     there = target.clone
     if (facts.platform, facts.charset, facts.collation) == (there.platform, there.charset, there.collation):
@@ -125,42 +172,50 @@ def platforms_agree(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"{facts.platform}, {facts.charset}, {facts.collation} and {there.platform}, {there.charset}, {there.collation}.",
+            phrase(
+                "{platform}, {charset}, {collation} and {there_platform}, {there_charset}, {there_collation}.",
+                platform=facts.platform,
+                charset=facts.charset,
+                collation=facts.collation,
+                there_platform=there.platform,
+                there_charset=there.charset,
+                there_collation=there.collation,
+            ),
             ANOTHER_WAY,
         )
 
 
 def the_way_is_encrypted(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, facts = "clone.tls", "The transfer is encrypted", clone_facts(inputs)
+    code, title, facts = "clone.tls", phrase("The transfer is encrypted"), clone_facts(inputs)
     if facts is None:
         return
     if facts.tls:
-        yield ok(code, title, "TLS is required.")
+        yield ok(code, title, phrase("TLS is required."))
     else:
-        advice = "Configure a certificate on the source, or choose another method: other methods use SSH."
-        yield warning(code, title, "The source has no TLS.", advice)
+        advice = phrase("Configure a certificate on the source, or choose another method: other methods use SSH.")
+        yield warning(code, title, phrase("The source has no TLS."), advice)
 
 
 def statements_are_not_held_up(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "clone.ddl", "Schema changes are possible during the clone", inputs.source.server
+    code, title, server = "clone.ddl", phrase("Schema changes are possible during the clone"), inputs.source.server
     facts = clone_facts(inputs)
     if server is None or facts is None:
         return
     if parse_version(server.version) < FIRST_WITHOUT_DDL_LOCK or facts.blocks_ddl:
-        advice = "A replicated DDL statement delays the source until the clone ends."
-        yield warning(code, title, "Every DDL statement on the source waits for the clone.", advice)
+        advice = phrase("A replicated DDL statement delays the source until the clone ends.")
+        yield warning(code, title, phrase("Every DDL statement on the source waits for the clone."), advice)
     else:
-        yield ok(code, title, "DDL and clone do not block each other.")
+        yield ok(code, title, phrase("DDL and clone do not block each other."))
 
 
 def the_source_uses_gtid(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "clone.gtid", "The copy knows its position by GTID", inputs.source.server
+    code, title, server = "clone.gtid", phrase("The copy knows its position by GTID"), inputs.source.server
     if server is None or server.flavor != "mysql":
         return
     if server.gtid_enabled:
-        yield ok(code, title, "gtid_mode is ON.")
+        yield ok(code, title, phrase("gtid_mode is ON."))
     else:
-        yield refusal(code, title, "gtid_mode is not ON on the source.", ANOTHER_WAY)
+        yield refusal(code, title, phrase("gtid_mode is not ON on the source."), ANOTHER_WAY)
 
 
 def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
@@ -174,11 +229,13 @@ def programs_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     source = inputs.source.facts.host if inputs.source.facts else None
     if source and find_tool(inputs.source, flavor.client_programs) is None:
         missing.append(f"{' or '.join(flavor.client_programs)} on {inputs.source.host}")
-    code, title = "clone.programs", "The hosts have the programs for clone"
+    code, title = "clone.programs", phrase("The hosts have the programs for clone")
     if missing:
-        yield refusal(code, title, f"Missing: {', '.join(missing)}.", "Install them on that host.")
+        yield refusal(
+            code, title, phrase("Missing: {missing}.", missing=", ".join(missing)), phrase("Install them on that host.")
+        )
     else:
-        yield ok(code, title, "All programs found.")
+        yield ok(code, title, phrase("All programs found."))
 
 
 CHECKS = (

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from dbops.engine.flavors.run_time_settings import after_restart
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks.findings import ok, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
@@ -32,7 +33,11 @@ def after_rebuild(target: KnownInstance) -> str | None:
 
 def doublewrite_is_known(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn if the target will protect its pages in another way than source and primary, or not at all without a reason."""
-    code, title, target = "target.doublewrite", "The target repairs torn pages as its cluster does", inputs.target
+    code, title, target = (
+        "target.doublewrite",
+        phrase("The target repairs torn pages as its cluster does"),
+        inputs.target,
+    )
     setting = after_rebuild(target)
     if setting is None:
         return
@@ -42,14 +47,28 @@ def doublewrite_is_known(inputs: PlanInputs) -> Iterator[Finding]:
         if member and member.server and member.server.doublewrite
     }
     beside = "".join(f", {name} {value}" for name, value in others.items())
-    seen = f"{target.name} will have {NAME} = {setting}{beside}. A rebuild copies no option file: the target's own decides."
+    seen = phrase(
+        "{target} will have {name} = {setting}{beside}. A rebuild copies no option file: the target's own decides.",
+        target=target.name,
+        name=NAME,
+        setting=setting,
+        beside=beside,
+    )
     unlike = [name for name, value in others.items() if repairs(value) is not repairs(setting)]
     if not repairs(setting) and not _may_be_off(inputs):
-        advice = f"Set {NAME} = ON in {target.defaults_file}, or attest the storage on the page of {target.name}."
-        yield warning(code, title, f"{seen} Nothing shows that its storage writes whole pages.", advice)
+        advice = phrase(
+            "Set {name} = ON in {defaults_file}, or attest the storage on the page of {target}.",
+            name=NAME,
+            defaults_file=target.defaults_file,
+            target=target.name,
+        )
+        yield warning(
+            code, title, phrase("{seen} Nothing shows that its storage writes whole pages.", seen=seen), advice
+        )
     elif unlike:
-        advice = (
-            f"Use one setting in the whole cluster: any instance may become the primary. Edit {target.defaults_file}."
+        advice = phrase(
+            "Use one setting in the whole cluster: any instance may become the primary. Edit {defaults_file}.",
+            defaults_file=target.defaults_file,
         )
         yield warning(code, title, seen, advice)
     else:

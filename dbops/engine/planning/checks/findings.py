@@ -1,5 +1,6 @@
 """Helpers to write findings."""
 
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Finding
 from dbops.engine.states import Severity
 
@@ -22,8 +23,8 @@ def unknown(code: str, title: str, of: str) -> Finding:
         code,
         Severity.REFUSAL,
         title,
-        f"Unknown: {of}.",
-        "Wait for a successful probe, or fix the cause.",
+        phrase("Unknown: {of}.", of=of),
+        phrase("Wait for a successful probe, or fix the cause."),
     )
 
 
@@ -31,7 +32,7 @@ def gib(size: float) -> str:
     """Return bytes as text: ``1.5 GiB``."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if abs(size) < 1024:
-            return f"{size:.0f} bytes" if unit == "bytes" else f"{size:.1f} {unit}"
+            return phrase("{size} bytes", size=f"{size:.0f}") if unit == "bytes" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
 
@@ -41,5 +42,7 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds // 3600:.0f} h {seconds % 3600 / 60:.0f} min"
+        return phrase("{seconds} min", seconds=f"{seconds / 60:.0f}")
+    return phrase(
+        "{seconds} h {seconds_2} min", seconds=f"{seconds // 3600:.0f}", seconds_2=f"{seconds % 3600 / 60:.0f}"
+    )

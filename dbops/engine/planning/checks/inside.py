@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from posixpath import isabs, join, normpath
 
 from dbops.engine.flavors import Flavor
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks.findings import ok, refusal
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.inside import kept_inside
@@ -23,12 +24,16 @@ def inside_of(target: KnownInstance, flavor: Flavor | None) -> tuple[str, ...]:
 
 def named_files_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
     """Name what is kept: the server does not start without these directories, or starts with other certificates."""
-    code, title = "target.inside", "Directories and files that the option file names are kept"
+    code, title = "target.inside", phrase("Directories and files that the option file names are kept")
     if inputs.target.facts is None:
         return
     kept = [line.partition(" ")[2] for line in inside_of(inputs.target, None)]
     yield ok(
-        code, title, f"In the new data directory too: {', '.join(kept)}." if kept else "None is in the data directory."
+        code,
+        title,
+        phrase("In the new data directory too: {kept}.", kept=", ".join(kept))
+        if kept
+        else phrase("None is in the data directory."),
     )
 
 
@@ -36,7 +41,7 @@ def data_files_lie_together(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a subdirectory for data files: the copy has them in the data directory, where the server would not look."""
     code, title, facts = (
         "target.data_places",
-        "The option file has all data files in one directory",
+        phrase("The option file has all data files in one directory"),
         inputs.target.facts,
     )
     if facts is None or facts.config is None or facts.datadir is None:
@@ -49,7 +54,7 @@ def data_files_lie_together(inputs: PlanInputs) -> Iterator[Finding]:
         if normpath(value if isabs(value) else join(root, value)).startswith(f"{root}/")
     ]
     if wrong:
-        advice = "Remove the option: dbops puts all data files into the data directory itself."
+        advice = phrase("Remove the option: dbops puts all data files into the data directory itself.")
         yield refusal(code, title, f"{'; '.join(wrong)}.", advice)
     else:
         yield ok(code, title, root)

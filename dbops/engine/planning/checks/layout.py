@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from dbops.engine.facts.instance import ReplicationFacts
 from dbops.engine.facts.stored_data import FileLink, StoredData
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs, connections_of
 from dbops.engine.planning.upstream import intermediate_of
@@ -14,34 +15,46 @@ MAX_SHOWN = 5
 
 def source_replicates_everything(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a source with replication filters: it lacks data by design, and the copy would too."""
-    code, title, server = "source.filters", "The source has all data of the primary", inputs.source.server
+    code, title, server = "source.filters", phrase("The source has all data of the primary"), inputs.source.server
     if server is None:
         return
     found = filters_of(server.replication)
     if not found:
-        yield ok(code, title, "No replication filters.")
+        yield ok(code, title, phrase("No replication filters."))
         return
-    seen = f"Replication filters on {inputs.source.name}: {as_text(found)}. It lacks the data that they leave out."
+    seen = phrase(
+        "Replication filters on {source}: {found}. It lacks the data that they leave out.",
+        source=inputs.source.name,
+        found=as_text(found),
+    )
     target = inputs.target.server
     if target and filters_of(target.replication) == found:
-        advice = (
+        advice = phrase(
             "The target has the same filters now. Check that its option file sets them: the copy lacks the same data."
         )
         yield warning(code, title, seen, advice)
     else:
-        yield refusal(code, title, seen, "Choose a source without filters, or rebuild the source first.")
+        yield refusal(code, title, seen, phrase("Choose a source without filters, or rebuild the source first."))
 
 
 def source_logs_everything(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a source that leaves databases out of its binary log: the copy catches up from there."""
-    code, title, server = "source.binlog_filters", "The source's binary log has all changes", inputs.source.server
+    code, title, server = (
+        "source.binlog_filters",
+        phrase("The source's binary log has all changes"),
+        inputs.source.server,
+    )
     if server is None or server.stored is None:
         return
     if found := server.stored.binlog_filters:
-        seen = f"{'; '.join(f'{name} = {value}' for name, value in sorted(found.items()))} on {inputs.source.name}."
-        yield refusal(code, title, seen, "Remove the option from the source, or choose another source.")
+        seen = phrase(
+            "{items} on {source}.",
+            items="; ".join((f"{name} = {value}" for name, value in sorted(found.items()))),
+            source=inputs.source.name,
+        )
+        yield refusal(code, title, seen, phrase("Remove the option from the source, or choose another source."))
     else:
-        yield ok(code, title, "No binary log filters.")
+        yield ok(code, title, phrase("No binary log filters."))
 
 
 def filters_of(links: tuple[ReplicationFacts, ...]) -> dict[str, dict[str, str]]:
@@ -59,12 +72,12 @@ def as_text(found: dict[str, dict[str, str]]) -> str:
 
 def source_files_lie_inside(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse table files outside the data directory: they are copied to their old path, or their link is not copied."""
-    code, title = "source.outside_files", "All table files of the source are in its data directory"
+    code, title = "source.outside_files", phrase("All table files of the source are in its data directory")
     stored, files = stored_of(inputs.source), links_of(inputs.source)
     if inputs.source.server is None and files is None:
         return
     if (inputs.source.server is not None and stored is None) or files is None:
-        yield unknown(code, title, "where the files of tables are")
+        yield unknown(code, title, phrase("where the files of tables are"))
         return
     found = [*(stored.outside_files if stored else ()), *(_shown(link) for link in files if link.is_data)]
     if inputs.flavor and inputs.flavor.name == "mysql":
@@ -73,38 +86,49 @@ def source_files_lie_inside(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"Outside: {_some(found)}.",
-            "Move the tables into the data directory: ALTER TABLE without DATA DIRECTORY (or dump and load them), DROP "
-            "TABLESPACE for general tablespaces. Then rebuild.",
+            phrase("Outside: {some}.", some=_some(found)),
+            phrase(
+                "Move the tables into the data directory: ALTER TABLE without DATA DIRECTORY (or dump and load "
+                "them), DROP TABLESPACE for general tablespaces. Then rebuild."
+            ),
         )
     else:
-        yield ok(code, title, "No tablespace, .isl file or linked table is outside.")
+        yield ok(code, title, phrase("No tablespace, .isl file or linked table is outside."))
 
 
 def schemas_are_directories(inputs: PlanInputs) -> Iterator[Finding]:
     """Say what happens to databases that are symbolic links: the copy has directories in their place."""
     for code, member in (("source.schema_links", inputs.source), ("target.schema_links", inputs.target)):
-        title = f"No database of {member.name} is a symbolic link"
+        title = phrase("No database of {member} is a symbolic link", member=member.name)
         files = links_of(member)
         if files is None:
             continue
         found = [_shown(link) for link in files if link.is_schema]
         if not found:
-            yield ok(code, title, "No links.")
+            yield ok(code, title, phrase("No links."))
         elif member is inputs.source:
-            advice = "Make room on the target for them: the size of the copy does not include them."
+            advice = phrase("Make room on the target for them: the size of the copy does not include them.")
             yield warning(
-                code, title, f"{_some(found)}. The copy has directories in the data directory instead.", advice
+                code,
+                title,
+                phrase("{some}. The copy has directories in the data directory instead.", some=_some(found)),
+                advice,
             )
         else:
-            advice = "Move the database there again after the rebuild, and remove the old files when you no longer need them."
-            seen = f"{_some(found)}. The new data has directories in the data directory; the old files stay where they are."
+            advice = phrase(
+                "Move the database there again after the rebuild, and remove the old files when you no longer need "
+                "them."
+            )
+            seen = phrase(
+                "{some}. The new data has directories in the data directory; the old files stay where they are.",
+                some=_some(found),
+            )
             yield warning(code, title, seen, advice)
 
 
 def target_keeps_its_source(inputs: PlanInputs) -> Iterator[Finding]:
     """Say where a target goes that follows an intermediate replica: back to it, or to the primary."""
-    code, title = CHAINED, "The target follows the same server after the rebuild"
+    code, title = CHAINED, phrase("The target follows the same server after the rebuild")
     primary = inputs.primary
     if primary is None or not (connections_of(inputs.target) or inputs.unrestored):
         return
@@ -112,28 +136,37 @@ def target_keeps_its_source(inputs: PlanInputs) -> Iterator[Finding]:
     if between is None:
         yield ok(code, title, primary.name)
     elif between.returns_to:
-        yield ok(code, title, f"{between.name}, an intermediate replica, if it then has all that the target has.")
+        yield ok(
+            code,
+            title,
+            phrase("{between}, an intermediate replica, if it then has all that the target has.", between=between.name),
+        )
     else:
         yield warning(
             code,
             title,
-            f"It follows {between.name}. After the rebuild it follows {primary.name}: {between.problem}.",
-            f"Attach it to {between.name} again after the rebuild, if it should stay there.",
+            phrase(
+                "It follows {between}. After the rebuild it follows {primary}: {problem}.",
+                between=between.name,
+                primary=primary.name,
+                problem=between.problem,
+            ),
+            phrase("Attach it to {between} again after the rebuild, if it should stay there.", between=between.name),
         )
 
 
 def target_leaves_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of old table files outside the target's data directory: dbops neither moves nor removes them."""
-    code, title = "target.outside_files", "All table files of the target are in its data directory"
+    code, title = "target.outside_files", phrase("All table files of the target are in its data directory")
     stored, files = stored_of(inputs.target), links_of(inputs.target)
     if stored is None and files is None:
         return
     found = [*(stored.outside_files if stored else ()), *(_shown(link) for link in files or () if link.is_data)]
     if found:
-        advice = "Remove them yourself after the rebuild. Until then, a rollback needs them."
-        yield warning(code, title, f"{_some(found)}. These old files stay where they are.", advice)
+        advice = phrase("Remove them yourself after the rebuild. Until then, a rollback needs them.")
+        yield warning(code, title, phrase("{some}. These old files stay where they are.", some=_some(found)), advice)
     else:
-        yield ok(code, title, "None is outside.")
+        yield ok(code, title, phrase("None is outside."))
 
 
 def stored_of(member: KnownInstance) -> StoredData | None:

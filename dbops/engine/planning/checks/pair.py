@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.versions import product_name
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
@@ -18,7 +19,7 @@ def find_tool(member: KnownInstance, programs: tuple[str, ...]) -> Tool | None:
 
 def source_is_another(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse one server as both, compared by name, address, data directory on the host, and the servers' own identities."""
-    code, title = "pair.differ", "Source and target are different instances"
+    code, title = "pair.differ", phrase("Source and target are different instances")
     source, target = inputs.source, inputs.target
     same = [
         word
@@ -32,9 +33,11 @@ def source_is_another(inputs: PlanInputs) -> Iterator[Finding]:
         if left and left == right
     ]
     if same:
-        yield refusal(code, title, f"Same {', '.join(dict.fromkeys(same))}.", "Choose another source.")
+        yield refusal(
+            code, title, phrase("Same {same}.", same=", ".join(dict.fromkeys(same))), phrase("Choose another source.")
+        )
     else:
-        yield ok(code, title, f"{source.name} is read; {target.name} is replaced.")
+        yield ok(code, title, phrase("{source} is read; {target} is replaced.", source=source.name, target=target.name))
 
 
 def _place(member: KnownInstance) -> tuple[str, str, str] | None:
@@ -49,30 +52,36 @@ def _uuid(member: KnownInstance) -> str:
 
 
 def members_of_one_cluster(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "pair.cluster", "Source and target are in the same cluster"
+    code, title = "pair.cluster", phrase("Source and target are in the same cluster")
     if inputs.source.cluster != inputs.target.cluster:
         yield refusal(
             code,
             title,
-            f"{inputs.source.cluster} and {inputs.target.cluster}.",
-            "Choose a source of the same cluster.",
+            phrase(
+                "{cluster} and {target_cluster}.", cluster=inputs.source.cluster, target_cluster=inputs.target.cluster
+            ),
+            phrase("Choose a source of the same cluster."),
         )
     elif inputs.primary is None:
-        yield refusal(code, title, "The cluster has no primary in the inventory.", "Add the primary.")
+        yield refusal(code, title, phrase("The cluster has no primary in the inventory."), phrase("Add the primary."))
     elif inputs.primary.server is None:
         yield refusal(
             code,
             title,
-            f"The primary {inputs.primary.name} does not answer.",
-            "Fix the primary: the copy replicates from it.",
+            phrase("The primary {primary} does not answer.", primary=inputs.primary.name),
+            phrase("Fix the primary: the copy replicates from it."),
         )
     else:
-        yield ok(code, title, f"{inputs.target.cluster}, primary {inputs.primary.name}.")
+        yield ok(
+            code,
+            title,
+            phrase("{cluster}, primary {primary}.", cluster=inputs.target.cluster, primary=inputs.primary.name),
+        )
 
 
 def versions_fit(inputs: PlanInputs) -> Iterator[Finding]:
     """Require a target server of the source's series that is not older: an older server cannot open the files."""
-    code, title = "pair.version", "Same flavor and compatible version"
+    code, title = "pair.version", phrase("Same flavor and compatible version")
     source, flavor = inputs.source.server, inputs.source.flavor
     if source is None or flavor is None:
         yield unknown(code, title, inputs.source.name)
@@ -84,13 +93,26 @@ def versions_fit(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"{product_name(source.flavor)} and {product_name(target.flavor)}.",
-            "Choose a source of the same flavor.",
+            phrase(
+                "{product_name} and {target_flavor}.",
+                product_name=product_name(source.flavor),
+                target_flavor=product_name(target.flavor),
+            ),
+            phrase("Choose a source of the same flavor."),
         )
     elif version is None:
         yield _no_server_version(inputs.target, program, flavor.server_programs, code, title)
     elif problem := flavor.clone_problem(parse_version(version)):
-        yield refusal(code, title, problem, f"Install {product_name(source.flavor)} {source.version} on the target.")
+        yield refusal(
+            code,
+            title,
+            problem,
+            phrase(
+                "Install {product_name} {version} on the target.",
+                product_name=product_name(source.flavor),
+                version=source.version,
+            ),
+        )
     else:
         yield ok(code, title, f"{product_name(source.flavor)} {source.version} -> {version}")
 
@@ -99,10 +121,17 @@ def _no_server_version(
     target: KnownInstance, program: Tool | None, names: tuple[str, ...], code: str, title: str
 ) -> Finding:
     if not (target.facts and target.facts.host):
-        return unknown(code, title, f"{target.host} was not read")
+        return unknown(code, title, phrase("{host} was not read", host=target.host))
     if program:
-        return refusal(code, title, program.silence, "Run this program on the target's host, and fix what it prints.")
-    return refusal(code, title, f"Missing on the target's host: {' or '.join(names)}.", "Install the server there.")
+        return refusal(
+            code, title, program.silence, phrase("Run this program on the target's host, and fix what it prints.")
+        )
+    return refusal(
+        code,
+        title,
+        phrase("Missing on the target's host: {names}.", names=" or ".join(names)),
+        phrase("Install the server there."),
+    )
 
 
 def tools_are_there(inputs: PlanInputs) -> Iterator[Finding]:
@@ -112,21 +141,30 @@ def tools_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     for role, member in (("source", inputs.source), ("target", inputs.target)):
         if not (member.facts and member.facts.host):
             continue
-        code, title = f"tools.{role}", f"The {role}'s host has the backup tool for this server"
+        code, title = f"tools.{role}", phrase("The {role}'s host has the backup tool for this server", role=role)
         tool = find_tool(member, flavor.backup_programs)
         if tool is None:
             yield refusal(
                 code,
                 title,
-                f"Missing: {' or '.join(flavor.backup_programs)} on {member.host}.",
-                "Install the tool for the server's version.",
+                phrase(
+                    "Missing: {backup_programs} on {host}.",
+                    backup_programs=" or ".join(flavor.backup_programs),
+                    host=member.host,
+                ),
+                phrase("Install the tool for the server's version."),
             )
         elif tool.version is None:
-            yield refusal(code, title, tool.silence, f"Run this program on {member.host}, and fix what it prints.")
+            yield refusal(
+                code,
+                title,
+                tool.silence,
+                phrase("Run this program on {host}, and fix what it prints.", host=member.host),
+            )
         elif problem := flavor.tool_problem(tool.version):
-            yield refusal(code, title, problem, "Install the tool that fits the server.")
+            yield refusal(code, title, problem, phrase("Install the tool that fits the server."))
         elif note := flavor.tool_warning(tool.version):
-            yield warning(code, title, note, "Update the backup tool.")
+            yield warning(code, title, note, phrase("Update the backup tool."))
         else:
             yield ok(code, title, f"{tool.path} {tool.version}")
         missing = [name for name in _programs_needed(role) if name not in member.facts.host.tools]
@@ -137,12 +175,16 @@ def tools_are_there(inputs: PlanInputs) -> Iterator[Finding]:
         if missing:
             yield refusal(
                 f"programs.{role}",
-                f"The {role}'s host has the programs to stream",
-                f"Missing: {', '.join(missing)}.",
-                "Install them on that host.",
+                phrase("The {role}'s host has the programs to stream", role=role),
+                phrase("Missing: {missing}.", missing=", ".join(missing)),
+                phrase("Install them on that host."),
             )
         else:
-            yield ok(f"programs.{role}", f"The {role}'s host has the programs to stream", "All programs found.")
+            yield ok(
+                f"programs.{role}",
+                phrase("The {role}'s host has the programs to stream", role=role),
+                phrase("All programs found."),
+            )
 
 
 def _programs_needed(role: str) -> tuple[str, ...]:
@@ -160,14 +202,14 @@ def formats_fit(inputs: PlanInputs) -> Iterator[Finding]:
     for code, title, option, have, want in (
         (
             "pair.page_size",
-            "Same page size",
+            phrase("Same page size"),
             "innodb_page_size",
             target.page_size if target else None,
             source.page_size,
         ),
         (
             "pair.lower_case_table_names",
-            "Same lower_case_table_names",
+            phrase("Same lower_case_table_names"),
             "lower_case_table_names",
             target.lower_case_table_names if target else None,
             source.lower_case_table_names,
@@ -176,11 +218,20 @@ def formats_fit(inputs: PlanInputs) -> Iterator[Finding]:
         configured = config.options.get(option) if config else None
         value = have if have is not None else _number(configured)
         if value is None and config is None:
-            yield unknown(code, title, f"the target's {option}; neither its server nor its option file was read")
+            yield unknown(
+                code,
+                title,
+                phrase("the target's {option}; neither its server nor its option file was read", option=option),
+            )
         elif value is None:
-            yield ok(code, title, f"{want} on the source; the target uses the default.")
+            yield ok(code, title, phrase("{want} on the source; the target uses the default.", want=want))
         elif value != want:
-            yield refusal(code, title, f"Source {want}, target {value}.", f"Set {option} = {want} on the target.")
+            yield refusal(
+                code,
+                title,
+                phrase("Source {want}, target {value}.", want=want, value=value),
+                phrase("Set {option} = {want} on the target.", option=option, want=want),
+            )
         else:
             yield ok(code, title, str(want))
 
@@ -201,9 +252,16 @@ def clocks_agree(inputs: PlanInputs) -> Iterator[Finding]:
         return
     offset = facts.host.clock_offset_seconds
     if abs(offset) > 60:
-        yield warning("pair.clock", "The source's clock is right", f"Off by {offset:.0f} s.", "Fix its time service.")
+        yield warning(
+            "pair.clock",
+            phrase("The source's clock is right"),
+            phrase("Off by {offset} s.", offset=f"{offset:.0f}"),
+            phrase("Fix its time service."),
+        )
     else:
-        yield ok("pair.clock", "The source's clock is right", f"Off by {offset:.1f} s.")
+        yield ok(
+            "pair.clock", phrase("The source's clock is right"), phrase("Off by {offset} s.", offset=f"{offset:.1f}")
+        )
 
 
 def local_logins_work(inputs: PlanInputs) -> Iterator[Finding]:
@@ -213,14 +271,17 @@ def local_logins_work(inputs: PlanInputs) -> Iterator[Finding]:
         facts = member.facts
         if facts is None or facts.server is None or facts.host is None or facts.admin_login is None:
             continue
-        code, title = f"{role}.admin_login", f"The dashboard's account can log in locally on the {role}"
+        code, title = (
+            f"{role}.admin_login",
+            phrase("The dashboard's account can log in locally on the {role}", role=role),
+        )
         if facts.admin_login.error:
-            advice = (
+            advice = phrase(
                 "Let the account log in over the local socket, without TLS or by socket. See docs/how-to/accounts.md."
             )
             yield refusal(code, title, facts.admin_login.error, advice)
         else:
-            yield ok(code, title, "Over the local socket.")
+            yield ok(code, title, phrase("Over the local socket."))
 
 
 def dashboard_has_privileges(inputs: PlanInputs) -> Iterator[Finding]:
@@ -228,12 +289,15 @@ def dashboard_has_privileges(inputs: PlanInputs) -> Iterator[Finding]:
     server = inputs.source.facts.server if inputs.source.facts else None
     if server is None or server.missing_privileges is None:
         return
-    code, title = "source.dashboard_account", "The dashboard's account has all privileges"
+    code, title = "source.dashboard_account", phrase("The dashboard's account has all privileges")
     if server.missing_privileges:
-        seen = f"On the source it lacks {', '.join(server.missing_privileges)} on *.*; the copy has the same accounts."
-        yield refusal(code, title, seen, "Grant the missing privileges; see docs/how-to/accounts.md.")
+        seen = phrase(
+            "On the source it lacks {missing_privileges} on *.*; the copy has the same accounts.",
+            missing_privileges=", ".join(server.missing_privileges),
+        )
+        yield refusal(code, title, seen, phrase("Grant the missing privileges; see docs/how-to/accounts.md."))
     else:
-        yield ok(code, title, "It has those that a rebuild needs.")
+        yield ok(code, title, phrase("It has those that a rebuild needs."))
 
 
 def local_passwords_open_one_host(inputs: PlanInputs) -> Iterator[Finding]:
@@ -242,15 +306,21 @@ def local_passwords_open_one_host(inputs: PlanInputs) -> Iterator[Finding]:
     for role, member in sides:
         if member.shared_logins is None:
             continue
-        code, title = f"{role}.shared_login", f"No password that the {role}'s host gets opens another host"
+        code, title = (
+            f"{role}.shared_login",
+            phrase("No password that the {role}'s host gets opens another host", role=role),
+        )
         if member.shared_logins:
-            seen = f"{', '.join(member.shared_logins)} can log in to other hosts of the cluster with the same password."
-            advice = (
+            seen = phrase(
+                "{shared_logins} can log in to other hosts of the cluster with the same password.",
+                shared_logins=", ".join(member.shared_logins),
+            )
+            advice = phrase(
                 "Use socket authentication on the hosts, or an account for each instance. See docs/how-to/accounts.md."
             )
             yield warning(code, title, seen, advice)
         else:
-            yield ok(code, title, "Socket authentication, or accounts of its own.")
+            yield ok(code, title, phrase("Socket authentication, or accounts of its own."))
 
 
 CHECKS = (

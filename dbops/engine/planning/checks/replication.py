@@ -3,6 +3,7 @@
 import posixpath
 from collections.abc import Iterator
 
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks.findings import ok, refusal, warning
 from dbops.engine.planning.inputs import PlanInputs, connections_of
 from dbops.engine.planning.target_replication import UNSETTABLE, files_of, set_at_run_time
@@ -14,30 +15,44 @@ MAX_SHOWN = 10
 
 def target_has_one_source(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse several connections, whatever a person has accepted: the copy has the data of one, the others would be lost."""
-    code, title = "target.sources", "The target replicates from one source"
+    code, title = "target.sources", phrase("The target replicates from one source")
     links = connections_of(inputs.target)
     if links is None:
         yield warning(
             code,
             title,
-            "Unknown: dbops never read how the target replicates.",
-            "After the rebuild it replicates from the primary with ordinary settings. Check TLS, delay and filters then.",
+            phrase("Unknown: dbops never read how the target replicates."),
+            phrase(
+                "After the rebuild it replicates from the primary with ordinary settings. Check TLS, delay and "
+                "filters then."
+            ),
         )
     elif len(links) > 1:
-        names = ", ".join(f"{link.channel!r} from {link.source_host}:{link.source_port}" for link in links)
+        names = ", ".join(
+            phrase(
+                "{channel} from {source_host}:{source_port}",
+                channel=f"{link.channel!r}",
+                source_host=link.source_host,
+                source_port=link.source_port,
+            )
+            for link in links
+        )
         yield refusal(
             code,
             title,
-            f"{len(links)} connections: {names}.",
-            "A rebuild would remove the data of the others. Remove the connections that are not needed, or rebuild by hand.",
+            phrase("{number} connections: {names}.", number=len(links), names=names),
+            phrase(
+                "A rebuild would remove the data of the others. Remove the connections that are not needed, or "
+                "rebuild by hand."
+            ),
         )
     else:
-        yield ok(code, title, "One connection." if links else "It does not replicate.")
+        yield ok(code, title, phrase("One connection.") if links else phrase("It does not replicate."))
 
 
 def connection_files_remain(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse keys and certificates inside the data directory: they go with it, and replication could not connect."""
-    code, title = "target.replication_files", "The files of the replication connection remain"
+    code, title = "target.replication_files", phrase("The files of the replication connection remain")
     links, facts = connections_of(inputs.target), inputs.target.facts
     if not links or len(links) > 1 or facts is None:
         return
@@ -56,16 +71,16 @@ def connection_files_remain(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"In the data directory: {shown}.",
-            "Move them to another directory, name that in the connection, and plan again.",
+            phrase("In the data directory: {shown}.", shown=shown),
+            phrase("Move them to another directory, name that in the connection, and plan again."),
         )
     else:
-        yield ok(code, title, "None is in the data directory.")
+        yield ok(code, title, phrase("None is in the data directory."))
 
 
 def filters_hold_again(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of data that a filter kept away from the target: the copy brings it, as it is at the source."""
-    code, title = "target.filters", "The target has no replication filters"
+    code, title = "target.filters", phrase("The target has no replication filters")
     links = connections_of(inputs.target)
     if not links or len(links) > 1:
         return
@@ -73,22 +88,28 @@ def filters_hold_again(inputs: PlanInputs) -> Iterator[Finding]:
         shown = ", ".join(f"{name} = {value}" for name, value in found.items())
         flavor = inputs.target.flavor
         lost = [name for name in links[0].filters if flavor and name not in flavor.filter_names]
-        restored = f"All but {', '.join(lost)} are restored: {UNSETTABLE}" if lost else "The filters are restored."
+        restored = (
+            phrase("All but {lost} are restored: {unsettable}", lost=", ".join(lost), unsettable=UNSETTABLE)
+            if lost
+            else phrase("The filters are restored.")
+        )
         yield warning(
             code,
             title,
             f"{shown}.",
-            f"{restored} The copy also has the data that they kept away, as it is at the source.",
+            phrase(
+                "{restored} The copy also has the data that they kept away, as it is at the source.", restored=restored
+            ),
         )
     else:
-        yield ok(code, title, "None.")
+        yield ok(code, title, phrase("None."))
 
 
 def others_are_in_the_option_file(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of variables that were set at run time and are not of replication: the new server process does not have them."""
     code, title, server = (
         "target.run_time",
-        "Settings of the running target are in its option file",
+        phrase("Settings of the running target are in its option file"),
         inputs.target.server,
     )
     if server is None or server.set_at_run_time is None or inputs.unrestored:  # an incomplete copy has those of dbops
@@ -102,12 +123,14 @@ def others_are_in_the_option_file(inputs: PlanInputs) -> Iterator[Finding]:
         yield warning(
             code,
             title,
-            f"Set at run time only: {shown}{rest}.",
-            "The rebuild starts a new server process without them. Add them to the option file to keep them.",
+            phrase("Set at run time only: {shown}{rest}.", shown=shown, rest=rest),
+            phrase("The rebuild starts a new server process without them. Add them to the option file to keep them."),
         )
     else:
         yield ok(
-            code, title, "Those of replication are restored." if server.replication else "None was set at run time."
+            code,
+            title,
+            phrase("Those of replication are restored.") if server.replication else phrase("None was set at run time."),
         )
 
 

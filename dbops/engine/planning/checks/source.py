@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.flavors import engines
 from dbops.engine.flavors.write_lock import when_writes_wait
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.checks.target import not_written_by
 from dbops.engine.planning.inputs import PlanInputs
@@ -13,31 +14,35 @@ from dbops.engine.states import Role
 
 
 def source_answers(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, source = "source.answers", "The source answers", inputs.source
+    code, title, source = "source.answers", phrase("The source answers"), inputs.source
     if source.facts is None:
         return
     problem = source.facts.host_problem or source.facts.server_problem
     if problem:
-        yield refusal(code, title, f"{problem.text} ({problem.code})", "Fix it, or choose another source.")
+        yield refusal(code, title, f"{problem.text} ({problem.code})", phrase("Fix it, or choose another source."))
     else:
-        yield ok(code, title, f"{source.name} at {source.address}:{source.port}")
+        yield ok(
+            code,
+            title,
+            phrase("{source} at {address}:{port}", source=source.name, address=source.address, port=source.port),
+        )
 
 
 def source_has_a_fit_role(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, source = "source.role", "The source is a backup instance", inputs.source
+    code, title, source = "source.role", phrase("The source is a backup instance"), inputs.source
     if source.role == Role.PRIMARY:
         yield refusal(
             code,
             title,
-            f"{source.name} is the primary.",
-            "The copy would slow down applications. Choose another source.",
+            phrase("{source} is the primary.", source=source.name),
+            phrase("The copy would slow down applications. Choose another source."),
         )
     elif source.role != Role.BACKUP:
         yield warning(
             code,
             title,
-            f"{source.name} is a {source.role} that serves reads.",
-            "Reads on it slow down during the copy.",
+            phrase("{source} is a {role} that serves reads.", source=source.name, role=source.role),
+            phrase("Reads on it slow down during the copy."),
         )
     else:
         yield ok(code, title, source.name)
@@ -45,63 +50,93 @@ def source_has_a_fit_role(inputs: PlanInputs) -> Iterator[Finding]:
 
 def source_rows_are_equal(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of a source whose rows differ: the copy would have the same rows, and equal them in its certificate."""
-    code, title = "source.rows_differ", "No rows of the source are known to differ"
+    code, title = "source.rows_differ", phrase("No rows of the source are known to differ")
     if inputs.source_differs is None:
-        yield ok(code, title, "No comparison found any.")
+        yield ok(code, title, phrase("No comparison found any."))
     else:
         yield warning(
             code,
             title,
-            f"Rows of {inputs.source.name} differ, as found after its rebuild {inputs.source_differs}.",
-            "Rebuild the source first, or choose another one: the copy would have the same rows.",
+            phrase(
+                "Rows of {source} differ, as found after its rebuild {source_differs}.",
+                source=inputs.source.name,
+                source_differs=inputs.source_differs,
+            ),
+            phrase("Rebuild the source first, or choose another one: the copy would have the same rows."),
         )
 
 
 def source_replicates(inputs: PlanInputs) -> Iterator[Finding]:
     """Check the source's replication: a stopped source gives an old copy, and its lag adds to the time of catching up."""
-    code, title, server = "source.replication", "The source replicates with little lag", inputs.source.server
+    code, title, server = "source.replication", phrase("The source replicates with little lag"), inputs.source.server
     if server is None:
         return
     if not server.replication:
-        yield refusal(code, title, "The source does not replicate.", "Choose a source that follows the primary.")
+        yield refusal(
+            code, title, phrase("The source does not replicate."), phrase("Choose a source that follows the primary.")
+        )
         return
     if len(server.replication) > 1:
         names = ", ".join(repr(link.channel) for link in server.replication)
         yield refusal(
-            code, title, f"The source has several channels: {names}.", "Multi-source replicas are not supported."
+            code,
+            title,
+            phrase("The source has several channels: {names}.", names=names),
+            phrase("Multi-source replicas are not supported."),
         )
         return
     link = server.replication[0]
     if not link.is_running:
         error = link.last_io_error or link.last_sql_error or f"IO {link.io_running}, SQL {link.sql_running}"
-        yield refusal(code, title, f"Replication is not running: {error}", "Fix it, or choose another source.")
+        yield refusal(
+            code,
+            title,
+            phrase("Replication is not running: {error}", error=error),
+            phrase("Fix it, or choose another source."),
+        )
     elif link.lag_seconds is None or link.lag_seconds > inputs.max_lag_seconds:
         seen = "unknown" if link.lag_seconds is None else f"{link.lag_seconds:.0f} s"
         yield refusal(
             code,
             title,
-            f"Lag {seen} (limit {inputs.max_lag_seconds:.0f} s).",
-            "Wait until the source has caught up, or choose another source.",
+            phrase(
+                "Lag {seen} (limit {max_lag_seconds} s).", seen=seen, max_lag_seconds=f"{inputs.max_lag_seconds:.0f}"
+            ),
+            phrase("Wait until the source has caught up, or choose another source."),
         )
     else:
-        yield ok(code, title, f"From {link.source_host}:{link.source_port}, lag {link.lag_seconds:.0f} s.")
+        yield ok(
+            code,
+            title,
+            phrase(
+                "From {source_host}:{source_port}, lag {lag_seconds} s.",
+                source_host=link.source_host,
+                source_port=link.source_port,
+                lag_seconds=f"{link.lag_seconds:.0f}",
+            ),
+        )
 
 
 def source_can_be_replicated_from(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title, server = "source.binlog", "The copy can replicate from the source", inputs.source.server
+    code, title, server = "source.binlog", phrase("The copy can replicate from the source"), inputs.source.server
     if server is None:
         return
     updates = _own_name(inputs, "log_replica_updates")
     if skips_source(server):
-        seen = f"{updates} is off: the copy attaches to the primary at once, at its own GTID position."
+        seen = phrase(
+            "{updates} is off: the copy attaches to the primary at once, at its own GTID position.", updates=updates
+        )
         yield ok(code, title, seen)
     elif not server.log_bin or not server.log_replica_updates:
         off = "log_bin" if not server.log_bin else updates
         yield refusal(
-            code, title, f"{off} is off.", f"Turn {off} on: the copy catches up from the source's binary logs."
+            code,
+            title,
+            phrase("{off} is off.", off=off),
+            phrase("Turn {off} on: the copy catches up from the source's binary logs.", off=off),
         )
     else:
-        yield ok(code, title, f"log_bin and {updates} are on.")
+        yield ok(code, title, phrase("log_bin and {updates} are on.", updates=updates))
 
 
 def skips_source(server: ServerFacts) -> bool:
@@ -116,7 +151,7 @@ def _own_name(inputs: PlanInputs, name: str) -> str:
 
 
 def positions_are_known(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "source.gtid", "Replication uses GTID"
+    code, title = "source.gtid", phrase("Replication uses GTID")
     source, primary = inputs.source.server, inputs.primary.server if inputs.primary else None
     if source is None or primary is None:
         return
@@ -124,23 +159,29 @@ def positions_are_known(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"No GTID, and {source.parallel_workers} parallel appliers: the source has no single position.",
-            f"Set {_own_name(inputs, 'replica_parallel_workers')} = 0 on the source during the rebuild, or use GTID.",
+            phrase(
+                "No GTID, and {parallel_workers} parallel appliers: the source has no single position.",
+                parallel_workers=source.parallel_workers,
+            ),
+            phrase(
+                "Set {own_name} = 0 on the source during the rebuild, or use GTID.",
+                own_name=_own_name(inputs, "replica_parallel_workers"),
+            ),
         )
     elif source.gtid_enabled:
-        yield ok(code, title, "The copy is repointed to the primary by GTID.")
+        yield ok(code, title, phrase("The copy is repointed to the primary by GTID."))
     else:
         yield warning(
             code,
             title,
-            "The source replicates by file and position.",
-            "Repointing stops the source's applier for some seconds, so that both are at the same position.",
+            phrase("The source replicates by file and position."),
+            phrase("Repointing stops the source's applier for some seconds, so that both are at the same position."),
         )
 
 
 def source_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     """Check for errant transactions on the source: the copy contains them, and they block the repointing after all the work."""
-    code, title = "source.errant", "The source has no errant transactions"
+    code, title = "source.errant", phrase("The source has no errant transactions")
     source, primary = inputs.source.server, inputs.primary.server if inputs.primary else None
     flavor = inputs.source.flavor
     if not (source and primary and flavor and source.gtid_enabled) or source.flavor != primary.flavor:
@@ -152,11 +193,11 @@ def source_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"The primary does not have {errant}.",
-            "Find the cause, and make source and primary consistent.",
+            phrase("The primary does not have {errant}.", errant=errant),
+            phrase("Find the cause, and make source and primary consistent."),
         )
     else:
-        yield ok(code, title, "The primary has all transactions of the source.")
+        yield ok(code, title, phrase("The primary has all transactions of the source."))
 
 
 def binlogs_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
@@ -166,38 +207,53 @@ def binlogs_are_kept(inputs: PlanInputs) -> Iterator[Finding]:
         seconds = inputs.cautious_copy_seconds
         if member is None or server is None:
             continue
-        title = f"{member.name} keeps its binary logs long enough"
+        title = phrase("{member} keeps its binary logs long enough", member=member.name)
         if server.binlog_expire_seconds == 0:
-            yield ok(code, title, "No automatic removal.")
+            yield ok(code, title, phrase("No automatic removal."))
         elif seconds is None:
-            yield unknown(code, title, "how long the copy takes")
+            yield unknown(code, title, phrase("how long the copy takes"))
         elif server.binlog_expire_seconds < 2 * seconds + 600:
             yield refusal(
                 code,
                 title,
-                f"Kept {server.binlog_expire_seconds} s; the copy may take {seconds:.0f} s.",
-                "Raise binlog_expire_logs_seconds (expire_logs_days) during the rebuild.",
+                phrase(
+                    "Kept {binlog_expire_seconds} s; the copy may take {seconds} s.",
+                    binlog_expire_seconds=server.binlog_expire_seconds,
+                    seconds=f"{seconds:.0f}",
+                ),
+                phrase("Raise binlog_expire_logs_seconds (expire_logs_days) during the rebuild."),
             )
         else:
             yield ok(
-                code, title, f"{server.binlog_expire_seconds / 3600:.0f} h; the copy may take {seconds / 60:.0f} min."
+                code,
+                title,
+                phrase(
+                    "{binlog_expire_seconds} h; the copy may take {seconds} min.",
+                    binlog_expire_seconds=f"{server.binlog_expire_seconds / 3600:.0f}",
+                    seconds=f"{seconds / 60:.0f}",
+                ),
             )
 
 
 def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
     """Check the privileges of the late statements now: a missing one would appear only after the whole copy."""
-    code, title, facts = "source.account", "The backup account has all privileges", inputs.source.facts
+    code, title, facts = "source.account", phrase("The backup account has all privileges"), inputs.source.facts
     if facts is None or facts.server is None:
         return
     if facts.host is None:
-        yield unknown(code, title, f"{inputs.source.host} was not read")
+        yield unknown(code, title, phrase("{host} was not read", host=inputs.source.host))
         return
     if not facts.backup_account:
-        yield refusal(code, title, "The account was not tested.", "Configure a backup account for the cluster.")
+        yield refusal(
+            code, title, phrase("The account was not tested."), phrase("Configure a backup account for the cluster.")
+        )
     failed = [item for item in facts.backup_account if item.error]
     for item in failed:
         yield refusal(
-            code, title, f"{item.statement}: {item.error}", "Grant the missing privileges; see docs/how-to/accounts.md."
+            code,
+            title,
+            f"{item.statement}: {item.error}",
+            phrase("Grant the missing privileges; see docs/how-to/accounts.md."),
         )
     if facts.backup_account and not failed:
         yield ok(code, title, "; ".join(item.statement for item in facts.backup_account))
@@ -205,63 +261,69 @@ def backup_account_may_finish(inputs: PlanInputs) -> Iterator[Finding]:
 
 def engines_are_copied_online(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse tables of engines that no backup tool copies: the copy would lack their rows, or not start."""
-    code, title, server = "source.engines", "All tables are copied without locks", inputs.source.server
+    code, title, server = "source.engines", phrase("All tables are copied without locks"), inputs.source.server
     if server is None:
         return
     if lost := engines.not_copied(server.foreign_engines, flavor=server.flavor):
         yield _not_copied(code, title, lost)
     elif locked := engines.locked(server.foreign_engines):
-        seen = f"Not InnoDB: {engines.as_text(locked)}."
-        yield warning(code, title, seen, "Writes to these tables wait while they are copied.")
+        seen = phrase("Not InnoDB: {locked}.", locked=engines.as_text(locked))
+        yield warning(code, title, seen, phrase("Writes to these tables wait while they are copied."))
     else:
-        yield ok(code, title, engines.as_text(server.foreign_engines) or "InnoDB only.")
+        yield ok(code, title, engines.as_text(server.foreign_engines) or phrase("InnoDB only."))
 
 
 def backup_has_all_engines(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a physical backup of a server that has tables of other engines now: the backup lacks them."""
-    code, title, server = "source.engines", "The backup has all tables", inputs.source.server
+    code, title, server = "source.engines", phrase("The backup has all tables"), inputs.source.server
     if server is None:
         return
     if lost := engines.not_copied(server.foreign_engines, flavor=server.flavor):
         yield _not_copied(code, title, lost)
     else:
-        yield ok(code, title, engines.as_text(server.foreign_engines) or "InnoDB only.")
+        yield ok(code, title, engines.as_text(server.foreign_engines) or phrase("InnoDB only."))
 
 
 def _not_copied(code: str, title: str, lost: dict[str, int]) -> Finding:
     return refusal(
         code,
         title,
-        f"A physical backup lacks tables of these engines: {engines.as_text(lost)}.",
-        "Convert them to InnoDB, or choose the method dump: a dump has all tables.",
+        phrase("A physical backup lacks tables of these engines: {lost}.", lost=engines.as_text(lost)),
+        phrase("Convert them to InnoDB, or choose the method dump: a dump has all tables."),
     )
 
 
 def writes_wait(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn where writes on the source, and so its applier, wait while files are copied."""
-    code, title, server = "source.write_lock", "Writes on the source do not wait for the copy", inputs.source.server
+    code, title, server = (
+        "source.write_lock",
+        phrase("Writes on the source do not wait for the copy"),
+        inputs.source.server,
+    )
     if server is None:
         return
     is_long, seen = when_writes_wait(server)
     if inputs.last_write_lock_seconds is not None:
         seen += f" In its last run they waited {inputs.last_write_lock_seconds:.0f} s."
     if is_long:
-        yield warning(code, title, seen, "Replication of the source falls behind by this time. Its clients wait, too.")
+        yield warning(
+            code, title, seen, phrase("Replication of the source falls behind by this time. Its clients wait, too.")
+        )
     else:
         yield ok(code, title, seen)
 
 
 def nothing_lies_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse files outside the data directory: the stream flattens them into one directory, and the server would not start."""
-    code, title, server = "source.external_paths", "All data is in the data directory", inputs.source.server
+    code, title, server = "source.external_paths", phrase("All data is in the data directory"), inputs.source.server
     if server is None:
         return
     if server.external_paths:
         yield refusal(
             code,
             title,
-            f"Outside: {', '.join(server.external_paths[:5])}.",
-            "Instances with separate data, undo or log directories are not supported.",
+            phrase("Outside: {external_paths}.", external_paths=", ".join(server.external_paths[:5])),
+            phrase("Instances with separate data, undo or log directories are not supported."),
         )
     else:
         yield ok(code, title, server.datadir)

@@ -5,12 +5,13 @@ from collections.abc import Iterator, Mapping
 
 from dbops.engine.facts.instance import ConfigFacts
 from dbops.engine.facts.stored_data import LoadedPlugin, StoredData, StoredFiles
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks.findings import ok, refusal, warning
 from dbops.engine.planning.checks.layout import stored_of
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 
-ENCRYPTION_CODE, ENCRYPTION_TITLE = "pair.encryption", "The target can read encrypted data"
+ENCRYPTION_CODE, ENCRYPTION_TITLE = "pair.encryption", phrase("The target can read encrypted data")
 #: Options that load plugins at the start.
 LOADS = ("plugin_load", "plugin_load_add", "early_plugin_load")
 #: The encryption plugin whose keys the probe compares.
@@ -24,14 +25,16 @@ def target_can_decrypt(inputs: PlanInputs) -> Iterator[Finding]:
     if stored is None:
         return
     if not stored.is_encrypted:
-        yield ok(ENCRYPTION_CODE, ENCRYPTION_TITLE, "Nothing is encrypted.")
+        yield ok(ENCRYPTION_CODE, ENCRYPTION_TITLE, phrase("Nothing is encrypted."))
     elif inputs.flavor and inputs.flavor.name == "mysql":
         advice = (
-            "Use the clone method: it sends the keys over TLS."
+            phrase("Use the clone method: it sends the keys over TLS.")
             if not inputs.flavor.clone_problem(inputs.flavor.version)
-            else "Use the dump method: the target’s server encrypts the rows itself."
+            else phrase("Use the dump method: the target’s server encrypts the rows itself.")
         )
-        seen = f"{_encrypted(stored)}. The backup tool would need the source’s keyring on the target."
+        seen = phrase(
+            "{encrypted}. The backup tool would need the source’s keyring on the target.", encrypted=_encrypted(stored)
+        )
         yield refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, seen, advice)
     elif missing := _missing_plugin(inputs, stored):
         yield missing
@@ -45,11 +48,15 @@ def target_can_encrypt(inputs: PlanInputs) -> Iterator[Finding]:
     if stored is None:
         return
     if not stored.is_encrypted:
-        yield ok(ENCRYPTION_CODE, ENCRYPTION_TITLE, "Nothing is encrypted.")
+        yield ok(ENCRYPTION_CODE, ENCRYPTION_TITLE, phrase("Nothing is encrypted."))
     elif missing := _missing_plugin(inputs, stored):
         yield missing
     else:
-        yield ok(ENCRYPTION_CODE, ENCRYPTION_TITLE, f"{_encrypted(stored)}. The target loads an encryption plugin.")
+        yield ok(
+            ENCRYPTION_CODE,
+            ENCRYPTION_TITLE,
+            phrase("{encrypted}. The target loads an encryption plugin.", encrypted=_encrypted(stored)),
+        )
 
 
 def _missing_plugin(inputs: PlanInputs, stored: StoredData) -> Finding | None:
@@ -59,16 +66,25 @@ def _missing_plugin(inputs: PlanInputs, stored: StoredData) -> Finding | None:
         return None
     for plugin in plugins:
         if not is_loaded(config, plugin):
-            seen = f"{_encrypted(stored)} with {plugin.name}; {target.defaults_file} does not load it."
+            seen = phrase(
+                "{encrypted} with {plugin}; {defaults_file} does not load it.",
+                encrypted=_encrypted(stored),
+                plugin=plugin.name,
+                defaults_file=target.defaults_file,
+            )
             option = "early_plugin_load" if plugin.kind == "KEYRING" else "plugin_load_add"
-            advice = f"Add {option} = {plugin.library} and its settings there."
+            advice = phrase("Add {option} = {library} and its settings there.", option=option, library=plugin.library)
             return refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, seen, advice)
         if files.libraries is not None and plugin.library not in files.libraries:
-            seen = f"{plugin.library} is missing on {target.host}."
-            return refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, seen, "Install the plugin on that host.")
+            seen = phrase("{library} is missing on {host}.", library=plugin.library, host=target.host)
+            return refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, seen, phrase("Install the plugin on that host."))
     if not plugins:
-        seen = f"{_encrypted(stored)}; {target.name} has no keyring component."
-        return refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, seen, "Configure the same keyring component on the target.")
+        seen = phrase(
+            "{encrypted}; {target} has no keyring component.", encrypted=_encrypted(stored), target=target.name
+        )
+        return refusal(
+            ENCRYPTION_CODE, ENCRYPTION_TITLE, seen, phrase("Configure the same keyring component on the target.")
+        )
     return None
 
 
@@ -82,29 +98,47 @@ def _keys(inputs: PlanInputs, stored: StoredData) -> Finding:
         return warning(
             ENCRYPTION_CODE,
             ENCRYPTION_TITLE,
-            f"{said} with {names}. dbops cannot compare its keys.",
-            "Check that the target's server reads the same keys.",
+            phrase("{said} with {names}. dbops cannot compare its keys.", said=said, names=names),
+            phrase("Check that the target's server reads the same keys."),
         )
     if have in ("", UNREADABLE):
-        advice = f"Set {KEY_FILE}_filename in {target.defaults_file} to a copy of the source's key file."
-        return refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, f"{said}; {target.name} has no readable key file.", advice)
+        advice = phrase(
+            "Set {key_file}_filename in {defaults_file} to a copy of the source's key file.",
+            key_file=KEY_FILE,
+            defaults_file=target.defaults_file,
+        )
+        return refusal(
+            ENCRYPTION_CODE,
+            ENCRYPTION_TITLE,
+            phrase("{said}; {target} has no readable key file.", said=said, target=target.name),
+            advice,
+        )
     if ciphers[0] != ciphers[1]:
-        advice = f"Set {KEY_FILE}_encryption_algorithm = {ciphers[0]} on the target."
-        return refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, f"Source {ciphers[0]}, target {ciphers[1]}.", advice)
+        advice = phrase(
+            "Set {key_file}_encryption_algorithm = {ciphers} on the target.", key_file=KEY_FILE, ciphers=ciphers[0]
+        )
+        return refusal(
+            ENCRYPTION_CODE,
+            ENCRYPTION_TITLE,
+            phrase("Source {ciphers}, target {ciphers_2}.", ciphers=ciphers[0], ciphers_2=ciphers[1]),
+            advice,
+        )
     if moved := _moved(inputs):
-        advice = "Use the same path on both: prepare reads the keys by the source's path."
+        advice = phrase("Use the same path on both: prepare reads the keys by the source's path.")
         return refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, moved, advice)
     if want == have:
-        return ok(ENCRYPTION_CODE, ENCRYPTION_TITLE, f"{said}; both hosts have the same keys.")
+        return ok(ENCRYPTION_CODE, ENCRYPTION_TITLE, phrase("{said}; both hosts have the same keys.", said=said))
     if want in ("", UNREADABLE) or "sealed:" in want + have:
         return warning(
             ENCRYPTION_CODE,
             ENCRYPTION_TITLE,
-            f"{said}; the key files could not be compared.",
-            "Check that both have the same keys.",
+            phrase("{said}; the key files could not be compared.", said=said),
+            phrase("Check that both have the same keys."),
         )
-    advice = f"Copy the source's key file to {target.host}, and restart the target's server."
-    return refusal(ENCRYPTION_CODE, ENCRYPTION_TITLE, f"{said}; the target's key file has other keys.", advice)
+    advice = phrase("Copy the source's key file to {host}, and restart the target's server.", host=target.host)
+    return refusal(
+        ENCRYPTION_CODE, ENCRYPTION_TITLE, phrase("{said}; the target's key file has other keys.", said=said), advice
+    )
 
 
 def _moved(inputs: PlanInputs) -> str:
@@ -122,8 +156,12 @@ def _moved(inputs: PlanInputs) -> str:
 
 
 def _encrypted(stored: StoredData) -> str:
-    spaces = [f"{stored.encrypted_spaces} tablespaces"] if stored.encrypted_spaces else []
-    return f"Encrypted: {', '.join([*spaces, *stored.encrypted_logs])}"
+    spaces = (
+        [phrase("{encrypted_spaces} tablespaces", encrypted_spaces=stored.encrypted_spaces)]
+        if stored.encrypted_spaces
+        else []
+    )
+    return phrase("Encrypted: {names}", names=", ".join([*spaces, *stored.encrypted_logs]))
 
 
 def is_loaded(config: ConfigFacts | None, plugin: LoadedPlugin) -> bool:
@@ -139,27 +177,28 @@ def is_loaded(config: ConfigFacts | None, plugin: LoadedPlugin) -> bool:
 
 def memory_tables_are_known(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of MEMORY tables: a physical copy has their definition alone, and the primary's next change of a row finds none."""
-    code, title, server = "source.memory_tables", "No table loses its rows", inputs.source.server
+    code, title, server = "source.memory_tables", phrase("No table loses its rows"), inputs.source.server
     if server is None:
         return
     if count := server.foreign_engines.get("MEMORY", 0):
-        seen = (
-            f"{count} MEMORY tables arrive empty. Replication stops when the primary changes a row that the copy lacks."
+        seen = phrase(
+            "{count} MEMORY tables arrive empty. Replication stops when the primary changes a row that the copy lacks.",
+            count=count,
         )
-        advice = (
-            "Convert them to InnoDB, or empty them on the primary right after the rebuild (TRUNCATE TABLE, or DELETE in its "
-            "init_file) and fill them again there."
+        advice = phrase(
+            "Convert them to InnoDB, or empty them on the primary right after the rebuild (TRUNCATE TABLE, or "
+            "DELETE in its init_file) and fill them again there."
         )
         yield warning(code, title, seen, advice)
     else:
-        yield ok(code, title, "No MEMORY tables.")
+        yield ok(code, title, phrase("No MEMORY tables."))
 
 
 def settings_fit(inputs: PlanInputs) -> Iterator[Finding]:
     """Compare start-up settings that the data depends on with the target's option file, else with its running server."""
     code, title, stored = (
         "pair.settings",
-        "Source and target have the same settings of data files",
+        phrase("Source and target have the same settings of data files"),
         stored_of(inputs.source),
     )
     if stored is None:
@@ -168,8 +207,18 @@ def settings_fit(inputs: PlanInputs) -> Iterator[Finding]:
         found for check in (_data_file_path, _undo, _checksum, _aria_block) if (found := check(inputs, stored.settings))
     ]
     for setting, want, have in wrong:
-        advice = f"Set {setting} = {want} in {inputs.target.defaults_file}."
-        yield refusal(code, title, f"{setting}: source {want}, target {have}.", advice)
+        advice = phrase(
+            "Set {setting} = {want} in {defaults_file}.",
+            setting=setting,
+            want=want,
+            defaults_file=inputs.target.defaults_file,
+        )
+        yield refusal(
+            code,
+            title,
+            phrase("{setting}: source {want}, target {have}.", setting=setting, want=want, have=have),
+            advice,
+        )
     if not wrong:
         yield ok(code, title, ", ".join(f"{name} = {value}" for name, value in sorted(stored.settings.items())))
 
@@ -224,7 +273,7 @@ def plugins_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a target without the plugins of copied tables and accounts: they could not be opened or used to log in."""
     code, title, stored = (
         "pair.plugins",
-        "The target has the plugins that tables and accounts need",
+        phrase("The target has the plugins that tables and accounts need"),
         stored_of(inputs.source),
     )
     server = inputs.source.server
@@ -235,12 +284,21 @@ def plugins_are_there(inputs: PlanInputs) -> Iterator[Finding]:
     absent = [item.library for item in needed if files.libraries is not None and item.library not in files.libraries]
     unloaded = [item.name for item in needed if item.is_installed is False and not is_loaded(config, item)]
     if absent:
-        yield refusal(code, title, f"Missing on {target.host}: {', '.join(absent)}.", "Install them on that host.")
+        yield refusal(
+            code,
+            title,
+            phrase("Missing on {host}: {absent}.", host=target.host, absent=", ".join(absent)),
+            phrase("Install them on that host."),
+        )
     elif unloaded:
-        seen = f"{target.defaults_file} does not load {', '.join(unloaded)}."
-        yield refusal(code, title, seen, "Add plugin_load_add lines for them there.")
+        seen = phrase(
+            "{defaults_file} does not load {unloaded}.",
+            defaults_file=target.defaults_file,
+            unloaded=", ".join(unloaded),
+        )
+        yield refusal(code, title, seen, phrase("Add plugin_load_add lines for them there."))
     else:
-        yield ok(code, title, ", ".join(plugin.name for plugin in needed) or "No plugin is needed.")
+        yield ok(code, title, ", ".join(plugin.name for plugin in needed) or phrase("No plugin is needed."))
 
 
 def _is_needed(plugin: LoadedPlugin, stored: StoredData, engines: Mapping[str, int]) -> bool:
@@ -253,17 +311,21 @@ def _is_needed(plugin: LoadedPlugin, stored: StoredData, engines: Mapping[str, i
 
 def time_zones_are_loaded(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of empty time zone tables if another server of the cluster has them, or a named zone is in use."""
-    code, title, stored = "source.time_zones", "The source has the time zone tables", stored_of(inputs.source)
+    code, title, stored = "source.time_zones", phrase("The source has the time zone tables"), stored_of(inputs.source)
     if stored is None or stored.has_time_zones is None:
         return
     others = [stored_of(member) for member in (inputs.primary, inputs.target) if member]
     used = any(other and other.has_time_zones for other in others) or re.match(r"[A-Za-z]+/", stored.time_zone)
     if not stored.has_time_zones and used:
-        advice = "Load them on the primary (mariadb-tzinfo-to-sql, mysql_tzinfo_to_sql), so that they replicate."
-        seen = "mysql.time_zone_name is empty. Statements with named time zones fail or return NULL on the copy."
+        advice = phrase(
+            "Load them on the primary (mariadb-tzinfo-to-sql, mysql_tzinfo_to_sql), so that they replicate."
+        )
+        seen = phrase(
+            "mysql.time_zone_name is empty. Statements with named time zones fail or return NULL on the copy."
+        )
         yield warning(code, title, seen, advice)
     else:
-        yield ok(code, title, "Loaded." if stored.has_time_zones else "Empty, and not used.")
+        yield ok(code, title, phrase("Loaded.") if stored.has_time_zones else phrase("Empty, and not used."))
 
 
 def _stem(library: str) -> str:

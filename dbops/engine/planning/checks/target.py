@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.instance import ServerFacts
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks import replication
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
@@ -23,7 +24,7 @@ OUTSIDE_OPTIONS = {
 
 def facts_are_fresh(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse facts older than ``fresh_seconds``: they do not describe the current state."""
-    code, title = "facts.fresh", "Facts are fresh"
+    code, title = "facts.fresh", phrase("Facts are fresh")
     members = [member for member in (inputs.target, inputs.source, inputs.primary) if member]
     for member in members:
         if member.facts is None:
@@ -34,43 +35,57 @@ def facts_are_fresh(inputs: PlanInputs) -> Iterator[Finding]:
             yield refusal(
                 code,
                 title,
-                f"{member.name} was last probed in the future: the clock was set back.",
-                "Wait for the next probe, then reload this page.",
+                phrase("{member} was last probed in the future: the clock was set back.", member=member.name),
+                phrase("Wait for the next probe, then reload this page."),
             )
         elif age > inputs.fresh_seconds:
             yield refusal(
                 code,
                 title,
-                f"{member.name} last probed {age:.0f} s ago (limit {inputs.fresh_seconds:.0f} s).",
-                "Check that worker and beat run, then reload this page.",
+                phrase(
+                    "{member} last probed {age} s ago (limit {fresh_seconds} s).",
+                    member=member.name,
+                    age=f"{age:.0f}",
+                    fresh_seconds=f"{inputs.fresh_seconds:.0f}",
+                ),
+                phrase("Check that worker and beat run, then reload this page."),
             )
         else:
-            yield ok(code, title, f"{member.name} probed {age:.0f} s ago.")
+            yield ok(code, title, phrase("{member} probed {age} s ago.", member=member.name, age=f"{age:.0f}"))
 
 
 def target_host_answers(inputs: PlanInputs) -> Iterator[Finding]:
-    target, title = inputs.target, "The target's host answers"
+    target, title = inputs.target, phrase("The target's host answers")
     if target.facts is None:
         return
     if problem := target.facts.host_problem:
-        yield refusal("target.host", title, f"{problem.text} ({problem.code})", "Fix SSH access to the target's host.")
+        yield refusal(
+            "target.host", title, f"{problem.text} ({problem.code})", phrase("Fix SSH access to the target's host.")
+        )
     else:
-        yield ok("target.host", title, f"{target.host} answers at {target.ssh_address}.")
+        yield ok(
+            "target.host",
+            title,
+            phrase("{host} answers at {ssh_address}.", host=target.host, ssh_address=target.ssh_address),
+        )
 
 
 def target_is_no_primary_by_role(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "target.role", "The target is not the primary"
+    code, title = "target.role", phrase("The target is not the primary")
     if inputs.target.role == Role.PRIMARY:
         yield refusal(
-            code, title, f"{inputs.target.name} is the primary of its cluster.", "A primary is never rebuilt."
+            code,
+            title,
+            phrase("{target} is the primary of its cluster.", target=inputs.target.name),
+            phrase("A primary is never rebuilt."),
         )
     else:
-        yield ok(code, title, f"{inputs.target.name} is a {inputs.target.role}.")
+        yield ok(code, title, phrase("{target} is a {role}.", target=inputs.target.name, role=inputs.target.role))
 
 
 def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a server that accepts writes: it is a primary, whatever the inventory says."""
-    code, title = "target.read_only", "The target accepts no writes"
+    code, title = "target.read_only", phrase("The target accepts no writes")
     server = inputs.target.server
     if server is None:
         if inputs.target.facts and inputs.target.facts.server_problem:
@@ -78,8 +93,11 @@ def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
             yield warning(
                 code,
                 title,
-                f"The server does not answer: {problem.text}",
-                "Make sure that this is the broken replica. dbops checks its identity on the host before it moves data.",
+                phrase("The server does not answer: {problem}", problem=problem.text),
+                phrase(
+                    "Make sure that this is the broken replica. dbops checks its identity on the host before it moves "
+                    "data."
+                ),
             )
         else:
             yield unknown(code, title, inputs.target.name)
@@ -87,16 +105,16 @@ def target_is_read_only(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"{inputs.target.name} has read_only = 0 and may be a primary.",
-            "If it is a replica, run SET GLOBAL read_only = 1 and plan again.",
+            phrase("{target} has read_only = 0 and may be a primary.", target=inputs.target.name),
+            phrase("If it is a replica, run SET GLOBAL read_only = 1 and plan again."),
         )
     else:
-        yield ok(code, title, "read_only = 1")
+        yield ok(code, title, phrase("read_only = 1"))
 
 
 def target_has_no_replicas(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a target that other instances replicate from, by the target's own facts and those of every other instance."""
-    code, title = "target.replicas", "No replica is attached to the target"
+    code, title = "target.replicas", phrase("No replica is attached to the target")
     target = inputs.target
     attached = [
         f"{item.host or 'server id ' + str(item.server_id)}"
@@ -104,9 +122,14 @@ def target_has_no_replicas(inputs: PlanInputs) -> Iterator[Finding]:
     ]
     attached += [member.name for member in inputs.members if member.name != target.name and _reads_from(member, target)]
     if attached:
-        yield refusal(code, title, f"Replicas are attached: {', '.join(sorted(set(attached)))}.", "Repoint them first.")
+        yield refusal(
+            code,
+            title,
+            phrase("Replicas are attached: {attached}.", attached=", ".join(sorted(set(attached)))),
+            phrase("Repoint them first."),
+        )
     else:
-        yield ok(code, title, "None.")
+        yield ok(code, title, phrase("None."))
 
 
 def _reads_from(member: KnownInstance, target: KnownInstance) -> bool:
@@ -115,7 +138,7 @@ def _reads_from(member: KnownInstance, target: KnownInstance) -> bool:
 
 
 def target_is_no_write_address(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "target.write_address", "The target is not a write address"
+    code, title = "target.write_address", phrase("The target is not a write address")
     target = inputs.target
     own = {target.address, target.ssh_address, f"{target.address}:{target.port}"}
     hits = sorted(own & set(inputs.write_addresses))
@@ -128,15 +151,17 @@ def target_is_no_write_address(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"Applications write to {', '.join(hits + primaries)}.",
-            "Correct the inventory, or choose the right target.",
+            phrase("Applications write to {hits}.", hits=", ".join(hits + primaries)),
+            phrase("Correct the inventory, or choose the right target."),
         )
     else:
-        yield ok(code, title, f"{target.address}:{target.port} is not a write address.")
+        yield ok(
+            code, title, phrase("{address}:{port} is not a write address.", address=target.address, port=target.port)
+        )
 
 
 def target_has_no_clients(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "target.clients", "No client is connected to the target"
+    code, title = "target.clients", phrase("No client is connected to the target")
     server = inputs.target.server
     if server is None:
         return
@@ -146,28 +171,33 @@ def target_has_no_clients(inputs: PlanInputs) -> Iterator[Finding]:
         yield warning(
             code,
             title,
-            f"{len(server.clients)} connections: {shown}.",
-            "The rebuild ends these connections. Remove the target from the load balancer first.",
+            phrase("{number} connections: {shown}.", number=len(server.clients), shown=shown),
+            phrase("The rebuild ends these connections. Remove the target from the load balancer first."),
         )
     else:
-        yield ok(code, title, "None.")
+        yield ok(code, title, phrase("None."))
 
 
 def target_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     """Check for errant transactions: they exist only on the target and are lost with its data directory."""
-    code, title = "target.errant", "The target has no errant transactions"
+    code, title = "target.errant", phrase("The target has no errant transactions")
     target, primary = inputs.target.server, inputs.primary.server if inputs.primary else None
     flavor = inputs.target.flavor
     if target is None or primary is None or flavor is None or target.flavor != primary.flavor:
         yield warning(
             code,
             title,
-            "Unknown: target or primary does not answer, or their flavors differ.",
-            "Data that exists only on the target is lost.",
+            phrase("Unknown: target or primary does not answer, or their flavors differ."),
+            phrase("Data that exists only on the target is lost."),
         )
         return
     if not target.gtid_enabled:
-        yield warning(code, title, "Unknown: the target does not use GTID.", "Data that exists only on it is lost.")
+        yield warning(
+            code,
+            title,
+            phrase("Unknown: the target does not use GTID."),
+            phrase("Data that exists only on it is lost."),
+        )
         return
     missing = flavor.gtid_missing(
         target.gtid_binlog or target.gtid_executed, primary.gtid_binlog or primary.gtid_executed
@@ -177,11 +207,11 @@ def target_holds_nothing_of_its_own(inputs: PlanInputs) -> Iterator[Finding]:
         yield warning(
             code,
             title,
-            f"The primary does not have {lost}.",
-            "These transactions are lost. Save them first if they matter.",
+            phrase("The primary does not have {lost}.", lost=lost),
+            phrase("These transactions are lost. Save them first if they matter."),
         )
     else:
-        yield ok(code, title, "The primary has all transactions of the target.")
+        yield ok(code, title, phrase("The primary has all transactions of the target."))
 
 
 def not_written_by(primary: ServerFacts, gtids: str, members: Iterable[KnownInstance] = ()) -> str:
@@ -201,12 +231,17 @@ def not_written_by(primary: ServerFacts, gtids: str, members: Iterable[KnownInst
 
 
 def target_can_be_started_and_stopped(inputs: PlanInputs) -> Iterator[Finding]:
-    code, title = "target.service", "The target has stop and start commands"
+    code, title = "target.service", phrase("The target has stop and start commands")
     target = inputs.target
     if target.start_command and target.stop_command:
         yield ok(code, title, f"{target.stop_command}; {target.start_command}")
     else:
-        yield refusal(code, title, "The inventory has no start and stop command.", "Add both commands to the instance.")
+        yield refusal(
+            code,
+            title,
+            phrase("The inventory has no start and stop command."),
+            phrase("Add both commands to the instance."),
+        )
 
 
 def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
@@ -214,21 +249,27 @@ def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
 
     The file is read over SSH, the server over SQL. A difference between them can mean that the two addresses are of two machines.
     """
-    code, title = "target.server_id", "The target's server id is unique"
+    code, title = "target.server_id", phrase("The target's server id is unique")
     facts = inputs.target.facts
     if facts is None or facts.host is None:
-        yield unknown(code, title, f"{inputs.target.host} was not read")
+        yield unknown(code, title, phrase("{host} was not read", host=inputs.target.host))
         return
     config = facts.config
     if config is None:
-        yield unknown(code, title, f"{inputs.target.defaults_file or 'the option files'} could not be read")
+        yield unknown(
+            code,
+            title,
+            phrase(
+                "{defaults_file} could not be read", defaults_file=inputs.target.defaults_file or "the option files"
+            ),
+        )
         return
     if config.server_id is None:
         yield refusal(
             code,
             title,
-            f"No server_id in {inputs.target.defaults_file}.",
-            "Set server_id in the target's option file, unique in the cluster.",
+            phrase("No server_id in {defaults_file}.", defaults_file=inputs.target.defaults_file),
+            phrase("Set server_id in the target's option file, unique in the cluster."),
         )
         return
     server = inputs.target.server
@@ -236,9 +277,16 @@ def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"{inputs.target.defaults_file} on {inputs.target.host} has {config.server_id}; the server at "
-            f"{inputs.target.address}:{inputs.target.port} has {server.server_id}.",
-            "Correct the address if that is another server; otherwise set its server_id in the option file.",
+            phrase(
+                "{defaults_file} on {host} has {server_id}; the server at {address}:{port} has {server_server_id}.",
+                defaults_file=inputs.target.defaults_file,
+                host=inputs.target.host,
+                server_id=config.server_id,
+                address=inputs.target.address,
+                port=inputs.target.port,
+                server_server_id=server.server_id,
+            ),
+            phrase("Correct the address if that is another server; otherwise set its server_id in the option file."),
         )
         return
     same = [
@@ -251,21 +299,29 @@ def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
     ]
     if same:
         yield refusal(
-            code, title, f"server_id {config.server_id} is also that of {', '.join(same)}.", "Change one of them."
+            code,
+            title,
+            phrase("server_id {server_id} is also that of {same}.", server_id=config.server_id, same=", ".join(same)),
+            phrase("Change one of them."),
         )
     else:
-        yield ok(code, title, f"server_id {config.server_id} is unique.")
+        yield ok(code, title, phrase("server_id {server_id} is unique.", server_id=config.server_id))
 
 
 def target_data_lies_where_the_inventory_says(inputs: PlanInputs) -> Iterator[Finding]:
     """Compare the data directories: a server that starts on another directory would be "verified" on its old data."""
-    code, title = "target.datadir", "Option file and inventory have the same data directory"
+    code, title = "target.datadir", phrase("Option file and inventory have the same data directory")
     facts = inputs.target.facts
     if facts is None or facts.datadir is None:
         return
     said = facts.server.datadir if facts.server else (facts.config.datadir if facts.config else None)
     if said and said.rstrip("/") not in (facts.datadir.path.rstrip("/"), inputs.target.datadir.rstrip("/")):
-        yield refusal(code, title, f"{said} and {inputs.target.datadir}.", "Correct the inventory or the option file.")
+        yield refusal(
+            code,
+            title,
+            phrase("{said} and {datadir}.", said=said, datadir=inputs.target.datadir),
+            phrase("Correct the inventory or the option file."),
+        )
     else:
         yield ok(code, title, facts.datadir.path)
 
@@ -274,7 +330,7 @@ def target_path_belongs_to_root(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a path that a third account can exchange: root would stop and move what that account puts there."""
     code, title, facts = (
         "target.path",
-        "Only root and the server's account can exchange the data directory",
+        phrase("Only root and the server's account can exchange the data directory"),
         inputs.target.facts,
     )
     if facts is None or facts.datadir is None:
@@ -283,8 +339,10 @@ def target_path_belongs_to_root(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            f"Another account can exchange names in {facts.datadir.exchangeable}.",
-            "Give this directory to root, or to the server's account, and remove the write permission of others.",
+            phrase("Another account can exchange names in {exchangeable}.", exchangeable=facts.datadir.exchangeable),
+            phrase(
+                "Give this directory to root, or to the server's account, and remove the write permission of others."
+            ),
         )
     else:
         yield ok(code, title, facts.datadir.path)
@@ -292,7 +350,7 @@ def target_path_belongs_to_root(inputs: PlanInputs) -> Iterator[Finding]:
 
 def target_keeps_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse redo, undo or system files elsewhere: they would meet the new data, and old binary logs name invalid positions."""
-    code, title = "target.external_paths", "The target has no files outside its data directory"
+    code, title = "target.external_paths", phrase("The target has no files outside its data directory")
     facts = inputs.target.facts
     if facts is None or facts.config is None or facts.datadir is None:
         return
@@ -303,7 +361,7 @@ def target_keeps_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
         if name in OUTSIDE_OPTIONS and value.startswith("/") and not f"{value}/".startswith(inside)
     ]
     if outside:
-        advice = "Instances with separate data, undo, redo or binary log directories are not supported."
+        advice = phrase("Instances with separate data, undo, redo or binary log directories are not supported.")
         yield refusal(code, title, f"{'; '.join(outside)}.", advice)
     else:
         yield ok(code, title, inside)
@@ -319,33 +377,44 @@ def target_stays_quiet_after_start(inputs: PlanInputs) -> Iterator[Finding]:
         option = flavor.variable_name("skip_replica_start")
         yield refusal(
             "target.skip_replica_start",
-            "The copy does not start replication on its own",
-            f"{target.defaults_file} does not set {option}.",
-            f"Set {option} = ON there: the copied settings would start replication from the source's source.",
+            phrase("The copy does not start replication on its own"),
+            phrase("{defaults_file} does not set {option}.", defaults_file=target.defaults_file, option=option),
+            phrase(
+                "Set {option} = ON there: the copied settings would start replication from the source's source.",
+                option=option,
+            ),
         )
     if not config.read_only:
         yield warning(
             "target.read_only_config",
-            "The target starts read-only",
-            f"{target.defaults_file} does not set read_only.",
-            "dbops sets it after the start. Set it in the file so that it survives a restart.",
+            phrase("The target starts read-only"),
+            phrase("{defaults_file} does not set read_only.", defaults_file=target.defaults_file),
+            phrase("dbops sets it after the start. Set it in the file so that it survives a restart."),
         )
 
 
 def nothing_is_run_at_the_start(inputs: PlanInputs) -> Iterator[Finding]:
     """Warn of an ``init_file``: the operator's start command runs it on the copy, before anything is verified."""
-    code, title, facts = "target.init_file", "The target's server runs no file at its start", inputs.target.facts
+    code, title, facts = (
+        "target.init_file",
+        phrase("The target's server runs no file at its start"),
+        inputs.target.facts,
+    )
     if facts is None or facts.config is None:
         return
     if (path := facts.config.options.get("init_file", "")) not in ("", "/dev/null"):
         yield warning(
             code,
             title,
-            f"init_file = {path} in {inputs.target.defaults_file}: it runs on the copy, before the copy is verified.",
-            "Check that it writes nothing to the binary log. Such writes end the rebuild.",
+            phrase(
+                "init_file = {path} in {defaults_file}: it runs on the copy, before the copy is verified.",
+                path=path,
+                defaults_file=inputs.target.defaults_file,
+            ),
+            phrase("Check that it writes nothing to the binary log. Such writes end the rebuild."),
         )
     else:
-        yield ok(code, title, "None.")
+        yield ok(code, title, phrase("None."))
 
 
 CHECKS = (

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.checks.findings import ok, refusal
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.rebuilds.plan import Finding
@@ -9,17 +10,17 @@ from dbops.engine.rebuilds.plan import Finding
 
 def topology_is_as_stored(inputs: PlanInputs) -> Iterator[Finding]:
     """Refuse a topology difference: wrong roles lead to the wrong machine being read, replaced or replicated from."""
-    code, title = "topology.differs", "The topology matches the inventory"
+    code, title = "topology.differs", phrase("The topology matches the inventory")
     open_ones = [item for item in inputs.differences if item.matters]
     if open_ones:
         yield refusal(
             code,
             title,
             " ".join(item.text for item in open_ones),
-            "Accept the change on the cluster's topology page, or fix it and wait for the next probe.",
+            phrase("Accept the change on the cluster's topology page, or fix it and wait for the next probe."),
         )
     else:
-        yield ok(code, title, "No open differences.")
+        yield ok(code, title, phrase("No open differences."))
 
 
 CHECKS = (topology_is_as_stored,)

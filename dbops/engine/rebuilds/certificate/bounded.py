@@ -5,6 +5,7 @@ from typing import Any
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.base import Flavor
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Clock, Database
 
 #: One statement, and all statements of one call of the step: a call may take 30 s.
@@ -45,7 +46,7 @@ class Bounded(Database):
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[dict[str, Any]]:
         limit = int(min(self._until - self._clock.now(), self._longest))
         if limit < 1:
-            raise RemoteFailure("mysql.error", "Comparing both servers", cause=f"{NUMBERS[0]} {TOO_LONG}")
+            raise RemoteFailure("mysql.error", phrase("Comparing both servers"), cause=f"{NUMBERS[0]} {TOO_LONG}")
         if limit != self._limit:
             name, value = ("max_statement_time", limit) if self._is_mariadb else ("max_execution_time", limit * 1000)
             self._database.execute(f"SET SESSION {name} = {value}")

@@ -5,6 +5,7 @@ from contextlib import closing
 from typing import Any
 
 from dbops.engine.errors import RemoteFailure, Unreachable
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.certificate.bounded import TOO_LONG, took_too_long
 from dbops.engine.rebuilds.certificate.openable import FORGETFUL, Opened, Table, open_tables, tables_of
@@ -41,7 +42,7 @@ class Certify(Step):
     """Compare the copy with the source, or with the primary where the source does not follow it, and read each of its tables."""
 
     name = "certify"
-    title = "Prove that the copy is the same data"
+    title = phrase("Prove that the copy is the same data")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         texts = (

@@ -10,6 +10,7 @@ from dbops.engine.hosts.jobs import IN_BASH, REFUSED_STATUS, job_must_succeed, p
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
 from dbops.engine.hosts.tool_output import decode_files
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.archive_check import FetchEvidence, judge_fetch
 from dbops.engine.rebuilds.copy_check import CopyEvidence
@@ -32,7 +33,7 @@ def archive_of(plan: Plan) -> Archive:
 class OpenArchive(OpenAccess):
     """Install this run's key and a forced command that sends one file. The server there stays untouched, so no guard is needed."""
 
-    title = "Open access from the target to the backup"
+    title = phrase("Open access from the target to the backup")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return (
@@ -55,7 +56,7 @@ class OpenArchive(OpenAccess):
 class Fetch(Stream):
     """Fetch, decompress and unpack the backup in one pass; the checksum is computed on the way."""
 
-    title = "Fetch the backup into the data directory"
+    title = phrase("Fetch the backup into the data directory")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         if plan.archive is None:
@@ -95,7 +96,7 @@ class Fetch(Stream):
     def finish(self, run: Run, state: JobState) -> StepOutcome:
         archive, evidence = archive_of(run.plan), read_evidence(run, state, self.name, reader="unpack")
         statuses, tails = keep_result(run, evidence, reader="unpack")
-        must_have_begun(run, state, "Unpacking into the new data directory")
+        must_have_begun(run, state, phrase("Unpacking into the new data directory"))
         checkpoints = judge_fetch(run.flavor, archive, evidence)
         received = state.counters.get("unpack.read_bytes", run.checkpoint.get("stream.bytes"))
         seconds = (state.ended_at or 0) - (state.started_at or 0)

@@ -14,6 +14,7 @@ from dbops.engine.hosts.local_login import Account, local_login
 from dbops.engine.hosts.progress import add_sample, rate_of
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database, JobState, JobStatus
 from dbops.engine.rebuilds.clone import (
     ACCOUNT_DAYS,
@@ -36,14 +37,14 @@ from dbops.engine.rebuilds.steps.preflight.source_replication import remember_re
 from dbops.engine.rebuilds.steps.replicate.replication import MASKED
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, done
 
-OPERATION = "Opening the source for the clone"
+OPERATION = phrase("Opening the source for the clone")
 
 
 class OpenDonor(Step):
     """Create the plugin and this run's account on the source, and test both from the target before anything is destroyed."""
 
     name = "open-access"
-    title = "Open the source for the clone"
+    title = phrase("Open the source for the clone")
     is_destructive = False
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
@@ -94,7 +95,9 @@ class OpenDonor(Step):
         """Refuse if binary logging stays on: on a replica the account would be an errant transaction, and reach every copy."""
         if int(database.query("SELECT @@SESSION.sql_log_bin AS logs")[0]["logs"]):
             raise RemoteFailure(
-                "clone.account", OPERATION, cause="the admin account can't disable binary logging for its session"
+                "clone.account",
+                OPERATION,
+                cause=phrase("the admin account can't disable binary logging for its session"),
             )
 
     def _try_from_target(self, run: Run, password: str) -> None:
@@ -118,7 +121,7 @@ class OpenDonor(Step):
         except RemoteFailure as error:
             raise RemoteFailure(
                 "clone.no_way",
-                "Trying the connection from the target to the source's server",
+                phrase("Trying the connection from the target to the source's server"),
                 cause=error.cause,
                 next_step=f"Allow {run.target.party.host} to reach {source.address}:{source.port}.",
             ) from error
@@ -129,7 +132,7 @@ class Clone(JobStep):
     """Make an empty data directory, start a server on it without network access, and let it clone the source."""
 
     name = "stream"
-    title = "Clone the source into a new data directory"
+    title = phrase("Clone the source into a new data directory")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor, target = flavor_for(plan.source.version, plan.flavor), plan.target.name
@@ -226,7 +229,7 @@ class Clone(JobStep):
         )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
-        must_have_begun(run, state, "Cloning the source into the new data directory")
+        must_have_begun(run, state, phrase("Cloning the source into the new data directory"))
         output = state.tails.get("out", "").strip().splitlines()
         gtid = judge_clone(
             CloneEvidence(

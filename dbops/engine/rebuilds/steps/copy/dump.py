@@ -9,6 +9,7 @@ from dbops.engine.flavors.optionfile import option_words
 from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.archive_check import judge_load
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
@@ -28,7 +29,7 @@ class LoadDump(JobStep):
     """Make an empty data directory, start a server on it that only loads, and let it read the dump during the transfer."""
 
     name = "stream"
-    title = "Load the dump into a new data directory"
+    title = phrase("Load the dump into a new data directory")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         if plan.archive is None:
@@ -92,7 +93,7 @@ class LoadDump(JobStep):
     def finish(self, run: Run, state: JobState) -> StepOutcome:
         archive, evidence = archive_of(run.plan), read_evidence(run, state, self.name, reader="load")
         statuses, tails = keep_result(run, evidence, reader="load")
-        must_have_begun(run, state, "Loading the dump")
+        must_have_begun(run, state, phrase("Loading the dump"))
         judge_load(archive, evidence)
         seconds = (state.ended_at or 0) - (state.started_at or 0)
         run.checkpoint |= {

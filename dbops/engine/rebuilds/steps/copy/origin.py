@@ -5,6 +5,7 @@ from contextlib import closing, suppress
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.binlog_origin import foreign_position
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.steps.run import Run
 
 
@@ -31,7 +32,7 @@ def must_be_of_source(run: Run, position: Coordinates) -> None:
     if found:
         raise RemoteFailure(
             "backup.other_server",
-            "Comparing the copy's position with the source",
+            phrase("Comparing the copy's position with the source"),
             cause=f"{run.source.party.name} answers at {run.source.party.socket}, but {found}",
         )
     run.journal.say(f"The copy's position is of {run.source.party.name}.", host=run.source.party.host)

@@ -14,6 +14,7 @@ from dbops.engine.hosts.progress import add_sample, copy_progress
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
 from dbops.engine.hosts.tool_output import decode_files, first_of
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.copy_check import CopyEvidence, judge_copy
 from dbops.engine.rebuilds.metrics import figures_of
@@ -52,7 +53,7 @@ class Stream(JobStep):
     """Pull the backup from the source straight into the new data directory."""
 
     name = "stream"
-    title = "Stream the backup from the source into the data directory"
+    title = phrase("Stream the backup from the source into the data directory")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)
@@ -178,7 +179,7 @@ class Stream(JobStep):
         if lsn is not None:
             raise RemoteFailure(
                 "backup.redo_stuck",
-                "Copying the source's redo log",
+                phrase("Copying the source's redo log"),
                 cause=f"the backup tool has been at LSN {lsn} for {STUCK_LINES // 2} attempts: the redo log was overwritten",
             )
 
@@ -189,7 +190,7 @@ class Stream(JobStep):
         if known is not None and known.code == DISK_FULL:
             raise RemoteFailure(
                 "stream.disk_full",
-                "Unpacking into the new data directory",
+                phrase("Unpacking into the new data directory"),
                 cause=f"{known.sentence} The unpacking tool wrote: {said.strip()[-500:]}",
                 state=f"dbops stopped the copy. {describe_data_location(run)}",
             )
@@ -210,7 +211,9 @@ class Stream(JobStep):
         }
         run.checkpoint["stream.result"] = {"exit_statuses": statuses, "tails": tails}
         if state.exit_status != 0 and (state.exit_status == REFUSED_STATUS or not state.stages):
-            job_must_succeed(state, "Unpacking into the new data directory", left=lambda: describe_data_location(run))
+            job_must_succeed(
+                state, phrase("Unpacking into the new data directory"), left=lambda: describe_data_location(run)
+            )
         self._source_was_ours(run, found)
         refuse_dropped(run, evidence)
         info, checkpoints = judge_copy(run.flavor, evidence)
@@ -240,7 +243,7 @@ class Stream(JobStep):
                 "source.given_back",
                 f"Copying from {run.source.party.name}",
                 cause=f"its guard ended the backup: {found['given_back']}",
-                state="Replication on the source is running. " + describe_data_location(run),
+                state=phrase("Replication on the source is running. ") + describe_data_location(run),
             )
 
     def _evidence(self, run: Run, state: JobState, found: dict[str, str]) -> CopyEvidence:

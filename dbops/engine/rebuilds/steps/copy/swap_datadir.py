@@ -4,6 +4,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.hosts.jobs import REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep
@@ -18,7 +19,7 @@ class SwapDatadir(JobStep):
     """Check on the host once more, stop the server, move its data aside: in one script, with nothing between check and action."""
 
     name = "swap-datadir"
-    title = "Stop the target and move its data aside"
+    title = phrase("Stop the target and move its data aside")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         target = plan.target
@@ -43,7 +44,7 @@ class SwapDatadir(JobStep):
             raise Refused(
                 "resume.changed",
                 f"Resuming the rebuild of {target.name}",
-                cause="the content of the data directory is unknown",
+                cause=phrase("the content of the data directory is unknown"),
             )
         if run.checkpoint.get("touched"):  # begun before, with unknown progress
             run.checkpoint["swap-datadir.again"] = True

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dbops.engine.errors import DbopsError
 from dbops.engine.hosts.jobs import job_must_succeed
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobStatus
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
@@ -22,7 +23,7 @@ class CleanUp(Step):
     """Release the source, remove the run's key from the target, and the old data if the new data was verified."""
 
     name = "clean-up"
-    title = "Clean up on both hosts"
+    title = phrase("Clean up on both hosts")
 
     def __init__(self, closing: Callable[[], tuple[str, ...]] | None = None) -> None:
         """Set ``closing``, which returns the removals from the source for the plan page. Default: the run's key."""

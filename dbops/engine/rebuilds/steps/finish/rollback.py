@@ -6,6 +6,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.hosts.jobs import job_must_succeed, pairs
 from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database, JobState
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import JobStep, Step
@@ -30,7 +31,7 @@ class FindOldData(Step):
     """Check on the host that the old data is where it was moved to, before anything is stopped."""
 
     name = "find-old-data"
-    title = "Check the old data"
+    title = phrase("Check the old data")
     is_destructive = False
 
     def advance(self, run: Run) -> StepOutcome:
@@ -59,7 +60,7 @@ class Rollback(JobStep):
     """Stop the server on the copy, move the copy aside and the old data back: in one script with its own checks."""
 
     name = "rollback"
-    title = "Put the old data back"
+    title = phrase("Put the old data back")
     is_cancellable = False
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
@@ -112,7 +113,7 @@ class StartOld(StartServer):
     """Start the server on its old data, if it ran before the rebuild."""
 
     name = "start-old"
-    title = "Start the target on its old data"
+    title = phrase("Start the target on its old data")
 
     def data(self, run: Run) -> tuple[str, str]:
         return run.checkpoint["old_identity"], ""
@@ -139,7 +140,7 @@ class ReplicateAsBefore(Step):
     """Log how the old data replicates. This never fails: the old data may be the reason for the rebuild."""
 
     name = "replicate-as-before"
-    title = "Check the server and its replication"
+    title = phrase("Check the server and its replication")
     is_destructive = False
 
     def advance(self, run: Run) -> StepOutcome:
@@ -172,7 +173,7 @@ class RemoveCopy(Step):
     """Remove the discarded copy, once the old data is in place."""
 
     name = "clean-up"
-    title = "Remove the failed copy"
+    title = phrase("Remove the failed copy")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return (PlannedCommand(plan.target.name, f"find {failed_path(plan, 'RUN')} -xdev -depth -delete"),)

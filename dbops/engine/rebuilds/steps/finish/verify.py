@@ -2,6 +2,7 @@
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.instance import ReplicationFacts
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.replicate.rejoin import rejoin, rejoin_commands
@@ -36,7 +37,7 @@ class Verify(Step):
     """Verify that the target replicates from the primary, stays caught up, has its own settings and identity, and is read-only."""
 
     name = "verify"
-    title = "Verify that the replica serves and keeps up"
+    title = phrase("Verify that the replica serves and keeps up")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return (*end_commands(plan), *restore_commands(plan), *keep_commands(plan), *rejoin_commands(plan))

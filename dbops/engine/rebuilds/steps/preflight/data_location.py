@@ -2,6 +2,7 @@
 
 from dbops.engine.hosts.jobs import IN_BASH, pairs
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.steps.run import Run
 
 
@@ -36,7 +37,7 @@ def _is_between(run: Run, found: dict[str, str]) -> bool:
 def old_data(run: Run) -> str:
     """Return a sentence on the old data, from the output of the move."""
     aside = run.checkpoint.get("aside_path", "")
-    return f"Its old data is at {aside}." if aside else "Old data: none, or removed as planned."
+    return f"Its old data is at {aside}." if aside else phrase("Old data: none, or removed as planned.")
 
 
 def describe_data_location(run: Run) -> str:

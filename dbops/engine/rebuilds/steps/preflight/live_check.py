@@ -7,6 +7,7 @@ from dbops.engine.facts.instance import to_record
 from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.kept_replication import SOURCE_LINE, KeptReplication
 from dbops.engine.rebuilds.plan import CHAINED, Plan, PlannedCommand, PlannedInstance
 from dbops.engine.rebuilds.steps.base import Step
@@ -108,7 +109,7 @@ class PreflightCheck(Step):
     """Probe target, source and primary now, and refuse if they differ from the plan."""
 
     name = "preflight"
-    title = "Check that the live instances match the plan"
+    title = phrase("Check that the live instances match the plan")
     is_destructive = False
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
@@ -120,7 +121,7 @@ class PreflightCheck(Step):
         if changes:
             raise Refused(
                 "plan.changed",
-                "Comparing the live instances with the plan",
+                phrase("Comparing the live instances with the plan"),
                 cause="; ".join(changes),
             )
         target = run.plan.target
@@ -146,7 +147,7 @@ class OpenAccess(Step):
     """Install this run's key, a forced command on the source and the guard that releases the source, and test the connection."""
 
     name = "open-access"
-    title = "Open access from the target to the source"
+    title = phrase("Open access from the target to the source")
     is_destructive = False
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
@@ -225,13 +226,13 @@ def check_access(run: Run) -> None:
     if result.exit_status == 0 and printed and printed != result.stdout:
         raise RemoteFailure(
             "stream.noisy_login",
-            "Trying the SSH connection from the target to the source",
+            phrase("Trying the SSH connection from the target to the source"),
             cause=f"before dbops's command it printed: {printed.strip()[:300]}",
         )
     if result.exit_status != 0 or result.stdout != READY:
         raise RemoteFailure(
             "stream.no_way",
-            "Trying the SSH connection from the target to the source",
+            phrase("Trying the SSH connection from the target to the source"),
             cause=(result.stdout + result.stderr).strip()[-500:] or f"exit status {result.exit_status}",
         )
     run.journal.say(f"{run.target.party.host} reaches {run.source.party.host} over SSH.", host=run.target.party.host)

@@ -4,6 +4,7 @@ from contextlib import closing
 
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import to_record
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance
 from dbops.engine.rebuilds.steps.base import Step
@@ -47,7 +48,7 @@ class ResumeCheck(Step):
     """Check the live instances, the copy on the host, and the server on it if one runs."""
 
     name = "resume-check"
-    title = "Check that copy and instances match the failed rebuild"
+    title = phrase("Check that copy and instances match the failed rebuild")
     is_destructive = False
 
     def advance(self, run: Run) -> StepOutcome:
@@ -63,7 +64,7 @@ class ResumeCheck(Step):
         if changes:
             raise Refused(
                 "resume.changed",
-                "Comparing copy and instances with those of the failed rebuild",
+                phrase("Comparing copy and instances with those of the failed rebuild"),
                 cause="; ".join(changes),
                 state=f"This attempt changed nothing. {describe_data_location(run)}",
             )

@@ -9,6 +9,7 @@ from dbops.engine.flavors.recognized import ignored_options
 from dbops.engine.hosts.jobs import IN_BASH, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.steps.commands import backup_command
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.states import Level
@@ -16,8 +17,8 @@ from dbops.engine.states import Level
 KEY, TRIAL_SECONDS = "open.tool", 60
 #: Status of a program that ``timeout`` killed.
 KILLED = 137
-OPERATION = "Trying the backup tool on the source"
-LEFT = "Nothing was changed on the target."
+OPERATION = phrase("Trying the backup tool on the source")
+LEFT = phrase("Nothing was changed on the target.")
 #: Both tools log it once they are logged in.
 LOGGED_IN = re.compile(r"Using server version (\S+)")
 
@@ -61,7 +62,9 @@ def try_tool(run: Run) -> None:
     if LOGGED_IN.search(log):
         run.journal.say("The backup tool can log in to the source's server.", host=source.party.host)
     else:
-        text = "This backup tool prints its parameters without a login: its account is tried only by the copy itself."
+        text = phrase(
+            "This backup tool prints its parameters without a login: its account is tried only by the copy itself."
+        )
         run.journal.say(text, level=Level.WARNING, host=source.party.host)
 
 

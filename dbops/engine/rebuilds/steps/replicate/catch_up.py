@@ -10,6 +10,7 @@ from dbops.engine.flavors.base import Coordinates
 from dbops.engine.hosts import stall
 from dbops.engine.hosts.local_login import Account
 from dbops.engine.hosts.progress import add_sample, catch_up_progress
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
 from dbops.engine.rebuilds.steps.base import Step
@@ -61,7 +62,7 @@ class CatchUp(Step):
     """Replicate from the copied server until the copy has caught up with it; a finished backup follows the primary."""
 
     name = "catch-up"
-    title = "Catch up"
+    title = phrase("Catch up")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)

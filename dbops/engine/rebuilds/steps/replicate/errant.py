@@ -5,6 +5,7 @@ from contextlib import closing, suppress
 
 from dbops.engine.errors import RemoteFailure, Unreachable
 from dbops.engine.flavors import gtid
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.plan import PlannedInstance
 from dbops.engine.rebuilds.steps.replicate.replication import read_position
@@ -117,7 +118,7 @@ def _next_step(entries: list[str], run: Run, target: Database) -> str:
     """Return what to do when the copy itself wrote them; the catalogue's advice blames the source's data."""
     if {_writers(entry, run, target) for entry in entries} != {run.plan.target}:
         return ""
-    return (
-        "The copy wrote these after its start: look for an event, an init_file or a client that writes to it. "
-        "Stop it, then rebuild again. The source needs no rebuild."
+    return phrase(
+        "The copy wrote these after its start: look for an event, an init_file or a client that writes to "
+        "it. Stop it, then rebuild again. The source needs no rebuild."
     )

@@ -6,6 +6,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.channels import read_channels
 from dbops.engine.flavors.connection_options import value_of
 from dbops.engine.flavors.run_time_settings import same_setting, set_run_time, show_variables
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.kept_replication import KeptReplication
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
@@ -19,7 +20,7 @@ from dbops.engine.rebuilds.steps.replicate.replication import (
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
 from dbops.engine.states import Level
 
-OPERATION = "Restoring how the target replicates"
+OPERATION = phrase("Restoring how the target replicates")
 
 
 def keep_commands(plan: Plan) -> tuple[PlannedCommand, ...]:

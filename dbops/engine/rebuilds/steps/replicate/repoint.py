@@ -5,6 +5,7 @@ from contextlib import closing
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.local_login import Account
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.replicate.errant import must_have_nothing_errant
@@ -29,7 +30,7 @@ class Repoint(Step):
     """Repoint from the source to the primary: by GTID at once; by file and position with both stopped at one point for a moment."""
 
     name = "repoint"
-    title = "Repoint the replica to the primary"
+    title = phrase("Repoint the replica to the primary")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         if plan.follows_primary:
@@ -73,7 +74,7 @@ class Repoint(Step):
             raise RemoteFailure(
                 "repoint.not_primary",
                 f"Checking the primary {run.plan.primary.name}",
-                cause="it is read-only, so it may no longer be the primary",
+                cause=phrase("it is read-only, so it may no longer be the primary"),
                 state=_as_it_is(run),
             )
 

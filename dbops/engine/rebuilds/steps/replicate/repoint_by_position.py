@@ -4,6 +4,7 @@ from contextlib import closing
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors.base import Coordinates
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database
 from dbops.engine.rebuilds.steps.replicate.replication import fail_on_error, point_to_primary, read_link
 from dbops.engine.rebuilds.steps.run import Run, StepOutcome, again
@@ -37,7 +38,7 @@ def repoint_by_position(run: Run, database: Database) -> StepOutcome:
             raise RemoteFailure(
                 "replication.error",
                 f"Reading the position of {run.plan.source.name}",
-                cause="it no longer replicates",
+                cause=phrase("it no longer replicates"),
                 state=f"{run.plan.target.name} serves and replicates from {run.plan.source.name}.",
                 next_step=f"Check replication on {run.plan.source.name}. Then resume the rebuild.",
             )

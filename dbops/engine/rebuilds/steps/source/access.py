@@ -9,6 +9,7 @@ from dbops.engine.flavors.tool_options import NO_TOOL, script_arguments
 from dbops.engine.hosts.jobs import IN_BASH, pairs
 from dbops.engine.hosts.local_login import local_login
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.steps.commands import from_addresses, known_hosts_line, sent_command
 from dbops.engine.rebuilds.steps.run import Run
 from dbops.engine.rebuilds.steps.source.release import start_guard
@@ -169,7 +170,7 @@ def rearm(run: Run, given_back: str) -> None:
         if error.code != "host.busy":
             raise
         return  # a guard that is just beginning or ending has the lock; the next heartbeat tries again
-    why = given_back or "killed, or host restarted"
+    why = given_back or phrase("killed, or host restarted")
     run.journal.say(
         f"The guard on the source had ended ({why}). A new one is armed.",
         level=Level.WARNING,

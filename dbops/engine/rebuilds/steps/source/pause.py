@@ -2,6 +2,7 @@
 
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.copy.shared_read import ASK_SECONDS, give_back, is_follower, settle
@@ -21,7 +22,7 @@ class Pause(Step):
     """
 
     name = "pause"
-    title = "Pause replication on the source if needed"
+    title = phrase("Pause replication on the source if needed")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         flavor = flavor_for(plan.source.version, plan.flavor)
@@ -58,7 +59,7 @@ class Release(Step):
     """Release the source: the copy is whole, and everything that dbops placed on the source is removed."""
 
     name = "release"
-    title = "Release the source"
+    title = phrase("Release the source")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return (PlannedCommand(plan.source.name, "# remove key, credentials and guard of this run"),)

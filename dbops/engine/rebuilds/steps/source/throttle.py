@@ -10,6 +10,7 @@ from dbops.engine.errors import DbopsError, Unreachable
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.progress import add_sample, rate_of
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobState
 from dbops.engine.rebuilds.steps.run import InstanceHandle, Run, Server
 from dbops.engine.states import Level
@@ -53,7 +54,7 @@ def pass_rate_on(run: Run) -> None:
 
 
 def _log_rate(run: Run, rate: int | None, why: str) -> None:
-    text = f"Rate limit: {rate / MIB:.1f} MiB/s{why}." if rate else "Rate limit: none."
+    text = f"Rate limit: {rate / MIB:.1f} MiB/s{why}." if rate else phrase("Rate limit: none.")
     run.journal.say(text, level=Level.WARNING if rate else Level.INFO, host=run.target.party.host)
 
 

@@ -11,6 +11,7 @@ from dbops.engine.flavors.tool_options import server_groups
 from dbops.engine.hosts.jobs import REFUSED_STATUS, job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
 from dbops.engine.hosts.ssh import show
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database, JobState
 from dbops.engine.rebuilds.metrics import figures_of
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
@@ -27,7 +28,7 @@ class Prepare(JobStep):
     """Apply the copied redo log, so that the files are of one moment."""
 
     name = "prepare"
-    title = "Prepare the copy (apply its redo log)"
+    title = phrase("Prepare the copy (apply its redo log)")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         return (
@@ -96,7 +97,7 @@ class Prepare(JobStep):
         run.journal.progress(**known)
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
-        operation, log = "Preparing the copy", state.tails.get("prepare", "")
+        operation, log = phrase("Preparing the copy"), state.tails.get("prepare", "")
         run.checkpoint["prepare.begun"] = state.exit_status != REFUSED_STATUS
         job_must_succeed(state, operation, left=lambda: describe_data_location(run))
         if not log.rstrip().endswith("completed OK!"):
@@ -118,7 +119,7 @@ class Prepare(JobStep):
         if kind != run.flavor.prepared_type:
             raise RemoteFailure(
                 "prepare.state",
-                "Checking the prepared copy",
+                phrase("Checking the prepared copy"),
                 cause=f"backup_type is {kind}, not {run.flavor.prepared_type}",
             )
 
@@ -127,7 +128,7 @@ class SetOwnership(JobStep):
     """Remove the source's identity; check that every file belongs to the target's user, who has unpacked them."""
 
     name = "set-ownership"
-    title = "Set ownership and identity"
+    title = phrase("Set ownership and identity")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         target = plan.target
@@ -155,7 +156,7 @@ class SetOwnership(JobStep):
         )
 
     def finish(self, run: Run, state: JobState) -> StepOutcome:
-        job_must_succeed(state, "Setting ownership and identity")
+        job_must_succeed(state, phrase("Setting ownership and identity"))
         return done()
 
 
@@ -163,7 +164,7 @@ class StartServer(JobStep):
     """Start the target's server on the new data, and check its identity."""
 
     name = "start"
-    title = "Start the target on the new data"
+    title = phrase("Start the target on the new data")
 
     def commands(self, plan: Plan) -> tuple[PlannedCommand, ...]:
         target, flavor = plan.target, flavor_for(plan.source.version, plan.flavor)

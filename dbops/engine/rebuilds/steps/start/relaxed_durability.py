@@ -15,6 +15,7 @@ from dbops.engine.flavors import flavor_for
 from dbops.engine.flavors.relaxed_durability import Relaxation, is_settable, relaxations, same_value, set_global
 from dbops.engine.hosts.jobs import IN_BASH, job_must_succeed, pairs
 from dbops.engine.hosts.scripts import load
+from dbops.engine.phrases import phrase
 from dbops.engine.ports import Database, JobStatus
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand
 from dbops.engine.rebuilds.steps.replicate.replication import read_link
@@ -279,9 +280,9 @@ def _forget_another_server(run: Run, found: dict[str, str]) -> None:
         del run.checkpoint["relaxed"]
         run.checkpoint.pop("relaxed.applier", None)
         if found["server"]:
-            text = "The server restarted and uses the settings of its option files. No committed data was lost."
+            text = phrase("The server restarted and uses the settings of its option files. No committed data was lost.")
         else:
-            text = "The server no longer runs, so no setting is relaxed."
+            text = phrase("The server no longer runs, so no setting is relaxed.")
         run.journal.say(text, level=Level.WARNING, host=run.plan.target.host)
 
 
