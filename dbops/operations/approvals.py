@@ -7,7 +7,7 @@ from dbops.audit.log import append, current_origin
 from dbops.engine.access.approval_rules import ApprovalRule, is_same, person
 from dbops.engine.access.roles import Action
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import Phrase, phrase
 from dbops.engine.states import Approval
 from dbops.lifecycle import approvals
 from dbops.messaging.wakeups import nudge
@@ -15,11 +15,13 @@ from dbops.models import AuditEntry, Rebuild
 from dbops.operations.audit import NO_REASON, refusals_recorded, says_why
 from dbops.security.permissions import is_allowed, people_who_may, require
 
-OPERATION = {
-    Approval.APPROVED: phrase("Approving rebuild {}"),
-    Approval.DECLINED: phrase("Declining rebuild {}"),
-    Approval.OVERRIDDEN: phrase("Starting rebuild {} without approval"),
-}
+
+def _operation(decision: Approval, number: int) -> Phrase:
+    if decision is Approval.APPROVED:
+        return phrase("Approving rebuild {number}", number=number)
+    if decision is Approval.DECLINED:
+        return phrase("Declining rebuild {number}", number=number)
+    return phrase("Starting rebuild {number} without approval", number=number)
 
 
 def rule_of(rebuild: Rebuild) -> ApprovalRule:
@@ -64,7 +66,7 @@ def override_approval(*, actor: User, rebuild: Rebuild, reason: str) -> None:
 
 
 def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> None:
-    operation, name = OPERATION[decision].format(rebuild.pk), actor.get_username()
+    operation, name = _operation(decision, rebuild.pk), actor.get_username()
     with refusals_recorded(
         actor=name,
         action="approval.refused",
@@ -86,14 +88,11 @@ def _decide(actor: User, rebuild: Rebuild, decision: Approval, reason: str) -> N
                 nudge()
         rebuild.refresh_from_db()
         if not decided:
-            said = (
-                phrase(", {approval} by {approval_by}", approval=rebuild.approval, approval_by=rebuild.approval_by)
-                if rebuild.approval_by
-                else ""
-            )
-            raise Refused.unchanged(
-                "approval.not_waiting", operation, phrase("it is {status}{said}", status=rebuild.status, said=said)
-            )
+            of = {"status": rebuild.status, "approval": rebuild.approval, "by": rebuild.approval_by}
+            said = phrase("it is {status}, {approval} by {by}", **of)
+            if not rebuild.approval_by:
+                said = phrase("it is {status}", status=rebuild.status)
+            raise Refused.unchanged("approval.not_waiting", operation, said)
 
 
 def _require_another_person(actor: User, rebuild: Rebuild, operation: str) -> None:

@@ -51,7 +51,8 @@ def attest_storage(
     operation = phrase("Attesting the storage of {instance}", instance=instance.name)
     require_operator(actor, operation, instance.cluster_id)
     if typed_name != instance.name:
-        _refuse("attestation.name", operation, f"the name typed is {typed_name!r}, the instance is {instance.name!r}")
+        of = {"typed": f"{typed_name!r}", "name": f"{instance.name!r}"}
+        _refuse("attestation.name", operation, phrase("the name typed is {typed}, the instance is {name}", **of))
     now = clock.now()
     if problem := _problem(kind, reference):
         _refuse("attestation.invalid", operation, problem)
@@ -60,7 +61,7 @@ def attest_storage(
         advice = doublewrite_of(Instance.objects.select_for_update().get(pk=instance.pk), None)
         storage = _to_attest(advice, operation)
         if digest_of(storage) != seen:
-            _refuse("attestation.stale", operation, "the storage differs from the one that the page showed")
+            _refuse("attestation.stale", operation, phrase("the storage differs from the one that the page showed"))
         values = {"kind": kind, "reference": reference.strip(), "storage": storage, "review_on": until}
         who = {"attested_by": actor.get_username(), "attested_at": now}
         row, is_new = StorageAttestation.objects.update_or_create(instance=instance, defaults={**values, **who})
@@ -93,7 +94,7 @@ def withdraw_attestation(*, actor: User, instance: Instance, reason: str) -> Non
     with transaction.atomic():
         row = StorageAttestation.objects.select_for_update().filter(instance=instance).first()
         if row is None:
-            _refuse("attestation.stale", operation, "there is no attestation")
+            _refuse("attestation.stale", operation, phrase("there is no attestation"))
         append(
             actor=actor.get_username(),
             action="storage.attestation_withdrawn",
@@ -107,9 +108,12 @@ def withdraw_attestation(*, actor: User, instance: Instance, reason: str) -> Non
 
 def _problem(kind: str, reference: str) -> str:
     if kind not in KINDS:
-        return "the kind of promise is unknown"
+        return phrase("the kind of promise is unknown")
     if not says_why(reference) or len(reference.strip()) > REFERENCE_CHARACTERS:
-        return f"the reference is too short, or longer than {REFERENCE_CHARACTERS} characters"
+        return phrase(
+            "the reference is too short, or longer than {reference_characters} characters",
+            reference_characters=REFERENCE_CHARACTERS,
+        )
     return ""
 
 
@@ -119,9 +123,9 @@ def _review_date(text: str, today: date, operation: str) -> date | None:
     try:
         found = date.fromisoformat(text)
     except ValueError:
-        _refuse("attestation.invalid", operation, "the review date is not a date")
+        _refuse("attestation.invalid", operation, phrase("the review date is not a date"))
     if found <= today:
-        _refuse("attestation.invalid", operation, "the review date is not in the future")
+        _refuse("attestation.invalid", operation, phrase("the review date is not in the future"))
     return found
 
 
@@ -129,10 +133,12 @@ def _to_attest(advice: DoublewriteAdvice | None, operation: str) -> str:
     """Return the identity of the storage if a person has to attest it, else refuse."""
     if advice is None or not advice.storage:
         _refuse(
-            "attestation.ruled_out", operation, "the server, its storage or the machine id of its host was not read"
+            "attestation.ruled_out",
+            operation,
+            phrase("the server, its storage or the machine id of its host was not read"),
         )
     if advice.verdict is Verdict.SAFE:
-        _refuse("attestation.ruled_out", operation, "the server itself leaves out doublewrite on this storage")
+        _refuse("attestation.ruled_out", operation, phrase("the server itself leaves out doublewrite on this storage"))
     if advice.decides is not None:
         seen, meaning = advice.decides.seen, advice.decides.meaning
         _refuse(

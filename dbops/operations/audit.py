@@ -7,9 +7,13 @@ from typing import Any
 from dbops.audit.log import append
 from dbops.engine.catalogue.entries import REASON_MINIMUM_CHARACTERS
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.fleetfile.store import CREATED, UNCHANGED, Item
 
-NO_REASON = f"the reason has fewer than {REASON_MINIMUM_CHARACTERS} characters"
+NO_REASON = phrase(
+    "the reason has fewer than {reason_minimum_characters} characters",
+    reason_minimum_characters=REASON_MINIMUM_CHARACTERS,
+)
 
 
 def says_why(reason: str) -> bool:

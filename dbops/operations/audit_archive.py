@@ -42,7 +42,9 @@ def archive_entries(*, actor: str, before: datetime, folder: Path) -> AuditSegme
     anchor = current_anchor()
     last = _last_before(before, anchor)
     if last is None:
-        raise _refused("audit.nothing_to_archive", f"no entry is older than {before:%Y-%m-%d}")
+        raise _refused(
+            "audit.nothing_to_archive", phrase("no entry is older than {before}", before=f"{before:%Y-%m-%d}")
+        )
     path = folder / f"audit-{anchor.sequence + 1:09}-{last:09}.jsonl"
     try:
         head, file_hash = _written(path, anchor, last)

@@ -49,7 +49,7 @@ def add_sink(
             append(actor=actor, action="audit.sink_added", subject=name, detail=detail)
             nudge()
     except IntegrityError as error:
-        raise _invalid(name, "a sink of this name exists") from error
+        raise _invalid(name, phrase("a sink of this name exists")) from error
     return sink
 
 
@@ -60,7 +60,7 @@ def remove_sink(*, actor: str, name: str) -> int:
         Refused: there is no sink of this name (``audit.sink_not_found``).
     """
     with transaction.atomic():
-        sink = _locked(name, "Removing")
+        sink = _locked(name, phrase("Removing audit sink {name}", name=f"{name!r}"))
         AuditSink.objects.filter(pk=sink.pk).delete()
         detail = {"address": sink.address, "sent": sink.sent_sequence, "dropped": sink.dropped}
         append(actor=actor, action="audit.sink_removed", subject=name, detail=detail)
@@ -75,19 +75,19 @@ def test_sink(*, actor: str, name: str) -> AuditEntry:
     """
     with transaction.atomic():
         # The sink's row is locked before the log's head, as by a worker.
-        sink = _locked(name, "Testing")
+        sink = _locked(name, phrase("Testing audit sink {name}", name=f"{name!r}"))
         entry = append(actor=actor, action="audit.sink_tested", subject=name, detail={"address": sink.address})
         AuditSink.objects.filter(pk=sink.pk).update(tested_sequence=entry.sequence, next_try_at=clock.now())
         nudge()
     return entry
 
 
-def _locked(name: str, doing: str) -> AuditSink:
+def _locked(name: str, operation: str) -> AuditSink:
     sink = AuditSink.objects.select_for_update().defer("token").filter(name=name).first()
     if sink is None:
         raise Refused(
             "audit.sink_not_found",
-            phrase("{doing} audit sink {name}", doing=doing, name=f"{name!r}"),
+            operation,
             cause=phrase("there is no sink of this name"),
         )
     return sink
@@ -105,17 +105,17 @@ def _check(sink: AuditSink, head: int) -> None:
         found = " ".join(f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items())
         raise _invalid(sink.name, found) from error
     except ssl.SSLError as error:
-        raise _invalid(sink.name, "the CA is no certificate as PEM") from error
+        raise _invalid(sink.name, phrase("the CA is no certificate as PEM")) from error
     except ValueError as error:
         raise _invalid(sink.name, str(error)) from error
     if sink.ca and not address.is_encrypted:
-        raise _invalid(sink.name, "a CA needs syslog+tls:// or https://")
+        raise _invalid(sink.name, phrase("a CA needs syslog+tls:// or https://"))
     if sink.token and not address.is_http:
-        raise _invalid(sink.name, "a token needs https://")
+        raise _invalid(sink.name, phrase("a token needs https://"))
     if not all("!" <= sign <= "~" for sign in sink.token):
-        raise _invalid(sink.name, "the token has a space or a character outside ASCII")
+        raise _invalid(sink.name, phrase("the token has a space or a character outside ASCII"))
     if not 0 <= sink.sent_sequence <= head:
-        raise _invalid(sink.name, f"the log has entries 1 to {head}")
+        raise _invalid(sink.name, phrase("the log has entries 1 to {head}", head=head))
 
 
 def _invalid(name: str, found: str) -> Refused:

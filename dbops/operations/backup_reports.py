@@ -9,7 +9,6 @@ from typing import Any
 from dbops.database import clock
 from dbops.engine.backups.matching import Where
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase
 from dbops.engine.schedule.occupancy import reservations_of
 from dbops.engine.states import BackupMethod
 from dbops.lifecycle import run_reports
@@ -89,14 +88,8 @@ def may_start(*, token: AccessToken, instance: str, schedule: str = "") -> Leave
     hold = Hold.objects.filter(instance=found).first()
     if hold is None:
         return Leave(found.name, True)
-    what = (
-        phrase("rebuild {rebuild_id}", rebuild_id=hold.rebuild_id)
-        if hold.rebuild_id
-        else phrase("backup run {backup_run_id}", backup_run_id=hold.backup_run_id)
-    )
-    because = phrase("{what} holds {found}", what=what, found=found.name) + (
-        f" as its {hold.purpose}" if hold.rebuild_id else ""
-    )
+    what = f"rebuild {hold.rebuild_id}" if hold.rebuild_id else f"backup run {hold.backup_run_id}"
+    because = f"{what} holds {found.name}" + (f" as its {hold.purpose}" if hold.rebuild_id else "")
     return Leave(found.name, False, because, hold.taken_at, _expected_end(found, hold))
 
 
@@ -126,15 +119,14 @@ def _subject(token: AccessToken, instance: str, schedule: str) -> tuple[Instance
     else:
         raise _invalid("the report names neither an instance nor a schedule")
     what = (
-        phrase("schedule {schedule}", schedule=f"{schedule!r}")
-        + (phrase(" of instance {instance}", instance=f"{instance!r}") if instance else "")
+        f"schedule {schedule!r}" + (f" of instance {instance!r}" if instance else "")
         if schedule
-        else phrase("instance {instance}", instance=f"{instance!r}")
+        else f"instance {instance!r}"
     )
     raise Refused(
         "report.unknown_instance",
-        phrase("Recording a backup report"),
-        cause=phrase("the cluster {cluster} of this token has no {what}", cluster=token.cluster, what=what),
+        "Recording a backup report",
+        cause=f"the cluster {token.cluster} of this token has no {what}",
     )
 
 
@@ -160,7 +152,7 @@ def _text(said: Mapping[str, Any], name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str) or "\0" in value:
-        raise _invalid(phrase("{name} must be a string", name=name))
+        raise _invalid(f"{name} must be a string")
     return value[:TEXT_CHARACTERS]
 
 
@@ -169,13 +161,13 @@ def _number(said: Mapping[str, Any], name: str, most: int) -> int | None:
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= most:
-        raise _invalid(phrase("{name} must be a whole number from 0 to {most}", name=name, most=most))
+        raise _invalid(f"{name} must be a whole number from 0 to {most}")
     return value
 
 
 def _invalid(found: str) -> Refused:
     return Refused(
         "report.invalid",
-        phrase("Reading a backup report"),
+        "Reading a backup report",
         cause=found,
     )

@@ -30,6 +30,7 @@ from dbops.operations.strict_places import strict_places_kept
 from dbops.security.permissions import may_administer, require, require_operator
 
 NOTHING = phrase("Nothing was changed.")
+KINDS: dict[type[Any], str] = {Host: phrase("host"), Cluster: phrase("cluster"), Instance: phrase("instance")}
 
 
 class FleetFileErrors(Refused):
@@ -161,11 +162,13 @@ def accept_host_key(*, actor: User, host: Host, host_key: str, replace: bool = F
             found = phrase(
                 "another key is pinned: {pinned}, accepted by {host_key_accepted_by}",
                 pinned=pinned,
-                host_key_accepted_by=row.host_key_accepted_by or "an unknown user",
+                host_key_accepted_by=row.host_key_accepted_by or phrase("an unknown user"),
             )
             raise Refused("fleet.host_key", operation, cause=found)
         if shown is not None and shown != pinned:
-            found = phrase("the pinned key is {pinned} by now, not what the page showed", pinned=pinned or "gone")
+            found = phrase(
+                "the pinned key is {pinned} by now, not what the page showed", pinned=pinned or phrase("gone")
+            )
             raise Refused("fleet.host_key", operation, cause=found)
         _, item = store(row, Host, {"host_key": line}, actor=actor.get_username())
         if item.outcome != UNCHANGED:
@@ -199,7 +202,7 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
         Refused: ``access.denied``; something refers to it (``fleet.in_use``).
     """
     kind, name = type(row).__name__.lower(), row.name
-    operation = phrase("Removing the {kind} {name}", kind=kind, name=name)
+    operation = phrase("Removing the {kind} {name}", kind=KINDS[type(row)], name=name)
     require_operator(actor, operation)
     if isinstance(row, Host) and (
         chosen := Cluster.objects.filter(restore_test_host=name).values_list("name", flat=True).first()
@@ -223,15 +226,15 @@ def delete(*, actor: User, row: Host | Cluster | Instance) -> None:
         raise Refused(
             "fleet.in_use",
             operation,
-            cause=phrase("needed by ")
-            + ", ".join(users[:5])
-            + (phrase(" and {number} more", number=len(users) - 5) if len(users) > 5 else ""),
+            cause=phrase("needed by {shown} and {number} more", shown=", ".join(users[:5]), number=len(users) - 5)
+            if len(users) > 5
+            else phrase("needed by {shown}", shown=", ".join(users)),
         ) from error
 
 
 def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, Any]) -> Row:
     name = row.name if row else values.get("name", "")
-    operation = phrase("Saving the {name} {name_2}", name=model.__name__.lower(), name_2=name)
+    operation = phrase("Saving the {kind} {name}", kind=KINDS[model], name=name)
     require_to_save(actor, operation, row)
     try:
         with transaction.atomic(), strict_places_kept(actor.get_username()):

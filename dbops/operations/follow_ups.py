@@ -10,8 +10,8 @@ from dbops.engine.audit.chain import digest
 from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record
 from dbops.engine.methods import FOLLOW_UPS
-from dbops.engine.phrases import phrase
-from dbops.engine.rebuilds.follow_ups import RESUME, ROLLBACK, FollowUpOption, plan_follow_up, remembered
+from dbops.engine.phrases import Phrase, phrase
+from dbops.engine.rebuilds.follow_ups import ROLLBACK, FollowUpOption, plan_follow_up, remembered
 from dbops.engine.rebuilds.plan import Plan
 from dbops.engine.states import Role
 from dbops.lifecycle import rebuild_requests
@@ -24,7 +24,11 @@ from dbops.operations.follow_up_options import ended, follow_up_options
 from dbops.operations.rebuilds import write_once
 from dbops.security.permissions import require_operator
 
-OPERATION = {ROLLBACK: phrase("Rolling back {}"), RESUME: phrase("Resuming the copy of {}")}
+
+def _operation(method: str, name: str) -> Phrase:
+    if method == ROLLBACK:
+        return phrase("Rolling back {name}", name=name)
+    return phrase("Resuming the copy of {name}", name=name)
 
 
 def follow_up_plan(rebuild: Rebuild, option: FollowUpOption) -> Plan:
@@ -54,7 +58,7 @@ def request_follow_up(
             (``rebuild.no_follow_up``).
     """
     target = rebuild.target
-    operation = OPERATION[method].format(target.name)
+    operation = _operation(method, target.name)
     with refusals_recorded(
         actor=actor.get_username(),
         action="rebuild.refused",
@@ -79,7 +83,7 @@ def _write(actor: User, rebuild: Rebuild, method: str, reason: str, request_key:
         if not option.is_possible:
             raise Refused(
                 "rebuild.no_follow_up",
-                OPERATION[method].format(target.name),
+                _operation(method, target.name),
                 cause=option.reason,
             )
         following = rebuild_requests.queue(

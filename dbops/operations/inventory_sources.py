@@ -64,7 +64,7 @@ def add_source(
             append(actor=actor, action="inventory_source.added", subject=name, detail=detail)
             nudge()
     except IntegrityError as error:
-        raise _invalid(name, "a source of this name exists") from error
+        raise _invalid(name, phrase("a source of this name exists")) from error
     return source
 
 
@@ -75,7 +75,7 @@ def remove_source(*, actor: str, name: str) -> None:
         Refused: there is no source of this name (``inventory_source.not_found``).
     """
     with transaction.atomic():
-        source = _locked(name, "Removing")
+        source = _locked(name, phrase("Removing inventory source {name}", name=f"{name!r}"))
         InventorySource.objects.filter(pk=source.pk).delete()
         detail = {"kind": source.kind, "address": source.address}
         append(actor=actor, action="inventory_source.removed", subject=name, detail=detail)
@@ -88,7 +88,7 @@ def request_reading(*, actor: str, name: str) -> InventorySource:
         Refused: there is no source of this name (``inventory_source.not_found``).
     """
     with transaction.atomic():
-        source = _locked(name, "Reading")
+        source = _locked(name, phrase("Reading inventory source {name}", name=f"{name!r}"))
         source.next_read_at = clock.now()
         InventorySource.objects.filter(pk=source.pk).update(next_read_at=source.next_read_at)
         append(actor=actor, action="inventory_source.read_requested", subject=name)
@@ -106,7 +106,7 @@ def ignore_difference(*, actor: str, name: str, difference: ListingDifference, r
     if not says_why(reason):
         raise Refused("inventory_source.reason", operation, cause=phrase("no reason was given"))
     with transaction.atomic():
-        source = _locked(name, phrase("Ignoring a difference of"))
+        source = _locked(name, operation)
         values = {"listed": difference.listed, "known": difference.known, "reason": reason.strip()}
         IgnoredDifference.objects.update_or_create(
             source=source,
@@ -125,10 +125,10 @@ def stop_ignoring(*, actor: str, name: str, difference: ListingDifference) -> No
             (``inventory_source.stale``).
     """
     with transaction.atomic():
-        source = _locked(name, phrase("Opening a difference of"))
+        operation = phrase("Opening a difference of inventory source {name}", name=f"{name!r}")
+        source = _locked(name, operation)
         mine = IgnoredDifference.objects.filter(source=source, code=difference.code, server=difference.server)
         if not mine.delete()[0]:
-            operation = phrase("Opening a difference of inventory source {name}", name=f"{name!r}")
             raise Refused("inventory_source.stale", operation, cause=phrase("it is not ignored"))
         _audit(actor, "inventory_source.difference_opened", source, difference)
 
@@ -138,12 +138,12 @@ def _audit(actor: str, action: str, source: InventorySource, difference: Listing
     append(actor=actor, action=action, subject=source.name, reason=reason, detail={"server": difference.server, **seen})
 
 
-def _locked(name: str, doing: str) -> InventorySource:
+def _locked(name: str, operation: str) -> InventorySource:
     source = InventorySource.objects.select_for_update().defer("secret", "listing").filter(name=name).first()
     if source is None:
         raise Refused(
             "inventory_source.not_found",
-            phrase("{doing} inventory source {name}", doing=doing, name=f"{name!r}"),
+            operation,
             cause=phrase("there is no source of this name"),
         )
     return source
@@ -154,29 +154,29 @@ def _check(source: InventorySource) -> None:
         source.clean_fields(exclude={field.name for field in InventorySource._meta.fields} - ENTERED)
         address = read_address(source.address)
         if source.ca and not source.ca.isascii():
-            raise ValueError("the CA has a character outside ASCII")
+            raise ValueError(phrase("the CA has a character outside ASCII"))
         if source.ca:
             ssl.create_default_context(cadata=source.ca)
     except ValidationError as error:
         found = " ".join(f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items())
         raise _invalid(source.name, found) from error
     except ssl.SSLError as error:
-        raise _invalid(source.name, "the CA is no certificate as PEM") from error
+        raise _invalid(source.name, phrase("the CA is no certificate as PEM")) from error
     except ValueError as error:
         raise _invalid(source.name, str(error)) from error
     kind = SourceKind(source.kind)
     if address.is_file and (not kind.is_document or source.user or source.secret or source.ca):
-        raise _invalid(source.name, "a file needs the kind csv or ansible, and no account and no CA")
+        raise _invalid(source.name, phrase("a file needs the kind csv or ansible, and no account and no CA"))
     if source.ca and address.scheme != "https":
-        raise _invalid(source.name, "a CA needs https://")
+        raise _invalid(source.name, phrase("a CA needs https://"))
     if source.secret and not address.hides_secrets:
-        raise _invalid(source.name, "a password or token needs https://")
+        raise _invalid(source.name, phrase("a password or token needs https://"))
     if not all("!" <= sign <= "~" for sign in source.user + source.secret) or ":" in source.user:
         raise _invalid(
-            source.name, "the user or secret has a space or a character outside ASCII, or the user has a colon"
+            source.name, phrase("the user or secret has a space or a character outside ASCII, or the user has a colon")
         )
     if kind is SourceKind.REPLICATION_MANAGER and not (source.user and source.secret):
-        raise _invalid(source.name, "replication-manager needs user and password")
+        raise _invalid(source.name, phrase("replication-manager needs user and password"))
 
 
 def _invalid(name: str, found: str) -> Refused:

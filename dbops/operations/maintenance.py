@@ -35,9 +35,9 @@ def begin_maintenance(
     if not says_why(reason):
         problems["no_reason"] = NO_REASON
     if starts_at < now - timedelta(seconds=PAST_SECONDS):
-        problems["starts_in_past"] = "the start is in the past"
+        problems["starts_in_past"] = phrase("the start is in the past")
     if ends_at is not None and ends_at <= max(starts_at, now):
-        problems["ends_before_start"] = "the end is in the past or before the start"
+        problems["ends_before_start"] = phrase("the end is in the past or before the start")
     _refuse(problems, operation)
     name = actor.get_username()
     with transaction.atomic():
@@ -101,11 +101,11 @@ def mark_maintenance(
     if not says_why(reason):
         problems["no_reason"] = NO_REASON
     if ends_at <= starts_at:
-        problems["ends_before_start"] = "the end is before the start"
+        problems["ends_before_start"] = phrase("the end is before the start")
     elif ends_at - starts_at > LONGEST_MARK:
-        problems["too_long"] = f"the maintenance is longer than {LONGEST_MARK.days} days"
+        problems["too_long"] = phrase("the maintenance is longer than {days} days", days=LONGEST_MARK.days)
     if ends_at > now:
-        problems["ends_in_future"] = "the end is in the future; announce future maintenance on the cluster page"
+        problems["ends_in_future"] = phrase("the end is in the future; announce future maintenance on the cluster page")
     _refuse(problems, operation)
     name = actor.get_username()
     with transaction.atomic():

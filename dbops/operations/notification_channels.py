@@ -68,7 +68,7 @@ def add_channel(
             append(actor=actor, action="notification.channel_added", subject=name, detail=detail)
             nudge()
     except IntegrityError as error:
-        raise _invalid(name, "a channel of this name exists") from error
+        raise _invalid(name, phrase("a channel of this name exists")) from error
     return channel, made
 
 
@@ -79,7 +79,7 @@ def remove_channel(*, actor: str, name: str) -> None:
         Refused: there is no channel of this name (``notification.channel_not_found``).
     """
     with transaction.atomic():
-        channel = _locked(name, "Removing")
+        channel = _locked(name, phrase("Removing notification channel {name}", name=f"{name!r}"))
         rules = list(channel.rules.order_by("name").values_list("name", flat=True))
         NotificationChannel.objects.filter(pk=channel.pk).delete()
         detail = {"address": channel.shown, "rules": rules}
@@ -95,9 +95,9 @@ def rotate_secret(*, actor: str, name: str) -> tuple[str, datetime]:
     """
     secret, until = make_secret(token_bytes(MADE_BYTES)), clock.now() + OLD_SECRET_SIGNS
     with transaction.atomic():
-        channel = _locked(name, phrase("Rotating the secret of"))
+        channel = _locked(name, phrase("Rotating the secret of notification channel {name}", name=f"{name!r}"))
         if channel.kind != ChannelKind.WEBHOOK:
-            raise _invalid(name, "only a webhook has a secret")
+            raise _invalid(name, phrase("only a webhook has a secret"))
         row = NotificationChannel.objects.get(pk=channel.pk)
         changed = {"secret": secret, "old_secret": row.secret, "old_secret_until": until}
         NotificationChannel.objects.filter(pk=channel.pk).update(**changed)
@@ -113,7 +113,7 @@ def test_channel(*, actor: str, name: str) -> NotificationDelivery:
         Refused: there is no channel of this name (``notification.channel_not_found``).
     """
     with transaction.atomic():
-        channel, now = _locked(name, "Testing"), clock.now()
+        channel, now = _locked(name, phrase("Testing notification channel {name}", name=f"{name!r}")), clock.now()
         test = NotificationDelivery.objects.create(
             channel=channel, state=EventState.HAPPENED, created_at=now, due_at=now
         )
@@ -123,13 +123,13 @@ def test_channel(*, actor: str, name: str) -> NotificationDelivery:
     return test
 
 
-def _locked(name: str, doing: str) -> NotificationChannel:
+def _locked(name: str, operation: str) -> NotificationChannel:
     rows = NotificationChannel.objects.select_for_update().defer(*SECRETS)
     channel = rows.filter(name=name).first()
     if channel is None:
         raise Refused(
             "notification.channel_not_found",
-            phrase("{doing} notification channel {name}", doing=doing, name=f"{name!r}"),
+            operation,
             cause=phrase("there is no channel of this name"),
         )
     return channel
@@ -143,24 +143,24 @@ def _check(channel: NotificationChannel) -> None:
         wanted = {"name", "shown", "kind"}
         channel.clean_fields(exclude={field.name for field in NotificationChannel._meta.fields} - wanted)
         if channel.ca and not channel.ca.isascii():
-            raise ValueError("the CA has a character outside ASCII")
+            raise ValueError(phrase("the CA has a character outside ASCII"))
         if channel.ca:
             ssl.create_default_context(cadata=channel.ca)
         if channel.secret and kind != ChannelKind.WEBHOOK:
-            raise ValueError("only a webhook has a secret")
+            raise ValueError(phrase("only a webhook has a secret"))
         if channel.secret:
             check_secret(channel.secret)
     except ValidationError as error:
         found = " ".join(f"{field}: {' '.join(texts)}" for field, texts in error.message_dict.items())
         raise _invalid(channel.name, found) from error
     except ssl.SSLError as error:
-        raise _invalid(channel.name, "the CA is no certificate as PEM") from error
+        raise _invalid(channel.name, phrase("the CA is no certificate as PEM")) from error
     except ValueError as error:
         raise _invalid(channel.name, str(error)) from error
     if (kind == ChannelKind.HEARTBEAT) != (channel.every_minutes is not None):
-        raise _invalid(channel.name, "a heartbeat needs an interval, and other channels have none")
+        raise _invalid(channel.name, phrase("a heartbeat needs an interval, and other channels have none"))
     if channel.every_minutes is not None and channel.every_minutes not in HEARTBEAT_MINUTES:
-        raise _invalid(channel.name, "the interval is 1 to 1440 minutes")
+        raise _invalid(channel.name, phrase("the interval is 1 to 1440 minutes"))
 
 
 def _invalid(name: str, found: str) -> Refused:

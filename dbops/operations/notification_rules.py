@@ -44,11 +44,11 @@ def add_rule(
     target = NotificationChannel.objects.defer("address", "secret", "old_secret").filter(name=channel).first()
     only = Cluster.objects.filter(name=cluster).first() if cluster else None
     if target is None or target.kind == ChannelKind.HEARTBEAT:
-        raise _invalid(name, f"there is no channel {channel!r} for messages")
+        raise _invalid(name, phrase("there is no channel {channel} for messages", channel=f"{channel!r}"))
     if cluster and only is None:
-        raise _invalid(name, f"there is no cluster {cluster!r}")
+        raise _invalid(name, phrase("there is no cluster {cluster}", cluster=f"{cluster!r}"))
     if (quiet_from is None) != (quiet_until is None):
-        raise _invalid(name, "quiet hours need a begin and an end")
+        raise _invalid(name, phrase("quiet hours need a begin and an end"))
     try:
         rule = NotificationRule(
             name=name,
@@ -71,7 +71,7 @@ def add_rule(
     except ValueError as error:
         raise _invalid(name, str(error)) from error
     except IntegrityError as error:
-        raise _invalid(name, "a rule of this name exists") from error
+        raise _invalid(name, phrase("a rule of this name exists")) from error
     return rule
 
 

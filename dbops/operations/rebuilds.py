@@ -235,9 +235,8 @@ def _write(actor: User, wish: _RebuildRequest, reason: str, fingerprint: str, re
         if wish.joins is not None:
             may_join(frozen, wish.joins, operation)
             if not shared_reads.join(rebuild, wish.joins, actor.get_username()):
-                raise refused(
-                    operation, phrase("rebuild {joins} already reads or has finished reading", joins=wish.joins.pk)
-                )
+                found = phrase("rebuild {joins} already reads or has finished reading", joins=wish.joins.pk)
+                raise refused(operation, found)
         if choice.stops_run:
             stop_run(BackupRun.objects.get(pk=choice.stops_run), actor, f"for rebuild {rebuild.pk}: {reason}")
         append(

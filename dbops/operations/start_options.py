@@ -9,7 +9,7 @@ from django.conf import settings
 from dbops.database import clock
 from dbops.engine.errors import Refused
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.planning.inputs import archive_for, bytes_to_copy
 from dbops.engine.schedule.backup_windows import Prediction
 from dbops.engine.schedule.conflicts import Activity, Effect
@@ -157,10 +157,12 @@ def _why_not(operation: str, offered: StartOptions, key: str) -> Refused:
         found = phrase("another rebuild of this instance is queued or running")
         return Refused.unchanged("rebuild.busy", operation, found)
     if blocking:
-        found = " ".join(f"{item.text} {item.reason}" for item in blocking)
-        next_step = " ".join(item.clears for item in blocking)
+        found = joined(part for item in blocking for part in (item.text, item.reason))
+        next_step = joined(item.clears for item in blocking)
         return Refused.unchanged("plan.blocked", operation, found, next_step)
-    why = next((choice.reason for choice in offered.options if choice.key == key), "this option is no longer offered")
+    why = next(
+        (choice.reason for choice in offered.options if choice.key == key), phrase("this option is no longer offered")
+    )
     return Refused.unchanged("plan.start_stale", operation, why)
 
 

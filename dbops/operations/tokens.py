@@ -54,7 +54,7 @@ def make_token(*, actor: str, name: str, purpose: str, cluster: Cluster | None) 
             where = cluster.name if cluster else ""
             append(actor=actor, action="token.made", subject=name, cluster=where, detail={"purpose": purpose})
     except IntegrityError as error:
-        raise _invalid(name, "a token of this name exists; revoked tokens keep their names") from error
+        raise _invalid(name, phrase("a token of this name exists; revoked tokens keep their names")) from error
     return token, secret
 
 
@@ -131,9 +131,9 @@ def check_token(token: AccessToken) -> None:
     except ValidationError as error:
         problems = [f"{field}: {' '.join(messages)}" for field, messages in error.message_dict.items()]
     if token.purpose == REPORT and token.cluster is None:
-        problems.append("cluster: a report token needs a cluster")
+        problems.append(phrase("cluster: a report token needs a cluster"))
     if token.purpose == API and not (token.user_id and token.scope and token.expires_at):
-        problems.append("purpose: an API token needs an account, a scope and an expiry")
+        problems.append(phrase("purpose: an API token needs an account, a scope and an expiry"))
     if problems:
         raise _invalid(token.name, " ".join(problems))
 

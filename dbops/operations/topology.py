@@ -111,12 +111,12 @@ def _change_roles(by: str, row: TopologyDifference, reason: str, operation: str)
     old = next((item for item in members if item.role == Role.PRIMARY), None)
     new = rows.instances.get(row.subject)
     if new is None or new.cluster_id != row.cluster_id or row.about != (old.name if old else ""):
-        _refuse("topology.stale", operation, "the inventory has changed since the difference was detected")
+        _refuse("topology.stale", operation, phrase("the inventory has changed since the difference was detected"))
     for item in [*([old] if old else []), new]:
         if why := rows.why_frozen(item, ("role",)):
             raise Refused("fleet.busy", operation, cause=why)
     if not topology_differences.accept_difference(row, by=by, how="roles", reason=reason):
-        _refuse("topology.stale", operation, "it is gone, or another user accepted it")
+        _refuse("topology.stale", operation, phrase("it is gone, or another user accepted it"))
     # A cluster has one primary at every moment: the role is freed before it is assigned.
     if old is not None:
         store(old, Instance, {"role": Role.REPLICA.value}, actor=by)
@@ -145,7 +145,7 @@ def accept_as_intended(*, actor: User, row: TopologyDifference, reason: str) -> 
     by = actor.get_username()
     with transaction.atomic():
         if not topology_differences.accept_difference(row, by=by, how="intended", reason=reason.strip()):
-            _refuse("topology.stale", operation, "it is gone, or another user accepted it")
+            _refuse("topology.stale", operation, phrase("it is gone, or another user accepted it"))
         if row.code in REPLACED and (
             instance := Instance.objects.filter(name=row.subject, cluster=row.cluster).first()
         ):
@@ -171,7 +171,7 @@ def withdraw(*, actor: User, row: TopologyDifference) -> None:
     require_operator(actor, operation, row.cluster_id)
     with transaction.atomic():
         if not topology_differences.withdraw_acceptance(row):
-            _refuse("topology.stale", operation, "it is gone, or not accepted")
+            _refuse("topology.stale", operation, phrase("it is gone, or not accepted"))
         append(
             actor=actor.get_username(),
             action="topology.acceptance_withdrawn",

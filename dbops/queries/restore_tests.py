@@ -48,7 +48,7 @@ class RestoreTestRow:
         )
 
     def _title(self, step: str) -> str:
-        return phrase("Fetch, {steps}", steps=STEPS[step].lower()) if step == "unpack" and self.holder else STEPS[step]
+        return phrase("Fetch, decompress and unpack") if step == "unpack" and self.holder else STEPS[step]
 
     @property
     def holder(self) -> str:

@@ -9,7 +9,7 @@ from django.db.models import Q
 
 from dbops.engine.facts.instance import Attached, ReplicationFacts, from_record
 from dbops.engine.facts.server_kind import ServerKind
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import Phrase, joined, phrase
 from dbops.engine.states import Role
 from dbops.engine.topology import members as engine
 from dbops.engine.topology.difference_kinds import CHANGES_ROLES, MEANINGS
@@ -113,7 +113,8 @@ def drawing(page: ClusterPage) -> tuple[Drawn, ...]:
             upward[member.name].append(key)
             if source is None:
                 drawn.setdefault(
-                    key, _outside(key, f"{link.source_host}:{link.source_port}", "Not an instance of this cluster")
+                    key,
+                    _outside(key, f"{link.source_host}:{link.source_port}", phrase("Not an instance of this cluster")),
                 )
                 upward.setdefault(key, [])
         for attached in row.server.replicas if row.server else ():
@@ -131,7 +132,7 @@ def _of_row(row: InstanceRow, sources: Sequence[tuple[ReplicationFacts, str]]) -
     server, role = row.server, row.instance.role
     lines = [f"{row.instance.address}:{row.instance.port}"]
     if server:
-        writes = "read-only" if server.read_only else "writable"
+        writes = phrase("read-only") if server.read_only else phrase("writable")
         version = server.tidb.release if server.tidb else server.version
         lines += [*_kind_lines(server.kind, server.flavor, version), *([] if server.tidb else [writes])]
     return Drawn(
@@ -160,17 +161,18 @@ def _no_arrow(row: InstanceRow) -> tuple[ReplicationRow, ...]:
 def _arrow_of(link: ReplicationFacts, name: str) -> ReplicationRow:
     place = f"{link.source_host}:{link.source_port}"
     error = link.last_io_error or link.last_sql_error
-    text = (
-        "running"
+    text: Phrase = (
+        phrase("running")
         if link.is_running
         else phrase("IO {io_running}, SQL {sql_running}", io_running=link.io_running, sql_running=link.sql_running)
     )
     if not link.uses_gtid:
-        text += f", by position {link.relay_source_log_file}:{link.exec_source_log_pos}"
+        position = f"{link.relay_source_log_file}:{link.exec_source_log_pos}"
+        text = phrase("{text}, by position {position}", text=text, position=position)
     if link.channel:
-        text += f", connection {link.channel}"
+        text = phrase("{text}, connection {channel}", text=text, channel=link.channel)
     if error and not link.is_running:
-        text += f": {error}"
+        text = joined((text, error), ": ")
     return ReplicationRow(name or place, text, link.is_running, link.lag_seconds, error)
 
 
@@ -181,9 +183,14 @@ def _outside(key: str, name: str, why: str) -> Drawn:
 def _attached(key: str, source: str, attached: Attached) -> Drawn:
     place = f"{attached.host}:{attached.port}" if attached.host and attached.port else attached.host
     found = _outside(
-        key, place or f"server id {attached.server_id}", phrase("Attached, but not an instance of this cluster")
+        key,
+        place or phrase("server id {server_id}", server_id=attached.server_id),
+        phrase("Attached, but not an instance of this cluster"),
     )
-    lines = (f"server id {attached.server_id}", *(() if place else ("no address reported (report_host)",)))
+    lines = (
+        phrase("server id {server_id}", server_id=attached.server_id),
+        *(() if place else (phrase("no address reported (report_host)"),)),
+    )
     return replace(found, lines=lines, arrows=(ReplicationRow(source, "attached", None),))
 
 
@@ -312,7 +319,7 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
         if node.is_read:
             writes = "read-only" if node.read_only else "writable"
             kind = _kind_lines(node.kind, node.flavor, node.version)
-            lines += [*kind, writes, f"server id {node.server_id}"]
+            lines += [*kind, writes, phrase("server id {server_id}", server_id=node.server_id)]
         notes = (
             [
                 phrase(
@@ -338,12 +345,16 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
         )
         for link in node.links or ():
             if link.source not in names:
-                drawn.setdefault(link.source, _outside(link.source, link.address, "Not scanned"))
+                drawn.setdefault(link.source, _outside(link.source, link.address, phrase("Not scanned")))
                 upward.setdefault(link.source, [])
         for number, silent in enumerate(node.silent):
             key = f"silent {node.key} {number}"
             drawn[key] = replace(
-                _outside(key, silent.host or f"server id {silent.server_id}", "Replica without a reported address"),
+                _outside(
+                    key,
+                    silent.host or phrase("server id {server_id}", server_id=silent.server_id),
+                    phrase("Replica without a reported address"),
+                ),
                 lines=(silent.description,),
                 arrows=(ReplicationRow(member.name, "attached", None),),
             )
@@ -357,7 +368,11 @@ def _draw(cluster: ProposedCluster, known: Mapping[str, Instance]) -> tuple[Draw
 def _kind_lines(kind: ServerKind | None, flavor: str, version: str) -> list[str]:
     """Return a server's product with its version, and its group."""
     product = f"{kind.product if kind else flavor} {version}"
-    return [product, f"member of the {kind.group.description}"] if kind and kind.group else [product]
+    return (
+        [product, phrase("member of the {description}", description=kind.group.description)]
+        if kind and kind.group
+        else [product]
+    )
 
 
 def _health(links: Sequence[ReplicationLink] | None) -> str:
@@ -370,6 +385,6 @@ def _arrow(link: ReplicationLink, names: Mapping[str, str], *, is_read: bool) ->
     """Return the arrow. Of an unread server only its source reports the connection."""
     source = names.get(link.source, link.address)
     if not is_read:
-        return ReplicationRow(source, "reported by its source", None)
+        return ReplicationRow(source, phrase("reported by its source"), None)
     text = "running" if link.is_running else link.error or "stopped"
     return ReplicationRow(source, text, link.is_running, link.lag_seconds, link.error)

@@ -11,6 +11,7 @@ from datetime import datetime, time, timedelta, tzinfo
 from enum import StrEnum
 from itertools import groupby, islice, takewhile
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.calendar import Interval, common, merge
 
 WEEK = timedelta(days=7)
@@ -208,8 +209,8 @@ def _ends_with(moment: datetime, busy: Iterable[Busy]) -> str:
 
 def _never(sources: Sequence[str], busy: Iterable[Busy], block: Interval) -> tuple[str, Cause]:
     if not sources:
-        return "no instance can serve as a source", Cause.NO_SOURCE
+        return phrase("no instance can serve as a source"), Cause.NO_SOURCE
     endless = [item for item in busy if item.end is None and item.start < block.end]
     if endless:
-        return f"no estimated end: {endless[0].why}", Cause.NO_END
-    return f"no source is free within {round(block.seconds / 86400)} days", Cause.NEVER_FREE
+        return phrase("no estimated end: {why}", why=endless[0].why), Cause.NO_END
+    return phrase("no source is free within {days} days", days=round(block.seconds / 86400)), Cause.NEVER_FREE

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import BackupMethod, Role
 
@@ -13,23 +14,23 @@ HEALTHY = "healthy"
 class Cause(StrEnum):
     """The cause of a gap, in the order of a rebuild's phases."""
 
-    DETECTION = "detection"
-    APPROVAL = "waiting for approval"
-    WINDOW = "waiting for a backup"
-    LINE = "waiting for another rebuild"
-    QUEUE = "queued"
-    STREAM = "stream"
-    PREPARE = "prepare"
-    CATCH_UP = "catch-up"
-    OTHER_STEPS = "other steps"
-    RETRY = "failed, not retried yet"
-    BACKUP = "backup reads the source"
-    REBUILD = "rebuild uses the source"
-    SOURCE_DOWN = "source not healthy"
-    PRIMARY_ALONE = "no healthy replica"
-    MAINTENANCE = "maintenance"
-    NO_BACKUP = "no complete backup"
-    NOT_PROBED = "no probe"
+    DETECTION = phrase("detection")
+    APPROVAL = phrase("waiting for approval")
+    WINDOW = phrase("waiting for a backup")
+    LINE = phrase("waiting for another rebuild")
+    QUEUE = phrase("queued")
+    STREAM = phrase("stream")
+    PREPARE = phrase("prepare")
+    CATCH_UP = phrase("catch-up")
+    OTHER_STEPS = phrase("other steps")
+    RETRY = phrase("failed, not retried yet")
+    BACKUP = phrase("backup reads the source")
+    REBUILD = phrase("rebuild uses the source")
+    SOURCE_DOWN = phrase("source not healthy")
+    PRIMARY_ALONE = phrase("no healthy replica")
+    MAINTENANCE = phrase("maintenance")
+    NO_BACKUP = phrase("no complete backup")
+    NOT_PROBED = phrase("no probe")
 
 
 @dataclass(frozen=True, slots=True)

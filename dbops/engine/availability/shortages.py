@@ -15,6 +15,7 @@ from dbops.engine.availability.record import (
     StatePeriod,
     UsableBackup,
 )
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.conflicts import MethodTraits
 from dbops.engine.states import REPLICAS, BackupMethod, Role
@@ -27,12 +28,12 @@ NO_TIME = Interval(datetime.min.replace(tzinfo=UTC), datetime.min.replace(tzinfo
 class Gap(StrEnum):
     """What a cluster lacked."""
 
-    NOT_REBUILDABLE = "rebuild blocked"
-    SHORT = "too few healthy replicas"
-    NO_SOURCE = "no healthy source"
-    PAUSED = "source replication paused"
-    NO_CANDIDATE = "no replica to fail over to"
-    NOT_OBSERVED = "not observed"
+    NOT_REBUILDABLE = phrase("rebuild blocked")
+    SHORT = phrase("too few healthy replicas")
+    NO_SOURCE = phrase("no healthy source")
+    PAUSED = phrase("source replication paused")
+    NO_CANDIDATE = phrase("no replica to fail over to")
+    NOT_OBSERVED = phrase("not observed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,7 @@ def _why_missing(now: ClusterMoment, replicas: States) -> tuple[Cause, str]:
     phases = [phase for phase in now.phases if phase.target in missing]
     if phases:
         nearest = max(phases, key=lambda phase: (_nearness(phase.cause), -phase.rebuild))
-        return nearest.cause, f"rebuild {nearest.rebuild}"
+        return nearest.cause, phrase("rebuild {number}", number=nearest.rebuild)
     return Cause.DETECTION, min(missing, default="")
 
 
@@ -211,7 +212,7 @@ def _nearness(cause: Cause) -> int:
 def _why_source(now: ClusterMoment, sources: States) -> tuple[Cause, str]:
     for phase in now.phases:
         if phase.target in sources:
-            return phase.cause, f"rebuild {phase.rebuild}"
+            return phase.cause, phrase("rebuild {number}", number=phase.rebuild)
     return Cause.SOURCE_DOWN, min(sources, default="")
 
 

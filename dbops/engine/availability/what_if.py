@@ -13,6 +13,7 @@ from dbops.engine.availability.days import Amounts, amounts
 from dbops.engine.availability.gaps import parts
 from dbops.engine.availability.record import HEALTHY, Cause, ClusterRecord, OccupiedPeriod, StatePeriod
 from dbops.engine.availability.shortages import Gap
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.calendar import Interval, clip, merge
 from dbops.engine.schedule.conflicts import MethodTraits
 from dbops.engine.states import Role
@@ -20,7 +21,7 @@ from dbops.engine.states import Role
 #: A change that removes less than this share of the blocked time is ignored.
 LEAST_PERCENT = 1.0
 #: The name of the additional source.
-ADDED = "another source"
+ADDED = phrase("another source")
 
 M = TypeVar("M", bound=MethodTraits)
 

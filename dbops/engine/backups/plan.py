@@ -186,7 +186,11 @@ def lacking_for_dump(facts: InstanceFacts) -> str:
         return ""
     flavor = flavor_for(facts.server.version, facts.server.flavor)
     missing = missing_for_dump(flavor, facts.server, facts.local_privileges)
-    return f"the dashboard's account on the local socket lacks {', '.join(missing)} on *.*" if missing else ""
+    return (
+        phrase("the dashboard's account on the local socket lacks {missing} on *.*", missing=", ".join(missing))
+        if missing
+        else ""
+    )
 
 
 def _programs(flavor: Flavor, program: Tool | None, *, is_dump: bool) -> tuple[str, ...]:
@@ -220,9 +224,9 @@ def _compressor(method: BackupMethod, cpu_count: int) -> tuple[str, ...]:
 
 def _problem(facts: InstanceFacts | None) -> str:
     if facts is None:
-        return "no probe has read the instance"
+        return phrase("no probe has read the instance")
     problem = facts.host_problem or facts.server_problem
-    return problem.text if problem else "the server does not answer"
+    return problem.text if problem else phrase("the server does not answer")
 
 
 def _options(asked: BackupSettings, flavor: Flavor, facts: InstanceFacts, server: ServerFacts, job: str) -> list[str]:

@@ -7,6 +7,7 @@ from statistics import fmean
 
 from dbops.engine.capacity.trend import Point, trend_of
 from dbops.engine.capacity.walls import THRESHOLD, Wall, WallKind, ranked, wall_of
+from dbops.engine.phrases import phrase
 
 HOUR_SECONDS = 3600
 #: Auto-increment columns below this share of their type are far from any wall.
@@ -112,7 +113,7 @@ def _shared(history: History, thresholds: Mapping[WallKind, int]) -> Iterator[Wa
     for name, points in history.auto_increment.items():
         largest = history.largest[name]
         if points and points[-1].value >= LEAST_SHARE * largest:
-            yield from _wall(WallKind.AUTO_INCREMENT, history, points, largest, "column type", subject=name)
+            yield from _wall(WallKind.AUTO_INCREMENT, history, points, largest, phrase("column type"), subject=name)
 
 
 def _disk(history: History, thresholds: Mapping[WallKind, int]) -> Iterator[Wall]:
@@ -120,7 +121,7 @@ def _disk(history: History, thresholds: Mapping[WallKind, int]) -> Iterator[Wall
     size, threshold = history.last("disk_bytes"), thresholds.get(WallKind.DISK)
     free = {point.at: point.value for point in history.series.get("disk_free_bytes", ())}
     used = [Point(one.at, one.value - free[one.at]) for one in history.series.get("disk_bytes", ()) if one.at in free]
-    limits = {"file system": size}
+    limits: dict[str, float | None] = {phrase("file system"): size}
     if threshold is not None and (size is None or threshold < size):
         is_reached = bool(used) and used[-1].value >= threshold
         limits = {THRESHOLD: float(threshold), **(limits if is_reached else {})}
@@ -169,7 +170,7 @@ def _load(history: History) -> Iterator[Wall]:
         Point(point.at, point.value * HOUR_SECONDS)
         for point in averages(history.series.get("redo_bytes_per_second", ()))
     ]
-    yield from _wall(WallKind.REDO, history, redo, history.last("redo_capacity_bytes"), "redo log capacity")
+    yield from _wall(WallKind.REDO, history, redo, history.last("redo_capacity_bytes"), phrase("redo log capacity"))
 
 
 def averages(points: Series) -> list[Point]:
@@ -194,4 +195,4 @@ def _rebuild(histories: Iterable[History], leading: History | None, rebuild: Reb
     if leading:
         kept = leading.last("binlog_expire_seconds")
         logs = {"binlog_bytes": leading.last("binlog_bytes")}
-        yield from _wall(WallKind.BINLOG, leading, took, kept, "binlog expiry", evidence=evidence | logs)
+        yield from _wall(WallKind.BINLOG, leading, took, kept, phrase("binlog expiry"), evidence=evidence | logs)

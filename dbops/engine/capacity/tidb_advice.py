@@ -12,7 +12,7 @@ from typing import Final
 from dbops.engine.capacity.tidb_placement import INTEGERS, SPREADING, is_sharded
 from dbops.engine.facts.tidb import TablePlacement
 from dbops.engine.flavors.sql_text import sql_name
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 
 #: Shards of 4 bits: 16, enough for the 12 nodes of the field report. A statement takes at most 15.
 FEWEST_BITS, MOST_BITS = 2, 15
@@ -205,11 +205,10 @@ class _Advice:
         if len(table.primary_key) > 1:
             return phrase("Its primary key has several columns: TiDB changes only a column that is the whole key.")
         if not table.first_key_type.lower().startswith("bigint"):
-            kind = table.first_key_type or "an unknown type"
+            kind = table.first_key_type or phrase("an unknown type")
             small = kind.lower().startswith(INTEGERS)
-            return phrase("Its key is {kind}, not BIGINT.", kind=kind) + (
-                " An in-place change to BIGINT comes first." if small else ""
-            )
+            text = phrase("Its key is {kind}, not BIGINT.", kind=kind)
+            return joined((text, phrase("An in-place change to BIGINT comes first."))) if small else text
         if not table.counts_up:
             return phrase("Its key is not AUTO_INCREMENT: the application gives the ids.")
         return (

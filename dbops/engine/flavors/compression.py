@@ -8,6 +8,8 @@ unchanged.
 
 import re
 
+from dbops.engine.phrases import phrase
+
 Release = tuple[int, int, int, int]
 _NUMBERS = re.compile(r"(?<!\d)(\d+)\.(\d+)\.(\d+)(?:-(\d+))?")
 
@@ -26,11 +28,11 @@ def xtrabackup_compress_problem(tool_version: str | None, unpacker_version: str 
     """
     tool, unpacker = _release(tool_version), _release(unpacker_version)
     if tool is None:
-        return "the version of xtrabackup on the source is unknown"
+        return phrase("the version of xtrabackup on the source is unknown")
     if tool < (8, 0, 0, 0):
-        return f"xtrabackup {tool_version} on the source has no zstd"
+        return phrase("xtrabackup {tool_version} on the source has no zstd", tool_version=tool_version)
     if unpacker is None:
-        return "the version of xbstream on the target is unknown"
+        return phrase("the version of xbstream on the target is unknown")
     for program, version, release, since, why in (
         ("xtrabackup", tool_version, tool, ZSTD_SINCE, "on the source has zstd for use only from {} on"),
         (

@@ -16,6 +16,7 @@ from dbops.engine.flavors import Flavor, parse_version
 from dbops.engine.flavors.base import Coordinates
 from dbops.engine.flavors.gtid import without_space
 from dbops.engine.flavors.versions import PRODUCTS, dotted, product_of
+from dbops.engine.phrases import phrase
 
 _MARIADB_GTID = re.compile(r"SET GLOBAL gtid_slave_pos\s*=\s*'([^']*)'", re.IGNORECASE)
 _MYSQL_GTID = re.compile(r"GTID_PURGED\s*=\s*(?:/\*!\d+\s*'\+'\*/\s*)?'([^']*)'", re.IGNORECASE)
@@ -46,12 +47,15 @@ def dump_problem(flavor: Flavor, program: Tool | None) -> str:
     server = f"{PRODUCTS[flavor.name]} {dotted(flavor.version)}"
     found = f"{program.path} is of {PRODUCTS[product]} {program.version}, and the server is {server}"
     if product == flavor.name == "mysql" and number < (8, 0, 0) <= flavor.version:
-        return f"{found}: its dump has system tables that {server} refuses to load."
+        return phrase("{found}: its dump has system tables that {server} refuses to load.", found=found, server=server)
     if product == flavor.name:
         return ""
     if flavor.name == "mariadb":
-        return f"{found}: its dump has no GTID position."
-    return f"{found}: its dump has no GTID set, and MySQL refuses to load tables with generated columns from it."
+        return phrase("{found}: its dump has no GTID position.", found=found)
+    return phrase(
+        "{found}: its dump has no GTID set, and MySQL refuses to load tables with generated columns from it.",
+        found=found,
+    )
 
 
 def dump_options(

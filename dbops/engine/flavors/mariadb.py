@@ -98,9 +98,17 @@ class MariaDB(Flavor):
             return phrase("The version of mariadb-backup could not be read.")
         tool = parse_version(tool_version)
         if series(tool) != series(self.version):
-            return f"mariadb-backup {tool_version} is of another series than the server {dotted(self.version)}."
+            return phrase(
+                "mariadb-backup {tool_version} is of another series than the server {dotted}.",
+                tool_version=tool_version,
+                dotted=dotted(self.version),
+            )
         if tool < self.version:
-            return f"mariadb-backup {tool_version} is older than the server {dotted(self.version)}."
+            return phrase(
+                "mariadb-backup {tool_version} is older than the server {dotted}.",
+                tool_version=tool_version,
+                dotted=dotted(self.version),
+            )
         return ""
 
     def tool_warning(self, tool_version: str | None) -> str:
@@ -111,8 +119,10 @@ class MariaDB(Flavor):
         notes = []
         if (10, 11, 10) <= tool < (10, 11, 15):
             notes.append(
-                "The reader of the redo log may stall, and parallel copying may crash (MDEV-36159, "
-                "MDEV-37453; fixed in 10.11.15)."
+                phrase(
+                    "The reader of the redo log may stall, and parallel copying may crash (MDEV-36159, MDEV-37453; fixed "
+                    "in 10.11.15)."
+                )
             )
         if fixed := _fixed_later(tool, _COPIER_GIVES_UP):
             notes.append(
@@ -120,7 +130,10 @@ class MariaDB(Flavor):
             )
         if fixed := _fixed_later(tool, _PATHS_UNCHECKED):
             notes.append(
-                f"mbstream does not check paths well: use trusted sources alone (MDEV-39408; fixed in {dotted(fixed)})."
+                phrase(
+                    "mbstream does not check paths well: use trusted sources alone (MDEV-39408; fixed in {dotted}).",
+                    dotted=dotted(fixed),
+                )
             )
         return " ".join(notes)
 
@@ -175,7 +188,7 @@ class MariaDB(Flavor):
         (``--help`` of 10.11.19 and
         11.8.6).
         """
-        return "mariadb-backup has no zstd, and mbstream expands nothing"
+        return phrase("mariadb-backup has no zstd, and mbstream expands nothing")
 
     def unpack_command(self, program: str, directory: str, *, parallel: int, expand: bool = False) -> list[str]:
         """Return the words. ``expand`` is never set: see ``compress_problem``."""

@@ -116,19 +116,13 @@ class MySQL(Flavor):
         """
         if not tool_version:
             return phrase("The version of XtraBackup could not be read.")
-        tool, here = (
-            parse_version(tool_version),
-            phrase(
-                "XtraBackup {tool_version} does not fit MySQL {dotted}",
-                tool_version=tool_version,
-                dotted=dotted(self.version),
-            ),
-        )
+        of = {"tool": tool_version, "server": dotted(self.version)}
+        tool, here = parse_version(tool_version), phrase("XtraBackup {tool} does not fit MySQL {server}", **of)
         wanted = (2, 4) if series(self.version) == (5, 7) else series(self.version)
         if series(tool) != wanted:
-            return f"{here}: it takes XtraBackup {dotted(wanted)}."
+            return phrase("{here}: it takes XtraBackup {dotted}.", here=here, dotted=dotted(wanted))
         if wanted == (8, 0) and tool < min(self.version, (8, 0, 34)):
-            return f"{here}: it is older than {dotted(min(self.version, (8, 0, 34)))}."
+            return phrase("{here}: it is older than {dotted}.", here=here, dotted=dotted(min(self.version, (8, 0, 34))))
         return ""
 
     def tool_warning(self, tool_version: str | None) -> str:
@@ -137,31 +131,27 @@ class MySQL(Flavor):
             return ""
         tool, notes = parse_version(tool_version), []
         if (5, 7, 32) <= self.version < (5, 8, 0) and tool < (2, 4, 21):
-            notes.append("Tables with COMPRESSION= of 5.7.32 and newer need XtraBackup 2.4.21.")
+            notes.append(phrase("Tables with COMPRESSION= of 5.7.32 and newer need XtraBackup 2.4.21."))
         if (8, 0, 29) <= self.version <= (8, 0, 31):
             notes.append(
-                "8.0.29 to 8.0.31: tables with INSTANT ADD or DROP COLUMN end the backup; run OPTIMIZE TABLE on them first."
+                phrase(
+                    "8.0.29 to 8.0.31: tables with INSTANT ADD or DROP COLUMN end the backup; run OPTIMIZE TABLE on them "
+                    "first."
+                )
             )
         if (8, 0, 0) <= tool < (8, 0, 33):
-            notes.append("Before 8.0.33-28 preparing many tables is slow and each table takes an open file.")
+            notes.append(phrase("Before 8.0.33-28 preparing many tables is slow and each table takes an open file."))
         return " ".join(notes)
 
     def clone_problem(self, target_version: Version) -> str:
         """Require the same series, and a target not older: a newer patch level upgrades the dictionary for good, an older one does
         not start.
         """
+        of = {"target": dotted(target_version), "source": dotted(self.version)}
         if series(target_version) != series(self.version):
-            return phrase(
-                "MySQL {dotted} is of another series than the source, {self_version}.",
-                dotted=dotted(target_version),
-                self_version=dotted(self.version),
-            )
+            return phrase("MySQL {target} is of another series than the source, {source}.", **of)
         if target_version < self.version:
-            return phrase(
-                "MySQL {dotted} is older than the source, {self_version}.",
-                dotted=dotted(target_version),
-                self_version=dotted(self.version),
-            )
+            return phrase("MySQL {target} is older than the source, {source}.", **of)
         return ""
 
     def backup_command(self, program: str, request: BackupRequest) -> list[str]:

@@ -38,12 +38,14 @@ def mariadb_backup(version: Version | None) -> PrepareBehavior:
     return PrepareBehavior(
         default_memory_bytes=96 * MIB,
         memory_per_redo=2.5,
-        memory_reason="mariadb-backup keeps records in half of this memory at most; what fits at once is one batch, "
-        "and each further batch reads and writes most pages again",
+        memory_reason=phrase(
+            "mariadb-backup keeps records in half of this memory at most; what fits at once is one batch, and "
+            "each further batch reads and writes most pages again"
+        ),
         threads_apply=not pooled,
-        threads_reason="since 10.5 a thread pool completes reads, and 1024 on their way are enough"
+        threads_reason=phrase("since 10.5 a thread pool completes reads, and 1024 on their way are enough")
         if pooled
-        else "before 10.5 the read threads apply the redo log",
+        else phrase("before 10.5 the read threads apply the redo log"),
     )
 
 
@@ -61,6 +63,6 @@ def xtrabackup(version: Version | None) -> PrepareBehavior:
             "each further batch reads and writes most pages again"
         ),
         threads_apply=True,
-        threads_reason="its read threads apply the redo log to the pages that they read",
+        threads_reason=phrase("its read threads apply the redo log to the pages that they read"),
         takes_own_estimate=version is not None and version >= (8, 0, 30),
     )

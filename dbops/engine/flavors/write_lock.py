@@ -74,7 +74,9 @@ def when_writes_wait(server: ServerFacts) -> tuple[bool, str]:
     version = parse_version(server.version)
     if server.flavor == "mariadb":
         if version < (10, 5, 0):
-            return True, "mariadb-backup takes a global read lock while it copies all files that are not InnoDB's."
+            return True, phrase(
+                "mariadb-backup takes a global read lock while it copies all files that are not InnoDB's."
+            )
         return False, phrase("Commits wait for a moment at the end (BACKUP STAGE BLOCK_COMMIT).")
     if version < (8, 0, 0):
         return (

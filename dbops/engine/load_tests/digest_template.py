@@ -21,13 +21,14 @@ from dbops.engine.load_tests.digest_text import (
     tokens_of,
 )
 from dbops.engine.load_tests.sql import why_not_sent
+from dbops.engine.phrases import phrase
 
 LIST_LENGTH, MOST_ROWS, LIMIT = 5, 200, "100"
 _COMPARISONS = frozenset({"=", "<", ">", "<=", ">=", "<>", "!=", "<=>", "LIKE", "RLIKE", "REGEXP"})
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "%", "DIV", "MOD", "INTERVAL", "THEN", "ELSE", "SELECT", "DISTINCT"})
 _COUNTING = frozenset({"count", "sum", "avg", "length", "char_length"})
-_NO_SAMPLE = "has a column whose type cannot be sampled"
-_NO_COLUMN = "has a value that belongs to no column"
+_NO_SAMPLE = phrase("has a column whose type cannot be sampled")
+_NO_COLUMN = phrase("has a value that belongs to no column")
 
 
 @dataclass(frozen=True, slots=True)

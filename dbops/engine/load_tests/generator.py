@@ -119,7 +119,12 @@ def input_text(workload: Workload, password: str = "") -> str:
         lines.append(("password", password))
     text = "".join("\t".join(field.translate(_ESCAPES) for field in line) + "\n" for line in lines)
     if len(text.encode()) > MOST_INPUT_BYTES:
-        raise _bad_statement(f"the statements have more than {MOST_INPUT_BYTES // 1024**2} MiB together")
+        raise _bad_statement(
+            phrase(
+                "the statements have more than {most_input_bytes} MiB together",
+                most_input_bytes=MOST_INPUT_BYTES // 1024**2,
+            )
+        )
     return text
 
 

@@ -13,6 +13,8 @@ from itertools import pairwise
 from random import Random
 from statistics import fmean, median
 
+from dbops.engine.phrases import phrase
+
 #: Latency beyond this multiple of the first step's is past the budget.
 BUDGET = 2.0
 #: Each step needs this many repeats, and a curve this many steps.
@@ -83,11 +85,11 @@ def find_knee(steps: Sequence[StepLatencies], *, seed: int, budget: float = BUDG
 
 def _why_unknown(steps: Sequence[StepLatencies]) -> str:
     if len({step.value for step in steps}) < LEAST_STEPS:
-        return f"fewer than {LEAST_STEPS} steps"
+        return phrase("fewer than {least_steps} steps", least_steps=LEAST_STEPS)
     if any(len(step.latencies) < LEAST_REPEATS for step in steps):
-        return f"fewer than {LEAST_REPEATS} valid repeats of a step"
+        return phrase("fewer than {least_repeats} valid repeats of a step", least_repeats=LEAST_REPEATS)
     if any(latency <= 0 for step in steps for latency in step.latencies):
-        return "a latency is unknown"
+        return phrase("a latency is unknown")
     return ""
 
 

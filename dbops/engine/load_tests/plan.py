@@ -280,9 +280,11 @@ def _of_host(plan: LoadTestPlan, facts: LoadTestFacts, limits: LoadTestLimits) -
             cluster=one.cluster,
         )
         yield LoadTestFinding("load_test.host", severity, text)
-    yield from _of_neighbours(others, "this host", phrase("CPU and disk"))
+    yield from _of_neighbours(others, phrase("this host"), phrase("CPU and disk"))
     if facts.busy:
-        yield LoadTestFinding("load_test.busy", Severity.WARNING, f"{facts.busy}. The test waits in the queue.")
+        yield LoadTestFinding(
+            "load_test.busy", Severity.WARNING, phrase("{holder}. The test waits in the queue.", holder=facts.busy)
+        )
 
 
 def _of_neighbours(neighbours: Iterable[Neighbour], where: str, what: str) -> Iterator[LoadTestFinding]:
@@ -310,7 +312,8 @@ def _of_generator(plan: LoadTestPlan, there: GeneratorFacts) -> Iterator[LoadTes
         yield host_is_unread(name)
     else:
         if missing := [tool for tool in ("sysbench", "python3") if tool not in there.host.tools]:
-            text = phrase("{missing} must be installed on {name}.", missing=" and ".join(missing), name=name)
+            programs = phrase("sysbench and python3") if len(missing) > 1 else missing[0]
+            text = phrase("{programs} must be installed on {name}.", programs=programs, name=name)
             yield LoadTestFinding("load_test.tool", Severity.REFUSAL, text)
         if there.host.memory_available_bytes < plan.generator_limit_bytes:
             free, most = there.host.memory_available_bytes // MIB, plan.generator_limit_bytes // MIB
@@ -323,7 +326,9 @@ def _of_generator(plan: LoadTestPlan, there: GeneratorFacts) -> Iterator[LoadTes
             yield LoadTestFinding("load_test.memory", Severity.REFUSAL, text)
     yield from _of_neighbours(there.neighbours, name, phrase("CPU and network"))
     if there.busy:
-        yield LoadTestFinding("load_test.busy", Severity.WARNING, f"{there.busy}. The test waits in the queue.")
+        yield LoadTestFinding(
+            "load_test.busy", Severity.WARNING, phrase("{holder}. The test waits in the queue.", holder=there.busy)
+        )
     text = phrase(
         "Each statement passes an SSH connection between {name} and {host}: it is part of the latency and "
         "limits the rate.",
@@ -353,10 +358,10 @@ def _of_tools(facts: LoadTestFacts) -> Iterator[LoadTestFinding]:
         return
     needed = "python3" if facts.generator else "sysbench"
     if needed not in facts.host.tools:
-        text = phrase(
-            "{needed} is not installed on the host. Install the package{value}.",
-            needed=needed,
-            value=" (on RHEL from EPEL)" if needed == "sysbench" else "",
+        text = (
+            phrase("sysbench is not installed on the host. Install the package (on RHEL from EPEL).")
+            if needed == "sysbench"
+            else phrase("{program} is not installed on the host. Install the package.", program=needed)
         )
         yield LoadTestFinding("load_test.tool", Severity.REFUSAL, text)
 

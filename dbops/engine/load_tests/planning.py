@@ -61,14 +61,14 @@ def make_rounds(
     """
     steps = sorted(set(values))
     if not steps or steps[0] < (0 if axis is Axis.RATE else 1) or repeats < 1:
-        raise _refused("each step needs a positive value, and each at least one round")
+        raise _refused(phrase("each step needs a positive value, and each at least one round"))
     fitting = most_seconds // (len(steps) * seconds_of(base))
     if fitting < 1:
         raise _refused(
             phrase(
-                "{number} rounds take {number_2} s, and {most_seconds} s are allowed",
+                "{number} rounds take {seconds} s, and {most_seconds} s are allowed",
                 number=len(steps),
-                number_2=len(steps) * seconds_of(base),
+                seconds=len(steps) * seconds_of(base),
                 most_seconds=most_seconds,
             )
         )
@@ -98,10 +98,15 @@ def make_ab_rounds(base: Round, test: AbTest, *, seed: int, most_seconds: int) -
             (``load_test.limits``).
     """
     if sorted(test.a) == sorted(test.b):
-        raise _refused("both sides have the same options")
+        raise _refused(phrase("both sides have the same options"))
     if not LEAST_PAIRS <= test.pairs <= MOST_PAIRS or not LEAST_AA_PAIRS <= test.aa_pairs <= MOST_PAIRS:
         raise _refused(
-            f"an A/B test has {LEAST_PAIRS} to {MOST_PAIRS} pairs, and {LEAST_AA_PAIRS} to {MOST_PAIRS} A/A pairs"
+            phrase(
+                "an A/B test has {least_pairs} to {most_pairs} pairs, and {least_aa_pairs} to {most_pairs} A/A pairs",
+                least_pairs=LEAST_PAIRS,
+                most_pairs=MOST_PAIRS,
+                least_aa_pairs=LEAST_AA_PAIRS,
+            )
         )
     fitting = most_seconds // (2 * seconds_of(base, restarts=True)) - test.aa_pairs
     if fitting < LEAST_PAIRS:

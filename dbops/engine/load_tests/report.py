@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from dbops.engine.load_tests.percentiles import merge, percentiles, uncertain
 from dbops.engine.load_tests.round_result import SATURATED_SHARE, RoundResult, Second
 from dbops.engine.load_tests.rounds import Round
+from dbops.engine.phrases import phrase
 
 #: A result with a larger share of failed statements is one of errors.
 MOST_ERRORS_SHARE = 0.01
@@ -84,21 +85,38 @@ def reasons_against(one: Round, result: RoundResult, limits: ReportLimits) -> tu
     reasons = []
     allowed, used = limits.generator_cores, result.generator_cores
     if allowed and used is not None and used > SATURATED_SHARE * allowed:
-        reasons.append(f"The load generator was saturated: it used {used:.2f} of {allowed:g} cores.")
+        reasons.append(
+            phrase(
+                "The load generator was saturated: it used {used} of {allowed} cores.",
+                used=f"{used:.2f}",
+                allowed=f"{allowed:g}",
+            )
+        )
     if result.tunnel_cores is not None and result.tunnel_cores > SATURATED_SHARE:
         reasons.append(
-            f"The connection to the load generator’s host was saturated: a process of it used {result.tunnel_cores:.2f} cores."
+            phrase(
+                "The connection to the load generator’s host was saturated: a process of it used {tunnel_cores} cores.",
+                tunnel_cores=f"{result.tunnel_cores:.2f}",
+            )
         )
     sent = result.queries + result.errors
     if sent == 0:
-        reasons.append("No statement was sent.")
+        reasons.append(phrase("No statement was sent."))
     elif result.errors > MOST_ERRORS_SHARE * sent:
         reasons.append(
-            f"{100 * result.errors / sent:.1f} % of the statements failed. The last error: {result.last_error or 'unknown'}"
+            phrase(
+                "{errors} % of the statements failed. The last error: {last_error}",
+                errors=f"{100 * result.errors / sent:.1f}",
+                last_error=result.last_error or phrase("unknown"),
+            )
         )
     if result.schemas_visited < one.schemas:
         reasons.append(
-            f"Only {result.schemas_visited} of {one.schemas} schemas were used: measure longer, or stay shorter on each."
+            phrase(
+                "Only {schemas_visited} of {schemas} schemas were used: measure longer, or stay shorter on each.",
+                schemas_visited=result.schemas_visited,
+                schemas=one.schemas,
+            )
         )
     return tuple(reasons)
 

@@ -113,14 +113,14 @@ def problems(request: LoadTestRequest) -> list[str]:
 
 def _in_bounds(request: LoadTestRequest) -> Iterator[str]:
     bounds = (
-        ("threads", request.threads, 1, MOST_THREADS),
-        ("repeats", request.repeats, 1, MOST_REPEATS),
-        ("seconds of a round", request.seconds, LEAST_SECONDS, MOST_SECONDS),
-        ("seconds of warm-up", request.warm_up_seconds, 0, MOST_SECONDS),
-        ("rate", request.rate, 0, 10_000_000),
-        ("pairs", request.most_pairs, LEAST_PAIRS, MOST_PAIRS),
+        (phrase("threads"), request.threads, 1, MOST_THREADS),
+        (phrase("repeats"), request.repeats, 1, MOST_REPEATS),
+        (phrase("seconds of a round"), request.seconds, LEAST_SECONDS, MOST_SECONDS),
+        (phrase("seconds of warm-up"), request.warm_up_seconds, 0, MOST_SECONDS),
+        (phrase("rate"), request.rate, 0, 10_000_000),
+        (phrase("pairs"), request.most_pairs, LEAST_PAIRS, MOST_PAIRS),
         (phrase("A/A pairs"), request.aa_pairs, LEAST_AA_PAIRS, MOST_PAIRS),
-        ("schemas", request.schemas, 0, MOST_SCHEMAS),
+        (phrase("schemas"), request.schemas, 0, MOST_SCHEMAS),
         (phrase("MiB of buffer pool"), request.pool_bytes // MIB, LEAST_POOL_BYTES // MIB, 1024**2),
     )
     yield from (
@@ -129,71 +129,79 @@ def _in_bounds(request: LoadTestRequest) -> Iterator[str]:
         if not least <= value <= most
     )
     if request.wanted_width <= 1:
-        yield "the wanted width of the interval must be more than 1"
+        yield phrase("the wanted width of the interval must be more than 1")
 
 
 def _of_steps(request: LoadTestRequest) -> Iterator[str]:
     if request.is_ab:
         if request.options_a == request.options_b:
-            yield "both arms of the A/B test have the same options"
+            yield phrase("both arms of the A/B test have the same options")
         return
     most = {Raised.SCHEMAS: MOST_SCHEMAS, Raised.THREADS: MOST_THREADS, Raised.RATE: 10_000_000}[request.raised]
     if not 1 <= len(request.steps) <= MOST_STEPS:
-        yield f"a test has 1 to {MOST_STEPS} steps, not {len(request.steps)}"
+        yield phrase(
+            "a test has 1 to {most_steps} steps, not {number}", most_steps=MOST_STEPS, number=len(request.steps)
+        )
     if list(request.steps) != sorted(set(request.steps)) or not all(1 <= step <= most for step in request.steps):
-        yield f"steps must rise, each from 1 to {most}"
+        yield phrase("steps must rise, each from 1 to {most}", most=most)
 
 
 def _of_workload(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
     if request.raised is Raised.SCHEMAS and workload.profile is not Profile.ROTATING:
-        yield "only rotating schemas can raise the number of schemas"
+        yield phrase("only rotating schemas can raise the number of schemas")
     if workload.profile in (Profile.ROTATING, Profile.INSERT) and workload.table_ddl.strip():
         yield from _of_tables(workload)
     if workload.profile is Profile.ROTATING:
         yield from _of_rotation(workload, request)
     elif workload.profile is Profile.INSERT:
         if not workload.table_ddl.strip():
-            yield "inserts need the table’s CREATE TABLE statement"
+            yield phrase("inserts need the table’s CREATE TABLE statement")
     elif not (1 <= workload.tables <= 1000 and 1 <= workload.table_rows <= 1_000_000_000):
-        yield "tables must be 1 to 1000, with 1 to 1,000,000,000 rows each"
+        yield phrase("tables must be 1 to 1000, with 1 to 1,000,000,000 rows each")
 
 
 def _of_tables(workload: Workload) -> Iterator[str]:
     most = 1 if workload.profile is Profile.INSERT else MOST_TABLES
     if reason := why_no_tables(workload.table_ddl, most=most):
-        yield f"the text of the table {reason}"
+        yield phrase("the text of the table {reason}", reason=reason)
 
 
 def _of_rotation(workload: Workload, request: LoadTestRequest) -> Iterator[str]:
     if not workload.schema or _CONTROL.search(workload.schema) or len(workload.schema) > 64:
-        yield "rotating schemas need the name of the schema that is copied"
+        yield phrase("rotating schemas need the name of the schema that is copied")
     if request.raised is not Raised.SCHEMAS and request.schemas < 1:
-        yield "rotating schemas need a number of schemas"
+        yield phrase("rotating schemas need a number of schemas")
     if not 0 <= workload.row_share <= 1:
-        yield "the share of rows must be 0 to 1"
+        yield phrase("the share of rows must be 0 to 1")
     if not 0 < workload.seconds_on_schema <= 3600:
-        yield "the time on a schema must be more than 0 and at most 3600 s"
+        yield phrase("the time on a schema must be more than 0 and at most 3600 s")
     if workload.digests:
         yield from _of_digests(workload, workload.digests)
         if request.is_tunnelled:
-            yield "values of the source’s data do not leave the scratch server’s host: digests need the load generator on the same host"
+            yield phrase(
+                "values of the source’s data do not leave the scratch server’s host: digests need the load generator "
+                "on the same host"
+            )
         return
     if not 1 <= len(workload.statements) <= MOST_STATEMENTS:
-        yield f"rotating schemas need 1 to {MOST_STATEMENTS} statements"
+        yield phrase("rotating schemas need 1 to {most_statements} statements", most_statements=MOST_STATEMENTS)
     if any(len(one.encode()) > MOST_STATEMENT_BYTES or "\0" in one or not one.strip() for one in workload.statements):
-        yield f"a statement is empty, has a NUL byte, or is longer than {MOST_STATEMENT_BYTES} bytes"
+        yield phrase(
+            "a statement is empty, has a NUL byte, or is longer than {most_statement_bytes} bytes",
+            most_statement_bytes=MOST_STATEMENT_BYTES,
+        )
     reasons = ((one, why_not_sent(one)) for one in dict.fromkeys(workload.statements))
     if found := next(((one, reason) for one, reason in reasons if reason), None):
-        yield f"the statement {found[0][:60]!r} {found[1]}"
+        yield phrase("the statement {found} {found_2}", found=f"{found[0][:60]!r}", found_2=found[1])
 
 
 def _of_digests(workload: Workload, reading: SourceDigests) -> Iterator[str]:
     if workload.statements:
-        yield "a test has statements or the source’s digests, not both"
+        yield phrase("a test has statements or the source’s digests, not both")
     if reading.schema != workload.schema:
-        yield f"the digests are of the schema {reading.schema!r}"
+        yield phrase("the digests are of the schema {schema}", schema=f"{reading.schema!r}")
     if not any(one.template for one in chosen_of(reading)):
-        yield "none of the source’s digests can be used"
+        yield phrase("none of the source’s digests can be used")
 
 
 def _of_options(request: LoadTestRequest) -> Iterator[str]:

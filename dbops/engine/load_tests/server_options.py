@@ -228,15 +228,25 @@ def _skip_replica(flavor: Flavor) -> tuple[str, ...]:
 
 
 def _reasons(server: ServerFacts | None, settings: dict[str, str], redo: int | None, pool_bytes: int) -> list[str]:
-    reasons = [phrase("Buffer pool of {pool_bytes} MiB, as requested.", pool_bytes=pool_bytes // MIB)]
+    reasons: list[str] = [phrase("Buffer pool of {pool_bytes} MiB, as requested.", pool_bytes=pool_bytes // MIB)]
     if redo is not None and server:
         reasons.append(
-            f"Redo log of {redo // MIB} MiB; the source has {server.redo_capacity_bytes // MIB} MiB (same share of the pool)."
+            phrase(
+                "Redo log of {redo} MiB; the source has {redo_capacity_bytes} MiB (same share of the pool).",
+                redo=redo // MIB,
+                redo_capacity_bytes=server.redo_capacity_bytes // MIB,
+            )
         )
     if settings:
-        reasons.append(f"{len(settings)} settings as on the source: {', '.join(settings)}.")
+        reasons.append(
+            phrase(
+                "{number} settings as on the source: {settings}.", number=len(settings), settings=", ".join(settings)
+            )
+        )
     else:
-        reasons.append("The source’s settings are unknown: the server’s own defaults.")
+        reasons.append(phrase("The source’s settings are unknown: the server’s own defaults."))
     if server:
-        reasons.append("Binary log on, as on the source." if server.log_bin else "No binary log, as on the source.")
+        reasons.append(
+            phrase("Binary log on, as on the source.") if server.log_bin else phrase("No binary log, as on the source.")
+        )
     return reasons

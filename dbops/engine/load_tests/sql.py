@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from dbops.engine.flavors.engines import ELSEWHERE
+from dbops.engine.phrases import phrase
 
 #: Statements that a load may send. Others, such as LOAD DATA LOCAL, read files of the generator or change more than rows.
 FIRST_WORDS = frozenset({"select", "insert", "update", "delete", "replace", "with"})
@@ -114,7 +115,7 @@ def _of_any(tokens: list[Token]) -> str:
     for token, after in zip(tokens, [*tokens[1:], Token("", 0)], strict=True):
         is_file = token.name == "load_file" and after.text == "("
         if is_file or token.text in ("outfile", "dumpfile"):
-            return "reads or writes a file"
+            return phrase("reads or writes a file")
     return ""
 
 
@@ -132,8 +133,8 @@ def _of_statement(tokens: list[Token]) -> str:
     first, *others = _statements(tokens)
     word = next((token.text for token in first if token.text != "("), "")
     if word not in FIRST_WORDS:
-        return f"does not begin with {', '.join(sorted(FIRST_WORDS)).upper()}"
-    return "is more than one statement" if len(others) > 1 or any(others) else ""
+        return phrase("does not begin with {first_words}", first_words=", ".join(sorted(FIRST_WORDS)).upper())
+    return phrase("is more than one statement") if len(others) > 1 or any(others) else ""
 
 
 def _makes_table(statement: list[Token]) -> bool:
@@ -143,17 +144,19 @@ def _makes_table(statement: list[Token]) -> bool:
 def _of_tables(tokens: list[Token], most: int) -> str:
     found = [one for one in _statements(tokens) if one]
     if not found or not all(_makes_table(one) or (most > 1 and one[0].text == "insert") for one in found):
-        return "is not CREATE TABLE"
+        return phrase("is not CREATE TABLE")
     if len(found) > most:
-        return "is more than one statement" if most == 1 else f"has more than {most} statements"
+        return (
+            phrase("is more than one statement") if most == 1 else phrase("has more than {most} statements", most=most)
+        )
     for token, after, third in zip(
         tokens, [*tokens[1:], tokens[-1]], [*tokens[2:], tokens[-1], tokens[-1]], strict=True
     ):
         # a number with an exponent ends without a space: 1e1DATA
         if token.text.endswith(("data", "index")) and after.text == "directory":
-            return "names a directory for its files"
+            return phrase("names a directory for its files")
         if token.text.endswith("engine") and (third if after.text == "=" else after).name.upper() in ELSEWHERE:
-            return "has its rows outside of the server"
+            return phrase("has its rows outside of the server")
         if token.text.endswith("delimiter"):  # the client would take it as its own command
-            return "has the word DELIMITER outside of quotes"
+            return phrase("has the word DELIMITER outside of quotes")
     return ""

@@ -10,6 +10,7 @@ from dbops.engine.load_tests.facts import Neighbour
 from dbops.engine.load_tests.generator import LOAD_SCHEMA, names_schema
 from dbops.engine.load_tests.request import LoadTestRequest
 from dbops.engine.load_tests.workload import Profile
+from dbops.engine.phrases import phrase
 
 #: What the account of the load may do, and no more.
 PRIVILEGES = "CREATE, DROP, INSERT, SELECT"
@@ -58,15 +59,15 @@ def tidb_problems(request: LoadTestRequest) -> list[str]:
 def _problems(request: LoadTestRequest) -> Iterator[str]:
     work = request.workload
     if work.profile is not Profile.INSERT:
-        yield "only inserts into one table are offered"
+        yield phrase("only inserts into one table are offered")
     elif names_schema(work.table_ddl):
-        yield f"the table is made in {LOAD_SCHEMA}: its name must have no schema"
+        yield phrase("the table is made in {load_schema}: its name must have no schema", load_schema=LOAD_SCHEMA)
     if request.run:
-        yield "dbops restores no backup of TiDB"
+        yield phrase("dbops restores no backup of TiDB")
     if request.is_ab or request.options:
-        yield "dbops sets no option of a TiDB server: compare two tests instead"
+        yield phrase("dbops sets no option of a TiDB server: compare two tests instead")
     if request.is_tunnelled:
-        yield "the load generator connects to the node itself: choose its host as the test’s host"
+        yield phrase("the load generator connects to the node itself: choose its host as the test’s host")
 
 
 def grant_of(user: str) -> str:

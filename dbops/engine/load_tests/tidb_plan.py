@@ -213,4 +213,6 @@ def _of_host(plan: LoadTestPlan, facts: TidbTestFacts, limits: LoadTestLimits) -
             )
             yield LoadTestFinding("load_test.shared_host", Severity.WARNING, text)
     if facts.busy:
-        yield LoadTestFinding("load_test.busy", Severity.WARNING, f"{facts.busy}. The test waits in the queue.")
+        yield LoadTestFinding(
+            "load_test.busy", Severity.WARNING, phrase("{holder}. The test waits in the queue.", holder=facts.busy)
+        )

@@ -72,6 +72,6 @@ METHOD = Method(
         capacity.target_has_room,
     ),
     reads=CopySource.PHYSICAL_BACKUP,
-    short="from the last physical backup",
+    short=phrase("from the last physical backup"),
     no_pause=phrase("The method reads a finished backup, not the source's server."),
 )

@@ -95,6 +95,6 @@ METHOD = Method(
         *doublewrite.CHECKS,
         capacity.target_has_room,
     ),
-    short="by a clone",
+    short=phrase("by a clone"),
     no_pause=phrase("The server creates a consistent copy with its GTID position."),
 )

@@ -80,6 +80,6 @@ METHOD = Method(
         capacity.target_has_room,
     ),
     reads=CopySource.DUMP,
-    short="from the last dump",
+    short=phrase("from the last dump"),
     no_pause=phrase("The method reads a finished dump, not the source's server."),
 )

@@ -72,7 +72,7 @@ METHOD = Method(
         ),
     },
     checks=OF_A_SERVER,
-    short="by the stream",
+    short=phrase("by the stream"),
     streams=True,
     can_share_read=True,
 )

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from dbops.engine.errors import DbopsError, Refused
 from dbops.engine.flavors import flavor_for
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrases
 from dbops.engine.planning.impact import reading
 from dbops.engine.planning.inputs import PlanInputs
 from dbops.engine.planning.method import Method
@@ -83,18 +83,21 @@ def rests_on(plan: Plan) -> str:
     if plan.predicted_seconds is None:
         return ""
     own, others = _most_runs(plan, of_others=False), _most_runs(plan, of_others=True)
-    of_others = phrase("{counted} of other clusters", counted=_counted(others))
     if not own:
-        return f"from {of_others}"
-    return f"from {_counted(own)} of this cluster" + (f", in part from {of_others}" if others else "")
+        return phrases("from {number} rebuild of other clusters", "from {number} rebuilds of other clusters", others)
+    of_own = phrases("from {number} rebuild of this cluster", "from {number} rebuilds of this cluster", own)
+    if not others:
+        return of_own
+    return phrases(
+        "{of_own}, in part from {number} rebuild of other clusters",
+        "{of_own}, in part from {number} rebuilds of other clusters",
+        others,
+        of_own=of_own,
+    )
 
 
 def _most_runs(plan: Plan, *, of_others: bool) -> int:
     return max((step.predicted_runs for step in plan.steps if step.is_of_others is of_others), default=0)
-
-
-def _counted(rebuilds: int) -> str:
-    return phrase("{rebuilds} rebuild{value}", rebuilds=rebuilds, value="" if rebuilds == 1 else "s")
 
 
 def _behind(inputs: PlanInputs, plan: Plan) -> int | None:

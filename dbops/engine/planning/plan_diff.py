@@ -6,29 +6,31 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import zip_longest
 
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.rebuilds.plan import Finding, Plan, PlannedCommand, PlannedInstance, PlannedStep
 from dbops.engine.states import Severity
 
 #: Fields of a party whose own name is unclear, or differs from the page's wording.
 WORDS = {
-    "address": "database address",
-    "configured_server_id": "server id in its option file",
-    "datadir": "data directory",
-    "datadir_identity": "device and inode of the data directory",
-    "host_key_fingerprint": "host key",
-    "is_answering": "server answers",
-    "local_address": "local address of its host",
-    "machine": "name and machine id of its host",
-    "os_user": "system user",
+    "address": phrase("database address"),
+    "configured_server_id": phrase("server id in its option file"),
+    "datadir": phrase("data directory"),
+    "datadir_identity": phrase("device and inode of the data directory"),
+    "host_key_fingerprint": phrase("host key"),
+    "is_answering": phrase("server answers"),
+    "local_address": phrase("local address of its host"),
+    "machine": phrase("name and machine id of its host"),
+    "os_user": phrase("system user"),
     "ssh_address": phrase("SSH address"),
     "ssh_port": phrase("SSH port"),
     "ssh_user": phrase("SSH user"),
-    "defaults_file": "option file",
+    "defaults_file": phrase("option file"),
 }
-NOTHING = "nothing"
+NOTHING = phrase("nothing")
+INCLUDED, LEFT_OUT = phrase("included"), phrase("not included")
 #: A smaller change of a prediction does not count: time has passed since the page was shown.
 SAME_TIME = timedelta(minutes=5)
+SEVERITIES = {Severity.REFUSAL: phrase("refusal"), Severity.WARNING: phrase("warning"), Severity.OK: phrase("ok")}
 _WORST_FIRST = (Severity.REFUSAL, Severity.WARNING, Severity.OK)
 
 
@@ -72,9 +74,9 @@ def changes(then: ShownPlan, now: ShownPlan) -> tuple[PlanChange, ...]:
     """Return all differences, those that count first: machines, destroyed data, findings, steps and commands, then the rest."""
     found = [
         *_of_start(then, now),
-        *_of_party("Target", then.plan.target, now.plan.target),
-        *_of_party("Source", then.plan.source, now.plan.source),
-        *_of_party("Primary", then.plan.primary, now.plan.primary),
+        *_of_party("target", phrase("Target"), then.plan.target, now.plan.target),
+        *_of_party("source", phrase("Source"), then.plan.source, now.plan.source),
+        *_of_party("primary", phrase("Primary"), then.plan.primary, now.plan.primary),
         *_of_data(then.plan, now.plan),
         *_of_findings(then.plan.findings, now.plan.findings),
         *_of_steps(then.plan.steps, now.plan.steps),
@@ -94,12 +96,12 @@ def _of_start(then: ShownPlan, now: ShownPlan) -> Iterator[PlanChange]:
     yield from _change("start", phrase("Start option"), then.start or NOTHING, now.start or NOTHING)
 
 
-def _of_party(who: str, then: PlannedInstance, now: PlannedInstance) -> Iterator[PlanChange]:
+def _of_party(key: str, who: str, then: PlannedInstance, now: PlannedInstance) -> Iterator[PlanChange]:
     for item in fields(PlannedInstance):
         words = WORDS.get(item.name, item.name.replace("_", " "))
         yield from _change(
-            f"{who.lower()}.{item.name}",
-            f"{who}: {words}",
+            f"{key}.{item.name}",
+            phrase("{who}: {words}", who=who, words=words),
             _said(getattr(then, item.name)),
             _said(getattr(now, item.name)),
         )
@@ -107,14 +109,14 @@ def _of_party(who: str, then: PlannedInstance, now: PlannedInstance) -> Iterator
 
 def _said(value: object) -> str | None:
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return phrase("yes") if value else phrase("no")
     return None if value in (None, "") else str(value)
 
 
 def _of_data(then: Plan, now: Plan) -> Iterator[PlanChange]:
-    yield from _change("method", "Method", then.method, now.method)
-    yield from _change("archive", "Backup", _file(then), _file(now))
-    yield from _change("destroys", phrase("Data loss"), " ".join(then.destroys), " ".join(now.destroys))
+    yield from _change("method", phrase("Method"), then.method, now.method)
+    yield from _change("archive", phrase("Backup"), _file(then), _file(now))
+    yield from _change("destroys", phrase("Data loss"), joined(then.destroys), joined(now.destroys))
     yield from _change(
         "aside_path", phrase("Path of the old data"), then.aside_path or NOTHING, now.aside_path or NOTHING
     )
@@ -144,7 +146,12 @@ def _kept(plan: Plan) -> str:
 
 
 def _pause(plan: Plan) -> str:
-    return f"{'paused during the copy' if plan.pause_source else 'continues'}: {plan.pause_reason}"
+    reason = plan.pause_reason
+    return (
+        phrase("paused during the copy: {reason}", reason=reason)
+        if plan.pause_source
+        else phrase("continues: {reason}", reason=reason)
+    )
 
 
 def _of_findings(then: Iterable[Finding], now: Iterable[Finding]) -> Iterator[PlanChange]:
@@ -178,21 +185,23 @@ def _accepted(findings: list[Finding]) -> list[str]:
 
 
 def _as_text(findings: list[Finding]) -> str | None:
-    return " ".join(f"{finding.severity}: {finding.seen}" for finding in findings) or None
+    return (
+        joined(
+            phrase("{severity}: {seen}", severity=SEVERITIES[finding.severity], seen=finding.seen)
+            for finding in findings
+        )
+        or None
+    )
 
 
 def _of_steps(then: Iterable[PlannedStep], now: Iterable[PlannedStep]) -> Iterator[PlanChange]:
     before, after = ({step.name: step for step in steps} for steps in (then, now))
     for name, step in before.items():
         if name not in after:
-            yield PlanChange(
-                f"step.{name}.removed", phrase("Step “{title}”", title=step.title), "included", "not included"
-            )
+            yield PlanChange(f"step.{name}.removed", phrase("Step “{title}”", title=step.title), INCLUDED, LEFT_OUT)
     for name, step in after.items():
         if name not in before:
-            yield PlanChange(
-                f"step.{name}.added", phrase("Step “{title}”", title=step.title), "not included", "included"
-            )
+            yield PlanChange(f"step.{name}.added", phrase("Step “{title}”", title=step.title), LEFT_OUT, INCLUDED)
         else:
             yield from _of_commands(before[name], step)
     both = [name for name in before if name in after]
@@ -234,7 +243,7 @@ def _by_themselves(then: ShownPlan, now: ShownPlan) -> Iterator[PlanChange]:
             " ".join(new.prepare_options),
             Unit.TEXT,
         ),
-        ("cipher", "Ciphers", old.cipher, new.cipher, Unit.TEXT),
+        ("cipher", phrase("Ciphers"), old.cipher, new.cipher, Unit.TEXT),
         ("parallel", phrase("Copy threads"), str(old.parallel), str(new.parallel), Unit.TEXT),
         (
             "unpack_threads",

@@ -10,7 +10,7 @@ from dbops.engine.facts.storage import StorageFacts
 from dbops.engine.flavors import Flavor
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.flavors.pause import needs_pause
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.planning.checks import run_checks
 from dbops.engine.planning.checks.capacity import fits_beside_old_data
 from dbops.engine.planning.checks.inside import inside_of
@@ -199,18 +199,29 @@ def _planned(step: Step, draft: Plan, inputs: PlanInputs, age_seconds: float | N
 
 
 def _what_is_missing(inputs: PlanInputs, method: Method) -> str:
-    missing = []
+    missing: list[str] = []
     if method.reads.backup and inputs.archive is None:
-        missing.append(f"dbops has no complete {method.reads.backup} backup of {inputs.source.name}")
+        missing.append(
+            phrase(
+                "dbops has no complete {kind} backup of {source}", kind=method.reads.backup, source=inputs.source.name
+            )
+        )
     for member in (inputs.target, inputs.source):
         if member.facts is None:
-            missing.append(f"{member.name} was never probed")
+            missing.append(phrase("{member} was never probed", member=member.name))
     facts = inputs.source.facts
     if facts and (problem := facts.host_problem or facts.server_problem):
-        missing.append(f"{inputs.source.name} does not answer: {problem.text} ({problem.code})")
+        missing.append(
+            phrase(
+                "{source} does not answer: {problem} ({code})",
+                source=inputs.source.name,
+                problem=problem.text,
+                code=problem.code,
+            )
+        )
     if inputs.primary is None:
-        missing.append(f"the cluster {inputs.target.cluster} has no primary in the inventory")
-    return "; ".join(missing) or "too few facts"
+        missing.append(phrase("the cluster {cluster} has no primary in the inventory", cluster=inputs.target.cluster))
+    return joined(missing, "; ") or phrase("too few facts")
 
 
 def _aside_path(target: KnownInstance, run_id: str) -> str:
@@ -224,17 +235,13 @@ def _aside_path(target: KnownInstance, run_id: str) -> str:
 def _destroys(target: KnownInstance, *, fits: bool | None, keep: bool) -> tuple[str, ...]:
     directory = target.facts.datadir if target.facts else None
     if directory is not None and (not directory.exists or directory.is_empty):
-        return (
-            phrase(
-                "Nothing: {datadir} on {host} is {value}.",
-                datadir=target.datadir,
-                host=target.host,
-                value="empty" if directory.exists else "missing",
-            ),
-        )
+        if directory.exists:
+            return (phrase("Nothing: {datadir} on {host} is empty.", datadir=target.datadir, host=target.host),)
+        return (phrase("Nothing: {datadir} on {host} is missing.", datadir=target.datadir, host=target.host),)
     real = target.party().datadir
-    link = f" (a link to {real})" if real != target.datadir.rstrip("/") else ""
-    what = phrase("The data directory {datadir}{link} on {host}", datadir=target.datadir, link=link, host=target.host)
+    link = phrase("{datadir} (a link to {real})", datadir=target.datadir, real=real)
+    directory_name = link if real != target.datadir.rstrip("/") else target.datadir
+    what = phrase("The data directory {datadir} on {host}", datadir=directory_name, host=target.host)
     if fits is None:
         return (
             phrase(

@@ -79,7 +79,7 @@ def _run_time_settings(inputs: PlanInputs) -> Iterator[KeptSetting]:
     target = inputs.target
     options = target.facts.config.options if target.facts and target.facts.config else {}
     for one in set_at_run_time(target, of_replication=True):
-        before, after = one.value, after_restart(one, options) or "its default"
+        before, after = one.value, after_restart(one, options) or phrase("its default")
         if one.name == "super_read_only" and not same_setting(before, "ON"):
             yield KeptSetting(one.name, before, after, Fate.CHANGED, STARTED)
         elif _lacks_plugin(inputs, one.name):
@@ -122,13 +122,13 @@ def _settings(
 ) -> Iterator[KeptSetting]:
     yield from _followed(_address(link), inputs)
     if link.channel:
-        yield KeptSetting("connection name", link.channel, link.channel, Fate.KEPT)
+        yield KeptSetting(phrase("connection name"), link.channel, link.channel, Fate.KEPT)
     if link.source_user and inputs.replication_user:
         yield from _moved(
-            "account", link.source_user, inputs.replication_user, phrase("The cluster's replication account.")
+            phrase("account"), link.source_user, inputs.replication_user, phrase("The cluster's replication account.")
         )
     before, after = (_position(gtid) for gtid in (link.uses_gtid, uses_gtid))
-    yield from _moved("position", before, after, phrase("As the source of the copy does."))
+    yield from _moved(phrase("position"), before, after, phrase("As the source of the copy does."))
     for name, value in options.items():
         before = link.options.get(name, "")
         if before != value:
@@ -164,7 +164,7 @@ def _moved(name: str, before: str, after: str, reason: str) -> Iterator[KeptSett
 
 
 def _position(gtid: bool) -> str:
-    return "GTID" if gtid else "file and position"
+    return "GTID" if gtid else phrase("file and position")
 
 
 def files_of(options: dict[str, str]) -> dict[str, str]:

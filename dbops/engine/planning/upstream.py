@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs, connections_of
 
 #: An intermediate replica that is further behind is not healthy.
@@ -63,23 +64,23 @@ def _is(member: KnownInstance, address: str, number: int | None) -> bool:
 
 def _problem(inputs: PlanInputs, primary: KnownInstance, member: KnownInstance | None) -> str:
     if member is None or member.cluster != inputs.target.cluster or member.name == inputs.target.name:
-        return "it is no other instance of the cluster"
+        return phrase("it is no other instance of the cluster")
     server = member.server
     if server is None:
-        return "its server does not answer"
+        return phrase("its server does not answer")
     if not server.read_only:
-        return "it accepts writes"
+        return phrase("it accepts writes")
     if not (server.log_bin and server.log_replica_updates):
-        return "it does not log what it replicates"
+        return phrase("it does not log what it replicates")
     if not all(one and one.gtid_enabled for one in (server, primary.server, inputs.source.server or server)):
-        return "a position in another server's log is known by GTID only"
+        return phrase("a position in another server's log is known by GTID only")
     if server.stored and server.stored.binlog_filters:
-        return "its binary log leaves out databases"
+        return phrase("its binary log leaves out databases")
     [link, *more] = server.replication or (None,)
     if more or link is None or f"{link.source_host}:{link.source_port}" != _address(primary):
-        return "it does not replicate from the primary alone"
+        return phrase("it does not replicate from the primary alone")
     if link.left_out:
-        return "it has replication filters"
+        return phrase("it has replication filters")
     if not link.is_running or link.lag_seconds is None or link.lag_seconds > MAX_LAG_SECONDS:
-        return "its replication does not keep up"
+        return phrase("its replication does not keep up")
     return ""

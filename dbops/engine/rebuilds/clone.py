@@ -46,15 +46,17 @@ def version_problem(donor: Version, recipient: Version) -> str:
     Both must be of one series, and within 8.0 of equal releases if one is older than 8.0.37. The manual allows an older recipient within a
     series; dbops refuses it, as an older server may not open the files of a newer one.
     """
-    both = f"MySQL {dotted(donor)} -> {dotted(recipient)}"
+    both = f"MySQL {dotted(donor)} -> {dotted(recipient)}"  # names and numbers: the same in every language
     if min(donor, recipient) < FIRST_VERSION:
-        return f"{both}: cloning begins with MySQL {dotted(FIRST_VERSION)}."
+        return phrase("{both}: cloning begins with MySQL {first}.", both=both, first=dotted(FIRST_VERSION))
     if series(donor) != series(recipient):
-        return f"{both}: only servers of one series clone each other."
+        return phrase("{both}: only servers of one series clone each other.", both=both)
     if donor != recipient and min(donor, recipient) < FIRST_OF_MIXED_8_0:
-        return f"{both}: before {dotted(FIRST_OF_MIXED_8_0)} only equal releases clone each other."
+        return phrase(
+            "{both}: before {first} only equal releases clone each other.", both=both, first=dotted(FIRST_OF_MIXED_8_0)
+        )
     if recipient < donor:
-        return f"{both}: the target's server is older than the source's."
+        return phrase("{both}: the target's server is older than the source's.", both=both)
     return ""
 
 

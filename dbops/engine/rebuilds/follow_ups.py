@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.rebuilds.plan import Plan, PlannedInstance, PlannedStep
 from dbops.engine.rebuilds.steps.base import Step
 from dbops.engine.rebuilds.steps.certify.step import Certify
@@ -93,11 +93,9 @@ def rollback_option(ended: EndedRebuild) -> FollowUpOption:
         return answer("in_place", phrase("The old data is already in place."))
     if "incomplete_copy" in checkpoint:
         older = checkpoint["incomplete_copy"]
-        where = f" The old data is at {older}: move it back manually." if older else ""
-        return answer(
-            "incomplete_copy_aside",
-            phrase("The data that was moved aside is an incomplete copy of the rebuild before.{where}", where=where),
-        )
+        text = phrase("The data that was moved aside is an incomplete copy of the rebuild before.")
+        where = phrase("The old data is at {path}: move it back manually.", path=older)
+        return answer("incomplete_copy_aside", joined((text, where)) if older else text)
     if not (checkpoint.get("aside_path") and checkpoint.get("aside_identity")):
         return answer(
             "no_old_data",
@@ -105,13 +103,17 @@ def rollback_option(ended: EndedRebuild) -> FollowUpOption:
                 "No old data was moved aside: there was none, there was no space for both, or it is still in place."
             ),
         )
-    moves = phrase("The old data at {aside_path} is put back", aside_path=checkpoint["aside_path"])
+    path = checkpoint["aside_path"]
     if not ended.did_run:
         stays = phrase(
-            "The server did not answer before the rebuild, so it stays stopped, and this data may be damaged or empty."
+            "The old data at {path} is put back. The server did not answer before the rebuild, so it stays stopped, "
+            "and this data may be damaged or empty.",
+            path=path,
         )
-        return answer("possible_stopped", f"{moves}. {stays}", True)
-    return answer("possible", f"{moves}, and the server is started on it.", True)
+        return answer("possible_stopped", stays, True)
+    return answer(
+        "possible", phrase("The old data at {path} is put back, and the server is started on it.", path=path), True
+    )
 
 
 def resume_option(ended: EndedRebuild) -> FollowUpOption:

@@ -114,8 +114,8 @@ def judge_restore_test(
     operation = f"Testing the restore of {path} of {source}"
     last = reason_of(state)
     if state.status is JobStatus.VANISHED:
-        found = phrase("the job ended without an exit status (killed, or the host restarted)")
-        raise RemoteFailure("restore_test.vanished", operation, cause=found)
+        vanished = phrase("the job ended without an exit status (killed, or the host restarted)")
+        raise RemoteFailure("restore_test.vanished", operation, cause=vanished)
     if state.exit_status == REFUSED_STATUS and last.startswith("REFUSED: "):
         _refuse(operation, last.removeprefix("REFUSED: "))
     if state.exit_status != 0:

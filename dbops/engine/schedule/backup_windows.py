@@ -10,14 +10,14 @@ from enum import StrEnum
 from math import ceil
 from statistics import median
 
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, phrases
 from dbops.engine.states import BackupMethod, RunBy
 
 #: The number of latest runs that count for the next one.
 LEARNED_RUNS = 20
 #: The minimum number of runs for a p90.
 LEAST_RUNS = 3
-NONE_HAS_ENDED = "no earlier run"
+NONE_HAS_ENDED = phrase("no earlier run")
 #: Durations below this show one decimal.
 TENTHS_BELOW_SECONDS = 10
 
@@ -65,8 +65,8 @@ class Duration:
     def reason(self) -> str:
         """The basis of the numbers as text."""
         if self.runs == 0:
-            return "from the configured duration"
-        return "from the last run" if self.runs == 1 else f"from the last {self.runs} runs"
+            return phrase("from the configured duration")
+        return phrases("from the last run", "from the last {number} runs", self.runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +151,19 @@ def predict(own: Sequence[Past], others: Sequence[Past] = (), *, bytes_to_copy: 
     """
     if own:
         duration = learn([_scaled(past, bytes_to_copy) for past in own])
-        count = duration.runs if duration else 0
-        what = phrase("the last rebuild") if count == 1 else phrase("the last {count} rebuilds", count=count)
-        return Prediction(duration, f"from {what} of this cluster", Basis.HISTORY)
+        reason = phrases(
+            "from the last rebuild of this cluster",
+            "from the last {number} rebuilds of this cluster",
+            duration.runs if duration else 0,
+        )
+        return Prediction(duration, reason, Basis.HISTORY)
     measured = [past for past in others if past.bytes and past.seconds > 0]
     if not measured:
         return Prediction(None, phrase("Duration unknown: no successful rebuild yet."), Basis.NO_REBUILD)
     if bytes_to_copy is None:
         return Prediction(None, phrase("Duration unknown: source size not measured yet."), Basis.NO_SIZE)
     duration = learn([_scaled(past, bytes_to_copy) for past in measured])
-    return Prediction(duration, "from the source size and the rate of other clusters' rebuilds", Basis.HISTORY)
+    return Prediction(duration, phrase("from the source size and the rate of other clusters' rebuilds"), Basis.HISTORY)
 
 
 def _scaled(past: Past, bytes_to_copy: int | None) -> float:
@@ -200,9 +203,13 @@ def expected_end(started_at: datetime, duration: Duration | None, now: datetime)
         return TimeEstimate(None, None, NONE_HAS_ENDED, Basis.NO_RUN)
     taken = max(0.0, (now - started_at).total_seconds())
     if taken >= duration.p90_seconds:
-        usual = spell(duration.p90_seconds)
-        whose = f"the p90 of earlier runs ({usual})" if duration.runs else f"the configured duration ({usual})"
-        return TimeEstimate(None, None, f"running for {spell(taken)}, longer than {whose}", Basis.OVERDUE)
+        usual, runs = spell(duration.p90_seconds), spell(taken)
+        reason = (
+            phrase("running for {taken}, longer than the p90 of earlier runs ({usual})", taken=runs, usual=usual)
+            if duration.runs
+            else phrase("running for {taken}, longer than the configured duration ({usual})", taken=runs, usual=usual)
+        )
+        return TimeEstimate(None, None, reason, Basis.OVERDUE)
     left_late = duration.p90_seconds - taken
     left = duration.p50_seconds - taken if taken < duration.p50_seconds else left_late / 2
     return TimeEstimate(
@@ -218,9 +225,9 @@ def spell(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     if whole < 3600:
-        return phrase("{whole} min", whole=whole // 60)
+        return f"{whole // 60} min"
     if whole < 86400:
-        return phrase("{whole} h {whole_2} min", whole=whole // 3600, whole_2=f"{whole % 3600 // 60:02d}")
+        return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import TimeEstimate
 from dbops.engine.schedule.conflicts import Activity, Effect, MethodTraits
 
@@ -98,7 +99,7 @@ class Blocker:
         return self.effect is not Effect.RUNS_ALONGSIDE
 
 
-NO_END_KNOWN = TimeEstimate(None, None, "no end can be estimated")
+NO_END_KNOWN = TimeEstimate(None, None, phrase("no end can be estimated"))
 
 
 def make_blocker(

@@ -7,7 +7,7 @@ The method's conflicts decide the effect of each activity. ``eligibility`` turns
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.schedule.backup_windows import Basis, TimeEstimate, spell
 from dbops.engine.schedule.blocker import Blocker, BlockerKind, Certainty, Remedy, Timing, make_blocker
 from dbops.engine.schedule.conflicts import Activity, Effect, MethodTraits, of_backup
@@ -101,11 +101,11 @@ def _of_cluster(snapshot: ClusterSnapshot, source: str | None, method: MethodTra
             until=TimeEstimate(
                 stop.ends_at,
                 stop.ends_at,
-                "announced" if stop.ends_at else "no end announced",
+                phrase("announced") if stop.ends_at else phrase("no end announced"),
                 Basis.ANNOUNCEMENT if stop.ends_at else Basis.NO_END,
             ),
             certainty=Certainty.KNOWN if stop.ends_at else Certainty.UNKNOWN,
-            clears=phrase("End the maintenance (announced by {by}).", by=stop.by or "an operator"),
+            clears=phrase("End the maintenance (announced by {by}).", by=stop.by or phrase("an operator")),
             remedy=Remedy.END_MAINTENANCE,
         )
 
@@ -124,13 +124,13 @@ def _of_source(snapshot: ClusterSnapshot, source: str | None, method: MethodTrai
             clears=phrase("Fix {machine}.", machine=machine.name),
             remedy=Remedy.FIX_SERVER,
         )
-    elif why := _why_lagging(machine, snapshot.max_lag_seconds):
+    elif text := _why_lagging(machine, snapshot.max_lag_seconds):
         yield from make_blocker(
             BlockerKind.SOURCE_LAGGING,
             Activity.SOURCE_LAGGING,
             method,
             instance=machine.name,
-            text=f"{machine.name} {why}.",
+            text=text,
             clears=phrase("Wait until {machine} has caught up.", machine=machine.name)
             if not machine.stopped
             else phrase("Fix replication on {machine}.", machine=machine.name),
@@ -153,11 +153,12 @@ def _why_lagging(machine: InstanceStatus, limit_seconds: float) -> str:
     if machine.problem:
         return ""
     if machine.stopped:
-        return f"does not replicate: {machine.stopped}"
+        return phrase("{machine} does not replicate: {problem}.", machine=machine.name, problem=machine.stopped)
     if machine.lag_seconds is None:
-        return "replicates with unknown lag"
+        return phrase("{machine} replicates with unknown lag.", machine=machine.name)
     if machine.lag_seconds > limit_seconds:
-        return f"lags by {spell(machine.lag_seconds)} (limit {spell(limit_seconds)})"
+        lag, limit = spell(machine.lag_seconds), spell(limit_seconds)
+        return phrase("{machine} lags by {lag} (limit {limit}).", machine=machine.name, lag=lag, limit=limit)
     return ""
 
 
@@ -211,25 +212,44 @@ def _work_of(stay: Reservation, *, is_target: bool) -> Activity:
     )
 
 
-_DEEDS = {
-    InstanceUse.DUMP: ("is dumping", "will dump"),
-    InstanceUse.PHYSICAL: ("is backing up", "will back up"),
-    InstanceUse.READ: ("is reading", "will read"),
-    InstanceUse.REPLACE: ("is replacing", "will replace"),
-}
-
-
 def _describe(stay: Reservation) -> str:
-    does, will = _DEEDS[stay.use]
-    name = stay.job.name[:1].upper() + stay.job.name[1:]
+    name, instance = stay.job.name[:1].upper() + stay.job.name[1:], stay.instance
     if stay.job.needs_approval:
-        return phrase("{name} needs approval and {will} {instance}.", name=name, will=will, instance=stay.instance)
+        return _unapproved(stay.use, name, instance)
     if stay.job.started_at is None:
-        return phrase(
-            "{name} is ahead in the queue and {will} {instance}.", name=name, will=will, instance=stay.instance
-        )
-    silent = " Its host is unreachable." if stay.job.is_lost else ""
-    return f"{name} {does} {stay.instance}.{silent}"
+        return _ahead_in_queue(stay.use, name, instance)
+    running = _running(stay.use, name, instance)
+    return joined((running, phrase("Its host is unreachable."))) if stay.job.is_lost else running
+
+
+def _unapproved(use: InstanceUse, name: str, instance: str) -> str:
+    if use is InstanceUse.DUMP:
+        return phrase("{name} needs approval and will dump {instance}.", name=name, instance=instance)
+    if use is InstanceUse.PHYSICAL:
+        return phrase("{name} needs approval and will back up {instance}.", name=name, instance=instance)
+    if use is InstanceUse.READ:
+        return phrase("{name} needs approval and will read {instance}.", name=name, instance=instance)
+    return phrase("{name} needs approval and will replace {instance}.", name=name, instance=instance)
+
+
+def _ahead_in_queue(use: InstanceUse, name: str, instance: str) -> str:
+    if use is InstanceUse.DUMP:
+        return phrase("{name} is ahead in the queue and will dump {instance}.", name=name, instance=instance)
+    if use is InstanceUse.PHYSICAL:
+        return phrase("{name} is ahead in the queue and will back up {instance}.", name=name, instance=instance)
+    if use is InstanceUse.READ:
+        return phrase("{name} is ahead in the queue and will read {instance}.", name=name, instance=instance)
+    return phrase("{name} is ahead in the queue and will replace {instance}.", name=name, instance=instance)
+
+
+def _running(use: InstanceUse, name: str, instance: str) -> str:
+    if use is InstanceUse.DUMP:
+        return phrase("{name} is dumping {instance}.", name=name, instance=instance)
+    if use is InstanceUse.PHYSICAL:
+        return phrase("{name} is backing up {instance}.", name=name, instance=instance)
+    if use is InstanceUse.READ:
+        return phrase("{name} is reading {instance}.", name=name, instance=instance)
+    return phrase("{name} is replacing {instance}.", name=name, instance=instance)
 
 
 def _timing(stay: Reservation) -> Timing:

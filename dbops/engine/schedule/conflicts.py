@@ -158,8 +158,10 @@ FOR_A_SERVER: Conflicts = {
     ),
     Activity.AHEAD_EXTERNAL: Conflict(
         RUNS_ALONGSIDE,
-        "dbops can't hold back an external cron job: it starts during the copy. Both get slower, one of two "
-        "physical backups may fail, and a dump with --dump-slave stops the source's replication.",
+        phrase(
+            "dbops can't hold back an external cron job: it starts during the copy. Both get slower, one of two "
+            "physical backups may fail, and a dump with --dump-slave stops the source's replication."
+        ),
     ),
     Activity.SOURCE_DOWN: Conflict(
         BLOCKS,

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import NONE_HAS_ENDED, Basis, TimeEstimate, expected_end
 from dbops.engine.schedule.scheduler import line_order
 from dbops.engine.schedule.snapshot import ActiveJob, ClusterSnapshot, InstanceUse
 
 #: The end of a job that waits for approval is unknown.
-NOT_APPROVED = TimeEstimate(None, None, "needs approval", Basis.APPROVAL)
+NOT_APPROVED = TimeEstimate(None, None, phrase("needs approval"), Basis.APPROVAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ def _running(job: ActiveJob, now: datetime) -> Iterator[Reservation]:
     assert job.started_at is not None  # noqa: S101 - the caller passes jobs that have started
     end = expected_end(job.started_at, job.duration, now)
     if job.is_lost:
-        end = TimeEstimate(None, None, "its host is unreachable", Basis.SILENT_HOST)
+        end = TimeEstimate(None, None, phrase("its host is unreachable"), Basis.SILENT_HOST)
     for instance, use in job.claims:
         yield Reservation(job, instance, use, min(job.started_at, now), end)
 
@@ -76,7 +77,7 @@ def _queued(job: ActiveJob, now: datetime, free: dict[str, TimeEstimate]) -> Ite
 
 def _after(before: TimeEstimate, job: ActiveJob) -> TimeEstimate:
     if before.p50 is None or before.p90 is None:
-        return TimeEstimate(None, None, "waits for a job without an estimated end", Basis.QUEUE)
+        return TimeEstimate(None, None, phrase("waits for a job without an estimated end"), Basis.QUEUE)
     if job.duration is None:
         return TimeEstimate(None, None, NONE_HAS_ENDED, Basis.NO_RUN)
     likely, late = job.duration.p50_seconds, job.duration.p90_seconds

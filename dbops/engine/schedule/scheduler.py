@@ -127,5 +127,9 @@ def hold_reason(name: str, kind: JobKind, pk: int, purpose: str) -> str:
 
 def reservation_reason(name: str, kind: JobKind, pk: int, purpose: str) -> str:
     """Return the job for which an instance without a holder is reserved, as text."""
-    who = f"backup run {pk}" if kind is JobKind.BACKUP else f"rebuild {pk} ({purpose})"
+    who = (
+        phrase("backup run {pk}", pk=pk)
+        if kind is JobKind.BACKUP
+        else phrase("rebuild {pk} ({purpose})", pk=pk, purpose=purpose)
+    )
     return phrase("{name} is reserved for {who}", name=name, who=who)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.schedule.backup_windows import BackupWindow, Basis, Prediction, TimeEstimate, spell
 from dbops.engine.schedule.blocker import Blocker
 from dbops.engine.schedule.blockers import find_blockers
@@ -120,7 +120,11 @@ class _StartRequest:
     def forbidden(self, moment: datetime | None = None) -> _Refusal:
         """Return the blockers that no start option waits for."""
         blocking = [item for item in self.found(moment) if item.effect is Effect.BLOCKS]
-        return (Problem.BLOCKED, " ".join(f"{item.text} {item.reason}" for item in blocking)) if blocking else AVAILABLE
+        return (
+            (Problem.BLOCKED, joined(part for item in blocking for part in (item.text, item.reason)))
+            if blocking
+            else AVAILABLE
+        )
 
     def option(
         self,
@@ -155,7 +159,9 @@ def _now(asked: _StartRequest) -> StartOption:
     found = asked.stopping()
     if found:
         way, title = StartMode.SOON, phrase("As soon as possible")
-        reason = phrase("Queued; starts automatically when these end: ") + " ".join(item.text for item in found)
+        reason = phrase(
+            "Queued; starts automatically when these end: {blockers}", blockers=joined(item.text for item in found)
+        )
     else:
         way, title = StartMode.NOW, phrase("Now")
         reason = (
@@ -173,8 +179,8 @@ def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
         found = there.stopping()
         machine = asked.snapshot.machine(other)
         is_backup = machine is not None and machine.role == Role.BACKUP
-        note = "" if is_backup else phrase(" Reads on it slow down during the copy.")
-        reason = (" ".join(item.text for item in found) or phrase("{other} is free.", other=other)) + note
+        state = [item.text for item in found] or [phrase("{other} is free.", other=other)]
+        reason = joined(state if is_backup else [*state, phrase("Reads on it slow down during the copy.")])
         blocked = any(item.effect is Effect.BLOCKS for item in found)
         yield there.option(
             StartMode.ELSEWHERE,
@@ -186,7 +192,7 @@ def _elsewhere(asked: _StartRequest) -> Iterator[StartOption]:
             (Problem.BLOCKED, reason) if blocked else AVAILABLE,
             of=other,
             blockers=found,
-            slows_reads=bool(note),
+            slows_reads=not is_backup,
         )
 
 
@@ -252,10 +258,12 @@ def _at_moment(asked: _StartRequest, moment: datetime) -> StartOption:
         refused = Problem.TOO_FAR, text
     if moment <= asked.snapshot.now:
         refused = Problem.PASSED, phrase("That time has passed. Enter a later time, or choose another option.")
-        starts = TimeEstimate(None, None, "that time has passed", Basis.PASSED)
+        starts = TimeEstimate(None, None, phrase("that time has passed"), Basis.PASSED)
     stopping, reason = asked.stopping(moment), phrase("Queued until then.")
     if stopping:
-        reason = phrase("Queued until then; starts when these end: ") + " ".join(item.text for item in stopping)
+        reason = phrase(
+            "Queued until then; starts when these end: {blockers}", blockers=joined(item.text for item in stopping)
+        )
     return asked.option(
         StartMode.AT,
         phrase("At a chosen time"),
@@ -319,7 +327,7 @@ def _after(asked: _StartRequest, window: BackupWindow) -> StartOption:
             "Duration of that backup unknown: no run has ended yet. Once it runs, choose to start when it ends."
         )
         refused = Problem.NO_WINDOW_END, text
-    ends = TimeEstimate(window.ends_p50, window.ends_p90, "the end of the window is unknown", Basis.NO_RUN)
+    ends = TimeEstimate(window.ends_p50, window.ends_p90, phrase("the end of the window is unknown"), Basis.NO_RUN)
     return asked.option(
         StartMode.AFTER_WINDOW,
         phrase("After the backup {schedule}", schedule=window.schedule),
@@ -337,7 +345,7 @@ def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
     without = replace(asked, used=tuple(stay for stay in asked.used if stay.job is not job))
     others, now, refused = without.stopping(), asked.snapshot.now, AVAILABLE
     if others:
-        refused = Problem.BUSY, " ".join(item.text for item in others)
+        refused = Problem.BUSY, joined(item.text for item in others)
     elif not job.schedule:
         refused = Problem.NO_SCHEDULE, phrase("{job} has no schedule, so dbops can't run it again.", job=job.name)
     done = spell((now - job.started_at).total_seconds()) if job.started_at else "0 s"
@@ -349,7 +357,7 @@ def _stop_run(asked: _StartRequest, job: ActiveJob) -> StartOption:
             "in the audit log.",
             done=done,
         ),
-        TimeEstimate(now, now, "when the run has stopped"),
+        TimeEstimate(now, now, phrase("when the run has stopped")),
         refused,
         of=job.run,
         stops_run=job.run,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.blocker import Blocker
 from dbops.engine.schedule.blockers import find_blockers
 from dbops.engine.schedule.calendar import Interval, clip, common, free, merge
@@ -119,7 +120,7 @@ def timeline(
         return Timeline(within=within, now=snapshot.now, bars=tuple(past), blocked=(), perhaps=(), free=())
     used = reservations_of(snapshot)
     bars = [*past, *_running(used, within), *_windows(snapshot, within)]
-    behind = [BlockedPeriod(item, "source busy or maintenance") for item in _behind(snapshot, past, within)]
+    behind = [BlockedPeriod(item, phrase("source busy or maintenance")) for item in _behind(snapshot, past, within)]
     likely = _ahead(snapshot, used, within, method, late=False)
     late = merge([item.interval for item in _ahead(snapshot, used, within, method, late=True)])
     blocked = [*behind, *likely]

@@ -105,23 +105,26 @@ def _ahead(
     window: BackupWindow, method: MethodTraits, *, is_target: bool, likely: datetime | None
 ) -> Iterator[Blocker]:
     work = Activity.AHEAD_MANAGED if window.is_managed else Activity.AHEAD_EXTERNAL
+    of = {"schedule": window.schedule, "instance": window.instance}
     if likely is None:
         timing = Timing.DUE_OR_NOT
-        how = "may become due before the rebuild ends (duration unknown)"
+        text = phrase(
+            "The backup {schedule} of {instance} may become due before the rebuild ends (duration unknown).", **of
+        )
     elif window.starts_at < likely:
         timing = Timing.DUE
-        how = "is due before the rebuild is expected to end"
+        text = phrase("The backup {schedule} of {instance} is due before the rebuild is expected to end.", **of)
     else:
         timing = Timing.DUE_IF_LATE
-        how = "may become due if the rebuild takes longer than usual"
+        text = phrase(
+            "The backup {schedule} of {instance} may become due if the rebuild takes longer than usual.", **of
+        )
     yield from make_blocker(
         BlockerKind.WINDOW_AHEAD,
         Activity.AHEAD_TARGET if is_target else work,
         method,
         instance=window.instance,
-        text=phrase(
-            "The backup {schedule} of {instance} {how}.", schedule=window.schedule, instance=window.instance, how=how
-        ),
+        text=text,
         since=window.starts_at,
         until=_until(window),
         clears=phrase("Change the schedule.")

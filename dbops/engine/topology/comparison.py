@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from dbops.engine.facts.instance import Attached, ServerFacts
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import Phrase, joined, phrase, phrases
 from dbops.engine.states import REPLICAS, Role
 from dbops.engine.topology.difference_kinds import MEANINGS
 from dbops.engine.topology.members import KnownCluster, StoredInstance, identity_of
@@ -90,14 +90,21 @@ def leaders(cluster: KnownCluster) -> Iterator[Judgement]:
             continue
         followers = _followers(cluster, member) if _is_top(server) else []
         was = primary.name if primary else ""
-        detail = phrase("{member} is writable and {names} from {member}", member=member.name, names=_names(followers))
+        detail = _is_followed(member, followers)
         rests_on = (*followers, primary)
         state = _state_of_old(cluster, primary, member, followers)
         there = bool(followers) and (None if state is None else state != "")
-        yield _judge("failover", member, there, f"{detail}; {was} {state}.".strip(), about=was, rests_on=rests_on)
+        yield _judge("failover", member, there, _and_former(detail, was, state), about=was, rests_on=rests_on)
         is_silent = primary is not None and not cluster.is_read(primary)
         both = bool(followers) and (None if is_silent else state == "")
-        yield _judge("two_primaries", member, both, f"{detail}; {was} is also writable.", about=was, rests_on=rests_on)
+        yield _judge(
+            "two_primaries",
+            member,
+            both,
+            phrase("{detail}; {was} is also writable.", detail=detail, was=was),
+            about=was,
+            rests_on=rests_on,
+        )
         alone = _is_top(server) and not followers
         detail = phrase(
             "{member} ({role}) is writable (read_only is off) and not replicating.",
@@ -112,20 +119,26 @@ def _state_of_old(
 ) -> str | None:
     """Return why the stored primary is no longer one; ``""`` if it still is, ``None`` if unknown."""
     if primary is None:
-        return "(no primary is stored)"
+        return phrase("(no primary is stored)")
     if server := cluster.server(primary):
         if primary in followers:
-            return f"replicates from {new.name}"
-        return "is read-only" if server.read_only else ""
-    return "does not respond" if cluster.is_silent(primary) else None
+            return phrase("replicates from {instance}", instance=new.name)
+        return phrase("is read-only") if server.read_only else ""
+    return phrase("does not respond") if cluster.is_silent(primary) else None
 
 
-def _names(followers: Sequence[StoredInstance]) -> str:
-    return phrase(
-        "{followers} replicate{value}",
+def _is_followed(member: StoredInstance, followers: Sequence[StoredInstance]) -> Phrase:
+    return phrases(
+        "{member} is writable and {followers} replicates from {member}",
+        "{member} is writable and {followers} replicate from {member}",
+        len(followers),
+        member=member.name,
         followers=", ".join(item.name for item in followers),
-        value="s" if len(followers) == 1 else "",
     )
+
+
+def _and_former(detail: Phrase, was: str, state: str | None) -> Phrase:
+    return phrase("{detail}; {was} {state}.", detail=detail, was=was, state=state)
 
 
 def primary_takes_writes(cluster: KnownCluster) -> Iterator[Judgement]:
@@ -275,10 +288,9 @@ def identities(cluster: KnownCluster) -> Iterator[Judgement]:
 def _files(member: StoredInstance) -> Judgement:
     """Judge whether the data is in other files than before; unknown if either is unknown."""
     made_at = member.facts.datadir.made_at if member.facts and member.facts.datadir else None
-    since = f" Created at {made_at:%Y-%m-%d %H:%M:%S} UTC." if made_at else ""
-    detail = phrase(
-        "The data of {member} is in new files that no rebuild by dbops created.{since}", member=member.name, since=since
-    )
+    detail = phrase("The data of {member} is in new files that no rebuild by dbops created.", member=member.name)
+    if made_at:
+        detail = joined((detail, phrase("Created at {moment} UTC.", moment=f"{made_at:%Y-%m-%d %H:%M:%S}")))
     changed = None if member.known_files and not member.files else member.files != (member.known_files or member.files)
     return _judge("data_replaced", member, changed, detail, about=member.files)
 

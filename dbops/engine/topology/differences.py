@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from dbops.engine.phrases import phrase
+
 
 @dataclass(frozen=True, slots=True)
 class OpenDifference:
@@ -21,5 +23,5 @@ class OpenDifference:
 
 def describe_difference(differences: Iterable[OpenDifference]) -> str:
     """Return the reason why rebuilds wait, in one sentence."""
-    texts = [item.text.rstrip(".") for item in differences]
-    return f"the topology differs from the inventory: {'; '.join(texts)}" if texts else ""
+    texts = "; ".join(item.text.rstrip(".") for item in differences)
+    return phrase("the topology differs from the inventory: {texts}", texts=texts) if texts else ""

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import phrase, phrases
 from dbops.engine.states import Role
 from dbops.engine.topology.nodes import Node
 
@@ -137,28 +137,31 @@ def _member(
 
 def _role(node: Node, replicas: Sequence[str], writers: Sequence[str]) -> tuple[Role | None, str]:
     if node.problem:
-        return None, f"could not be read: {node.problem.text}"
+        return None, phrase("could not be read: {problem}", problem=node.problem.text)
     if node.key in writers:
         if len(writers) > 1:
             return (
                 Role.PRIMARY,
-                "writable with replicas, like another server: select the primary",
+                phrase("writable with replicas, like another server: select the primary"),
             )
-        tops = "the only writable server of its ring" if node.links else "not replicating"
-        return Role.PRIMARY, f"writable, has replicas, {tops}"
+        if node.links:
+            return Role.PRIMARY, phrase("writable, has replicas, the only writable server of its ring")
+        return Role.PRIMARY, phrase("writable, has replicas, not replicating")
     if node.links is None:
-        return None, "the account cannot read the replication status"
+        return None, phrase("the account cannot read the replication status")
     if not node.links:
         if not _has_replicas(node, replicas):
-            return None, "not replicating, no replicas"
-        return None, "has replicas, but is read-only (read_only is on)"
+            return None, phrase("not replicating, no replicas")
+        return None, phrase("has replicas, but is read-only (read_only is on)")
     if _has_replicas(node, replicas):
-        return Role.REPLICA, "replicating, has replicas"
+        return Role.REPLICA, phrase("replicating, has replicas")
     if node.read_only and node.backups:
-        return Role.BACKUP, f"read-only replica without replicas; a backup ran here: {', '.join(node.backups)}"
+        return Role.BACKUP, phrase(
+            "read-only replica without replicas; a backup ran here: {backups}", backups=", ".join(node.backups)
+        )
     if node.read_only and (word := _backup_name(node)):
-        return Role.BACKUP, f"read-only replica without replicas; named as a backup instance: {word}"
-    return Role.REPLICA, "replicating"
+        return Role.BACKUP, phrase("read-only replica without replicas; named as a backup instance: {word}", word=word)
+    return Role.REPLICA, phrase("replicating")
 
 
 def _backup_name(node: Node) -> str:
@@ -174,10 +177,10 @@ def _of_member(
     if node.links and role is not Role.PRIMARY and node.read_only is False:
         yield phrase("Writable replica: read_only is off.")
     if node.links and replicas and role is Role.REPLICA:
-        yield phrase(
-            "Chained: {number} server{value} from this replica.",
-            number=len(replicas),
-            value=" replicates" if len(replicas) == 1 else "s replicate",
+        yield phrases(
+            "Chained: {number} server replicates from this replica.",
+            "Chained: {number} servers replicate from this replica.",
+            len(replicas),
         )
     if node.key in rings:
         yield phrase("Part of a replication ring.")
@@ -194,10 +197,10 @@ def _of_member(
                 problem=source.problem.text,
             )
         if not link.is_running:
-            yield phrase(
-                "Replication from {address} is stopped{error}.",
-                address=link.address,
-                error=": " + link.error if link.error else "",
+            yield (
+                phrase("Replication from {address} is stopped: {error}.", address=link.address, error=link.error)
+                if link.error
+                else phrase("Replication from {address} is stopped.", address=link.address)
             )
     for silent in node.silent:
         yield phrase("One of its replicas was not found: {description}.", description=silent.description)
@@ -206,12 +209,17 @@ def _of_member(
 def _of_kind(node: Node) -> Iterable[str]:
     """Name what dbops does not follow: the other members of a group, and what a service does with its own servers."""
     if node.kind and (group := node.kind.group):
-        others = f": {', '.join(group.members)}" if group.members else ""
-        yield phrase(
-            "Member of the {description}. Its members are not followed{others}. A rebuild neither reads nor "
-            "replaces a member.",
-            description=group.description,
-            others=others,
+        yield (
+            phrase(
+                "Member of the {group}. Its members are not followed: {others}. A rebuild neither reads nor replaces a member.",
+                group=group.description,
+                others=", ".join(group.members),
+            )
+            if group.members
+            else phrase(
+                "Member of the {group}. Its members are not followed. A rebuild neither reads nor replaces a member.",
+                group=group.description,
+            )
         )
     if node.kind and node.kind.managed_by:
         yield phrase(

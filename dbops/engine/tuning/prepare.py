@@ -58,14 +58,30 @@ def choose(habits: PrepareBehavior, ground: PrepareReason) -> PrepareOptions:
     threads = max(THREADS_DEFAULT, min(THREADS_MAXIMUM, ground.cpu_count)) if habits.threads_apply else THREADS_DEFAULT
     if threads != THREADS_DEFAULT:
         options.append(f"--innodb-read-io-threads={threads}")
-        reasons.append(f"{threads} read threads for {ground.cpu_count} cores: {habits.threads_reason}.")
+        reasons.append(
+            phrase(
+                "{threads} read threads for {cores} cores: {reason}.",
+                threads=threads,
+                cores=ground.cpu_count,
+                reason=habits.threads_reason,
+            )
+        )
     else:
-        reasons.append(f"The tool's own {THREADS_DEFAULT} read threads: {_why_no_more(habits, ground)}.")
+        reasons.append(
+            phrase(
+                "The tool's own {threads} read threads: {why}.",
+                threads=THREADS_DEFAULT,
+                why=_why_no_more(habits, ground),
+            )
+        )
     if habits.takes_own_estimate:
         options.append(f"--use-free-memory-pct={SHARE_OF_FREE:.0%}".rstrip("%"))
         reasons.append(
-            "Where the source's option file has estimate-memory, the tool's own estimate goes first, "
-            f"within {SHARE_OF_FREE:.0%} of the free memory."
+            phrase(
+                "Where the source's option file has estimate-memory, the tool's own estimate goes first, within {share} of "
+                "the free memory.",
+                share=f"{SHARE_OF_FREE:.0%}",
+            )
         )
     return PrepareOptions(memory, tuple(options), tuple(reasons))
 
@@ -73,8 +89,11 @@ def choose(habits: PrepareBehavior, ground: PrepareReason) -> PrepareOptions:
 def _memory(habits: PrepareBehavior, ground: PrepareReason) -> tuple[int, str]:
     wanted = _rounded_up(max(LEAST_BYTES, int(habits.memory_per_redo * ground.redo_bytes)))
     limit = _rounded_down(int(ground.free_bytes * SHARE_OF_FREE))
-    redo = phrase("{redo_capacity_bytes} of redo log", redo_capacity_bytes=size(ground.redo_capacity_bytes)) + (
-        f" and {size(ground.written_bytes)} written during the copy" if ground.written_bytes >= MIB else ""
+    log, written = size(ground.redo_capacity_bytes), size(ground.written_bytes)
+    redo = (
+        phrase("{log} of redo log and {written} written during the copy", log=log, written=written)
+        if ground.written_bytes >= MIB
+        else phrase("{log} of redo log", log=log)
     )
     needed = phrase(
         "{wanted} for {redo}: {memory_reason}.", wanted=size(wanted), redo=redo, memory_reason=habits.memory_reason
@@ -91,14 +110,21 @@ def _memory(habits: PrepareBehavior, ground: PrepareReason) -> tuple[int, str]:
                 free_bytes=size(ground.free_bytes),
             ),
         )
-    return limit, (
-        f"{size(limit)}, the most within {SHARE_OF_FREE:.0%} of the {size(ground.free_bytes)} that are free on the target; "
-        f"best would be {needed}"
+    return limit, phrase(
+        "{limit}, the most within {share} of the {free} that are free on the target; best would be {needed}",
+        limit=size(limit),
+        share=f"{SHARE_OF_FREE:.0%}",
+        free=size(ground.free_bytes),
+        needed=needed,
     )
 
 
 def _why_no_more(habits: PrepareBehavior, ground: PrepareReason) -> str:
-    return f"the target has {ground.cpu_count} cores" if habits.threads_apply else habits.threads_reason
+    return (
+        phrase("the target has {cores} cores", cores=ground.cpu_count)
+        if habits.threads_apply
+        else habits.threads_reason
+    )
 
 
 def within_what_is_free(planned_bytes: int, free_bytes: int) -> int:

@@ -12,7 +12,7 @@ from enum import StrEnum
 from dbops.engine.facts.instance import PageWrites, ServerFacts
 from dbops.engine.facts.storage import StorageFacts, StorageLayer
 from dbops.engine.facts.stored_data import StoredFiles
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 
 KERNEL = "https://docs.kernel.org/filesystems/ext4/atomic_writes.html"
 OF_MYSQL = "https://github.com/mysql/mysql-community/issues/57"
@@ -52,23 +52,27 @@ class Cloud:
     source: str
 
 
+KINDS = {"disk": phrase("Disk"), "partition": phrase("Partition")}
 CLOUDS = (
     Cloud(
         re.compile(r"Amazon (Elastic Block Store|EC2 NVMe Instance Storage)"),
         "AWS",
-        "on supported instance types, with O_DIRECT, ext4 clusters of 16 KiB, and partitions and volumes at multiples of 16 KiB",
+        phrase(
+            "on supported instance types, with O_DIRECT, ext4 clusters of 16 KiB, and partitions and volumes at multiples "
+            "of 16 KiB"
+        ),
         AWS,
     ),
     Cloud(
         re.compile(r"nvme_card-pd|Google PersistentDisk"),
         "Google Cloud",
-        "of Hyperdisk volumes only; the model does not tell them from Persistent Disk",
+        phrase("of Hyperdisk volumes only; the model does not tell them from Persistent Disk"),
         GOOGLE,
     ),
     Cloud(
         re.compile(r"MSFT NVMe Accelerator"),
         "Azure",
-        "of managed disks, with Linux 6.13 or newer and a file system with atomic writes",
+        phrase("of managed disks, with Linux 6.13 or newer and a file system with atomic writes"),
         AZURE,
     ),
 )
@@ -112,11 +116,13 @@ def rate_layers(server: ServerFacts, storage: StorageFacts | None, files: Stored
     rows = [_server(server, is_safe=is_safe), _page(server), _files(server, files), _flush(server, storage)]
     if storage is None or storage.layers is None:
         meaning = phrase("What is below the server was not read, or has more layers than dbops reads.")
-        return (*rows, LayerRow("storage", "Storage", "Unknown", meaning, Ruling.UNKNOWN))
+        return (*rows, LayerRow("storage", phrase("Storage"), phrase("Unknown"), meaning, Ruling.UNKNOWN))
     rows += [_file_system(server, storage), *_devices(server, storage)]
     if storage.machine:
         seen = ", ".join(storage.machine)
-        rows.append(LayerRow("machine", "Machine", seen, "A hint only: firmware can say anything.", Ruling.NOTE))
+        rows.append(
+            LayerRow("machine", phrase("Machine"), seen, phrase("A hint only: firmware can say anything."), Ruling.NOTE)
+        )
     if is_safe:
         rows[1:] = [row if row.ruling is Ruling.FITS else replace(row, ruling=Ruling.NOTE) for row in rows[1:]]
     return tuple(rows)
@@ -152,11 +158,11 @@ def _server(server: ServerFacts, *, is_safe: bool) -> LayerRow:
     source = OF_MARIADB if mariadb else OF_MYSQL
     if is_safe:
         meaning = phrase("It recognizes this card and writes no page twice: its own count of doublewritten pages is 0.")
-        return LayerRow("server", "Server", seen, meaning, Ruling.FITS, source)
+        return LayerRow("server", phrase("Server"), seen, meaning, Ruling.FITS, source)
     meaning = phrase(
         "It does not request atomic writes (RWF_ATOMIC). Promises of kernel and device hold for requested ones only."
     )
-    return LayerRow("server", "Server", seen, meaning, Ruling.PROMISE, source)
+    return LayerRow("server", phrase("Server"), seen, meaning, Ruling.PROMISE, source)
 
 
 def _outside(server: ServerFacts, files: StoredFiles | None) -> list[str] | None:
@@ -168,14 +174,15 @@ def _outside(server: ServerFacts, files: StoredFiles | None) -> list[str] | None
 
 
 def _files(server: ServerFacts, files: StoredFiles | None) -> LayerRow:
-    outside, row = _outside(server, files), ("files", "Files")
+    outside, row = _outside(server, files), ("files", phrase("Files"))
     if outside is None:
         meaning = phrase("Where the files are is unknown. The next probe of server and host reads it.")
-        return LayerRow(*row, "Unknown", meaning, Ruling.UNKNOWN)
+        return LayerRow(*row, phrase("Unknown"), meaning, Ruling.UNKNOWN)
     if outside:
-        more = f" and {len(outside) - MAX_SHOWN} more" if len(outside) > MAX_SHOWN else ""
+        shown, rest = ", ".join(outside[:MAX_SHOWN]), len(outside) - MAX_SHOWN
+        seen = phrase("{shown} and {rest} more", shown=shown, rest=rest) if rest > 0 else shown
         meaning = phrase("Files outside the data directory can be on another storage, which is not read.")
-        return LayerRow(*row, ", ".join(outside[:MAX_SHOWN]) + more, meaning, Ruling.UNKNOWN)
+        return LayerRow(*row, seen, meaning, Ruling.UNKNOWN)
     return LayerRow(
         *row, phrase("All in the data directory"), phrase("The layers below hold for each of them."), Ruling.FITS
     )
@@ -183,7 +190,9 @@ def _files(server: ServerFacts, files: StoredFiles | None) -> LayerRow:
 
 def _page(server: ServerFacts) -> LayerRow:
     seen = phrase("innodb_page_size = {page_size}", page_size=server.page_size)
-    return LayerRow("page", "Page", seen, phrase("Each layer below must write as much in one piece."), Ruling.NOTE)
+    return LayerRow(
+        "page", phrase("Page"), seen, phrase("Each layer below must write as much in one piece."), Ruling.NOTE
+    )
 
 
 def _flush(server: ServerFacts, storage: StorageFacts | None) -> LayerRow:
@@ -207,14 +216,22 @@ def _flush(server: ServerFacts, storage: StorageFacts | None) -> LayerRow:
 
 def _file_system(server: ServerFacts, storage: StorageFacts) -> LayerRow:
     kind, page, said = storage.filesystem, server.page_size, storage.answers
-    row = ("file-system", phrase("File system"), f"{kind}, blocks of {storage.block_bytes} bytes")
+    row = (
+        "file-system",
+        phrase("File system"),
+        phrase("{kind}, blocks of {size} bytes", kind=kind, size=storage.block_bytes),
+    )
     if NETWORK.fullmatch(kind):
         return LayerRow(*row, phrase("A network or FUSE file system sends a page in pieces."), Ruling.AGAINST)
     if kind == "overlay":
         return LayerRow(*row, phrase("A container's layer: what is below is not visible."), Ruling.PROMISE)
     if kind == "zfs":
         record = said.record_bytes if said else None
-        row = (row[0], row[1], f"zfs, recordsize {'unknown' if record is None else record}")
+        row = (
+            row[0],
+            row[1],
+            phrase("zfs, recordsize {record}", record=phrase("unknown") if record is None else record),
+        )
         if record is not None and record < page:
             return LayerRow(
                 *row, phrase("A page has several records, which ZFS can commit apart."), Ruling.AGAINST, ZFS
@@ -222,9 +239,13 @@ def _file_system(server: ServerFacts, storage: StorageFacts) -> LayerRow:
         meaning = phrase("Copy on write: a record is replaced completely or not at all, if it has at least a page.")
         return LayerRow(*row, meaning, Ruling.PROMISE, ZFS)
     if kind not in LOCAL:
-        return LayerRow(*row, "dbops knows nothing about how this type writes a page.", Ruling.UNKNOWN)
+        return LayerRow(*row, phrase("dbops knows nothing about how this type writes a page."), Ruling.UNKNOWN)
     if said and said.cluster_bytes and said.cluster_bytes > storage.block_bytes:
-        row = (row[0], row[1], f"{row[2]}, clusters of {said.cluster_bytes} (bigalloc)")
+        row = (
+            row[0],
+            row[1],
+            phrase("{blocks}, clusters of {size} (bigalloc)", blocks=row[2], size=said.cluster_bytes),
+        )
     if storage.unit_bytes >= page:
         return LayerRow(*row, phrase("A page is in one unit of allocation."), Ruling.FITS, KERNEL)
     meaning = phrase(
@@ -239,8 +260,11 @@ def _devices(server: ServerFacts, storage: StorageFacts) -> Iterator[LayerRow]:
     if not storage.layers:
         hidden = storage.is_virtual or storage.is_container
         meaning = phrase("No block device is visible below the file system.")
-        meaning += " Only who runs the machine below can say what it promises." if hidden else ""
-        yield LayerRow("device", "Device", storage.device, meaning, Ruling.PROMISE if hidden else Ruling.AGAINST)
+        if hidden:
+            meaning = joined((meaning, phrase("Only who runs the machine below can say what it promises.")))
+        yield LayerRow(
+            "device", phrase("Device"), storage.device, meaning, Ruling.PROMISE if hidden else Ruling.AGAINST
+        )
     promised = any(_promise_of(layer) for layer in storage.layers or ())
     for layer in storage.layers or ():
         yield _device(layer, server.page_size, storage, promised=promised)
@@ -254,7 +278,7 @@ def _promise_of(layer: StorageLayer) -> Cloud | bool:
 
 
 def _device(layer: StorageLayer, page: int, storage: StorageFacts, *, promised: bool) -> LayerRow:
-    row = ("device", layer.kind.capitalize() if layer.kind in ("disk", "partition") else layer.kind, _seen(layer))
+    row = ("device", KINDS.get(layer.kind, layer.kind), _seen(layer))
     if layer.kind == "partition":
         if layer.start_bytes is None:
             return LayerRow(*row, phrase("Its start is unknown."), Ruling.UNKNOWN)
@@ -298,20 +322,23 @@ def _device(layer: StorageLayer, page: int, storage: StorageFacts, *, promised: 
                 *row, phrase("A virtual disk: only its provider knows the device behind it."), Ruling.PROMISE, KERNEL
             )
         return LayerRow(*row, phrase("The kernel does not report it: Linux 6.11 and newer do."), Ruling.AGAINST, KERNEL)
-    promises = f"only {layer.atomic_bytes} bytes" if layer.atomic_bytes else "nothing"
-    return LayerRow(
-        *row,
-        phrase("The kernel promises {promises} for it; a page has {page}.", promises=promises, page=page),
-        Ruling.AGAINST,
-        KERNEL,
+    meaning = (
+        phrase(
+            "The kernel promises only {atomic} bytes for it; a page has {page}.", atomic=layer.atomic_bytes, page=page
+        )
+        if layer.atomic_bytes
+        else phrase("The kernel promises nothing for it; a page has {page}.", page=page)
     )
+    return LayerRow(*row, meaning, Ruling.AGAINST, KERNEL)
 
 
 def _seen(layer: StorageLayer) -> str:
     parts = [layer.name, layer.model]
     if layer.kind == "partition":
-        parts.append("start unknown" if layer.start_bytes is None else f"start {layer.start_bytes}")
+        parts.append(
+            phrase("start unknown") if layer.start_bytes is None else phrase("start {start}", start=layer.start_bytes)
+        )
     else:
         limit = "missing" if layer.atomic_bytes is None else str(layer.atomic_bytes)
         parts.append(f"atomic_write_unit_max_bytes {limit}")
-    return ", ".join(part for part in parts if part)
+    return joined((part for part in parts if part), ", ")

@@ -10,7 +10,7 @@ from enum import Enum
 
 from dbops.engine.facts.instance import HostFacts
 from dbops.engine.facts.storage import StorageFacts
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import Phrase, joined, phrase, phrases
 
 #: One reads while another sends.
 PARALLEL_MINIMUM = 2
@@ -21,13 +21,10 @@ SPINNING = 1
 
 
 class StreamSide(Enum):
-    """One end of a stream: the name of its threads, owner and kind of the data on the disk, and the reason for the limit."""
+    """One end of a stream."""
 
-    SOURCE = ("copy", "source", "the source's data is on", ", and threads make it seek", ": one pipe takes no more")
-    TARGET = ("unpacking", "target", "the target's data directory is on", "", "")
-
-    def __init__(self, work: str, name: str, place: str, seeks: str, bound: str) -> None:
-        self.work, self.role, self.place, self.seeks, self.bound = work, name, place, seeks, bound
+    SOURCE = "source"
+    TARGET = "target"
 
 
 def choose_threads(host: HostFacts, storage: StorageFacts | None = None) -> int:
@@ -47,11 +44,39 @@ def choose_threads(host: HostFacts, storage: StorageFacts | None = None) -> int:
 
 def threads_reason(end: StreamSide, host: HostFacts, storage: StorageFacts | None = None) -> str:
     """Return the reason for the number of threads at this end, as a sentence. Arguments as of ``choose_threads``."""
-    threads = phrase("{choose_threads} {work} thread", choose_threads=choose_threads(host, storage), work=end.work)
     if storage and _turns(storage):
-        return f"{threads}: {storage.device}, which {end.place}, is a disk that turns{end.seeks}."
-    bounds = f"at least {PARALLEL_MINIMUM}, at most {PARALLEL_MAXIMUM}"
-    return f"{threads}s: half of the {end.role}'s {_cores(host)}, {bounds}{end.bound}.{_unsure(storage)}"
+        return _of_rotating_disk(end, storage)
+    values = {
+        "threads": choose_threads(host, storage),
+        "cores": phrases("{number} core", "{number} cores", host.cpu_count),
+        "least": PARALLEL_MINIMUM,
+        "most": PARALLEL_MAXIMUM,
+    }
+    if end is StreamSide.SOURCE:
+        reason = phrase(
+            "{threads} copy threads: half of the source's {cores}, at least {least}, at most {most}: one pipe takes no more.",
+            **values,
+        )
+    else:
+        reason = phrase(
+            "{threads} unpacking threads: half of the target's {cores}, at least {least}, at most {most}.", **values
+        )
+    unsure = _unsure(storage)
+    return joined((reason, unsure)) if unsure else reason
+
+
+def _of_rotating_disk(end: StreamSide, storage: StorageFacts) -> Phrase:
+    if end is StreamSide.SOURCE:
+        return phrase(
+            "{threads} copy thread: {device}, which the source's data is on, is a disk that turns, and threads make it seek.",
+            threads=SPINNING,
+            device=storage.device,
+        )
+    return phrase(
+        "{threads} unpacking thread: {device}, which the target's data directory is on, is a disk that turns.",
+        threads=SPINNING,
+        device=storage.device,
+    )
 
 
 def _turns(storage: StorageFacts | None) -> bool:
@@ -62,9 +87,10 @@ def _unsure(storage: StorageFacts | None) -> str:
     if storage is None or storage.turns is not None:
         return ""
     # a network file system has no device on this host
-    name = f"the device of {storage.filesystem}" if storage.device == "-" else storage.device
-    return f" Whether {name} is a disk that turns is unknown: the kernel does not report it, or a virtual machine hides it."
-
-
-def _cores(host: HostFacts) -> str:
-    return phrase("{cpu_count} core{value}", cpu_count=host.cpu_count, value="s" if host.cpu_count > 1 else "")
+    name = (
+        phrase("the device of {filesystem}", filesystem=storage.filesystem) if storage.device == "-" else storage.device
+    )
+    return phrase(
+        "Whether {name} is a disk that turns is unknown: the kernel does not report it, or a virtual machine hides it.",
+        name=name,
+    )

@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from dbops.engine.facts.instance import HostFacts
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import Phrase, phrase
 
 #: Measured on loopback: aes128-gcm is 1.4x to 1.7x as fast as chacha20-poly1305 with AES instructions.
 CIPHERS_WITH_AES = ("aes128-gcm@openssh.com", "aes256-gcm@openssh.com", "aes128-ctr", "chacha20-poly1305@openssh.com")
@@ -56,13 +56,21 @@ def cipher_reason(ciphers: str, source: HostFacts, target: HostFacts, link: Meas
     first = ciphers.partition(",")[0]
     if link and first in link.rates:
         others = [f"{name} {_rate(link.rates[name])}" for name in ciphers.split(",")[1:] if name in link.rates]
-        slower = f"; {', '.join(others)}" if others else ""
+        of = {"cipher": first, "day": f"{link.measured_at:%Y-%m-%d}", "rate": _rate(link.rates[first])}
         return (
-            f"{first}: measured between these hosts on {link.measured_at:%Y-%m-%d}, {_rate(link.rates[first])}{slower}."
+            phrase("{cipher}: measured between these hosts on {day}, {rate}; {others}.", **of, others=", ".join(others))
+            if others
+            else phrase("{cipher}: measured between these hosts on {day}, {rate}.", **of)
         )
     if source.has_aes and target.has_aes:
-        return f"{first}: both processors have AES instructions; the link between these hosts was not measured yet."
-    return f"{first}: not both processors have AES instructions; the link between these hosts was not measured yet."
+        return phrase(
+            "{cipher}: both processors have AES instructions; the link between these hosts was not measured yet.",
+            cipher=first,
+        )
+    return phrase(
+        "{cipher}: not both processors have AES instructions; the link between these hosts was not measured yet.",
+        cipher=first,
+    )
 
 
 class CompressionCause(StrEnum):
@@ -123,40 +131,51 @@ def choose_compression(
         )
     lacking = [name for name, host in (("source", source), ("target", target)) if "zstd" not in host.tools]
     if tool_problem and lacking:
-        return _none(
-            phrase(
-                "Not compressed, though the link carries only {rate}: no zstd on the {lacking}'s host. Nor by the "
-                "backup tool: {tool_problem}.",
-                rate=_rate(rate),
-                lacking=" and the ".join(lacking),
-                tool_problem=tool_problem,
-            ),
-            CompressionCause.NO_ZSTD,
-            tuple(lacking),
-            tool_problem,
+        reason = _without_zstd(lacking, _rate(rate), tool_problem)
+        return _none(reason, CompressionCause.NO_ZSTD, tuple(lacking), tool_problem)
+    reason = _compressed(threads, _rate(rate), _rate(able), tool_problem)
+    return Compression(threads, not tool_problem, reason, CompressionCause.SLOW_LINK, tool_problem=tool_problem)
+
+
+def _without_zstd(lacking: list[str], rate: str, tool_problem: str) -> Phrase:
+    if len(lacking) > 1:
+        return phrase(
+            "Not compressed, though the link carries only {rate}: no zstd on the source and the target's host. Nor by the "
+            "backup tool: {tool_problem}.",
+            rate=rate,
+            tool_problem=tool_problem,
         )
-    by = (
-        f"zstd in the pipe with {threads} of the cores"
-        if tool_problem
-        else f"the backup tool's zstd with {threads} of the cores"
-    )
-    why = (
-        phrase(" Not by the backup tool: {tool_problem}.", tool_problem=tool_problem)
-        if tool_problem
-        else phrase(" The unpacking tool expands it on the way.")
-    )
-    return Compression(
-        threads,
-        not tool_problem,
-        phrase(
-            "Compressed by {by}: the link carries {rate}, less than the {rate_2} that these compress.{why}",
-            by=by,
-            rate=_rate(rate),
-            rate_2=_rate(able),
-            why=why,
-        ),
-        CompressionCause.SLOW_LINK,
+    if lacking == ["source"]:
+        return phrase(
+            "Not compressed, though the link carries only {rate}: no zstd on the source's host. Nor by the backup tool: "
+            "{tool_problem}.",
+            rate=rate,
+            tool_problem=tool_problem,
+        )
+    return phrase(
+        "Not compressed, though the link carries only {rate}: no zstd on the target's host. Nor by the backup tool: "
+        "{tool_problem}.",
+        rate=rate,
         tool_problem=tool_problem,
+    )
+
+
+def _compressed(threads: int, rate: str, able: str, tool_problem: str) -> Phrase:
+    if tool_problem:
+        return phrase(
+            "Compressed by zstd in the pipe with {threads} of the cores: the link carries {rate}, less than the {able} that "
+            "these compress. Not by the backup tool: {tool_problem}.",
+            threads=threads,
+            rate=rate,
+            able=able,
+            tool_problem=tool_problem,
+        )
+    return phrase(
+        "Compressed by the backup tool's zstd with {threads} of the cores: the link carries {rate}, less than the {able} "
+        "that these compress. The unpacking tool expands it on the way.",
+        threads=threads,
+        rate=rate,
+        able=able,
     )
 
 

@@ -13,7 +13,7 @@ from django.db.models import Count, Model, Q
 
 from dbops.database import clock
 from dbops.engine.errors import Refused
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.loaders.ssh_addresses import certificate_of
 from dbops.models import AuditEntry, AuditSink, Cluster, Host, Instance, InventorySource, NotificationChannel
 from dbops.models.fleet import ACCOUNTS, SOCKET_ACCOUNTS
@@ -23,10 +23,10 @@ OWNERS_ON_A_PAGE = 50
 #: The states of a secret, the worst first.
 LOST, NO_FILE, EXPIRED, MISSING, OLD_KEY, FILE, SOCKET, STORED = (
     "lost",
-    "no file",
+    phrase("no file"),
     "expired",
     "missing",
-    "old key",
+    phrase("old key"),
     "file",
     "socket",
     "stored",
@@ -37,30 +37,36 @@ OPTIONAL = ("local", "load")
 SECRETS: dict[str, tuple[str, str]] = {
     "ssh_private_key": (
         phrase("SSH private key"),
-        "the dashboard logs in to the host: probes, rebuilds, backups, tests",
+        phrase("the dashboard logs in to the host: probes, rebuilds, backups, tests"),
     ),
-    "admin_password": (phrase("Dashboard's password"), "probes and rebuilds log in to each instance"),
-    "local_password": (phrase("Dashboard's local password"), "rebuilds and dumps log in on the instance's own host"),
+    "admin_password": (phrase("Dashboard's password"), phrase("probes and rebuilds log in to each instance")),
+    "local_password": (
+        phrase("Dashboard's local password"),
+        phrase("rebuilds and dumps log in on the instance's own host"),
+    ),
     "replication_password": (
         phrase("Replication password"),
-        "written into a rebuilt replica, which reads from the primary with it",
+        phrase("written into a rebuilt replica, which reads from the primary with it"),
     ),
-    "backup_password": (phrase("Backup password"), "the backup tool logs in on the source's own host"),
+    "backup_password": (phrase("Backup password"), phrase("the backup tool logs in on the source's own host")),
     "load_password": (
         phrase("Load test password"),
-        "sysbench sends the inserts of a load test to a TiDB cluster without data",
+        phrase("sysbench sends the inserts of a load test to a TiDB cluster without data"),
     ),
 }
 #: Of rows besides hosts, clusters and instances.
 OTHERS: dict[tuple[str, str], tuple[str, str]] = {
-    ("audit sink", "token"): ("Token", "sends the audit log to this SIEM"),
-    ("inventory source", "secret"): (phrase("Password or token"), "reads the list of servers from this source"),
+    ("audit sink", "token"): (phrase("Token"), phrase("sends the audit log to this SIEM")),
+    ("inventory source", "secret"): (phrase("Password or token"), phrase("reads the list of servers from this source")),
     ("notification channel", "address"): (
-        "Address",
-        "sends messages to this channel; most addresses have a token in them",
+        phrase("Address"),
+        phrase("sends messages to this channel; most addresses have a token in them"),
     ),
-    ("notification channel", "secret"): (phrase("Signing secret"), "signs webhooks"),
-    ("notification channel", "old_secret"): (phrase("Older signing secret"), "signs webhooks, too, until it ends"),
+    ("notification channel", "secret"): (phrase("Signing secret"), phrase("signs webhooks")),
+    ("notification channel", "old_secret"): (
+        phrase("Older signing secret"),
+        phrase("signs webhooks, too, until it ends"),
+    ),
 }
 
 
@@ -130,7 +136,7 @@ def _clusters() -> Iterator[Owner]:
     rows = Cluster.objects.annotate(uses=Count("instances"), **tokens).order_by("name")
     for row in rows.values("name", "uses", *users, *tokens):
         secrets = (
-            Secret(f"{name}_password", _state_of(name, row), row[f"{name}_user"] or "no account")
+            Secret(f"{name}_password", _state_of(name, row), row[f"{name}_user"] or phrase("no account"))
             for name in ACCOUNTS
             if name not in OPTIONAL or row[f"{name}_user"]
         )
@@ -165,7 +171,8 @@ def _hosts() -> Iterator[Owner]:
             note = f"{row['ssh_user']}, {row['ssh_key_file']}"
             if state == FILE:
                 state, certificate = _certificate(row["ssh_key_file"])
-                note += certificate
+                if certificate:
+                    note = joined((note, certificate), ", ")
         yield Owner("host", row["name"], row["uses"], (Secret("ssh_private_key", state, note),))
 
 
@@ -174,11 +181,11 @@ def _certificate(key_file: str) -> tuple[str, str]:
     try:
         found = certificate_of(Host(ssh_key_file=key_file))
     except Refused:
-        return EXPIRED, ", certificate not usable"
+        return EXPIRED, phrase("certificate not usable")
     if found is None:
         return FILE, ""
-    until = f"{found.until:%Y-%m-%d %H:%M} UTC" if found.until else "no end"
-    return FILE if found.is_valid_at(clock.now()) else EXPIRED, f", certificate until {until}"
+    until = f"{found.until:%Y-%m-%d %H:%M} UTC" if found.until else phrase("no end")
+    return FILE if found.is_valid_at(clock.now()) else EXPIRED, phrase("certificate until {until}", until=until)
 
 
 def _others() -> Iterator[Owner]:

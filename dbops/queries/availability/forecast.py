@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from dbops.engine.availability.forecast import LOOK_AHEAD, WEEK, Busy, Forecast, forecast, week_ahead
 from dbops.engine.methods import DEFAULT_METHOD
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import Duration, Prediction
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.states import REPLICAS, Role, RunBy
@@ -131,12 +132,19 @@ def _windows(schedule: BackupSchedule, duration: Duration | None, within: Interv
     before = min(LONGEST, timedelta(seconds=duration.p50_seconds)) if duration else timedelta()
     within = Interval(within.start - before, within.end)
     for window in planned([schedule], {schedule.pk: duration}, within, most=WINDOWS):
-        yield Busy(window.instance, window.starts_at, window.ends_p50, f"backup {window.schedule} of {window.instance}")
+        yield Busy(
+            window.instance,
+            window.starts_at,
+            window.ends_p50,
+            phrase("backup {schedule} of {instance}", schedule=window.schedule, instance=window.instance),
+        )
 
 
 def _maintenance(only: Collection[int], within: Interval) -> dict[int, list[Busy]]:
     rows = Maintenance.objects.filter(cluster__in=only, starts_at__lt=within.end)
     found: dict[int, list[Busy]] = defaultdict(list)
     for row in rows.filter(Q(ends_at=None) | Q(ends_at__gt=within.start)).order_by("starts_at", "pk"):
-        found[row.cluster_id].append(Busy("", row.starts_at, row.ends_at, f"maintenance ({row.reason})"))
+        found[row.cluster_id].append(
+            Busy("", row.starts_at, row.ends_at, phrase("maintenance ({reason})", reason=row.reason))
+        )
     return found

@@ -133,7 +133,11 @@ def _why(cause: Cause, method: Method, others: Counter[BackupMethod]) -> str:
     one = method.reads.value
     text = phrase("no complete {one} made by dbops", one=one)
     if count := others[kind]:
-        text += f" (external, not counted: {count}; dbops can’t tell whether they are complete)"
+        text = phrase(
+            "{text} (external, not counted: {count}; dbops can’t tell whether they are complete)",
+            text=text,
+            count=count,
+        )
     return text
 
 

@@ -52,14 +52,11 @@ def _effect(change: ClockChange, cron: str, zone: ZoneInfo) -> str:
     """Return the effect of a clock change on a schedule as text."""
     local = change.at.astimezone(zone)
     was = local - timedelta(seconds=change.seconds)  # local time just before the change
-    way = "forward" if change.seconds > 0 else "back"
-    head = phrase(
-        "On {local} the clock of {key} goes {way} from {was} to {local_2}.",
-        local=f"{local:%Y-%m-%d}",
-        key=zone.key,
-        way=way,
-        was=f"{was:%H:%M}",
-        local_2=f"{local:%H:%M}",
+    of = {"day": f"{local:%Y-%m-%d}", "zone": zone.key, "was": f"{was:%H:%M}", "now": f"{local:%H:%M}"}
+    head = (
+        phrase("On {day} the clock of {zone} goes forward from {was} to {now}.", **of)
+        if change.seconds > 0
+        else phrase("On {day} the clock of {zone} goes back from {was} to {now}.", **of)
     )
     whole = day(local.date(), zone)
     just_before = whole.start - timedelta(seconds=1)
@@ -67,11 +64,11 @@ def _effect(change: ClockChange, cron: str, zone: ZoneInfo) -> str:
     if not times:
         return phrase("{head} No run is due on that day.", head=head)
     named = ", ".join(f"{moment.astimezone(zone):%H:%M %Z}" for moment in times[:TIMES_NAMED])
-    more = f" and {len(times) - TIMES_NAMED} more" if len(times) > TIMES_NAMED else ""
+    if len(times) > TIMES_NAMED:
+        named = phrase("{shown} and {rest} more", shown=named, rest=len(times) - TIMES_NAMED)
     return phrase(
-        "{head} Due times on that day: {named}{more}. {skipped}",
+        "{head} Due times on that day: {named}. {skipped}",
         head=head,
         named=named,
-        more=more,
         skipped=SKIPPED if change.seconds > 0 else TWICE,
     )

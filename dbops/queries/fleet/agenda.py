@@ -80,7 +80,11 @@ def _of_runs(
         if start is None or end is None or end < start:
             continue
         name, cluster = places[instance]
-        title = phrase("{method} backup of {name}", method=method, name=name) + (f" ({schedule})" if schedule else "")
+        title = (
+            phrase("{method} backup of {name} ({schedule})", method=method, name=name, schedule=schedule)
+            if schedule
+            else phrase("{method} backup of {name}", method=method, name=name)
+        )
         yield cluster, TimelineBar(BarKind.BACKUP, name, Interval(start, end), title, status=status, run=pk)
 
 
@@ -95,8 +99,10 @@ def _of_rebuilds(
             continue
         name, cluster = places[target]
         busy = (places[source][0],) if source in places and method_named(method).reads_source else ()
-        title = phrase("rebuild {pk} of {name}", pk=pk, name=name) + (
-            phrase(" from {busy}", busy=busy[0]) if busy else ""
+        title = (
+            phrase("rebuild {pk} of {name} from {source}", pk=pk, name=name, source=busy[0])
+            if busy
+            else phrase("rebuild {pk} of {name}", pk=pk, name=name)
         )
         yield (
             cluster,

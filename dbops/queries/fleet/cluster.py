@@ -11,7 +11,7 @@ from dbops.database import clock
 from dbops.engine.facts.instance import InstanceFacts, ReplicationFacts, ServerFacts
 from dbops.engine.facts.summary import judge, summarize
 from dbops.engine.flavors.tidb import OWN_MEANS, REASON
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.states import ACTIVE, REPLICAS, Role, Status, StepState
 from dbops.models import Cluster, Hold, Instance, Rebuild, RebuildStep
 from dbops.queries.rebuilds.row_comparisons import Differing, differing
@@ -236,23 +236,28 @@ def _row(instance: Instance, claims: _Claims, now: datetime) -> InstanceRow:
 
 def _with_refusals(row: InstanceRow, rows: list[InstanceRow]) -> InstanceRow:
     if row.is_tidb:
-        return replace(row, refusals=(f"Not offered: {REASON}. {OWN_MEANS}",))
+        return replace(
+            row, refusals=(phrase("Not offered: {reason}. {own_means}", reason=REASON, own_means=OWN_MEANS),)
+        )
     refusals: list[str] = []
     if not row.is_rebuildable:
-        refusals.append("The primary cannot be rebuilt: a rebuild would delete its data.")
+        refusals.append(phrase("The primary cannot be rebuilt: a rebuild would delete its data."))
     if row.rebuild:
-        refusals.append(f"Rebuild {row.rebuild.pk} of this instance is {row.rebuild.status}.")
+        refusals.append(
+            phrase("Rebuild {rebuild} of this instance is {status}.", rebuild=row.rebuild.pk, status=row.rebuild.status)
+        )
     elif row.held_by:
-        refusals.append(f"Held by rebuild {row.held_by} ({row.held_as}).")
+        refusals.append(phrase("Held by rebuild {held_by} ({held_as}).", held_by=row.held_by, held_as=row.held_as))
     sources = [other for other in rows if _may_be_source(other) and other.instance.pk != row.instance.pk]
     if not sources:
-        refusals.append("This cluster has no backup or replica instance that could be the source.")
+        refusals.append(phrase("This cluster has no backup or replica instance that could be the source."))
     elif not any(_can_be_read(other) for other in sources):
         # Each instance's own row has the cause.
-        states = ", ".join(
-            phrase("{instance} is {state}", instance=other.instance.name, state=other.state) for other in sources
+        states = joined(
+            (phrase("{instance} is {state}", instance=other.instance.name, state=other.state) for other in sources),
+            ", ",
         )
-        refusals.append(f"No source responds: {states}.")
+        refusals.append(phrase("No source responds: {states}.", states=states))
     return replace(row, refusals=tuple(refusals))
 
 

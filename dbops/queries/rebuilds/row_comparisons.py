@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from dbops.engine.audit.chain import moment
+from dbops.engine.phrases import phrase
 from dbops.models import RowComparison
 
 
@@ -18,7 +19,7 @@ class Differing:
 
     @property
     def text(self) -> str:
-        return f"rows differ, as found after rebuild {self.rebuild}"
+        return phrase("rows differ, as found after rebuild {rebuild}", rebuild=self.rebuild)
 
 
 def comparison_of(rebuild_id: int) -> RowComparison | None:

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from django.core.paginator import Page, Paginator
 
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import TimeEstimate
 from dbops.engine.schedule.eligibility import expected_start
 from dbops.engine.schedule.occupancy import reservations_of
@@ -109,7 +110,9 @@ def _start(snapshot: ClusterSnapshot, job: ActiveJob) -> tuple[TimeEstimate, str
     if expected.by:
         return expected.at, expected.by.text
     if job.start_after_run is not None:
-        return expected.at, f"the end of backup run {job.start_after_run}, as chosen"
+        return expected.at, phrase(
+            "the end of backup run {start_after_run}, as chosen", start_after_run=job.start_after_run
+        )
     if job.not_before and job.not_before > snapshot.now:
-        return expected.at, "the chosen start time"
-    return expected.at, "the next scheduler pass"
+        return expected.at, phrase("the chosen start time")
+    return expected.at, phrase("the next scheduler pass")

@@ -10,7 +10,7 @@ from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.dump_load import install_programs
 from dbops.engine.flavors.dumps import dump_problem, dump_program
 from dbops.engine.flavors.versions import PRODUCTS, product_name
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.planning.checks.findings import duration, gib, ok, refusal, unknown, warning
 from dbops.engine.planning.checks.pair import find_tool
 from dbops.engine.planning.checks.source import backup_has_all_engines, source_rows_are_equal
@@ -54,31 +54,41 @@ def no_restore_test_failed(inputs: PlanInputs) -> Iterator[Finding]:
     archive = inputs.archive
     if archive is None:
         return
-    restore_test, run = inputs.restore_tests.get(archive.run), f"backup run {archive.run}"
+    restore_test, run = inputs.restore_tests.get(archive.run), archive.run
     if restore_test is None:
-        yield ok(code, title, phrase("{run} has no restore test yet.", run=run.capitalize()))
+        yield ok(code, title, phrase("Backup run {run} has no restore test yet.", run=run))
     elif restore_test.is_good:
         yield ok(
             code,
             title,
-            phrase("{run} passed a restore test on {moment}.", run=run.capitalize(), moment=_moment(restore_test.at)),
+            phrase("Backup run {run} passed a restore test on {moment}.", run=run, moment=_moment(restore_test.at)),
         )
     elif restore_test.is_bad:
         others = sum(one.instance == archive.instance and one.method is archive.method for one in inputs.archives) - 1
-        rest = f" The other backups ({others}) failed too." if others else ""
         advice = phrase(
             "Make a new backup of {instance}, or choose another method. If you fixed the cause, run the restore "
-            "test of {run} again.",
+            "test of backup run {run} again.",
             instance=archive.instance,
             run=run,
         )
-        yield refusal(code, title, f"{run.capitalize()}: {_found(restore_test)}{rest}", advice)
+        found = _found(restore_test)
+        seen = (
+            phrase(
+                "Backup run {run}: {found} The other backups ({others}) failed too.",
+                run=run,
+                found=found,
+                others=others,
+            )
+            if others
+            else phrase("Backup run {run}: {found}", run=run, found=found)
+        )
+        yield refusal(code, title, seen, advice)
     else:
         advice = phrase(
             "Check that restore test first: the copy may not start either. Other methods do not read the backup."
         )
         yield warning(
-            code, title, phrase("{run} is in doubt: {found}", run=run.capitalize(), found=_found(restore_test)), advice
+            code, title, phrase("Backup run {run} is in doubt: {found}", run=run, found=_found(restore_test)), advice
         )
 
 
@@ -88,15 +98,16 @@ def no_newer_one_was_passed_over(inputs: PlanInputs) -> Iterator[Finding]:
     restore_test = inputs.restore_tests.get(newer[0].run) if newer else None
     if archive is None or restore_test is None:
         return
-    others = f" {len(newer) - 1} more backups in between were skipped." if len(newer) > 1 else ""
     seen = phrase(
-        "Backup run {run} of {moment} is newer than backup run {archive_run} but skipped: {found}{others}",
+        "Backup run {run} of {moment} is newer than backup run {archive_run} but skipped: {found}",
         run=newer[0].run,
         moment=_moment(newer[0].taken_at),
         archive_run=archive.run,
         found=_found(restore_test),
-        others=others,
     )
+    if len(newer) > 1:
+        more = phrase("{number} more backups in between were skipped.", number=len(newer) - 1)
+        seen = joined((seen, more))
     advice = phrase(
         "See the page of backup run {run}. A new restorable backup shortens the catch-up.", run=newer[0].run
     )
@@ -105,8 +116,10 @@ def no_newer_one_was_passed_over(inputs: PlanInputs) -> Iterator[Finding]:
 
 def _found(restore_test: RestoreTestEnd) -> str:
     """Return the result of a failed restore test as text."""
-    said = restore_test.found[:FOUND_SHOWN].strip().rstrip(".") or "failed"
-    return f"restore test of {_moment(restore_test.at)}: {said} ({restore_test.code})."
+    said = restore_test.found[:FOUND_SHOWN].strip().rstrip(".") or phrase("failed")
+    return phrase(
+        "restore test of {moment}: {said} ({code}).", moment=_moment(restore_test.at), said=said, code=restore_test.code
+    )
 
 
 def _moment(at: datetime) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from dbops.engine.facts.server_kind import GALERA, MemberGroup, ServerKind
 from dbops.engine.flavors.server_kind import configured_group
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
@@ -53,11 +53,10 @@ def target_is_in_no_group(inputs: PlanInputs) -> Iterator[Finding]:
     configured = configured_group(config.options, flavor=flavor) if config else None
     group = group_of(target)
     if group:
-        seen = phrase(
-            "{target} is {value}a member of the {description}.",
-            target=target.name,
-            value="" if target.server else "or was ",
-            description=group.description,
+        seen = (
+            phrase("{target} is a member of the {group}.", target=target.name, group=group.description)
+            if target.server
+            else phrase("{target} is or was a member of the {group}.", target=target.name, group=group.description)
         )
         yield refusal(code, title, seen, REJOIN[group.mechanism == GALERA])
     elif configured:
@@ -144,7 +143,7 @@ def primary_can_be_followed(inputs: PlanInputs) -> Iterator[Finding]:
     if not (server.log_bin and server.log_replica_updates):
         off = phrase("log_slave_updates is off: its binary log lacks the writes of the other members.")
         yield refusal(
-            code, title, f"{seen} {off}", phrase("Turn log_slave_updates on, or choose another member as primary.")
+            code, title, joined((seen, off)), phrase("Turn log_slave_updates on, or choose another member as primary.")
         )
     elif f"{group.state} {group.role}".strip() not in FIT:
         yield warning(code, title, seen, phrase("Wait until it takes part in the group again."))

@@ -184,7 +184,8 @@ def _shown(link: FileLink) -> str:
 
 def _some(found: list[str]) -> str:
     rest = len(found) - MAX_SHOWN
-    return ", ".join(found[:MAX_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    shown = ", ".join(found[:MAX_SHOWN])
+    return phrase("{shown} and {rest} more", shown=shown, rest=rest) if rest > 0 else shown
 
 
 #: For a copy of the running source's files.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dbops.engine.facts.instance import Tool
 from dbops.engine.flavors import parse_version
 from dbops.engine.flavors.versions import product_name
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
@@ -24,17 +24,20 @@ def source_is_another(inputs: PlanInputs) -> Iterator[Finding]:
     same = [
         word
         for word, left, right in (
-            ("name", source.name, target.name),
-            ("address", (source.address, source.port), (target.address, target.port)),
-            ("data directory", (source.host, source.datadir), (target.host, target.datadir)),
-            ("data directory", _place(source), _place(target)),
-            ("server uuid", _uuid(source), _uuid(target)),
+            (phrase("name"), source.name, target.name),
+            (phrase("address"), (source.address, source.port), (target.address, target.port)),
+            (phrase("data directory"), (source.host, source.datadir), (target.host, target.datadir)),
+            (phrase("data directory"), _place(source), _place(target)),
+            (phrase("server uuid"), _uuid(source), _uuid(target)),
         )
         if left and left == right
     ]
     if same:
         yield refusal(
-            code, title, phrase("Same {same}.", same=", ".join(dict.fromkeys(same))), phrase("Choose another source.")
+            code,
+            title,
+            phrase("Same {same}.", same=joined(dict.fromkeys(same), ", ")),
+            phrase("Choose another source."),
         )
     else:
         yield ok(code, title, phrase("{source} is read; {target} is replaced.", source=source.name, target=target.name))

@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Iterator
 
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.planning.checks.findings import ok, refusal, warning
 from dbops.engine.planning.inputs import PlanInputs, connections_of
 from dbops.engine.planning.target_replication import UNSETTABLE, files_of, set_at_run_time
@@ -28,7 +28,7 @@ def target_has_one_source(inputs: PlanInputs) -> Iterator[Finding]:
             ),
         )
     elif len(links) > 1:
-        names = ", ".join(
+        names = joined(
             phrase(
                 "{channel} from {source_host}:{source_port}",
                 channel=f"{link.channel!r}",
@@ -119,11 +119,12 @@ def others_are_in_the_option_file(inputs: PlanInputs) -> Iterator[Finding]:
         found |= {one.name: one.value for one in set_at_run_time(inputs.target, of_replication=True)}
     if found:
         shown = ", ".join(f"{name} = {value}" for name, value in sorted(found.items())[:MAX_SHOWN])
-        rest = f" and {len(found) - MAX_SHOWN} more" if len(found) > MAX_SHOWN else ""
+        if len(found) > MAX_SHOWN:
+            shown = phrase("{shown} and {rest} more", shown=shown, rest=len(found) - MAX_SHOWN)
         yield warning(
             code,
             title,
-            phrase("Set at run time only: {shown}{rest}.", shown=shown, rest=rest),
+            phrase("Set at run time only: {shown}.", shown=shown),
             phrase("The rebuild starts a new server process without them. Add them to the option file to keep them."),
         )
     else:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dbops.engine.facts.instance import ServerFacts
 from dbops.engine.flavors import engines
 from dbops.engine.flavors.write_lock import when_writes_wait
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.checks.target import not_written_by
 from dbops.engine.planning.inputs import PlanInputs
@@ -304,7 +304,8 @@ def writes_wait(inputs: PlanInputs) -> Iterator[Finding]:
         return
     is_long, seen = when_writes_wait(server)
     if inputs.last_write_lock_seconds is not None:
-        seen += f" In its last run they waited {inputs.last_write_lock_seconds:.0f} s."
+        waited = f"{inputs.last_write_lock_seconds:.0f}"
+        seen = joined((seen, phrase("In its last run they waited {waited} s.", waited=waited)))
     if is_long:
         yield warning(
             code, title, seen, phrase("Replication of the source falls behind by this time. Its clients wait, too.")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from dbops.engine.facts.instance import ConfigFacts
 from dbops.engine.facts.stored_data import LoadedPlugin, StoredData, StoredFiles
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 from dbops.engine.planning.checks.findings import ok, refusal, warning
 from dbops.engine.planning.checks.layout import stored_of
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
@@ -151,7 +151,7 @@ def _moved(inputs: PlanInputs) -> str:
     ]
     for what, (source, target) in ((name, files), ("plugin_dir", places)):
         if source and target and source != target:
-            return f"{what}: source {source}, target {target}."
+            return phrase("{setting}: source {want}, target {have}.", setting=what, want=source, have=target)
     return ""
 
 
@@ -161,7 +161,7 @@ def _encrypted(stored: StoredData) -> str:
         if stored.encrypted_spaces
         else []
     )
-    return phrase("Encrypted: {names}", names=", ".join([*spaces, *stored.encrypted_logs]))
+    return phrase("Encrypted: {names}", names=joined([*spaces, *stored.encrypted_logs], ", "))
 
 
 def is_loaded(config: ConfigFacts | None, plugin: LoadedPlugin) -> bool:

@@ -4,22 +4,12 @@ from collections.abc import Iterable, Iterator
 
 from dbops.engine.facts.age import age_seconds
 from dbops.engine.facts.instance import ServerFacts
-from dbops.engine.phrases import phrase
-from dbops.engine.planning.checks import replication
+from dbops.engine.phrases import joined, phrase
+from dbops.engine.planning.checks import option_file, replication
 from dbops.engine.planning.checks.findings import ok, refusal, unknown, warning
 from dbops.engine.planning.inputs import KnownInstance, PlanInputs
 from dbops.engine.rebuilds.plan import Finding
 from dbops.engine.states import Role
-
-#: Options that place files outside the data directory.
-OUTSIDE_OPTIONS = {
-    "aria_log_dir_path",
-    "innodb_data_home_dir",
-    "innodb_log_group_home_dir",
-    "innodb_undo_directory",
-    "log_bin",
-    "relay_log",
-}
 
 
 def facts_are_fresh(inputs: PlanInputs) -> Iterator[Finding]:
@@ -117,7 +107,7 @@ def target_has_no_replicas(inputs: PlanInputs) -> Iterator[Finding]:
     code, title = "target.replicas", phrase("No replica is attached to the target")
     target = inputs.target
     attached = [
-        f"{item.host or 'server id ' + str(item.server_id)}"
+        item.host or phrase("server id {server_id}", server_id=item.server_id)
         for item in (target.server.replicas if target.server else ())
     ]
     attached += [member.name for member in inputs.members if member.name != target.name and _reads_from(member, target)]
@@ -125,7 +115,7 @@ def target_has_no_replicas(inputs: PlanInputs) -> Iterator[Finding]:
         yield refusal(
             code,
             title,
-            phrase("Replicas are attached: {attached}.", attached=", ".join(sorted(set(attached)))),
+            phrase("Replicas are attached: {attached}.", attached=joined(sorted(set(attached)), ", ")),
             phrase("Repoint them first."),
         )
     else:
@@ -167,7 +157,9 @@ def target_has_no_clients(inputs: PlanInputs) -> Iterator[Finding]:
         return
     if server.clients:
         names = sorted({f"{client.user}@{client.host}" for client in server.clients})
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        shown = ", ".join(names[:5])
+        if len(names) > 5:
+            shown = phrase("{shown} and {rest} more", shown=shown, rest=len(names) - 5)
         yield warning(
             code,
             title,
@@ -244,179 +236,6 @@ def target_can_be_started_and_stopped(inputs: PlanInputs) -> Iterator[Finding]:
         )
 
 
-def target_identity_is_its_own(inputs: PlanInputs) -> Iterator[Finding]:
-    """Require a unique server identity in the target's own option file: the copy brings the source's identity along.
-
-    The file is read over SSH, the server over SQL. A difference between them can mean that the two addresses are of two machines.
-    """
-    code, title = "target.server_id", phrase("The target's server id is unique")
-    facts = inputs.target.facts
-    if facts is None or facts.host is None:
-        yield unknown(code, title, phrase("{host} was not read", host=inputs.target.host))
-        return
-    config = facts.config
-    if config is None:
-        yield unknown(
-            code,
-            title,
-            phrase(
-                "{defaults_file} could not be read", defaults_file=inputs.target.defaults_file or "the option files"
-            ),
-        )
-        return
-    if config.server_id is None:
-        yield refusal(
-            code,
-            title,
-            phrase("No server_id in {defaults_file}.", defaults_file=inputs.target.defaults_file),
-            phrase("Set server_id in the target's option file, unique in the cluster."),
-        )
-        return
-    server = inputs.target.server
-    if server and server.server_id != config.server_id:
-        yield refusal(
-            code,
-            title,
-            phrase(
-                "{defaults_file} on {host} has {server_id}; the server at {address}:{port} has {server_server_id}.",
-                defaults_file=inputs.target.defaults_file,
-                host=inputs.target.host,
-                server_id=config.server_id,
-                address=inputs.target.address,
-                port=inputs.target.port,
-                server_server_id=server.server_id,
-            ),
-            phrase("Correct the address if that is another server; otherwise set its server_id in the option file."),
-        )
-        return
-    same = [
-        member.name
-        for member in inputs.members
-        if member.name != inputs.target.name
-        and member.cluster == inputs.target.cluster
-        and member.server
-        and member.server.server_id == config.server_id
-    ]
-    if same:
-        yield refusal(
-            code,
-            title,
-            phrase("server_id {server_id} is also that of {same}.", server_id=config.server_id, same=", ".join(same)),
-            phrase("Change one of them."),
-        )
-    else:
-        yield ok(code, title, phrase("server_id {server_id} is unique.", server_id=config.server_id))
-
-
-def target_data_lies_where_the_inventory_says(inputs: PlanInputs) -> Iterator[Finding]:
-    """Compare the data directories: a server that starts on another directory would be "verified" on its old data."""
-    code, title = "target.datadir", phrase("Option file and inventory have the same data directory")
-    facts = inputs.target.facts
-    if facts is None or facts.datadir is None:
-        return
-    said = facts.server.datadir if facts.server else (facts.config.datadir if facts.config else None)
-    if said and said.rstrip("/") not in (facts.datadir.path.rstrip("/"), inputs.target.datadir.rstrip("/")):
-        yield refusal(
-            code,
-            title,
-            phrase("{said} and {datadir}.", said=said, datadir=inputs.target.datadir),
-            phrase("Correct the inventory or the option file."),
-        )
-    else:
-        yield ok(code, title, facts.datadir.path)
-
-
-def target_path_belongs_to_root(inputs: PlanInputs) -> Iterator[Finding]:
-    """Refuse a path that a third account can exchange: root would stop and move what that account puts there."""
-    code, title, facts = (
-        "target.path",
-        phrase("Only root and the server's account can exchange the data directory"),
-        inputs.target.facts,
-    )
-    if facts is None or facts.datadir is None:
-        return
-    if facts.datadir.exchangeable:
-        yield refusal(
-            code,
-            title,
-            phrase("Another account can exchange names in {exchangeable}.", exchangeable=facts.datadir.exchangeable),
-            phrase(
-                "Give this directory to root, or to the server's account, and remove the write permission of others."
-            ),
-        )
-    else:
-        yield ok(code, title, facts.datadir.path)
-
-
-def target_keeps_nothing_outside(inputs: PlanInputs) -> Iterator[Finding]:
-    """Refuse redo, undo or system files elsewhere: they would meet the new data, and old binary logs name invalid positions."""
-    code, title = "target.external_paths", phrase("The target has no files outside its data directory")
-    facts = inputs.target.facts
-    if facts is None or facts.config is None or facts.datadir is None:
-        return
-    inside = facts.datadir.path.rstrip("/") + "/"
-    outside = [
-        f"{name} = {value}"
-        for name, value in sorted(facts.config.options.items())
-        if name in OUTSIDE_OPTIONS and value.startswith("/") and not f"{value}/".startswith(inside)
-    ]
-    if outside:
-        advice = phrase("Instances with separate data, undo, redo or binary log directories are not supported.")
-        yield refusal(code, title, f"{'; '.join(outside)}.", advice)
-    else:
-        yield ok(code, title, inside)
-
-
-def target_stays_quiet_after_start(inputs: PlanInputs) -> Iterator[Finding]:
-    """Check the automatic start of replication: MySQL copies its settings with the data and would start; MariaDB uses a file."""
-    target, flavor = inputs.target, inputs.flavor
-    config = target.facts.config if target.facts else None
-    if config is None or flavor is None:
-        return
-    if flavor.name == "mysql" and not config.skip_replica_start:
-        option = flavor.variable_name("skip_replica_start")
-        yield refusal(
-            "target.skip_replica_start",
-            phrase("The copy does not start replication on its own"),
-            phrase("{defaults_file} does not set {option}.", defaults_file=target.defaults_file, option=option),
-            phrase(
-                "Set {option} = ON there: the copied settings would start replication from the source's source.",
-                option=option,
-            ),
-        )
-    if not config.read_only:
-        yield warning(
-            "target.read_only_config",
-            phrase("The target starts read-only"),
-            phrase("{defaults_file} does not set read_only.", defaults_file=target.defaults_file),
-            phrase("dbops sets it after the start. Set it in the file so that it survives a restart."),
-        )
-
-
-def nothing_is_run_at_the_start(inputs: PlanInputs) -> Iterator[Finding]:
-    """Warn of an ``init_file``: the operator's start command runs it on the copy, before anything is verified."""
-    code, title, facts = (
-        "target.init_file",
-        phrase("The target's server runs no file at its start"),
-        inputs.target.facts,
-    )
-    if facts is None or facts.config is None:
-        return
-    if (path := facts.config.options.get("init_file", "")) not in ("", "/dev/null"):
-        yield warning(
-            code,
-            title,
-            phrase(
-                "init_file = {path} in {defaults_file}: it runs on the copy, before the copy is verified.",
-                path=path,
-                defaults_file=inputs.target.defaults_file,
-            ),
-            phrase("Check that it writes nothing to the binary log. Such writes end the rebuild."),
-        )
-    else:
-        yield ok(code, title, phrase("None."))
-
-
 CHECKS = (
     facts_are_fresh,
     target_host_answers,
@@ -427,11 +246,6 @@ CHECKS = (
     target_has_no_clients,
     target_holds_nothing_of_its_own,
     target_can_be_started_and_stopped,
-    target_identity_is_its_own,
-    target_data_lies_where_the_inventory_says,
-    target_path_belongs_to_root,
-    target_keeps_nothing_outside,
-    target_stays_quiet_after_start,
-    nothing_is_run_at_the_start,
+    *option_file.CHECKS,
     *replication.CHECKS,
 )

@@ -15,7 +15,6 @@ from dbops.engine.errors import RemoteFailure
 from dbops.engine.flavors import flavor_for
 from dbops.engine.hosts.jobs import IN_BASH
 from dbops.engine.hosts.scripts import load, load_python
-from dbops.engine.phrases import phrase
 from dbops.engine.ports import JobStatus
 from dbops.engine.rebuilds.copy_check import CopyEvidence, receiver_has_failed
 from dbops.engine.rebuilds.plan import Plan
@@ -239,7 +238,7 @@ def refuse_dropped(run: Run, evidence: CopyEvidence) -> None:
             "shared.dropped",
             f"Receiving the shared read of {run.source.party.name}",
             cause=f"this target was {said.removeprefix('dbops: ')}",
-            state=phrase("The other targets of the shared read continue. ") + describe_data_location(run),
+            state="The other targets of the shared read continue. " + describe_data_location(run),
         )
 
 

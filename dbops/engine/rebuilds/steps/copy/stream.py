@@ -243,7 +243,7 @@ class Stream(JobStep):
                 "source.given_back",
                 f"Copying from {run.source.party.name}",
                 cause=f"its guard ended the backup: {found['given_back']}",
-                state=phrase("Replication on the source is running. ") + describe_data_location(run),
+                state="Replication on the source is running. " + describe_data_location(run),
             )
 
     def _evidence(self, run: Run, state: JobState, found: dict[str, str]) -> CopyEvidence:
