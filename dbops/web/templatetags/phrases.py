@@ -30,4 +30,8 @@ def translated(value: Any) -> str:
 def listed(values: Iterable[Any], attribute: str = "") -> SafeString:
     """Return values, or an attribute of each, as ``a, b and c`` in the language of the page."""
     shown = map(attrgetter(attribute), values) if attribute else values
-    return SafeString(get_text_list([str(conditional_escape(value)) for value in shown], pgettext("last of a list", "and")))
+    parts = [str(conditional_escape(value)) for value in shown]
+    if len(parts) < 2:
+        return SafeString("".join(parts))
+    names = pgettext("between the parts of a list", ", ").join(parts[:-1])
+    return SafeString(pgettext("a list", "{names} and {last}").format(names=names, last=parts[-1]))
