@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from dbops.engine.flavors.base import Flavor
 from dbops.engine.flavors.versions import parse_version
-from dbops.engine.phrases import phrase
 
 MARIADB = """\
 -- dashboard: reads facts, compares data, attaches the new replica to the primary
@@ -112,12 +111,12 @@ GRANT INSERT, DELETE ON mysql.plugin TO 'dbops'@'DASHBOARD', 'dbops'@'localhost'
 _STATEMENT = re.compile(r"((?:CREATE|GRANT)[^;]+);(?:[ ]*-- ([^\n]*))?")
 #: What a line that begins with ``-- only`` says, by a short name.
 OPTIONS = {
-    "dumps": phrase("for dumps, and for views, triggers and events in the certificate"),
-    "events": phrase("for events that the target ran before: dbops enables them again"),
-    "myisam": phrase("with MyISAM tables"),
-    "percona": phrase("on Percona Server"),
-    "mariadb-dump": phrase("for dumps by MariaDB's program, which also reads the schema sys"),
-    "clone": phrase("for the method clone"),
+    "dumps": "for dumps, and for views, triggers and events in the certificate",
+    "events": "for events that the target ran before: dbops enables them again",
+    "myisam": "with MyISAM tables",
+    "percona": "on Percona Server",
+    "mariadb-dump": "for dumps by MariaDB's program, which also reads the schema sys",
+    "clone": "for the method clone",
 }
 
 

@@ -33,21 +33,22 @@ def xtrabackup_compress_problem(tool_version: str | None, unpacker_version: str 
         return phrase("xtrabackup {tool_version} on the source has no zstd", tool_version=tool_version)
     if unpacker is None:
         return phrase("the version of xbstream on the target is unknown")
-    for program, version, release, since, why in (
-        ("xtrabackup", tool_version, tool, ZSTD_SINCE, "on the source has zstd for use only from {} on"),
-        (
-            "xbstream",
-            unpacker_version,
-            unpacker,
-            ONE_PASS_SINCE,
-            "on the target reads all that it has expanded once again, before {} (PXB-3470)",
-        ),
+    for program, version, release, since in (
+        ("xtrabackup", tool_version, tool, ZSTD_SINCE),
+        ("xbstream", unpacker_version, unpacker, ONE_PASS_SINCE),
     ):
         first = since.get(release[:2])
         if first is None:
-            return f"it is unknown whether {program} {version} does so in one pass"
+            return phrase(
+                "it is unknown whether {program} {version} does so in one pass", program=program, version=version
+            )
         if release < first:
-            return f"{program} {version} {why.format('{}.{}.{}-{}'.format(*first))}"
+            of = {"tool": f"{program} {version}", "first": "{}.{}.{}-{}".format(*first)}
+            if program == "xtrabackup":
+                return phrase("{tool} on the source has zstd for use only from {first} on", **of)
+            return phrase(
+                "{tool} on the target reads all that it has expanded once again, before {first} (PXB-3470)", **of
+            )
     return ""
 
 

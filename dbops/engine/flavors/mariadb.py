@@ -31,7 +31,7 @@ from dbops.engine.flavors.variables import (
     truth_of,
 )
 from dbops.engine.flavors.versions import dotted, parse_version, series
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 
 _TOOL = re.compile(r"(?:mariadb-backup|mariabackup) based on MariaDB server (\d+\.\d+\.\d+)")
 
@@ -116,7 +116,7 @@ class MariaDB(Flavor):
         if not tool_version:
             return ""
         tool = parse_version(tool_version)
-        notes = []
+        notes: list[str] = []
         if (10, 11, 10) <= tool < (10, 11, 15):
             notes.append(
                 phrase(
@@ -126,7 +126,10 @@ class MariaDB(Flavor):
             )
         if fixed := _fixed_later(tool, _COPIER_GIVES_UP):
             notes.append(
-                f'A backup may fail falsely with "Was only able to copy log" (MDEV-39468; fixed in {dotted(fixed)}).'
+                phrase(
+                    'A backup may fail falsely with "Was only able to copy log" (MDEV-39468; fixed in {fixed}).',
+                    fixed=dotted(fixed),
+                )
             )
         if fixed := _fixed_later(tool, _PATHS_UNCHECKED):
             notes.append(
@@ -135,7 +138,7 @@ class MariaDB(Flavor):
                     dotted=dotted(fixed),
                 )
             )
-        return " ".join(notes)
+        return joined(notes)
 
     def clone_problem(self, target_version: Version) -> str:
         """Require the same series, and a target not older: a newer series upgrades the data for good, an older server refuses or

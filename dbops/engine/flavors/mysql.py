@@ -37,7 +37,7 @@ from dbops.engine.flavors.variables import (
     truth_of,
 )
 from dbops.engine.flavors.versions import dotted, parse_version, series
-from dbops.engine.phrases import phrase
+from dbops.engine.phrases import joined, phrase
 
 _TOOL = re.compile(r"xtrabackup version (\d+\.\d+\.\d+(?:-\d+)?)")
 
@@ -129,7 +129,7 @@ class MySQL(Flavor):
         """Report bugs from the release notes of XtraBackup and MySQL."""
         if not tool_version:
             return ""
-        tool, notes = parse_version(tool_version), []
+        tool, notes = parse_version(tool_version), list[str]()
         if (5, 7, 32) <= self.version < (5, 8, 0) and tool < (2, 4, 21):
             notes.append(phrase("Tables with COMPRESSION= of 5.7.32 and newer need XtraBackup 2.4.21."))
         if (8, 0, 29) <= self.version <= (8, 0, 31):
@@ -141,7 +141,7 @@ class MySQL(Flavor):
             )
         if (8, 0, 0) <= tool < (8, 0, 33):
             notes.append(phrase("Before 8.0.33-28 preparing many tables is slow and each table takes an open file."))
-        return " ".join(notes)
+        return joined(notes)
 
     def clone_problem(self, target_version: Version) -> str:
         """Require the same series, and a target not older: a newer patch level upgrades the dictionary for good, an older one does

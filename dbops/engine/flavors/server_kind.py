@@ -8,7 +8,6 @@ from typing import Any
 
 from dbops.engine.facts.server_kind import GALERA, GROUP_REPLICATION, MemberGroup, ServerKind
 from dbops.engine.flavors.variables import Variables, number_of, text_of, truth_of
-from dbops.engine.phrases import phrase
 
 #: Some exist on some servers only.
 KIND_VARIABLES = (
@@ -81,7 +80,7 @@ def galera_group(variables: Variables, status: Variables, *, flavor: str) -> Mem
     return MemberGroup(
         mechanism=GALERA,
         name=text_of(variables, "wsrep_cluster_name"),
-        state=state if is_primary else phrase("{state}, without a majority", state=state),
+        state=state if is_primary else f"{state}, without a majority",
         size=number_of(status, "wsrep_cluster_size") or None,
         members=tuple(place for place in addresses if place and place.upper() != "AUTO"),
         shares_gtids=truth_of(variables, "gtid_mode" if is_mysql else "wsrep_gtid_mode"),

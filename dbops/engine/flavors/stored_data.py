@@ -3,7 +3,6 @@
 from typing import Final
 
 from dbops.engine.flavors.base import Flavor
-from dbops.engine.phrases import phrase
 
 #: Start-up settings that the data depends on. A server lacks those of other versions.
 SETTINGS: Final = (
@@ -17,11 +16,11 @@ SETTINGS: Final = (
 #: Settings that encrypt more than tables, with the name of what they encrypt.
 ENCRYPTS: Final = {
     "aria_encrypt_tables": "Aria tables",
-    "binlog_encryption": phrase("binary log"),
-    "encrypt_binlog": phrase("binary log"),
-    "innodb_encrypt_log": phrase("redo log"),
-    "innodb_redo_log_encrypt": phrase("redo log"),
-    "innodb_undo_log_encrypt": phrase("undo log"),
+    "binlog_encryption": "binary log",
+    "encrypt_binlog": "binary log",
+    "innodb_encrypt_log": "redo log",
+    "innodb_redo_log_encrypt": "redo log",
+    "innodb_undo_log_encrypt": "undo log",
 }
 OTHERS: Final = ("plugin_dir", "time_zone")
 #: Maximum number of names that a list of facts has.
