@@ -132,3 +132,48 @@ def test_no_lookup_ignores_case_in_the_database() -> None:
     """SQLite folds ASCII alone, MariaDB what the collation says: names would be equal on one database and not on the other."""
     lookup = re.compile(r"__(iexact|icontains|istartswith|iendswith|iregex)\b")
     assert [name(path) for path in PRODUCT if lookup.search(path.read_text())] == []
+
+
+#: Functions whose arguments after the first are shown.
+SHOWN_BY = {"ok", "warning", "refusal", "unknown", "Refused", "unchanged"}
+SHOWN_FOLDERS = ("engine/planning", "engine/schedule", "engine/methods", "operations")
+#: Its answers are read by programs.
+NOT_ON_PAGES = {"dbops/operations/backup_reports.py"}
+SENTENCE = re.compile(r"[A-Za-z]{2,} \S*[A-Za-z]{2}")
+
+
+def called(node: ast.AST) -> str:
+    function = node.func if isinstance(node, ast.Call) else None
+    return function.id if isinstance(function, ast.Name) else getattr(function, "attr", "")
+
+
+def english_of(node: ast.expr) -> list[str]:
+    """Sentences that no phrase holds: literals, f-strings, and the branches of conditions."""
+    if isinstance(node, ast.IfExp):
+        return english_of(node.body) + english_of(node.orelse)
+    if isinstance(node, ast.JoinedStr):
+        text = " ".join(part.value for part in node.values if isinstance(part, ast.Constant))
+        return [text] if SENTENCE.search(text) else []
+    is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and SENTENCE.search(node.value)
+    return [str(node.value)] if is_text else []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        path
+        for path in PRODUCT
+        if name(path).startswith(tuple(f"dbops/{one}" for one in SHOWN_FOLDERS))
+        if name(path) not in NOT_ON_PAGES
+    ],
+    ids=name,
+)
+def test_texts_of_findings_and_refusals_are_phrases(path):
+    """Pages show them in another language. ``script/translate`` finds a pattern only as a literal."""
+    for call in (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)):
+        if called(call) in ("phrase", "phrases"):
+            patterns = call.args[: 1 if called(call) == "phrase" else 2]
+            assert all(isinstance(one, ast.Constant) for one in patterns), f"{name(path)}:{call.lineno}: no literal"
+        elif called(call) in SHOWN_BY:
+            shown = [*call.args[1:], *(one.value for one in call.keywords)]
+            assert [text for one in shown for text in english_of(one)] == [], f"{name(path)}:{call.lineno}: no phrase"

@@ -101,7 +101,10 @@ def the_donor_takes_the_account(inputs: PlanInputs) -> Iterator[Finding]:
             code,
             title,
             phrase("super_read_only is ON."),
-            "SET GLOBAL super_read_only = OFF on the source during the rebuild (read_only stays ON), or choose another method.",
+            phrase(
+                "SET GLOBAL super_read_only = OFF on the source during the rebuild (read_only stays ON), or choose "
+                "another method."
+            ),
         )
     else:
         yield ok(code, title, phrase("super_read_only is OFF."))
