@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from .fleet import Host, Instance
 
@@ -18,14 +19,14 @@ class ConnectionTest(models.Model):
     class Kinds(models.TextChoices):
         SSH = "ssh", "SSH"
         MYSQL = "mysql", "MySQL"
-        STREAM = "stream", "stream"
+        STREAM = "stream", _("stream")
 
     class Statuses(models.TextChoices):
-        QUEUED = "queued", "queued"
-        RUNNING = "running", "running"
-        PASSED = "passed", "passed"
-        FAILED = "failed", "failed"
-        UNKNOWN = "unknown", "unknown"
+        QUEUED = "queued", _("queued")
+        RUNNING = "running", _("running")
+        PASSED = "passed", _("passed")
+        FAILED = "failed", _("failed")
+        UNKNOWN = "unknown", _("unknown")
 
     kind = models.CharField(max_length=10, choices=Kinds.choices)
     uid = models.CharField(max_length=32, unique=True)

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from .fleet import Instance
 
@@ -16,11 +17,11 @@ class DigestReading(models.Model):
     """
 
     class Statuses(models.TextChoices):
-        QUEUED = "queued", "queued"
-        RUNNING = "running", "running"
-        SUCCEEDED = "succeeded", "succeeded"
-        FAILED = "failed", "failed"
-        UNKNOWN = "unknown", "unknown"
+        QUEUED = "queued", _("queued")
+        RUNNING = "running", _("running")
+        SUCCEEDED = "succeeded", _("succeeded")
+        FAILED = "failed", _("failed")
+        UNKNOWN = "unknown", _("unknown")
 
     instance = models.ForeignKey(Instance, on_delete=models.CASCADE, related_name="digest_readings")
     schema = models.CharField(max_length=64)

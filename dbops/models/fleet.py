@@ -8,6 +8,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import RegexValidator
 from django.db import models
 from django.db.models import Case, F, Value, When
+from django.utils.translation import gettext_lazy as _
 
 from dbops.engine.access.approval_rules import ApprovalRule
 from dbops.engine.access.tickets import MOST_PATTERN, MOST_URL
@@ -168,15 +169,15 @@ class Instance(HasAccounts):
     """
 
     class Roles(models.TextChoices):
-        PRIMARY = Role.PRIMARY.value, "primary"
-        REPLICA = Role.REPLICA.value, "replica"
-        BACKUP = Role.BACKUP.value, "backup"
-        TIDB = Role.TIDB.value, "TiDB node"
+        PRIMARY = Role.PRIMARY.value, _("primary")
+        REPLICA = Role.REPLICA.value, _("replica")
+        BACKUP = Role.BACKUP.value, _("backup")
+        TIDB = Role.TIDB.value, _("TiDB node")
 
     class ReplicationTls(models.TextChoices):
-        OFF = "off", "off"
-        ON = "on", "on"
-        VERIFY = "verify", "on, verify the server's certificate"
+        OFF = "off", _("off")
+        ON = "on", _("on")
+        VERIFY = "verify", _("on, verify the server's certificate")
 
     name = models.CharField(max_length=63, unique=True, validators=[name_validator])
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="instances")

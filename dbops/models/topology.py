@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from .fleet import Cluster, Instance, account_validator, address_validator
 from .secret import SecretTextField
@@ -15,10 +16,10 @@ class Discovery(models.Model):
     """
 
     class Statuses(models.TextChoices):
-        QUEUED = "queued", "queued"
-        RUNNING = "running", "running"
-        DONE = "done", "done"
-        FAILED = "failed", "failed"
+        QUEUED = "queued", _("queued")
+        RUNNING = "running", _("running")
+        DONE = "done", _("done")
+        FAILED = "failed", _("failed")
 
     requested_by = models.CharField(max_length=150)
     requested_at = models.DateTimeField()

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from django.db import models
+from django.utils.translation import gettext_lazy as _
 
 from .fleet import Instance
 
@@ -16,13 +17,13 @@ class WaitReading(models.Model):
     """
 
     class Statuses(models.TextChoices):
-        QUEUED = "queued", "queued"
-        FIRST = "first", "first reading"
-        WAITING = "waiting", "waiting"
-        SECOND = "second", "second reading"
-        SUCCEEDED = "succeeded", "succeeded"
-        FAILED = "failed", "failed"
-        UNKNOWN = "unknown", "unknown"
+        QUEUED = "queued", _("queued")
+        FIRST = "first", _("first reading")
+        WAITING = "waiting", _("waiting")
+        SECOND = "second", _("second reading")
+        SUCCEEDED = "succeeded", _("succeeded")
+        FAILED = "failed", _("failed")
+        UNKNOWN = "unknown", _("unknown")
 
     instance = models.ForeignKey(Instance, on_delete=models.CASCADE, related_name="wait_readings")
     slot = models.BigIntegerField(unique=True, null=True)

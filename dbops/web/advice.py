@@ -7,7 +7,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from dbops.engine.capacity.situation import Advice, AdviceKind, Evidence, Source
-from dbops.web.templatetags.dbops import bytes_text
+from dbops.web.figures import bytes_text
 
 TITLES = {
     AdviceKind.TABLE_CACHES: "Raise the table caches and file limits together",

@@ -11,15 +11,19 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponseBase
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy, ngettext
 
 from dbops.engine.access.roles import Action, HeldRoles, may, may_somewhere
+from dbops.engine.phrases import phrase
 from dbops.models import Cluster
 from dbops.security.permissions import roles_of
+from dbops.web.templatetags.phrases import translated
 from dbops.web.url_clusters import cluster_of
 
 P = ParamSpec("P")
 R = TypeVar("R", bound=HttpResponseBase)
-TITLES = ((Action.OPERATE, "Operator"), (Action.APPROVE, "Approver"))
+TITLES = ((Action.OPERATE, phrase("Operator")), (Action.APPROVE, phrase("Approver")))
 
 
 class AllowedClusters:
@@ -45,8 +49,11 @@ class AllowedClusters:
 
 def held_role(roles: HeldRoles) -> str:
     """Return an account's roles for its menu."""
-    found = next((title for action, title in TITLES if may(roles, action)), "Viewer (read-only)")
-    return f"{found}, roles on {len(roles.on)} cluster{'s' if len(roles.on) > 1 else ''}" if roles.on else found
+    found = next((title for action, title in TITLES if may(roles, action)), phrase("Viewer (read-only)"))
+    if not roles.on:
+        return translated(found)
+    said = ngettext("%(role)s, roles on %(number)s cluster", "%(role)s, roles on %(number)s clusters", len(roles.on))
+    return said % {"role": translated(found), "number": len(roles.on)}
 
 
 def note_access(request: HttpRequest) -> HeldRoles:
@@ -69,13 +76,13 @@ def note_access(request: HttpRequest) -> HeldRoles:
 
 
 def _page(
-    view: Callable[Concatenate[HttpRequest, P], R], allows: Callable[[HttpRequest, HeldRoles], bool], denied: str
+    view: Callable[Concatenate[HttpRequest, P], R], allows: Callable[[HttpRequest, HeldRoles], bool], denied: object
 ) -> Callable[Concatenate[HttpRequest, P], R]:
     @wraps(view)
     def inner(request: HttpRequest, /, *args: P.args, **kwargs: P.kwargs) -> R:
         roles = note_access(request)
         if not allows(request, roles):
-            raise PermissionDenied(denied)
+            raise PermissionDenied(str(denied))
         return view(request, *args, **kwargs)
 
     return inner
@@ -83,31 +90,31 @@ def _page(
 
 def viewer_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
     """Allow everybody with a group, others get 403."""
-    denied = "Your account is in none of the groups 'viewer', 'approver' and 'operator'."
+    denied = gettext_lazy("Your account is in none of the groups 'viewer', 'approver' and 'operator'.")
     return _page(view, lambda _, roles: may(roles, Action.VIEW), denied)
 
 
 def operator_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
     """Allow operators of the URL's cluster; without one, operators of the fleet. Others get 403."""
-    denied = "Only operators may do this. Ask an administrator for the role 'operator'."
+    denied = gettext_lazy("Only operators may do this. Ask an administrator for the role 'operator'.")
     return _page(view, lambda request, _: bool(getattr(request, "may_operate", False)), denied)
 
 
 def some_operator_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
     """Allow operators of any cluster, others get 403: the form names the cluster, and the operation checks it."""
-    denied = "Only operators may do this. Ask an administrator for the role 'operator'."
+    denied = gettext_lazy("Only operators may do this. Ask an administrator for the role 'operator'.")
     return _page(view, lambda _, roles: may_somewhere(roles, Action.OPERATE), denied)
 
 
 def approver_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
     """Allow those who may approve rebuilds of the URL's cluster, others get 403."""
-    denied = "Only approvers and operators may do this. Ask an administrator for the role 'approver'."
+    denied = gettext_lazy("Only approvers and operators may do this. Ask an administrator for the role 'approver'.")
     return _page(view, lambda request, _: bool(getattr(request, "may_approve", False)), denied)
 
 
 def settings_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
     """Allow operators of the fleet, and admins of the URL's cluster. Others get 403."""
-    denied = "Only operators of the fleet and admins of this cluster may do this."
+    denied = gettext_lazy("Only operators of the fleet and admins of this cluster may do this.")
 
     def allows(request: HttpRequest, roles: HeldRoles) -> bool:
         return may(roles, Action.OPERATE) or bool(getattr(request, "may_administer", False))
@@ -117,7 +124,7 @@ def settings_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Co
 
 def superuser_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concatenate[HttpRequest, P], R]:
     """Allow superusers, others get 403."""
-    denied = "Only superusers may do this. Ask one of them."
+    denied = gettext_lazy("Only superusers may do this. Ask one of them.")
     return _page(view, lambda _, roles: may(roles, Action.ADMINISTER), denied)
 
 
@@ -136,5 +143,5 @@ def own_page(view: Callable[Concatenate[HttpRequest, P], R]) -> Callable[Concate
 def user_of(request: HttpRequest) -> User:
     """Return the user. For pages with one of these decorators, which require a user."""
     if not isinstance(request.user, User):
-        raise PermissionDenied("Log in first.")
+        raise PermissionDenied(_("Log in first."))
     return request.user

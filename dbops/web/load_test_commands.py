@@ -9,6 +9,7 @@ from dbops.engine.load_tests.generator import LOAD_SCHEMA, Place, prepare_argume
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.tidb_target import TidbTarget
 from dbops.engine.load_tests.workload import OF_SYSBENCH, Workload
+from dbops.web.refusal_texts import cause_of
 
 #: Names for the directories of the job and of the scratch server.
 RUN_DIRECTORY, SCRATCH = "RUN_DIRECTORY", "SCRATCH_DIRECTORY"
@@ -61,4 +62,4 @@ def _generator(plan: LoadTestPlan, workload: Workload) -> Iterator[ShownCommand]
         try:
             yield ShownCommand(title, shlex.join(run_arguments(workload, one, place)))
         except Refused as error:
-            yield ShownCommand(title, error.cause_sentence)
+            yield ShownCommand(title, cause_of(error))

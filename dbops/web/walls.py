@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from dbops.engine.capacity.trend import RateUsed
 from dbops.engine.capacity.walls import THRESHOLD, Unit, Wall, WallKind, WallState
-from dbops.web.templatetags.dbops import bytes_text, duration
+from dbops.web.figures import bytes_text, duration
 
 LABELS = {
     WallKind.DISK: "Disk",

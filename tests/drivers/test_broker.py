@@ -227,7 +227,7 @@ def test_reader_of_live_events_survives_entries_that_are_none(port: int, setting
 
     async def watch() -> None:
         hub, queue, watched = stream.Hub(), redis.Redis(port=port), stream.Watched(7)
-        hub.watched[7] = watched
+        hub.watched[7, "en"] = watched
         reader = asyncio.create_task(hub._read())
         await asyncio.wait_for(watched.changed.wait(), 10)  # it reads from now on
         for entry in HOSTILE_ENTRIES:

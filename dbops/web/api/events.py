@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from typing import Annotated, Any
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.db import close_old_connections
 from django.http import HttpRequest
 from ninja import Header, Router
@@ -62,7 +63,7 @@ async def events(
 async def stream(caller: Caller, rebuild_id: int, last_line: int) -> AsyncGenerator[str, None]:
     """Yield a rebuild's events."""
     home = live.hub()
-    watched, client = home.join(rebuild_id)
+    watched, client = home.join(rebuild_id, settings.LANGUAGE_CODE)
     sent, began, checked = Sent(last_line), time.monotonic(), time.monotonic()
     client.set()
     try:

@@ -11,7 +11,7 @@ from dbops.engine.availability.debt import Week, causes_of
 from dbops.engine.availability.record import Cause
 from dbops.engine.backups.trends import Figure, Scale, scale
 from dbops.web.charts.timeline import percent
-from dbops.web.templatetags.dbops import duration
+from dbops.web.figures import duration
 
 TOP, PLOT, BELOW = 8, 120, 22
 HEIGHT = TOP + PLOT + BELOW

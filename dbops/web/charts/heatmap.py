@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from dbops.engine.availability.forecast import ForecastHour
 from dbops.queries.availability.forecast import ClusterForecast
-from dbops.web.templatetags.dbops import duration
+from dbops.web.figures import duration
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 KEPT, SLOW, BROKEN, UNKNOWN, NONE = "kept", "slow", "broken", "unknown", "none"

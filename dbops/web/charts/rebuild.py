@@ -8,7 +8,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from dbops.engine.rebuilds.metrics import Point, Spread, spread
-from dbops.web.templatetags.dbops import duration, rate
+from dbops.web.figures import duration, rate
 
 WIDTH, HEIGHT = 300, 90
 

@@ -6,6 +6,7 @@ from django import forms
 from django.contrib.auth.models import User
 from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
 
 from dbops.engine.access.roles import ON_CLUSTERS, AccessRole
 from dbops.models import Cluster
@@ -13,14 +14,14 @@ from dbops.operations.account_admin import access_of
 from dbops.security.permissions import GROUPS, group_of
 
 MEANINGS = {
-    "viewer": "viewer: read-only",
-    "approver": "approver: read-only, can approve rebuilds",
-    "operator": "operator: can make changes",
+    "viewer": _("viewer: read-only"),
+    "approver": _("approver: read-only, can approve rebuilds"),
+    "operator": _("operator: can make changes"),
 }
 ROLE_MEANINGS = {
-    AccessRole.OPERATOR: "operator: can make changes",
-    AccessRole.APPROVER: "approver: can approve rebuilds",
-    AccessRole.ADMIN: "admin: operator and approver who also sets the rules of approvals and tickets",
+    AccessRole.OPERATOR: _("operator: can make changes"),
+    AccessRole.APPROVER: _("approver: can approve rebuilds"),
+    AccessRole.ADMIN: _("admin: operator and approver who also sets the rules of approvals and tickets"),
 }
 
 
@@ -33,12 +34,12 @@ class GroupFields(forms.Form):
     """The permissions of an account."""
 
     group = forms.ChoiceField(
-        label="Group",
+        label=_("Group"),
         choices=[(name, MEANINGS[name]) for name in GROUPS],
         widget=forms.Select({"class": "form-select"}),
     )
     superuser = forms.BooleanField(
-        label="Superuser: operator who also manages accounts",
+        label=_("Superuser: operator who also manages accounts"),
         required=False,
         widget=forms.CheckboxInput({"class": "form-check-input"}),
     )
@@ -50,15 +51,15 @@ class GroupFields(forms.Form):
 class PasswordFields(forms.Form):
     """A password, entered twice."""
 
-    password = password_field("Password")
-    password_again = password_field("Password again")
+    password = password_field(_("Password"))
+    password_again = password_field(_("Password again"))
 
     #: The owner of the password: it must differ from the username.
     user: User | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
-        self.fields["password"].help_text = "At least 12 characters. Common passwords are rejected."
+        self.fields["password"].help_text = _("At least 12 characters. Common passwords are rejected.")
 
     def clean_password(self) -> str:
         password = self.cleaned_data["password"]
@@ -68,7 +69,7 @@ class PasswordFields(forms.Form):
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
         if "password" in given and given["password"] != given.get("password_again"):
-            self.add_error("password_again", ValidationError("The passwords do not match.", code="differs"))
+            self.add_error("password_again", ValidationError(_("The passwords do not match."), code="differs"))
         return given
 
 
@@ -76,9 +77,9 @@ class AddForm(GroupFields, PasswordFields):
     """A new account."""
 
     name = forms.CharField(
-        label="Username",
+        label=_("Username"),
         max_length=150,
-        help_text="Letters, digits and @ . + - _ only. The audit log shows this name.",
+        help_text=_("Letters, digits and @ . + - _ only. The audit log shows this name."),
         widget=forms.TextInput({"class": "form-control", "autocomplete": "off", "autocapitalize": "none"}),
     )
     field_order = ("name", "group", "password", "password_again", "superuser")
@@ -87,7 +88,7 @@ class AddForm(GroupFields, PasswordFields):
         name = str(self.cleaned_data["name"])
         User._meta.get_field("username").clean(name, None)
         if User.objects.filter(username=name).exists():
-            raise ValidationError("This username already exists.", code="exists")
+            raise ValidationError(_("This username already exists."), code="exists")
         return name
 
 
@@ -107,7 +108,7 @@ class ClusterRoleForm(forms.Form):
     cluster = forms.ModelChoiceField(
         Cluster.objects.only("name"),
         to_field_name="name",
-        empty_label="Select a cluster",
+        empty_label=_("Select a cluster"),
         widget=forms.Select({"class": "form-select"}),
     )
     role = forms.ChoiceField(
@@ -123,7 +124,7 @@ class OwnPasswordForm(PasswordFields):
     """Change one's own password."""
 
     current = forms.CharField(
-        label="Current password",
+        label=_("Current password"),
         strip=False,
         max_length=200,
         widget=forms.PasswordInput({"class": "form-control", "autocomplete": "current-password"}),
@@ -138,7 +139,7 @@ class OwnPasswordForm(PasswordFields):
     def clean(self) -> dict[str, Any]:
         given = super().clean()
         if given.get("current") and given["current"] == given.get("password"):
-            self.add_error("password", ValidationError("This is the current password.", code="same"))
+            self.add_error("password", ValidationError(_("This is the current password."), code="same"))
         return given
 
 

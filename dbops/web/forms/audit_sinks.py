@@ -3,35 +3,36 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 
 class SinkForm(forms.Form):
     """A receiver of the audit log. The token is never shown again."""
 
-    name = forms.CharField(label="Name", max_length=60, help_text="For example the name of the SIEM.")
+    name = forms.CharField(label=_("Name"), max_length=60, help_text=_("For example the name of the SIEM."))
     address = forms.CharField(
-        label="Address",
+        label=_("Address"),
         max_length=500,
-        help_text="syslog+tls://HOST:6514, syslog+tcp://HOST:514 or https://HOST/PATH. Put no secret in it.",
+        help_text=_("syslog+tls://HOST:6514, syslog+tcp://HOST:514 or https://HOST/PATH. Put no secret in it."),
     )
     ca = forms.CharField(
-        label="CA certificate (PEM)",
+        label=_("CA certificate (PEM)"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
-        help_text="Authority of the receiver's certificate. Empty: authorities that the system trusts.",
+        help_text=_("Authority of the receiver's certificate. Empty: authorities that the system trusts."),
     )
     token = forms.CharField(
-        label="Bearer token",
+        label=_("Bearer token"),
         required=False,
         max_length=4000,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="For https:// only. Stored encrypted. Empty: none.",
+        help_text=_("For https:// only. Stored encrypted. Empty: none."),
     )
     after = forms.IntegerField(
-        label="Send entries after number",
+        label=_("Send entries after number"),
         required=False,
         min_value=0,
-        help_text="0 sends all entries in the database. Empty: new entries only.",
+        help_text=_("0 sends all entries in the database. Empty: new entries only."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

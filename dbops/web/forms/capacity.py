@@ -5,9 +5,11 @@ from typing import Any, Self
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
 
 from dbops.engine.capacity.walls import WallKind
 from dbops.engine.errors import Refused
+from dbops.web.refusal_texts import cause_of
 
 GIB = 1024**3
 #: Largest number that a person means: a larger one is a typing error.
@@ -18,17 +20,17 @@ class ThresholdForm(forms.Form):
     """Limits of one cluster; an empty field is no threshold."""
 
     schemas = forms.IntegerField(
-        label="Schemas", required=False, min_value=1, max_value=MOST, help_text="Empty: no threshold."
+        label=_("Schemas"), required=False, min_value=1, max_value=MOST, help_text=_("Empty: no threshold.")
     )
     tables = forms.IntegerField(
-        label="Tables", required=False, min_value=1, max_value=MOST, help_text="Empty: no threshold."
+        label=_("Tables"), required=False, min_value=1, max_value=MOST, help_text=_("Empty: no threshold.")
     )
     disk = forms.IntegerField(
-        label="Disk used (GiB)",
+        label=_("Disk used (GiB)"),
         required=False,
         min_value=1,
         max_value=MOST_GIB,
-        help_text="Of each instance. Empty: the size of its file system.",
+        help_text=_("Of each instance. Empty: the size of its file system."),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -55,4 +57,4 @@ class ThresholdForm(forms.Form):
 
     def add_refusal(self, error: Refused) -> None:
         """Show a refusal above the form, with its code."""
-        self.add_error(None, ValidationError(error.cause_sentence, code=error.code))
+        self.add_error(None, ValidationError(cause_of(error), code=error.code))

@@ -10,6 +10,7 @@ from allauth.mfa.models import Authenticator
 from allauth.mfa.totp.forms import ActivateTOTPForm
 from allauth.mfa.webauthn.forms import AddWebAuthnForm, AuthenticateWebAuthnForm, ReauthenticateWebAuthnForm
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
 
 from dbops.operations.login_limits import Attempt, count_code, count_second_factor
 
@@ -23,7 +24,7 @@ def _attempt(name: str) -> Attempt:
     """Count an attempt, and refuse one beyond the limit."""
     attempt = count_second_factor(name)
     if attempt.blocked_until is not None:
-        raise ValidationError("Too many wrong codes. Wait an hour, or ask a superuser.", code="blocked")
+        raise ValidationError(_("Too many wrong codes. Wait an hour, or ask a superuser."), code="blocked")
     return attempt
 
 
@@ -36,7 +37,7 @@ class _Code:
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["code"].label = "Code"
+        self.fields["code"].label = _("Code")
         self.fields["code"].max_length = LONGEST_CODE
         self.fields["code"].widget.attrs |= {
             "class": "form-control",
@@ -110,12 +111,12 @@ class AddPasskeyForm(AddWebAuthnForm):
         name.max_length, name.help_text = LONGEST_NAME, "A name that you recognize, such as the device's."
         name.widget.attrs |= {"class": "form-control", "maxlength": LONGEST_NAME}
         passwordless = self.fields["passwordless"]
-        passwordless.label = "Log in with this passkey alone"
-        passwordless.help_text = "The passkey then asks for a PIN, a fingerprint or a face instead of the password."
+        passwordless.label = _("Log in with this passkey alone")
+        passwordless.help_text = _("The passkey then asks for a PIN, a fingerprint or a face instead of the password.")
         passwordless.widget.attrs |= {"class": "form-check-input"}
 
     def clean_name(self) -> str:
         name: str = super().clean_name()
         if len(name) > LONGEST_NAME:
-            raise ValidationError(f"At most {LONGEST_NAME} characters.", code="max_length")
+            raise ValidationError(_("At most %(number)s characters.") % {"number": LONGEST_NAME}, code="max_length")
         return name

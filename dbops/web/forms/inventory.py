@@ -1,16 +1,17 @@
 """Forms of the inventory. Secrets are never shown; an empty field keeps the stored secret."""
 
-import hashlib
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from dbops.engine.access.approval_rules import MOST_APPROVALS
-from dbops.fleetfile import rules, sshkeys, stored
+from dbops.engine.phrases import phrase
+from dbops.fleetfile import rules, sshkeys
 from dbops.fleetfile.conflicts import (
     InventoryConflict,
     PlacedHost,
@@ -24,75 +25,8 @@ from dbops.fleetfile.conflicts import (
 from dbops.models import Cluster, Host, Instance
 from dbops.models.fleet import ACCOUNTS, PASSWORDS, SOCKET_ACCOUNTS
 from dbops.models.secret import is_set
+from dbops.web.forms.inventory_base import InventoryForm, sentence
 from dbops.web.forms.inventory_fields import AddressesField, MinutesField, SecretTextarea, secret_field, socket_field
-
-KEEP = "Stored. Leave empty to keep the current value."
-NOT_SET = "Not set"
-
-
-class InventoryForm(forms.ModelForm):
-    """Base of the three forms: the fleet file's rules, and a check for concurrent changes.
-
-    ``seen`` is a digest of what the page showed; a row that has changed since then is not overwritten.
-    """
-
-    groups: ClassVar[dict[str, tuple[str, ...]]] = {}
-    secrets: ClassVar[tuple[str, ...]] = ()
-    seen = forms.CharField(required=False, widget=forms.HiddenInput)
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **{"label_suffix": "", **kwargs})
-        self.is_new = self.instance.pk is None
-        self.before = None if self.is_new else type(self.instance).objects.get(pk=self.instance.pk)
-        self.shown = "" if self.is_new else self._digest()
-        self.initial["seen"] = self.shown
-        for name in self.secrets:
-            self.fields[name].help_text = KEEP if self.before and is_set(self.before, name) else NOT_SET
-        for field in self.fields.values():
-            field.widget.attrs.setdefault("class", _css_class(field.widget))
-            if isinstance(field.widget, forms.Textarea):
-                field.widget.attrs.update(rows=4, spellcheck="false")
-
-    def sections(self) -> Iterator[tuple[str, list[forms.BoundField]]]:
-        """Return the visible fields under their headings."""
-        for title, names in self.groups.items():
-            yield title, [self[name] for name in names]
-
-    def clean(self) -> dict[str, Any]:
-        super().clean()
-        given = self.cleaned_data
-        if given.pop("seen", "") != self.shown:
-            raise ValidationError("Another user changed this object. Reload the page and try again.", code="stale")
-        for name in [name for name in given if name in self.fields]:
-            if problem := rules.own_problem(name, given[name]):
-                self.add_error(name, sentence(problem))
-        self.clean_together(given)
-        for conflict in self.conflicts(given):
-            if conflict.subject.origin is self:
-                self.add_error(conflict.field, sentence(conflict.text))
-        return given
-
-    def clean_together(self, given: dict[str, Any]) -> None:
-        """Check fields against each other."""
-
-    def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
-        """Find values that another object of the fleet already uses."""
-        raise NotImplementedError
-
-    def values(self) -> dict[str, Any]:
-        """Return the model fields to write; secrets only if they were entered or must be removed."""
-        return {
-            name: value for name, value in self.cleaned_data.items() if name not in self.secrets or value is not None
-        }
-
-    def _digest(self) -> str:
-        shown = {name: str(getattr(self.instance, name)) for name in self._meta.fields or ()}
-        return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:32]
-
-    def _others(self) -> tuple[stored.StoredInventory, tuple[str, ...]]:
-        """Return the fleet, and the name of the edited object in it."""
-        before: Any = self.before
-        return stored.load(), (before.name,) if before else ()
 
 
 class HostForm(InventoryForm):
@@ -100,12 +34,12 @@ class HostForm(InventoryForm):
 
     secrets = ("ssh_private_key",)
     groups: ClassVar = {
-        "Host": ("name", "ssh_address", "ssh_port", "ssh_user", "sudo", "jump_host"),
-        "SSH key (file or pasted key)": ("ssh_key_file", "ssh_private_key"),
-        "Paths and addresses": ("work_dir", "authorized_keys_file", "stream_address"),
+        phrase("Host"): ("name", "ssh_address", "ssh_port", "ssh_user", "sudo", "jump_host"),
+        phrase("SSH key (file or pasted key)"): ("ssh_key_file", "ssh_private_key"),
+        phrase("Paths and addresses"): ("work_dir", "authorized_keys_file", "stream_address"),
     }
     ssh_private_key = forms.CharField(
-        label="Private key", required=False, strip=False, max_length=16384, widget=SecretTextarea
+        label=_("Private key"), required=False, strip=False, max_length=16384, widget=SecretTextarea
     )
 
     class Meta:
@@ -115,24 +49,30 @@ class HostForm(InventoryForm):
             *("work_dir", "authorized_keys_file", "stream_address"),
         ]
         labels: ClassVar = {
-            "ssh_address": "SSH address",
-            "ssh_port": "SSH port",
-            "ssh_user": "SSH user",
-            "ssh_key_file": "Key file",
-            "sudo": "Run commands as root with sudo -n",
-            "jump_host": "Jump host",
-            "work_dir": "Work directory",
-            "authorized_keys_file": "Authorized keys file",
-            "stream_address": "Stream address",
+            "ssh_address": _("SSH address"),
+            "ssh_port": _("SSH port"),
+            "ssh_user": _("SSH user"),
+            "ssh_key_file": _("Key file"),
+            "sudo": _("Run commands as root with sudo -n"),
+            "jump_host": _("Jump host"),
+            "work_dir": _("Work directory"),
+            "authorized_keys_file": _("Authorized keys file"),
+            "stream_address": _("Stream address"),
         }
         help_texts: ClassVar = {
-            "ssh_key_file": "Path of a private key without a passphrase on the dashboard’s machine.",
-            "sudo": "Install what “manage.py host gate NAME” and “manage.py host sudoers NAME” print on the host. "
-            "The SSH user can then run nothing else as root.",
-            "jump_host": "Host of the inventory through which dbops connects to this one, and to the servers on it. Empty: directly.",
-            "work_dir": "Directory for run directories and journals.",
-            "authorized_keys_file": "File that the temporary key of a rebuild is added to. Empty: ~/.ssh/authorized_keys of the SSH user.",
-            "stream_address": "Address at which other hosts reach this host by SSH. Empty: the SSH address.",
+            "ssh_key_file": _("Path of a private key without a passphrase on the dashboard’s machine."),
+            "sudo": _(
+                "Install what “manage.py host gate NAME” and “manage.py host sudoers NAME” print on the host. "
+                "The SSH user can then run nothing else as root."
+            ),
+            "jump_host": _(
+                "Host of the inventory through which dbops connects to this one, and to the servers on it. Empty: directly."
+            ),
+            "work_dir": _("Directory for run directories and journals."),
+            "authorized_keys_file": _(
+                "File that the temporary key of a rebuild is added to. Empty: ~/.ssh/authorized_keys of the SSH user."
+            ),
+            "stream_address": _("Address at which other hosts reach this host by SSH. Empty: the SSH address."),
         }
 
     def clean_ssh_key_file(self) -> str:
@@ -150,10 +90,10 @@ class HostForm(InventoryForm):
         if "ssh_private_key" not in given or "ssh_key_file" not in given:
             return
         if key and key_file:
-            self.add_error("ssh_private_key", "Enter either a key file or a key, not both.")
+            self.add_error("ssh_private_key", _("Enter either a key file or a key, not both."))
         elif not key and not key_file:
             if not (isinstance(self.before, Host) and is_set(self.before, "ssh_private_key")):
-                self.add_error("ssh_key_file", "Enter a key file or paste a private key.")
+                self.add_error("ssh_key_file", _("Enter a key file or paste a private key."))
             given["ssh_private_key"] = None
 
     def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
@@ -184,18 +124,18 @@ class AccountsForm(InventoryForm):
 
     secrets = PASSWORDS
     account_groups: ClassVar = {
-        "Dashboard's account": ("admin_user", "admin_password"),
-        "Dashboard's account on the hosts' sockets": ("local_user", "local_socket", "local_password"),
-        "Replication account": ("replication_user", "replication_password"),
-        "Backup account": ("backup_user", "backup_socket", "backup_password"),
-        "Load test account (TiDB)": ("load_user", "load_password"),
+        phrase("Dashboard's account"): ("admin_user", "admin_password"),
+        phrase("Dashboard's account on the hosts' sockets"): ("local_user", "local_socket", "local_password"),
+        phrase("Replication account"): ("replication_user", "replication_password"),
+        phrase("Backup account"): ("backup_user", "backup_socket", "backup_password"),
+        phrase("Load test account (TiDB)"): ("load_user", "load_password"),
     }
     account_users: ClassVar = tuple(f"{account}_user" for account in ACCOUNTS)
-    admin_password = secret_field("Password")
-    local_password = secret_field("Password")
-    replication_password = secret_field("Password")
-    backup_password = secret_field("Password")
-    load_password = secret_field("Password")
+    admin_password = secret_field(_("Password"))
+    local_password = secret_field(_("Password"))
+    replication_password = secret_field(_("Password"))
+    backup_password = secret_field(_("Password"))
+    load_password = secret_field(_("Password"))
     local_socket = socket_field()
     backup_socket = socket_field()
 
@@ -212,14 +152,14 @@ class AccountsForm(InventoryForm):
             password, old_user = given.get(secret), getattr(self.before, f"{account}_user", "")
             by_socket = given.pop(f"{account}_socket", False)
             if password and not user:
-                self.add_error(f"{account}_user", "Enter the user of this password.")
+                self.add_error(f"{account}_user", _("Enter the user of this password."))
             elif password and by_socket:
-                self.add_error(secret, "Leave the password empty for socket authentication.")
+                self.add_error(secret, _("Leave the password empty for socket authentication."))
             elif user and by_socket:
                 given[secret] = ""
             elif user and not password:
                 if not self.before or user != old_user or not is_set(self.before, secret):
-                    self.add_error(secret, "Enter a password for the new account.")
+                    self.add_error(secret, _("Enter a password for the new account."))
                 given[secret] = None
 
 
@@ -227,7 +167,7 @@ class ClusterForm(AccountsForm):
     """A cluster and the accounts that its instances share."""
 
     groups: ClassVar = {
-        "Cluster": (
+        phrase("Cluster"): (
             "name",
             "write_addresses",
             "wanted_replicas",
@@ -235,25 +175,30 @@ class ClusterForm(AccountsForm):
             "restore_test_host",
             "tls_ca",
         ),
-        "Approval and change tickets": rules.CLUSTER_RULES,
+        phrase("Approval and change tickets"): rules.CLUSTER_RULES,
         **AccountsForm.account_groups,
     }
     write_addresses = AddressesField(
+        label=_("Write addresses"),
         required=False,
-        help_text="Additional addresses that applications write to, as address:port, one per line.",
+        help_text=_("Additional addresses that applications write to, as address:port, one per line."),
     )
     redundancy_goal_seconds = MinutesField(
-        label="Redundancy goal (minutes)",
+        label=_("Redundancy goal (minutes)"),
         required=False,
         min_value=1,
         max_value=rules.LONGEST_GOAL_SECONDS // 60,
-        help_text="Target time to restore full redundancy. Hours that would miss it are highlighted under Availability. "
-        "Leave empty for the default.",
+        help_text=_(
+            "Target time to restore full redundancy. Hours that would miss it are highlighted under Availability. "
+            "Leave empty for the default."
+        ),
     )
     restore_test_host = forms.ChoiceField(
-        label="Restore test host",
+        label=_("Restore test host"),
         required=False,
-        help_text="Host that restores the backups. It needs the backup tool, a server program and disk space for the data.",
+        help_text=_(
+            "Host that restores the backups. It needs the backup tool, a server program and disk space for the data."
+        ),
     )
 
     class Meta:
@@ -269,34 +214,46 @@ class ClusterForm(AccountsForm):
             *AccountsForm.account_users,
         ]
         labels: ClassVar = {
-            "wanted_replicas": "Target number of healthy replicas",
-            "needs_approval": "Require approval by other people",
-            "approval_count": "Number of approvals",
-            "approvers_only": "Only approvers and admins may approve",
-            "ticket_pattern": "Pattern of change tickets",
-            "ticket_url": "Address of a ticket",
-            "tls_ca": "CA certificate of the servers (PEM)",
-            **dict.fromkeys(AccountsForm.account_users, "User"),
+            "wanted_replicas": _("Target number of healthy replicas"),
+            "needs_approval": _("Require approval by other people"),
+            "approval_count": _("Number of approvals"),
+            "approvers_only": _("Only approvers and admins may approve"),
+            "ticket_pattern": _("Pattern of change tickets"),
+            "ticket_url": _("Address of a ticket"),
+            "tls_ca": _("CA certificate of the servers (PEM)"),
+            **dict.fromkeys(AccountsForm.account_users, _("User")),
         }
         help_texts: ClassVar = {
-            "wanted_replicas": "Availability counts a gap while fewer instances besides the primary are healthy. Empty: all.",
-            "needs_approval": "A rebuild starts only after other people approve the request. The requester never counts.",
-            "approval_count": f"From 1 to {MOST_APPROVALS}. Each person counts once.",
-            "approvers_only": "Off: operators of this cluster may approve, too.",
-            "ticket_pattern": "A rebuild needs a ticket that matches, for example CHG[0-9]{7}. Empty: no ticket needed.",
-            "ticket_url": "https:// address with {ticket}. Empty: tickets are not linked.",
-            "tls_ca": "dbops then connects only with TLS, to servers with a certificate of this CA for their address. Empty: no check.",
-            "local_user": "Empty: the account above.",
+            "wanted_replicas": _(
+                "Availability counts a gap while fewer instances besides the primary are healthy. Empty: all."
+            ),
+            "needs_approval": _(
+                "A rebuild starts only after other people approve the request. The requester never counts."
+            ),
+            "approval_count": format_lazy(_("From 1 to {most}. Each person counts once."), most=MOST_APPROVALS),
+            "approvers_only": _("Off: operators of this cluster may approve, too."),
+            "ticket_pattern": _(
+                "A rebuild needs a ticket that matches, for example CHG[0-9]{7}. Empty: no ticket needed."
+            ),
+            "ticket_url": _("https:// address with {ticket}. Empty: tickets are not linked."),
+            "tls_ca": _(
+                "dbops then connects only with TLS, to servers with a certificate of this CA for their address. Empty: no check."
+            ),
+            "local_user": _("Empty: the account above."),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         chosen, names = self.instance.restore_test_host, _hosts_with_an_instance()
         # The stored host remains a choice, so that saving another field keeps it.
-        lost = [(chosen, f"{chosen} (no instance on this host)")] if chosen and chosen not in names else []
+        lost = (
+            [(chosen, _("%(host)s (no instance on this host)") % {"host": chosen})]
+            if chosen and chosen not in names
+            else []
+        )
         self.fields["approval_count"].required = False
         field = cast(forms.ChoiceField, self.fields["restore_test_host"])
-        field.choices = [("", "Host of the backup file"), *((name, name) for name in names), *lost]
+        field.choices = [("", _("Host of the backup file")), *((name, name) for name in names), *lost]
 
     def clean_approval_count(self) -> int:
         return int(self.cleaned_data["approval_count"] or 1)
@@ -305,7 +262,7 @@ class ClusterForm(AccountsForm):
         """Show the rules without a way to change them, for those who may not."""
         for name in rules.CLUSTER_RULES:
             self.fields[name].disabled = True
-            self.fields[name].help_text = "Only admins of this cluster and superusers can change this."
+            self.fields[name].help_text = _("Only admins of this cluster and superusers can change this.")
 
     def conflicts(self, given: dict[str, Any]) -> Iterator[InventoryConflict]:
         fleet, own = self._others()
@@ -317,10 +274,10 @@ class InstanceForm(AccountsForm):
     """One server process. Its accounts replace those of its cluster."""
 
     groups: ClassVar = {
-        "Instance": ("name", "cluster", "role", "host", "address", "port"),
-        "Files": ("datadir", "defaults_file", "group_suffix", "os_user"),
-        "Replication after a rebuild": ("replication_tls", "replication_tls_ca", "replication_delay_seconds"),
-        "Start and stop (systemd unit or commands)": ("systemd_unit", "start_command", "stop_command"),
+        phrase("Instance"): ("name", "cluster", "role", "host", "address", "port"),
+        phrase("Files"): ("datadir", "defaults_file", "group_suffix", "os_user"),
+        phrase("Replication after a rebuild"): ("replication_tls", "replication_tls_ca", "replication_delay_seconds"),
+        phrase("Start and stop (systemd unit or commands)"): ("systemd_unit", "start_command", "stop_command"),
         **AccountsForm.account_groups,
     }
 
@@ -333,23 +290,23 @@ class InstanceForm(AccountsForm):
             *AccountsForm.account_users,
         ]
         labels: ClassVar = {
-            **dict.fromkeys(AccountsForm.account_users, "User"),
-            "datadir": "Data directory",
-            "os_user": "Data directory owner",
-            "group_suffix": "Option group suffix",
-            "replication_tls": "TLS",
-            "replication_tls_ca": "CA certificate",
-            "replication_delay_seconds": "Delay in seconds",
+            **dict.fromkeys(AccountsForm.account_users, _("User")),
+            "datadir": _("Data directory"),
+            "os_user": _("Data directory owner"),
+            "group_suffix": _("Option group suffix"),
+            "replication_tls": _("TLS"),
+            "replication_tls_ca": _("CA certificate"),
+            "replication_delay_seconds": _("Delay in seconds"),
         }
         help_texts: ClassVar = {
-            "address": "MySQL address. Empty: the SSH address of the host.",
-            "datadir": "A rebuild replaces its contents.",
-            "group_suffix": "As in --defaults-group-suffix, for servers like mysqld@NAME. Usually empty.",
-            "replication_tls": "Empty: as before the rebuild.",
-            "replication_tls_ca": "A file on the instance's host, outside the data directory. Empty: as before.",
-            "replication_delay_seconds": "Empty: as before.",
-            "start_command": "Starts with an absolute path.",
-            **dict.fromkeys(AccountsForm.account_users, "Empty: the account of the cluster."),
+            "address": _("MySQL address. Empty: the SSH address of the host."),
+            "datadir": _("A rebuild replaces its contents."),
+            "group_suffix": _("As in --defaults-group-suffix, for servers like mysqld@NAME. Usually empty."),
+            "replication_tls": _("Empty: as before the rebuild."),
+            "replication_tls_ca": _("A file on the instance's host, outside the data directory. Empty: as before."),
+            "replication_delay_seconds": _("Empty: as before."),
+            "start_command": _("Starts with an absolute path."),
+            **dict.fromkeys(AccountsForm.account_users, _("Empty: the account of the cluster.")),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -372,14 +329,3 @@ class InstanceForm(AccountsForm):
         instances.append(PlacedInstance(given.get("name", ""), None, self, **values))
         yield from name_conflicts(instances, "instance")
         yield from instance_conflicts(instances, {host.name: host for host in fleet.placed_hosts()})
-
-
-def _css_class(widget: forms.Widget) -> str:
-    if isinstance(widget, forms.CheckboxInput):
-        return "form-check-input"
-    return "form-select" if isinstance(widget, forms.Select) else "form-control"
-
-
-def sentence(text: str) -> str:
-    """Return a problem as a sentence of its own."""
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "?")) else ".")

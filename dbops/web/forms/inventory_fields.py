@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 
 class SecretTextarea(forms.Textarea):
@@ -36,9 +37,9 @@ def secret_field(label: str) -> forms.CharField:
 
 def socket_field() -> forms.BooleanField:
     return forms.BooleanField(
-        label="Log in without a password",
+        label=_("Log in without a password"),
         required=False,
-        help_text="By socket authentication: unix_socket on MariaDB, auth_socket on MySQL.",
+        help_text=_("By socket authentication: unix_socket on MariaDB, auth_socket on MySQL."),
     )
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django import forms
+from django.utils.translation import gettext_lazy as _
 
 from dbops.engine.inventory.readers import SourceKind
 
@@ -10,30 +11,33 @@ from dbops.engine.inventory.readers import SourceKind
 class SourceForm(forms.Form):
     """A system that lists servers. The secret is never shown again."""
 
-    name = forms.CharField(label="Name", max_length=63)
-    kind = forms.ChoiceField(label="Kind", choices=[(kind.value, kind.label) for kind in SourceKind])
+    name = forms.CharField(label=_("Name"), max_length=63)
+    kind = forms.ChoiceField(label=_("Kind"), choices=[(kind.value, _(kind.label)) for kind in SourceKind])
     address = forms.CharField(
-        label="Address",
+        label=_("Address"),
         max_length=500,
-        help_text="https://HOST:PORT/PATH, http:// without a secret, or file:NAME of a file in DBOPS_INVENTORY_DIR.",
+        help_text=_("https://HOST:PORT/PATH, http:// without a secret, or file:NAME of a file in DBOPS_INVENTORY_DIR."),
     )
     user = forms.CharField(
-        label="User", required=False, max_length=80, help_text="Empty: the secret is a bearer token, or there is none."
+        label=_("User"),
+        required=False,
+        max_length=80,
+        help_text=_("Empty: the secret is a bearer token, or there is none."),
     )
     secret = forms.CharField(
-        label="Password or token",
+        label=_("Password or token"),
         required=False,
         max_length=4000,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="Stored encrypted. Empty: none.",
+        help_text=_("Stored encrypted. Empty: none."),
     )
     ca = forms.CharField(
-        label="CA certificate (PEM)",
+        label=_("CA certificate (PEM)"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
-        help_text="Authority of the source's certificate. Empty: authorities that the system trusts.",
+        help_text=_("Authority of the source's certificate. Empty: authorities that the system trusts."),
     )
-    every_minutes = forms.IntegerField(label="Minutes between readings", min_value=1, max_value=10080, initial=60)
+    every_minutes = forms.IntegerField(label=_("Minutes between readings"), min_value=1, max_value=10080, initial=60)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass
 
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext as _
 
 from dbops.engine.load_tests.request import MOST_STATEMENTS
 
@@ -35,14 +36,14 @@ def read_statements(text: str) -> tuple[str, ...]:
         if line:
             found.append(_json_statement(line, number) if line[0] in '{"' else (line, 1))
     if len(found) > MOST_STATEMENTS:
-        raise ValidationError(f"Enter at most {MOST_STATEMENTS:,} statements.")
+        raise ValidationError(_("Enter at most %(number)s statements.") % {"number": f"{MOST_STATEMENTS:,}"})
     total = sum(count for _, count in found)
     if total == len(found):
         return tuple(statement for statement, _ in found)
     share = min(1.0, STATEMENTS_WANTED / total)
     repeated = [(statement, max(1, round(count * share))) for statement, count in found]
     if sum(len(statement) * count for statement, count in repeated) > MOST_CHARACTERS:
-        raise ValidationError("The statements are too long to repeat them by their counts.")
+        raise ValidationError(_("The statements are too long to repeat them by their counts."))
     return tuple(statement for statement, count in repeated for _ in range(count))
 
 
@@ -50,10 +51,12 @@ def _json_statement(line: str, number: int) -> tuple[str, int]:
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise ValidationError(f"Line {number} is not JSON.") from error
+        raise ValidationError(_("Line %(number)s is not JSON.") % {"number": number}) from error
     if isinstance(value, str):
         return value, 1
     statement, count = value.get("statement"), value.get("count", 1)
     if not isinstance(statement, str) or not isinstance(count, int) or not 1 <= count <= 10**12:
-        raise ValidationError(f"Line {number} needs a text “statement” and a whole number “count”.")
+        raise ValidationError(
+            _("Line %(number)s needs a text “statement” and a whole number “count”.") % {"number": number}
+        )
     return statement, count

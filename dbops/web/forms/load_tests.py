@@ -10,6 +10,7 @@ from django.core.exceptions import ValidationError
 from django.forms.boundfield import BoundField
 from django.http import QueryDict
 from django.utils.functional import cached_property
+from django.utils.translation import gettext_lazy as _
 
 from dbops.engine.errors import Refused
 from dbops.engine.flavors.prepare import MIB
@@ -18,180 +19,171 @@ from dbops.engine.load_tests.digest_facts import SourceDigests
 from dbops.engine.load_tests.generator import input_text
 from dbops.engine.load_tests.request import LoadTestRequest, Raised
 from dbops.engine.load_tests.workload import Profile, Workload
+from dbops.engine.phrases import phrase
 from dbops.queries.digests import digests_of, find_digest_reading
 from dbops.queries.load_test_pages import LoadTestChoices
+from dbops.web.forms.load_test_choices import PRESETS, PROFILES, RAISED, Options, preset
 from dbops.web.forms.load_test_texts import LongTexts, read_statements
+from dbops.web.refusal_texts import cause_of
+from dbops.web.templatetags.phrases import translated
 
 NEWEST = "newest"
 #: Largest file of statements.
 MOST_FILE_BYTES = 8 * MIB
-PRESETS = (
-    ("", "The options below"),
-    ("doublewrite", "Doublewrite: on, off"),
-    ("table-caches", "Table caches: 400, 30,000"),
-    ("sync-array", "innodb_sync_array_size: 1, 16 (MySQL)"),
-    ("flush-method", "Flush method: fsync, O_DIRECT"),
-    ("redo", "Redo capacity: 256 MiB, 2 GiB"),
-)
-PROFILES = (
-    (Profile.READ_WRITE, "Read and write (sysbench)"),
-    (Profile.READ_ONLY, "Read only (sysbench)"),
-    (Profile.WRITE_ONLY, "Write only (sysbench)"),
-    (Profile.POINT_SELECT, "Point select (sysbench)"),
-    (Profile.ROTATING, "Rotating schemas: own or top statements on copies of a schema"),
-    (Profile.INSERT, "Inserts into one table"),
-)
-RAISED = (
-    (Raised.THREADS, "Threads"),
-    (Raised.RATE, "Events a second"),
-    (Raised.SCHEMAS, "Schemas (rotating schemas only)"),
-    (Raised.NOTHING, "Nothing: an A/B test of server options"),
-)
-Options = tuple[tuple[str, str], ...]
-
-
-def preset(name: str, flavor: str) -> tuple[Options, Options]:
-    """Return the options of both arms of a ready-made A/B test."""
-    redo = "innodb_log_file_size" if flavor == "mariadb" else "innodb_redo_log_capacity"
-    wide = ("table_open_cache", "table_definition_cache", "innodb_open_files")
-    return {
-        "doublewrite": ((("innodb_doublewrite", "ON"),), (("innodb_doublewrite", "OFF"),)),
-        "table-caches": (
-            (("table_open_cache", "400"), ("table_definition_cache", "400")),
-            # A cache is only as large as the smallest of the four allows.
-            (*((name, "30000") for name in wide), ("open_files_limit", "65535")),
-        ),
-        "sync-array": ((("innodb_sync_array_size", "1"),), (("innodb_sync_array_size", "16"),)),
-        "flush-method": ((("innodb_flush_method", "fsync"),), (("innodb_flush_method", "O_DIRECT"),)),
-        "redo": (((redo, str(256 * MIB)),), ((redo, str(2048 * MIB)),)),
-    }.get(name, ((), ()))
 
 
 class LoadTestForm(forms.Form):
     """The choices of a load test. All but the long texts are in the URL of its plan."""
 
     groups: ClassVar[Mapping[str, tuple[str, ...]]] = {
-        "Scratch server": ("source", "backup", "host", "generator_host", "pool_mib", "options", "most_minutes"),
-        "Load": ("profile", "raised", "steps", "repeats", "seconds", "warm_up_seconds", "threads", "rate", "schemas"),
-        "Tables of sysbench": ("tables", "table_rows"),
-        "Rotating schemas": ("schema", "row_percent", "seconds_on_schema", "digests", "statements", "statements_file"),
-        "Inserts": ("table_ddl", "key_ranges"),
-        "A/B test": ("preset", "options_a", "options_b", "most_pairs", "aa_pairs"),
+        phrase("Scratch server"): ("source", "backup", "host", "generator_host", "pool_mib", "options", "most_minutes"),
+        phrase("Load"): (
+            "profile",
+            "raised",
+            "steps",
+            "repeats",
+            "seconds",
+            "warm_up_seconds",
+            "threads",
+            "rate",
+            "schemas",
+        ),
+        phrase("Tables of sysbench"): ("tables", "table_rows"),
+        phrase("Rotating schemas"): (
+            "schema",
+            "row_percent",
+            "seconds_on_schema",
+            "digests",
+            "statements",
+            "statements_file",
+        ),
+        phrase("Inserts"): ("table_ddl", "key_ranges"),
+        phrase("A/B test"): ("preset", "options_a", "options_b", "most_pairs", "aa_pairs"),
     }
     LONG: ClassVar = ("statements", "statements_file", "table_ddl")
 
-    source = forms.ChoiceField(label="Settings and version of")
+    source = forms.ChoiceField(label=_("Settings and version of"))
     backup = forms.ChoiceField(
-        label="Data", initial=NEWEST, help_text="A backup of this instance is restored, or the server is made empty."
+        label=_("Data"),
+        initial=NEWEST,
+        help_text=_("A backup of this instance is restored, or the server is made empty."),
     )
-    host = forms.ChoiceField(label="Host", help_text="Runs the scratch server.")
+    host = forms.ChoiceField(label=_("Host"), help_text=_("Runs the scratch server."))
     generator_host = forms.ChoiceField(
-        label="Load generator’s host",
+        label=_("Load generator’s host"),
         required=False,
-        help_text="Another host leaves the CPU to the server, but adds the latency of an SSH connection to each statement.",
+        help_text=_(
+            "Another host leaves the CPU to the server, but adds the latency of an SSH connection to each statement."
+        ),
     )
-    pool_mib = forms.IntegerField(label="Buffer pool (MiB)", initial=1024, min_value=64, max_value=2**20)
+    pool_mib = forms.IntegerField(label=_("Buffer pool (MiB)"), initial=1024, min_value=64, max_value=2**20)
     options = forms.CharField(
-        label="Further server options",
+        label=_("Further server options"),
         required=False,
         max_length=2000,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="One name=value on each line. They replace the source’s.",
+        help_text=_("One name=value on each line. They replace the source’s."),
     )
-    most_minutes = forms.IntegerField(label="Ends after (minutes)", initial=240, min_value=1, max_value=7 * 1440)
+    most_minutes = forms.IntegerField(label=_("Ends after (minutes)"), initial=240, min_value=1, max_value=7 * 1440)
 
-    profile = forms.ChoiceField(label="Statements", choices=PROFILES, initial=Profile.READ_WRITE)
-    raised = forms.ChoiceField(label="Raised from step to step", choices=RAISED, initial=Raised.THREADS)
+    profile = forms.ChoiceField(label=_("Statements"), choices=PROFILES, initial=Profile.READ_WRITE)
+    raised = forms.ChoiceField(label=_("Raised from step to step"), choices=RAISED, initial=Raised.THREADS)
     steps = forms.CharField(
-        label="Steps",
+        label=_("Steps"),
         initial="1, 2, 4, 8",
         max_length=300,
         required=False,
-        help_text="For example 150, 300, 600, 1200.",
+        help_text=_("For example 150, 300, 600, 1200."),
     )
     repeats = forms.IntegerField(
-        label="Rounds of each step",
+        label=_("Rounds of each step"),
         initial=3,
         min_value=1,
         max_value=limits.MOST_REPEATS,
-        help_text="A knee needs at least 3.",
+        help_text=_("A knee needs at least 3."),
     )
     seconds = forms.IntegerField(
-        label="Seconds of a round", initial=30, min_value=limits.LEAST_SECONDS, max_value=limits.MOST_SECONDS
+        label=_("Seconds of a round"), initial=30, min_value=limits.LEAST_SECONDS, max_value=limits.MOST_SECONDS
     )
     warm_up_seconds = forms.IntegerField(
-        label="Warm-up before each (s)", initial=5, min_value=0, max_value=limits.MOST_SECONDS
+        label=_("Warm-up before each (s)"), initial=5, min_value=0, max_value=limits.MOST_SECONDS
     )
     threads = forms.IntegerField(
-        label="Threads", initial=8, min_value=1, max_value=limits.MOST_THREADS, help_text="Where they are not raised."
+        label=_("Threads"),
+        initial=8,
+        min_value=1,
+        max_value=limits.MOST_THREADS,
+        help_text=_("Where they are not raised."),
     )
     rate = forms.IntegerField(
-        label="Events a second", initial=0, min_value=0, max_value=10_000_000, help_text="0: as fast as possible."
+        label=_("Events a second"), initial=0, min_value=0, max_value=10_000_000, help_text=_("0: as fast as possible.")
     )
     schemas = forms.IntegerField(
-        label="Schemas",
+        label=_("Schemas"),
         initial=0,
         min_value=0,
         max_value=limits.MOST_SCHEMAS,
-        help_text="For rotating schemas, where they are not raised.",
+        help_text=_("For rotating schemas, where they are not raised."),
     )
-    tables = forms.IntegerField(label="Tables", initial=4, min_value=1, max_value=1000)
-    table_rows = forms.IntegerField(label="Rows of each", initial=100_000, min_value=1, max_value=1_000_000_000)
+    tables = forms.IntegerField(label=_("Tables"), initial=4, min_value=1, max_value=1000)
+    table_rows = forms.IntegerField(label=_("Rows of each"), initial=100_000, min_value=1, max_value=1_000_000_000)
     schema = forms.CharField(
-        label="Schema to copy",
+        label=_("Schema to copy"),
         required=False,
         max_length=64,
-        help_text="A schema of the backup. It is copied, not changed.",
+        help_text=_("A schema of the backup. It is copied, not changed."),
     )
-    row_percent = forms.FloatField(label="Rows in each copy (%)", initial=0.0, min_value=0, max_value=100)
+    row_percent = forms.FloatField(label=_("Rows in each copy (%)"), initial=0.0, min_value=0, max_value=100)
     seconds_on_schema = forms.FloatField(
-        label="Seconds on each schema",
+        label=_("Seconds on each schema"),
         initial=5.0,
         min_value=0.001,
         max_value=3600,
-        help_text="Then a thread takes the next one. A short time shows the wall in seconds.",
+        help_text=_("Then a thread takes the next one. A short time shows the wall in seconds."),
     )
     digests = forms.ChoiceField(
-        label="Top statements",
+        label=_("Top statements"),
         required=False,
-        help_text="Of the source, with values sampled from the restored data. They replace the statements below.",
+        help_text=_("Of the source, with values sampled from the restored data. They replace the statements below."),
     )
     statements = forms.CharField(
-        label="Statements",
+        label=_("Statements"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 5}),
         help_text=(
-            "One on each line, with values in place and without schema names; or JSON Lines: "
-            '{"statement": "SELECT …", "count": 120}. Counts set the proportions.'
+            _(
+                "One on each line, with values in place and without schema names; or JSON Lines: "
+                '{"statement": "SELECT …", "count": 120}. Counts set the proportions.'
+            )
         ),
     )
-    statements_file = forms.FileField(label="Or a file with statements", required=False)
+    statements_file = forms.FileField(label=_("Or a file with statements"), required=False)
     table_ddl = forms.CharField(
-        label="CREATE TABLE statement", required=False, max_length=60_000, widget=forms.Textarea(attrs={"rows": 5})
+        label=_("CREATE TABLE statement"), required=False, max_length=60_000, widget=forms.Textarea(attrs={"rows": 5})
     )
     key_ranges = forms.CharField(
-        label="Random keys",
+        label=_("Random keys"),
         required=False,
         max_length=1000,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="Column, lowest and highest value on each line: id 1 1000000000.",
+        help_text=_("Column, lowest and highest value on each line: id 1 1000000000."),
     )
-    preset = forms.ChoiceField(label="Compare", choices=PRESETS, required=False)
+    preset = forms.ChoiceField(label=_("Compare"), choices=PRESETS, required=False)
     options_a = forms.CharField(
-        label="Options of A", required=False, max_length=1000, widget=forms.Textarea(attrs={"rows": 2})
+        label=_("Options of A"), required=False, max_length=1000, widget=forms.Textarea(attrs={"rows": 2})
     )
     options_b = forms.CharField(
-        label="Options of B", required=False, max_length=1000, widget=forms.Textarea(attrs={"rows": 2})
+        label=_("Options of B"), required=False, max_length=1000, widget=forms.Textarea(attrs={"rows": 2})
     )
     most_pairs = forms.IntegerField(
-        label="Most pairs", initial=12, min_value=limits.LEAST_PAIRS, max_value=limits.MOST_PAIRS
+        label=_("Most pairs"), initial=12, min_value=limits.LEAST_PAIRS, max_value=limits.MOST_PAIRS
     )
     aa_pairs = forms.IntegerField(
-        label="A/A pairs",
+        label=_("A/A pairs"),
         initial=4,
         min_value=limits.LEAST_AA_PAIRS,
         max_value=limits.MOST_PAIRS,
-        help_text="Rounds with equal options: they show how much this machine varies on its own.",
+        help_text=_("Rounds with equal options: they show how much this machine varies on its own."),
     )
 
     def __init__(
@@ -199,17 +191,20 @@ class LoadTestForm(forms.Form):
     ) -> None:
         self.choices, self.kept = choices, kept or LongTexts()
         super().__init__(_filled(choices, given), files, label_suffix="")
-        self._set_choices("source", [(one.name, f"{one.name} ({one.role})") for one in choices.sources])
+        self._set_choices("source", [(one.name, f"{one.name} ({translated(one.role)})") for one in choices.sources])
         self._set_choices("host", [(one.name, one.name) for one in choices.hosts])
-        self._set_choices("generator_host", [("", "The same host"), *((one.name, one.name) for one in choices.hosts)])
-        runs = [(str(one.pk), f"Run {one.pk}, {one.finished_at:%Y-%m-%d %H:%M} UTC") for one in choices.backups]
-        newest = [(NEWEST, "Newest good backup")] if choices.run else []
-        self._set_choices("backup", [*newest, *runs, ("0", "None: an empty server")])
+        self._set_choices(
+            "generator_host", [("", _("The same host")), *((one.name, one.name) for one in choices.hosts)]
+        )
+        times = [(one.pk, f"{one.finished_at:%Y-%m-%d %H:%M}") for one in choices.backups]
+        runs = [(str(run), _("Run %(number)s, %(time)s UTC") % {"number": run, "time": time}) for run, time in times]
+        newest = [(NEWEST, _("Newest good backup"))] if choices.run else []
+        self._set_choices("backup", [*newest, *runs, ("0", _("None: an empty server"))])
         readings = [
             (str(one.pk), f"{one.instance.name}, {one.schema}, {one.requested_at:%Y-%m-%d %H:%M} UTC")
             for one in choices.digest_readings
         ]
-        self._set_choices("digests", [("", "None"), *readings])
+        self._set_choices("digests", [("", _("None")), *readings])
         for name, field in self.fields.items():
             is_choice = isinstance(field, forms.ChoiceField)
             field.widget.attrs["class"] = "form-select" if is_choice else "form-control"
@@ -233,7 +228,7 @@ class LoadTestForm(forms.Form):
         }
         for title, names in self.groups.items():
             has_error = any(name in self.errors for name in names)
-            yield title, [self[name] for name in names], matters.get(title, True) or has_error
+            yield translated(title), [self[name] for name in names], matters.get(title, True) or has_error
 
     @property
     def query(self) -> dict[str, str]:
@@ -251,7 +246,7 @@ class LoadTestForm(forms.Form):
     def clean_steps(self) -> tuple[int, ...]:
         parts = [part for part in re.split(r"[\s,;]+", self.cleaned_data["steps"].strip()) if part]
         if not all(re.fullmatch(r"[0-9]{1,9}", part) for part in parts):
-            raise ValidationError("Enter whole numbers, separated by commas.")
+            raise ValidationError(_("Enter whole numbers, separated by commas."))
         return tuple(sorted({int(part) for part in parts}))
 
     def clean_options(self) -> Options:
@@ -268,7 +263,7 @@ class LoadTestForm(forms.Form):
         for line in filter(None, map(str.strip, self.cleaned_data["key_ranges"].splitlines())):
             match = re.fullmatch(r"(\S+)\s+(-?[0-9]{1,20})\s+(-?[0-9]{1,20})", line)
             if not match:
-                raise ValidationError("Enter a column and two whole numbers on each line.")
+                raise ValidationError(_("Enter a column and two whole numbers on each line."))
             found.append((match[1], int(match[2]), int(match[3])))
         return tuple(found)
 
@@ -280,11 +275,11 @@ class LoadTestForm(forms.Form):
         if not file:
             return ()
         if file.size > MOST_FILE_BYTES:
-            raise ValidationError(f"The file is larger than {MOST_FILE_BYTES // MIB} MiB.")
+            raise ValidationError(_("The file is larger than %(size)s MiB.") % {"size": MOST_FILE_BYTES // MIB})
         try:
             return read_statements(file.read().decode())
         except UnicodeDecodeError as error:
-            raise ValidationError("The file is not text in UTF-8.") from error
+            raise ValidationError(_("The file is not text in UTF-8.")) from error
 
     @cached_property
     def source_digests(self) -> SourceDigests | None:
@@ -305,7 +300,7 @@ class LoadTestForm(forms.Form):
                     input_text(workload)
             except Refused as error:
                 field = "table_ddl" if error.code == "load_test.table" else "statements"
-                self.add_error(field, ValidationError(error.cause_sentence, code=error.code))
+                self.add_error(field, ValidationError(cause_of(error), code=error.code))
         return given
 
     def long_texts(self) -> LongTexts:
@@ -370,7 +365,7 @@ def _options(text: str) -> Options:
     for line in filter(None, map(str.strip, text.splitlines())):
         name, sign, value = line.removeprefix("--").partition("=")
         if not sign:
-            raise ValidationError("Enter one name=value on each line.")
+            raise ValidationError(_("Enter one name=value on each line."))
         found.append((name.strip().replace("-", "_"), value.strip()))
     return tuple(found)
 

@@ -3,6 +3,8 @@
 from typing import Any
 
 from django import forms
+from django.utils.text import format_lazy
+from django.utils.translation import gettext_lazy as _
 
 from dbops.engine.notifications.channels import SERVICES, ChannelKind
 from dbops.engine.notifications.events import EVENTS, EventKind, EventSeverity
@@ -10,14 +12,14 @@ from dbops.engine.notifications.rules import DAILY_AT, Digest
 from dbops.models import Cluster, NotificationChannel
 
 KINDS = [
-    (ChannelKind.MESSAGE.value, "Message to a service"),
-    (ChannelKind.WEBHOOK.value, "Signed webhook"),
-    (ChannelKind.HEARTBEAT.value, "Heartbeat of dbops"),
+    (ChannelKind.MESSAGE.value, _("Message to a service")),
+    (ChannelKind.WEBHOOK.value, _("Signed webhook")),
+    (ChannelKind.HEARTBEAT.value, _("Heartbeat of dbops")),
 ]
 DIGESTS = [
-    (Digest.NONE.value, "At once"),
-    (Digest.HOURLY.value, "Hourly digest"),
-    (Digest.DAILY.value, f"Daily digest at {DAILY_AT:%H:%M}"),
+    (Digest.NONE.value, _("At once")),
+    (Digest.HOURLY.value, _("Hourly digest")),
+    (Digest.DAILY.value, format_lazy(_("Daily digest at {time}"), time=f"{DAILY_AT:%H:%M}")),
 ]
 
 
@@ -32,33 +34,35 @@ class _StyledForm(forms.Form):
 class ChannelForm(_StyledForm):
     """A channel. Its address and secret are never shown again."""
 
-    name = forms.CharField(label="Name", max_length=60)
-    kind = forms.ChoiceField(label="Kind", choices=KINDS)
+    name = forms.CharField(label=_("Name"), max_length=60)
+    kind = forms.ChoiceField(label=_("Kind"), choices=KINDS)
     address = forms.CharField(
-        label="Address",
+        label=_("Address"),
         max_length=2000,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="Of a service: one of the forms below. Of a webhook or heartbeat: https://HOST/PATH. Stored encrypted.",
+        help_text=_(
+            "Of a service: one of the forms below. Of a webhook or heartbeat: https://HOST/PATH. Stored encrypted."
+        ),
     )
     every_minutes = forms.IntegerField(
-        label="Heartbeat interval (minutes)",
+        label=_("Heartbeat interval (minutes)"),
         required=False,
         min_value=1,
         max_value=1440,
-        help_text="Heartbeat only. Set the receiver to report a silence of three intervals.",
+        help_text=_("Heartbeat only. Set the receiver to report a silence of three intervals."),
     )
     secret = forms.CharField(
-        label="Secret",
+        label=_("Secret"),
         required=False,
         max_length=200,
         widget=forms.PasswordInput(attrs={"autocomplete": "off"}),
-        help_text="Webhook only. It starts with whsec_. Empty: dbops makes one and shows it once.",
+        help_text=_("Webhook only. It starts with whsec_. Empty: dbops makes one and shows it once."),
     )
     ca = forms.CharField(
-        label="CA certificate (PEM)",
+        label=_("CA certificate (PEM)"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
-        help_text="Authority of the receiver's certificate. Empty: authorities that the system trusts.",
+        help_text=_("Authority of the receiver's certificate. Empty: authorities that the system trusts."),
     )
 
     services = SERVICES
@@ -67,34 +71,38 @@ class ChannelForm(_StyledForm):
 class RuleForm(_StyledForm):
     """A rule. The events come from the engine's table."""
 
-    name = forms.CharField(label="Name", max_length=60)
-    channel = forms.ModelChoiceField(label="Channel", queryset=NotificationChannel.objects.none(), to_field_name="name")
+    name = forms.CharField(label=_("Name"), max_length=60)
+    channel = forms.ModelChoiceField(
+        label=_("Channel"), queryset=NotificationChannel.objects.none(), to_field_name="name"
+    )
     cluster = forms.ModelChoiceField(
-        label="Cluster",
+        label=_("Cluster"),
         queryset=Cluster.objects.none(),
         to_field_name="name",
         required=False,
-        empty_label="All clusters, and dbops itself",
+        empty_label=_("All clusters, and dbops itself"),
     )
-    minimum = forms.ChoiceField(label="Least severity", choices=[(one.value, one.value) for one in EventSeverity])
+    minimum = forms.ChoiceField(label=_("Least severity"), choices=[(one.value, _(one.value)) for one in EventSeverity])
     quiet_from = forms.TimeField(
-        label="Quiet hours from",
+        label=_("Quiet hours from"),
         required=False,
         widget=forms.TimeInput(attrs={"placeholder": "22:00"}),
-        help_text="In the dashboard's time zone. Critical events are sent in quiet hours, too.",
+        help_text=_("In the dashboard's time zone. Critical events are sent in quiet hours, too."),
     )
     quiet_until = forms.TimeField(
-        label="Quiet hours until",
+        label=_("Quiet hours until"),
         required=False,
         widget=forms.TimeInput(attrs={"placeholder": "07:00"}),
-        help_text="Held events follow then in one message.",
+        help_text=_("Held events follow then in one message."),
     )
     digest = forms.ChoiceField(
-        label="Sent", choices=DIGESTS, help_text="Critical events are sent at once. The weekly report is in no digest."
+        label=_("Sent"),
+        choices=DIGESTS,
+        help_text=_("Critical events are sent at once. The weekly report is in no digest."),
     )
     events = forms.MultipleChoiceField(
-        label="Events",
-        choices=[(kind.name, f"{kind.title} ({kind.severity})") for kind in EVENTS.values()],
+        label=_("Events"),
+        choices=[(kind.name, format_lazy("{} ({})", _(kind.title), _(kind.severity))) for kind in EVENTS.values()],
         initial=list(EVENTS),
         widget=forms.CheckboxSelectMultiple(attrs={"class": "form-check-input"}),
     )

@@ -7,45 +7,47 @@ from zoneinfo import available_timezones
 
 from django import forms
 from django.core.exceptions import ValidationError
+from django.utils.translation import gettext_lazy as _
 
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.fleetfile import stored
 from dbops.fleetfile.conflicts import InventoryConflict, PlacedObject, name_conflicts
 from dbops.fleetfile.schedules import schedule_problems
 from dbops.models import AccessToken, BackupSchedule, Cluster, Instance
-from dbops.web.forms.inventory import InventoryForm, sentence
+from dbops.web.forms.inventory_base import InventoryForm, sentence
 from dbops.web.forms.inventory_fields import MinutesField
 
 INSTANCES_IN_A_LIST = 200
 METHODS = [
-    ("physical", "Physical (xtrabackup or mariadb-backup, zstd)"),
-    ("dump", "Dump (mysqldump or mariadb-dump, gzip)"),
+    ("physical", _("Physical (xtrabackup or mariadb-backup, zstd)")),
+    ("dump", _("Dump (mysqldump or mariadb-dump, gzip)")),
 ]
-RUN_BY = [("dbops", "dbops"), ("external", "External cron job")]
+RUN_BY = [("dbops", "dbops"), ("external", _("External cron job"))]
 
 
 class ScheduleForm(InventoryForm):
     """Schedule, method and retention of an instance's backups."""
 
     groups: ClassVar = {
-        "Backup": ("name", "instance", "method", "run_by"),
-        "When": ("cron", "time_zone", "expected_seconds", "late_after_seconds", "is_enabled"),
-        "Storage and retention": ("directory", "keep_count", "keep_days"),
+        phrase("Backup"): ("name", "instance", "method", "run_by"),
+        phrase("When"): ("cron", "time_zone", "expected_seconds", "late_after_seconds", "is_enabled"),
+        phrase("Storage and retention"): ("directory", "keep_count", "keep_days"),
     }
-    method = forms.ChoiceField(choices=METHODS)
-    run_by = forms.ChoiceField(choices=RUN_BY, label="Started by")
+    method = forms.ChoiceField(label=_("Method"), choices=METHODS)
+    run_by = forms.ChoiceField(choices=RUN_BY, label=_("Started by"))
     expected_seconds = MinutesField(
-        label="Expected duration (minutes)",
+        label=_("Expected duration (minutes)"),
         required=False,
         min_value=1,
-        help_text="Your estimate. dbops uses it until the schedule has enough runs of its own.",
+        help_text=_("Your estimate. dbops uses it until the schedule has enough runs of its own."),
     )
     late_after_seconds = MinutesField(
-        label="Late after (minutes)",
+        label=_("Late after (minutes)"),
         min_value=1,
         initial=900,
-        help_text="Minutes after the due time at which a run that has not started counts as late.",
+        help_text=_("Minutes after the due time at which a run that has not started counts as late."),
     )
 
     class Meta:
@@ -55,21 +57,25 @@ class ScheduleForm(InventoryForm):
             *("is_enabled", "directory", "keep_count", "keep_days"),
         ]
         labels: ClassVar = {
-            "cron": "Cron expression",
-            "is_enabled": "Enabled",
-            "keep_count": "Maximum number of backups",
-            "keep_days": "Maximum age (days)",
+            "cron": _("Cron expression"),
+            "is_enabled": _("Enabled"),
+            "keep_count": _("Maximum number of backups"),
+            "keep_days": _("Maximum age (days)"),
         }
         help_texts: ClassVar = {
-            "name": "Backup reports use this name.",
-            "cron": "Minute, hour, day of month, month, day of week. Example: 30 2 * * * runs every night at 02:30.",
-            "time_zone": "Time zone of the cron expression, for example Europe/Berlin.",
-            "directory": "Path on the instance’s host, outside every data directory. Required if dbops runs the backup.",
-            "keep_count": (
-                "dbops deletes its own backups beyond this number. Leave empty for no limit. "
-                "The newest backup and the newest restore-tested one are always kept."
+            "name": _("Backup reports use this name."),
+            "cron": _("Minute, hour, day of month, month, day of week. Example: 30 2 * * * runs every night at 02:30."),
+            "time_zone": _("Time zone of the cron expression, for example Europe/Berlin."),
+            "directory": _(
+                "Path on the instance’s host, outside every data directory. Required if dbops runs the backup."
             ),
-            "keep_days": "Also delete backups older than this many days. Leave empty for no age limit.",
+            "keep_count": (
+                _(
+                    "dbops deletes its own backups beyond this number. Leave empty for no limit. "
+                    "The newest backup and the newest restore-tested one are always kept."
+                )
+            ),
+            "keep_days": _("Also delete backups older than this many days. Leave empty for no age limit."),
         }
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -107,9 +113,9 @@ class ScheduleForm(InventoryForm):
 class MaintenanceForm(forms.Form):
     """Maintenance of a cluster, during which no rebuild starts. Times are in the page's zone."""
 
-    starts_at = forms.DateTimeField(label="Start", required=False, help_text="Empty: now.")
-    ends_at = forms.DateTimeField(label="End", required=False, help_text="Empty: until ended by a person.")
-    reason = forms.CharField(label="Reason", max_length=300)
+    starts_at = forms.DateTimeField(label=_("Start"), required=False, help_text=_("Empty: now."))
+    ends_at = forms.DateTimeField(label=_("End"), required=False, help_text=_("Empty: until ended by a person."))
+    reason = forms.CharField(label=_("Reason"), max_length=300)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
@@ -141,13 +147,15 @@ class MarkForm(MaintenanceForm):
 class TokenForm(forms.ModelForm):
     """An access token for calendar feeds."""
 
-    cluster = forms.ModelChoiceField(Cluster.objects.all(), label="Cluster", required=False, empty_label="All clusters")
+    cluster = forms.ModelChoiceField(
+        Cluster.objects.all(), label=_("Cluster"), required=False, empty_label=_("All clusters")
+    )
 
     class Meta:
         model = AccessToken
         fields: ClassVar = ["name", "cluster"]
-        labels: ClassVar = {"name": "Name"}
-        help_texts: ClassVar = {"name": "For example the name of the calendar. The audit log shows this name."}
+        labels: ClassVar = {"name": _("Name")}
+        help_texts: ClassVar = {"name": _("For example the name of the calendar. The audit log shows this name.")}
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})

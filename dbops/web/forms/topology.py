@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 from django.core.exceptions import ValidationError
 from django.http import QueryDict
+from django.utils.translation import gettext_lazy as _
 
 from dbops.engine.states import Role
 from dbops.engine.topology.proposals import ProposedMember
@@ -16,7 +17,7 @@ from dbops.queries.topology import ProposalRow
 
 #: Of proposed servers, which are MySQL or MariaDB.
 ACCOUNTS = tuple(account for account in KNOWN_ACCOUNTS if account != "load")
-ROLES = [("", "Select a role"), *((role.value, role.value) for role in Role)]
+ROLES = [("", _("Select a role")), *((role.value, _(role.value)) for role in Role)]
 
 
 def _styled(form: forms.BaseForm) -> None:
@@ -33,17 +34,17 @@ def _password(label: str, help_text: str = "") -> forms.CharField:
 class DiscoveryForm(forms.Form):
     """The address of a server and the account to log in with."""
 
-    address = forms.CharField(label="Server address", max_length=253)
-    port = forms.IntegerField(label="Port", min_value=1, max_value=65535, initial=3306)
+    address = forms.CharField(label=_("Server address"), max_length=253)
+    port = forms.IntegerField(label=_("Port"), min_value=1, max_value=65535, initial=3306)
     cluster = forms.ModelChoiceField(
-        label="Stored account of cluster",
+        label=_("Stored account of cluster"),
         queryset=Cluster.objects.exclude(admin_user=""),
         to_field_name="name",
         required=False,
-        empty_label="None: use the account below",
+        empty_label=_("None: use the account below"),
     )
-    user = forms.CharField(label="User", required=False, max_length=80)
-    password = _password("Password", "Stored encrypted and deleted when the discovery ends.")
+    user = forms.CharField(label=_("User"), required=False, max_length=80)
+    password = _password(_("Password"), _("Stored encrypted and deleted when the discovery ends."))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
@@ -52,19 +53,19 @@ class DiscoveryForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         given = super().clean() or self.cleaned_data
         if not self.errors and not given.get("cluster") and not given.get("user"):
-            raise ValidationError("Select a cluster, or enter a user and a password.", code="no_account")
+            raise ValidationError(_("Select a cluster, or enter a user and a password."), code="no_account")
         return given
 
 
 class MemberForm(forms.Form):
     """One proposed server. Unticked servers are not imported."""
 
-    include = forms.BooleanField(label="Add to the inventory", required=False)
-    name = forms.CharField(label="Name", max_length=63, required=False)
-    role = forms.ChoiceField(label="Role", choices=ROLES, required=False)
-    datadir = forms.CharField(label="Data directory", max_length=500, required=False)
-    host = forms.CharField(label="Host", max_length=63, required=False)
-    ssh_address = forms.CharField(label="SSH address of the host", max_length=253, required=False)
+    include = forms.BooleanField(label=_("Add to the inventory"), required=False)
+    name = forms.CharField(label=_("Name"), max_length=63, required=False)
+    role = forms.ChoiceField(label=_("Role"), choices=ROLES, required=False)
+    datadir = forms.CharField(label=_("Data directory"), max_length=500, required=False)
+    host = forms.CharField(label=_("Host"), max_length=63, required=False)
+    ssh_address = forms.CharField(label=_("SSH address of the host"), max_length=253, required=False)
 
     def __init__(self, member: ProposedMember, data: QueryDict | None, prefix: str, hosts: Mapping[str, str]) -> None:
         self.member = member
@@ -85,7 +86,7 @@ class MemberForm(forms.Form):
         if given.get("include"):
             for name in ("name", "role", "datadir", "host", "ssh_address"):
                 if not given.get(name) and name not in self.errors:
-                    text = "Select a role." if name == "role" else "This field is required."
+                    text = _("Select a role.") if name == "role" else _("This field is required.")
                     self.add_error(name, ValidationError(text, code="required"))
         return given
 
@@ -93,25 +94,25 @@ class MemberForm(forms.Form):
 class ClusterProposalForm(forms.Form):
     """The shared settings of all new servers. A known cluster keeps its accounts and write addresses."""
 
-    cluster = forms.CharField(label="Cluster", max_length=63)
+    cluster = forms.CharField(label=_("Cluster"), max_length=63)
     write_addresses = forms.CharField(
-        label="Write addresses",
+        label=_("Write addresses"),
         required=False,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="One address per line. Only for a new cluster.",
+        help_text=_("One address per line. Only for a new cluster."),
     )
-    ssh_user = forms.CharField(label="SSH user", initial="root", max_length=64)
-    ssh_port = forms.IntegerField(label="SSH port", initial=22, min_value=1, max_value=65535)
+    ssh_user = forms.CharField(label=_("SSH user"), initial="root", max_length=64)
+    ssh_port = forms.IntegerField(label=_("SSH port"), initial=22, min_value=1, max_value=65535)
     ssh_key_file = forms.CharField(
-        label="SSH key file",
+        label=_("SSH key file"),
         required=False,
         max_length=500,
-        help_text="Path on the dashboard’s machine. Only for new hosts.",
+        help_text=_("Path on the dashboard’s machine. Only for new hosts."),
     )
-    defaults_file = forms.CharField(label="Server option file", initial="/etc/mysql/my.cnf", max_length=500)
-    systemd_unit = forms.CharField(label="Systemd unit", required=False, max_length=200, initial="mariadb")
-    start = forms.CharField(label="Start command (instead of a unit)", required=False, max_length=500)
-    stop = forms.CharField(label="Stop command", required=False, max_length=500)
+    defaults_file = forms.CharField(label=_("Server option file"), initial="/etc/mysql/my.cnf", max_length=500)
+    systemd_unit = forms.CharField(label=_("Systemd unit"), required=False, max_length=200, initial="mariadb")
+    start = forms.CharField(label=_("Start command (instead of a unit)"), required=False, max_length=500)
+    stop = forms.CharField(label=_("Stop command"), required=False, max_length=500)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})

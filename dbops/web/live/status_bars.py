@@ -20,11 +20,12 @@ from dbops.database import clock
 from dbops.engine.catalogue import CATALOGUE
 from dbops.engine.errors import RemoteFailure
 from dbops.engine.facts.age import age_seconds
+from dbops.engine.phrases import Phrase, phrase
 from dbops.lifecycle import clock_steps
 from dbops.messaging.redis_server import connect
 from dbops.models import ClockStep
 from dbops.queries.admin.configuration import pulses
-from dbops.web.templatetags.dbops import duration
+from dbops.web.figures import duration_phrase, round_duration_phrase
 
 FRESH_SECONDS = 5.0
 SILENT_SECONDS = 40.0
@@ -79,37 +80,48 @@ def judge(
 
 def _stepped_back(step: ClockStep) -> RemoteFailure:
     return RemoteFailure(
-        "clock.stepped", "Comparing times", cause=f"The clock is behind some facts by {duration(-step.seconds)}"
+        "clock.stepped",
+        phrase("Comparing times"),
+        cause=phrase("The clock is behind some facts by {duration}", duration=duration_phrase(-step.seconds)),
     )
 
 
 def _redis_away() -> RemoteFailure:
-    return _away("redis.away", "Sending messages between dbops processes", "Redis is unreachable")
+    return _away("redis.away", phrase("Sending messages between dbops processes"), phrase("Redis is unreachable"))
 
 
 def _redis_refuses(words: str) -> RemoteFailure:
-    return _away("redis.refuses", "Sending messages between dbops processes", f"Redis takes no writes ({words})")
+    return _away(
+        "redis.refuses",
+        phrase("Sending messages between dbops processes"),
+        phrase("Redis takes no writes ({words})", words=words),
+    )
 
 
 def _worker_away() -> RemoteFailure:
-    return _away("worker.away", "Running jobs and starting queued jobs", "No worker has reported")
+    return _away("worker.away", phrase("Running jobs and starting queued jobs"), phrase("No worker has reported"))
 
 
 def _beat_away() -> RemoteFailure:
-    return _away("beat.away", "Triggering due work every two seconds", "Beat has not ticked")
+    return _away("beat.away", phrase("Triggering due work every two seconds"), phrase("Beat has not ticked"))
 
 
 def _away(code: str, operation: str, found: str) -> RemoteFailure:
-    return RemoteFailure(code, operation, cause=found, state=f"{CATALOGUE[code].state} {_guard_limits()}")
+    return RemoteFailure(
+        code,
+        operation,
+        cause=found,
+        state=phrase("{state} {limits}", state=phrase(CATALOGUE[code].state), limits=_guard_limits()),
+    )
 
 
-def _guard_limits() -> str:
+def _guard_limits() -> Phrase:
     """Return when the guard on a source ends a copy without a worker (``GUARD_...``)."""
-    patiences = (settings.GUARD_IDLE_SECONDS, settings.GUARD_HEARTBEAT_SECONDS)
-    idle, paused = (duration(seconds).removesuffix(" 00 s") for seconds in patiences)
-    return (
-        f"A copy that still reads its source is stopped after {idle} without a worker, "
-        f"or after {paused} if replication was paused for it."
+    return phrase(
+        "A copy that still reads its source is stopped after {idle} without a worker, "
+        "or after {paused} if replication was paused for it.",
+        idle=round_duration_phrase(settings.GUARD_IDLE_SECONDS),
+        paused=round_duration_phrase(settings.GUARD_HEARTBEAT_SECONDS),
     )
 
 

@@ -1,8 +1,8 @@
 """Live updates of rebuild pages: one Server-Sent-Events connection per page, one Redis reader and one renderer for all of them.
 
 A connection begins with a full snapshot from the table. After that the Redis stream announces *that* something changed, and the table
-has the change: it is read and rendered once for each rebuild and process, for any number of viewers. Without viewers no task runs.
-Without Redis the table's revision is polled every few seconds instead.
+has the change: it is read and rendered once for each rebuild, language and process, for any number of viewers. Without viewers no task
+runs. Without Redis the table's revision is polled every few seconds instead.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ from django.conf import settings
 from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 from django.urls import set_script_prefix
+from django.utils import translation
 from django.views.decorators.http import require_GET
 from redis.exceptions import RedisError
 
@@ -33,6 +34,7 @@ from dbops.security.permissions import may_view
 from dbops.security.sessions import sessions_that_may_view
 from dbops.web.live import fragments
 from dbops.web.live import status_bars as bars
+from dbops.web.live.entries import entries, number
 from dbops.web.live.fragments import RenderedLine, Snapshot
 
 P = ParamSpec("P")
@@ -45,7 +47,6 @@ KEEPALIVE_SECONDS = 4.0
 RECHECK_SECONDS = 3.0
 REDIS_RETRY_SECONDS = 2.0
 REDIS_BLOCK_SECONDS = 5.0
-LONGEST_NUMBER = 19
 LINES_KEPT = rebuild_log.LINES_SHOWN
 # A connection ends after this; the browser opens the next one.
 CONNECTION_SECONDS = 600.0
@@ -57,9 +58,10 @@ RETRY_MILLISECONDS = 1000
 
 @dataclass(eq=False)
 class Watched:
-    """One rebuild with viewers: its newest rendered moment and the end of its log."""
+    """One rebuild with viewers in one language: its newest rendered moment and the end of its log."""
 
     rebuild_id: int
+    language: str = settings.LANGUAGE_CODE
     snapshot: Snapshot | None = None
     lines: deque[RenderedLine] = field(default_factory=lambda: deque(maxlen=LINES_KEPT))
     is_cut: bool = False
@@ -78,35 +80,42 @@ class Watched:
             client.set()
 
 
+@dataclass(slots=True)
+class _Bars:
+    """The bars of every page in one language: key and text, and when the other processes were asked for them."""
+
+    rendered: tuple[str, str] | None = None
+    at: float | None = None
+
+
 class Hub:
     """State that the connections of one web process (one event loop) share."""
 
     def __init__(self) -> None:
-        self.watched: dict[int, Watched] = {}
+        self.watched: dict[tuple[int, str], Watched] = {}
         self.reader: asyncio.Task[None] | None = None
         self.redis_answers = False
-        self.bars: tuple[str, str] | None = None
-        self.bars_at: float | None = None
+        self.bars: dict[str, _Bars] = {}
         self.bars_asked = asyncio.Lock()
         self.sessions: list[str] = []
         self.allowed: set[str] = set()
         self.allowed_at = 0.0
         self.sessions_asked = asyncio.Lock()
 
-    async def current_bars(self) -> tuple[str, str] | None:
-        """Return the key and the text of every page's bars: rendered once per interval and process, not for each connection.
+    async def current_bars(self, language: str) -> tuple[str, str] | None:
+        """Return the key and the text of every page's bars: rendered once per interval, language and process.
 
         ``None`` until they are known. Pages that poll refresh the same status, so freshness alone does not mean that it is rendered.
         """
-        status = bars.current
-        if (self.bars_at != status.asked_at or not status.is_fresh) and not self.bars_asked.locked():
+        status, known = bars.current, self.bars.setdefault(language, _Bars())
+        if (known.at != status.asked_at or not status.is_fresh) and not self.bars_asked.locked():
             async with self.bars_asked:
                 try:
-                    self.bars = await in_database(bars.rendered)
-                    self.bars_at = status.asked_at
+                    known.rendered = await in_database(_in_language, language, bars.rendered)
+                    known.at = status.asked_at
                 except Exception:
                     log.exception("rendering the bars")  # retried later; the stream continues
-        return self.bars
+        return known.rendered
 
     async def may_still_view(self, session: str) -> bool:
         """Return whether a session may still view rebuilds: checked once per interval and process, for all open streams together."""
@@ -123,11 +132,11 @@ class Hub:
                     self.allowed_at = time.monotonic()
         return session in self.allowed
 
-    def join(self, rebuild_id: int) -> tuple[Watched, asyncio.Event]:
+    def join(self, rebuild_id: int, language: str) -> tuple[Watched, asyncio.Event]:
         """Start watching a rebuild. The table is read again even if it is already watched."""
-        watched = self.watched.get(rebuild_id)
+        watched = self.watched.get((rebuild_id, language))
         if watched is None:
-            watched = self.watched[rebuild_id] = Watched(rebuild_id)
+            watched = self.watched[rebuild_id, language] = Watched(rebuild_id, language)
             watched.task = _start(self._follow(watched))
         if self.reader is None or self.reader.done():
             self.reader = _start(self._read())
@@ -139,8 +148,9 @@ class Hub:
     def leave(self, watched: Watched, client: asyncio.Event) -> None:
         """Stop watching. The last viewer ends the renderer; the last rebuild ends the reader."""
         watched.clients.discard(client)
-        if not watched.clients and self.watched.get(watched.rebuild_id) is watched:
-            del self.watched[watched.rebuild_id]
+        key = (watched.rebuild_id, watched.language)
+        if not watched.clients and self.watched.get(key) is watched:
+            del self.watched[key]
             if watched.task:
                 watched.task.cancel()
         if not self.watched and self.reader:
@@ -156,7 +166,7 @@ class Hub:
                 pass
             watched.changed.clear()
             try:
-                changed = await in_database(_refresh, watched)
+                changed = await in_database(_in_language, watched.language, _refresh, watched)
             except Exception:
                 # The page polls during that time, and shows that it does.
                 log.exception("rendering rebuild %s", watched.rebuild_id)
@@ -195,34 +205,19 @@ class Hub:
         self._wake_all()
         while True:
             answer = await client.xread({STREAM: position}, count=500, block=int(REDIS_BLOCK_SECONDS * 1000))
-            for identity, entry in _entries(answer):
+            for identity, entry in entries(answer):
                 position = identity
-                watched = self.watched.get(_number(entry, "rebuild"))
-                if watched and (watched.snapshot is None or watched.snapshot.revision != _number(entry, "revision")):
-                    watched.changed.set()
+                for watched in self._of(number(entry, "rebuild")):
+                    if watched.snapshot is None or watched.snapshot.revision != number(entry, "revision"):
+                        watched.changed.set()
+
+    def _of(self, rebuild_id: int) -> list[Watched]:
+        """Return a rebuild in each language of its viewers."""
+        return [found for code, _ in settings.LANGUAGES if (found := self.watched.get((rebuild_id, code)))]
 
     def _wake_all(self) -> None:
         for watched in self.watched.values():
             watched.changed.set()
-
-
-def _entries(answer: Any) -> list[tuple[str, dict[str, str]]]:
-    """Return the entries of an XREAD answer: a list of pairs in RESP2, a mapping in RESP3."""
-    if not answer:
-        return []
-    streams = answer.items() if isinstance(answer, dict) else answer
-    found: list[tuple[str, dict[str, str]]] = []
-    for _, entries in streams:
-        for entry in entries:
-            # RESP3 wraps the entries of one stream in one more list.
-            found += entry if isinstance(entry, list) else [entry]
-    return found
-
-
-def _number(entry: dict[str, str], name: str) -> int:
-    """Return a number of an entry; 0 for anything else, because anyone who reaches Redis can write entries."""
-    text = entry.get(name, "")
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER else 0
 
 
 def _refresh(watched: Watched) -> bool:
@@ -244,6 +239,12 @@ def _refresh(watched: Watched) -> bool:
     watched.lines.extend(lines)
     watched.snapshot, watched.is_missing = snapshot, snapshot is None
     return True
+
+
+def _in_language(language: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a function that renders: the tasks of the hub have no request, and so no language of their own."""
+    with translation.override(language):
+        return function(*args, **kwargs)
 
 
 async def in_database(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -325,12 +326,12 @@ def _log_messages(watched: Watched, sent: _Sent) -> list[str]:
     return [message("log-snapshot" if begins else "log", "\n".join(line.html for line in new))]
 
 
-async def stream(rebuild_id: int, session: str) -> AsyncGenerator[str, None]:
+async def stream(rebuild_id: int, session: str, language: str) -> AsyncGenerator[str, None]:
     """Yield a rebuild's events until it has ended, the browser leaves, the session ends or loses access, or the connection is old."""
     home = hub()
     home.sessions.append(session)
     home.allowed.add(session)  # it was checked a moment ago
-    watched, client = home.join(rebuild_id)
+    watched, client = home.join(rebuild_id, language)
     sent, began = _Sent(), time.monotonic()
     try:
         yield f"retry: {RETRY_MILLISECONDS}\n\n"
@@ -344,7 +345,7 @@ async def stream(rebuild_id: int, session: str) -> AsyncGenerator[str, None]:
             if not await home.may_still_view(session):
                 return
             # Also the first time: the page may show bars of an earlier connection.
-            found = await home.current_bars()
+            found = await home.current_bars(language)
             if found and found[0] != sent.bars:
                 sent.bars = found[0]
                 yield message("bars", found[1])
@@ -388,4 +389,4 @@ async def events(request: HttpRequest, rebuild_id: int) -> HttpResponseBase:
     # Django closes the request's database connection with the request, here after minutes: a thousand viewers would hold a
     # thousand.
     await sync_to_async(close_old_connections)()
-    return EventStream(stream(rebuild_id, request.session.session_key or ""))
+    return EventStream(stream(rebuild_id, request.session.session_key or "", request.LANGUAGE_CODE))

@@ -13,6 +13,7 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 
 from dbops.audit.log import append, current_origin
 from dbops.engine.errors import Refused
@@ -81,7 +82,7 @@ class AccountAdapter(DefaultAccountAdapter):
         """Check the password of somebody who is logged in, under the limits of the login page."""
         attempt = count_login(user.get_username(), current_origin().address)
         if attempt.blocked_until is not None:
-            raise ValidationError("Too many wrong passwords. Wait 15 minutes.", code="blocked")
+            raise ValidationError(_("Too many wrong passwords. Wait 15 minutes."), code="blocked")
         if not user.check_password(password):
             append(actor=user.get_username(), action="login.failed", subject="dbops", detail={"step": "confirmation"})
             return False
@@ -115,7 +116,7 @@ class FactorAdapter(DefaultMFAAdapter):
 
     def generate_authenticator_name(self, user: AbstractBaseUser, type: Authenticator.Type) -> str:  # noqa: A002
         count = Authenticator.objects.filter(user_id=user.pk, type=type).count()
-        return f"Passkey {count + 1}"
+        return _("Passkey %(number)s") % {"number": count + 1}
 
     def can_delete_authenticator(self, authenticator: Authenticator) -> bool:
         """Whether it is not the last factor of somebody who needs one."""

@@ -7,6 +7,7 @@ from django.shortcuts import render
 
 from dbops.audit.log import append, current_origin
 from dbops.engine.errors import DbopsError, Refused
+from dbops.engine.phrases import phrase
 from dbops.models import GivenPassword
 from dbops.operations.account_admin import language_of
 from dbops.operations.login_sessions import begin_session
@@ -31,19 +32,19 @@ def check_login(request: HttpRequest, user: User) -> None:
     Raises:
         Refused: ``login.inactive``, ``login.local_off``, ``login.stale`` (another password since the login began).
     """
-    operation = f"Logging in as {user.get_username()}"
+    operation = phrase("Logging in as {name}", name=user.get_username())
     if not user.is_active:
-        raise Refused("login.inactive", operation, cause="a superuser deactivated the account")
+        raise Refused("login.inactive", operation, cause=phrase("a superuser deactivated the account"))
     if request.session.get(METHOD) != PROVIDER:
         check_local(user.get_username(), operation)
     if request.session.get(PENDING, user.get_session_auth_hash()) != user.get_session_auth_hash():
-        raise Refused("login.stale", operation, cause="the password changed during this login")
+        raise Refused("login.stale", operation, cause=phrase("the password changed during this login"))
 
 
 def check_local(name: str, operation: str) -> None:
     """Raise ``Refused`` (``login.local_off``) unless the account may log in without the provider."""
     if settings.RECOVERY_ACCOUNT and name != settings.RECOVERY_ACCOUNT:
-        raise Refused("login.local_off", operation, cause="this dashboard requires the provider")
+        raise Refused("login.local_off", operation, cause=phrase("this dashboard requires the provider"))
 
 
 def record_login(request: HttpRequest, user: User, *, factor: str) -> None:

@@ -9,6 +9,7 @@ from django.shortcuts import render
 
 from dbops.audit.log import append, current_origin
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.operations.login_limits import count_login_start
 
 
@@ -22,7 +23,9 @@ def limited_start(view: Callable[..., HttpResponse]) -> Callable[..., HttpRespon
             return view(request, *args, **kwargs)
         if attempt.is_first_blocked:
             append(actor="(unknown)", action="login.blocked", subject="dbops", outcome="refused")
-        error = Refused("login.too_many", "Beginning a login", cause="too many were begun from this address")
+        error = Refused(
+            "login.too_many", phrase("Beginning a login"), cause=phrase("too many were begun from this address")
+        )
         return render(request, "login/refused.html", {"error": error.as_record()}, status=429)
 
     return inner

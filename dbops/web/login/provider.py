@@ -19,6 +19,7 @@ from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 
 from dbops.engine.errors import Refused, RemoteFailure
+from dbops.engine.phrases import phrase
 from dbops.operations.provider_accounts import PROVIDER, admit
 from dbops.security.claims import Identity, read_claims
 from dbops.security.login_settings import LOOPBACK
@@ -36,7 +37,7 @@ BROKEN = (
 #: The standard's code in an answer of the token endpoint.
 TOKEN_ERROR = re.compile(r'"error": ?"([a-z_]{1,40})"')
 ERROR_CODE = re.compile(r"[a-z_]{1,40}")
-OPERATION = "Logging in with the provider"
+OPERATION = phrase("Logging in with the provider")
 NOBODY = "(unknown)"
 
 
@@ -174,10 +175,14 @@ class ProviderAdapter(DefaultSocialAccountAdapter):
         if exception is not None:
             raise ImmediateHttpResponse(provider_failed(request, exception))
         if "state_id" in (extra_context or {}):
-            refusal = Refused("login.expired", OPERATION, cause="this browser has not begun this login")
+            refusal = Refused("login.expired", OPERATION, cause=phrase("this browser has not begun this login"))
         else:
             said = request.GET.get("error", "")
-            cause = f"the provider answered {said if ERROR_CODE.fullmatch(said) else 'an error'}"
+            cause = (
+                phrase("the provider answered {code}", code=said)
+                if ERROR_CODE.fullmatch(said)
+                else phrase("the provider answered an error")
+            )
             refusal = Refused("login.cancelled", OPERATION, cause=cause)
             if error != AuthError.CANCELLED:
                 log.warning("the provider ended a login: %s", cause)
@@ -188,7 +193,9 @@ def provider_failed(request: HttpRequest, error: Exception) -> HttpResponse:
     """Log why the provider's answer was of no use, and return the page that says so."""
     # Its text may have parts of the answer, such as a token.
     cause = (
-        "it could not be reached" if isinstance(error, requests.ConnectionError | requests.Timeout) else _cause(error)
+        phrase("it could not be reached")
+        if isinstance(error, requests.ConnectionError | requests.Timeout)
+        else _cause(error)
     )
     log.warning("logging in with %s failed: %s (%s)", settings.OIDC_ISSUER, cause, type(error).__name__)
     failure = RemoteFailure("login.provider", OPERATION, cause=cause)
@@ -198,8 +205,8 @@ def provider_failed(request: HttpRequest, error: Exception) -> HttpResponse:
 def _cause(error: Exception) -> str:
     text = str(error) if isinstance(error, OAuth2Error) else ""
     if code := TOKEN_ERROR.search(text):
-        return f"it answered {code[1]}"
-    return text if text.startswith(("the ", "an ")) else "its answer is not that of an OpenID Connect provider"
+        return phrase("it answered {code}", code=code[1])
+    return text if text.startswith(("the ", "an ")) else phrase("its answer is not that of an OpenID Connect provider")
 
 
 def _is_safe(address: Any) -> bool:

@@ -3,6 +3,7 @@
 from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import ngettext
 
 from dbops.engine.access.tickets import ticket_url
 from dbops.models import Rebuild
@@ -14,8 +15,10 @@ register = template.Library()
 def approval_rule(count: int, only_approvers: bool) -> str:
     """Return who must approve, as a noun."""
     if only_approvers:
-        return "an approver" if count == 1 else f"{count} approvers"
-    return "another operator or approver" if count == 1 else f"{count} other operators or approvers"
+        said = ngettext("an approver", "%(number)s approvers", count)
+    else:
+        said = ngettext("another operator or approver", "%(number)s other operators or approvers", count)
+    return said % {"number": count}
 
 
 @register.simple_tag

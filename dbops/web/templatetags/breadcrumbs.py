@@ -6,6 +6,8 @@ from urllib.parse import urlencode
 
 from django import template
 from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from dbops.models import BackupRun, Cluster, Rebuild
 
@@ -13,17 +15,17 @@ register = template.Library()
 
 #: Pages of the menu by the name of their URL.
 SECTIONS = {
-    "fleet": "Fleet",
-    "rebuilds": "Rebuilds",
-    "audit": "Audit log",
-    "inventory": "Inventory",
-    "schedules": "Schedules",
-    "users": "Users and groups",
-    "audit-sinks": "Audit sinks",
-    "notifications": "Notifications",
-    "discoveries": "Discover servers",
-    "connection-tests": "Tests",
-    "load-tests": "Load tests",
+    "fleet": gettext_lazy("Fleet"),
+    "rebuilds": gettext_lazy("Rebuilds"),
+    "audit": gettext_lazy("Audit log"),
+    "inventory": gettext_lazy("Inventory"),
+    "schedules": gettext_lazy("Schedules"),
+    "users": gettext_lazy("Users and groups"),
+    "audit-sinks": gettext_lazy("Audit sinks"),
+    "notifications": gettext_lazy("Notifications"),
+    "discoveries": gettext_lazy("Discover servers"),
+    "connection-tests": gettext_lazy("Tests"),
+    "load-tests": gettext_lazy("Load tests"),
 }
 
 
@@ -36,7 +38,7 @@ class Crumb:
 
 
 @register.simple_tag
-def crumb(text: str, page: str, *args: Any, **query: Any) -> Crumb:
+def crumb(text: object, page: str, *args: Any, **query: Any) -> Crumb:
     """Return a link to the URL named ``page``; keyword arguments become its query."""
     return Crumb(str(text), reverse(page, args=args) + (f"?{urlencode(query)}" if query else ""))
 
@@ -61,7 +63,7 @@ def _crumb(page: Crumb | Cluster | Rebuild | BackupRun | str) -> Crumb:
     if isinstance(page, Cluster):
         return crumb(page.name, "cluster", page.name)
     if isinstance(page, Rebuild):
-        return crumb(f"Rebuild {page.pk}", "rebuild", page.pk)
+        return crumb(_("Rebuild %(number)s") % {"number": page.pk}, "rebuild", page.pk)
     if isinstance(page, BackupRun):
-        return crumb(f"Backup run {page.pk}", "backup-run", page.pk)
+        return crumb(_("Backup run %(number)s") % {"number": page.pk}, "backup-run", page.pk)
     return crumb(SECTIONS[page], page)

@@ -12,30 +12,34 @@ from django.templatetags.static import static
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
+from django.utils.translation import pgettext
 
 from dbops.database import clock
 from dbops.engine.facts.age import age_seconds
 from dbops.engine.rebuilds.plan import Plan, PlannedCommand, PlannedInstance
-from dbops.engine.schedule.backup_windows import in_tenths
 from dbops.engine.schedule.calendar import Interval
 from dbops.engine.schedule.timeline import Timeline
 from dbops.security.redaction import CONTROL, ESCAPES
 from dbops.web.charts import timeline
+from dbops.web.dates import date_text
+from dbops.web.figures import NEVER, UNKNOWN, UNKNOWN_AGE, bytes_text, count, duration, rate, seconds_ago
+from dbops.web.templatetags.phrases import translated
 
 register = template.Library()
+register.filter("bytes", bytes_text)
+register.filter("count", count)
+register.filter("rate", rate)
+register.filter("duration", duration)
 
 SPRITE = "vendor/tabler-icons-3.51.0.svg"
-UNKNOWN = "Unknown"
 SIGNALLED, SSH_FAILED = 128, 255
 TIME_STYLES = {
     "full": "%Y-%m-%d %H:%M:%S",
     "clock": "%H:%M:%S",
     "minute": "%Y-%m-%d %H:%M",
-    "weekday": "%a %d %b %H:%M",
     "hour": "%H:%M",
 }
-MIB = 1024**2
-UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 # Characters that reverse the direction of text can disguise a command.
 DIRECTION = re.compile("[\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
@@ -84,13 +88,13 @@ def icon(name: str) -> SafeString:
 
 @register.simple_tag
 def state(word: str, text: str = "") -> SafeString:
-    """Return the mark of a state: colour, icon and word. ``text`` replaces the word."""
+    """Return the mark of a state: colour, icon and word. ``text`` replaces the word, which is one of ``state_words``."""
     word = str(word)
     return format_html(
         '<span class="state state-{}">{}<span>{}</span></span>',
         word,
         icon(ICONS.get(word, "info-circle")),
-        text or word,
+        translated(text or word),
     )
 
 
@@ -103,74 +107,18 @@ def state_icon(word: str) -> str:
 @register.simple_tag
 def role(word: str) -> SafeString:
     """Return the mark of a role: icon and word."""
-    return format_html('<span class="role">{}<span>{}</span></span>', icon(ICONS.get(str(word), "server")), word)
-
-
-@register.filter(name="bytes")
-def bytes_text(value: float | str | None) -> str:
-    """Return ``1.46 TiB``, or ``Unknown``."""
-    if value is None or value == "":
-        return UNKNOWN
-    size, unit = float(value), 0
-    while abs(size) >= 1024 and unit < len(UNITS) - 1:
-        size, unit = size / 1024, unit + 1
-    digits = 0 if unit == 0 or size >= 100 else 1 if size >= 10 else 2
-    return f"{size:.{digits}f} {UNITS[unit]}"
-
-
-@register.filter
-def count(value: int | None) -> str:
-    """Return a number with commas, or ``Unknown``."""
-    return UNKNOWN if value is None else f"{value:,}"
-
-
-@register.filter
-def rate(value: float | str | None) -> str:
-    """Return bytes a second as ``312 MiB/s``, in the units of ``bytes``, so that one can be divided by the other."""
-    if value is None or value == "":
-        return UNKNOWN
-    mebibytes = float(value) / MIB
-    return f"{mebibytes:.0f} MiB/s" if mebibytes >= 10 else f"{mebibytes:.1f} MiB/s"
-
-
-@register.filter
-def duration(value: float | str | None) -> str:
-    """Return seconds as ``4.2 s``, ``42 s``, ``3 min 05 s``, ``1 h 02 min``, ``2 d 3 h``; ``—`` where unknown."""
-    if value is None or value == "":
-        return "—"
-    if tenths := in_tenths(float(value)):
-        return tenths
-    seconds = max(0, round(float(value)))
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60:02d} s"
-    if seconds < 86400:
-        return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
-    return f"{seconds // 86400} d {seconds % 86400 // 3600} h"
-
-
-#: The age of a time in the future: the clock was set back.
-UNKNOWN_AGE = "unknown"
-#: Seconds and name of the units of an age; the exact time is in its title.
-AGE_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+    return format_html(
+        '<span class="role">{}<span>{}</span></span>', icon(ICONS.get(str(word), "server")), translated(word)
+    )
 
 
 @register.filter
 def age(value: datetime | None) -> str:
     """Return how long ago a time was: ``12 s ago``, ``now`` below one second; ``never`` for none."""
     if value is None:
-        return "never"
+        return translated(NEVER)
     seconds = age_seconds(value, clock.now())
-    return UNKNOWN_AGE if seconds is None else seconds_ago(round(seconds))
-
-
-def seconds_ago(seconds: int) -> str:
-    """Return ``12 s ago`` or ``16 h ago``, in the largest unit; ``now`` for no second."""
-    if not seconds:
-        return "now"
-    size, unit = next((size, unit) for size, unit in AGE_UNITS if seconds >= size)
-    return f"{seconds // size} {unit} ago"
+    return translated(UNKNOWN_AGE) if seconds is None else seconds_ago(round(seconds))
 
 
 def machine_time(value: datetime) -> str:
@@ -182,10 +130,11 @@ def machine_time(value: datetime) -> str:
 def ago(value: datetime | None) -> SafeString | str:
     """Return ``12 s ago`` or ``now`` as an element that app.js keeps counting, with the exact time in its title."""
     if value is None:
-        return "never"
+        return translated(NEVER)
     seconds = age_seconds(value, clock.now())
     if seconds is None:
-        return format_html('<time datetime="{}" title="{}">{}</time>', machine_time(value), exact(value), UNKNOWN_AGE)
+        text = translated(UNKNOWN_AGE)
+        return format_html('<time datetime="{}" title="{}">{}</time>', machine_time(value), exact(value), text)
     return format_html(
         '<time datetime="{}" title="{}" data-ago="{}">{}</time>',
         machine_time(value),
@@ -204,20 +153,18 @@ def elapsed(start: datetime | None, end: datetime | None = None) -> SafeString |
         return duration((end - start).total_seconds())
     seconds = age_seconds(start, clock.now())
     if seconds is None:
-        return UNKNOWN_AGE
+        return translated(UNKNOWN_AGE)
     return format_html('<span data-elapsed="{}">{}</span>', round(seconds), duration(round(seconds)))
 
 
 @register.simple_tag
 def when(value: datetime | None, style: str = "full") -> SafeString | str:
-    """Return a time in the dashboard's time zone, with UTC in its title. ``style`` is one of ``TIME_STYLES``."""
+    """Return a time in the dashboard's time zone, with UTC in its title. ``style``: one of ``TIME_STYLES``, or ``weekday``."""
     if value is None:
         return "—"
     local = timezone.localtime(value)
-    pattern = TIME_STYLES[style]
-    return format_html(
-        '<time datetime="{}" title="{}">{}</time>', machine_time(value), exact(value), local.strftime(pattern)
-    )
+    text = date_text(local, "padded_day_hour") if style == "weekday" else local.strftime(TIME_STYLES[style])
+    return format_html('<time datetime="{}" title="{}">{}</time>', machine_time(value), exact(value), text)
 
 
 def exact(value: datetime) -> str:
@@ -235,20 +182,21 @@ def time_zone() -> str:
 def ended(status: int | None) -> str:
     """Return a program's exit status in words; shells report signal 9 as status 137."""
     if status is None:
-        return "Unknown"
+        return translated(UNKNOWN)
     if status == 0:
-        return "0: success"
+        return _("0: success")
     if status > SIGNALLED and status - SIGNALLED in set(Signals):
-        return f"{status}: killed by signal {status - SIGNALLED} ({Signals(status - SIGNALLED).name})"
-    return f"{status}: error"
+        signal = {"number": status - SIGNALLED, "name": Signals(status - SIGNALLED).name}
+        return _("%(status)s: killed by signal %(number)s (%(name)s)") % {"status": status, **signal}
+    return _("%(status)s: error") % {"status": status}
 
 
 @register.filter
 def ssh_ended(status: int | None) -> str:
     """Return the exit status of ``ssh`` in words: 255 is its own, any other one is the remote command's."""
     if status == SSH_FAILED:
-        return f"{status}: SSH failed or the connection was lost"
-    return f"{status}: from the source" if status else ended(status)
+        return _("%(status)s: SSH failed or the connection was lost") % {"status": status}
+    return _("%(status)s: from the source") % {"status": status} if status else ended(status)
 
 
 @register.filter
@@ -256,7 +204,7 @@ def gtid(value: str | None) -> str:
     """Return a GTID set short enough for a table; the page puts the whole one in a title."""
     text = (value or "").replace("\n", "")
     if not text:
-        return "none"
+        return _("none")
     parts = [re.sub(r"([0-9a-f]{8})-[0-9a-f-]{27}", r"\1…", part.strip()) for part in text.split(",")]
     shown = ", ".join(parts[:2])
     return shown if len(parts) <= 2 else f"{shown}, +{len(parts) - 2}"
@@ -287,14 +235,14 @@ def command_lines(commands: Iterable[PlannedCommand]) -> str:
 
 @register.filter
 def words(value: str) -> str:
-    """Return ``server_id`` as ``server id``."""
-    return str(value).replace("_", " ")
+    """Return ``server_id`` as ``server id``, translated where it is a word of pages."""
+    return translated(translated(value).replace("_", " "))
 
 
 @register.simple_tag
 def strip(line: Timeline, cluster: str, *, is_dense: bool = False) -> timeline.Drawing:
     """Return a cluster's timeline on one line. ``is_dense``: as low as a line of text, without hours."""
-    return timeline.strip(line, name=f"Timeline of {cluster}", is_dense=is_dense)
+    return timeline.strip(line, name=_("Timeline of %(cluster)s") % {"cluster": cluster}, is_dense=is_dense)
 
 
 @register.simple_tag
@@ -338,7 +286,7 @@ def commas(value: str) -> list[str]:
 def plainly(value: Any) -> str:
     """Return a value of a JSON record in words: yes and no, comma-separated lists."""
     if isinstance(value, bool):
-        return "yes" if value else "no"
+        return _("yes") if value else _("no")
     if isinstance(value, list):
         return ", ".join(plainly(item) for item in value)
     if isinstance(value, dict):
@@ -368,25 +316,29 @@ def party_lines(plan: Plan) -> list[PartyLine]:
     target, source = plan.target, plan.source
 
     def both(label: str, read: Callable[[PlannedInstance], object], differs_must: bool = False) -> PartyLine:
-        return PartyLine(label, str(read(target) or "unknown"), str(read(source) or "unknown"), differs_must)
+        return PartyLine(label, *(str(read(party) or _("unknown")) for party in (target, source)), differs_must)
 
     def server(party: PlannedInstance) -> str:
         if plan.archive and party is source:
-            return f"not asked: a finished backup is read, version {party.version}"
-        return f"answers, version {party.version}" if party.is_answering else "does not answer"
+            return _("not asked: a finished backup is read, version %(version)s") % {"version": party.version}
+        return (
+            _("answers, version %(version)s") % {"version": party.version}
+            if party.is_answering
+            else _("does not answer")
+        )
 
     return [
-        both("Role", lambda party: party.role),
-        both("Host", lambda party: party.host),
-        both("Database address", lambda party: f"{party.address}:{party.port}", True),
+        both(_("Role"), lambda party: translated(party.role)),
+        both(_("Host"), lambda party: party.host),
+        both(_("Database address"), lambda party: f"{party.address}:{party.port}", True),
         both("SSH", lambda party: f"{party.ssh_user}@{party.ssh_address}:{party.ssh_port}"),
-        both("Host key", lambda party: party.host_key_fingerprint),
-        both("Data directory", lambda party: party.datadir),
-        both("Its device and inode", lambda party: party.datadir_identity),
-        both("Server", server),
-        both("Server id", lambda party: party.server_id or party.configured_server_id, True),
-        both("Server uuid", lambda party: party.server_uuid or ("none" if party.is_answering else "")),
-        both("Read", lambda party: _read_at(plan, party.name)),
+        both(_("Host key"), lambda party: party.host_key_fingerprint),
+        both(_("Data directory"), lambda party: party.datadir),
+        both(_("Its device and inode"), lambda party: party.datadir_identity),
+        both(_("Server"), server),
+        both(_("Server id"), lambda party: party.server_id or party.configured_server_id, True),
+        both(_("Server uuid"), lambda party: party.server_uuid or (_("none") if party.is_answering else "")),
+        both(pgettext("time of reading", "Read"), lambda party: _read_at(plan, party.name)),
     ]
 
 

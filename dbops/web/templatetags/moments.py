@@ -7,22 +7,27 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from dbops.database import clock
+from dbops.web.dates import date_text
+from dbops.web.figures import UNKNOWN
 from dbops.web.templatetags.dbops import exact, machine_time
+from dbops.web.templatetags.phrases import translated
 
 register = template.Library()
 
 
 @register.simple_tag
-def moment(value: datetime | None, unknown: str = "Unknown") -> SafeString | str:
+def moment(value: datetime | None, unknown: str = UNKNOWN) -> SafeString | str:
     """Return ``03:10``, ``tomorrow 03:10``, ``yesterday 03:10`` or ``Tue 24 Nov 03:10`` in the dashboard's zone, UTC in its title."""
     if value is None:
-        return unknown
+        return translated(unknown)
     local, today = timezone.localtime(value), timezone.localtime().date()
     days = (local.date() - today).days
-    day = {0: "", 1: "tomorrow ", -1: "yesterday "}.get(days, f"{local:%a} {local.day} {local:%b} ")
-    text = f"{day}{local:%H:%M}"
+    clock_time = f"{local:%H:%M}"
+    near = {0: "%(time)s", 1: _("tomorrow %(time)s"), -1: _("yesterday %(time)s")}.get(days)
+    text = near % {"time": clock_time} if near else date_text(local, "day_hour")
     return format_html('<time datetime="{}" title="{}">{}</time>', machine_time(value), exact(value), text)
 
 

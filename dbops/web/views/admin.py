@@ -2,6 +2,7 @@
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
@@ -10,6 +11,7 @@ from dbops.queries.admin import credentials as queries
 from dbops.web.decorators import operator_page
 from dbops.web.live.status_bars import redis_problem
 from dbops.web.templatetags.dbops import age
+from dbops.web.templatetags.phrases import translated
 
 
 @require_GET
@@ -35,10 +37,10 @@ def settings(request: HttpRequest) -> HttpResponse:
     """Show all settings in effect, and versions for bug reports."""
     seen, dropped = configuration.processes()
     about = configuration.versions() | {
-        "Redis": problem.cause if (problem := redis_problem()) else "takes writes",
-        "Worker": f"last reported {age(seen.get('worker'))}",
-        "Beat": f"last reported {age(seen.get('beat'))}",
-        "Dropped messages": dropped,
+        "Redis": translated(problem.cause) if (problem := redis_problem()) else _("takes writes"),
+        _("Worker"): _("last reported %(age)s") % {"age": age(seen.get("worker"))},
+        _("Beat"): _("last reported %(age)s") % {"age": age(seen.get("beat"))},
+        _("Dropped messages"): dropped,
     }
     context = {"settings": configuration.in_effect(), "about": about}
     return render(request, "admin/settings.html", context)

@@ -5,6 +5,7 @@ from allauth.account.internal.flows.reauthentication import get_reauthentication
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -14,6 +15,7 @@ from dbops.operations import api_tokens as verbs
 from dbops.queries.admin.accounts import api_tokens
 from dbops.web.decorators import user_of, viewer_page
 from dbops.web.forms.api_tokens import ApiTokenForm
+from dbops.web.refusal_texts import refusal_text
 
 
 def _can_confirm(request: HttpRequest) -> bool:
@@ -48,7 +50,7 @@ def make(request: HttpRequest) -> HttpResponse:
                 days=given["days"],
             )
         except Refused as error:
-            form.add_error(None, f"{error.cause_sentence} {error.next_step}")
+            form.add_error(None, refusal_text(error))
     context = {"form": form, "secret": secret, "made": made}
     return render(request, "account/token_add.html", context, status=422 if form.errors else 200)
 
@@ -61,5 +63,5 @@ def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     mine = AccessToken.objects.exclude(user=None) if person.is_superuser else AccessToken.objects.filter(user=person)
     token = get_object_or_404(mine.select_related("user"), pk=token_id)
     verbs.revoke_api_token(actor=person, token=token)
-    messages.success(request, f"Token {token.name} revoked.")
+    messages.success(request, _("Token %(token)s revoked.") % {"token": token.name})
     return redirect("own-tokens" if token.user_id == person.pk else "tokens")

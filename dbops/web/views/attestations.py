@@ -4,6 +4,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -48,7 +49,7 @@ def _act(request: HttpRequest, instance: Instance) -> str:
     sent = request.POST
     if sent.get("action") == "withdraw":
         withdraw_attestation(actor=user_of(request), instance=instance, reason=sent.get("reason", ""))
-        return f"Attestation of {instance.name} withdrawn."
+        return _("Attestation of %(name)s withdrawn.") % {"name": instance.name}
     attest_storage(
         actor=user_of(request),
         instance=instance,
@@ -58,4 +59,4 @@ def _act(request: HttpRequest, instance: Instance) -> str:
         typed_name=sent.get("typed_name", ""),
         seen=sent.get("seen", ""),
     )
-    return f"Storage of {instance.name} attested."
+    return _("Storage of %(name)s attested.") % {"name": instance.name}

@@ -7,6 +7,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Qu
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.http import require_GET, require_POST
 
 from dbops.database import clock
@@ -19,6 +21,8 @@ from dbops.web.exports.streaming import streamed
 
 NAMES = ("actor", "action", "subject", "instance", "cluster", "outcome", "text")
 TYPES = {"jsonl": "application/jsonl", "csv": "text/csv; charset=utf-8"}
+#: Most findings in a message.
+LISTED = 3
 
 
 @require_GET
@@ -55,12 +59,21 @@ def verify(request: HttpRequest) -> HttpResponse:
     """Verify the whole log and show the findings."""
     findings, head, count = verify_log(stored(), actor=user_of(request).get_username())
     if findings:
-        listed = "; ".join(str(item) for item in findings[:3])
-        more = f"; and {len(findings) - 3} more" if len(findings) > 3 else ""
-        found = f"Verification found {len(findings)} problem{'' if len(findings) == 1 else 's'}"
-        messages.error(request, f"{found}. {listed}{more}.")
+        listed = "; ".join(str(item) for item in findings[:LISTED])
+        more = len(findings) - LISTED
+        if more > 0:
+            listed = _("%(listed)s; and %(more)s more") % {"listed": listed, "more": more}
+        said = ngettext(
+            "Verification found %(number)s problem. %(listed)s.",
+            "Verification found %(number)s problems. %(listed)s.",
+            len(findings),
+        )
+        messages.error(request, said % {"number": len(findings), "listed": listed})
     else:
-        messages.success(request, f"Verification found no problems. Entries: {count}. Head: {head}")
+        messages.success(
+            request,
+            _("Verification found no problems. Entries: %(count)s. Head: %(head)s") % {"count": count, "head": head},
+        )
     return redirect("audit")
 
 
@@ -70,7 +83,7 @@ def export(request: HttpRequest) -> HttpResponseBase:
     """Send all matching entries as a file, oldest first."""
     kind = request.POST.get("format", "")
     if kind not in FORMATS:
-        raise Http404("Unknown export format.")
+        raise Http404(_("Unknown export format."))
     wanted = _filter(request.GET)
     by = user_of(request).get_username()
     lines = export_log(every(wanted), kind, actor=by, wanted=wanted.as_record())

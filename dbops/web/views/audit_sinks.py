@@ -4,6 +4,7 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods, require_POST
@@ -14,6 +15,7 @@ from dbops.operations import audit_sinks as verbs
 from dbops.queries.audit.sinks import sinks
 from dbops.web.decorators import superuser_page, user_of
 from dbops.web.forms.audit_sinks import SinkForm
+from dbops.web.refusal_texts import refusal_text
 
 
 @sensitive_post_parameters("token")
@@ -27,9 +29,9 @@ def page(request: HttpRequest) -> HttpResponse:
         try:
             sink = verbs.add_sink(actor=user_of(request).get_username(), **form.cleaned_data)
         except Refused as error:
-            form.add_error(None, ValidationError(f"{error.cause_sentence} {error.next_step}", code=error.code))
+            form.add_error(None, ValidationError(refusal_text(error), code=error.code))
         else:
-            messages.success(request, f"Audit sink {sink.name} added.")
+            messages.success(request, _("Audit sink %(sink)s added.") % {"sink": sink.name})
             return redirect("audit-sinks")
     context = {"form": form, "sinks": sinks()}
     return render(request, "admin/audit_sinks.html", context, status=422 if form.errors else 200)
@@ -40,7 +42,10 @@ def page(request: HttpRequest) -> HttpResponse:
 def test(request: HttpRequest, sink_id: int) -> HttpResponse:
     """Send a test entry to a sink."""
     entry = verbs.test_sink(actor=user_of(request).get_username(), name=_name(sink_id))
-    messages.success(request, f"Test entry {entry.sequence} written. The table shows when the receiver has it.")
+    messages.success(
+        request,
+        _("Test entry %(number)s written. The table shows when the receiver has it.") % {"number": entry.sequence},
+    )
     return redirect("audit-sinks")
 
 
@@ -52,7 +57,11 @@ def remove(request: HttpRequest, sink_id: int) -> HttpResponse:
     name = _name(sink_id)
     if request.method == "POST":
         last = verbs.remove_sink(actor=user_of(request).get_username(), name=name)
-        messages.success(request, f"Audit sink {name} removed. Its receiver has the entries up to {last}.")
+        messages.success(
+            request,
+            _("Audit sink %(name)s removed. Its receiver has the entries up to %(last)s.")
+            % {"name": name, "last": last},
+        )
         return redirect("audit-sinks")
     return render(request, "admin/audit_sink_remove.html", {"name": name})
 

@@ -8,6 +8,7 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -28,6 +29,8 @@ from dbops.web.charts.heatmap import heat
 from dbops.web.decorators import operator_page, user_of, viewer_page
 from dbops.web.exports.availability import FORMATS, cluster_file, fleet_file, forecast_file
 from dbops.web.forms.schedules import MarkForm
+from dbops.web.refusal_texts import cause_of
+from dbops.web.templatetags.phrases import translated
 from dbops.web.views.fleet import SHOWS, filters
 
 INTERVALS_ON_A_PAGE = 50
@@ -73,9 +76,11 @@ def mark(request: HttpRequest, name: str) -> HttpResponse:
         try:
             verbs.mark_maintenance(actor=user_of(request), cluster=row, **form.cleaned_data)
         except Refused as error:
-            form.add_refusal(error, f"Not marked: {error.cause}.")
+            form.add_refusal(error, _("Not marked: %(cause)s.") % {"cause": translated(error.cause)})
         else:
-            messages.success(request, f"Marked as planned maintenance of {name}. The gaps stay visible.")
+            messages.success(
+                request, _("Marked as planned maintenance of %(name)s. The gaps stay visible.") % {"name": name}
+            )
             return redirect("cluster-availability", name=name)
     return _show(request, row, form=form, status=422)
 
@@ -88,9 +93,9 @@ def unmark(request: HttpRequest, name: str, maintenance_id: int) -> HttpResponse
     try:
         verbs.unmark_maintenance(actor=user_of(request), maintenance=row)
     except Refused as error:
-        messages.error(request, error.cause_sentence)
+        messages.error(request, cause_of(error))
     else:
-        messages.success(request, f"Removed the mark of planned maintenance of {name}.")
+        messages.success(request, _("Removed the mark of planned maintenance of %(name)s.") % {"name": name})
     return redirect("cluster-availability", name=name)
 
 

@@ -5,6 +5,7 @@ from datetime import date, datetime
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
@@ -50,5 +51,5 @@ def cluster(request: HttpRequest, first: date, name: str) -> HttpResponse:
 def _month(first: date, now: datetime) -> ReportPeriod:
     found = month_of(first, now, timezone.get_current_timezone())
     if found is None:
-        raise Http404("This month is in the future.")
+        raise Http404(_("This month is in the future."))
     return found

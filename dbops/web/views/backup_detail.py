@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django.views.decorators.vary import vary_on_headers
@@ -17,6 +18,7 @@ from dbops.operations.backups import force_fail_run, mark_run_ended, stop_run
 from dbops.queries.backups import detail as queries
 from dbops.queries.restore_tests import find_restore_test, restore_tests_of
 from dbops.web.decorators import operator_page, user_of, viewer_page
+from dbops.web.templatetags.phrases import translated
 
 
 @require_GET
@@ -39,7 +41,7 @@ def run(request: HttpRequest, run_id: int) -> HttpResponse:
 @operator_page
 def stop(request: HttpRequest, run_id: int) -> HttpResponse:
     """Confirm with a reason, then request the stop of a run."""
-    return _end(request, run_id, stop_run, "backups/stop.html", "Stop of backup run {} requested.")
+    return _end(request, run_id, stop_run, "backups/stop.html", _("Stop of backup run {} requested."))
 
 
 @require_http_methods(["GET", "POST"])
@@ -47,7 +49,7 @@ def stop(request: HttpRequest, run_id: int) -> HttpResponse:
 @operator_page
 def force_fail(request: HttpRequest, run_id: int) -> HttpResponse:
     """Confirm with a reason, then mark a lost run as failed."""
-    return _end(request, run_id, force_fail_run, "backups/force_fail.html", "Backup run {} is marked as failed.")
+    return _end(request, run_id, force_fail_run, "backups/force_fail.html", _("Backup run {} is marked as failed."))
 
 
 @require_http_methods(["GET", "POST"])
@@ -55,7 +57,7 @@ def force_fail(request: HttpRequest, run_id: int) -> HttpResponse:
 @operator_page
 def mark_ended(request: HttpRequest, run_id: int) -> HttpResponse:
     """Confirm with a reason, then mark an external run as ended."""
-    return _end(request, run_id, mark_run_ended, "backups/mark_ended.html", "Backup run {} is marked as ended.")
+    return _end(request, run_id, mark_run_ended, "backups/mark_ended.html", _("Backup run {} is marked as ended."))
 
 
 @require_POST
@@ -65,11 +67,16 @@ def restore_test(request: HttpRequest, run_id: int) -> HttpResponse:
     try:
         restore_test = verbs.request_restore_test(_find(run_id), user_of(request))
     except Refused as error:
-        messages.error(request, f"Restore test not started: {error.cause}. {error.next_step}")
+        messages.error(
+            request,
+            _("Restore test not started: %(cause)s. %(next_step)s")
+            % {"cause": translated(error.cause), "next_step": translated(error.next_step)},
+        )
     else:
         messages.success(
             request,
-            f"Restore test {restore_test.pk} was queued, to start when no other job runs on {restore_test.host.name}.",
+            _("Restore test %(restore_test)s was queued, to start when no other job runs on %(host)s.")
+            % {"restore_test": restore_test.pk, "host": restore_test.host.name},
         )
     return redirect("backup-run", run_id=run_id)
 
@@ -81,7 +88,7 @@ def stop_restore_test(request: HttpRequest, restore_test_id: int) -> HttpRespons
     """Confirm with a reason, then request the stop of a restore test."""
     restore_test, reason = find_restore_test(restore_test_id), request.POST.get("reason", "")
     if restore_test is None:
-        raise Http404(f"There is no restore test {restore_test_id}.")
+        raise Http404(_("There is no restore test %(number)s.") % {"number": restore_test_id})
     refused, status = None, 200
     if request.method == "POST":
         try:
@@ -90,7 +97,7 @@ def stop_restore_test(request: HttpRequest, restore_test_id: int) -> HttpRespons
             refused, status = error, 409
             restore_test.refresh_from_db()
         else:
-            messages.success(request, f"Stop of restore test {restore_test_id} requested.")
+            messages.success(request, _("Stop of restore test %(number)s requested.") % {"number": restore_test_id})
             return redirect("backup-run", run_id=restore_test.run_id)
     context = {"restore_test": restore_test, "refused": refused, "reason": reason}
     return render(request, "backups/restore_test_stop.html", context, status=status)
@@ -116,5 +123,5 @@ def _end(
 def _find(run_id: int) -> BackupRun:
     found = queries.find_run(run_id)
     if found is None:
-        raise Http404(f"There is no backup run {run_id}.")
+        raise Http404(_("There is no backup run %(number)s.") % {"number": run_id})
     return found

@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
@@ -19,8 +20,11 @@ from dbops.queries.schedule import fleet_calendar as fleet_queries
 from dbops.queries.schedule.fleet_calendar import CalendarSpan
 from dbops.queries.schedule.queue import queue as read_queue
 from dbops.web.charts.timeline import calendar_row, day_row
+from dbops.web.dates import date_text
 from dbops.web.decorators import operator_page, user_of, viewer_page
 from dbops.web.forms.schedules import MaintenanceForm
+from dbops.web.refusal_texts import cause_of
+from dbops.web.templatetags.phrases import translated
 from dbops.web.views.fleet import show_cluster
 
 
@@ -31,7 +35,7 @@ def calendar(request: HttpRequest, name: str) -> HttpResponse:
     """Show seven days of a cluster: past jobs, backup windows and free slots."""
     cluster = get_object_or_404(Cluster, name=name)
     page = queries.calendar(cluster, clock.now(), timezone.get_current_timezone(), _date(request.GET.get("from", "")))
-    drawn = [(day, day_row(day.timeline, name=f"{day.on:%A %d %B}")) for day in page.days]
+    drawn = [(day, day_row(day.timeline, name=date_text(day.on, "whole_day"))) for day in page.days]
     return render(request, "calendar/week.html", {"cluster": cluster, "calendar": page, "days": drawn})
 
 
@@ -78,9 +82,11 @@ def begin_maintenance(request: HttpRequest, name: str) -> HttpResponse:
         try:
             verbs.begin_maintenance(actor=user_of(request), cluster=cluster, **form.cleaned_data)
         except Refused as error:
-            form.add_refusal(error, f"Maintenance not announced: {error.cause}.")
+            form.add_refusal(error, _("Maintenance not announced: %(cause)s.") % {"cause": translated(error.cause)})
         else:
-            messages.success(request, f"Maintenance of {name} announced. No rebuild starts during that time.")
+            messages.success(
+                request, _("Maintenance of %(name)s announced. No rebuild starts during that time.") % {"name": name}
+            )
             return redirect("cluster", name=name)
     return show_cluster(request, cluster, maintenance_form=form, status=422)
 
@@ -93,9 +99,9 @@ def end_maintenance(request: HttpRequest, name: str, maintenance_id: int) -> Htt
     try:
         verbs.end_maintenance(actor=user_of(request), maintenance=row)
     except Refused as error:
-        messages.error(request, error.cause_sentence)
+        messages.error(request, cause_of(error))
     else:
-        messages.success(request, f"Maintenance of {name} ended.")
+        messages.success(request, _("Maintenance of %(name)s ended.") % {"name": name})
     return redirect("cluster", name=name)
 
 

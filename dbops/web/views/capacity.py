@@ -7,6 +7,7 @@ from django.conf import settings
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -54,7 +55,9 @@ def thresholds(request: HttpRequest, name: str) -> HttpResponse:
         except Refused as error:
             form.add_refusal(error)
         else:
-            messages.success(request, f"Thresholds of {name} saved. The forecast follows within a minute.")
+            messages.success(
+                request, _("Thresholds of %(name)s saved. The forecast follows within a minute.") % {"name": name}
+            )
             return redirect("cluster-capacity", name=name)
     return _show(request, row, form=form, status=422)
 

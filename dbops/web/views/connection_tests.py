@@ -6,6 +6,7 @@ from typing import Any
 from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
@@ -16,27 +17,27 @@ from dbops.operations import connection_tests as verbs
 from dbops.queries.admin import connection_tests as queries
 from dbops.web.decorators import operator_page, some_operator_page, user_of
 
-GONE = "It was renamed or removed."
+GONE = _("It was renamed or removed.")
 
 
 class StreamForm(forms.Form):
     """Source and target of a stream test."""
 
     source = forms.ModelChoiceField(
-        Host.objects.defer("ssh_private_key"), to_field_name="name", label="Source", empty_label="Select a host"
+        Host.objects.defer("ssh_private_key"), to_field_name="name", label=_("Source"), empty_label=_("Select a host")
     )
     target = forms.ModelChoiceField(
         Host.objects.defer("ssh_private_key"),
         to_field_name="name",
-        label="Target",
-        empty_label="Select a host",
+        label=_("Target"),
+        empty_label=_("Select a host"),
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"label_suffix": "", **kwargs})
         for item in self.fields.values():
             item.widget.attrs["class"] = "form-select"
-            item.error_messages["invalid_choice"] = f"Host not found. {GONE}"
+            item.error_messages["invalid_choice"] = _("Host not found. It was renamed or removed.")
 
 
 @require_GET
@@ -99,7 +100,7 @@ def _ask(request: HttpRequest, ask: Callable[[], ConnectionTest], form: StreamFo
         row = ask()
     except Refused as error:
         if is_fragment:  # htmx shows only successful answers
-            return render(request, "includes/_error.html", {"error": error.as_record(), "label": "Cause"})
+            return render(request, "includes/_error.html", {"error": error.as_record(), "label": _("Cause")})
         if form is not None:
             return _list(request, form, error, status=409)
         raise

@@ -2,6 +2,7 @@
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
@@ -20,7 +21,7 @@ def evidence(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Send a rebuild's evidence with its audit entries. The download is audited."""
     found = find(rebuild_id)
     if found is None:
-        raise Http404(f"There is no rebuild {rebuild_id}.")
+        raise Http404(_("There is no rebuild %(number)s.") % {"number": rebuild_id})
     by, now = user_of(request).get_username(), clock.now()
     html = render_document("rebuilds/evidence.html", evidence=evidence_of(found, made_by=by, now=now), is_file=True)
     take_evidence(html, found, actor=by, path=request.path)

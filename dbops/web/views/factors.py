@@ -22,21 +22,26 @@ from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse_lazy
+from django.utils.translation import gettext as _
 
 from dbops.audit.log import append
+from dbops.engine.phrases import phrase
 from dbops.operations.factors import has_factor
 from dbops.security.permissions import needs_second_factor
 from dbops.web.decorators import user_of
 from dbops.web.forms import factors as forms
 from dbops.web.login.adapters import FACTORS
 from dbops.web.login.finish import METHOD, PASSKEY, PENDING, WITH_FACTOR
+from dbops.web.templatetags.phrases import translated
 
 OVERVIEW = reverse_lazy("mfa_index")
 DONE = {
-    "factor.added": "The {factor} was added.",
-    "factor.removed": "The {factor} was removed.",
-    "factor.codes_renewed": "New {factor} replace the old ones.",
+    "factor.added": phrase("The {factor} was added."),
+    "factor.removed": phrase("The {factor} was removed."),
+    "factor.codes_renewed": phrase("New {factor} replace the old ones."),
 }
+#: The factors, as in the audit log.
+WORDS = (phrase("authenticator app"), phrase("passkey"), phrase("recovery codes"))
 
 
 def _failed(user: User | None, step: str) -> None:
@@ -82,7 +87,7 @@ class PasskeyLoginView(LoginWebAuthnView):
     def form_invalid(self, form: Any) -> HttpResponse:
         _failed(None, "passkey")
         messages.error(
-            self.request, "dbops does not know this passkey, or it did not check a PIN, a fingerprint or a face."
+            self.request, _("dbops does not know this passkey, or it did not check a PIN, a fingerprint or a face.")
         )
         return redirect("login")
 
@@ -116,7 +121,7 @@ class ConfirmPasskeyView(ReauthenticateWebAuthnView):
 
     def form_invalid(self, form: Any) -> HttpResponse:
         _failed(user_of(self.request), "confirmation")
-        messages.error(self.request, "This passkey does not belong to your account.")
+        messages.error(self.request, _("This passkey does not belong to your account."))
         return redirect("mfa_index")
 
 
@@ -209,7 +214,7 @@ class RemovePasskeyView(RemoveWebAuthnView):
         _locked(self.request)
         passkey = self.get_object()
         if not get_adapter().can_delete_authenticator(passkey):
-            messages.error(self.request, "Your group needs a second factor. Add another one first.")
+            messages.error(self.request, _("Your group needs a second factor. Add another one first."))
             return redirect("mfa_index")
         name = passkey.wrap().name
         answer: HttpResponse = super().form_valid(form)
@@ -245,4 +250,4 @@ def _changed(request: HttpRequest, action: str, factor: str, **detail: str) -> N
     if not has_factor(user):
         request.session.pop(WITH_FACTOR, None)
     append(actor=user.get_username(), action=action, subject=user.get_username(), detail={"factor": factor, **detail})
-    messages.success(request, DONE[action].format(factor=factor))
+    messages.success(request, translated(DONE[action]).format(factor=translated(factor)))

@@ -7,6 +7,8 @@ from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 from django.views.decorators.vary import vary_on_headers
@@ -32,10 +34,10 @@ from dbops.web.forms.schedules import MaintenanceForm
 TEXT_CHARACTERS = 80
 #: The choices of the filter and their labels.
 SHOWS = {
-    Show.ALL: "All",
-    Show.TROUBLE: "With problems",
-    Show.BLOCKED: "Blocked",
-    Show.RUNNING: "Rebuilding",
+    Show.ALL: gettext_lazy("All"),
+    Show.TROUBLE: gettext_lazy("With problems"),
+    Show.BLOCKED: gettext_lazy("Blocked"),
+    Show.RUNNING: gettext_lazy("Rebuilding"),
 }
 
 
@@ -69,7 +71,7 @@ def default_view(request: HttpRequest) -> HttpResponse:
     chosen = {"show": show.value if show is not Show.ALL else "", "text": text[:TEXT_CHARACTERS]}
     query = urlencode({name: value for name, value in chosen.items() if value})
     save_default_view(user_of(request), query)
-    messages.success(request, "Default view saved." if query else "Default view reset.")
+    messages.success(request, _("Default view saved.") if query else _("Default view reset."))
     return redirect(f"{reverse('fleet')}?{query or 'show=all'}")
 
 

@@ -4,10 +4,12 @@ import uuid
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.operations.follow_up_options import OPTIONS, follow_up_options
 from dbops.operations.follow_ups import follow_up_plan, request_follow_up
 from dbops.queries.rebuilds import pages as queries
@@ -37,7 +39,7 @@ def follow_up(request: HttpRequest, rebuild_id: int, method: str) -> HttpRespons
     """Show the plan of a follow-up; queue it on POST."""
     found = queries.find(rebuild_id)
     if found is None:
-        raise Http404(f"There is no rebuild {rebuild_id}.")
+        raise Http404(_("There is no rebuild %(number)s.") % {"number": rebuild_id})
     refused, status = None, 200
     if request.method == "POST":
         try:
@@ -76,6 +78,6 @@ def _request_key(request: HttpRequest) -> str:
     except ValueError:
         raise Refused(
             "plan.incomplete",
-            "Confirming a follow-up of a rebuild",
-            cause="the form has no request key",
+            phrase("Confirming a follow-up of a rebuild"),
+            cause=phrase("the form has no request key"),
         ) from None

@@ -8,6 +8,7 @@ from django.contrib import messages
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods
@@ -24,6 +25,7 @@ from dbops.web.decorators import operator_page, settings_page, user_of, viewer_p
 from dbops.web.exports.record import exported
 from dbops.web.forms.inventory import ClusterForm, HostForm, InstanceForm, InventoryForm
 from dbops.web.forms.inventory_import import ImportForm
+from dbops.web.refusal_texts import refusal_text
 
 Row = Host | Cluster | Instance
 
@@ -107,7 +109,11 @@ def remove(request: HttpRequest, kind: str, name: str) -> HttpResponse:
         except Refused as error:
             refused = error
         else:
-            messages.success(request, f"{wanted.word.capitalize()} {name} removed from the inventory.")
+            messages.success(
+                request,
+                _("%(kind)s %(name)s removed from the inventory.")
+                % {"kind": _(wanted.word.capitalize()), "name": name},
+            )
             return redirect("inventory")
     context = {"kind": wanted.word, "row": row, "refused": refused}
     return render(request, "inventory/remove.html", context, status=409 if refused else 200)
@@ -169,7 +175,7 @@ def host_key(request: HttpRequest, name: str) -> HttpResponse:
                 replace=request.POST.get("replace") == "yes",
                 shown=request.POST.get("shown", ""),
             )
-            messages.success(request, f"Host key of {host.name} pinned.")
+            messages.success(request, _("Host key of %(host)s pinned.") % {"host": host.name})
             return redirect("host-key", name=host.name)
     except DbopsError as error:
         problem = error
@@ -192,9 +198,11 @@ def _edit(request: HttpRequest, kind: InventoryKind, row: Row | None) -> HttpRes
         try:
             saved = kind.save(user_of(request), form.before, form.values())
         except Refused as error:
-            form.add_error(None, f"{error.cause_sentence} {error.state} {error.next_step}")
+            form.add_error(None, refusal_text(error, has_state=True))
         else:
-            messages.success(request, f"{kind.word.capitalize()} {saved.name} saved.")
+            messages.success(
+                request, _("%(kind)s %(name)s saved.") % {"kind": _(kind.word.capitalize()), "name": saved.name}
+            )
             if isinstance(saved, Host) and not saved.host_key:
                 return redirect("host-key", name=saved.name)
             return redirect("inventory")

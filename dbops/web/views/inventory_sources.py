@@ -6,12 +6,14 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from dbops.engine.errors import Refused
 from dbops.engine.inventory.comparison import ListingDifference
+from dbops.engine.phrases import phrase
 from dbops.fleetfile.proposal import listed_text
 from dbops.models import InventorySource
 from dbops.operations import inventory_sources as verbs
@@ -19,6 +21,7 @@ from dbops.queries.inventory_sources import SourceNow, sources
 from dbops.web.decorators import operator_page, superuser_page, user_of
 from dbops.web.forms.inventory_import import ImportForm
 from dbops.web.forms.inventory_sources import SourceForm
+from dbops.web.refusal_texts import refusal_text
 
 #: Of a reason.
 MOST_CHARACTERS = 300
@@ -43,9 +46,12 @@ def add(request: HttpRequest) -> HttpResponse:
         try:
             source = verbs.add_source(actor=user_of(request).get_username(), **form.cleaned_data)
         except Refused as error:
-            form.add_error(None, ValidationError(f"{error.cause_sentence} {error.next_step}", code=error.code))
+            form.add_error(None, ValidationError(refusal_text(error), code=error.code))
         else:
-            messages.success(request, f"Inventory source {source.name} added. A worker reads it within seconds.")
+            messages.success(
+                request,
+                _("Inventory source %(source)s added. A worker reads it within seconds.") % {"source": source.name},
+            )
             return redirect("inventory-source", name=source.name)
     return render(request, "inventory_sources/add.html", {"form": form}, status=422 if form.errors else 200)
 
@@ -72,14 +78,18 @@ def _judge(request: HttpRequest, now: SourceNow) -> None:
     shown = now.open if is_new else tuple(one.difference for one in now.ignored)
     difference = _posted(request, shown)
     if difference is None:
-        operation = f"Judging a difference of inventory source {now.source.name!r}"
-        raise Refused("inventory_source.stale", operation, cause="there is no such difference now")
+        operation = phrase("Judging a difference of inventory source {name}", name=repr(now.source.name))
+        raise Refused("inventory_source.stale", operation, cause=phrase("there is no such difference now"))
     if is_new:
         reason = request.POST.get("reason", "").replace("\0", "")[:MOST_CHARACTERS]
         verbs.ignore_difference(actor=actor, name=now.source.name, difference=difference, reason=reason)
     else:
         verbs.stop_ignoring(actor=actor, name=now.source.name, difference=difference)
-    messages.success(request, f"{difference.server}: difference {'ignored' if is_new else 'open again'}.")
+    messages.success(
+        request,
+        (_("%(server)s: difference ignored.") if is_new else _("%(server)s: difference open again."))
+        % {"server": difference.server},
+    )
 
 
 def _posted(request: HttpRequest, shown: Iterable[ListingDifference]) -> ListingDifference | None:
@@ -94,7 +104,7 @@ def read(request: HttpRequest, name: str) -> HttpResponse:
     """Have a worker read a source now."""
     _now(name)
     verbs.request_reading(actor=user_of(request).get_username(), name=name)
-    messages.success(request, "A worker reads the source within seconds. Reload this page.")
+    messages.success(request, _("A worker reads the source within seconds. Reload this page."))
     return redirect("inventory-source", name=name)
 
 
@@ -120,7 +130,9 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
     _now(name)
     if request.method == "POST":
         verbs.remove_source(actor=user_of(request).get_username(), name=name)
-        messages.success(request, f"Inventory source {name} removed. The inventory did not change.")
+        messages.success(
+            request, _("Inventory source %(name)s removed. The inventory did not change.") % {"name": name}
+        )
         return redirect("inventory-sources")
     return render(request, "inventory_sources/remove.html", {"name": name})
 

@@ -9,6 +9,7 @@ from django.core import signing
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -16,6 +17,7 @@ from dbops.engine.errors import Refused
 from dbops.engine.facts.instance import from_record, to_record
 from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.request import LoadTestRequest
+from dbops.engine.phrases import phrase
 from dbops.models import Cluster
 from dbops.operations.load_tests import plan_load_test, request_load_test
 from dbops.queries.load_test_pages import LoadTestChoices, choices_of
@@ -24,6 +26,7 @@ from dbops.web.forms.load_tests import LoadTestForm, LongTexts
 from dbops.web.forms.tidb_load_tests import TidbLoadTestForm
 from dbops.web.load_test_commands import commands_of
 from dbops.web.load_test_tables import plan_differences, planned_steps
+from dbops.web.templatetags.phrases import translated
 
 #: The form field that fixes a refusal, by code.
 FIELDS = {"load_test.name": "typed_name", "load_test.reason": "reason"}
@@ -70,7 +73,9 @@ def _confirm(request: HttpRequest, form: LoadTestForm) -> HttpResponse:
     seen = _unpacked_plan(given.get("shown", ""), given["fingerprint"])
     try:
         if not form.is_valid():
-            raise Refused.unchanged("load_test.request", "Requesting a load test", "the form is incomplete")
+            raise Refused.unchanged(
+                "load_test.request", phrase("Requesting a load test"), phrase("the form is incomplete")
+            )
         load_test = request_load_test(
             actor=user_of(request),
             request=_request(form),
@@ -139,9 +144,9 @@ def blocking_reasons(request: HttpRequest, found: LoadTestPlan | None) -> list[t
     """Return code and text of each reason why the plan cannot be confirmed now."""
     reasons = []
     if not request.may_operate:  # type: ignore[attr-defined]
-        reasons.append(("access", "You have read access. Only operators can start a load test."))
+        reasons.append(("access", _("You have read access. Only operators can start a load test.")))
     if found:
-        reasons += [(one.code, one.text) for one in found.refusals]
+        reasons += [(one.code, translated(one.text)) for one in found.refusals]
     return reasons
 
 

@@ -5,6 +5,7 @@ import re
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 from django.views.decorators.vary import vary_on_headers
@@ -105,7 +106,7 @@ def cancel(request: HttpRequest, load_test_id: int) -> HttpResponse:
         except Refused as error:
             refused, status, found = error, 409, _find(load_test_id)
         else:
-            messages.success(request, f"Stop of load test {load_test_id} requested.")
+            messages.success(request, _("Stop of load test %(number)s requested.") % {"number": load_test_id})
             return redirect("load-test", load_test_id=load_test_id)
     context = {"load_test": found, "refused": refused, "reason": reason}
     return render(request, "load_tests/cancel.html", context, status=status)
@@ -169,5 +170,5 @@ def _asked(number: str) -> LoadTest | None:
 def _find(load_test_id: int) -> LoadTest:
     found = queries.find(load_test_id)
     if found is None:
-        raise Http404(f"There is no load test {load_test_id}.")
+        raise Http404(_("There is no load test %(number)s.") % {"number": load_test_id})
     return found

@@ -13,10 +13,12 @@ from django.contrib.auth.views import LogoutView as DjangoLogoutView
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 
 from dbops.audit.log import append, current_origin
 from dbops.database import clock
 from dbops.engine.errors import Refused
+from dbops.engine.phrases import phrase
 from dbops.operations.login_limits import count_login, spelled
 from dbops.web.login.finish import METHOD, PASSWORD, PENDING, check_local, refused_login
 from dbops.web.views.health import status
@@ -56,7 +58,7 @@ class LoginView(DjangoLoginView):
         self.attempt = count_login(name, current_origin().address)
         if self.attempt.blocked_until is None:
             try:
-                check_local(name, "Logging in with a password")
+                check_local(name, phrase("Logging in with a password"))
             except Refused as error:
                 return refused_login(request, error, actor=_known(name))
             return super().post(request, *args, **kwargs)
@@ -86,7 +88,9 @@ def already_logged_in(request: HttpRequest) -> HttpResponse:
     """Answer an old login form of a browser that is logged in by now: continue to where the form leads, as who is logged in."""
     name = request.user.get_username()
     if spelled(request.POST.get("username", "")) != spelled(name):
-        messages.warning(request, f"You are logged in as {name}. Log out first to log in as another user.")
+        messages.warning(
+            request, _("You are logged in as %(name)s. Log out first to log in as another user.") % {"name": name}
+        )
     view = LoginView()
     view.setup(request)
     return HttpResponseRedirect(view.get_success_url())

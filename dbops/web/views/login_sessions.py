@@ -3,6 +3,8 @@
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
@@ -25,9 +27,9 @@ def sessions(request: HttpRequest) -> HttpResponse:
 def end(request: HttpRequest, session_id: int) -> HttpResponse:
     """End one session."""
     if verbs.end_session(user=user_of(request), row_id=session_id):
-        messages.success(request, "The session ended.")
+        messages.success(request, _("The session ended."))
     else:
-        messages.warning(request, "This session has already ended.")
+        messages.warning(request, _("This session has already ended."))
     return redirect("login-sessions")
 
 
@@ -36,5 +38,8 @@ def end(request: HttpRequest, session_id: int) -> HttpResponse:
 def end_others(request: HttpRequest) -> HttpResponse:
     """End all sessions but this one."""
     ended = verbs.end_other_sessions(user=user_of(request), kept_key=request.session.session_key or "")
-    messages.success(request, f"{ended} other session{'' if ended == 1 else 's'} ended.")
+    messages.success(
+        request,
+        ngettext("%(number)s other session ended.", "%(number)s other sessions ended.", ended) % {"number": ended},
+    )
     return redirect("login-sessions")

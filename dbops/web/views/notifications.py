@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -16,6 +17,7 @@ from dbops.operations import notification_channels, notification_rules
 from dbops.queries.notifications.channels import channels, deliveries, rules
 from dbops.web.decorators import superuser_page, user_of
 from dbops.web.forms.notifications import ChannelForm, RuleForm
+from dbops.web.refusal_texts import refusal_text
 
 
 @require_GET
@@ -39,7 +41,7 @@ def add_channel(request: HttpRequest) -> HttpResponse:
         except Refused as error:
             _refuse(form, error)
         else:
-            messages.success(request, f"Channel {channel.name} added.")
+            messages.success(request, _("Channel %(channel)s added.") % {"channel": channel.name})
             return _list(request, made=channel.name, secret=secret) if secret else redirect("notifications")
     return render(request, "notifications/channel_add.html", {"form": form}, status=422 if form.errors else 200)
 
@@ -52,7 +54,7 @@ def remove_channel(request: HttpRequest, channel_id: int) -> HttpResponse:
     name = _name(channel_id)
     if request.method == "POST":
         notification_channels.remove_channel(actor=_actor(request), name=name)
-        messages.success(request, f"Channel {name} removed.")
+        messages.success(request, _("Channel %(name)s removed.") % {"name": name})
         return redirect("notifications")
     rules_of = NotificationRule.objects.filter(channel=channel_id).order_by("name")
     return render(request, "notifications/channel_remove.html", {"name": name, "rules": rules_of})
@@ -64,7 +66,7 @@ def test(request: HttpRequest, channel_id: int) -> HttpResponse:
     """Send a test message to a channel."""
     name = _name(channel_id)
     notification_channels.test_channel(actor=_actor(request), name=name)
-    messages.success(request, f"Test of {name} queued. The table shows its result.")
+    messages.success(request, _("Test of %(name)s queued. The table shows its result.") % {"name": name})
     return redirect("notifications")
 
 
@@ -92,7 +94,7 @@ def add_rule(request: HttpRequest) -> HttpResponse:
         except Refused as error:
             _refuse(form, error)
         else:
-            messages.success(request, f"Rule {rule.name} added.")
+            messages.success(request, _("Rule %(rule)s added.") % {"rule": rule.name})
             return redirect("notifications")
     return render(request, "notifications/rule_add.html", {"form": form}, status=422 if form.errors else 200)
 
@@ -105,7 +107,7 @@ def remove_rule(request: HttpRequest, rule_id: int) -> HttpResponse:
     rule = get_object_or_404(NotificationRule, pk=rule_id)
     if request.method == "POST":
         notification_rules.remove_rule(actor=_actor(request), name=rule.name)
-        messages.success(request, f"Rule {rule.name} removed.")
+        messages.success(request, _("Rule %(rule)s removed.") % {"rule": rule.name})
         return redirect("notifications")
     return render(request, "notifications/rule_remove.html", {"name": rule.name})
 
@@ -131,7 +133,7 @@ def _list(request: HttpRequest, **more: Any) -> HttpResponse:
 
 
 def _refuse(form: ChannelForm | RuleForm, error: Refused) -> None:
-    form.add_error(None, ValidationError(f"{error.cause_sentence} {error.next_step}", code=error.code))
+    form.add_error(None, ValidationError(refusal_text(error), code=error.code))
 
 
 def _actor(request: HttpRequest) -> str:

@@ -5,6 +5,7 @@ from django.contrib.auth import update_session_auth_hash
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_http_methods
@@ -16,6 +17,7 @@ from dbops.operations.login_limits import count_login
 from dbops.web.decorators import own_page, user_of
 from dbops.web.forms.accounts import OwnPasswordForm
 from dbops.web.middleware.given_passwords import MUST_CHANGE
+from dbops.web.templatetags.phrases import translated
 
 
 @sensitive_post_parameters()
@@ -30,11 +32,11 @@ def own_password(request: HttpRequest) -> HttpResponse:
         try:
             changed = change_own_password(user=user, password=form.cleaned_data["password"])
         except Refused as error:
-            form.add_error("password", f"{error.cause} {error.next_step}")
+            form.add_error("password", f"{translated(error.cause)} {translated(error.next_step)}")
         else:
             update_session_auth_hash(request, changed)
             request.session.pop(MUST_CHANGE, None)
-            messages.success(request, "Password changed.")
+            messages.success(request, _("Password changed."))
             return redirect("fleet")
     context = {"form": form, "is_given": MUST_CHANGE in request.session}
     return render(request, "registration/own_password.html", context, status=422 if form.errors else 200)
@@ -47,6 +49,8 @@ def _knows_password(request: HttpRequest, form: OwnPasswordForm) -> bool:
         attempt.succeeded()
         return True
     code = "wrong" if attempt.blocked_until is None else "blocked"
-    text = "This is not the current password." if code == "wrong" else "Too many wrong passwords. Wait 15 minutes."
+    text = (
+        _("This is not the current password.") if code == "wrong" else _("Too many wrong passwords. Wait 15 minutes.")
+    )
     form.add_error("current", ValidationError(text, code=code))
     return False

@@ -9,11 +9,13 @@ from typing import Any
 from django import forms
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from dbops.engine.errors import Refused
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
+from dbops.engine.phrases import phrase
 from dbops.engine.planning.impact import impact
 from dbops.engine.planning.method_comparison import MethodComparison, compare
 from dbops.engine.planning.plan_diff import ShownPlan
@@ -33,6 +35,7 @@ from dbops.queries.fleet.cluster import InstanceRow, cluster_row
 from dbops.security.permissions import require_operator
 from dbops.web.decorators import user_of, viewer_page
 from dbops.web.plan_snapshot import differences, packed, shown, unpacked
+from dbops.web.templatetags.phrases import translated
 from dbops.web.views.plan_url import plan_url
 
 #: The form field that fixes a refusal, by code.
@@ -198,25 +201,34 @@ def _confirm(request: HttpRequest, target: Instance) -> HttpResponse:
 
 
 def _request(request: HttpRequest, target: Instance, asked: PlanQuery, form: ConfirmForm) -> Rebuild:
-    operation, given = f"Requesting a rebuild of {target.name}", form.cleaned_data
+    operation, given = phrase("Requesting a rebuild of {name}", name=target.name), form.cleaned_data
     require_operator(request.user, operation, target.cluster_id)
     if "expires_hours" in form.errors:
-        found = "the expiry is not a number in range"
+        found = phrase("the expiry is not a number in range")
         raise Refused.unchanged(
-            "plan.expiry", operation, found, next_step=f"Enter {EXPIRES_HOURS[0]} to {EXPIRES_HOURS[-1]} hours."
+            "plan.expiry",
+            operation,
+            found,
+            next_step=phrase("Enter {least} to {most} hours.", least=EXPIRES_HOURS[0], most=EXPIRES_HOURS[-1]),
         )
     if "reason" in form.errors:
-        found = f"the reason is longer than {TYPED_CHARACTERS} characters or contains characters that cannot be stored"
+        found = phrase(
+            "the reason is longer than {most} characters or contains characters that cannot be stored",
+            most=TYPED_CHARACTERS,
+        )
         raise Refused.unchanged(
-            "rebuild.reason", operation, found, next_step="Enter a shorter reason. The audit log records it."
+            "rebuild.reason", operation, found, next_step=phrase("Enter a shorter reason. The audit log records it.")
         )
     if "rate" in form.errors:
-        found = "the rate limit is not a number"
+        found = phrase("the rate limit is not a number")
         raise Refused.unchanged(
-            "rebuild.rate", operation, found, next_step="Enter a number of MiB/s, or leave it empty for no limit."
+            "rebuild.rate",
+            operation,
+            found,
+            next_step=phrase("Enter a number of MiB/s, or leave it empty for no limit."),
         )
     if asked.source is None or "method" in form.errors or "request_key" not in given or "fingerprint" not in given:
-        found = "the form is incomplete: source, fingerprint or request key is missing"
+        found = phrase("the form is incomplete: source, fingerprint or request key is missing")
         raise Refused.unchanged("plan.incomplete", operation, found)
     return request_rebuild(
         actor=user_of(request),
@@ -353,7 +365,7 @@ def start_blocking_reasons(offered: StartOptions, start: StartOption | None, ask
     if start is None:
         return []
     if asked not in ("", start.key, StartMode.SOON):
-        gone = "The selected start option is no longer available. Choose again."
+        gone = _("The selected start option is no longer available. Choose again.")
         return [BlockingReason("start_gone", gone)]
     if start.is_possible:
         return []
@@ -361,29 +373,45 @@ def start_blocking_reasons(offered: StartOptions, start: StartOption | None, ask
         item for item in offered.eligibility.blockers if item.kind in (BlockerKind.MAINTENANCE, BlockerKind.TOPOLOGY)
     ]
     if blocking and not start.not_before:
-        return [BlockingReason(f"blocker.{item.kind.name.lower()}", f"{item.text} {item.reason}") for item in blocking]
-    return [BlockingReason("start", f"{start.title}: {start.reason}")] if start.is_deferred and start.reason else []
+        return [
+            BlockingReason(f"blocker.{item.kind.name.lower()}", f"{translated(item.text)} {translated(item.reason)}")
+            for item in blocking
+        ]
+    return (
+        [
+            BlockingReason(
+                "start",
+                _("%(title)s: %(reason)s") % {"title": translated(start.title), "reason": translated(start.reason)},
+            )
+        ]
+        if start.is_deferred and start.reason
+        else []
+    )
 
 
 def again_blocking_reasons(again: Rebuild | None) -> list[BlockingReason]:
     """Return why a rebuild cannot be repeated. A plan without it may still be possible."""
     if again is None or (option := follow_up_options(again)["again"]).is_possible:
         return []
-    return [BlockingReason(f"again.{option.code}", option.reason)]
+    return [BlockingReason(f"again.{option.code}", translated(option.reason))]
 
 
 def blocking_reasons(request: HttpRequest, found: Plan | None, row: InstanceRow) -> list[BlockingReason]:
     """Return why the form cannot be submitted now."""
     reasons = []
     if not request.may_operate:  # type: ignore[attr-defined]
-        reasons.append(BlockingReason("access", "You have read access. Only operators can start a rebuild."))
+        reasons.append(BlockingReason("access", _("You have read access. Only operators can start a rebuild.")))
     if row.rebuild:
-        reasons.append(
-            BlockingReason("busy", f"Rebuild {row.rebuild.pk} of {row.instance.name} is {row.rebuild.status}.")
-        )
+        status = translated(row.rebuild.status)
+        busy = {"number": row.rebuild.pk, "name": row.instance.name, "status": status}
+        reasons.append(BlockingReason("busy", _("Rebuild %(number)s of %(name)s is %(status)s.") % busy))
     if found and found.refusals:
         reasons += [
-            BlockingReason(f"finding.{one.code}", f"Check failed: {one.title}. {one.seen}") for one in found.refusals
+            BlockingReason(
+                f"finding.{one.code}",
+                _("Check failed: %(title)s. %(seen)s") % {"title": translated(one.title), "seen": translated(one.seen)},
+            )
+            for one in found.refusals
         ]
     return reasons
 

@@ -11,6 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils.http import url_has_allowed_host_and_scheme
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
@@ -60,4 +61,4 @@ def callback(request: HttpRequest, provider_id: str) -> HttpResponse:
 
 def _known(provider_id: str) -> None:
     if not settings.OIDC_ISSUER or provider_id != PROVIDER:
-        raise Http404("No provider is configured.")
+        raise Http404(_("No provider is configured."))

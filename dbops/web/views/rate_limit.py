@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -15,6 +16,7 @@ from dbops.loaders.plan_inputs import slowest_rate
 from dbops.operations.rate_limit import set_stream_rate
 from dbops.queries.rebuilds import pages as queries
 from dbops.web.decorators import operator_page, user_of
+from dbops.web.figures import localized
 
 #: End of the slider before the stream has run; a higher number can be entered.
 SLIDER_MIB = 1000
@@ -27,7 +29,7 @@ def rate(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Show the rate and the rate limit; set or remove the limit on POST."""
     found = queries.find(rebuild_id)
     if found is None:
-        raise Http404(f"There is no rebuild {rebuild_id}.")
+        raise Http404(_("There is no rebuild %(number)s.") % {"number": rebuild_id})
     refused, status, typed = None, 200, request.POST.get("mib", "")[:20]
     if request.method == "POST":
         wanted = None if "full" in request.POST else bytes_of(typed)
@@ -36,8 +38,12 @@ def rate(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         except Refused as error:
             refused, status = error, 409
         else:
-            said = f"set to {wanted / MIB:.1f} MiB/s" if wanted else "removed"
-            messages.success(request, f"Rate limit of rebuild {rebuild_id} {said}.")
+            if wanted:
+                said = _("Rate limit of rebuild %(number)s set to %(rate)s MiB/s.")
+            else:
+                said = _("Rate limit of rebuild %(number)s removed.")
+            values = {"number": rebuild_id, "rate": localized(f"{wanted / MIB:.1f}") if wanted else ""}
+            messages.success(request, said % values)
             return redirect("rebuild", rebuild_id=rebuild_id)
         found = queries.find(rebuild_id) or found
     page = queries.page(found)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -102,7 +103,7 @@ def _request(request: HttpRequest, source: Instance, chosen: list[Instance]) -> 
     try:
         key = str(uuid.UUID(request.POST.get("request_key", "")))
     except ValueError:
-        raise Http404("The form has no request key.") from None
+        raise Http404(_("The form has no request key.")) from None
     confirmed = [
         ConfirmedTarget(
             target=item,
@@ -116,7 +117,11 @@ def _request(request: HttpRequest, source: Instance, chosen: list[Instance]) -> 
     rebuilds = request_group(
         actor=user_of(request), source=source, confirmed=confirmed, reason=reason, request_key=key, ticket=ticket
     )
-    messages.success(request, f"{len(rebuilds)} rebuilds requested from one read of {source.name}.")
+    messages.success(
+        request,
+        _("%(number)s rebuilds requested from one read of %(source)s.")
+        % {"number": len(rebuilds), "source": source.name},
+    )
     return redirect("rebuild", rebuild_id=rebuilds[0].pk)
 
 

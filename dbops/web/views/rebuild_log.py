@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
 from django.shortcuts import render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
@@ -46,7 +47,7 @@ def log(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 def lines(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Return only the lines of one page; headers say whether there are older and newer ones."""
     if queries.revision(rebuild_id) is None:
-        raise Http404(f"There is no rebuild {rebuild_id}.")
+        raise Http404(_("There is no rebuild %(number)s.") % {"number": rebuild_id})
     found = _lines(request, rebuild_id, _wanted(request))
     answer = render(request, "rebuilds/_log_lines.html", {"log": found})
     answer["X-Older"], answer["X-Newer"] = str(int(found.has_older)), str(int(found.has_newer))
@@ -59,7 +60,7 @@ def lines(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 def matches(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Return the keys of matching lines, oldest first; ``is_cut`` if there are more."""
     if queries.revision(rebuild_id) is None:
-        raise Http404(f"There is no rebuild {rebuild_id}.")
+        raise Http404(_("There is no rebuild %(number)s.") % {"number": rebuild_id})
     wanted = _wanted(request)
     events, is_cut = rebuild_log.matches(rebuild_id, wanted) if wanted.text else ([], False)
     return JsonResponse({"events": events, "is_cut": is_cut})
@@ -86,7 +87,7 @@ def _lines(request: HttpRequest, rebuild_id: int, wanted: LogFilter) -> Log:
     if (event := _key(request, "around")) is not None:
         found = rebuild_log.around(rebuild_id, event, wanted)
         if found is None:
-            raise Http404(f"Rebuild {rebuild_id} has no line {event}.")
+            raise Http404(_("Rebuild %(number)s has no line %(event)s.") % {"number": rebuild_id, "event": event})
         return found
     if (event := _key(request, "before")) is not None:
         return rebuild_log.before(rebuild_id, event, wanted)
@@ -118,5 +119,5 @@ def _filter_query(request: HttpRequest) -> str:
 def _find(rebuild_id: int) -> Rebuild:
     found = queries.find(rebuild_id)
     if found is None:
-        raise Http404(f"There is no rebuild {rebuild_id}.")
+        raise Http404(_("There is no rebuild %(number)s.") % {"number": rebuild_id})
     return found

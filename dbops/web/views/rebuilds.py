@@ -5,6 +5,7 @@ import re
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
@@ -99,8 +100,14 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         else:
             is_over = found.started_at is None and _find(rebuild_id).is_final
             # The message stays on the page until the rebuild has ended and longer: it must stay true.
-            requested = f"Cancellation of rebuild {rebuild_id} requested. See the clean-up below."
-            said = f"Rebuild {rebuild_id} was cancelled before it started." if is_over else requested
+            requested = _("Cancellation of rebuild %(number)s requested. See the clean-up below.") % {
+                "number": rebuild_id
+            }
+            said = (
+                _("Rebuild %(number)s was cancelled before it started.") % {"number": rebuild_id}
+                if is_over
+                else requested
+            )
             messages.success(request, said, extra_tags="over" if is_over else "stopping")
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"page": queries.page(found), "rebuild": found, "refused": refused}
@@ -121,7 +128,9 @@ def force_fail(request: HttpRequest, rebuild_id: int) -> HttpResponse:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
             messages.success(
-                request, f"Rebuild {rebuild_id} is marked as failed. dbops cleans up its hosts when they respond."
+                request,
+                _("Rebuild %(number)s is marked as failed. dbops cleans up its hosts when they respond.")
+                % {"number": rebuild_id},
             )
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"rebuild": found, "refused": refused, "reason": request.POST.get("reason", "")}
@@ -144,7 +153,11 @@ def queue_position(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         except Refused as error:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
-            messages.success(request, f"Rebuild {rebuild_id} now has priority {found.priority}.")
+            messages.success(
+                request,
+                _("Rebuild %(number)s now has priority %(priority)s.")
+                % {"number": rebuild_id, "priority": found.priority},
+            )
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"rebuild": found, "refused": refused, "queue": queries.queue_of(found), "priorities": PRIORITIES}
     return render(request, "rebuilds/queue_position.html", context, status=status)
@@ -169,5 +182,5 @@ def commands(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 def _find(rebuild_id: int) -> Rebuild:
     found = queries.find(rebuild_id)
     if found is None:
-        raise Http404(f"There is no rebuild {rebuild_id}.")
+        raise Http404(_("There is no rebuild %(number)s.") % {"number": rebuild_id})
     return found

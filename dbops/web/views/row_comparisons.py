@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods
 
@@ -37,7 +38,7 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
         except Refused as error:
             refused, status, found = error, 409, _find(rebuild_id)
         else:
-            messages.success(request, "Cancellation of the comparison of all rows requested.")
+            messages.success(request, _("Cancellation of the comparison of all rows requested."))
             return redirect("rebuild", rebuild_id=rebuild_id)
     context = {"comparison": found, "rebuild": found.rebuild, "refused": refused}
     return render(request, "rebuilds/cancel_comparison.html", context, status=status)
@@ -46,5 +47,5 @@ def cancel(request: HttpRequest, rebuild_id: int) -> HttpResponse:
 def _find(rebuild_id: int) -> RowComparison:
     found = comparison_of(rebuild_id)
     if found is None:
-        raise Http404(f"Rebuild {rebuild_id} has no comparison of all rows.")
+        raise Http404(_("Rebuild %(number)s has no comparison of all rows.") % {"number": rebuild_id})
     return found

@@ -4,6 +4,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -16,6 +17,8 @@ from dbops.queries.backups import schedules as queries
 from dbops.queries.backups.due import due_times_of
 from dbops.web.decorators import operator_page, some_operator_page, user_of, viewer_page
 from dbops.web.forms.schedules import ScheduleForm
+from dbops.web.refusal_texts import refusal_text
+from dbops.web.templatetags.phrases import translated
 
 
 @require_GET
@@ -62,9 +65,13 @@ def toggle(request: HttpRequest, name: str) -> HttpResponse:
     try:
         verbs.set_enabled(actor=user_of(request), schedule=row, is_enabled=is_enabled)
     except Refused as error:
-        messages.error(request, f"{error.cause}. {error.next_step}")
+        messages.error(request, _("%(cause)s. %(next_step)s") % _parts(error))
     else:
-        messages.success(request, f"Schedule {name} switched {'on' if is_enabled else 'off'}.")
+        messages.success(
+            request,
+            (_("Schedule %(name)s switched on.") if is_enabled else _("Schedule %(name)s switched off."))
+            % {"name": name},
+        )
     return redirect("schedules")
 
 
@@ -76,9 +83,13 @@ def run(request: HttpRequest, name: str) -> HttpResponse:
     try:
         begun = run_now(row, user_of(request))
     except Refused as error:
-        messages.error(request, f"Backup not started: {error.cause}. {error.next_step}")
+        messages.error(request, _("Backup not started: %(cause)s. %(next_step)s") % _parts(error))
         return redirect("schedules")
-    messages.success(request, f"Backup run {begun.pk} was queued, to start when {row.instance.name} is free.")
+    messages.success(
+        request,
+        _("Backup run %(begun)s was queued, to start when %(instance)s is free.")
+        % {"begun": begun.pk, "instance": row.instance.name},
+    )
     return redirect("backup-run", run_id=begun.pk)
 
 
@@ -95,7 +106,7 @@ def remove(request: HttpRequest, name: str) -> HttpResponse:
         except Refused as error:
             refused = error
         else:
-            messages.success(request, f"Schedule {name} removed. Its backups are kept.")
+            messages.success(request, _("Schedule %(name)s removed. Its backups are kept.") % {"name": name})
             return redirect("schedules")
     return render(request, "schedules/remove.html", {"row": row, "refused": refused}, status=409 if refused else 200)
 
@@ -110,9 +121,9 @@ def _edit(request: HttpRequest, row: BackupSchedule | None) -> HttpResponse:
         try:
             saved = verbs.save_schedule(actor=user_of(request), schedule=row, values=form.values())
         except Refused as error:
-            form.add_error(None, f"{error.cause_sentence} {error.state} {error.next_step}")
+            form.add_error(None, refusal_text(error, has_state=True))
         else:
-            messages.success(request, f"Schedule {saved.name} saved.")
+            messages.success(request, _("Schedule %(saved)s saved.") % {"saved": saved.name})
             return redirect("schedules")
     cron, zone = str(form["cron"].value() or ""), str(form["time_zone"].value() or "")
     is_refused = form["cron"].errors or form["time_zone"].errors  # the field says why
@@ -131,3 +142,7 @@ def _initial(request: HttpRequest, row: BackupSchedule | None) -> dict[str, str]
     instance = Instance.objects.filter(name=request.GET.get("instance", "")).first()
     zone = timezone.get_current_timezone_name()
     return {"time_zone": zone} | ({"instance": instance.name, "name": f"{instance.name}-nightly"} if instance else {})
+
+
+def _parts(error: Refused) -> dict[str, str]:
+    return {"cause": translated(error.cause), "next_step": translated(error.next_step)}

@@ -3,6 +3,7 @@
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
@@ -22,7 +23,7 @@ def shared_read(request: HttpRequest, rebuild_id: int) -> HttpResponse:
     """Show the queued rebuilds of the same source; let this one follow another, or leave it."""
     found = queries.find(rebuild_id)
     if found is None:
-        raise Http404(f"There is no rebuild {rebuild_id}.")
+        raise Http404(_("There is no rebuild %(number)s.") % {"number": rebuild_id})
     refused, status = None, 200
     if request.method == "POST":
         try:
@@ -51,14 +52,17 @@ def _join(request: HttpRequest, rebuild_id: int) -> str:
         queries.find(int(number)) if number.isdecimal() and len(number) < 10 else None,
     )
     if rebuild is None or leader is None:
-        raise Http404("There is no such rebuild.")
+        raise Http404(_("There is no such rebuild."))
     join_read(actor=user_of(request), rebuild=rebuild, leader=leader)
-    return f"Rebuild {rebuild.pk} now follows rebuild {leader.pk}."
+    return _("Rebuild %(number)s now follows rebuild %(leader)s.") % {"number": rebuild.pk, "leader": leader.pk}
 
 
 def _leave(request: HttpRequest, rebuild_id: int) -> str:
     rebuild = queries.find(rebuild_id)
     if rebuild is None:
-        raise Http404("There is no such rebuild.")
+        raise Http404(_("There is no such rebuild."))
     leave_read(actor=user_of(request), rebuild=rebuild)
-    return f"Rebuild {rebuild_id} left the group and waits for {rebuild.source.name} on its own."
+    return _("Rebuild %(number)s left the group and waits for %(source)s on its own.") % {
+        "number": rebuild_id,
+        "source": rebuild.source.name,
+    }

@@ -7,6 +7,7 @@ from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
@@ -20,6 +21,7 @@ from dbops.security.permissions import may_administer
 from dbops.web.decorators import operator_page, user_of
 from dbops.web.exports import ical
 from dbops.web.forms.schedules import TokenForm
+from dbops.web.templatetags.phrases import translated
 
 
 @require_http_methods(["GET", "POST"])
@@ -40,7 +42,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
                 cluster=values["cluster"],
             )
         except Refused as error:
-            form.add_error(None, f"{error.cause} {error.next_step}")
+            form.add_error(None, f"{translated(error.cause)} {translated(error.next_step)}")
         else:
             address = request.build_absolute_uri(reverse("calendar-feed")) + "?" + urlencode({"token": secret})
             form = TokenForm()
@@ -60,7 +62,7 @@ def revoke(request: HttpRequest, token_id: int) -> HttpResponse:
     """Revoke a token of a machine."""
     token = get_object_or_404(AccessToken, pk=token_id, user=None)
     verbs.revoke_token(actor=user_of(request).get_username(), name=token.name)
-    messages.success(request, f"Token {token.name} revoked.")
+    messages.success(request, _("Token %(token)s revoked.") % {"token": token.name})
     return redirect("tokens")
 
 

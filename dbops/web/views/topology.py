@@ -6,6 +6,7 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods
@@ -19,6 +20,7 @@ from dbops.queries import topology as queries
 from dbops.queries.fleet.cluster import cluster_page
 from dbops.web.decorators import operator_page, user_of, viewer_page
 from dbops.web.forms.topology import DiscoveryForm, ProposalForm
+from dbops.web.refusal_texts import refusal_text
 
 #: htmx stops polling after this answer: https://htmx.org/docs/#polling
 STOP_POLLING = 286
@@ -72,12 +74,12 @@ def _act(request: HttpRequest, found: queries.DifferenceRow) -> str:
     action = request.POST.get("action")
     if action == "roles":
         topology.accept_roles(actor=user, row=row, typed_name=request.POST.get("typed_name", ""), reason=reason)
-        return f"{row.subject} is now the primary of {row.cluster.name}."
+        return _("%(server)s is now the primary of %(cluster)s.") % {"server": row.subject, "cluster": row.cluster.name}
     if action == "withdraw":
         topology.withdraw(actor=user, row=row)
-        return "Difference reopened."
+        return _("Difference reopened.")
     topology.accept_as_intended(actor=user, row=row, reason=reason)
-    return "Difference accepted."
+    return _("Difference accepted.")
 
 
 @sensitive_post_parameters("password")
@@ -91,7 +93,7 @@ def discoveries(request: HttpRequest) -> HttpResponse:
         try:
             row = topology.request_discovery(actor=user_of(request).get_username(), **form.cleaned_data)
         except Refused as error:
-            form.add_error(None, f"{error.cause_sentence} {error.next_step}")
+            form.add_error(None, refusal_text(error))
         else:
             return redirect("discovery", discovery_id=row.pk)
     context = {"form": form, "discoveries": queries.discoveries()}
@@ -134,7 +136,9 @@ def add(request: HttpRequest, discovery_id: int, number: int) -> HttpResponse:
             context |= _import(request, form)
             status = 422 if "errors" in context else 200
             if context.get("report") and not context["dry_run"]:
-                messages.success(request, f"Imported: {context['report']}. Next, accept the host keys.")
+                messages.success(
+                    request, _("Imported: %(report)s. Next, accept the host keys.") % {"report": context["report"]}
+                )
                 return redirect("inventory")
     return render(request, "topology/add.html", context, status=status)
 
@@ -144,7 +148,7 @@ def _import(request: HttpRequest, form: ProposalForm) -> dict[str, Any]:
     shared = form.cluster.cleaned_data
     instances = form.instances()
     if not instances:
-        form.cluster.add_error(None, ValidationError("Select at least one server.", code="none_ticked"))
+        form.cluster.add_error(None, ValidationError(_("Select at least one server."), code="none_ticked"))
         return {"errors": []}
 
     def text(*, show_secrets: bool) -> str:

@@ -9,6 +9,8 @@ from django.contrib.auth.models import User
 from django.core.exceptions import ValidationError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 from django.views.decorators.cache import never_cache
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -20,6 +22,8 @@ from dbops.queries.admin import accounts as queries
 from dbops.queries.admin.sessions import factors_of, sessions_of
 from dbops.web.decorators import superuser_page, user_of
 from dbops.web.forms.accounts import AddForm, ChangeForm, ClusterRoleForm, PasswordForm
+from dbops.web.refusal_texts import refusal_text
+from dbops.web.templatetags.phrases import translated
 
 
 @require_GET
@@ -40,7 +44,7 @@ def add(request: HttpRequest) -> HttpResponse:
     if form.is_bound and form.is_valid():
         given = {name: form.cleaned_data[name] for name in ("name", "group", "password", "superuser")}
         if _did(form, lambda: verbs.add_account(actor=user_of(request), **given)):
-            messages.success(request, f"Account {given['name']} added.")
+            messages.success(request, _("Account %(name)s added.") % {"name": given["name"]})
             return redirect("users")
     return render(request, "admin/user_add.html", {"form": form}, status=422 if form.errors else 200)
 
@@ -55,7 +59,7 @@ def user(request: HttpRequest, user_id: int) -> HttpResponse:
     if form.is_bound and form.is_valid():
         given = form.cleaned_data
         if _did(form, lambda: verbs.change_account(actor=user_of(request), user=user, **given)):
-            messages.success(request, f"Account {user.get_username()} saved.")
+            messages.success(request, _("Account %(name)s saved.") % {"name": user.get_username()})
             return redirect("users")
     return _user_page(request, user, form)
 
@@ -72,7 +76,7 @@ def password(request: HttpRequest, user_id: int) -> HttpResponse:
     ):
         if user.pk == user_of(request).pk:
             update_session_auth_hash(request, _user(user_id))
-        messages.success(request, f"Password of {user.get_username()} set.")
+        messages.success(request, _("Password of %(name)s set.") % {"name": user.get_username()})
         return redirect("users")
     return _user_page(request, user, password_form=form)
 
@@ -83,7 +87,9 @@ def deactivate(request: HttpRequest, user_id: int) -> HttpResponse:
     """Deactivate an account."""
     user = _user(user_id)
     verbs.deactivate(actor=user_of(request), user=user, seen=request.POST.get("seen", ""))
-    messages.success(request, f"Account {user.get_username()} deactivated. All its sessions ended.")
+    messages.success(
+        request, _("Account %(name)s deactivated. All its sessions ended.") % {"name": user.get_username()}
+    )
     return redirect("users")
 
 
@@ -93,7 +99,7 @@ def reactivate(request: HttpRequest, user_id: int) -> HttpResponse:
     """Reactivate an account."""
     user = _user(user_id)
     verbs.reactivate(actor=user_of(request), user=user, seen=request.POST.get("seen", ""))
-    messages.success(request, f"Account {user.get_username()} reactivated.")
+    messages.success(request, _("Account %(name)s reactivated.") % {"name": user.get_username()})
     return redirect("users")
 
 
@@ -103,7 +109,9 @@ def reset_factors(request: HttpRequest, user_id: int) -> HttpResponse:
     """Remove the second factors of an account whose owner lost them."""
     user = _user(user_id)
     verbs.reset_factors(actor=user_of(request), user=user)
-    messages.success(request, f"Second factors of {user.get_username()} removed. All its sessions ended.")
+    messages.success(
+        request, _("Second factors of %(name)s removed. All its sessions ended.") % {"name": user.get_username()}
+    )
     return redirect("users")
 
 
@@ -113,7 +121,11 @@ def end_sessions(request: HttpRequest, user_id: int) -> HttpResponse:
     """End all sessions of an account."""
     user = _user(user_id)
     ended = verbs.end_sessions(actor=user_of(request), user=user)
-    messages.success(request, f"{ended} session{'' if ended == 1 else 's'} of {user.get_username()} ended.")
+    messages.success(
+        request,
+        ngettext("%(number)s session of %(name)s ended.", "%(number)s sessions of %(name)s ended.", ended)
+        % {"number": ended, "name": user.get_username()},
+    )
     return redirect("users")
 
 
@@ -127,8 +139,15 @@ def roles(request: HttpRequest, user_id: int) -> HttpResponse:
         return _user_page(request, user, role_form=form)
     given, is_given = form.cleaned_data, request.POST.get("action") != "take"
     (give_role if is_given else take_role)(actor=user_of(request), user=user, **given)
-    verb = "is now" if is_given else "is no longer"
-    messages.success(request, f"{user.get_username()} {verb} {given['role']} of {given['cluster'].name}.")
+    said = (
+        _("%(name)s is now %(role)s of %(cluster)s.")
+        if is_given
+        else _("%(name)s is no longer %(role)s of %(cluster)s.")
+    )
+    messages.success(
+        request,
+        said % {"name": user.get_username(), "role": translated(given["role"]), "cluster": given["cluster"].name},
+    )
     return redirect("user", user_id=user.pk)
 
 
@@ -137,7 +156,7 @@ def _did(form: forms.Form, act: Callable[[], object]) -> bool:
     try:
         act()
     except Refused as error:
-        text = f"{error.cause_sentence} {error.state} {error.next_step}"
+        text = refusal_text(error, has_state=True)
         form.add_error(None, ValidationError(text, code=error.code))
         return False
     return True

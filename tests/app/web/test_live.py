@@ -18,6 +18,7 @@ from dbops.engine.states import Status
 from dbops.models import Rebuild, RebuildEvent
 from dbops.security.sessions import sessions_that_may_view
 from dbops.web.live import stream as live
+from dbops.web.live.entries import entries
 from dbops.web.live.fragments import RenderedLine, Snapshot
 from dbops.web.live.status_bars import ProcessStatus, StatusBar
 from tests.app.factories import make_event, make_operator, make_rebuild, make_trio
@@ -261,7 +262,7 @@ def test_stream_stops_its_reader_with_the_last_viewer(rebuild: Rebuild) -> None:
         _, stream = await connect(rebuild)
         await read_until(stream, "status")
         home = live.hub()
-        task, reader = home.watched[rebuild.pk].task, home.reader
+        task, reader = home.watched[rebuild.pk, "en"].task, home.reader
         await stream.aclose()  # type: ignore[attr-defined]
         await asyncio.sleep(0.2)
         assert home.watched == {}
@@ -391,9 +392,9 @@ def test_stream_text_cannot_end_an_event() -> None:
     ],
 )
 def test_entries_accept_both_redis_answer_shapes(answer: Any) -> None:
-    assert live._entries(answer) == [("1-0", {"rebuild": "1"}), ("2-0", {"rebuild": "2"})]
+    assert entries(answer) == [("1-0", {"rebuild": "1"}), ("2-0", {"rebuild": "2"})]
 
 
 def test_entries_are_empty_without_news() -> None:
-    assert live._entries([]) == []
-    assert live._entries(None) == []
+    assert entries([]) == []
+    assert entries(None) == []
