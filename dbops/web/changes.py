@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from urllib.parse import urlencode
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from dbops.engine.availability.what_if import WhatIfChange, WhatIfOutcome
 from dbops.models import BackupSchedule
 from dbops.queries.availability.overview import MICROSECONDS
@@ -41,22 +44,38 @@ def describe_change(change: WhatIfChange, schedules: Iterable[BackupSchedule]) -
     schedule = next((one for one in schedules if one.name == change.schedule), None)
     done = []
     if schedule and change.by:
-        done.append(f"moving {schedule.name} {_moved(schedule, change.by)}")
+        done.append(_moved(schedule, change.by))
     if schedule and change.takes is not None:
-        done.append(f"making {schedule.name} a physical backup")
+        done.append(_("making %(name)s a physical backup") % {"name": schedule.name})
     if change.adds_source:
-        done.append("adding a source that no backup reads")
-    return " and ".join(done)
+        done.append(_("adding a source that no backup reads"))
+    return _joined(done)
+
+
+def _joined(done: list[str]) -> str:
+    said = done[:1]
+    for other in done[1:]:
+        said = [_("%(first)s and %(second)s") % {"first": said[0], "second": other}]
+    return "".join(said)
 
 
 def _moved(schedule: BackupSchedule, by: timedelta) -> str:
-    minute, hour, *_ = [*schedule.cron.split(), "", ""]
+    minute, hour, *__ = [*schedule.cron.split(), "", ""]
     if not (minute.isdecimal() and hour.isdecimal()):
         hours = abs(by) // HOUR
-        return f"by {hours} hour{'' if hours == 1 else 's'} {'later' if by > timedelta() else 'earlier'}"
+        if by > timedelta():
+            said = ngettext(
+                "moving %(name)s by %(number)s hour later", "moving %(name)s by %(number)s hours later", hours
+            )
+        else:
+            said = ngettext(
+                "moving %(name)s by %(number)s hour earlier", "moving %(name)s by %(number)s hours earlier", hours
+            )
+        return said % {"name": schedule.name, "number": hours}
     at = int(hour) * 60 + int(minute)
     to = (at + by // timedelta(minutes=1)) % MINUTES_OF_A_DAY
-    return f"from {_clock(at)} to {_clock(to)}"
+    said = _("moving %(name)s from %(start)s to %(end)s")
+    return said % {"name": schedule.name, "start": _clock(at), "end": _clock(to)}
 
 
 def _clock(minutes: int) -> str:

@@ -3,41 +3,50 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from dbops.engine.capacity.contention import Contention, contentions
 from dbops.engine.capacity.waits import Comparison, Limit, WaitClass, class_of, is_contention
 from dbops.engine.facts.waits import WaitShare
+from dbops.engine.phrases import phrase
+from dbops.web.figures import localized
+from dbops.web.templatetags.phrases import translated
 
 LABELS = {
-    WaitClass.DATA_DICTIONARY: "Data dictionary",
-    WaitClass.TABLE_CACHE: "Table cache",
-    WaitClass.TABLESPACES: "Open tablespaces",
-    WaitClass.METADATA_LOCKS: "Metadata locks",
-    WaitClass.TABLE_LOCKS: "Table locks",
-    WaitClass.ROW_LOCKS: "Row locks",
-    WaitClass.REDO: "Redo log",
-    WaitClass.BINARY_LOG: "Binary log",
-    WaitClass.BUFFER_POOL: "Buffer pool",
-    WaitClass.INDEX_PAGES: "Index pages",
-    WaitClass.TRANSACTIONS: "Transaction system",
-    WaitClass.DATA_FILES: "Data files",
-    WaitClass.OTHER_FILES: "Other files",
-    WaitClass.NETWORK: "Network",
-    WaitClass.OTHER: "Other",
+    WaitClass.DATA_DICTIONARY: phrase("Data dictionary"),
+    WaitClass.TABLE_CACHE: phrase("Table cache"),
+    WaitClass.TABLESPACES: phrase("Open tablespaces"),
+    WaitClass.METADATA_LOCKS: phrase("Metadata locks"),
+    WaitClass.TABLE_LOCKS: phrase("Table locks"),
+    WaitClass.ROW_LOCKS: phrase("Row locks"),
+    WaitClass.REDO: phrase("Redo log"),
+    WaitClass.BINARY_LOG: phrase("Binary log"),
+    WaitClass.BUFFER_POOL: phrase("Buffer pool"),
+    WaitClass.INDEX_PAGES: phrase("Index pages"),
+    WaitClass.TRANSACTIONS: phrase("Transaction system"),
+    WaitClass.DATA_FILES: phrase("Data files"),
+    WaitClass.OTHER_FILES: phrase("Other files"),
+    WaitClass.NETWORK: phrase("Network"),
+    WaitClass.OTHER: phrase("Other"),
 }
 LIMITS = {
-    Limit.SCHEMA_OFF: "Waits are unknown: performance_schema is off on this server. It can only be switched on in the option file, with a"
-    " restart. The status counters below are read without it.",
-    Limit.CONSUMERS_OFF: "Waits are unknown: the consumers global_instrumentation and thread_instrumentation must be on.",
-    Limit.INSTRUMENTS_OFF: "Some instruments are off, so these waits are unknown:",
-    Limit.RESTARTED: "The server restarted between the two readings. Read again.",
-    Limit.COUNTERS_RESET: "A counter was reset between the two readings, so some values are too low.",
-    Limit.IDLE: "No statement ran between the two readings.",
+    Limit.SCHEMA_OFF: phrase(
+        "Waits are unknown: performance_schema is off on this server. It can only be switched on in the option file, with a"
+        " restart. The status counters below are read without it."
+    ),
+    Limit.CONSUMERS_OFF: phrase(
+        "Waits are unknown: the consumers global_instrumentation and thread_instrumentation must be on."
+    ),
+    Limit.INSTRUMENTS_OFF: phrase("Some instruments are off, so these waits are unknown:"),
+    Limit.RESTARTED: phrase("The server restarted between the two readings. Read again."),
+    Limit.COUNTERS_RESET: phrase("A counter was reset between the two readings, so some values are too low."),
+    Limit.IDLE: phrase("No statement ran between the two readings."),
 }
 EVIDENCE = {
-    "misses_per_second": "{:,.0f} table cache misses a second",
-    "miss_share": "{:.0f} % of the lookups in the table cache miss",
-    "opened_definitions_per_second": "{:,.0f} table definitions opened a second",
-    "sessions_waiting": "{:.1f} sessions wait for row locks on average",
+    "misses_per_second": phrase("{number} table cache misses a second"),
+    "miss_share": phrase("{percent} of the lookups in the table cache miss"),
+    "opened_definitions_per_second": phrase("{number} table definitions opened a second"),
+    "sessions_waiting": phrase("{tenths} sessions wait for row locks on average"),
 }
 #: Waits with a smaller share are not listed.
 LISTED_SHARE, MOST_LISTED = 0.0005, 25
@@ -58,7 +67,7 @@ class WaitRow:
     @property
     def average(self) -> str:
         microseconds = 1e6 * self.wait.seconds / self.wait.count if self.wait.count else 0.0
-        return f"{microseconds:.1f} µs" if microseconds < 1000 else f"{microseconds / 1000:.1f} ms"
+        return localized(f"{microseconds:.1f} µs" if microseconds < 1000 else f"{microseconds / 1000:.1f} ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +83,14 @@ class ContentionText:
 def rows_of(waits: Iterable[WaitShare]) -> list[WaitRow]:
     """Return the waits that the page lists, largest first."""
     listed = [wait for wait in waits if wait.share >= LISTED_SHARE][:MOST_LISTED]
-    return [WaitRow(wait, LABELS[class_of(wait.event)], is_contention(wait)) for wait in listed]
+    return [WaitRow(wait, translated(LABELS[class_of(wait.event)]), is_contention(wait)) for wait in listed]
 
 
 def contention_texts(found: Comparison) -> list[ContentionText]:
     """Return what sessions compete for, in words with the evidence."""
     return [
-        ContentionText(one.kind, LABELS[one.kind], _summary(one), tuple(_evidence(one))) for one in contentions(found)
+        ContentionText(one.kind, translated(LABELS[one.kind]), _summary(one), tuple(_evidence(one)))
+        for one in contentions(found)
     ]
 
 
@@ -90,16 +100,23 @@ def summary_of(found: Comparison) -> str:
     if named:
         return ", ".join(f"{one.label} {one.summary}" for one in named)
     if any(limit in found.limits for limit in (Limit.SCHEMA_OFF, Limit.CONSUMERS_OFF)):
-        return "Waits unknown"
-    return "Restarted" if Limit.RESTARTED in found.limits else "No contention"
+        return _("Waits unknown")
+    return _("Restarted") if Limit.RESTARTED in found.limits else _("No contention")
 
 
 def _summary(one: Contention) -> str:
-    return "by counters" if one.share is None else f"{100 * one.share:.0f} %"
+    return _("by counters") if one.share is None else f"{100 * one.share:.0f} %"
 
 
 def _evidence(one: Contention) -> Iterator[str]:
     for event, share in one.events:
-        yield f"{event}: {100 * share:.1f} % of the time in statements"
+        percent = localized(f"{100 * share:.1f}")
+        yield _("%(event)s: %(percent)s %% of the time in statements") % {"event": event, "percent": percent}
     for name, value in one.evidence.items():
-        yield EVIDENCE[name].format(100 * value if name.endswith("_share") else value)
+        figure = 100 * value if name.endswith("_share") else value
+        figures = {
+            "number": localized(f"{figure:,.0f}"),
+            "tenths": localized(f"{figure:.1f}"),
+            "percent": f"{figure:.0f} %",
+        }
+        yield translated(EVIDENCE[name]).format(**figures)

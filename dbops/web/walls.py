@@ -6,63 +6,72 @@ from datetime import datetime, timedelta
 from math import floor
 
 from django.utils import timezone
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from dbops.engine.capacity.trend import RateUsed
 from dbops.engine.capacity.walls import THRESHOLD, Unit, Wall, WallKind, WallState
-from dbops.web.figures import bytes_text, duration
+from dbops.engine.phrases import phrase
+from dbops.web.figures import bytes_text, count, duration, localized, round_duration
+from dbops.web.templatetags.phrases import translated
 
 LABELS = {
-    WallKind.DISK: "Disk",
-    WallKind.SCHEMAS: "Schemas",
-    WallKind.TABLES: "Tables",
-    WallKind.TABLE_CACHE: "Table cache",
-    WallKind.DEFINITIONS: "Definition cache",
-    WallKind.OPEN_FILES: "Open files",
-    WallKind.AUTO_INCREMENT: "Auto-increment",
-    WallKind.CONNECTIONS: "Connections",
-    WallKind.REDO: "Redo per hour",
-    WallKind.BINLOG: "Binlog headroom",
-    WallKind.REBUILD_TIME: "Rebuild time",
+    WallKind.DISK: phrase("Disk"),
+    WallKind.SCHEMAS: phrase("Schemas"),
+    WallKind.TABLES: phrase("Tables"),
+    WallKind.TABLE_CACHE: phrase("Table cache"),
+    WallKind.DEFINITIONS: phrase("Definition cache"),
+    WallKind.OPEN_FILES: phrase("Open files"),
+    WallKind.AUTO_INCREMENT: phrase("Auto-increment"),
+    WallKind.CONNECTIONS: phrase("Connections"),
+    WallKind.REDO: phrase("Redo per hour"),
+    WallKind.BINLOG: phrase("Binlog headroom"),
+    WallKind.REBUILD_TIME: phrase("Rebuild time"),
 }
 #: What happens at a wall. ``{limit}``: its limit as text, ``{of}``: where that comes from, ``{subject}``: what it is of.
 EVENTS = {
-    WallKind.DISK: "disk full",
-    WallKind.SCHEMAS: "passes {limit} schemas",
-    WallKind.TABLES: "passes {limit} tables",
-    WallKind.TABLE_CACHE: "tables and partitions exceed {of} ({limit})",
-    WallKind.DEFINITIONS: "tables exceed {of} ({limit})",
-    WallKind.OPEN_FILES: "table files exceed {of} ({limit})",
-    WallKind.AUTO_INCREMENT: "{subject} has no numbers left",
-    WallKind.CONNECTIONS: "connections exceed {of} ({limit})",
-    WallKind.REDO: "redo of an hour exceeds its capacity ({limit})",
-    WallKind.BINLOG: "a rebuild takes longer than binlogs are kept ({limit})",
-    WallKind.REBUILD_TIME: "a rebuild misses its {limit} goal",
+    WallKind.DISK: phrase("disk full"),
+    WallKind.SCHEMAS: phrase("passes {limit} schemas"),
+    WallKind.TABLES: phrase("passes {limit} tables"),
+    WallKind.TABLE_CACHE: phrase("tables and partitions exceed {of} ({limit})"),
+    WallKind.DEFINITIONS: phrase("tables exceed {of} ({limit})"),
+    WallKind.OPEN_FILES: phrase("table files exceed {of} ({limit})"),
+    WallKind.AUTO_INCREMENT: phrase("{subject} has no numbers left"),
+    WallKind.CONNECTIONS: phrase("connections exceed {of} ({limit})"),
+    WallKind.REDO: phrase("redo of an hour exceeds its capacity ({limit})"),
+    WallKind.BINLOG: phrase("a rebuild takes longer than binlogs are kept ({limit})"),
+    WallKind.REBUILD_TIME: phrase("a rebuild misses its {limit} goal"),
 }
 #: Labels that are too long for the fleet page.
 SHORT_LABELS = {
-    WallKind.TABLE_CACHE: "Cache",
-    WallKind.DEFINITIONS: "Cache",
-    WallKind.OPEN_FILES: "Files",
-    WallKind.AUTO_INCREMENT: "IDs",
-    WallKind.CONNECTIONS: "Conn.",
-    WallKind.REDO: "Redo",
-    WallKind.BINLOG: "Binlogs",
-    WallKind.REBUILD_TIME: "Rebuild",
+    WallKind.TABLE_CACHE: phrase("Cache"),
+    WallKind.DEFINITIONS: phrase("Cache"),
+    WallKind.OPEN_FILES: phrase("Files"),
+    WallKind.AUTO_INCREMENT: phrase("IDs"),
+    WallKind.CONNECTIONS: phrase("Conn."),
+    WallKind.REDO: phrase("Redo"),
+    WallKind.BINLOG: phrase("Binlogs"),
+    WallKind.REBUILD_TIME: phrase("Rebuild"),
 }
 #: Names of evidence; variables of the server keep theirs.
 EVIDENCE = {
-    "disk_free_bytes": "Free space",
-    "data_dir_bytes": "Data directory",
-    "kept_bytes": "Old data kept",
-    "binlog_bytes": "Binary logs",
-    "backup_bytes": "Data to copy",
-    "open_tables": "Open tables",
-    "open_definitions": "Open definitions",
-    "cache_misses_per_hour": "Cache misses per hour",
+    "disk_free_bytes": phrase("Free space"),
+    "data_dir_bytes": phrase("Data directory"),
+    "kept_bytes": phrase("Old data kept"),
+    "binlog_bytes": phrase("Binary logs"),
+    "backup_bytes": phrase("Data to copy"),
+    "open_tables": phrase("Open tables"),
+    "open_definitions": phrase("Open definitions"),
+    "cache_misses_per_hour": phrase("Cache misses per hour"),
 }
 #: Whole numbers from here on are shortened.
-LONG_NUMBERS = ((1e15, "quadrillion"), (1e12, "trillion"), (1e9, "billion"))
+LONG_NUMBERS = (
+    (1e15, phrase("{number} quadrillion")),
+    (1e12, phrase("{number} trillion")),
+    (1e9, phrase("{number} billion")),
+)
 EXACT_FROM = 100
+HOUR_SECONDS, DAY_SECONDS = 3600, 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +114,7 @@ def rows_of(walls: Iterable[Wall], now: datetime) -> list[WallRow]:
 def _row(wall: Wall, now: datetime, others: tuple[WallRow, ...] = ()) -> WallRow:
     return WallRow(
         wall=wall,
-        label=LABELS[wall.kind],
+        label=translated(LABELS[wall.kind]),
         when=when_text(wall),
         days=days_text(wall, now),
         per_day=_per_day(wall),
@@ -121,36 +130,38 @@ def value_text(unit: Unit, value: float) -> str:
         return bytes_text(value)
     if unit is Unit.SECONDS:
         return duration(value)
-    for power, name in LONG_NUMBERS:
+    for power, pattern in LONG_NUMBERS:
         if abs(value) >= power:
-            return f"{value / power:,.2f} {name}"
-    return f"{value:,.0f}" if value >= EXACT_FROM or value == round(value) else f"{value:,.2f}"
+            return translated(pattern).format(number=localized(f"{value / power:,.2f}"))
+    is_whole = value >= EXACT_FROM or value == round(value)
+    return localized(f"{value:,.0f}" if is_whole else f"{value:,.2f}")
 
 
 def event_text(wall: Wall) -> str:
     """Return what happens at a wall, without the time."""
-    limit = value_text(wall.unit, wall.limit)
     if wall.kind is WallKind.DISK and wall.limit_is == THRESHOLD:
-        return f"disk use passes {limit}"
-    return EVENTS[wall.kind].format(
-        limit=limit.replace(" h 00 min", " h"), of=wall.limit_is, subject=wall.subject or wall.kind
-    )
+        return _("disk use passes %(limit)s") % {"limit": value_text(wall.unit, wall.limit)}
+    is_of_hours = wall.unit is Unit.SECONDS and HOUR_SECONDS <= wall.limit < DAY_SECONDS
+    limit = round_duration(wall.limit) if is_of_hours else value_text(wall.unit, wall.limit)
+    values = {"limit": limit, "of": translated(wall.limit_is), "subject": wall.subject or wall.kind}
+    return translated(EVENTS[wall.kind]).format(**values)
 
 
 def when_text(wall: Wall) -> str:
     """Return when a wall is reached: a date, a range, or why there is none."""
     if wall.state is WallState.UNKNOWN:
-        return f"unknown yet ({wall.trend.days} of {wall.trend.days_needed} days)"
+        known = {"days": wall.trend.days, "needed": wall.trend.days_needed}
+        return _("unknown yet (%(days)s of %(needed)s days)") % known
     if wall.first is None:
         return {
-            WallState.REACHED: "reached",
-            WallState.FAR: "not within 10 years",
-            WallState.NOT_GROWING: "not growing",
-        }.get(wall.state, "no estimate")
+            WallState.REACHED: _("reached"),
+            WallState.FAR: _("not within 10 years"),
+            WallState.NOT_GROWING: _("not growing"),
+        }.get(wall.state, _("no estimate"))
     first = _day(wall.first)
     if wall.last is None:
-        return f"{first} at the earliest"
-    return first if first == _day(wall.last) else f"{first} to {_day(wall.last)}"
+        return _("%(day)s at the earliest") % {"day": first}
+    return first if first == _day(wall.last) else _range(first, _day(wall.last))
 
 
 def days_text(wall: Wall, now: datetime) -> str:
@@ -159,27 +170,35 @@ def days_text(wall: Wall, now: datetime) -> str:
         return ""
     days = _days(wall.first, now)
     if days < 1:
-        return "today"
-    return f"in {days:,} day{'' if days == 1 else 's'}"
+        return _("today")
+    return ngettext("in %(number)s day", "in %(number)s days", days) % {"number": count(days)}
 
 
 def flag_text(wall: Wall, now: datetime) -> str:
     """Return a wall as a label for the fleet page: ``Disk 41 d``."""
+    label = translated(SHORT_LABELS.get(wall.kind, LABELS[wall.kind]))
     days = _days(wall.first, now) if wall.first else 0
-    return (
-        f"{SHORT_LABELS.get(wall.kind, LABELS[wall.kind])} {f'{days} d' if days else 'today' if wall.first else 'now'}"
-    )
+    if days:
+        return _("%(limit)s %(days)s d") % {"limit": label, "days": days}
+    return (_("%(limit)s today") if wall.first else _("%(limit)s now")) % {"limit": label}
 
 
 def sentence(wall: Wall, now: datetime) -> str:
     """Return a wall with instance and time."""
+    values = {"name": wall.instance, "event": event_text(wall)}
     if wall.first is None:
-        return f"{wall.instance}: {event_text(wall)} now"
-    where = f"{wall.instance}: {event_text(wall)}"
-    if wall.last is None or _day(wall.first) == _day(wall.last):
-        on = "not before" if wall.last is None else "on"
-        return f"{where} {on} {_day(wall.first)} ({days_text(wall, now)})"
-    return f"{where} between {_day(wall.first)} and {_day(wall.last)} ({days_text(wall, now)} at the earliest)"
+        return _("%(name)s: %(event)s now") % values
+    values |= {"first": _day(wall.first), "days": days_text(wall, now)}
+    if wall.last is None:
+        return _("%(name)s: %(event)s not before %(first)s (%(days)s)") % values
+    if _day(wall.first) == _day(wall.last):
+        return _("%(name)s: %(event)s on %(first)s (%(days)s)") % values
+    values["last"] = _day(wall.last)
+    return _("%(name)s: %(event)s between %(first)s and %(last)s (%(days)s at the earliest)") % values
+
+
+def _range(low: str, high: str) -> str:
+    return _("%(low)s to %(high)s") % {"low": low, "high": high}
 
 
 def _days(moment: datetime, now: datetime) -> int:
@@ -203,25 +222,39 @@ def _rate(wall: Wall, value: float) -> str:
 def _evidence(wall: Wall) -> Iterator[tuple[str, str]]:
     """Yield a name and a text for each part of the evidence."""
     trend = wall.trend
-    yield "Limit", f"{value_text(wall.unit, wall.limit)} ({wall.limit_is})"
-    yield "Days with readings", f"{trend.days} ({trend.days_needed} needed)"
+    yield _("Limit"), f"{value_text(wall.unit, wall.limit)} ({translated(wall.limit_is)})"
+    days = {"days": trend.days, "needed": trend.days_needed}
+    yield _("Days with readings"), _("%(days)s (%(needed)s needed)") % days
     if trend.rate_per_day is not None:
-        steps = "without steps that happened once" if trend.used is RateUsed.WITHOUT_STEPS else "over all days"
-        yield "Rate used", f"{_rate(wall, trend.rate_per_day)} a day, Theil-Sen slope {steps}"
+        if trend.used is RateUsed.WITHOUT_STEPS:
+            said = _("%(rate)s a day, Theil-Sen slope without steps that happened once")
+        else:
+            said = _("%(rate)s a day, Theil-Sen slope over all days")
+        yield _("Rate used"), said % {"rate": _rate(wall, trend.rate_per_day)}
     if trend.low_per_day is not None and trend.high_per_day is not None:
-        yield "Range of the rate", f"{_rate(wall, trend.low_per_day)} to {_rate(wall, trend.high_per_day)} a day"
+        ends = {"low": _rate(wall, trend.low_per_day), "high": _rate(wall, trend.high_per_day)}
+        yield _("Range of the rate"), _("%(low)s to %(high)s a day") % ends
     if trend.net_per_day is not None:
-        yield "Net rate", f"{_rate(wall, trend.net_per_day)} a day, with deletions and steps"
+        net = _rate(wall, trend.net_per_day)
+        yield _("Net rate"), _("%(rate)s a day, with deletions and steps") % {"rate": net}
     if trend.gross_per_day is not None:
-        yield "Gross rate", f"{_rate(wall, trend.gross_per_day)} a day, median of daily differences"
+        gross = _rate(wall, trend.gross_per_day)
+        yield _("Gross rate"), _("%(rate)s a day, median of daily differences") % {"rate": gross}
     if trend.backtest_error is not None:
         error = value_text(wall.unit, trend.backtest_error)
-        share = f" ({100 * trend.backtest_error / wall.current:.1f} %)" if wall.current else ""
-        yield "Backtest", f"at most {error}{share} off over the last {trend.backtest_days} days"
+        if wall.current:
+            error += localized(f" ({100 * trend.backtest_error / wall.current:.1f} %)")
+        tested = {"error": error, "days": trend.backtest_days}
+        yield _("Backtest"), _("at most %(error)s off over the last %(days)s days") % tested
     if trend.steps:
-        yield "Steps", f"{trend.steps} day{'' if trend.steps == 1 else 's'} with an extraordinary difference"
+        said = ngettext(
+            "%(number)s day with an extraordinary difference",
+            "%(number)s days with an extraordinary difference",
+            trend.steps,
+        )
+        yield _("Steps"), said % {"number": trend.steps}
     for name, value in wall.evidence.items():
-        yield EVIDENCE.get(name, name), _evidence_value(name, value)
+        yield translated(EVIDENCE.get(name, name)), _evidence_value(name, value)
 
 
 def _evidence_value(name: str, value: str) -> str:

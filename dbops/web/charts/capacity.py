@@ -7,9 +7,13 @@ from math import ceil
 from statistics import mean
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from dbops.engine.capacity.walls import Unit, Wall, WallKind
+from dbops.engine.phrases import phrase
 from dbops.web.charts.growth import Ahead, GrowthLine, growth_chart
+from dbops.web.figures import UNKNOWN, round_bytes
+from dbops.web.templatetags.phrases import translated
 from dbops.web.walls import value_text
 
 HOUR_SECONDS = 3600
@@ -38,17 +42,17 @@ class Figure:
 
 
 FIGURES = (
-    Figure("Disk used", Unit.BYTES, ("disk_bytes", "disk_free_bytes"), (WallKind.DISK,), is_rest=True),
-    Figure("Data and indexes", Unit.BYTES, ("data_bytes", "index_bytes")),
-    Figure("Schemas", Unit.NUMBER, ("schemas",), (WallKind.SCHEMAS,)),
-    Figure("Tables", Unit.NUMBER, ("tables",), (WallKind.TABLES, WallKind.DEFINITIONS)),
-    Figure("Tables and partitions", Unit.NUMBER, ("tables", "partitions"), (WallKind.TABLE_CACHE,)),
-    Figure("Open tables", Unit.NUMBER, ("open_tables",)),
-    Figure("Connections (peak)", Unit.NUMBER, ("connections_peak",), (WallKind.CONNECTIONS,)),
-    Figure("Redo per hour", Unit.BYTES, ("redo_bytes_per_second",), (WallKind.REDO,), factor=HOUR_SECONDS),
-    Figure("Questions per second", Unit.NUMBER, ("questions_per_second",)),
-    Figure("Writes per second", Unit.NUMBER, ("writes_per_second",)),
-    Figure("Table cache misses per second", Unit.NUMBER, ("cache_misses_per_second",)),
+    Figure(phrase("Disk used"), Unit.BYTES, ("disk_bytes", "disk_free_bytes"), (WallKind.DISK,), is_rest=True),
+    Figure(phrase("Data and indexes"), Unit.BYTES, ("data_bytes", "index_bytes")),
+    Figure(phrase("Schemas"), Unit.NUMBER, ("schemas",), (WallKind.SCHEMAS,)),
+    Figure(phrase("Tables"), Unit.NUMBER, ("tables",), (WallKind.TABLES, WallKind.DEFINITIONS)),
+    Figure(phrase("Tables and partitions"), Unit.NUMBER, ("tables", "partitions"), (WallKind.TABLE_CACHE,)),
+    Figure(phrase("Open tables"), Unit.NUMBER, ("open_tables",)),
+    Figure(phrase("Connections (peak)"), Unit.NUMBER, ("connections_peak",), (WallKind.CONNECTIONS,)),
+    Figure(phrase("Redo per hour"), Unit.BYTES, ("redo_bytes_per_second",), (WallKind.REDO,), factor=HOUR_SECONDS),
+    Figure(phrase("Questions per second"), Unit.NUMBER, ("questions_per_second",)),
+    Figure(phrase("Writes per second"), Unit.NUMBER, ("writes_per_second",)),
+    Figure(phrase("Table cache misses per second"), Unit.NUMBER, ("cache_misses_per_second",)),
 )
 COLUMNS = tuple(dict.fromkeys(name for figure in FIGURES for name in figure.columns))
 
@@ -91,7 +95,7 @@ def table_of(series: Series) -> FigureTable:
     known = sorted({day for days in found for day in days}, reverse=True)
     shown = known[:: max(1, ceil(len(known) / TABLE_ROWS))]
     return FigureTable(
-        tuple(figure.title for figure in FIGURES),
+        tuple(translated(figure.title) for figure in FIGURES),
         tuple(
             (day, tuple(_cell(figure, days.get(day)) for figure, days in zip(FIGURES, found, strict=True)))
             for day in shown
@@ -100,7 +104,7 @@ def table_of(series: Series) -> FigureTable:
 
 
 def _cell(figure: Figure, reading: tuple[datetime, float] | None) -> tuple[str, str]:
-    return figure.title, value_text(figure.unit, reading[1]) if reading else "—"
+    return translated(figure.title), value_text(figure.unit, reading[1]) if reading else "—"
 
 
 def _chart(figure: Figure, series: Series, wall: Wall | None, now: datetime, period: timedelta) -> CapacityChart:
@@ -108,31 +112,35 @@ def _chart(figure: Figure, series: Series, wall: Wall | None, now: datetime, per
     line = GrowthLine(
         figure.unit, readings, _ahead(wall, readings, period) if wall else (), wall.limit if wall else None
     )
-    last = value_text(figure.unit, readings[-1][1]) if readings else "Unknown"
+    last = value_text(figure.unit, readings[-1][1]) if readings else translated(UNKNOWN)
     limit = value_text(figure.unit, wall.limit) if wall else ""
 
     def text_of(value: float) -> str:
         return _scale_text(figure.unit, value)
 
     return CapacityChart(
-        figure.title, growth_chart(line, now, text_of, _said(figure, readings, limit)), last, limit, bool(line.ahead)
+        translated(figure.title),
+        growth_chart(line, now, text_of, _said(figure, readings, limit)),
+        last,
+        limit,
+        bool(line.ahead),
     )
 
 
 def _said(figure: Figure, readings: Sequence[tuple[datetime, float]], limit: str) -> str:
+    title = translated(figure.title)
     if not readings:
-        return f"{figure.title}: no readings"
-    first, last = (value_text(figure.unit, value) for _, value in (readings[0], readings[-1]))
-    return f"{figure.title}: {first} to {last} in {len(readings)} days{f', limit {limit}' if limit else ''}"
+        return _("%(title)s: no readings") % {"title": title}
+    first, last = (value_text(figure.unit, value) for __, value in (readings[0], readings[-1]))
+    values = {"title": title, "first": first, "last": last, "days": len(readings), "limit": limit}
+    if limit:
+        return _("%(title)s: %(first)s to %(last)s in %(days)s days, limit %(limit)s") % values
+    return _("%(title)s: %(first)s to %(last)s in %(days)s days") % values
 
 
 def _scale_text(unit: Unit, value: float) -> str:
     """Return a number of the scale without trailing zeros."""
-    text = value_text(unit, value)
-    if unit is Unit.BYTES:
-        number, _, rest = text.partition(" ")
-        return f"{float(number):g} {rest}"
-    return text
+    return round_bytes(value) if unit is Unit.BYTES else value_text(unit, value)
 
 
 def _daily(figure: Figure, series: Series) -> Daily:

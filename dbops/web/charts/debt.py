@@ -6,12 +6,15 @@ from datetime import datetime
 from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from dbops.engine.availability.debt import Week, causes_of
 from dbops.engine.availability.record import Cause
 from dbops.engine.backups.trends import Figure, Scale, scale
 from dbops.web.charts.timeline import percent
-from dbops.web.figures import duration
+from dbops.web.dates import date_text
+from dbops.web.figures import duration, round_duration
+from dbops.web.templatetags.phrases import translated
 
 TOP, PLOT, BELOW = 8, 120, 22
 HEIGHT = TOP + PLOT + BELOW
@@ -31,7 +34,7 @@ def waterfall(found: Sequence[Week]) -> SafeString:
     parts = [*_scale(levels)]
     for number, week in enumerate(found):
         parts += _column(week, number, len(found), levels)
-    said = escape(f"Time below the target by week: {_said(found)}")
+    said = escape(_said(found))
     head = f'<svg class="trend debt" width="100%" height="{HEIGHT}" role="img" aria-label="{said}">'
     return mark_safe("".join([head, *parts, "</svg>"]))  # noqa: S308 - words went through escape, all else is numbers
 
@@ -55,12 +58,13 @@ def by_cause(found: Sequence[Week]) -> list[tuple[Week, list[tuple[Cause, float]
 def _said(found: Sequence[Week]) -> str:
     worst = max(found, key=lambda week: week.seconds)
     whole = sum(week.seconds for week in found)
-    return f"{duration(whole)} in {len(found)} weeks, most of it from {_day(worst.interval.start)}, {duration(worst.seconds)}"
+    said = _("Time below the target by week: %(whole)s in %(weeks)s weeks, most of it from %(day)s, %(worst)s")
+    day = _day(worst.interval.start)
+    return said % {"whole": duration(whole), "weeks": len(found), "day": day, "worst": duration(worst.seconds)}
 
 
 def _day(moment: datetime) -> str:
-    local = timezone.localtime(moment)
-    return f"{local.day} {local:%b}"
+    return date_text(timezone.localtime(moment), "day")
 
 
 def _css(cause: Cause) -> str:
@@ -76,11 +80,7 @@ def _scale(levels: Scale) -> Iterable[str]:
     for value in levels.lines:
         y = _y(levels.share(value))
         yield f'<line class="hour-line" x1="0" x2="100%" y1="{y:.1f}" y2="{y:.1f}"></line>'
-        yield f'<text class="hour-label" x="-6" y="{y + 3:.1f}" text-anchor="end">{_round(value)}</text>'
-
-
-def _round(value: float) -> str:
-    return duration(value).replace(" min 00 s", " min").replace(" h 00 min", " h").replace(" d 0 h", " d")
+        yield f'<text class="hour-label" x="-6" y="{y + 3:.1f}" text-anchor="end">{escape(round_duration(value))}</text>'
 
 
 def _column(week: Week, number: int, count: int, levels: Scale) -> Iterable[str]:
@@ -90,10 +90,11 @@ def _column(week: Week, number: int, count: int, levels: Scale) -> Iterable[str]
     for cause, seconds in week.causes:
         high = max(THINNEST, PLOT * levels.share(seconds))
         bottom -= high
-        title = escape(f"Week of {_day(week.interval.start)}: {cause}, {duration(seconds)}")
+        values = {"day": _day(week.interval.start), "cause": translated(cause), "duration": duration(seconds)}
+        title = escape(_("Week of %(day)s: %(cause)s, %(duration)s") % values)
         place = f'x="{x}" y="{bottom:.1f}" width="{wide}" height="{high:.1f}"'
         yield f'<rect class="debt-part {_css(cause)}" {place}><title>{title}</title></rect>'
     if width >= DATED_FROM or number % 3 == 0:
         middle = percent(number * width + width / 2)
         date = _day(week.interval.start)
-        yield f'<text class="hour-label" x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{date}</text>'
+        yield f'<text class="hour-label" x="{middle}" y="{HEIGHT - 4}" text-anchor="middle">{escape(date)}</text>'

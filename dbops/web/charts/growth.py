@@ -12,10 +12,12 @@ from statistics import median
 from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from dbops.engine.backups.trends import BYTES_STEPS, SCALE_LINES, SECONDS_STEPS
 from dbops.engine.schedule.calendar import Interval, days
 from dbops.web.charts.timeline import percent
+from dbops.web.dates import date_text
 
 TOP, PLOT, BELOW = 8, 120, 22
 HEIGHT = TOP + PLOT + BELOW
@@ -95,7 +97,10 @@ def growth_chart(line: GrowthLine, now: datetime, text_of: Callable[[float], str
         x = percent(frame.x(now) * 100 / WIDTH)
         parts.append(f'<line class="growth-now" x1="{x}" x2="{x}" y1="{TOP}" y2="{TOP + PLOT}"></line>')
     if line.shown_limit is not None:
-        y, title = f"{TOP + frame.y(line.shown_limit):.1f}", escape(f"limit {text_of(line.shown_limit)}")
+        y, title = (
+            f"{TOP + frame.y(line.shown_limit):.1f}",
+            escape(_("limit %(limit)s") % {"limit": text_of(line.shown_limit)}),
+        )
         parts.append(f'<line class="growth-limit" x1="0" x2="100%" y1="{y}" y2="{y}"><title>{title}</title></line>')
     name = escape(said)
     head = f'<svg class="trend" width="100%" height="{HEIGHT}" role="img" aria-label="{name}">'
@@ -139,11 +144,11 @@ def _dates(frame: _Frame) -> Iterable[str]:
         x, anchor = percent(left), "start" if left < 5 else "end" if left > 92 else "middle"
         yield f'<line class="hour-line" x1="{x}" x2="{x}" y1="{TOP}" y2="{TOP + PLOT}"></line>'
         text = _day(timezone.localtime(one.start).date(), with_year=apart >= YEARS_FROM)
-        yield f'<text class="hour-label" x="{x}" y="{HEIGHT - 4}" text-anchor="{anchor}">{text}</text>'
+        yield f'<text class="hour-label" x="{x}" y="{HEIGHT - 4}" text-anchor="{anchor}">{escape(text)}</text>'
 
 
 def _day(day: date, *, with_year: bool) -> str:
-    return f"{day:%b %Y}" if with_year else f"{day.day} {day:%b}"
+    return date_text(day, "month" if with_year else "day")
 
 
 def _box(line: GrowthLine, frame: _Frame) -> str:

@@ -2,20 +2,26 @@
 
 from dataclasses import dataclass, replace
 
+from django.utils.dates import WEEKDAYS
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
 from dbops.engine.availability.forecast import ForecastHour
 from dbops.queries.availability.forecast import ClusterForecast
+from dbops.web.figures import UNKNOWN as UNKNOWN_VALUE
 from dbops.web.figures import duration
+from dbops.web.templatetags.phrases import translated
 
-DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+DAYS = tuple(WEEKDAYS[day] for day in range(7))
 KEPT, SLOW, BROKEN, UNKNOWN, NONE = "kept", "slow", "broken", "unknown", "none"
 #: Above this share of the goal an hour counts as slow.
 SLOW_SHARE = 0.5
 MARKS = {BROKEN: "!"}
 LEGEND = (
-    (KEPT, "at most half of the goal"),
-    (SLOW, "within the goal"),
-    (BROKEN, "longer than the goal"),
-    (UNKNOWN, "unknown (“+”: waiting time only)"),
+    (KEPT, gettext_lazy("at most half of the goal")),
+    (SLOW, gettext_lazy("within the goal")),
+    (BROKEN, gettext_lazy("longer than the goal")),
+    (UNKNOWN, gettext_lazy("unknown (“+”: waiting time only)")),
 )
 
 
@@ -47,8 +53,8 @@ class Heatmap:
     lead: str
     text: str
     rows: tuple[HeatmapRow, ...]
-    days: tuple[str, ...] = DAYS
-    legend: tuple[tuple[str, str], ...] = LEGEND
+    days: tuple[object, ...] = DAYS
+    legend: tuple[tuple[str, object], ...] = LEGEND
 
 
 def heat(found: ClusterForecast) -> Heatmap:
@@ -70,20 +76,22 @@ def worst_hour(found: ClusterForecast) -> Worst:
     """Return the slowest hour; if rebuild durations are unknown, the hour with the longest wait."""
     hour = found.forecast.worst or found.forecast.longest_wait
     if hour is None or (hour.seconds is None and not hour.wait_seconds):
-        return Worst("Unknown", "", "unknown", "info-circle")
-    when = hour_name(hour) if hour.wait_seconds else f"every{' known' if found.unknown else ''} hour"
-    if hour.breaks(found.goal_seconds):
-        worst = Worst("", "over the goal", "failed", "alert-triangle")
-    elif found.unknown:
-        worst = Worst(
-            "",
-            "other hours unknown" if hour.seconds is not None else "rebuild time unknown",
-            "unknown",
-            "info-circle",
-        )
+        return Worst(translated(UNKNOWN_VALUE), "", "unknown", "info-circle")
+    if hour.wait_seconds:
+        when = hour_name(hour)
     else:
-        worst = Worst("", "within the goal", "healthy", "circle-check")
-    text = duration(hour.seconds) if hour.seconds is not None else f"waits {duration(hour.wait_seconds)}"
+        when = _("every known hour") if found.unknown else _("every hour")
+    if hour.breaks(found.goal_seconds):
+        worst = Worst("", _("over the goal"), "failed", "alert-triangle")
+    elif found.unknown:
+        label = _("other hours unknown") if hour.seconds is not None else _("rebuild time unknown")
+        worst = Worst("", label, "unknown", "info-circle")
+    else:
+        worst = Worst("", _("within the goal"), "healthy", "circle-check")
+    if hour.seconds is not None:
+        text = duration(hour.seconds)
+    else:
+        text = _("waits %(duration)s") % {"duration": duration(hour.wait_seconds)}
     return replace(worst, text=text, when=when)
 
 
@@ -91,14 +99,18 @@ def describe_worst_hour(found: ClusterForecast) -> tuple[str, str]:
     """Return the lead and the rest of the sentence about the worst hour."""
     worst, wait = found.forecast.worst, found.forecast.longest_wait
     if worst and worst.wait_seconds:
-        return f"Worst hour: {hour_name(worst)},", f"{describe_hour(worst)}."
+        return _("Worst hour: %(hour)s,") % {"hour": hour_name(worst)}, _ended(describe_hour(worst))
     if worst:
-        return "All known hours are equal:", f"{describe_hour(worst)}."
+        return _("All known hours are equal:"), _ended(describe_hour(worst))
     if wait and wait.wait_seconds:
-        return f"Longest wait: {hour_name(wait)},", f"{describe_hour(wait)}."
+        return _("Longest wait: %(hour)s,") % {"hour": hour_name(wait)}, _ended(describe_hour(wait))
     if wait:
-        return "No waiting time in any known hour.", "The rebuild time is unknown."
-    return "No estimate for any hour:", f"{found.forecast.hours[0].why}."
+        return _("No waiting time in any known hour."), _("The rebuild time is unknown.")
+    return _("No estimate for any hour:"), _ended(translated(found.forecast.hours[0].why))
+
+
+def _ended(text: str) -> str:
+    return _("%(cause)s.") % {"cause": text}
 
 
 def _rows(found: ClusterForecast) -> tuple[HeatmapRow, ...]:
@@ -118,7 +130,11 @@ def hour_name(hour: ForecastHour) -> str:
 
 def _field(hour: ForecastHour | None, day: int, on: int, goal: float) -> HeatmapCell:
     if hour is None:
-        return HeatmapCell("–", NONE, f"{DAYS[day]} {on:02d}:00: skipped by the daylight-saving change")
+        return HeatmapCell(
+            "–",
+            NONE,
+            _("%(day)s %(hour)s:00: skipped by the daylight-saving change") % {"day": DAYS[day], "hour": f"{on:02d}"},
+        )
     kind = _kind(hour, goal)
     text = _clock(hour) + MARKS.get(kind, "")
     return HeatmapCell(text or "?", kind, f"{hour_name(hour)}: {describe_hour(hour)}")
@@ -144,10 +160,14 @@ def _clock(hour: ForecastHour) -> str:
 
 def describe_hour(hour: ForecastHour) -> str:
     """Return the time to full redundancy and its waiting part."""
+    why = translated(hour.why)
     if hour.wait_seconds is None:
-        return f"unknown ({hour.why})"
-    wait = f"including {duration(hour.wait_seconds)} waiting for {hour.why}" if hour.wait_seconds else "no waiting time"
+        return _("unknown (%(why)s)") % {"why": why}
+    values = {"wait": duration(hour.wait_seconds), "why": why, "duration": duration(hour.seconds)}
     if hour.seconds is None:
-        wait = f"{duration(hour.wait_seconds)} waiting for {hour.why}" if hour.wait_seconds else wait
-        return f"{wait}; rebuild time unknown"
-    return f"full redundancy after {duration(hour.seconds)}, {wait}"
+        if hour.wait_seconds:
+            return _("%(wait)s waiting for %(why)s; rebuild time unknown") % values
+        return _("no waiting time; rebuild time unknown")
+    if hour.wait_seconds:
+        return _("full redundancy after %(duration)s, including %(wait)s waiting for %(why)s") % values
+    return _("full redundancy after %(duration)s, no waiting time") % values

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from dbops.engine.phrases import phrase
 from dbops.engine.rebuilds.metrics import Point, Spread, spread
 from dbops.web.figures import duration, rate
+from dbops.web.templatetags.phrases import translated
 
 WIDTH, HEIGHT = 300, 90
+#: The figures of a line; charts.js writes them, too.
+SPREAD = phrase("min {low}, median {middle}, max {high}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +41,26 @@ class Chart:
 
 #: Key, title, unit, lines, and the text of an empty chart.
 CHARTS = (
-    ("rate", "Copy rate", "MiB/s", (("rate", "copied"),), "No data: a rate needs two samples of a running copy."),
+    (
+        "rate",
+        phrase("Copy rate"),
+        "MiB/s",
+        (("rate", phrase("copied")),),
+        phrase("No data: a rate needs two samples of a running copy."),
+    ),
     (
         "lag",
-        "Lag of the source",
+        phrase("Lag of the source"),
         "s",
-        (("lag", "lag"),),
-        "No data: the source does not replicate, its replication is stopped, or no probe was fresh.",
+        (("lag", phrase("lag")),),
+        phrase("No data: the source does not replicate, its replication is stopped, or no probe was fresh."),
     ),
     (
         "disk",
-        "Disk of the target",
+        phrase("Disk of the target"),
         "MiB/s",
-        (("read", "read"), ("written", "written")),
-        "No data: a rate needs two samples of a running copy or prepare, and disk figures of the host.",
+        (("read", phrase("read")), ("written", phrase("written"))),
+        phrase("No data: a rate needs two samples of a running copy or prepare, and disk figures of the host."),
     ),
 )
 
@@ -94,11 +104,12 @@ def _chart(
     empty: str,
 ) -> Chart:
     spreads = {line: spread(found[line]) for line, _ in named}
-    lines = tuple(ChartSeries(line, name, _summary(spreads[line], unit)) for line, name in named)
+    lines = tuple(ChartSeries(line, translated(name), _summary(spreads[line], unit)) for line, name in named)
     known = [f"{line.name} {line.summary}" for line in lines if line.summary]
     top = max((item.high for item in spreads.values() if item), default=0.0)
     drawing = _drawing(found["at"], [(line, found[line]) for line, _ in named], top)
-    return Chart(key, title, unit, lines, drawing, "; ".join(known) or empty, "" if known else empty)
+    none = translated(empty)
+    return Chart(key, translated(title), unit, lines, drawing, "; ".join(known) or none, "" if known else none)
 
 
 def _summary(known: Spread | None, unit: str) -> str:
@@ -109,7 +120,7 @@ def _summary(known: Spread | None, unit: str) -> str:
     low, middle, high = say(known.low), say(known.middle), say(known.high)
     if unit == "MiB/s":
         low, middle = low.removesuffix(f" {unit}"), middle.removesuffix(f" {unit}")
-    return f"min {low}, median {middle}, max {high}"
+    return translated(SPREAD).format(low=low, middle=middle, high=high)
 
 
 def _drawing(

@@ -7,11 +7,14 @@ from datetime import datetime, timedelta, tzinfo
 from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
 
 from dbops.database import clock as database_clock
 from dbops.engine.schedule.calendar import Interval, lanes, merge, place, position, ticks
 from dbops.engine.schedule.timeline import SHORTEST_SECONDS, BarKind, Timeline, TimelineBar
 from dbops.security.redaction import CONTROL, ESCAPES
+from dbops.web.dates import date_text
+from dbops.web.templatetags.phrases import translated
 
 #: Least visible width, in percent.
 NARROWEST = 0.4
@@ -80,7 +83,11 @@ def svg(drawing: Drawing) -> SafeString:
 def read_out(drawing: Drawing) -> str:
     """Return the text for screen readers: free slots, blocked times, then each bar."""
     head = f"{drawing.name}: {drawing.summary}" if drawing.name else drawing.summary
-    blocked = [f"blocked {shape.title.rstrip('.')}" for shape in drawing.shapes if "band-blocked" in shape.css]
+    blocked = [
+        _("blocked %(times)s") % {"times": shape.title.rstrip(".")}
+        for shape in drawing.shapes
+        if "band-blocked" in shape.css
+    ]
     bars = [shape.title for shape in drawing.shapes if "bar-shape" in shape.css]
     return "; ".join([head, *_latest(blocked), *_latest(bars)])
 
@@ -88,7 +95,7 @@ def read_out(drawing: Drawing) -> str:
 def _latest(titles: Iterable[str]) -> list[str]:
     """Return the last titles, because upcoming ones matter most, and the number of earlier ones."""
     unique = list(dict.fromkeys(titles))  # a bar and its tail have one title
-    earlier = [f"{len(unique) - READ_OUT} earlier"] if len(unique) > READ_OUT else []
+    earlier = [_("%(number)s earlier") % {"number": len(unique) - READ_OUT}] if len(unique) > READ_OUT else []
     return [*earlier, *unique[-READ_OUT:]]
 
 
@@ -126,7 +133,7 @@ def spoken(interval: Interval, now: datetime | None = None) -> str:
 
     def one(moment: datetime) -> str:
         local = timezone.localtime(moment)
-        return f"{local:%H:%M}" if local.date() == today else f"{local:%a %H:%M}"
+        return f"{local:%H:%M}" if local.date() == today else date_text(local, "weekday_hour")
 
     return f"{one(interval.start)}\N{EN DASH}{one(interval.end)}"
 
@@ -193,7 +200,7 @@ def _cluster_row(line: Timeline) -> Drawing:
     for bar in line.bars:
         if bar.kind is BarKind.MAINTENANCE:
             shapes += _bar(bar, line, y=5, height=14, named=True)
-    return _drawing(line, shapes, name="Rebuild", height=24, every_hours=3, labels=True)
+    return _drawing(line, shapes, name=_("Rebuild"), height=24, every_hours=3, labels=True)
 
 
 def _drawing(
@@ -217,17 +224,17 @@ def summary(line: Timeline) -> str:
         return _past_summary(line)
     slots = line.free_ahead
     if not slots:
-        return "no free slot"
+        return _("no free slot")
     if [(item.start, item.end) for item in slots] == [(line.within.start, line.within.end)]:
-        return "always free"
-    return f"free {_times(slots, line)}"
+        return _("always free")
+    return _("free %(times)s") % {"times": _times(slots, line)}
 
 
 def _past_summary(line: Timeline) -> str:
     if not line.bars:
-        return "nothing ran"
+        return _("nothing ran")
     blocked = [item for item in merge([one.interval for one in line.blocked]) if item.seconds >= SHORTEST_SECONDS]
-    return f"was blocked {_times(blocked, line)}" if blocked else "not blocked"
+    return _("was blocked %(times)s") % {"times": _times(blocked, line)} if blocked else _("not blocked")
 
 
 def _times(intervals: Iterable[Interval], line: Timeline) -> str:
@@ -238,24 +245,24 @@ def _times(intervals: Iterable[Interval], line: Timeline) -> str:
         start, end = (
             (clock(item.start), clock(item.end, line.within))
             if is_day
-            else (f"{timezone.localtime(moment):%a %H:%M}" for moment in (item.start, item.end))
+            else (date_text(timezone.localtime(moment), "weekday_hour") for moment in (item.start, item.end))
         )
         if found and found[-1][1] == start:
             start = found.pop()[0]
         found.append((start, end))
-    return ", ".join(f"{start} to {end}" for start, end in found)
+    return ", ".join(_("%(start)s to %(end)s") % {"start": start, "end": end} for start, end in found)
 
 
 def _bands(line: Timeline, height: int) -> Iterable[Shape]:
     """Yield free and blocked times. Of the past only blocked times are known."""
     for css, fill, intervals in (
-        ("band-free", "", [(item, "free: a rebuild can start") for item in line.free_ahead]),
+        ("band-free", "", [(item, _("free: a rebuild can start")) for item in line.free_ahead]),
         (
             "band-perhaps",
             "url(#hatch-light)",
-            [(item, "may still be blocked (p90)") for item in line.perhaps],
+            [(item, _("may still be blocked (p90)")) for item in line.perhaps],
         ),
-        ("band-blocked", "url(#hatch)", [(item.interval, item.why) for item in line.blocked]),
+        ("band-blocked", "url(#hatch)", [(item.interval, translated(item.why)) for item in line.blocked]),
     ):
         for interval, why in intervals:
             if at := place(interval, line.within):
@@ -264,19 +271,18 @@ def _bands(line: Timeline, height: int) -> Iterable[Shape]:
 
 
 def _bar(bar: TimelineBar, line: Timeline, *, y: int, height: int, named: bool) -> Iterable[Shape]:
-    title = f"{bar.title}: {spoken(bar.interval, line.now)}"
-    title = (
-        f"{bar.title}: from {spoken(bar.interval, line.now).partition(chr(0x2013))[0]}, end unknown"
-        if bar.is_open
-        else title
-    )
+    name, when = translated(bar.title), spoken(bar.interval, line.now)
+    title = f"{name}: {when}"
+    if bar.is_open:
+        start = when.partition("\N{EN DASH}")[0]
+        title = _("%(name)s: from %(start)s, end unknown") % {"name": name, "start": start}
     if bar.tail:
         title += f" (p90 {clock(bar.tail.end)})"
-    title += f", {bar.status}" if bar.status else ""
+    title += f", {translated(bar.status)}" if bar.status else ""
     css = f"bar-shape bar-{bar.kind.value} bar-{bar.status or 'plain'}" + (" bar-open" if bar.is_open else "")
     if at := place(_known(bar, line.now), line.within):
         width = max(at.width, NARROWEST)
-        label = bar.title if named and width >= NAMED_FROM else ""
+        label = name if named and width >= NAMED_FROM else ""
         yield Shape(percent(min(at.left, 100 - width)), percent(width), y, height, css, title, label=label)
     if bar.tail and (at := place(bar.tail, line.within)):
         yield Shape(percent(at.left), percent(at.width), y, height, f"{css} bar-tail", title)
@@ -296,7 +302,7 @@ def _hours(within: Interval, zone: tzinfo, every_hours: int, labels: bool) -> It
         local = tick.at.astimezone(zone)
         if every_hours >= DAY_HOURS:
             # the day that begins at the end is not drawn
-            anchor, label = "start", "" if tick.at == within.end else f"{local:%a} {local.day}"
+            anchor, label = "start", "" if tick.at == within.end else date_text(local, "weekday")
         else:
             label = "24" if tick.at == within.end and local.hour == 0 else f"{local:%H}"
         yield HourLine(percent(tick.left), label if labels else "", anchor)

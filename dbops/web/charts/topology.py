@@ -12,13 +12,17 @@ from itertools import pairwise
 from django.templatetags.static import static
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
 
 from dbops.engine.facts.summary import LAG_IS_HIGH_SECONDS
 from dbops.engine.states import Role
 from dbops.engine.topology.layout import Graph, PlacedNode, Route, lay_out
 from dbops.queries.topology import Drawn, ReplicationRow
 from dbops.web.charts.timeline import percent
-from dbops.web.templatetags.dbops import ICONS, SPRITE, clean, duration
+from dbops.web.figures import duration
+from dbops.web.templatetags.dbops import ICONS, SPRITE, clean
+from dbops.web.templatetags.phrases import translated
 
 #: Pixels: a lane of a gap and the space around all lanes, a line of an arrow's text, a box, and its further line.
 LANE, GAP, LABEL, BOX, NOTE = 8, 10, 18, 44, 17
@@ -57,27 +61,36 @@ def drawing(trees: Sequence[Drawn]) -> SafeString:
     wide = _svg("topo-wide", lay_out(keys, sources, tops), servers)
     narrow = _svg("topo-narrow", lay_out(keys, sources, tops, is_narrow=True), servers)
     return format_html(
-        '{}{}<ul class="visually-hidden" aria-label="Topology">{}</ul>',
+        '{}{}<ul class="visually-hidden" aria-label="{}">{}</ul>',
         wide,
         narrow,
+        _("Topology"),
         format_html_join("", "<li>{}</li>", ((describe_server(server),) for server in servers.values())),
     )
 
 
 def describe_server(server: Drawn) -> str:
     """Return one server with its arrows as a sentence."""
-    kind = "not in the inventory" if server.kind == "outside" else f"{server.role or 'role unknown'}, {server.state}"
-    arrows = [f"from {arrow.source}: {label(arrow)}" if arrow.source else arrow.text for arrow in server.arrows]
+    kind = _("not in the inventory")
+    if server.kind != "outside":
+        kind = f"{translated(server.role) or _('role unknown')}, {translated(server.state)}"
+    said = _("from %(source)s: %(state)s")
+    arrows = [
+        said % {"source": arrow.source, "state": label(arrow)} if arrow.source else translated(arrow.text)
+        for arrow in server.arrows
+    ]
     return clean(f"{server.name}: {'; '.join([kind, *arrows, *_notes(server)])}.")
 
 
 def label(arrow: ReplicationRow) -> str:
     """Return the state of an arrow's threads and its lag: ``running · lag 4.2 s``."""
     if not arrow.source:
-        return arrow.text
+        return translated(arrow.text)
     if arrow.threads != "running":
-        return arrow.threads
-    return f"running · lag {'unknown' if arrow.lag_seconds is None else duration(arrow.lag_seconds)}"
+        return translated(arrow.threads)
+    if arrow.lag_seconds is None:
+        return _("running · lag unknown")
+    return _("running · lag %(lag)s") % {"lag": duration(arrow.lag_seconds)}
 
 
 def style(arrow: ReplicationRow) -> str:
@@ -93,12 +106,17 @@ def _flat(trees: Iterable[Drawn]) -> Iterator[Drawn]:
 
 
 def _notes(server: Drawn) -> list[str]:
+    held = translated(server.held)
     if server.running:
-        done = f", {server.running.percent:.0f} %" if server.running.percent is not None else ""
-        return [f"rebuild {server.running.pk} {server.running.status}{done}"]
+        values = {"number": server.running.pk, "status": translated(server.running.status)}
+        if server.running.percent is None:
+            return [_("rebuild %(number)s %(status)s") % values]
+        return [
+            _("rebuild %(number)s %(status)s, %(percent)s %%") % {**values, "percent": f"{server.running.percent:.0f}"}
+        ]
     if server.held_by:
-        return [f"held as {server.held} by rebuild {server.held_by}"]
-    return [f"held as {server.held}"] if server.held else []
+        return [_("held as %(use)s by rebuild %(number)s") % {"use": held, "number": server.held_by}]
+    return [_("held as %(use)s") % {"use": held}] if server.held else []
 
 
 def _rows(graph: Graph[str], servers: dict[str, Drawn]) -> _Rows:
@@ -204,7 +222,7 @@ def _arrow_texts(node: PlacedNode[str], rows: _Rows, server: Drawn) -> SafeStrin
                 percent(width),
                 LABEL,
                 style(arrow),
-                clean(arrow.text),
+                clean(translated(arrow.text)),
                 _icon(ICON_OF[style(arrow)], 7, 2),
                 clean(f"{label(arrow)} · {arrow.source}" if len(server.arrows) > 1 else label(arrow)),
             )
@@ -215,7 +233,9 @@ def _arrow_texts(node: PlacedNode[str], rows: _Rows, server: Drawn) -> SafeStrin
 
 def _box(node: PlacedNode[str], rows: _Rows, server: Drawn) -> SafeString:
     is_outside = server.kind == "outside"
-    second = "not in the inventory" if is_outside else " · ".join(filter(None, [server.role, server.state]))
+    second = _("not in the inventory")
+    if not is_outside:
+        second = " · ".join(filter(None, [translated(server.role), translated(server.state)]))
     notes = _notes(server)
     return format_html(
         '<svg x="{}" y="{}" width="{}" height="{}" class="topo-box topo-{} state-{}" data-node="{}">'
@@ -229,11 +249,15 @@ def _box(node: PlacedNode[str], rows: _Rows, server: Drawn) -> SafeString:
         server.kind,
         server.state,
         clean(node.key),
-        clean(" · ".join(filter(None, [server.name, second, server.state_text, *server.lines]))),
+        clean(
+            " · ".join(
+                filter(None, [server.name, second, translated(server.state_text), *map(translated, server.lines)])
+            )
+        ),
         clean(server.name),
         _icon("external-link" if is_outside else ICONS.get(server.state, "info-circle"), 13, 25),
         clean(second),
-        format_html('<text class="topo-held" x="13" y="53">{}</text>', notes[0].capitalize()) if notes else "",
+        format_html('<text class="topo-held" x="13" y="53">{}</text>', capfirst(notes[0])) if notes else "",
     )
 
 

@@ -11,15 +11,21 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
 
 from dbops.engine.backups.flags import RunFlag
 from dbops.engine.backups.trends import Figure, PastRun, Scale, odd_ones, scale
+from dbops.engine.phrases import phrase
 from dbops.engine.schedule.backup_windows import Duration
 from dbops.engine.schedule.calendar import Interval, days, position
 from dbops.engine.states import RunStatus
 from dbops.queries.backups.trends import Series
 from dbops.web.charts.timeline import percent
-from dbops.web.templatetags.dbops import bytes_text, duration, words
+from dbops.web.dates import date_text
+from dbops.web.figures import bytes_text, duration, round_bytes, round_duration
+from dbops.web.templatetags.dbops import words
+from dbops.web.templatetags.phrases import translated
 
 TOP, PLOT, BELOW = 8, 96, 22
 HEIGHT = TOP + PLOT + BELOW
@@ -39,15 +45,19 @@ SHAPES = {
     RunFlag.SMALL: "M0 6L5.5 -4.5L-5.5 -4.5z",
     RunFlag.LARGE: "M0 -6L5.5 -1L3.5 5.5L-3.5 5.5L-5.5 -1z",
 }
+EMPTY = {
+    Figure.SECONDS: phrase("No run of this period has a duration."),
+    Figure.BYTES: phrase("No run of this period has a size."),
+}
 LEGEND = (
-    ("", "normal"),
-    (RunFlag.TOO_LONG, "too long"),
-    (RunFlag.LATE, "late"),
-    (RunFlag.SMALL, "small"),
-    (RunFlag.LARGE, "large"),
-    (RunStatus.FAILED, "failed"),
-    (RunStatus.MISSED, "missed"),
-    (RunStatus.CANCELLED, "cancelled"),
+    ("", phrase("normal")),
+    (RunFlag.TOO_LONG, phrase("too long")),
+    (RunFlag.LATE, phrase("late")),
+    (RunFlag.SMALL, phrase("small")),
+    (RunFlag.LARGE, phrase("large")),
+    (RunStatus.FAILED, phrase("failed")),
+    (RunStatus.MISSED, phrase("missed")),
+    (RunStatus.CANCELLED, phrase("cancelled")),
 )
 
 
@@ -85,8 +95,8 @@ def card(series: Series, period_days: int) -> Card:
     return Card(
         series=series,
         trends=(
-            _trend("Duration", series, Figure.SECONDS, period_days),
-            _trend("Size", series, Figure.BYTES, period_days),
+            _trend(_("Duration"), series, Figure.SECONDS, period_days),
+            _trend(_("Size"), series, Figure.BYTES, period_days),
         ),
         marks=tuple(Mark(run, shape(run.codes[0]), ", ".join(map(words, run.codes))) for run in odd[:NAMED]),
         unnamed=max(0, len(odd) - NAMED),
@@ -95,7 +105,7 @@ def card(series: Series, period_days: int) -> Card:
 
 def legend() -> list[tuple[SafeString, str]]:
     """Return each shape with its name."""
-    return [(shape(code), text) for code, text in LEGEND]
+    return [(shape(code), translated(text)) for code, text in LEGEND]
 
 
 def shape(code: str) -> SafeString:
@@ -114,7 +124,7 @@ def _path(code: str) -> str:
 def _trend(title: str, series: Series, figure: Figure, period_days: int) -> Trend:
     known = [value for run in series.runs if (value := run.figure(figure)) is not None]
     if not known:
-        empty = "No run ended in this period." if not series.runs else f"No run of this period has a {title.lower()}."
+        empty = _("No run ended in this period.") if not series.runs else translated(EMPTY[figure])
         return Trend(title, mark_safe(""), empty)
     lines = _lines(series.duration) if figure is Figure.SECONDS else []
     found = scale([*known, *(value for _, value, _ in lines)], figure)
@@ -122,7 +132,8 @@ def _trend(title: str, series: Series, figure: Figure, period_days: int) -> Tren
     parts += [_level(css, found.share(value), text) for css, value, text in lines]
     # Unusual runs are drawn above the others.
     parts += [_point(run, figure, found, series.within) for run in sorted(series.runs, key=lambda run: bool(run.codes))]
-    said = f"{title} of {series.key.name or series.key.instance_name}: {_said(known, figure, odd_ones(series.runs))}"
+    values = {"figure": title, "name": series.key.name or series.key.instance_name}
+    said = _("%(figure)s of %(name)s: %(summary)s") % {**values, "summary": _said(known, figure, odd_ones(series.runs))}
     head = f'<div role="group" aria-label="{escape(said)}"><svg class="trend" width="100%" height="{HEIGHT}">'
     return Trend(title, mark_safe("".join([head, *parts, "</svg></div>"])), "")  # noqa: S308 - names went through escape
 
@@ -131,15 +142,16 @@ def _lines(known: Duration | None) -> list[tuple[str, float, str]]:
     if known is None:
         return []
     return [
-        ("trend-median", known.p50_seconds, f"median {duration(known.p50_seconds)}"),
+        ("trend-median", known.p50_seconds, _("median %(duration)s") % {"duration": duration(known.p50_seconds)}),
         ("trend-late", known.p90_seconds, f"p90 {duration(known.p90_seconds)}"),
     ]
 
 
 def _said(values: Sequence[float], figure: Figure, odd: Sequence[PastRun]) -> str:
     """Return the spoken summary: the range, and the number of unusual runs."""
-    summary = f"{len(values)} run{'s' if len(values) > 1 else ''}, {text_of(min(values), figure)} to {text_of(max(values), figure)}"
-    return f"{summary}; {len(odd)} unusual" if odd else summary
+    said = ngettext("%(number)s run, %(low)s to %(high)s", "%(number)s runs, %(low)s to %(high)s", len(values))
+    summary = said % {"number": len(values), "low": text_of(min(values), figure), "high": text_of(max(values), figure)}
+    return _("%(summary)s; %(number)s unusual") % {"summary": summary, "number": len(odd)} if odd else summary
 
 
 def text_of(value: float | None, figure: Figure) -> str:
@@ -156,16 +168,12 @@ def _scale(found: Scale, figure: Figure) -> Iterable[str]:
     for value in found.lines:
         y = _y(found.share(value))
         yield f'<line class="hour-line" x1="0" x2="100%" y1="{y}" y2="{y}"></line>'
-        yield f'<text class="hour-label" x="-6" y="{float(y) + 3:.1f}" text-anchor="end">{_round(value, figure)}</text>'
+        yield f'<text class="hour-label" x="-6" y="{float(y) + 3:.1f}" text-anchor="end">{escape(_round(value, figure))}</text>'
 
 
 def _round(value: float, figure: Figure) -> str:
     """Return a number of the scale without trailing zeros."""
-    text = text_of(value, figure)
-    if figure is Figure.BYTES:
-        number, _, unit = text.partition(" ")
-        return f"{float(number):g} {unit}"
-    return text.replace(" min 00 s", " min").replace(" h 00 min", " h").replace(" d 0 h", " d")
+    return round_bytes(value) if figure is Figure.BYTES else round_duration(value)
 
 
 def _dates(within: Interval, period_days: int) -> Iterable[str]:
@@ -179,17 +187,16 @@ def _dates(within: Interval, period_days: int) -> Iterable[str]:
         x = percent(left)
         anchor = "start" if left < 3 else "end" if left > 94 else "middle"
         yield f'<line class="hour-line" x1="{x}" x2="{x}" y1="{TOP}" y2="{_y(0)}"></line>'
-        yield f'<text class="hour-label" x="{x}" y="{HEIGHT - 4}" text-anchor="{anchor}">{_day(one.start)}</text>'
+        yield f'<text class="hour-label" x="{x}" y="{HEIGHT - 4}" text-anchor="{anchor}">{escape(_day(one.start))}</text>'
 
 
 def _day(moment: datetime) -> str:
-    local = timezone.localtime(moment)
-    return f"{local.day} {local:%b}"
+    return date_text(timezone.localtime(moment), "day")
 
 
 def _level(css: str, share: float, text: str) -> str:
     y = _y(share)
-    return f'<line class="{css}" x1="0" x2="100%" y1="{y}" y2="{y}"><title>{text}</title></line>'
+    return f'<line class="{css}" x1="0" x2="100%" y1="{y}" y2="{y}"><title>{escape(text)}</title></line>'
 
 
 def _point(run: PastRun, figure: Figure, found: Scale, within: Interval) -> str:
@@ -213,8 +220,7 @@ def _point(run: PastRun, figure: Figure, found: Scale, within: Interval) -> str:
 
 def describe_run(run: PastRun) -> str:
     """Return a run in one line of text."""
-    local = timezone.localtime(run.at)
     figures = [text_of(run.figure(item), item) for item in Figure if run.figure(item) is not None]
-    return ", ".join(
-        [f"run {run.run}: {local:%a} {local.day} {local:%b %H:%M}", *figures, run.status, *map(words, run.flags)]
-    )
+    values = {"number": run.run, "time": date_text(timezone.localtime(run.at), "day_hour")}
+    began = _("run %(number)s: %(time)s") % values
+    return ", ".join([began, *figures, translated(run.status), *map(words, run.flags)])

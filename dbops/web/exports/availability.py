@@ -199,7 +199,7 @@ def _forecast(ahead: ClusterForecast) -> dict[str, Any]:
 def _hour(one: ForecastHour, ahead: ClusterForecast) -> dict[str, Any]:
     goal = ahead.goal_seconds
     return {
-        "weekday": DAYS[one.weekday],
+        "weekday": str(DAYS[one.weekday]),
         "hour": one.hour,
         "worst_at": _time(one.at),
         "wait_seconds": one.wait_seconds,

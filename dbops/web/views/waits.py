@@ -16,6 +16,7 @@ from dbops.operations.waits import request_wait_reading
 from dbops.queries.waits import comparison_of, readings_of
 from dbops.web.decorators import operator_page, user_of, viewer_page
 from dbops.web.exports.tables import json_answer
+from dbops.web.templatetags.phrases import translated
 from dbops.web.waits import LIMITS, contention_texts, rows_of, summary_of
 
 LENGTHS = (10, 30, 60)
@@ -76,7 +77,7 @@ def _details(instance: Instance, row: WaitReading | None) -> dict[str, Any]:
         "found": found,
         "named": contention_texts(found),
         "waits": rows_of(found.waits),
-        "limits": [(limit, LIMITS[limit]) for limit in found.limits],
+        "limits": [(limit, translated(LIMITS[limit])) for limit in found.limits],
         "switch_on": _switch_on(instance) if Limit.INSTRUMENTS_OFF in found.limits else "",
         "sessions": found.active_seconds / seconds if found.active_seconds is not None and seconds else None,
         "counters": [(name, value, value / seconds if seconds else None) for name, value in found.counters.items()],
