@@ -109,20 +109,7 @@ TEMPLATES = [
             ],
             "builtins": [
                 "django.templatetags.i18n",
-                *(
-                    f"dbops.web.templatetags.{name}"
-                    for name in (
-                        "dbops",
-                        "moments",
-                        "sample",
-                        "forecasts",
-                        "topology",
-                        "breadcrumbs",
-                        "access",
-                        "phrases",
-                        "shared_reads",
-                    )
-                ),
+                *(f"dbops.web.templatetags.{path.stem}" for path in BASE_DIR.glob("dbops/web/templatetags/[a-z]*.py")),
             ],
         },
     }

@@ -91,7 +91,7 @@ def duration_phrase(value: float) -> Phrase:
     seconds = max(0, round(value))
     unit = next((name for name, size in reversed(SECONDS_OF.items()) if seconds >= size), "seconds")
     minutes, hours = seconds // 60, seconds // 3600
-    numbers = {
+    numbers: dict[str, dict[str, object]] = {
         "seconds": {"seconds": seconds},
         "minutes": {"minutes": minutes, "seconds": f"{seconds % 60:02d}"},
         "hours": {"hours": hours, "minutes": f"{minutes % 60:02d}"},

@@ -4,6 +4,8 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from django.utils.translation import gettext as _
+
 from dbops.engine.errors import Refused
 from dbops.engine.load_tests.generator import LOAD_SCHEMA, Place, prepare_arguments, run_arguments
 from dbops.engine.load_tests.plan import LoadTestPlan
@@ -32,15 +34,19 @@ def commands_of(plan: LoadTestPlan, workload: Workload) -> list[ShownCommand]:
     own = (f"--datadir={SCRATCH}/data", f"--socket={SCRATCH}/run/s")
     server = shlex.join((program, "--no-defaults", *own, *plan.server))
     tunnel = shlex.join(("ssh", "-i", f"{RUN_DIRECTORY}/key", "--", plan.generator_host, "round-1"))
-    connection = [ShownCommand(f"Connection from {plan.host}, for each round", tunnel)] if plan.is_tunnelled else []
-    return [ShownCommand("Start of the scratch server", server), *connection, *_generator(plan, workload)]
+    connection = (
+        [ShownCommand(_("Connection from %(host)s, for each round") % {"host": plan.host}, tunnel)]
+        if plan.is_tunnelled
+        else []
+    )
+    return [ShownCommand(_("Start of the scratch server"), server), *connection, *_generator(plan, workload)]
 
 
 def _in_cluster(target: TidbTarget) -> Iterator[ShownCommand]:
     """The statements that the dashboard runs on the node as the load's account, besides the load."""
     made = f"CREATE DATABASE {LOAD_SCHEMA};\nUSE {LOAD_SCHEMA};\n{target.table.strip().rstrip(';')};"
-    yield ShownCommand(f"Claim of the cluster and the table, as {target.user}", made)
-    yield ShownCommand(f"At the end, as {target.user}", f"DROP DATABASE {LOAD_SCHEMA};")
+    yield ShownCommand(_("Claim of the cluster and the table, as %(user)s") % {"user": target.user}, made)
+    yield ShownCommand(_("At the end, as %(user)s") % {"user": target.user}, f"DROP DATABASE {LOAD_SCHEMA};")
 
 
 def _generator(plan: LoadTestPlan, workload: Workload) -> Iterator[ShownCommand]:
@@ -51,14 +57,15 @@ def _generator(plan: LoadTestPlan, workload: Workload) -> Iterator[ShownCommand]
         else Place(RUN_DIRECTORY, f"{SCRATCH}/run/s")
     )
     if workload.profile in OF_SYSBENCH:
-        yield ShownCommand("Fill of the tables", shlex.join(prepare_arguments(workload, place)))
+        yield ShownCommand(_("Fill of the tables"), shlex.join(prepare_arguments(workload, place)))
     shown = set()
     for one in plan.rounds:
         if (one.step, one.arm) in shown or one.arm.startswith("a") and one.arm != "a":
             continue
         shown.add((one.step, one.arm))
         options = "".join(f" --{name.replace('_', '-')}={value}" for name, value in one.options)
-        title = f"Round {one.number}{f', server with{options}' if options else ''}"
+        values = {"number": one.number, "options": options}
+        title = (_("Round %(number)s, server with%(options)s") if options else _("Round %(number)s")) % values
         try:
             yield ShownCommand(title, shlex.join(run_arguments(workload, one, place)))
         except Refused as error:

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
 from dbops.engine.flavors.versions import product_name
 from dbops.engine.load_tests.comparison import COMPARED, Ratio, Verdict, compare_reports
 from dbops.engine.load_tests.knee import Knee, KneeKind
@@ -11,15 +14,18 @@ from dbops.engine.load_tests.plan import LoadTestPlan
 from dbops.engine.load_tests.planning import Axis
 from dbops.engine.load_tests.report import report_rows
 from dbops.engine.load_tests.rounds import Round
+from dbops.engine.phrases import phrase
 from dbops.queries.load_test_pages import KNEE_OF, Conclusion
 from dbops.web.charts.load_tests import count_text, ms_text
+from dbops.web.figures import UNKNOWN, localized
+from dbops.web.templatetags.phrases import translated
 
 Report = Mapping[str, Any]
 
 #: Waits shown for each step.
 WAITS_SHOWN = 5
 #: Names of the arms.
-ARMS = {"a": "A", "b": "B", "a1": "A/A, first", "a2": "A/A, second"}
+ARMS = {"a": "A", "b": "B", "a1": phrase("A/A, first"), "a2": phrase("A/A, second")}
 #: Percentiles of the tables, with their titles.
 DURATIONS = {
     "P50": "P50",
@@ -27,23 +33,41 @@ DURATIONS = {
     "P95": "P95",
     "P99": "P99",
     "P999": "P99.9",
-    "Avg": "Average",
-    "Max": "Max",
+    "Avg": phrase("Average"),
+    "Max": phrase("Max"),
 }
-_UNITS = {Axis.SCHEMAS: "schemas", Axis.RATE: "a second", Axis.THREADS: "threads"}
-#: What copies of a schema lack: of several and of one.
+_UNITS = {
+    Axis.SCHEMAS: (phrase("{count} schema"), phrase("{count} schemas")),
+    Axis.RATE: (phrase("{count} a second"), phrase("{count} a second")),
+    Axis.THREADS: (phrase("{count} thread"), phrase("{count} threads")),
+}
+#: What copies of a schema lack: of one and of several.
 _LOSSES = {
-    "ForeignKeys": ("foreign keys", "foreign key"),
-    "Triggers": ("triggers", "trigger"),
-    "ViewsAndSequences": ("views and sequences", "view or sequence"),
-    "TablesElsewhere": ("tables with rows elsewhere", "table with rows elsewhere"),
+    "ForeignKeys": (phrase("{count} foreign key"), phrase("{count} foreign keys")),
+    "Triggers": (phrase("{count} trigger"), phrase("{count} triggers")),
+    "ViewsAndSequences": (phrase("{count} view or sequence"), phrase("{count} views and sequences")),
+    "TablesElsewhere": (phrase("{count} table with rows elsewhere"), phrase("{count} tables with rows elsewhere")),
+}
+_KNEES = {
+    KneeKind.WALL: phrase(
+        "{percentile} leaves its budget between {after} and {at}: a wall, "
+        "{ratio} times the first step’s ({low} to {high})."
+    ),
+    KneeKind.SLOPE: phrase(
+        "{percentile} leaves its budget between {after} and {at}: a slope, "
+        "{ratio} times the first step’s ({low} to {high})."
+    ),
+    KneeKind.LIMIT: phrase(
+        "{percentile} leaves its budget between {after} and {at}: an even rise to the limit, "
+        "{ratio} times the first step’s ({low} to {high})."
+    ),
 }
 _VERDICTS = {
-    Verdict.FASTER: "B is faster.",
-    Verdict.SLOWER: "B is slower.",
-    Verdict.NO_DIFFERENCE: "No difference shown.",
-    Verdict.NOT_ENOUGH: "Not enough valid pairs of A/B and A/A for a verdict.",
-    Verdict.NOISY: "The machine is too noisy: two rounds with the same options differ.",
+    Verdict.FASTER: phrase("B is faster."),
+    Verdict.SLOWER: phrase("B is slower."),
+    Verdict.NO_DIFFERENCE: phrase("No difference shown."),
+    Verdict.NOT_ENOUGH: phrase("Not enough valid pairs of A/B and A/A for a verdict."),
+    Verdict.NOISY: phrase("The machine is too noisy: two rounds with the same options differ."),
 }
 
 
@@ -97,7 +121,7 @@ def step_rows(found: Conclusion) -> list[FigureRow]:
     if not found.report:
         return []
     steps = [_row("step", step_title(step, found.axis), step) for step in found.report["Steps"]]
-    return [*steps, _row("total", "Total", found.report["Total"])]
+    return [*steps, _row("total", _("Total"), found.report["Total"])]
 
 
 def round_rows(found: Conclusion) -> list[FigureRow]:
@@ -120,8 +144,8 @@ def whole_table(report: Report) -> WholeTable | None:
 def step_title(line: Report, axis: Axis | None) -> str:
     """Return the name of a step or round: ``600 schemas``, ``B, pair 3``."""
     if axis is None:
-        pair = f", pair {line['Pair']}" if line.get("Pair") else ""
-        return f"{ARMS.get(line['Arm'], line['Arm'])}{pair}"
+        arm = _arm(line["Arm"])
+        return _("%(arm)s, pair %(number)s") % {"arm": arm, "number": line["Pair"]} if line.get("Pair") else arm
     value = {Axis.SCHEMAS: "TargetSchemaCount", Axis.RATE: "WantedRate", Axis.THREADS: "ParallelCount"}[axis]
     return _with_unit(line[value], axis)
 
@@ -129,14 +153,22 @@ def step_title(line: Report, axis: Axis | None) -> str:
 def round_title(one: Round, axis: Axis | None) -> str:
     """Return the conditions of a planned round."""
     if axis is None:
-        return f"{ARMS.get(one.arm, one.arm)}, pair {one.pair}"
+        return _("%(arm)s, pair %(number)s") % {"arm": _arm(one.arm), "number": one.pair}
     value = {Axis.SCHEMAS: one.schemas, Axis.RATE: one.rate, Axis.THREADS: one.threads}[axis]
     return _with_unit(value, axis)
 
 
 def _with_unit(value: float | None, axis: Axis) -> str:
-    unit = _UNITS[axis]
-    return f"{count_text(value)} {unit.removesuffix('s') if value == 1 else unit}"
+    return _counted(_UNITS[axis], value)
+
+
+def _counted(patterns: tuple[str, str], value: float | None) -> str:
+    """Return a number with its unit, from the patterns of one and of several."""
+    return translated(patterns[value != 1]).format(count=count_text(value))
+
+
+def _arm(name: str) -> str:
+    return translated(ARMS.get(name, name))
 
 
 def planned_steps(plan: LoadTestPlan) -> list[PlannedStep]:
@@ -150,45 +182,64 @@ def planned_steps(plan: LoadTestPlan) -> list[PlannedStep]:
 def _planned(rounds: Sequence[Round]) -> PlannedStep:
     first = rounds[0]
     options = " ".join(f"{name}={value}" for name, value in first.options)
-    names = (("schema", first.schemas), ("thread", first.threads))
-    counts = [f"{count_text(value)} {name}{'s' if value > 1 else ''}" for name, value in names if value]
-    conditions = ", ".join([*counts, *([f"{count_text(first.rate)} a second"] if first.rate else [])])
+    conditions = _conditions(first.schemas, first.threads, first.rate)
     return PlannedStep(
-        first.step, ARMS.get(first.arm, ""), conditions, options, len(rounds), first.seconds, first.warm_up_seconds
+        first.step,
+        _arm(ARMS.get(first.arm, "")),
+        conditions,
+        options,
+        len(rounds),
+        first.seconds,
+        first.warm_up_seconds,
     )
+
+
+def _conditions(schemas: float | None, threads: float | None, rate: float | None) -> str:
+    both = ((Axis.SCHEMAS, schemas), (Axis.THREADS, threads), (Axis.RATE, rate))
+    return ", ".join(_with_unit(value, axis) for axis, value in both if value)
 
 
 def losses_text(losses: Mapping[str, int]) -> str:
     """Return what the copies of a schema lack: ``3 foreign keys, 1 trigger``; empty for nothing."""
-    return ", ".join(f"{count_text(count)} {_LOSSES[name][count == 1]}" for name, count in losses.items())
+    return ", ".join(_counted(_LOSSES[name], count) for name, count in losses.items())
 
 
 def knee_text(knee: Knee | None, axis: Axis | None) -> str:
     """Return the knee in a sentence; empty for a test that looks for none."""
     if knee is None or axis is None:
         return ""
-    unit = _UNITS[axis]
     if knee.kind is KneeKind.UNKNOWN:
-        return f"Knee unknown: {knee.reason}."
+        return _("Knee unknown: %(reason)s.") % {"reason": translated(knee.reason)}
     if knee.kind is KneeKind.NONE:
-        return f"No knee shown: {KNEE_OF} does not leave its budget of twice the first step."
-    kind = {KneeKind.WALL: "a wall", KneeKind.SLOPE: "a slope", KneeKind.LIMIT: "an even rise to the limit"}[knee.kind]
-    return (
-        f"{KNEE_OF} leaves its budget between {count_text(knee.after)} and {count_text(knee.at)} {unit}: {kind}, "
-        f"{_number(knee.ratio)} times the first step’s ({_number(knee.low)} to {_number(knee.high)})."
-    )
+        return _("No knee shown: %(percentile)s does not leave its budget of twice the first step.") % {
+            "percentile": KNEE_OF
+        }
+    values = {"percentile": KNEE_OF, "after": count_text(knee.after), "at": _many(_UNITS[axis], knee.at)}
+    values |= {"ratio": _number(knee.ratio), "low": _number(knee.low), "high": _number(knee.high)}
+    return translated(_KNEES[knee.kind]).format(**values)
+
+
+def _many(patterns: tuple[str, str], value: float | None) -> str:
+    return translated(patterns[1]).format(count=count_text(value))
 
 
 def verdict_text(verdict: Verdict) -> str:
-    return _VERDICTS[verdict]
+    return translated(_VERDICTS[verdict])
 
 
 def ratio_text(found: Ratio) -> str:
     """Return ``1.20 (1.03 to 1.41), 4 pairs``."""
     if found.ratio is None:
-        return "Unknown"
-    interval = f" ({found.low:.2f} to {found.high:.2f})" if found.low is not None and found.high is not None else ""
-    return f"{found.ratio:.2f}{interval}, {found.pairs} pair{'s' if found.pairs != 1 else ''}"
+        return translated(UNKNOWN)
+    said = ngettext("%(ratio)s, %(number)s pair", "%(ratio)s, %(number)s pairs", found.pairs)
+    return said % {"ratio": _with_interval(found.ratio, found.low, found.high), "number": found.pairs}
+
+
+def _with_interval(ratio: float, low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return localized(f"{ratio:.2f}")
+    values = {"ratio": ratio, "low": low, "high": high}
+    return _("%(ratio)s (%(low)s to %(high)s)") % {name: localized(f"{value:.2f}") for name, value in values.items()}
 
 
 def compared_rows(first: Conclusion, second: Conclusion) -> list[ComparedRow]:
@@ -205,57 +256,65 @@ def plan_differences(then: LoadTestPlan, now: LoadTestPlan) -> list[tuple[str, s
 
 
 def _plan_values(plan: LoadTestPlan) -> list[tuple[str, str]]:
+    tidb, none = plan.tidb, _("none")
+    digests = {"count": len(plan.digests.used), "reading": plan.digests.sha256[:12]}
     return [
-        ("Host", plan.host),
-        ("TiDB node", f"{plan.tidb.user}@{plan.tidb.address}:{plan.tidb.port}" if plan.tidb else "none"),
-        ("TiDB cluster", f"{plan.tidb.cluster}: {', '.join(plan.tidb.nodes)}" if plan.tidb else "none"),
-        ("Table", plan.tidb.table if plan.tidb else "none"),
-        ("Load generator’s host", plan.generator_host),
-        ("Server", f"{product_name(plan.flavor)} {plan.version}"),
-        ("Backup", f"run {plan.run}: {plan.path}" if plan.run else "none: an empty server"),
-        ("Directory", plan.place),
-        ("Server options", " ".join((*plan.server, *plan.initialise))),
-        ("Server memory", f"{plan.server_memory_bytes} bytes"),
-        ("Load generator memory", f"{plan.generator_memory_bytes} bytes"),
-        ("Cores", f"{plan.server_cores} and {plan.generator_cores}"),
-        ("Disk", f"{plan.needed_bytes} bytes"),
-        ("Longest time", f"{plan.most_seconds} s"),
-        ("Rounds", str(len(plan.rounds))),
+        (_("Host"), plan.host),
+        (_("TiDB node"), f"{tidb.user}@{tidb.address}:{tidb.port}" if tidb else none),
+        (_("TiDB cluster"), f"{tidb.cluster}: {', '.join(tidb.nodes)}" if tidb else none),
+        (_("Table"), tidb.table if tidb else none),
+        (_("Load generator’s host"), plan.generator_host),
+        (_("Server"), f"{product_name(plan.flavor)} {plan.version}"),
         (
-            "Top statements",
-            f"{len(plan.digests.used)} used, reading {plan.digests.sha256[:12]}" if plan.digests.sha256 else "none",
+            _("Backup"),
+            f"{_('run %(number)s') % {'number': plan.run}}: {plan.path}" if plan.run else _("none: an empty server"),
         ),
-        ("Findings", ", ".join(sorted({one.code for one in plan.findings})) or "none"),
+        (_("Directory"), plan.place),
+        (_("Server options"), " ".join((*plan.server, *plan.initialise))),
+        (_("Server memory"), _("%(number)s bytes") % {"number": plan.server_memory_bytes}),
+        (_("Load generator memory"), _("%(number)s bytes") % {"number": plan.generator_memory_bytes}),
+        (
+            _("Cores"),
+            _("%(server)s and %(generator)s") % {"server": plan.server_cores, "generator": plan.generator_cores},
+        ),
+        (_("Disk"), _("%(number)s bytes") % {"number": plan.needed_bytes}),
+        (_("Longest time"), f"{plan.most_seconds} s"),
+        (_("Rounds"), str(len(plan.rounds))),
+        (_("Top statements"), _("%(count)s used, reading %(reading)s") % digests if plan.digests.sha256 else none),
+        (_("Findings"), ", ".join(sorted({one.code for one in plan.findings})) or none),
     ]
 
 
 def _row(level: str, title: str, line: Report) -> FigureRow:
-    return FigureRow(level, title, tuple(_cells(line)), bool(line["IsValid"]), tuple(line["Reasons"]), _waits(line))
+    return FigureRow(
+        level, title, tuple(_cells(line)), bool(line["IsValid"]), tuple(map(translated, line["Reasons"])), _waits(line)
+    )
 
 
 def _cells(line: Report) -> list[tuple[str, str]]:
     cells = [
-        ("Statements", count_text(line["QueryCount"])),
-        ("Errors", count_text(line["ErrorQueryCount"])),
-        ("Per second", count_text(line["TotalQPS"])),
+        (_("Statements"), count_text(line["QueryCount"])),
+        (_("Errors"), count_text(line["ErrorQueryCount"])),
+        (_("Per second"), count_text(line["TotalQPS"])),
     ]
     if line["WantedRate"]:
-        cells.append(("Achieved rate", f"{count_text(line['AchievedRate'])} of {count_text(line['WantedRate'])}"))
+        rates = {"achieved": count_text(line["AchievedRate"]), "wanted": count_text(line["WantedRate"])}
+        cells.append((_("Achieved rate"), _("%(achieved)s of %(wanted)s") % rates))
     uncertain = line["Duration"].get("Uncertain", ())
     cells += [
-        (title, f"{ms_text(line['Duration'][name])}{' ?' if name in uncertain else ''}")
+        (translated(title), f"{ms_text(line['Duration'][name])}{' ?' if name in uncertain else ''}")
         for name, title in DURATIONS.items()
     ]
     return [
         *cells,
-        ("Server cores", _cores(line["ServerCores"])),
-        ("Generator cores", _cores(line["GeneratorCores"])),
-        ("Stalled", f"{line['StalledSeconds']} s"),
+        (_("Server cores"), _cores(line["ServerCores"])),
+        (_("Generator cores"), _cores(line["GeneratorCores"])),
+        (_("Stalled"), f"{line['StalledSeconds']} s"),
     ]
 
 
 def _cores(value: float | None) -> str:
-    return "—" if value is None else f"{value:.2f}"
+    return "—" if value is None else localized(f"{value:.2f}")
 
 
 def _waits(line: Report) -> tuple[tuple[str, str, str, str], ...]:
@@ -263,9 +322,9 @@ def _waits(line: Report) -> tuple[tuple[str, str, str, str], ...]:
     return tuple(
         (
             wait["Event"],
-            f"{100 * wait['Share']:.1f} %",
+            localized(f"{100 * wait['Share']:.1f} %"),
             count_text(wait["Count"]),
-            f"{1e6 * wait['Seconds'] / wait['Count']:,.1f} µs" if wait["Count"] else "—",
+            localized(f"{1e6 * wait['Seconds'] / wait['Count']:,.1f} µs") if wait["Count"] else "—",
         )
         for wait in line.get("Waits", ())[:WAITS_SHOWN]
     )
@@ -278,15 +337,12 @@ def _cell(value: object) -> str:
 
 
 def _compared(line: Report) -> ComparedRow:
-    parts = [
-        f"{count_text(line['TargetSchemaCount'])} schemas" if line["TargetSchemaCount"] else "",
-        f"{count_text(line['ParallelCount'])} threads" if line["ParallelCount"] else "",
-        f"{count_text(line['WantedRate'])} a second" if line["WantedRate"] else "",
-        ARMS.get(line["Arm"], line["Arm"] or ""),
-    ]
+    both = ((Axis.SCHEMAS, "TargetSchemaCount"), (Axis.THREADS, "ParallelCount"), (Axis.RATE, "WantedRate"))
+    parts = [_many(_UNITS[axis], line[name]) if line[name] else "" for axis, name in both]
+    parts.append(_arm(line["Arm"] or ""))
     cells = [
         (
-            "Per second" if name == "TotalQPS" else DURATIONS[name],
+            _("Per second") if name == "TotalQPS" else translated(DURATIONS[name]),
             _figure(line["First"], name),
             _figure(line["Second"], name),
             _plain_ratio(line["Ratios"][name]),
@@ -294,7 +350,7 @@ def _compared(line: Report) -> ComparedRow:
         for name in COMPARED
     ]
     invalid = [
-        (name.lower(), " ".join(step["Reasons"]))
+        (name.lower(), " ".join(map(translated, step["Reasons"])))
         for name in ("First", "Second")
         if (step := line[name]) and not step["IsValid"]
     ]
@@ -310,9 +366,8 @@ def _figure(step: Report | None, name: str) -> str:
 def _plain_ratio(found: Report) -> str:
     if found["Ratio"] is None:
         return "—"
-    interval = f" ({found['Low']:.2f} to {found['High']:.2f})" if found["Low"] is not None else ""
-    return f"{found['Ratio']:.2f}{interval}"
+    return _with_interval(found["Ratio"], found["Low"], found["High"])
 
 
 def _number(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:.1f}"
+    return _("unknown") if value is None else localized(f"{value:.1f}")

@@ -8,6 +8,31 @@
   const HIDDEN_MILLISECONDS = 30000;
   const loaded = performance.now();
 
+  // --- words: in the page's language, as the server's filters write them -------------------------------------------
+  const words = JSON.parse(document.getElementById("words").textContent);
+  const say = (pattern, values) => pattern.replace(/{(\w+)}/g, (_, name) => values[name]);
+  const pad = (number) => String(number).padStart(2, "0");
+  const localized = (number) => number.replace(".", words.point);
+  // The largest unit of a duration, with its numbers.
+  function measured(seconds) {
+    if (seconds < 60) return ["seconds", { seconds }];
+    if (seconds < 3600) return ["minutes", { minutes: Math.floor(seconds / 60), seconds: pad(seconds % 60) }];
+    const hours = Math.floor(seconds / 3600);
+    if (seconds < 86400) return ["hours", { hours, minutes: pad(Math.floor((seconds % 3600) / 60)) }];
+    return ["days", { days: Math.floor(seconds / 86400), hours: hours % 24 }];
+  }
+  function duration(seconds) {
+    const [unit, numbers] = measured(seconds);
+    return say(words.durations[unit], numbers);
+  }
+  // Without a rest of zero.
+  function roundDuration(seconds) {
+    const [unit, numbers] = measured(seconds);
+    const isRound = unit !== "seconds" && !Object.entries(numbers).some(([name, value]) => name !== unit && Number(value));
+    return isRound ? say(words.round_durations[unit], numbers) : duration(seconds);
+  }
+  window.dbopsWords = { words, say, localized, duration, roundDuration };
+
   // --- light and dark ---------------------------------------------------------------------------------------------
   document.querySelectorAll("[data-theme-toggle]").forEach((button) => {
     button.hidden = false;
@@ -35,11 +60,11 @@
     const label = button.querySelector("span");
     try {
       await navigator.clipboard.writeText(button.closest(".command-box").querySelector("pre").textContent);
-      label.textContent = "Copied";
+      label.textContent = words.copied;
     } catch {
-      label.textContent = "Not allowed";
+      label.textContent = words.not_allowed;
     }
-    setTimeout(() => (label.textContent = "Copy"), 2000);
+    setTimeout(() => (label.textContent = words.copy), 2000);
   });
   document.addEventListener("submit", (event) => {
     const button = event.target.querySelector("[data-once]");
@@ -60,17 +85,10 @@
   });
 
   // --- counting seconds -------------------------------------------------------------------------------------------
-  function duration(seconds) {
-    const pad = (number) => String(number).padStart(2, "0");
-    if (seconds < 60) return `${seconds} s`;
-    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${pad(seconds % 60)} s`;
-    if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${pad(Math.floor((seconds % 3600) / 60))} min`;
-    return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
-  }
-  const AGE_UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const AGE_UNITS = [[86400, "days"], [3600, "hours"], [60, "minutes"], [1, "seconds"]];
   function age(seconds) {
     const [size, unit] = AGE_UNITS.find(([size]) => seconds >= size) ?? [];
-    return size ? `${Math.floor(seconds / size)} ${unit} ago` : "now";
+    return size ? say(words.ages[unit], { number: Math.floor(seconds / size) }) : words.now;
   }
   const shownAt = new WeakMap();
   function count() {
@@ -131,7 +149,8 @@
     const problem = failing.values().next().value;
     if (problem) {
       stale.dataset.problem = problem;
-      const since = new Date(current).toLocaleTimeString([], { hour12: false }) + " (this computer's clock)";
+      const time = new Date(current).toLocaleTimeString(words.language, { hour12: false });
+      const since = say(words.own_clock, { time });
       if (stale.hidden) stale.querySelector("[data-since]").textContent = since;
       stale.querySelector("[data-for]").textContent = duration(Math.max(0, Math.round((Date.now() - current) / 1000)));
     }
@@ -231,17 +250,17 @@
   document.addEventListener("htmx:sseOpen", () => {
     connected = true;
     heard();
-    live("live", "Live");
+    live("live", words.live);
   });
   document.addEventListener("htmx:sseError", () => {
     connected = false;
     liveAt = 0;
-    live("polling", "Live connection lost: asking every 5 s");
+    live("polling", words.live_lost);
   });
   document.addEventListener("dbops:rest", () => {
     connected = false;
     liveAt = 0;
-    live("waiting", "Connecting");
+    live("waiting", words.connecting);
   });
   document.addEventListener("visibilitychange", () => {
     const poll = shown()?.querySelector("[hx-get]");
@@ -261,7 +280,7 @@
     announce();
   });
   document.addEventListener("htmx:afterRequest", (event) => {
-    if (event.detail.successful && !connected && isActive()) live("polling", "No live connection: asking every 5 s");
+    if (event.detail.successful && !connected && isActive()) live("polling", words.not_live);
   });
   announce();
 })();

@@ -18,17 +18,16 @@
   const charts = [];
 
   // --- words, as on the server --------------------------------------------------------------------------------------
+  const { words, say, localized, roundDuration } = window.dbopsWords;
+  function mebibytes(bytes) {
+    const number = bytes / MIB;
+    return localized(number.toFixed(number >= 10 ? 0 : 1));
+  }
   function rate(bytes) {
-    const mebibytes = bytes / MIB;
-    return `${mebibytes.toFixed(mebibytes >= 10 ? 0 : 1)} MiB/s`;
+    return `${mebibytes(bytes)} MiB/s`;
   }
   function duration(value) {
-    const seconds = Math.max(0, Math.round(value));
-    const pad = (number) => String(number).padStart(2, "0");
-    if (seconds < 60) return `${seconds} s`;
-    if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${pad(seconds % 60)} s`;
-    if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${pad(Math.floor((seconds % 3600) / 60))} min`;
-    return `${Math.floor(seconds / 86400)} d ${Math.floor((seconds % 86400) / 3600)} h`;
+    return window.dbopsWords.duration(Math.max(0, Math.round(value)));
   }
   function clock(style) {
     const wanted = { hour: "2-digit", minute: "2-digit", hourCycle: "h23", ...style };
@@ -40,14 +39,14 @@
   }
   const toTheMinute = clock({});
   const toTheSecond = clock({ second: "2-digit" });
-  function spread(values, say) {
+  function spread(values, written) {
     const known = values.filter((value) => value !== null).sort((one, other) => one - other);
     if (!known.length) return "";
     const half = known.length >> 1;
     const middle = known.length % 2 ? known[half] : (known[half - 1] + known[half]) / 2;
     // A common unit appears once.
-    const short = (value) => say(value).replace(" MiB/s", "");
-    return `min ${short(known[0])}, median ${short(middle)}, max ${say(known[known.length - 1])}`;
+    const short = (value) => written(value).replace(" MiB/s", "");
+    return say(words.spread, { low: short(known[0]), middle: short(middle), high: written(known[known.length - 1]) });
   }
 
   // --- one chart ------------------------------------------------------------------------------------------------------
@@ -61,7 +60,7 @@
       section,
       lines,
       title: section.querySelector(".chart-title").textContent.trim().replace(/\s+/g, " "),
-      say: UNITS[isLag ? "s" : "MiB/s"],
+      written: UNITS[isLag ? "s" : "MiB/s"],
       isLag,
       plot: section.querySelector(".chart-plot"),
       empty: section.querySelector(".chart-empty"),
@@ -69,7 +68,7 @@
     };
   }
   function axisOf(chart) {
-    const written = (value) => (value === 0 ? "0" : chart.isLag ? duration(value).replace(/ 00 (s|min)$/, "") : rate(value).replace(" MiB/s", ""));
+    const written = (value) => (value === 0 ? "0" : chart.isLag ? roundDuration(Math.round(value)) : mebibytes(value));
     return {
       stroke: token("--muted"),
       font: "11px system-ui, sans-serif",
@@ -132,19 +131,20 @@
     const isAt = index !== null && index !== undefined && index < points.at.length;
     chart.lines.forEach((line) => {
       const values = points[line.dataset.line];
-      const all = spread(values, chart.say);
+      const all = spread(values, chart.written);
       line.hidden = !all;
-      const here = isAt ? `${values[index] === null ? "unknown" : chart.say(values[index])} at ${toTheSecond.format(points.at[index] * 1000)}` : all;
-      const words = line.querySelector("[data-summary]");
-      if (words.textContent !== here) words.textContent = here;
+      const value = isAt && values[index] !== null ? chart.written(values[index]) : words.unknown;
+      const here = isAt ? say(words.value_at, { value, time: toTheSecond.format(points.at[index] * 1000) }) : all;
+      const summary = line.querySelector("[data-summary]");
+      if (summary.textContent !== here) summary.textContent = here;
     });
   }
   function show(chart) {
-    const said = chart.lines.map((line) => [line.querySelector("strong").textContent, spread(points[line.dataset.line], chart.say)]);
-    const known = said.filter(([, words]) => words);
+    const said = chart.lines.map((line) => [line.querySelector("strong").textContent, spread(points[line.dataset.line], chart.written)]);
+    const known = said.filter(([, figures]) => figures);
     chart.empty.hidden = known.length > 0;
     const text = known.length ? known.map((pair) => pair.join(" ")).join("; ") : chart.empty.textContent;
-    chart.plot.setAttribute("aria-label", `${chart.title} over time: ${text}`);
+    chart.plot.setAttribute("aria-label", say(words.over_time, { title: chart.title, figures: text }));
     if (!known.length) return showFigures(chart, null);
     if (chart.drawn) chart.drawn.setData(dataOf(chart));
     else draw(chart);

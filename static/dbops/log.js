@@ -5,6 +5,7 @@
   const box = document.getElementById("log");
   const list = document.getElementById("log-lines");
   if (!box || !list) return;
+  const { words, say } = window.dbopsWords;
   const PAGE = 500;
   const MOST_LINES = 2000;
   const NEAR_PIXELS = 1200;
@@ -38,8 +39,8 @@
 
   async function ask(address, parameters) {
     const answer = await fetch(`${address}?${new URLSearchParams({ ...chosen(), ...parameters })}`, { credentials: "same-origin" });
-    if (answer.redirected) throw new Error("log in again");
-    if (!answer.ok && answer.status !== 404) throw new Error(`status ${answer.status}`);
+    if (answer.redirected) throw new Error(words.log_in_again);
+    if (!answer.ok && answer.status !== 404) throw new Error(say(words.status, { status: answer.status }));
     return answer;
   }
   function parsed(html) {
@@ -58,7 +59,7 @@
       const flag = (name) => answer.headers.get(name) === "1";
       return { lines: parsed(html), hasOlder: flag("X-Older"), hasNewer: flag("X-Newer") };
     } catch (error) {
-      if (asked === turn) note(`The log could not be read (${error.message}). Scroll or choose again to retry.`);
+      if (asked === turn) note(say(words.log_not_read, { reason: error.message }));
       return undefined;
     }
   }
@@ -88,7 +89,7 @@
     part("newer").hidden = !hasNewer || isPaused;
     part("follow").setAttribute("aria-pressed", String(follows));
     part("pause")?.setAttribute("aria-pressed", String(isPaused));
-    part("follow").dataset.waiting = waiting && !follows ? `${waiting.toLocaleString("en")} new` : "";
+    part("follow").dataset.waiting = waiting && !follows ? say(words.new_lines, { number: waiting.toLocaleString(words.language) }) : "";
   }
   // The first visible line: lines are in order, so a binary search finds it.
   function firstVisible() {
@@ -257,7 +258,7 @@
     follow(false);
     if (!lineOf(id)) {
       const answer = await page({ around: id }, ++turn);
-      if (answer === null) note(`This log has no line ${id}.`);
+      if (answer === null) note(say(words.no_line, { number: id }));
       if (!answer) return false;
       replace(answer);
     }

@@ -2,6 +2,7 @@
 (function () {
   "use strict";
   if (!window.dbopsLog) return;
+  const { words, say } = window.dbopsWords;
   const { box, list, part, idOf, note, ask, firstVisible, reach, mark } = window.dbopsLog;
   const MOST_HIGHLIGHTS = 5000;
   const input = part("search");
@@ -28,7 +29,7 @@
       note("");
       found = { text, pattern: patternOf(text), events: answer.events, isCut: answer.is_cut, at: -1 };
     } catch (error) {
-      if (asked === searchTurn) note(`The search got no answer (${error.message}).`);
+      if (asked === searchTurn) note(say(words.search_failed, { reason: error.message }));
       return;
     }
     const from = firstVisible() ? idOf(firstVisible()) : 0;
@@ -56,8 +57,10 @@
   }
   function showFound() {
     const count = found.events.length;
-    const all = `${count.toLocaleString("en")}${found.isCut ? "+" : ""}`;
-    part("match-count").textContent = !found.text ? "" : count ? `${(found.at + 1).toLocaleString("en")} of ${all}` : "No match";
+    const written = (number) => number.toLocaleString(words.language);
+    const all = `${written(count)}${found.isCut ? "+" : ""}`;
+    const place = say(words.match, { number: written(found.at + 1), count: all });
+    part("match-count").textContent = !found.text ? "" : count ? place : words.no_match;
     part("previous").disabled = part("next").disabled = !count;
     if (!count) {
       current = null;
@@ -75,10 +78,10 @@
     if (!window.CSS?.highlights) return;
     const [all, here] = [new Highlight(), new Highlight()];
     if (found.pattern) {
-      for (const words of list.querySelectorAll(".log-words")) {
-        const text = words.firstChild;
+      for (const line of list.querySelectorAll(".log-words")) {
+        const text = line.firstChild;
         if (!text) continue;
-        const into = idOf(words.closest("li")) === current ? here : all;
+        const into = idOf(line.closest("li")) === current ? here : all;
         for (const match of text.data.matchAll(found.pattern)) {
           const range = new Range();
           range.setStart(text, match.index);

@@ -1,6 +1,7 @@
 // The state of a rebuild in its browser tab: percent and result in the icon, and a notification at the end.
 (function () {
   "use strict";
+  const { words } = window.dbopsWords;
   const shown = () => document.querySelector("[data-live-root]");
   const link = document.querySelector('link[rel="icon"]');
   const FINAL = ["succeeded", "failed", "cancelled", "expired"];
@@ -42,7 +43,7 @@
   button?.addEventListener("click", async () => {
     isWanted = (await Notification.requestPermission()) === "granted";
     button.hidden = true;
-    answer.textContent = isWanted ? "This browser will notify you, as long as this page is open." : "This browser does not allow it.";
+    answer.textContent = isWanted ? words.will_notify : words.not_notified;
   });
   function notify(root) {
     isWanted = false;

@@ -1,14 +1,18 @@
 """The charts of a load test: latency and speed by step, speed by second, CPU by round, and the ratio of each pair."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _
 
 from dbops.engine.load_tests.planning import Axis
+from dbops.engine.phrases import phrase
 from dbops.queries.load_test_pages import KNEE_OF, Conclusion
 from dbops.web.charts.xy import Band, Scale, XyLine, key_of, xy_chart
+from dbops.web.figures import localized
+from dbops.web.templatetags.phrases import translated
 
 #: Percentiles of the chart, with their names.
 SHOWN = (("P50", "P50"), ("P95", "P95"), ("P99", "P99"), ("P999", "P99.9"))
@@ -16,7 +20,27 @@ SHOWN = (("P50", "P50"), ("P95", "P95"), ("P99", "P99"), ("P999", "P99.9"))
 MOST_SECONDS = 600
 #: From this ratio of the largest to the smallest step, the scale of steps is logarithmic.
 LOG_FROM = 8
-TITLES = {Axis.SCHEMAS: "schemas", Axis.RATE: "wanted rate (per second)", Axis.THREADS: "threads"}
+TITLES = {
+    Axis.SCHEMAS: phrase("schemas"),
+    Axis.RATE: phrase("wanted rate (per second)"),
+    Axis.THREADS: phrase("threads"),
+}
+LATENCY = {
+    Axis.SCHEMAS: phrase("Latency (ms) against schemas"),
+    Axis.RATE: phrase("Latency (ms) against wanted rate (per second)"),
+    Axis.THREADS: phrase("Latency (ms) against threads"),
+}
+SPEED = {
+    Axis.SCHEMAS: phrase("Statements a second against schemas"),
+    Axis.RATE: phrase("Statements a second against wanted rate (per second)"),
+    Axis.THREADS: phrase("Statements a second against threads"),
+}
+#: The same for screen readers.
+LATENCY_SAID = {
+    Axis.SCHEMAS: phrase("Latency against schemas"),
+    Axis.RATE: phrase("Latency against wanted rate (per second)"),
+    Axis.THREADS: phrase("Latency against threads"),
+}
 
 Report = Mapping[str, Any]
 
@@ -29,7 +53,7 @@ class LoadTestChart:
     title: str
     drawing: SafeString
     legend: tuple[tuple[SafeString, str], ...] = ()
-    empty: str = "No round has ended yet."
+    empty: str = field(default_factory=lambda: _("No round has ended yet."))
 
 
 def charts_of(found: Conclusion) -> list[LoadTestChart]:
@@ -42,7 +66,7 @@ def ms_text(value: float | None) -> str:
     """Return milliseconds with three significant digits: ``0.113``, ``4.42``, ``44.9``, ``1,204``."""
     if value is None:
         return "—"
-    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+    return localized(f"{value:,.0f}" if value >= 100 else f"{value:.3g}")
 
 
 def count_text(value: float | None) -> str:
@@ -51,20 +75,20 @@ def count_text(value: float | None) -> str:
         return "—"
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if value >= 10 * size and value % (size / 10) == 0:
-            return f"{value / size:g}{unit}"
-    return f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2g}"
+            return localized(f"{value / size:g}") + unit
+    return localized(f"{value:,.0f}" if value >= 10 or value == int(value) else f"{value:.2g}")
 
 
 def _of_steps(found: Conclusion) -> list[LoadTestChart]:
     assert found.axis is not None  # noqa: S101 - its caller looked
     steps = [step for step in found.report.get("Steps", ()) if step[found.key] is not None]
     values = [float(step[found.key]) for step in steps]
-    x = Scale(TITLES[found.axis], count_text, _is_log(values), ticks=tuple(values))
+    x = Scale(translated(TITLES[found.axis]), count_text, _is_log(values), ticks=tuple(values))
     knee = found.knee
-    bands = [Band(knee.after, knee.at, "knee")] if knee and knee.after is not None and knee.at is not None else []
+    bands = [Band(knee.after, knee.at, _("knee"))] if knee and knee.after is not None and knee.at is not None else []
     charts = [
-        _latency_chart(found, steps, x, bands),
-        _speed_chart(found, steps, x, bands),
+        _latency_chart(found, found.axis, steps, x, bands),
+        _speed_chart(found, found.axis, steps, x, bands),
         _latency_by_speed(steps),
     ]
     return [*charts, _rate_chart(steps)] if found.axis is Axis.RATE else charts
@@ -74,11 +98,15 @@ def _is_log(values: Sequence[float]) -> bool:
     return bool(values) and min(values) > 0 and max(values) / min(values) >= LOG_FROM
 
 
-def _latency_chart(found: Conclusion, steps: Sequence[Report], x: Scale, bands: Sequence[Band]) -> LoadTestChart:
+def _latency_chart(
+    found: Conclusion, axis: Axis, steps: Sequence[Report], x: Scale, bands: Sequence[Band]
+) -> LoadTestChart:
     lines = _latency_lines(steps, found.key)
     said = "; ".join(f"{step[found.key]}: {KNEE_OF} {ms_text(step['Duration'][KNEE_OF])} ms" for step in steps)
-    drawing = xy_chart(lines, x, Scale("ms", ms_text, is_log=True), f"Latency against {x.title}. {said}", bands=bands)
-    return LoadTestChart("latency", f"Latency (ms) against {x.title}", drawing, _legend(lines))
+    drawing = xy_chart(
+        lines, x, Scale("ms", ms_text, is_log=True), _summary(translated(LATENCY_SAID[axis]), said), bands=bands
+    )
+    return LoadTestChart("latency", translated(LATENCY[axis]), drawing, _legend(lines))
 
 
 def _latency_lines(steps: Sequence[Report], key: str) -> list[XyLine]:
@@ -91,15 +119,17 @@ def _latency_lines(steps: Sequence[Report], key: str) -> list[XyLine]:
     return [line for line in lines if line.points]
 
 
-def _speed_chart(found: Conclusion, steps: Sequence[Report], x: Scale, bands: Sequence[Band]) -> LoadTestChart:
+def _speed_chart(
+    found: Conclusion, axis: Axis, steps: Sequence[Report], x: Scale, bands: Sequence[Band]
+) -> LoadTestChart:
     points = [(float(step[found.key]), step["TotalQPS"]) for step in steps]
     dots = [(float(step[found.key]), value) for step in steps for value in step["Repeats"]["TotalQPS"]]
     said = "; ".join(f"{step[found.key]}: {count_text(step['TotalQPS'])}" for step in steps)
-    line = XyLine("statements a second", 1, points, dots)
+    line = XyLine(_("statements a second"), 1, points, dots)
     drawing = xy_chart(
-        [line], x, Scale("", count_text, least=0.0), f"Statements a second against {x.title}. {said}", bands=bands
+        [line], x, Scale("", count_text, least=0.0), _summary(translated(SPEED[axis]), said), bands=bands
     )
-    return LoadTestChart("speed", f"Statements a second against {x.title}", drawing)
+    return LoadTestChart("speed", translated(SPEED[axis]), drawing)
 
 
 def _latency_by_speed(steps: Sequence[Report]) -> LoadTestChart:
@@ -111,22 +141,27 @@ def _latency_by_speed(steps: Sequence[Report]) -> LoadTestChart:
     said = "; ".join(f"{count_text(step['TotalQPS'])}: P99 {ms_text(step['Duration']['P99'])} ms" for step in steps)
     drawing = xy_chart(
         [line for line in lines if line.points],
-        Scale("statements a second", count_text),
+        Scale(_("statements a second"), count_text),
         Scale("ms", ms_text, is_log=True),
-        f"Latency against statements a second. {said}",
+        _summary(_("Latency against statements a second"), said),
     )
-    return LoadTestChart("latency-by-speed", "Latency (ms) against statements a second", drawing, _legend(lines))
+    return LoadTestChart("latency-by-speed", _("Latency (ms) against statements a second"), drawing, _legend(lines))
 
 
 def _rate_chart(steps: Sequence[Report]) -> LoadTestChart:
     wanted = [(float(step["WantedRate"]), float(step["WantedRate"])) for step in steps]
     achieved = [(float(step["WantedRate"]), float(step["AchievedRate"])) for step in steps]
-    lines = [XyLine("achieved", 1, achieved, achieved), XyLine("wanted", 4, wanted)]
-    said = "; ".join(f"wanted {count_text(x)}, achieved {count_text(y)}" for x, y in achieved)
+    lines = [XyLine(_("achieved"), 1, achieved, achieved), XyLine(_("wanted"), 4, wanted)]
+    said = "; ".join(
+        _("wanted %(wanted)s, achieved %(achieved)s") % {"wanted": count_text(x), "achieved": count_text(y)}
+        for x, y in achieved
+    )
     ticks = tuple(x for x, _ in wanted)
-    scale = Scale("wanted rate (per second)", count_text, _is_log(ticks), ticks=ticks)
-    drawing = xy_chart(lines, scale, Scale("", count_text, least=0.0), f"Achieved against wanted rate. {said}")
-    return LoadTestChart("rate", "Achieved against wanted rate", drawing, _legend(lines))
+    scale = Scale(translated(TITLES[Axis.RATE]), count_text, _is_log(ticks), ticks=ticks)
+    drawing = xy_chart(
+        lines, scale, Scale("", count_text, least=0.0), _summary(_("Achieved against wanted rate"), said)
+    )
+    return LoadTestChart("rate", _("Achieved against wanted rate"), drawing, _legend(lines))
 
 
 def _seconds_chart(report: Report) -> LoadTestChart:
@@ -135,37 +170,39 @@ def _seconds_chart(report: Report) -> LoadTestChart:
     size = max(1, -(-len(seconds) // MOST_SECONDS))
     parts = [(float(place), min(seconds[place : place + size])) for place in range(0, len(seconds), size)]
     stalls = sum(value == 0 for value in seconds)
-    line = XyLine("statements a second", 1, parts)
-    stalled = XyLine("second without a statement", 3, (), [(x, y) for x, y in parts if y == 0], is_drawn=False)
-    said = f"Statements in each of {len(seconds)} measured seconds. Seconds without a statement: {stalls}."
-    drawing = xy_chart([line, stalled], Scale("measured second", count_text), Scale("", count_text, least=0.0), said)
+    line = XyLine(_("statements a second"), 1, parts)
+    stalled = XyLine(_("second without a statement"), 3, (), [(x, y) for x, y in parts if y == 0], is_drawn=False)
+    said = _("Statements in each of %(seconds)s measured seconds. Seconds without a statement: %(stalls)s.")
+    said %= {"seconds": len(seconds), "stalls": stalls}
+    drawing = xy_chart([line, stalled], Scale(_("measured second"), count_text), Scale("", count_text, least=0.0), said)
     legend = _legend([line, stalled]) if stalls else ()
-    return LoadTestChart("seconds", "Statements a second over time", drawing, legend)
+    return LoadTestChart("seconds", _("Statements a second over time"), drawing, legend)
 
 
 def _cpu_chart(report: Report) -> LoadTestChart:
     lines = []
-    for number, (key, name) in enumerate((("ServerCores", "server"), ("GeneratorCores", "load generator")), 1):
+    for number, (key, name) in enumerate((("ServerCores", _("server")), ("GeneratorCores", _("load generator"))), 1):
         points = [(float(one["Round"]), one[key]) for one in report.get("Rounds", ()) if one[key] is not None]
         lines.append(XyLine(name, number, points, points))
     shown = [line for line in lines if line.points]
     numbers = sorted({x for one in shown for x, _ in one.points})
     said = "; ".join(
-        f"{line.name} {min(y for _, y in line.points):.2f} to {max(y for _, y in line.points):.2f}" for line in shown
+        _("%(name)s %(low)s to %(high)s") % {"name": line.name, **_range([y for __, y in line.points])}
+        for line in shown
     )
     drawing = xy_chart(
         shown,
-        Scale("round", count_text, ticks=tuple(numbers[:: max(1, -(-len(numbers) // 8))])),
-        Scale("", lambda value: f"{value:g}", least=0.0),
-        f"Cores used in each round: {said}",
+        Scale(_("round"), count_text, ticks=tuple(numbers[:: max(1, -(-len(numbers) // 8))])),
+        Scale("", lambda value: localized(f"{value:g}"), least=0.0),
+        _("Cores used in each round: %(cores)s") % {"cores": said},
     )
     return LoadTestChart(
-        "cpu", "CPU of each round (cores)", drawing, _legend(shown), "No round with known CPU has ended yet."
+        "cpu", _("CPU of each round (cores)"), drawing, _legend(shown), _("No round with known CPU has ended yet.")
     )
 
 
 def _pairs_chart(found: Conclusion) -> LoadTestChart:
-    both = ((1, "B by A", found.pairs), (5, "A by A", found.aa_pairs))
+    both = ((1, _("B by A"), found.pairs), (5, _("A by A"), found.aa_pairs))
     lines = [
         XyLine(name, number, (), [(float(pair.number), pair.ratio) for pair in pairs], is_drawn=False)
         for number, name, pairs in both
@@ -173,21 +210,34 @@ def _pairs_chart(found: Conclusion) -> LoadTestChart:
     ]
     ratio = found.ab.ab if found.ab else None
     is_known = ratio and ratio.low is not None and ratio.high is not None
-    bands = [Band(ratio.low, ratio.high, "interval of B by A", is_y=True)] if is_known else []  # type: ignore[union-attr, arg-type]
+    bands = [Band(ratio.low, ratio.high, _("interval of B by A"), is_y=True)] if is_known else []  # type: ignore[union-attr, arg-type]
     said = "; ".join(f"{one.name}: {', '.join(f'{y:.2f}' for _, y in one.dots)}" for one in lines)
     numbers = tuple(sorted({x for one in lines for x, _ in one.dots}))
     drawing = xy_chart(
         lines,
         Scale(
-            "pair", count_text, ticks=numbers, least=min(numbers, default=1) - 0.5, most=max(numbers, default=1) + 0.5
+            _("pair"),
+            count_text,
+            ticks=numbers,
+            least=min(numbers, default=1) - 0.5,
+            most=max(numbers, default=1) + 0.5,
         ),
-        Scale("", lambda value: f"{value:.3g}"),
-        f"Speed of the second arm by that of the first in each pair. {said}",
+        Scale("", lambda value: localized(f"{value:.3g}")),
+        _summary(_("Speed of the second arm by that of the first in each pair"), said),
         bands=bands,
         level=1.0,
     )
-    return LoadTestChart("pairs", "Ratio of each pair", drawing, _legend(lines), "No pair has ended yet.")
+    return LoadTestChart("pairs", _("Ratio of each pair"), drawing, _legend(lines), _("No pair has ended yet."))
 
 
 def _legend(lines: Sequence[XyLine]) -> tuple[tuple[SafeString, str], ...]:
     return tuple((key_of(line), line.name) for line in lines if line.points or line.dots)
+
+
+def _summary(title: str, figures: str) -> str:
+    """Return what a chart shows, for screen readers."""
+    return _("%(title)s. %(figures)s") % {"title": title, "figures": figures}
+
+
+def _range(values: Sequence[float]) -> dict[str, str]:
+    return {"low": localized(f"{min(values):.2f}"), "high": localized(f"{max(values):.2f}")}

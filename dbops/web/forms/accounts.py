@@ -25,7 +25,7 @@ ROLE_MEANINGS = {
 }
 
 
-def password_field(label: str) -> forms.CharField:
+def password_field(label: Any) -> forms.CharField:
     widget = forms.PasswordInput(attrs={"autocomplete": "new-password", "class": "form-control"})
     return forms.CharField(label=label, strip=False, max_length=200, widget=widget)
 

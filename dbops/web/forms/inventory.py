@@ -123,7 +123,7 @@ class AccountsForm(InventoryForm):
     """Accounts with a password, or without one for socket authentication."""
 
     secrets = PASSWORDS
-    account_groups: ClassVar = {
+    account_groups: ClassVar[dict[str, tuple[str, ...]]] = {
         phrase("Dashboard's account"): ("admin_user", "admin_password"),
         phrase("Dashboard's account on the hosts' sockets"): ("local_user", "local_socket", "local_password"),
         phrase("Replication account"): ("replication_user", "replication_password"),
@@ -131,11 +131,11 @@ class AccountsForm(InventoryForm):
         phrase("Load test account (TiDB)"): ("load_user", "load_password"),
     }
     account_users: ClassVar = tuple(f"{account}_user" for account in ACCOUNTS)
-    admin_password = secret_field(_("Password"))
-    local_password = secret_field(_("Password"))
-    replication_password = secret_field(_("Password"))
-    backup_password = secret_field(_("Password"))
-    load_password = secret_field(_("Password"))
+    admin_password = secret_field()
+    local_password = secret_field()
+    replication_password = secret_field()
+    backup_password = secret_field()
+    load_password = secret_field()
     local_socket = socket_field()
     backup_socket = socket_field()
 

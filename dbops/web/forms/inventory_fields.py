@@ -25,9 +25,9 @@ class AddressesField(forms.CharField):
         return [line.strip() for line in str(value or "").splitlines() if line.strip()]
 
 
-def secret_field(label: str) -> forms.CharField:
+def secret_field() -> forms.CharField:
     return forms.CharField(
-        label=label,
+        label=_("Password"),
         required=False,
         strip=False,
         max_length=200,

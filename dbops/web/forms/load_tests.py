@@ -211,7 +211,7 @@ class LoadTestForm(forms.Form):
             if name == "table_ddl" and self.kept.table_ddl:
                 field.initial = self.kept.table_ddl
 
-    def _set_choices(self, name: str, choices: Sequence[tuple[str, str]]) -> None:
+    def _set_choices(self, name: str, choices: Sequence[tuple[str, Any]]) -> None:
         field = self.fields[name]
         assert isinstance(field, forms.ChoiceField)  # noqa: S101 - by its class above
         field.choices = choices

@@ -26,7 +26,7 @@ def _styled(form: forms.BaseForm) -> None:
         field.widget.attrs.setdefault("class", "form-select" if isinstance(field.widget, forms.Select) else kind)
 
 
-def _password(label: str, help_text: str = "") -> forms.CharField:
+def _password(label: Any, help_text: Any = "") -> forms.CharField:
     widget = forms.PasswordInput(attrs={"autocomplete": "new-password"})
     return forms.CharField(label=label, required=False, strip=False, max_length=200, widget=widget, help_text=help_text)
 

@@ -316,7 +316,8 @@ def party_lines(plan: Plan) -> list[PartyLine]:
     target, source = plan.target, plan.source
 
     def both(label: str, read: Callable[[PlannedInstance], object], differs_must: bool = False) -> PartyLine:
-        return PartyLine(label, *(str(read(party) or _("unknown")) for party in (target, source)), differs_must)
+        ours, theirs = (str(read(party) or _("unknown")) for party in (target, source))
+        return PartyLine(label, ours, theirs, differs_must)
 
     def server(party: PlannedInstance) -> str:
         if plan.archive and party is source:
