@@ -13,8 +13,8 @@ from django.test import Client
 from dbops.engine.load_tests.request import Raised
 from dbops.engine.load_tests.workload import Profile
 from dbops.models import AuditEntry, Host, Instance, LoadTest
-from dbops.web.forms.load_test_texts import read_statements
 from dbops.web.forms.load_test_choices import PRESETS, preset
+from dbops.web.forms.load_test_texts import read_statements
 from tests.app.factories import set_facts
 from tests.app.load_test_rows import TOOLS, make_place, make_source
 
