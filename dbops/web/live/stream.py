@@ -82,7 +82,7 @@ class Watched:
 
 @dataclass(slots=True)
 class _Bars:
-    """The bars of every page in one language: key and text, and when the other processes were asked for them."""
+    """The bars of every page in one language: key and text, and the time of that answer."""
 
     rendered: tuple[str, str] | None = None
     at: float | None = None
