@@ -1,6 +1,7 @@
 """What every test shares."""
 
 import gc
+from collections.abc import Iterator
 
 import pytest
 from django.conf import settings
@@ -58,6 +59,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_keyboard_interrupt() -> None:
     run_folder.end_workers()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """Collect without the garbage collector (measured: it took a third of the time, in each process of a run)."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
