@@ -115,8 +115,6 @@ class Stack:
             "DBOPS_REDIS_PORT": str(self.redis_port),
             "DBOPS_KEY_DIRECTORY": str(self.folder),
             "DBOPS_WEB_PORT": str(self.web_port),
-            # a plan is made of what was read: tests that change a server make plans a moment later
-            "DBOPS_PROBE_INTERVAL_SECONDS": "6",
             "DBOPS_WORKER_CONCURRENCY": "3",
             "DBOPS_VERIFY_STEADY_SECONDS": "2",
             # a test starts the restore tests that it needs

@@ -37,7 +37,7 @@ GENERATOR = "replica-1"
 def stack() -> Iterator[Stack]:
     with backup_stack(1, files="physical") as running:
         request = request_of(running, generator_host=GENERATOR)
-        wait_for("the probes", lambda: manage(running, "plan", "-", request=request)[0] == 0, 60)
+        running.wait_for_probe("the tools", lambda: manage(running, "plan", "-", request=request)[0] == 0)
         yield running
 
 

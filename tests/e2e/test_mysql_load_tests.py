@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from lab.unpacked import MYSQL, MYSQL_5_7, why_no_mysql_8_0
-from tests.stack import Stack, wait_for
+from tests.stack import Stack
 
 from .load_testing import manage, request_of, run_load_test, unchanged
 from .test_managed_backup import backup_stack
@@ -74,7 +74,7 @@ def test_load_on_an_empty_server(stack: Stack, workload: dict[str, Any], changes
 @pytest.mark.runs("MySQL 9.7", "load test")
 def test_generator_on_another_host(stack: Stack) -> None:
     request = request_of(stack, workload={"profile": "read-write"}, generator_host="replica-1", steps=[1, 4])
-    wait_for("the probes", lambda: manage(stack, "plan", "-", request=request)[0] == 0, 60)
+    stack.wait_for_probe("the tools", lambda: manage(stack, "plan", "-", request=request)[0] == 0)
     status, result = run_load_test(stack, request)
     assert (status, result["error"]) == (0, {}), result["error"]
     assert result["report"]["Total"]["QueryCount"] > 10

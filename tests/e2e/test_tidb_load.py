@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.drivers.tidb_loads import TABLES
-from tests.stack import Stack, running_stack, wait_for
+from tests.stack import Stack, running_stack
 from tests.tidb import WHY_NOT, connect, running_tidb
 
 from .load_testing import begin, cancel, load_test_of, manage
@@ -55,7 +55,7 @@ def stack(port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack
         running.manage("fleet", "import", str(file))
         running.host_name = host["name"]  # type: ignore[attr-defined]
         running.wait_for_facts("bench-t1", answering=True)
-        wait_for("the plan", lambda: manage(running, "plan", "-", request=request_of(running))[0] == 0, 60)
+        running.wait_for_probe("the plan", lambda: manage(running, "plan", "-", request=request_of(running))[0] == 0)
         yield running
 
 
