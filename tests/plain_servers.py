@@ -1,5 +1,6 @@
 """One server of a series alone: no hosts, no replication, options of a test's own. It ends with the ``with`` block."""
 
+import fcntl
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ from lab.checks import is_root, server_user
 from lab.flavors import Flavor as LabFlavor
 from lab.flavors import flavor_named
 from lab.flavors.base import ServerPlan
+from lab.hosts import copy_data_dir
 from lab.processes import run
 from tests import run_folder
 from tests.fakes import FakeShell
@@ -65,16 +67,39 @@ def plain_server(series: str, options: Sequence[str] = ()) -> Iterator[PlainServ
     folder.chmod(0o755)
     plan = _plan(folder)
     try:
-        for path in (plan.data_dir, plan.tmp_dir, folder / "run"):
-            path.mkdir(exist_ok=True)
-            if is_root():
-                shutil.chown(path, plan.user)
-        plan.config_file.write_text(kind.config(plan))
-        kind.initialise(plan)
+        _make_folders(plan)
+        copy_data_dir(_template(series, kind), plan.data_dir, kind)
         plan.config_file.write_text(kind.config(plan) + "\n".join(["[mysqld]", *options, ""]))
         yield from _running(series, kind, plan)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _template(series: str, kind: LabFlavor) -> Path:
+    """Return a data directory that no server has used. The first process of a test run that needs the series makes it for all."""
+    folder = run_folder.shared() / f"plain-{series}"
+    with folder.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        made = folder / "made"
+        if not made.exists():
+            shutil.rmtree(folder, ignore_errors=True)  # of an interrupted one
+            folder.mkdir(mode=0o755)
+            plan = _plan(folder)
+            _make_folders(plan)
+            plan.data_dir.mkdir()
+            if is_root():
+                shutil.chown(plan.data_dir, plan.user)
+            plan.config_file.write_text(kind.config(plan))
+            kind.initialise(plan)
+            made.touch()
+    return folder / "data"
+
+
+def _make_folders(plan: ServerPlan) -> None:
+    for path in (plan.tmp_dir, plan.socket.parent):
+        path.mkdir()
+        if is_root():
+            shutil.chown(path, plan.user)
 
 
 def _plan(folder: Path) -> ServerPlan:
