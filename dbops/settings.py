@@ -20,6 +20,7 @@ from dbops.security.keys import (
 )
 from dbops.security.login_settings import read_groups, read_issuer, read_second_factor, require_provider
 from dbops.security.secret_files import refuse_root_of_other_state
+from dbops.security.vault_settings import read_vault
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -37,6 +38,9 @@ ENCRYPTION_KEYS = clearly(read_or_make)(
     variable="DBOPS_ENCRYPTION_KEY", file=ENCRYPTION_KEY_FILE, make=make_encryption_key
 ).split(",")
 ENCRYPTION_KEYS_IN_FILE = not os.environ.get("DBOPS_ENCRYPTION_KEY")
+
+# Vault or OpenBao with secrets of the inventory; without an address: none.
+VAULT = clearly(read_vault)(os.environ)
 
 # Key files that people may name in the browser. Anyone with a shell names any file with `manage.py fleet import`.
 KEY_DIRECTORY = Path(os.environ.get("DBOPS_KEY_DIRECTORY", STATE_DIR / "keys"))

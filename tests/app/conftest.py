@@ -16,6 +16,7 @@ from tests.app import rows
 from tests.app.backup_rows import make_schedule
 from tests.app.factories import make_operator, make_user, make_viewer
 from tests.app.played_backups import Played
+from tests.vault_server import OpenBao
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +41,28 @@ def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ProcessStatus, "is_fresh", True)
     monkeypatch.setattr(SampleGuard, "is_fresh", True)
     monkeypatch.setattr(sample_guard, "found", None)
+
+
+@pytest.fixture(scope="session")
+def started_bao(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenBao]:
+    server = OpenBao(tmp_path_factory.mktemp("bao"))
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def bao(started_bao: OpenBao, settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[OpenBao]:
+    """A real OpenBao that dbops's settings name, unsealed and awake at the end. This process keeps nothing of earlier tests."""
+    monkeypatch.setattr("dbops.security.vault._vault", None)
+    settings.VAULT = started_bao.settings()
+    yield started_bao
+    if started_bao.process is None:
+        started_bao.run()
+    started_bao.wake()
+    started_bao.unseal()
 
 
 @pytest.fixture

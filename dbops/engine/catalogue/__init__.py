@@ -14,6 +14,7 @@ from dbops.engine.catalogue import (
     replica,
     restore_tests,
     traces,
+    vault,
     waits,
 )
 from dbops.engine.catalogue.entries import Entry, Section
@@ -23,6 +24,7 @@ SECTIONS: tuple[Section, ...] = (
     *dashboard.SECTIONS,
     *api.SECTIONS,
     *inventory.SECTIONS,
+    *vault.SECTIONS,
     *rebuilds.SECTIONS,
     *hosts.SECTIONS,
     *copy.SECTIONS,

@@ -18,6 +18,7 @@ from dbops import __version__
 from dbops.database.config import sqlite_url
 from dbops.engine.phrases import phrase
 from dbops.models import ProcessHeartbeat
+from dbops.security.vault_settings import VARIABLES
 
 ENVIRONMENT, DEFAULT, FROM_FILE = "environment", "default", "file"
 MASK = "***"
@@ -59,6 +60,7 @@ SETTINGS: dict[str, Callable[[], object]] = {
     "DBOPS_OIDC_GROUPS_CLAIM": lambda: settings.OIDC_GROUPS_CLAIM,
     "DBOPS_OIDC_GROUPS": lambda: ", ".join(f"{theirs}={ours}" for theirs, ours in settings.OIDC_GROUPS.items()),
     "DBOPS_RECOVERY_ACCOUNT": lambda: settings.RECOVERY_ACCOUNT,
+    **{variable: partial(getattr, settings.VAULT, name) for name, variable in VARIABLES.items()},
     "DBOPS_DEBUG": lambda: int(settings.DEBUG),
     "DBOPS_LOG_FORMAT": lambda: settings.LOG_FORMAT,
     "DBOPS_TIME_ZONE": lambda: settings.TIME_ZONE,
