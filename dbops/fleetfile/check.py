@@ -49,7 +49,7 @@ def _check_host(entry: HostEntry, stored: StoredInventory, errors: Errors, repla
     keys = {"ssh_private_key", "ssh_key_file"}
     has_key = bool(row and (row.ssh_key_file or is_set(row, "ssh_private_key")))
     if entry.name and not has_key and not keys & (entry.values.keys() | entry.broken):
-        errors.add(entry.at("ssh_key_file"), "a new host needs an SSH key: set key_file or key")
+        errors.add(entry.at("ssh_key_file"), "a new host needs an SSH key: set key_file, key or key_vault")
     if entry.foreign and not (row and row.ssh_key_file == entry.values["ssh_key_file"]):
         errors.add(entry.at("ssh_key_file"), entry.foreign)
     given = entry.values.get("host_key", "")

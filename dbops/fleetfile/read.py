@@ -10,7 +10,7 @@ from django.db.models import Model
 
 from dbops.fleetfile import rules, sshkeys
 from dbops.fleetfile.document import Errors, Section, Spot, read_document
-from dbops.fleetfile.sources import PASSWORD_KEYS, read_password
+from dbops.fleetfile.sources import PASSWORD_KEYS, read_password, read_path
 from dbops.models import BackupSchedule, Cluster, Host, Instance
 from dbops.models.fleet import ACCOUNTS, SOCKET_ACCOUNTS
 
@@ -206,7 +206,7 @@ def _accept(section: Section, key: str, name: str, value: Any, model: type[Model
 def _host(section: Section, base_dir: Path | None) -> HostEntry:
     entry = HostEntry(section.spot)
     _fill(entry, section, HOST_KEYS, Host, required=("name",))
-    ssh = section.section("ssh", (*SSH_KEYS, *FILE_KEYS, "jump_host"))
+    ssh = section.section("ssh", (*SSH_KEYS, *FILE_KEYS, "key_vault", "jump_host"))
     if ssh is None:
         if "ssh" not in section:
             section.errors.add(section.spot, "'ssh' is missing")
@@ -215,8 +215,9 @@ def _host(section: Section, base_dir: Path | None) -> HostEntry:
     _read_keys(entry, ssh, base_dir)
     entry.spots["jump_host"] = ssh.at("jump_host")
     entry.jump_host = ssh.value("jump_host", str) or ""
-    if "key" in ssh and "key_file" in ssh:
-        ssh.errors.add(ssh.at("key_file"), "set either key or key_file, not both")
+    given = [key for key in ("key", "key_file", "key_vault") if key in ssh]
+    for key in given[1:]:
+        ssh.errors.add(ssh.at(key), f"set either {given[0]} or {key}, not both")
     if "host_key" in entry.values:
         entry.values["host_key"] = sshkeys.host_key_line(entry.values["host_key"])
     return entry
@@ -237,6 +238,12 @@ def _read_keys(entry: HostEntry, ssh: Section, base_dir: Path | None) -> None:
             entry.values[name] = prepared(text)
         elif key in ssh:
             entry.broken.add(name)
+    if path := ssh.value("key_vault", str):
+        entry.spots["ssh_private_key"] = ssh.at("key_vault")
+        if found := read_path(ssh, "key_vault", path):
+            entry.values["ssh_private_key"] = found
+        else:
+            entry.broken.add("ssh_private_key")
 
 
 def _cluster(section: Section, base_dir: Path | None) -> ClusterEntry:

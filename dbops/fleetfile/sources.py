@@ -3,10 +3,13 @@
 import os
 from pathlib import Path
 
+from django.conf import settings
+
 from dbops.fleetfile.document import Section
 from dbops.fleetfile.rules import CONTROL
+from dbops.security.vault_paths import VaultPath
 
-PASSWORD_KEYS = ("password", "password_file", "password_env")
+PASSWORD_KEYS = ("password", "password_file", "password_env", "password_vault")
 LIMIT_BYTES = 4096
 
 
@@ -21,6 +24,8 @@ def read_password(section: Section, base_dir: Path | None) -> str | None:
     text = section.value(key, str)
     if text is None:
         return None
+    if key == "password_vault":
+        return read_path(section, key, text)
     if key != "password":
         if base_dir is None:
             section.errors.add(
@@ -34,6 +39,17 @@ def read_password(section: Section, base_dir: Path | None) -> str | None:
             return None
         text = found
     return _checked(section, key, text)
+
+
+def read_path(section: Section, key: str, text: str) -> VaultPath | None:
+    """Return a path in Vault; ``None`` for an invalid one, which is an error."""
+    try:
+        if not settings.VAULT:
+            raise ValueError("no Vault is configured: set DBOPS_VAULT_ADDRESS")
+        return VaultPath.parse(text)
+    except ValueError as error:
+        section.errors.add(section.at(key), str(error))
+        return None
 
 
 def _from_file(section: Section, base_dir: Path, name: str) -> str | None:

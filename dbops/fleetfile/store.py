@@ -12,6 +12,7 @@ from dbops.lifecycle.availability_rollups import recount
 from dbops.lifecycle.instance_periods import end_periods, rename_periods
 from dbops.lifecycle.topology_differences import rename_differences
 from dbops.models import BackupSchedule, Cluster, Host, Instance, InstanceState, ServerIdentity
+from dbops.models.secret import vault_columns
 
 CREATED, CHANGED, UNCHANGED = "created", "changed", "unchanged"
 # The database fills one (an earlier check covers the single primary); the other is empty while off.
@@ -73,7 +74,7 @@ def store(
     if row is None:
         row = model(**wanted)
         _set_due(row, changes)
-        row.full_clean(exclude=NOT_CHECKED)
+        row.full_clean(exclude=NOT_CHECKED | vault_columns(row))
         row.save()
         if isinstance(row, Instance):
             InstanceState.objects.create(instance=row, probe_due_at=clock.now())
@@ -84,7 +85,7 @@ def store(
     for name in names:
         setattr(row, name, wanted[name])
     names += _set_due(row, changes)
-    row.full_clean(exclude=NOT_CHECKED)
+    row.full_clean(exclude=NOT_CHECKED | vault_columns(row))
     row.save(update_fields=names)
     _probe_again(row, changes)
     _count_again(row, changes)

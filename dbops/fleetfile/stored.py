@@ -12,6 +12,7 @@ from dbops.fleetfile.conflicts import PlacedHost, PlacedInstance
 from dbops.fleetfile.rules import SECRETS
 from dbops.models import BackupRun, BackupSchedule, Cluster, Host, Instance, LoadTest, Rebuild, RestoreTest
 from dbops.models.secret import holds, is_set
+from dbops.security.vault_paths import VaultPath
 
 # A running rebuild uses these values: a change could send it to another machine or directory.
 FROZEN_INSTANCE = frozenset(
@@ -171,14 +172,15 @@ def active_tests() -> tuple[dict[int, str], dict[int, str]]:
 
 
 def differences(row: Model | None, model: type[Model], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return before and after of each changed field as plain data; for secrets only the fact."""
+    """Return before and after of each changed field as plain data; for secrets only the fact, and a path in Vault."""
     found: dict[str, Any] = {}
     for name, after in values.items():
         if row is None and after in ("", None, []):
             continue
         if name in SECRETS.get(model, ()):
             if row is None or not holds(row, name, after):
-                found[name] = "changed" if row is not None and is_set(row, name) else "set"
+                word = "changed" if row is not None and is_set(row, name) else "set"
+                found[name] = f"{word} to {after.column}" if isinstance(after, VaultPath) else word
             continue
         before = getattr(row, name) if row is not None else None
         if before != after:

@@ -7,7 +7,7 @@ import yaml
 from dbops.fleetfile.read import MAY_BE_EMPTY, SCHEDULE_KEYS, VERSION
 from dbops.models import BackupSchedule, Cluster, Host, Instance
 from dbops.models.fleet import ACCOUNTS, SOCKET_ACCOUNTS
-from dbops.models.secret import is_set
+from dbops.models.secret import is_set, vault_path
 
 HEAD = """\
 # Written by `manage.py fleet export`. Format: docs/reference/fleet.md
@@ -31,6 +31,8 @@ def host_content(host: Host) -> dict[str, Any]:
     ssh: dict[str, Any] = {"address": host.ssh_address, "port": host.ssh_port, "user": host.ssh_user}
     if host.ssh_key_file:
         ssh["key_file"] = host.ssh_key_file
+    if path := vault_path(host, "ssh_private_key"):
+        ssh["key_vault"] = str(path)
     if host.jump_host:
         ssh["jump_host"] = host.jump_host.name
     if host.host_key:
@@ -78,9 +80,12 @@ def _rules(cluster: Cluster) -> dict[str, Any]:
 
 
 def _accounts(row: Cluster | Instance) -> dict[str, Any]:
-    """Return the accounts without passwords."""
+    """Return the accounts without passwords, with their paths in Vault."""
     users = {account: getattr(row, f"{account}_user") for account in ACCOUNTS}
     found: dict[str, Any] = {account: {"user": user} for account, user in users.items() if user}
+    for account in found:
+        if path := vault_path(row, f"{account}_password"):
+            found[account]["password_vault"] = str(path)
     for account in SOCKET_ACCOUNTS:
         if account in found and not is_set(row, f"{account}_password"):
             found[account]["socket"] = True

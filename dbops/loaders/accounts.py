@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from dbops.engine.errors import Refused
+from dbops.engine.errors import DbopsError
 from dbops.engine.hosts.local_login import Account
 from dbops.models import Cluster, Instance
 from dbops.models.fleet import PASSWORDS
@@ -25,7 +25,7 @@ def shared_logins(instance: Instance, others: Iterable[Instance]) -> tuple[str, 
     """Return the users whose password is sent to this instance's socket and opens an instance on another host of the cluster."""
     try:
         return _shared_logins(instance, others)
-    except Refused:  # a secret that the current keys cannot decrypt; a plan must still be shown
+    except DbopsError:  # a secret that the keys cannot decrypt, or Vault does not give; a plan must still be shown
         return ()
 
 

@@ -8,7 +8,9 @@ from dbops.engine.errors import Refused
 from dbops.loaders.gates import gate_of
 from dbops.models import Host
 from dbops.models.fleet import MOST_JUMPS
+from dbops.models.secret import vault_path
 from dbops.security.ssh_certificates import UserCertificate, read_certificate
+from dbops.security.vault import vault
 
 #: For ``select_related`` of a host: threads without a connection to dbops's own database need all jump hosts.
 JUMPS = "__".join(["jump_host"] * MOST_JUMPS)
@@ -20,6 +22,7 @@ def ssh_address_of(host: Host) -> SshAddress:
     Raises:
         Refused: a key file of the inventory cannot be read (``ssh.key_file``), or a stored key (``secret.lost``); a certificate is not
             valid (``ssh.bad_certificate``) or not valid now (``ssh.certificate_expired``).
+        Unreachable, NoAccess: as ``security.vault.Vault.read``.
     """
     return SshAddress(
         address=host.ssh_address,
@@ -80,11 +83,16 @@ def private_key_of(host: Host) -> str:
 def certificate_of(host: Host) -> UserCertificate | None:
     """Return the certificate beside the host's key file, as OpenSSH finds it: ``FILE-cert.pub``; ``None`` without one.
 
-    It is read for each connection: what issues certificates for hours replaces the file.
+    It is read for each connection: what issues certificates for hours replaces the file. Beside a key in Vault it is the field
+    ``FIELD-cert.pub`` of the same secret.
 
     Raises:
         Refused: it cannot be read, or is not one (``ssh.bad_certificate``).
+        Unreachable, NoAccess: as ``security.vault.Vault.read``.
     """
+    if kept := vault_path(host, "ssh_private_key"):
+        beside = kept.beside("-cert.pub")
+        return read_certificate(vault().read(beside)) if vault().has(beside) else None
     if host.ssh_private_key or not host.ssh_key_file:
         return None
     file = Path(f"{host.ssh_key_file}-cert.pub")

@@ -1,4 +1,4 @@
-"""A text column that is encrypted at rest."""
+"""A text column whose secret is in it, encrypted, or in Vault, with its path in the column."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -10,8 +10,10 @@ from django.conf import settings
 from django.db import models
 from django.db.models.query_utils import DeferredAttribute
 
-from dbops.engine.errors import Refused
+from dbops.engine.errors import NoAccess, Refused
 from dbops.security.key_file import Stamp, read_keys, stamp_of
+from dbops.security.vault import reading, vault
+from dbops.security.vault_paths import VaultPath
 
 
 @lru_cache
@@ -63,22 +65,33 @@ def decrypt(token: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Sealed:
-    """A stored token, decrypted only on access, because most readers of a row do not need it."""
+    """What a column contains, decrypted or read from Vault only on access, because most readers of a row do not need it."""
 
     token: str = field(repr=False)
 
 
 class _Opened(DeferredAttribute):
-    """Descriptor that decrypts on the first read of the attribute."""
+    """Descriptor that decrypts on the first read of the attribute. What is in Vault is read each time, and not kept in the row:
+    saving the row must not copy it into the database.
+    """
 
     def __get__(self, row: models.Model | None, owner: Any = None) -> Any:
         value = super().__get__(row, owner)
         if row is not None and isinstance(value, _Sealed):
+            if path := VaultPath.of_column(value.token):
+                return _read(path, self.field)
             value = row.__dict__[self.field.attname] = _open(row, self.field, value)
         return value
 
     def __set__(self, row: models.Model, value: Any) -> None:
-        row.__dict__[self.field.attname] = value
+        row.__dict__[self.field.attname] = _Sealed(value.column) if isinstance(value, VaultPath) else value
+
+
+def _read(path: VaultPath, column: "models.Field[Any, Any]") -> str:
+    found = vault().read(path)
+    if column.name != "ssh_private_key" and any(sign < " " or sign == "\x7f" for sign in found):
+        raise NoAccess("vault.bad_value", reading(path), cause="it has line breaks or control characters")
+    return found
 
 
 def _open(row: models.Model, column: "models.Field[Any, Any]", sealed: _Sealed) -> str:
@@ -93,9 +106,10 @@ def _open(row: models.Model, column: "models.Field[Any, Any]", sealed: _Sealed) 
 
 
 class SecretTextField(models.TextField):
-    """Text stored as a Fernet token. It is not searchable, and reading it with a wrong key raises ``Refused``.
+    """Text stored as a Fernet token, or the path of a secret in Vault (``VaultPath``). It is not searchable.
 
-    Reading, listing and saving a row does not decrypt its secrets, so a lost key affects only users of the secret.
+    Reading, listing and saving a row does not decrypt its secrets, so a lost key affects only users of the secret. They get
+    ``Refused`` (``secret.lost``), or an error of ``security.vault.Vault.read``.
     """
 
     descriptor_class = _Opened
@@ -103,12 +117,20 @@ class SecretTextField(models.TextField):
     def from_db_value(self, value: str | None, *_: Any) -> "_Sealed | str | None":
         return _Sealed(value) if value else value
 
+    def clean(self, value: Any, model_instance: models.Model | None) -> Any:
+        """Check a value; leave a path in Vault as it is: ``full_clean`` sets what this returns."""
+        cleaned = super().clean(value, model_instance)
+        kept = model_instance.__dict__.get(self.attname) if model_instance else None
+        return kept if isinstance(kept, _Sealed) and VaultPath.of_column(kept.token) else cleaned
+
     def pre_save(self, model_instance: models.Model, add: bool) -> Any:  # noqa: ARG002 - Django's signature
         return model_instance.__dict__.get(self.attname, "")
 
     def get_prep_value(self, value: Any) -> Any:
         if isinstance(value, _Sealed):
             return value.token
+        if isinstance(value, VaultPath):
+            return value.column
         return encrypt(str(value)) if value else value
 
 
@@ -120,15 +142,36 @@ def is_set(row: models.Model, name: str) -> bool:
 
 
 def holds(row: models.Model, name: str, value: str | None) -> bool:
-    """Whether a secret column has this value. An undecryptable value never equals, so it is set again."""
+    """Whether a secret column has this value. An undecryptable value never equals, so it is set again. Vault is not asked."""
+    kept = vault_path(row, name)
+    if kept is not None or isinstance(value, VaultPath):
+        return isinstance(value, VaultPath) and kept == value
     try:
         return bool(getattr(row, name) == value)
     except Refused:
         return False
 
 
+def vault_path(row: models.Model, name: str) -> VaultPath | None:
+    """Return where in Vault the secret of a column is; ``None`` if it is in the database, or there is none. Vault is not asked."""
+    found = row.__dict__.get(name) if name not in row.get_deferred_fields() else _stored(row, name)
+    return VaultPath.of_column(found.token) if isinstance(found, _Sealed) else None
+
+
+def vault_columns(row: models.Model) -> set[str]:
+    """Return the columns of a row whose secret is in Vault."""
+    return {column for model, column in secret_columns() if model is type(row) and vault_path(row, column)}
+
+
+def _stored(row: models.Model, name: str) -> "_Sealed | str | None":
+    found: _Sealed | str | None = type(row)._default_manager.values_list(name, flat=True).get(pk=row.pk)
+    return found
+
+
 def key_number(token: str) -> int | None:
-    """Return the index of the key that decrypts a token (0 encrypts now), or ``None``."""
+    """Return the index of the key that decrypts a token (0 encrypts now), or ``None``. The path of a secret in Vault needs none: 0."""
+    if VaultPath.of_column(token):
+        return 0
     key_file.take_up()
     for number, key in enumerate(settings.ENCRYPTION_KEYS):
         try:

@@ -24,10 +24,12 @@ from dbops.fleetfile.write import write
 from dbops.lifecycle.instance_periods import end_periods
 from dbops.loaders.ssh_addresses import jump_of
 from dbops.models import Cluster, Host, Instance, InstanceState
+from dbops.models.secret import holds
 from dbops.operations.audit import record_item
 from dbops.operations.host_access import require_on_hosts
 from dbops.operations.strict_places import strict_places_kept
 from dbops.security.permissions import may_administer, require, require_operator
+from dbops.security.vault_paths import VaultPath
 
 NOTHING = phrase("Nothing was changed.")
 KINDS: dict[type[Any], str] = {Host: phrase("host"), Cluster: phrase("cluster"), Instance: phrase("instance")}
@@ -184,6 +186,13 @@ def require_to_save(actor: User, operation: str, row: Row | None) -> None:
     return require_operator(actor, operation)
 
 
+def _require_paths(actor: User, operation: str, row: Row | None, values: Mapping[str, Any]) -> None:
+    """Refuse another path in Vault from an admin of one cluster: it could be the secret of another one."""
+    for name, value in values.items():
+        if isinstance(value, VaultPath) and not (row and holds(row, name, value)):
+            require_operator(actor, f"{operation}: path in Vault")
+
+
 def _require_rules(actor: User, item: Item, operation: str) -> None:
     """Refuse a change of a cluster's rules, or of the host of its restore tests. A new cluster can have any."""
     if item.kind != "cluster" or item.outcome != CHANGED:
@@ -236,6 +245,7 @@ def _save(actor: User, row: Row | None, model: type[Row], values: Mapping[str, A
     name = row.name if row else values.get("name", "")
     operation = phrase("Saving the {kind} {name}", kind=KINDS[model], name=name)
     require_to_save(actor, operation, row)
+    _require_paths(actor, operation, row, values)
     try:
         with transaction.atomic(), strict_places_kept(actor.get_username()):
             rows = stored.load(lock=True)

@@ -17,6 +17,7 @@ from dbops.models import AuditEntry
 from dbops.models.secret import as_stored, as_token, decrypt, encrypt, key_file, key_number, secret_columns
 from dbops.security.key_file import change_keys
 from dbops.security.keys import make_encryption_key
+from dbops.security.vault_paths import VaultPath
 
 SUBJECT = "stored secrets"
 ROTATED = "secrets.rotated"
@@ -26,13 +27,14 @@ RETIRES_AFTER_SECONDS = 60
 
 @dataclass(frozen=True, slots=True)
 class SecretCounts:
-    """The secrets of one column by their key: the current one, an older one, none that is known."""
+    """The secrets of one column by their key: the current one, an older one, none that is known. ``in_vault``: they need none."""
 
     table: str
     column: str
     current: int = 0
     older: int = 0
     unreadable: int = 0
+    in_vault: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,14 @@ def count_secrets() -> list[SecretCounts]:
     """Return the number of secrets by column and key. One query for each column."""
     found = []
     for model, column in secret_columns():
-        numbers = [key_number(token) for _, token in _tokens(model, column)]
+        stored = _tokens(model, column)
+        tokens = [token for _, token in stored if not VaultPath.of_column(token)]
+        numbers = [key_number(token) for token in tokens]
         unreadable, current = numbers.count(None), numbers.count(0)
         older = len(numbers) - unreadable - current
-        found.append(SecretCounts(model._meta.model_name or "", column, current, older, unreadable))
+        found.append(
+            SecretCounts(model._meta.model_name or "", column, current, older, unreadable, len(stored) - len(tokens))
+        )
     return found
 
 

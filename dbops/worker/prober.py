@@ -13,7 +13,7 @@ from django.db.models import Q
 from dbops.database import clock
 from dbops.drivers.probe import ProbeTarget, probe_instance
 from dbops.engine.availability.periods import longest_gap
-from dbops.engine.errors import Bug, Refused, Unreachable
+from dbops.engine.errors import Bug, DbopsError, Unreachable
 from dbops.engine.facts.instance import InstanceFacts, Problem
 from dbops.engine.facts.newest import newest
 from dbops.engine.methods import DEFAULT_METHOD, METHODS
@@ -97,7 +97,7 @@ def read(instance: Instance, *, is_fresh: bool = False) -> InstanceFacts:
     previous = state.facts() if state else None
     try:
         shell = open_shell(instance.host)
-    except Refused as error:
+    except DbopsError as error:
         return InstanceFacts(
             observed_at=clock.now(),
             host_problem=Problem(error.code, error.cause),
@@ -194,8 +194,11 @@ def _nothing_read(instance: Instance, error: BaseException) -> InstanceFacts:
     """Return facts that show a fault of dbops as the problem: without them, old facts would only grow older."""
     before = instance.state.facts()
     # only its type: its text can contain a secret
-    fault = Bug("probe.fault", f"Reading {instance.name}", cause=type(error).__name__)
-    problem = Problem(fault.code, f"{fault.operation}: {fault.cause}")
+    if isinstance(error, DbopsError):  # a secret that Vault does not give
+        problem = Problem(error.code, error.cause)
+    else:
+        fault = Bug("probe.fault", f"Reading {instance.name}", cause=type(error).__name__)
+        problem = Problem(fault.code, f"{fault.operation}: {fault.cause}")
     return InstanceFacts(
         observed_at=clock.now(),
         found_schedules=before.found_schedules if before else None,

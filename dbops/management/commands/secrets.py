@@ -51,7 +51,8 @@ class Command(DbopsCommand):
         counts = count_secrets()
         for one in counts:
             self.stdout.write(
-                f"{one.table}.{one.column}\t{one.current} current\t{one.older} older\t{one.unreadable} unreadable"
+                f"{one.table}.{one.column}\t{one.current} current\t{one.older} older\t{one.unreadable} unreadable\t"
+                f"{one.in_vault} in Vault"
             )
         if unreadable := sum(one.unreadable for one in counts):
             raise CommandError(f"{unreadable} stored secrets cannot be read with the current keys.")

@@ -92,7 +92,7 @@ class HostForm(InventoryForm):
         if key and key_file:
             self.add_error("ssh_private_key", _("Enter either a key file or a key, not both."))
         elif not key and not key_file:
-            if not (isinstance(self.before, Host) and is_set(self.before, "ssh_private_key")):
+            if not self.vault.keeps("ssh_private_key"):
                 self.add_error("ssh_key_file", _("Enter a key file or paste a private key."))
             given["ssh_private_key"] = None
 
@@ -158,7 +158,7 @@ class AccountsForm(InventoryForm):
             elif user and by_socket:
                 given[secret] = ""
             elif user and not password:
-                if not self.before or user != old_user or not is_set(self.before, secret):
+                if user != old_user or not self.vault.keeps(secret):
                     self.add_error(secret, _("Enter a password for the new account."))
                 given[secret] = None
 

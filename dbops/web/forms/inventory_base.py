@@ -13,6 +13,7 @@ from dbops.engine.phrases import phrase
 from dbops.fleetfile import rules, stored
 from dbops.fleetfile.conflicts import InventoryConflict
 from dbops.models.secret import is_set
+from dbops.web.forms.vault_fields import VaultFields
 from dbops.web.templatetags.phrases import translated
 
 KEEP = _("Stored. Leave empty to keep the current value.")
@@ -49,6 +50,7 @@ class InventoryForm(forms.ModelForm):
         super().__init__(*args, **{"label_suffix": "", **kwargs})
         self.is_new = self.instance.pk is None
         self.before = None if self.is_new else type(self.instance).objects.get(pk=self.instance.pk)
+        self.vault = VaultFields(self, self.secrets, self.before)
         self.shown = "" if self.is_new else self._digest()
         self.initial["seen"] = self.shown
         for name in self.secrets:
@@ -63,7 +65,7 @@ class InventoryForm(forms.ModelForm):
     def sections(self) -> Iterator[tuple[str, list[forms.BoundField]]]:
         """Return the visible fields under their headings."""
         for title, names in self.groups.items():
-            yield translated(title), [self[name] for name in names]
+            yield translated(title), [self[name] for name in self.vault.between(names)]
 
     def clean(self) -> dict[str, Any]:
         super().clean()
@@ -73,6 +75,7 @@ class InventoryForm(forms.ModelForm):
         for name in [name for name in given if name in self.fields]:
             if problem := rules.own_problem(name, given[name]):
                 self.add_error(name, sentence(problem))
+        self.vault.take(given)
         self.clean_together(given)
         for conflict in self.conflicts(given):
             if conflict.subject.origin is self:
@@ -93,7 +96,7 @@ class InventoryForm(forms.ModelForm):
         }
 
     def _digest(self) -> str:
-        shown = {name: str(getattr(self.instance, name)) for name in self._meta.fields or ()}
+        shown = {name: str(getattr(self.instance, name)) for name in self._meta.fields or ()} | self.vault.shown
         return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()[:32]
 
     def _others(self) -> tuple[stored.StoredInventory, tuple[str, ...]]:

@@ -194,6 +194,8 @@ def _edit(request: HttpRequest, kind: InventoryKind, row: Row | None) -> HttpRes
     form = kind.form(request.POST if request.method == "POST" else None, instance=row)
     if isinstance(form, ClusterForm) and row is not None and not request.may_administer:  # type: ignore[attr-defined]
         form.freeze_rules()
+    if not request.may_operate_fleet:  # type: ignore[attr-defined]
+        form.vault.freeze()
     if request.method == "POST" and form.is_valid():
         try:
             saved = kind.save(user_of(request), form.before, form.values())

@@ -4,8 +4,11 @@ import ast
 from pathlib import Path
 
 OPERATIONS = Path(__file__).parents[3] / "dbops" / "operations"
-#: Functions that need the role everywhere: hosts, instances, new objects, host keys.
-OF_THE_FLEET = {"fleet.accept_host_key", "fleet.delete", "fleet.require_to_save", "host_access.require_on_hosts"}
+#: Functions that need the role everywhere: hosts, instances, new objects, host keys, paths in Vault.
+OF_THE_FLEET = {
+    *("fleet.accept_host_key", "fleet.delete", "fleet.require_to_save", "fleet._require_paths"),
+    "host_access.require_on_hosts",
+}
 
 
 def test_operations_without_a_cluster_are_those_of_the_fleet() -> None:
