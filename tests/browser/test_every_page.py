@@ -67,6 +67,7 @@ PAGES = {
     "discoveries": "/discoveries/",
     "tokens": "/tokens/",
     "credentials": "/admin/credentials/",
+    "vault": "/admin/credentials/vault/",
     "settings": "/admin/settings/",
     "connection-tests": "/admin/connection-tests/",
     "error-codes": "/errors/",

@@ -18,10 +18,11 @@ from dbops.loaders.ssh_addresses import certificate_of
 from dbops.models import AuditEntry, AuditSink, Cluster, Host, Instance, InventorySource, NotificationChannel
 from dbops.models.fleet import ACCOUNTS, SOCKET_ACCOUNTS
 from dbops.models.secret import as_stored, key_number
+from dbops.security.vault_paths import VaultPath
 
 OWNERS_ON_A_PAGE = 50
 #: The states of a secret, the worst first.
-LOST, NO_FILE, EXPIRED, MISSING, OLD_KEY, FILE, SOCKET, STORED = (
+LOST, NO_FILE, EXPIRED, MISSING, OLD_KEY, FILE, SOCKET, VAULT, STORED = (
     "lost",
     phrase("no file"),
     "expired",
@@ -29,6 +30,7 @@ LOST, NO_FILE, EXPIRED, MISSING, OLD_KEY, FILE, SOCKET, STORED = (
     phrase("old key"),
     "file",
     "socket",
+    "vault",
     "stored",
 )
 PROBLEMS = (LOST, NO_FILE, EXPIRED)
@@ -136,7 +138,7 @@ def _clusters() -> Iterator[Owner]:
     rows = Cluster.objects.annotate(uses=Count("instances"), **tokens).order_by("name")
     for row in rows.values("name", "uses", *users, *tokens):
         secrets = (
-            Secret(f"{name}_password", _state_of(name, row), row[f"{name}_user"] or phrase("no account"))
+            Secret(f"{name}_password", _state_of(name, row), _note_of(name, row) or phrase("no account"))
             for name in ACCOUNTS
             if name not in OPTIONAL or row[f"{name}_user"]
         )
@@ -150,7 +152,7 @@ def _instances() -> Iterator[Owner]:
     own = reduce(or_, (~Q(**{user: ""}) for user in users))
     for row in Instance.objects.filter(own).annotate(**tokens).order_by("name").values("name", *users, *tokens):
         secrets = (
-            Secret(f"{name}_password", _state_of(name, row), row[f"{name}_user"])
+            Secret(f"{name}_password", _state_of(name, row), _note_of(name, row))
             for name in ACCOUNTS
             if row[f"{name}_user"]
         )
@@ -162,10 +164,20 @@ def _state_of(account: str, row: dict[str, Any]) -> str:
     return SOCKET if by_socket else _state(row[f"{account}_token"])
 
 
+def _note_of(account: str, row: dict[str, Any]) -> str:
+    return _with_path(row[f"{account}_user"], row[f"{account}_token"])
+
+
+def _with_path(note: str, token: str | None) -> str:
+    """Return a note with the path of a secret in Vault."""
+    path = VaultPath.of_column(token or "")
+    return ", ".join(filter(None, (note, path)))
+
+
 def _hosts() -> Iterator[Owner]:
     rows = Host.objects.annotate(uses=Count("instances"), token=as_stored("ssh_private_key")).order_by("name")
     for row in rows.values("name", "uses", "token", "ssh_user", "ssh_key_file"):
-        state, note = _state(row["token"]), row["ssh_user"]
+        state, note = _state(row["token"]), _with_path(row["ssh_user"], row["token"])
         if not row["token"] and row["ssh_key_file"]:
             state = FILE if os.access(row["ssh_key_file"], os.R_OK) else NO_FILE
             note = f"{row['ssh_user']}, {row['ssh_key_file']}"
@@ -202,7 +214,9 @@ def _others() -> Iterator[Owner]:
         )
         for row in rows.values("name", *(f"{name}_token" for name in columns)):
             secrets = (
-                Secret(name, _state(row[f"{name}_token"]), kind=kind) for name in columns if row[f"{name}_token"]
+                Secret(name, _state(row[f"{name}_token"]), _with_path("", row[f"{name}_token"]), kind=kind)
+                for name in columns
+                if row[f"{name}_token"]
             )
             if found := tuple(secrets):
                 yield Owner(kind, row["name"], 0, found, page)
@@ -211,6 +225,8 @@ def _others() -> Iterator[Owner]:
 def _state(token: str | None) -> str:
     if not token:
         return MISSING
+    if VaultPath.of_column(token):
+        return VAULT
     number = key_number(token)
     if number is None:
         return LOST

@@ -25,6 +25,7 @@ SECTIONS = {
     "notifications": gettext_lazy("Notifications"),
     "discoveries": gettext_lazy("Discover servers"),
     "connection-tests": gettext_lazy("Tests"),
+    "credentials": gettext_lazy("Credentials"),
     "load-tests": gettext_lazy("Load tests"),
 }
 

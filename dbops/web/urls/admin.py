@@ -8,6 +8,7 @@ from dbops.web.views import admin, audit_sinks, connection_tests, notifications,
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="inventory"), name="admin"),
     path("credentials/", admin.credentials, name="credentials"),
+    path("credentials/vault/", admin.vault, name="vault"),
     path("settings/", admin.settings, name="settings"),
     path("connection-tests/", connection_tests.tests, name="connection-tests"),
     path("connection-tests/<int:test_id>/", connection_tests.test, name="connection-test"),

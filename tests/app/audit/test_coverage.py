@@ -100,6 +100,8 @@ VERBS = {
     "secrets.count_secrets": READS + " tables",
     "secrets.rotate_secrets": "secrets.rotated",
     "secrets.retire_keys": "secrets.keys_retired",
+    "vault.secrets_in_vault": READS + " tables",
+    "vault.check_vault": "vault.checked",
     "shared_reads.join_read": "rebuild.joined",
     "shared_reads.leave_read": "rebuild.left",
     "shared_reads.may_join": READS + " tables",

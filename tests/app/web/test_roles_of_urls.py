@@ -53,7 +53,7 @@ URLS: list[tuple[set[str] | None, str]] = [
     (SETTINGS, "inventory-edit"),
     (
         FLEET,
-        "discoveries discovery discovery-add credentials settings inventory-import inventory-export inventory-add inventory-sources "
+        "discoveries discovery discovery-add credentials vault settings inventory-import inventory-export inventory-add inventory-sources "
         "inventory-source inventory-source-read inventory-source-proposal host-key host-sudo inventory-remove tokens "
         "token-revoke",
     ),
